@@ -1,6 +1,6 @@
-"""The RDT class of a container whose runtime assigned none: by annotation, or by a default of the operator's.
+"""The RDT class of a container whose runtime assigned none: by annotation, or by the operator's default.
 
-The class's folder is somebody else's: an agent's, or `resctrl-hook rdt apply`'s. What the runtime assigned stays.
+An agent or `resctrl-hook rdt apply` creates the classes. A class from the runtime stays.
 """
 
 from ..classes.choice import class_name
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 NAME = "rdt"
 OURS = "class.rdt.resctrl-hooks.io"
-# goresctrl's, as containerd and CRI-O read them (goresctrl, pkg/rdt and pkg/kubernetes).
+# goresctrl's annotations, as containerd and CRI-O read them (goresctrl, pkg/rdt and pkg/kubernetes).
 _BETA = "rdt.resources.beta.kubernetes.io"
-_NRI = "rdtclass.resource-policy.nri.io"  # topology-aware's and balloons'
+_NRI = "rdtclass.resource-policy.nri.io"  # of the policies topology-aware and balloons
 _CRI = "io.kubernetes.cri.rdt-class"
 _ROOT_NAMES = ("", "/", "system/default")
 
 
 class RdtClassError(HookError):
-    """A class that isn't there, or that this namespace may not have."""
+    """The class does not exist, or is not allowed for this namespace."""
 
     reason = "rdt-class"
 
@@ -39,10 +39,10 @@ class RdtClass(Feature):
     name = NAME
 
     def plan(self, workload: "Workload", context: "Context", earlier: "Sequence[Step]" = ()) -> "list[Step]":
-        """Join the class that was chosen, unless the runtime has assigned one already.
+        """Join the chosen class, unless the runtime has assigned one already.
 
         Raises:
-            RdtClassError: the class isn't there, or the namespace may not have it.
+            RdtClassError: the class does not exist, or is not allowed for the namespace.
         """
         name, why = choose(workload, context)
         if not name:
@@ -54,7 +54,7 @@ class RdtClass(Feature):
         """Move every thread of the container into the class.
 
         Raises:
-            RdtClassError: the class was removed under the container, or somebody moves it back.
+            RdtClassError: the class was removed under the container, or another program moves it back.
             ResctrlError: the kernel refuses.
         """
         needs: "ClassNeeds" = step.parameters
@@ -75,16 +75,16 @@ class RdtClass(Feature):
             )
 
     def holds(self, step: "Step", container: "Container", context: "Context") -> bool:
-        """Return whether the container is in the class, or in one that somebody else moved it to, which stays."""
+        """Return whether the container is in the class, or in one to which another program moved it, which stays."""
         where = _where(context, container.pid)
-        if where is None:  # /proc does not say: a simulation
+        if where is None:  # unknown in /proc: a simulation
             resctrl = context.monitor.resctrl
             return any(container.pid in resctrl.tasks(name, "") for name in resctrl.classes())
         return where != ""
 
 
 def choose(workload: "Workload", context: "Context") -> "tuple[str, str]":
-    """Return the class that a workload is to be put into ("" for none), and why.
+    """Return the chosen class for a workload ("" for none), and the reason.
 
     Raises:
         RdtClassError: as `plan`.
@@ -107,7 +107,7 @@ def choose(workload: "Workload", context: "Context") -> "tuple[str, str]":
 
 
 def _where(context: "Context", pid: int) -> "str | None":
-    """Return the class that a process is in, "" for the root class, None where nothing says so."""
+    """Return the class of a process, "" for the root class, None if unknown."""
     try:
         where = resctrl_groups_of(context.proc, pid) if pid else None
     except ProcessLookupError:
@@ -116,10 +116,10 @@ def _where(context: "Context", pid: int) -> "str | None":
 
 
 def _annotations(workload: "Workload") -> "list[str]":
-    """What can ask for a class; the container's own before its pod's."""
+    """Return the annotations that can request a class; the container's own come first."""
     own = workload.container
     names = [f"{OURS}/{own}", OURS] if own else [OURS]
-    if workload.runtime != "cri-o":  # which refuses these, or has obeyed them: then the bundle says so
+    if workload.runtime != "cri-o":  # the runtime refuses these, or has applied them: then the bundle has the class
         names += [*([f"{_BETA}/container.{own}"] if own else []), f"{_BETA}/pod", _CRI]
     return names + workload.own_and_pods(_NRI)
 

@@ -1,6 +1,6 @@
 """Scheduling classes: policy, priority, nice and I/O priority of the init process, and values of its cgroup.
 
-What is set on the init process before it runs, all its children inherit (sched(7), setpriority(2), ioprio_set(2)).
+All children inherit the init process's values (sched(7), setpriority(2), ioprio_set(2)).
 """
 
 import errno
@@ -32,9 +32,9 @@ _PRIO_PROCESS = 0
 _IONICE_PATIENCE = 1.0
 _IO_PRIORITY = "{ioClass}: prio {ioPriority}"
 IO_PRIORITY_UNSET = 4
-_RESET_ON_FORK = 0x40000000  # sched(7): a bit of what the kernel answers
+_RESET_ON_FORK = 0x40000000  # sched(7): a flag in the kernel's answer
 _INFINITY = "infinity"
-# Settings with the cgroup's file and systemd's property of each (systemd.resource-control(5)); none for some.
+# Settings with the cgroup's file and the systemd property of each, if any (systemd.resource-control(5)).
 _MEMORY = (
     ("memoryMin", "memory.min", "MemoryMin"),
     ("memoryLow", "memory.low", "MemoryLow"),
@@ -48,11 +48,11 @@ class Scheduling(Feature):
     name = NAME
 
     def plan(self, workload: "Workload", context: "Context", earlier: "Sequence[Step]" = ()) -> "list[Step]":
-        """Set what the container's class says.
+        """Set the values of the container's class.
 
         Raises:
-            ClassError: there is no such class, or its namespace may not have it.
-            HookError: a value is none, or there is no cgroup for it.
+            ClassError: the class does not exist, or is not allowed for the namespace.
+            HookError: a value is invalid, or there is no cgroup for it.
         """
         name, spec, why = chosen_class(workload, context.settings, NAME, ANNOTATIONS)
         if not name:
@@ -64,7 +64,7 @@ class Scheduling(Feature):
             if spec.get(key) is not None
         }
         if values:
-            own_cgroup(workload, context)  # what is wrong with it `explain` says too
+            own_cgroup(workload, context)  # `explain` reports problems of the class too
         shown = ", ".join(
             [*(f"{key} {value}" for key, value in process.items()), *(f"{file} {value}" for file, value in values)]
         )
@@ -72,7 +72,7 @@ class Scheduling(Feature):
         return [Step(NAME, "schedule", needs, f"{shown or 'nothing'}: {why}")]
 
     def apply(self, step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
-        """Set the process's part on each of its threads, then the cgroup's."""
+        """Set the process's part on each of its threads, then the cgroup's part."""
         needs: "SchedulingNeeds" = step.parameters
         process = needs["process"]
         threads = container.threads(context.proc)
@@ -84,24 +84,24 @@ class Scheduling(Feature):
             put(container, needs["values"], needs["properties"], context)
 
     def properties(self, step: "Step", container: "Container", context: "Context") -> "dict[str, str]":
-        """By which systemd keeps the cgroup's part."""
+        """Return the systemd properties that keep the cgroup's part."""
         needs: "SchedulingNeeds" = step.parameters
         return needs["properties"]
 
     def holds(self, step: "Step", container: "Container", context: "Context") -> bool:
-        """Return whether its init process is scheduled so, and its cgroup has the values.
+        """Return whether the init process has these attributes, and the cgroup the values.
 
-        Its other processes may have chosen otherwise since, as far as they may.
+        Its other processes may have changed their own since.
         """
         needs: "SchedulingNeeds" = step.parameters
         return _is_scheduled(container.pid, needs["process"]) and are_in_force(needs["values"], container, context)
 
 
 def cgroup_values_of(spec: "dict[str, Any]") -> "tuple[list[list[str]], dict[str, str]]":
-    """Return a class's values for the cgroup's files, and the properties by which systemd keeps them.
+    """Return a class's values for the cgroup's files, and the systemd properties that keep them.
 
     Raises:
-        MemoryLimitError: an amount of memory is none.
+        MemoryLimitError: an amount of memory is invalid.
     """
     values: "list[list[str]]" = []
     properties: "dict[str, str]" = {}
@@ -116,7 +116,7 @@ def cgroup_values_of(spec: "dict[str, Any]") -> "tuple[list[list[str]], dict[str
         quota, _, period = str(spec["cpuMax"]).partition(" ")
         period = period or "100000"
         values.append(["cpu.max", f"{quota} {period}"])
-        # Per cent of a CPU with two decimals is as fine as systemd reads it.
+        # systemd parses percentages of a CPU with two decimals.
         properties["CPUQuota"] = "" if quota == MAX else f"{int(quota) * 10000 // int(period) / 100:.2f}%"
         properties["CPUQuotaPeriodSec"] = f"{period}us"
     for key, file in (("uclampMin", "cpu.uclamp.min"), ("uclampMax", "cpu.uclamp.max")):
@@ -146,12 +146,12 @@ def _is_scheduled(pid: int, process: "ProcessRecord") -> bool:
 
 
 def _has_io_priority(pid: int, process: "ProcessRecord") -> bool:
-    """As ionice(1) says it: ``idle``, or ``best-effort: prio 4``."""
+    """Return whether ionice(1) prints this priority: ``idle``, or ``best-effort: prio 4``."""
     from ..host.programs import find_program, run
 
     code, output = run([find_program("ionice"), "-p", str(pid)], _IONICE_PATIENCE)
     wanted = process["ioClass"] if process["ioClass"] == "idle" else _IO_PRIORITY.format(**_io(process))
-    return code != 0 or output.strip() == wanted  # it has ended, if ionice can't say
+    return code != 0 or output.strip() == wanted  # ionice fails for an ended process
 
 
 def _io(process: "ProcessRecord") -> "ProcessRecord":
@@ -160,7 +160,7 @@ def _io(process: "ProcessRecord") -> "ProcessRecord":
 
 def _schedule(tid: int, process: "ProcessRecord") -> None:
     try:
-        # Nice first: an ordinary process may be made nicer at any time, a real-time one has no use for it.
+        # Nice first: an ordinary process may always increase it, a real-time one does not use it.
         if process.get("nice") is not None:
             posix.setpriority(_PRIO_PROCESS, tid, process["nice"])
         if process.get("policy"):
@@ -176,7 +176,7 @@ def _schedule(tid: int, process: "ProcessRecord") -> None:
 
 
 def _set_io_priority(threads: "list[int]", process: "ProcessRecord") -> None:
-    """Through ionice(1): Python has no call for ioprio_set(2), and ctypes would cost more than a program."""
+    """Set the I/O priority with ionice(1): Python has no ioprio_set(2), and ctypes would cost more than a program."""
     from ..host.programs import find_program, run
 
     words = ["-c", IO_CLASSES[process["ioClass"]]]

@@ -1,1 +1,1 @@
-"""One call by a container runtime: createRuntime or poststop."""
+"""One hook call by a container runtime: createRuntime or poststop."""

@@ -1,7 +1,4 @@
-"""One call by a runtime, from reading its state to the exit code.
-
-Whatever goes wrong, the answer is one of two exit codes: 0 lets the container start, 79 refuses it.
-"""
+"""One call by a runtime, from reading its state to the exit code: 0 lets the container start, 79 refuses it."""
 
 import time
 
@@ -26,20 +23,20 @@ if TYPE_CHECKING:
     from ..settings import Settings
 
 DONE = 0
-REFUSED = 79  # the only other exit code; whatever else a broken hook answers, the guard in the hook's JSON makes it 0
+REFUSED = 79  # the only other exit code; the guard in the hook's JSON turns all others into 0
 
 
 def run(config: str, stage: str, find: "Callable[[str], tuple[Settings, str]]" = load) -> int:
     """Serve one call by a runtime: read the state from stdin, do its stage, log, and return the exit code.
 
-    ``stage`` is ``createRuntime``, ``poststop``, or ``hook`` for what the state's status says. ``find`` gives the
-    settings for ``config``: the command that people type can also go by a file that was never applied. A fault of our
-    own is one line in the log, answered as the policy says, and never a traceback.
+    ``stage`` is ``createRuntime``, ``poststop``, or ``hook`` to follow the state's status. ``find`` returns the
+    settings for ``config``: the operator's command can also use an unapplied file. An internal error is one line in the
+    log, answered by the policy, and never a traceback.
     """
     call = _Call(stage)
     try:
         return _run(call, config, find)
-    # A container's start must not depend on our having no bugs, nor on somebody's Ctrl-C at a terminal.
+    # A container's start must depend neither on our bugs nor on a Ctrl-C at a terminal.
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001
         from ..fault_report import report  # only when something is broken
 
@@ -51,7 +48,7 @@ def _run(call: "_Call", config: str, find: "Callable[[str], tuple[Settings, str]
     started = time.monotonic()
     if not in_initial_user_namespace():
         read_to_end(0)
-        return DONE  # rootless Podman runs our hook too, and must not notice
+        return DONE  # rootless Podman also runs the hook, and must not be affected
     try:
         settings, problem = find(config)
     except errors.SettingsError as error:
@@ -65,7 +62,7 @@ def _run(call: "_Call", config: str, find: "Callable[[str], tuple[Settings, str]
 
 
 def _answer(call: "_Call", context: Context, started: float) -> int:
-    """Serve a call within the deadline, counts and log it, and return its exit code."""
+    """Serve a call within the deadline, count and log it, and return its exit code."""
     settings = context.settings
     try:
         set_deadline(settings.deadline)
@@ -82,7 +79,7 @@ def _answer(call: "_Call", context: Context, started: float) -> int:
         took = time.monotonic() - started
         reasons = context.failures or [error.reason]
         if refused:
-            from ..refusals import REASON, record_refusal  # few refuse anything
+            from ..refusals import REASON, record_refusal  # refusals are rare
 
             record_refusal(settings.state_dir, call.names(), str(error))
             reasons = [*dict.fromkeys([*reasons, REASON])]
@@ -98,7 +95,7 @@ def _answer(call: "_Call", context: Context, started: float) -> int:
 
 
 class _Call:
-    """One call by a runtime, and as much as is known of it by now, for the log."""
+    """One call by a runtime, with the facts known so far, for the log."""
 
     def __init__(self, stage: str) -> None:
         self.stage = stage
@@ -111,7 +108,7 @@ class _Call:
         return str(self.workload or (f"container {self.state.id}" if self.state else "an unknown container"))
 
     def names(self) -> "dict[str, str]":
-        """What the container is called, as far as that is known."""
+        """Return the container's names as far as known."""
         found = {"id": self.state.id} if self.state else {}
         if self.workload is not None:
             of = self.workload
@@ -130,14 +127,14 @@ class _Call:
         return fields
 
     def _read(self) -> bytes:
-        """Return the state, or of one that is too large the beginning."""
+        """Return the state; of an oversized one, the beginning."""
         data = self.data = read_beginning(0, STATE_LIMIT)
         if len(data) > STATE_LIMIT:
             read_to_end(0)
         return data
 
     def is_refusable(self) -> bool:
-        """Return whether refusing is an answer: not to a poststop, which must never fail, nor to what may be one."""
+        """Return whether the call can be refused: a poststop, or a possible one, must never fail."""
         if self.state is None:
             if self.data is None:
                 try:
@@ -148,15 +145,15 @@ class _Call:
                 finally:
                     set_deadline(0)
             if b'"stopped"' in (self.data or b""):
-                self.stage = POSTSTOP  # whatever the rest of it is worth
+                self.stage = POSTSTOP  # even if the rest of it is invalid
         return self.stage != POSTSTOP
 
     def tally(self, context: Context, seconds: float, reasons: "list[str]") -> None:
-        """Counts this call."""
+        """Count this call."""
         context.ledger.tally(self.stage, seconds, reasons, self.workload.key if self.workload else "")
 
     def serve(self, context: Context) -> str:
-        """Do the stage and say what was done in a few words."""
+        """Do the stage and return a short description of the result."""
         data = self._read()
         if len(data) > STATE_LIMIT:
             raise errors.InputError(f"the container state is larger than {STATE_LIMIT} bytes")
@@ -178,10 +175,10 @@ class _Call:
                 raise
         try:
             if context.ledger.marked("idle"):
-                from ..lifecycle import reap_some  # an import that most calls don't need
+                from ..lifecycle import reap_some  # an import that most calls do not need
 
                 reap_some(context)
         except Exception as error:  # noqa: BLE001
-            # This container's part is done: what others left behind, or too much of it, is no reason to refuse it.
+            # This container's part is complete: leftovers of others are no reason to refuse it.
             context.log(WARNING, f"idle groups are left to reconcile: {error}", stage=self.stage)
         return summary

@@ -1,7 +1,6 @@
-"""The createRuntime stage: plans a workload's steps and does them before it runs, each feature apart from the others.
+"""The createRuntime stage: plan a workload's steps and apply them before it runs, each feature independently.
 
-What fails is in the log, and the container starts without it; or its feature's policy is ``fail``, and everything that
-was done here is taken back.
+A failure is logged and the container starts without the feature; under the policy ``fail``, all steps are undone.
 """
 
 from .. import errors
@@ -24,11 +23,11 @@ if TYPE_CHECKING:
 
 
 def create_runtime(workload: "Workload", context: "Context") -> str:
-    """Do the steps of every feature for a workload whose process waits to be started.
+    """Apply the steps of every feature to a workload whose process waits to be started.
 
     Raises:
-        RefusedError: a step failed whose feature's policy is ``fail``; everything done here is reverted.
-        HookError: the ledger can't be used, or the deadline passed.
+        RefusedError: a step failed whose feature's policy is ``fail``; all steps are undone.
+        HookError: the ledger is unusable, or the deadline has passed.
     """
     unplanned: "dict[str, str]" = {}
     steps = planned(workload, context, features_in_use(context.settings, workload), unplanned)
@@ -42,7 +41,7 @@ def create_runtime(workload: "Workload", context: "Context") -> str:
     with context.monitor.hold(workload.key) as locked:
         new, had = not locked.tracked, set(locked.origins)
         if earlier == workload.key:
-            _release_in(locked, workload.id, context)  # a restart under the same id whose poststop has not come
+            _release_in(locked, workload.id, context)  # a restart under the same id whose poststop has not arrived
         details: MemberRecord = {**workload.details(), "steps": [step.as_record() for _, step in todo]}
         if earlier:
             details["again"] = True
@@ -75,12 +74,13 @@ def planned(
     features: "list[Feature] | None" = None,
     unplanned: "dict[str, str] | None" = None,
 ) -> "list[tuple[Feature, Step]]":
-    """The steps of features, all that are in use unless said, in order; one that can't plan has none, or refuses.
+    """Return the steps of features, by default all in use, in order.
 
-    ``unplanned`` gets those that can't, and why. One that adopts containers itself plans again without being told.
+    A feature that cannot plan has none, or refuses; ``unplanned`` receives it with the reason, unless it adopts
+    containers itself and so plans again.
 
     Raises:
-        RefusedError: a feature whose policy is ``fail`` can't plan.
+        RefusedError: a feature whose policy is ``fail`` cannot plan.
     """
     found: "list[tuple[Feature, Step]]" = []
     for feature in features_in_use(context.settings) if features is None else features:
@@ -97,22 +97,22 @@ def planned(
 
 
 def refuses(context: "Context") -> bool:
-    """Return whether a container is refused for which time has run out, or the ledger can't be used."""
+    """Return whether a container is refused after a timeout, or with an unusable ledger."""
     return context.strict or context.settings.failure_policy == "fail"
 
 
 def is_refusal(error: Exception) -> bool:
-    """Return whether an error says that the container must not start."""
+    """Return whether an error means that the container must not start."""
     from ..refusals import RefusedError  # only when something went wrong
 
     return isinstance(error, RefusedError)
 
 
 def give_up(error: Exception, workload: "Workload", context: "Context") -> None:
-    """Leave what is missing to reconcile, or under ``fail`` takes back what was done: poststop may never come."""
+    """Leave the remainder to reconcile, or undo everything under ``fail``: poststop may never come."""
     set_deadline(0)
     if is_refusal(error):
-        return  # all is taken back by now
+        return  # everything is undone by now
     if not refuses(context):
         if isinstance(error, (errors.DeadlineError, errors.LockTimeoutError)):
             context.ledger.wake()  # reconcile finds the container itself; it may need no RMID
@@ -121,7 +121,7 @@ def give_up(error: Exception, workload: "Workload", context: "Context") -> None:
             set_deadline(TIME_TO_TAKE_BACK)
             _forget(workload.id, workload.key, context)
         except (errors.HookError, OSError):
-            pass  # what can't be taken back now is found dead by reconcile
+            pass  # reconcile finds the remainder dead
         finally:
             set_deadline(0)
 
@@ -133,9 +133,9 @@ def _strict(todo: "list[tuple[Feature, Step]]", context: "Context") -> bool:
 def _trouble(
     name: str, caught: Exception, workload: "Workload", context: "Context"
 ) -> "errors.HookError | RefusedError":
-    """What went wrong with a feature: a RefusedError if its policy is to refuse, else it is in the log by now.
+    """Return a feature's failure as a RefusedError if its policy is to refuse; otherwise log it.
 
-    No feature's trouble is another's. That time has run out is everybody's.
+    Features fail independently, but a timeout concerns all of them.
     """
     if isinstance(caught, errors.DeadlineError):
         raise caught
@@ -164,7 +164,7 @@ def _trouble(
 
 
 def _classes_of_others(locked: "LockedKey", container: str) -> "set[str]":
-    """The classes in which the pod's other living containers may have joined groups, while our lock was let go."""
+    """Return the classes in which the pod's other containers may have joined groups while the lock was released."""
     others = [name for name in locked.members() if name != container and not locked.member_is_dead(name)]
     steps = [step for name in others for step in (locked.member(name) or {}).get("steps", [])]
     return {step["needs"]["class"] for step in steps if kind_of(step["feature"]) == GROUP}

@@ -1,4 +1,4 @@
-"""The hook's own deadline: a `DeadlineError` that rises wherever the hook is, and again if somebody swallowed it."""
+"""The hook's own deadline: a `DeadlineError` raised at any point of the hook, repeatedly in case it is swallowed."""
 
 import time
 from _signal import ITIMER_REAL, SIG_UNBLOCK, SIGALRM, pthread_sigmask, setitimer, signal
@@ -6,18 +6,18 @@ from _signal import ITIMER_REAL, SIG_UNBLOCK, SIGALRM, pthread_sigmask, setitime
 from .. import errors
 from ..host.files import read_file
 
-TIME_TO_TAKE_BACK = 1.0  # seconds, after the deadline and well before the runtime's own timeout
-LONGEST_STARVED = 60.0  # seconds that a processor is waited for; more is a hang of its own
+TIME_TO_TAKE_BACK = 1.0  # seconds between the deadline and its repetitions, well before the runtime's own timeout
+LONGEST_STARVED = 60.0  # maximum seconds of waiting for a processor; beyond that the hook hangs
 _ALARM_AGAIN = 0.25
 _SCHEDSTAT = "/proc/self/schedstat"
 _PAGE = 4096
 
 
 def set_deadline(seconds: float) -> None:
-    """Make DeadlineError rise here after so many seconds, again and again; 0 takes that back.
+    """Raise DeadlineError here after so many seconds, repeatedly; 0 cancels it.
 
-    Seconds in which we only waited for a processor don't count: a node with too much to do is slow, and what is slow
-    gets done; what hangs waits for something else, or keeps a processor busy.
+    Seconds of waiting for a processor do not count: on an overloaded node work is slow but completes, whereas a hanging
+    hook waits for something else, or keeps a processor busy.
     """
     until = time.monotonic() + seconds
     starved = _starved() if seconds else 0.0
@@ -34,11 +34,11 @@ def set_deadline(seconds: float) -> None:
 
 
 def _starved() -> float:
-    """For how many seconds this process was ready to run, and there was no processor for it or its cgroup.
+    """Return for how many seconds this process was runnable without a processor for it or its cgroup.
 
     Source: Linux, Documentation/scheduler/sched-stats.rst.
     """
     try:
         return int(read_file(_SCHEDSTAT, _PAGE).split()[1]) / 1e9
     except (OSError, ValueError, IndexError):
-        return 0.0  # a kernel that doesn't count it
+        return 0.0  # a kernel without this statistic

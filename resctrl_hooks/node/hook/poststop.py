@@ -1,4 +1,4 @@
-"""The poststop stage: takes back what createRuntime did for a container."""
+"""The poststop stage: undo createRuntime's work for a container."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -7,17 +7,17 @@ if TYPE_CHECKING:
 
 
 def poststop(state: "State", context: "Context") -> str:
-    """Take back what the ledger recorded of a container: the state may be poorer than createRuntime's was.
+    """Undo the recorded steps of a container; the state may have less data than createRuntime's.
 
-    Says in a few words what was done.
+    Returns a short description.
 
     Raises:
-        HookError: the ledger or resctrl can't be used.
+        HookError: the ledger or resctrl is unusable.
     """
     key = context.ledger.key_of(state.id)
     if not key:
         return ""
-    from ..lifecycle import is_of_earlier_run, release_container, release_key  # createRuntime doesn't need it
+    from ..lifecycle import is_of_earlier_run, release_container, release_key  # createRuntime does not need it
 
     with context.monitor.hold(key) as locked:
         if is_of_earlier_run(locked.member(state.id), context):

@@ -1,1 +1,1 @@
-"""The machine: files, processes, cgroups, systemd, topology. Knows no settings."""
+"""The machine: files, processes, cgroups, systemd, topology; independent of settings."""

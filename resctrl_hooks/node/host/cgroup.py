@@ -1,4 +1,4 @@
-"""A container's own cgroup of version 2: where it is, which systemd unit it belongs to, and its files, used safely."""
+"""A container's own version 2 cgroup: its path, its systemd unit, and safe access to its files."""
 
 import errno
 import posix
@@ -9,11 +9,11 @@ from .files import GONE, is_folder, is_there, read_kernel_file
 from .procfs import CRUNS_LEAF, cgroups_of
 
 _SLICE, _SCOPE, _SERVICE = ".slice", ".scope", ".service"
-_UNITS = {"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}  # in names of huge pages' files
+_UNITS = {"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}  # in file names of huge pages
 _CLAMP, _UNCLAMPED = "cpu.uclamp.", "100.00"
 _GONE = "cgroup {folder} is gone: the container has ended", ""
 _NOT_ENABLED, _NO_SWAP = -1, -2  # beside the errnos
-# What it means that a value can't be written, and what to do (kernel, Documentation/admin-guide/cgroup-v2.rst).
+# Causes and remedies of failed writes (kernel, Documentation/admin-guide/cgroup-v2.rst).
 _REFUSALS = {
     errno.ENODEV: _GONE,
     errno.ENOTDIR: _GONE,
@@ -31,7 +31,7 @@ _REFUSALS = {
 
 
 class CgroupError(HookError):
-    """The container's cgroup doesn't let us do what was asked."""
+    """The container's cgroup does not allow the operation."""
 
     reason = "cgroup"
 
@@ -39,9 +39,9 @@ class CgroupError(HookError):
 class Leaf:
     """A container's cgroup.
 
-    ``unit`` is the system manager's unit in whose part of the tree it lies, empty for none. ``own_scope`` is true where
-    that is a scope made for this one container, and ``scope`` that one's folder where crun made the cgroup below it.
-    ``told`` are the unit's properties that systemd was told in this call, ``untold`` what it is to be told with them.
+    ``unit`` is the system manager's unit that contains it, empty for none. ``own_scope`` is true if that is a scope for
+    this container only, and ``scope`` the scope's folder if crun made the cgroup below it. ``told`` are the unit's
+    properties that this call has sent to systemd, ``untold`` the pending ones.
     """
 
     __slots__ = ("folder", "own_scope", "path", "scope", "told", "unit", "untold")
@@ -55,7 +55,7 @@ class Leaf:
         depth = 0
         while depth < len(parts) and parts[depth].endswith(_SLICE):
             depth += 1
-        # systemd manages slices and the units right in them; what is below a unit is delegated to whoever runs there.
+        # systemd manages slices and their units; everything below a unit is delegated.
         unit = parts[depth] if depth < len(parts) else ""
         self.unit = unit if unit.endswith((_SCOPE, _SERVICE)) else ""
         below = parts[depth + 1 :]
@@ -66,7 +66,7 @@ class Leaf:
 def leaf_of(proc: str, root: str, pid: int, container: str, own: str = "") -> "Leaf | None":
     """Return the cgroup of a container, or None if its process is gone.
 
-    ``own`` is the folder that is known to be its own: its process may have moved into one of its own making below.
+    ``own`` is the known own folder: the process may have moved into a nested cgroup of its own.
 
     Raises:
         CgroupError: the host has no cgroup v2 of its own, or the container no cgroup of its own.
@@ -94,7 +94,7 @@ def leaf_of(proc: str, root: str, pid: int, container: str, own: str = "") -> "L
     if in_own:
         path = own[len(root) :]
     leaf = Leaf(root, path)
-    # A scope of its own can have another name than its id. Elsewhere that says nothing: two can ask for the same path.
+    # A scope of its own can have another name than the container's id. Any other path can be shared by two containers.
     known = own_cgroup(path, container, "") or (in_own and leaf.own_scope)
     if not known and [one for one in processes(leaf.folder) if one != pid]:
         raise CgroupError(
@@ -105,19 +105,19 @@ def leaf_of(proc: str, root: str, pid: int, container: str, own: str = "") -> "L
 
 
 def folders_for(name: str, folder: str, scope: str) -> "list[str]":
-    """Where a value is to be written: to a container's cgroup, and to its scope where crun made one below that.
+    """Return the folders for a value: a container's cgroup, and its scope if crun made the cgroup below that.
 
-    systemd enables a controller for the scope that it is told of, which crun's own part need not have.
+    systemd enables a controller for the scope only, not for crun's part.
     """
     found = [one for one in (scope, folder) if is_there(f"{one}/{name}")] if scope else []
     return found or [folder]
 
 
 def processes(folder: str) -> "list[int]":
-    """Return the processes in a cgroup; none if it isn't there, or is threaded.
+    """Return the processes in a cgroup; none if it is missing or threaded.
 
     Raises:
-        CgroupError: it can't be read, so that nobody knows.
+        CgroupError: it is unreadable.
     """
     try:
         return [int(line) for line in read_kernel_file(f"{folder}/cgroup.procs").split()]
@@ -128,10 +128,10 @@ def processes(folder: str) -> "list[int]":
 
 
 def _file_of(folder: str, name: str) -> str:
-    """Return the path of a cgroup's file. Both parts may come from a record, and must lead nowhere else.
+    """Return the path of a cgroup's file. Both parts may come from a record and are checked.
 
     Raises:
-        CgroupError: they would.
+        CgroupError: the path would lead outside.
     """
     if "/" in name or "/../" in f"{folder}/":
         raise CgroupError(f"invalid file of a cgroup: {name[:80]!r} in {folder[:200]!r}")
@@ -139,10 +139,10 @@ def _file_of(folder: str, name: str) -> str:
 
 
 def read_value(folder: str, name: str) -> str:
-    """What a cgroup's file says, or an empty string if it isn't there.
+    """Return the content of a cgroup's file, or an empty string if it does not exist.
 
     Raises:
-        CgroupError: the name is no cgroup file's.
+        CgroupError: the name is not that of a cgroup file.
     """
     path = _file_of(folder, name)
     try:
@@ -154,17 +154,17 @@ def read_value(folder: str, name: str) -> str:
 
 
 def write_value(folder: str, name: str, value: str) -> None:
-    """Write a value and look that the kernel has it.
+    """Write a value and verify it.
 
-    The file is never created, and never waited for: a memory.high below what is in use would hold the writer up until
-    the kernel has reclaimed the rest (kernel, Documentation/admin-guide/cgroup-v2.rst, "memory.high").
+    The file is never created, and the write never blocks: a memory.high below the current use would block the writer
+    until the kernel has reclaimed the rest (kernel, Documentation/admin-guide/cgroup-v2.rst, "memory.high").
 
     Raises:
-        CgroupError: the kernel refuses, or makes something else of the value.
+        CgroupError: the kernel refuses or changes the value.
     """
     path = _file_of(folder, name)
     try:
-        # O_TRUNC means nothing to the kernel's own files, and makes plain ones of a simulated host behave as they do.
+        # O_TRUNC has no effect on the kernel's files, and makes a simulated host's plain files behave alike.
         fd = posix.open(path, posix.O_WRONLY | posix.O_TRUNC | posix.O_NONBLOCK | posix.O_NOFOLLOW)
         try:
             posix.write(fd, value.encode())
@@ -178,10 +178,10 @@ def write_value(folder: str, name: str, value: str) -> None:
 
 
 def same_value(name: str, have: str, want: str) -> bool:
-    """Return whether what a file says is what was wanted of it, as that file's values are kept.
+    """Return whether a file's content equals a value, by that file's rounding.
 
-    Amounts of memory are rounded down to pages, those of huge pages to whole huge ones (mm/hugetlb_cgroup.c), and a
-    clamp of 100 per cent reads ``max`` (kernel/sched/core.c, cpu_uclamp_print). All others stay as written.
+    Amounts of memory are rounded down to pages, those of huge pages to whole huge pages (mm/hugetlb_cgroup.c), and a
+    clamp of 100 percent reads ``max`` (kernel/sched/core.c, cpu_uclamp_print). All others stay as written.
     """
     if have == want:
         return True
@@ -192,7 +192,7 @@ def same_value(name: str, have: str, want: str) -> bool:
 
 
 def _grain(name: str) -> int:
-    """What an amount is rounded down to in a file, in bytes; 0 for one that holds no amount of memory."""
+    """Return the rounding of a file's amounts in bytes; 0 for files without memory amounts."""
     controller, _, rest = name.partition(".")
     if controller == "memory":
         return posix.sysconf("SC_PAGE_SIZE")
@@ -202,7 +202,7 @@ def _grain(name: str) -> int:
 
 
 def _refusal(folder: str, name: str, value: str, error: OSError) -> CgroupError:
-    """Return the error for a value that can't be written, by the errno and by what is there."""
+    """Return the error for a failed write, by the errno and the existing files."""
     number = case = error.errno or 0
     controller = name.partition(".")[0]
     if not is_folder(folder):

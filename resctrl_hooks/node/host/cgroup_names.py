@@ -1,20 +1,20 @@
-"""What the names in a cgroup path say: which part is a container's own, and which pod's it is."""
+"""Parsing of cgroup paths: a container's own part, and its pod."""
 
 from ..names import canonical_pod_uid, is_hex, pod_uid_validator
 from .procfs import CRUNS_LEAF
 
-# What stands before a container's id in the name of its cgroup. With "-conmon" behind it, it is its monitor's.
+# Prefixes of container ids in cgroup names. A name that ends in "-conmon" is the monitor's.
 _MAKERS = ("crio", "libpod", "libpod-payload", "cri-containerd", "docker", "nerdctl", "crun", "runc", "youki")
 
 _ID_LENGTH = 64
 
 
 def own_cgroup(path: str, container: str, asked: str) -> str:
-    """Return the part of a cgroup path that is the container's alone, so that what is done there concerns nobody else.
+    """Return the part of a cgroup path that belongs to the container only, so that changes affect no other container.
 
-    The runtimes name it after the container, or as ``linux.cgroupsPath`` asked: "/path", or "slice:prefix:name"; an
-    ``asked`` that isn't known is empty. What is below it the container made itself, as systemd in it does, but for
-    crun's own. Empty for none. A part of a name is no sign of a short id: "session-1.scope" is not of a container "1".
+    The runtimes name it after the container, or as ``linux.cgroupsPath`` requested: "/path", or "slice:prefix:name"; an
+    unknown ``asked`` is empty. The container itself, for example systemd in it, made all cgroups below that, except
+    crun's own. Empty for none. Part of a name does not match a short id: "session-1.scope" is not of a container "1".
     """
     wanted = "" if ":" in asked else asked.strip("/")
     place = f"{path}/".find(f"/{wanted}/") if wanted else -1
@@ -30,15 +30,15 @@ def own_cgroup(path: str, container: str, asked: str) -> str:
 
 
 def maker_of(own: str, container: str) -> str:
-    """What stands before a container's id in the name of its own cgroup: ``crio``; empty for nothing."""
+    """Return the prefix of a container's id in its cgroup's name: ``crio``; empty for none."""
     name = own.removesuffix(f".scope/{CRUNS_LEAF}").rpartition("/")[2].removesuffix(".scope")
     return name.removesuffix(f"-{container}") if name.endswith(f"-{container}") else ""
 
 
 def container_in_cgroup(path: str) -> str:
-    """Return the part of a cgroup path that is a container's by its name alone; empty for none.
+    """Return the part of a cgroup path that is a container's by its name; empty for none.
 
-    Its name is the container's id of 64 digits, behind its runtime's name or in a pod's cgroup.
+    Its name is the container's 64-digit id, after its runtime's name or in a pod's cgroup.
     """
     parts = path.split("/")
     for end, part in enumerate(parts, 1):
@@ -52,10 +52,11 @@ def container_in_cgroup(path: str) -> str:
 
 
 def pod_in_cgroup(path: str) -> "tuple[str, str]":
-    """Return the pod that a cgroup path belongs to, and the pod's own part of the path; two empty strings for none.
+    """Return the pod of a cgroup path, and the pod's own part of the path; two empty strings for none.
 
     The kubelet names a pod's cgroup ``pod<uid>`` or, under systemd, ``kubepods-…-pod<uid with _ for ->.slice``
-    (kubernetes, pkg/kubelet/cm); Podman's is the pod's id, or ``…-libpod_pod_<id>.slice``, and holds ``libpod-<id>``.
+    (kubernetes, pkg/kubelet/cm); Podman's is the pod's id, or ``…-libpod_pod_<id>.slice``, and contains
+    ``libpod-<id>``.
     """
     parts = path.split("/")
     for index, part in enumerate(parts):

@@ -1,13 +1,13 @@
-"""Sets of CPUs or memory nodes as integers, a bit for each: fast to combine, and as the kernel writes them."""
+"""Sets of CPUs or memory nodes as integers, one bit each, and their conversion to the kernel's list format."""
 
 _MOST = 1 << 14  # CPUs; the kernel's own limit is 8192 (CONFIG_NR_CPUS)
 
 
 def parse_list(text: str) -> int:
-    """Return the set that a list such as ``0-3,8`` means.
+    """Return the set of a list such as ``0-3,8``.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is invalid.
     """
     found = 0
     for part in text.strip().split(","):
@@ -23,7 +23,7 @@ def parse_list(text: str) -> int:
 
 
 def format_list(mask: int) -> str:
-    """Return the list of a set, as the kernel writes it; empty for the empty set."""
+    """Return the kernel's list of a set; empty for the empty set."""
     parts = []
     place = 0
     while mask:
@@ -53,5 +53,5 @@ def lowest(mask: int) -> int:
 
 
 def count(mask: int) -> int:
-    """Return how many there are in a set (int.bit_count is of Python 3.10)."""
+    """Return the number of members (int.bit_count needs Python 3.10)."""
     return bin(mask).count("1")

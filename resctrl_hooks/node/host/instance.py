@@ -1,4 +1,4 @@
-"""One process per node: a resident program holds a lock file, and a second one ends instead of working beside it."""
+"""One instance per node: a resident program holds a lock file, and a second instance ends."""
 
 import fcntl
 import posix
@@ -7,7 +7,7 @@ _LONGEST_PID = 20
 
 
 class RunningError(Exception):
-    """Another instance serves this node; ``pid`` is its process, 0 where it is unknown."""
+    """Another instance serves this node; ``pid`` is its process, 0 if unknown."""
 
     def __init__(self, pid: int) -> None:
         super().__init__(f"another instance runs already{f', process {pid}' if pid else ''}")

@@ -1,4 +1,4 @@
-"""What systemd is told of this process: that it is ready, what it does, that it lives. Source: sd_notify(3)."""
+"""Notifications to systemd: ready, status, watchdog. Source: sd_notify(3)."""
 
 import posix
 import time
@@ -7,7 +7,7 @@ _MICROSECONDS = 1_000_000
 
 
 class Notify:
-    """The socket that systemd gave us; without one, everything here does nothing."""
+    """The socket from systemd; without one, all methods do nothing."""
 
     def __init__(self) -> None:
         self._address = posix.environ.get(b"NOTIFY_SOCKET", b"")
@@ -17,7 +17,7 @@ class Notify:
         self._next = 0.0
 
     def __call__(self, **fields: str) -> None:
-        """Say things: ``READY="1"``, ``STATUS="…"``."""
+        """Send assignments: ``READY="1"``, ``STATUS="…"``."""
         if not self._address:
             return
         import _socket
@@ -29,12 +29,12 @@ class Notify:
             sender.setblocking(False)  # noqa: FBT003  # the C function takes no names
             sender.sendto(lines.encode(), address)
         except OSError:
-            pass  # systemd will say so itself
+            pass  # systemd reports that itself
         finally:
             sender.close()
 
     def alive(self) -> float:
-        """Tell the watchdog if it is time to; how long until it is again, in seconds."""
+        """Notify the watchdog if due; return the seconds until the next notification."""
         now = time.monotonic()
         if now >= self._next and self._address and self.interval < float("inf"):
             self(WATCHDOG="1")

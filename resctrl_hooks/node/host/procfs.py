@@ -1,4 +1,4 @@
-"""What /proc says of a process: where it lives, which resctrl groups it is in, whether it is still the same one."""
+"""Reading of /proc: a process's cgroups, resctrl groups and identity."""
 
 import errno
 import posix
@@ -11,9 +11,9 @@ _START_TIME = 19  # field 22 of /proc/pid/stat, counted after the first two
 
 
 class Cgroup:
-    """Where a process is in one cgroup hierarchy: the hierarchy's folder below the mount, and the path in it.
+    """A process's place in one cgroup hierarchy: the hierarchy's folder below the mount, and the path in it.
 
-    ``hierarchy`` is empty for a unified host, ``unified`` for version 2 beside version 1, else the v1 controllers.
+    ``hierarchy`` is empty for a unified host, ``unified`` for version 2 next to version 1, else the v1 controllers.
     """
 
     __slots__ = ("hierarchy", "path")
@@ -31,7 +31,7 @@ class Cgroup:
 def cgroups_of(proc: str, pid: int) -> "list[Cgroup]":
     """The cgroups of a process, version 2's first; empty if the process is gone (cgroups(7), /proc/pid/cgroup)."""
     text = _read(f"{proc}/{pid}/cgroup")
-    # Only a line feed ends a line: a container that may make cgroups may give them a form feed in their names.
+    # Only a line feed ends a line: a nested cgroup's name can contain a form feed.
     lines = [line.split(":", 2) for line in text.split("\n") if line.count(":") > 1]
     found: "list[Cgroup]" = []
     for number, controllers, path in lines:
@@ -43,9 +43,9 @@ def cgroups_of(proc: str, pid: int) -> "list[Cgroup]":
 
 
 def resctrl_groups_of(proc: str, pid: int, tid: int = 0) -> "tuple[str, str] | None":
-    """Return the RDT class ("" for the root) and the mon_group of a task, or None where the kernel doesn't say.
+    """Return the RDT class ("" for the root) and the mon_group of a task, or None if unknown.
 
-    It doesn't where resctrl is not mounted or is a simulation, and before Linux 5.9. Source: fs/resctrl/rdtgroup.c,
+    They are unknown if resctrl is not mounted or is a simulation, and before Linux 5.9. Source: fs/resctrl/rdtgroup.c,
     proc_resctrl_show.
 
     Raises:
@@ -77,12 +77,12 @@ def threads_of(proc: str, pid: int) -> "list[int]":
 
 
 def start_time(proc: str, pid: int) -> int:
-    """When a process started, in clock ticks after boot, or 0 if it is gone or a zombie (proc(5), stat, field 22).
+    """Return a process's start in clock ticks after boot, or 0 if it is gone or a zombie (proc(5), stat, field 22).
 
-    With the pid and the boot id this names a process for good, although pids come round again.
+    Together with pid and boot id it identifies a process, because pids are reused.
     """
     text = _read(f"{proc}/{pid}/stat") if pid > 0 else ""
-    # The second field is the command's name in parentheses and may itself hold spaces and parentheses.
+    # The second field is the command's name in parentheses, which may contain spaces and parentheses.
     fields = text[text.rfind(")") + 2 :].split(" ", _START_TIME + 1)
     return int(fields[_START_TIME]) if len(fields) > _START_TIME and fields[0] not in "ZXx" else 0
 
@@ -93,9 +93,9 @@ def boot_id(proc: str) -> str:
 
 
 def in_initial_user_namespace() -> bool:
-    """Return whether we are in the host's own user namespace; a rootless runtime runs hooks as root of another one.
+    """Return whether this is the host's own user namespace; a rootless runtime runs hooks as root of another one.
 
-    Sources: user_namespaces(7): the initial namespace maps all ids to themselves.
+    Source: user_namespaces(7): the initial namespace maps all ids to themselves.
     """
     return _read("/proc/self/uid_map").split() in (["0", "0", str(_ALL_UIDS)], [])
 

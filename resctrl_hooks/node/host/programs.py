@@ -1,6 +1,6 @@
-"""Other programs run from a hook: found at fixed places, without a shell, bounded in time and output.
+"""Execution of other programs from a hook: at fixed paths, without a shell, bounded in time and output.
 
-The subprocess module would cost more to import than the hook itself takes.
+The subprocess module would take longer to import than the hook runs.
 """
 
 import errno
@@ -25,18 +25,18 @@ _KILL = 9
 
 
 class ProgramError(HookError):
-    """A program that is missing, not to be trusted, or takes too long."""
+    """A program is missing, not trustworthy, or takes too long."""
 
     reason = "program"
 
 
 def find_program(name: str, folders: "tuple[str, ...]" = SYSTEM_FOLDERS) -> str:
-    """Return the path of a program: ``name`` itself if it is absolute, else in the first of the folders that has it.
+    """Return the path of a program: ``name`` itself if absolute, else the first match in the folders.
 
-    It runs as root, so others than root may not be able to write it.
+    It runs as root, so only root may be able to write it.
 
     Raises:
-        ProgramError: it is nowhere, or not to be trusted.
+        ProgramError: it is missing or not trustworthy.
     """
     places = (name,) if name.startswith("/") else tuple(f"{folder}/{name}" for folder in folders)
     for path in places:
@@ -53,12 +53,12 @@ def find_program(name: str, folders: "tuple[str, ...]" = SYSTEM_FOLDERS) -> str:
 
 
 def run(arguments: "list[str]", seconds: float) -> "tuple[int, str]":
-    """Run a program (an absolute path first) and return its exit code and what it printed, stderr too.
+    """Run a program (an absolute path first) and return its exit code and output, including stderr.
 
     Raises:
-        ProgramError: it can't be started, or was still running after so many seconds and is killed.
+        ProgramError: it did not start, or was killed at the timeout.
     """
-    import _socket  # a socket is a pipe with a time limit on reading; select would be another import
+    import _socket  # a socket is a pipe with a read timeout; select would be another import
 
     end = time.monotonic() + seconds
     ours, theirs = _socket.socketpair()
@@ -68,7 +68,7 @@ def run(arguments: "list[str]", seconds: float) -> "tuple[int, str]":
         try:
             output = _read(ours, end)
             code = _wait(child, end)
-        except BaseException:  # the hook's own deadline too: what we started must not stay
+        except BaseException:  # includes the hook's own deadline: the program must not stay
             posix.kill(-child, _KILL)
             posix.waitpid(child, 0)
             raise
@@ -83,12 +83,12 @@ def run(arguments: "list[str]", seconds: float) -> "tuple[int, str]":
 
 
 def spawn(arguments: "list[str]", output: int, *, leader: bool) -> int:
-    """Start a program with nothing on stdin and ``output`` as stdout and stderr; return its pid.
+    """Start a program with an empty stdin and ``output`` as stdout and stderr; return its pid.
 
-    As a ``leader`` it has a process group of its own, else it is in ours.
+    A ``leader`` has a process group of its own.
 
     Raises:
-        OSError: it can't be executed.
+        OSError: it cannot be executed.
     """
     actions = [
         (posix.POSIX_SPAWN_OPEN, 0, "/dev/null", posix.O_RDONLY, 0),
@@ -96,7 +96,7 @@ def spawn(arguments: "list[str]", output: int, *, leader: bool) -> int:
         (posix.POSIX_SPAWN_DUP2, output, 2),
     ]
     options: "dict[str, Any]" = {"setpgroup": 0} if leader else {}
-    # Python ignores SIGPIPE (13) and SIGXFSZ (25), and the keeper SIGTERM (15); a program would inherit that.
+    # Python ignores SIGPIPE (13) and SIGXFSZ (25), and the supervisor SIGTERM (15); a program would inherit that.
     options.update(file_actions=actions, setsigmask=(), setsigdef=(13, 15, 25))
     return posix.posix_spawn(arguments[0], arguments, ENVIRONMENT, **options)
 

@@ -1,6 +1,6 @@
-"""systemd as the keeper of units' properties, through its programs.
+"""Properties of systemd units, set through systemd's programs.
 
-Only where systemd really runs this machine (sd_booted(3)) and the cgroups are the machine's own.
+Used only if systemd runs this machine (sd_booted(3)) and the cgroups are the machine's own.
 """
 
 from ..errors import HookError
@@ -18,12 +18,12 @@ class UnitError(HookError):
 
 
 def available(cgroup_root: str) -> bool:
-    """Return whether systemd manages this machine and the cgroups below a folder: a simulated host's are nobody's."""
+    """Return whether systemd manages this machine and the cgroups below a folder, which a simulated host's are not."""
     return cgroup_root == CGROUP_ROOT and is_folder(_BOOTED)
 
 
 def patience(deadline: float) -> float:
-    """Return how long one of systemd's programs may take, in seconds: two of them fit into a hook's deadline."""
+    """Return the timeout of one systemd program in seconds: two of them fit into a hook's deadline."""
     return deadline / 2
 
 
@@ -34,7 +34,7 @@ def set_properties(unit: str, properties: "dict[str, str]", seconds: float) -> N
         UnitError: systemd refuses.
         ProgramError: systemctl is missing or does not answer.
     """
-    for name, value in properties.items():  # they may come from a record
+    for name, value in properties.items():  # names may come from a record
         if not (name.isascii() and name.isalnum()) or not value.isprintable():
             raise UnitError(f"invalid property of {unit}: {name[:80]!r}")
     values = [f"{name}={value}" for name, value in properties.items()]
@@ -44,5 +44,5 @@ def set_properties(unit: str, properties: "dict[str, str]", seconds: float) -> N
 
 
 def words(code: int, output: str) -> str:
-    """What a program of systemd's said last, in one line."""
+    """Return the last output of a systemd program in one line."""
     return " / ".join(output.splitlines()[-3:]) or f"exit code {code}"

@@ -1,4 +1,4 @@
-"""The node's CPUs, caches and memory as plain sets: what placement policies decide on. `topology_sysfs` reads them."""
+"""The node's CPUs, caches and memory as plain sets, the basis of placement policies. `topology_sysfs` reads them."""
 
 from .cpulist import count, format_list, lowest, parse_list
 
@@ -11,9 +11,9 @@ _FORMAT = 1
 
 
 class MemoryNode:
-    """A NUMA node: its number, CPUs, distances to the nodes by number, memory in bytes (0: unknown), and its kind.
+    """A NUMA node: its number, CPUs, distances to the nodes by number, memory in bytes (0: unknown), and kind.
 
-    The kind is ``dram``, ``slow`` or ``fast`` as the kernel's memory tiers rank a node without CPUs, else ``unknown``.
+    The kind is ``dram``, ``slow`` or ``fast`` by the kernel's memory tier for a node without CPUs, else ``unknown``.
     """
 
     __slots__ = ("cpus", "distances", "id", "kind", "memory")
@@ -27,10 +27,10 @@ class MemoryNode:
 
 
 class Domain:
-    """A part of the machine whose CPUs are near to each other: its level, a name such as ``package0``, its CPUs.
+    """A part of the machine whose CPUs are close to each other: its level, a name such as ``package0``, its CPUs.
 
     ``height`` is 0 for a part without parts, else one more than its highest part's. ``above`` are the parts that
-    this one lies in, itself among them.
+    contain it, including itself.
     """
 
     __slots__ = ("above", "cpus", "height", "level", "name", "size")
@@ -48,10 +48,10 @@ class Domain:
 
 
 class Topology:
-    """A machine. All sets of CPUs hold online ones only, but for ``offline``.
+    """A machine. All sets of CPUs contain online ones only, except ``offline``.
 
     ``isolated`` CPUs are those of the kernel's isolcpus= or of isolated cpuset partitions. ``kinds`` are the CPUs of a
-    hybrid processor by kind, ``performance`` and ``efficient``; empty on others.
+    hybrid processor by kind, ``performance`` and ``efficient``; empty for others.
     """
 
     __slots__ = ("_domains", "cores", "dies", "isolated", "kinds", "l3", "nodes", "offline", "online", "packages")
@@ -82,7 +82,7 @@ class Topology:
 
     @property
     def domains(self) -> "list[Domain]":
-        """Every distinct set of near CPUs, the smallest first. Not every hook asks."""
+        """Every distinct set of near CPUs, the smallest first; computed on demand."""
         self._domains = self._domains or self._find_domains()
         return self._domains
 
@@ -110,7 +110,7 @@ class Topology:
         return self.domains[-1]
 
     def domain(self, name: str) -> "Domain | None":
-        """Return the domain of a name."""
+        """Return a domain by its name."""
         return next((domain for domain in self.domains if domain.name == name), None)
 
     @property
@@ -129,7 +129,7 @@ class Topology:
         return own + sorted((node for node in ordinary if node not in own), key=away)
 
     def as_record(self) -> "TopologyRecord":
-        """As plain JSON values; sets are lists as the kernel writes them."""
+        """Return plain JSON values; sets are lists in the kernel's format."""
         return {
             "format": _FORMAT,
             "online": format_list(self.online),
@@ -154,10 +154,10 @@ class Topology:
 
     @classmethod
     def of_record(cls, record: "TopologyRecord") -> "Topology":
-        """Return the machine that `as_record` wrote down.
+        """Return the machine from the values of `as_record`.
 
         Raises:
-            KeyError, TypeError, ValueError, AttributeError: it did not.
+            KeyError, TypeError, ValueError, AttributeError: they are invalid.
         """
         if record["format"] != _FORMAT:
             raise ValueError("another format")

@@ -13,16 +13,16 @@ _LAST_LEVEL_CACHE = "3"
 
 
 class TopologyError(HookError):
-    """sysfs doesn't say what CPUs this machine has."""
+    """sysfs does not list this machine's CPUs."""
 
     reason = "topology"
 
 
 def read_topology(sys_path: str) -> Topology:
-    """Read the machine below a sysfs mount. One CPU of each core is asked, not all of them.
+    """Read the machine below a sysfs mount, from one CPU of each core.
 
     Raises:
-        TopologyError: there are no CPUs there.
+        TopologyError: it has no CPUs.
     """
     folder = f"{sys_path}/devices/system/cpu"
     online = _list(f"{folder}/online")
@@ -89,7 +89,7 @@ def _memory_nodes(sys_path: str, online: int) -> "list[MemoryNode]":
     found = []
     for number in numbers:
         if not with_memory >> number & 1 and with_memory:
-            continue  # no page of memory can come from it
+            continue  # no memory page can come from it
         distances = [int(text) for text in kernel_text(f"{folder}/node{number}/distance").split() if text.isdigit()]
         kind = DRAM if cpus[number] else UNKNOWN
         if not cpus[number] and ordinary is not None and number in tiers:
@@ -120,7 +120,7 @@ def _memory(path: str) -> int:
 
 
 def _first_list(base: str, *names: str) -> int:
-    """Return the first of these files that says anything; older kernels have other names."""
+    """Return the first of these files with content; older kernels have other names."""
     for name in names:
         found = _list(f"{base}/{name}")
         if found:

@@ -1,1 +1,1 @@
-"""CPUs and memory nodes by pluggable policies."""
+"""Placement: CPUs and memory nodes of containers by pluggable policies."""

@@ -1,8 +1,7 @@
-"""Who has which CPUs on this node, in one file below the state directory, used under one lock for the whole node.
+"""The allocations: the CPUs of all containers on this node, in one file below the state directory, under one lock.
 
-The file is read in each placement, so it is one rather than a record for each container, and containers of the same
-place stand together: what there is to decide needs their sums, not each of them. What a container got is in its own
-record too, from which the file can be made anew.
+Every placement reads the file, so containers of the same place share lines and decisions need only their sums. A
+container's own record also has its decision, from which the file can be recreated.
 """
 
 import posix
@@ -28,18 +27,18 @@ _TOPOLOGY = "topology"
 _LIMIT = 16 << 20
 _FORMAT = "2"
 _WRITING = ".writing"
-_UNTOLD = "placement.untold"  # beside the book: some AllowedCPUs= updates are pending
+_UNTOLD = "placement.untold"  # in the file's folder: some AllowedCPUs= updates are pending
 
 
 class Book:
     """The node's machine and every container's place on it. Change it only under `lock`.
 
-    What is in force follows from who has what, so it isn't kept. Only while cpusets are being written they may differ;
-    ``unsure`` says that somebody was killed just then, or that CPUs came or went: then only the cgroups know. ``lost``
-    says that there is no book that can be read. With ``look_only`` nothing is kept for later.
+    The active cpusets follow from the places and are not stored. They may differ while cpusets are being written;
+    ``unsure`` is set after a kill during that time or a change of CPUs: then only the cgroups are valid. ``lost`` is
+    set if the file is unreadable. With ``look_only`` nothing is written.
 
     Raises:
-        LedgerError: from every method that uses the file, where the kernel refuses.
+        LedgerError: from every method that uses the file, if the kernel refuses.
     """
 
     def __init__(self, context: "Context", *, look_only: bool = False) -> None:
@@ -62,7 +61,7 @@ class Book:
                 place.applied = effective(place.decision, usage)
 
     def _machine(self) -> "list[str]":
-        """What the effect of a decision depends on beside the other decisions."""
+        """Return the facts on which a decision depends besides other decisions."""
         return [format_list(cpus) for cpus in (self.topology.online, self.topology.isolated, self.reserved)]
 
     def _read(self) -> None:
@@ -70,7 +69,7 @@ class Book:
             text = read_file(self._path, _LIMIT).decode()
             head, *parts = text[: text.rindex("\n")].split("\n\t")
             form, boot, *machine = head.split("\t")
-            self.lost = (form, boot) != (_FORMAT, self._boot)  # another version's, or another boot's
+            self.lost = (form, boot) != (_FORMAT, self._boot)  # from another version or boot
             places = [Place.of_text(part) for part in parts] if not self.lost else []
             self.places = {_identity(place.decision): place for place in places}
         except (FileNotFoundError, ValueError):
@@ -81,7 +80,7 @@ class Book:
         self.unsure = self.unsure or self.lost or machine != self._machine()
 
     def save(self) -> None:
-        """Replace the file, before any cpuset is written: until `written` says so, these may differ from it."""
+        """Replace the file before any cpuset is written; until `written`, cpusets may differ from it."""
         parts = ["\t".join((_FORMAT, self._boot, *self._machine()))]
         parts += [place.as_text() for place in self.places.values() if place.users]
         path = self._path + _WRITING
@@ -93,12 +92,12 @@ class Book:
             raise LedgerError.of_file(error, path) from error
 
     def written(self) -> None:
-        """Say that all cpusets are as the file has it."""
+        """Record that all cpusets match the file."""
         _remove(self._path + _WRITING)
 
     @property
     def entries(self) -> "dict[str, Entry]":
-        """Every container, by id: a copy. Who wants one of them asks `find`, which costs less."""
+        """A copy of every container's entry, by id. `find` is cheaper for one of them."""
         return {id_: entry for place in self.places.values() for id_, entry in place.entries().items()}
 
     def find(self, id_: str) -> "Entry | None":
@@ -110,13 +109,13 @@ class Book:
         return None
 
     def add(self, entry: Entry) -> None:
-        """Take a container in."""
+        """Add a container."""
         place = self.places.setdefault(_identity(entry.decision), Place(entry.decision))
         place.add(entry)
         self._usage = None
 
     def remove(self, id_: str) -> bool:
-        """Forget a container, and say whether it was there."""
+        """Remove a container, and return whether it existed."""
         for place in self.places.values():
             entry = place.find(id_)
             if entry is not None:
@@ -126,7 +125,7 @@ class Book:
         return False
 
     def usage(self, key: str = "") -> Usage:
-        """Who has what: a grant for each place, and one more for what of it is a key's, if it is to be near to that."""
+        """Return a grant for each place, and one more for the part of a key, if requests should be near to it."""
         if not key and self._usage is not None:
             return self._usage
         grants = []
@@ -143,7 +142,10 @@ class Book:
         return usage
 
     def drop_dead(self, context: "Context", key: str = "") -> int:
-        """Forget containers whose process is gone: those of one key, or else all that own CPUs. Returns how many."""
+        """Remove containers whose process is gone: those of one key, or else all with exclusive CPUs.
+
+        Return their number.
+        """
         dropped = 0
         for place in self.places.values():
             if key or place.decision.owned:
@@ -164,16 +166,16 @@ def lock(context: "Context") -> "Lock":
     """Return the one lock of the whole node; taken after a key's, never before.
 
     Raises:
-        LockTimeoutError: somebody held it for too long.
+        LockTimeoutError: another process held it for too long.
     """
     return context.ledger.lock_named(LOCK, context.monitor.patience)
 
 
 def note_untold(context: "Context") -> None:
-    """Notes that somebody had no time to tell systemd of every cpuset.
+    """Record that some cpusets were not sent to systemd for lack of time.
 
     Raises:
-        LedgerError: that can't be written down.
+        LedgerError: the write failed.
     """
     path = f"{context.ledger.folder}/{_UNTOLD}"
     try:
@@ -183,19 +185,19 @@ def note_untold(context: "Context") -> None:
 
 
 def take_untold(context: "Context") -> bool:
-    """Take that note away, and say whether there was one.
+    """Remove that mark, and return whether it existed.
 
     Raises:
-        LedgerError: it can't be taken away.
+        LedgerError: the removal failed.
     """
     return _remove(f"{context.ledger.folder}/{_UNTOLD}")
 
 
 def topology_of(context: "Context", *, keep: bool = True) -> Topology:
-    """Return this machine, from the copy that an earlier call has kept if no CPU came or went since.
+    """Return this machine from an earlier call's copy, unless CPUs came or went since.
 
     Raises:
-        TopologyError: sysfs doesn't say.
+        TopologyError: sysfs does not describe it.
     """
     path = f"{context.ledger.folder}/{_TOPOLOGY}"
     folder = f"{context.settings.sys_path}/devices/system/cpu"

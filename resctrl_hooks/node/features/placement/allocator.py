@@ -1,4 +1,4 @@
-"""What is decided for a container: by the policy that the settings name, or that it shares where that can't be had."""
+"""The decision for a container: by the configured policy, or sharing if its request cannot be met."""
 
 from ...log import WARNING
 from .policy import RESERVED, SHARED, Decision, PlacementError
@@ -17,9 +17,9 @@ TOPOLOGY_AWARE, POOLS = "topology-aware", "pools"
 
 
 def decide(book: "Book", request: "Request", context: "Context", *, share: bool) -> Decision:
-    """What the policy says, held to what none may do; with ``share`` the whole node's shared CPUs where that fails.
+    """Return the policy's decision after a check; with ``share``, the whole node's shared CPUs if it fails.
 
-    A container that crashes in a loop leaves a dead one behind each time, whose poststop may come hours later.
+    A container that crashes in a loop leaves a dead entry each time, whose poststop may come hours later.
     """
     try:
         choose = policy_of(context.settings)
@@ -54,7 +54,7 @@ def anywhere(book: "Book", request: "Request", error: PlacementError, mems: int 
 
 
 def shares_instead(error: "HookError", container: str, key: str, context: "Context") -> None:
-    """Notes why a container shares CPUs although it asks for something else."""
+    """Record why a container shares CPUs although it requests others."""
     context.failures.append(error.reason)
     context.log(
         WARNING,
@@ -66,16 +66,16 @@ def shares_instead(error: "HookError", container: str, key: str, context: "Conte
 
 
 def policy_name(settings: "Settings") -> str:
-    """What the settings call the policy."""
+    """Return the policy's name in the settings."""
     name: str = settings.placement["policy"]
     return name
 
 
 def policy_of(settings: "Settings") -> "Choose":
-    """Return the policy that the settings name: one of ours, or a file of the operator's.
+    """Return the configured policy: a built-in one, or a file of the operator's.
 
     Raises:
-        PlacementError: there is none of that name, or the file can't be used.
+        PlacementError: it does not exist, or the file is unusable.
     """
     name = policy_name(settings)
     if name == TOPOLOGY_AWARE:

@@ -1,7 +1,7 @@
-"""Puts placements in force: cpusets of containers, so that nobody is ever without CPUs and no CPU has two owners.
+"""Writing of cpusets in an order in which no container is without CPUs and no exclusive CPU has two users.
 
-Who loses CPUs is written first, who gets them after that. A cgroup's file holds at once; systemd's properties, which
-keep it over a daemon-reload, follow as long as there is time, and reconcile tells the rest.
+Containers that lose CPUs are written first. A cgroup's file takes effect at once; systemd's properties, which keep it
+over a daemon-reload, follow as time allows, and reconcile sends the rest.
 """
 
 import time
@@ -25,23 +25,24 @@ if TYPE_CHECKING:
 
 CPUS, MEMS = "cpuset.cpus", "cpuset.mems"
 _EFFECTIVE = "cpuset.cpus.effective"
-_SHARE_OF_DEADLINE = 0.3  # of the hook's deadline is what telling systemd about others may take
-_SHARE_AT_A_TIME = 0.1  # of it is what reconcile keeps others from the lock
-_BREATH = 0.05  # seconds, in which any hook that waits for the lock has it
+_SHARE_OF_DEADLINE = 0.3  # maximum part of the hook's deadline for sending other containers' cpusets to systemd
+_SHARE_AT_A_TIME = 0.1  # part of it for which reconcile holds the lock
+_BREATH = 0.05  # seconds, enough for any waiting hook to get the lock
 
 
 def follow(book: "Book", context: "Context", but: str = "", *, grow: bool, checked: bool = False) -> "list[Entry]":
-    """Write the cpusets of all containers whose set has become another, and return those that were written.
+    """Write the changed cpusets of all containers, and return the written ones.
 
-    With ``grow`` false only those that lose CPUs are written, so that these are free before anybody gets them. With
-    ``checked`` what the cgroup says now counts, not what we believe. ``but`` is the one that comes later.
+    With ``grow`` false only those that lose CPUs are written, so that these are free before another container gets
+    them. ``checked`` compares with the cgroup's current value, not with the recorded one. ``but`` is the container that
+    comes later.
 
     Raises:
-        HookError: a living container's cpuset can't be written.
+        HookError: a living container's cpuset cannot be written.
     """
     usage = book.usage()
     done: "list[Entry]" = []
-    lists: "dict[int, str]" = {}  # most of those to be written share a few sets
+    lists: "dict[int, str]" = {}  # most of them share a few sets
     todo: "list[tuple[Entry, int]]" = []
     for place in book.places.values():
         wanted = effective(place.decision, usage)
@@ -63,11 +64,11 @@ def follow(book: "Book", context: "Context", but: str = "", *, grow: bool, check
 
 
 def settle_in(entry: "Entry", leaf: "Leaf", usage: "Usage", context: "Context") -> None:
-    """Put a container's own placement in force, and look that the kernel really gives it those CPUs.
+    """Apply a container's own placement, and verify that the kernel grants the CPUs.
 
     Raises:
-        PlacementError: a cgroup above has fewer CPUs than it needs.
-        HookError: its cpuset can't be written.
+        PlacementError: a parent cgroup has too few CPUs.
+        HookError: its cpuset cannot be written.
     """
     wanted = effective(entry.decision, usage)
     mems = entry.decision.mems
@@ -91,7 +92,7 @@ def settle_in(entry: "Entry", leaf: "Leaf", usage: "Usage", context: "Context") 
 
 
 def _tell(entry: "Entry", cpus: int, context: "Context") -> None:
-    """Tell systemd of a scope's CPUs, so that a daemon-reload keeps them."""
+    """Send a scope's CPUs to systemd, so that a daemon-reload keeps them."""
     if entry.unit:
         from ...cgroup_settings.told import tell  # only where systemd manages the container
 
@@ -99,7 +100,7 @@ def _tell(entry: "Entry", cpus: int, context: "Context") -> None:
 
 
 def tell_others(entries: "list[Entry]", context: "Context") -> None:
-    """Tell systemd of the cpusets that were written, as many as there is time for; reconcile tells the rest."""
+    """Send the written cpusets to systemd, as many as time allows; reconcile sends the rest."""
     end = time.monotonic() + context.settings.deadline * _SHARE_OF_DEADLINE
     for entry in entries:
         if entry.unit and time.monotonic() > end:
@@ -110,18 +111,18 @@ def tell_others(entries: "list[Entry]", context: "Context") -> None:
 
 
 def to_tell(book: "Book", changed: "list[Entry]", context: "Context") -> "list[Entry]":
-    """Whom `tell_all` is to tell systemd of: those that were written, or all if a hook had no time for some."""
+    """Return the containers for `tell_all`: the written ones, or all if a hook ran out of time."""
     late = take_untold(context)
     return [entry for entry in (book.entries.values() if late else changed) if entry.unit]
 
 
 def tell_all(entries: "list[Entry]", context: "Context") -> None:
-    """Tell systemd of the cpusets of all of these; for reconcile, without the lock.
+    """Send the cpusets of all these to systemd; for reconcile, without the lock.
 
-    That may take long, so hooks get the lock in between: what is told is what the cgroup says just then.
+    This may take long, so hooks get the lock in between; each value is read from the cgroup just before.
 
     Raises:
-        HookError: there was no end of it; the next reconcile tells them all.
+        HookError: changes did not end; the next reconcile sends all of them.
     """
     left = entries[::-1]
     try:
@@ -131,7 +132,7 @@ def tell_all(entries: "list[Entry]", context: "Context") -> None:
                 while left:
                     entry = left.pop()
                     cpus = _have(entry)
-                    if cpus:  # else it has ended
+                    if cpus:  # otherwise it has ended
                         _tell(entry, cpus, context)
                     if time.monotonic() > end:
                         break
@@ -162,7 +163,7 @@ def _write(entry: "Entry", cpus: str, mems: str = "") -> bool:
 
 
 def _have(entry: "Entry") -> int:
-    """What a container's cgroup says now."""
+    """Return the cgroup's current values."""
     folder = folders_for(CPUS, entry.folder, entry.scope)[-1]
     try:
         return parse_list(read_value(folder, CPUS))

@@ -1,4 +1,4 @@
-"""Containers that have the same place, kept as lines of text until somebody asks for one of them: most never are."""
+"""Containers with the same place, kept as lines of text until one of them is needed: most never are."""
 
 from ...host.procfs import start_time
 from .policy import Decision, PlacementError
@@ -12,10 +12,10 @@ _SETS = ("cpus", "owned", "hidden", "mems")
 
 
 class Entry:
-    """One container's place: whose it is, its process, where its cgroup is, and what was decided.
+    """One container's place: its owner, its process, its cgroup, and the decision.
 
-    ``unit`` is its own scope of systemd's, and ``scope`` that one's cgroup where it isn't the container's own
-    (crun's processes are a level below). ``applied`` is what its cgroup was told, 0 for nothing yet.
+    ``unit`` is its own systemd scope, and ``scope`` the scope's cgroup if that is not the container's own (crun's
+    processes are a level below). ``applied`` is the written set, 0 for none yet.
     """
 
     __slots__ = ("applied", "decision", "folder", "id", "key", "pid", "scope", "start", "unit")
@@ -43,20 +43,20 @@ class Entry:
         self.applied = 0
 
     def as_line(self) -> str:
-        """As fields between tabs: JSON takes longer.
+        """Return tab-separated fields, which are faster than JSON.
 
         Raises:
-            PlacementError: a name of it holds a control character.
+            PlacementError: a name contains a control character.
         """
         place = (self.id, self.key, str(self.pid), str(self.start), self.folder, self.unit, self.scope)
         return _checked("\t".join((*place, str(self.decision.milli))), _TABS)
 
     @classmethod
     def of_line(cls, line: str, decision: Decision) -> "Entry":
-        """Return the entry that `as_line` wrote down, of a place with this decision.
+        """Return the entry from a line of `as_line`, for a place with this decision.
 
         Raises:
-            PlacementError: it did not.
+            PlacementError: the line is invalid.
         """
         try:
             id_, key, pid, start, folder, unit, scope, milli = line.split("\t")
@@ -76,10 +76,10 @@ class Entry:
 
 
 class Place:
-    """A decision, and all containers for which it was the same. The decision's ``milli`` is nobody's here.
+    """A decision and all containers with it. The decision's ``milli`` is unused here.
 
-    ``milli`` is what they ask for together, ``users`` how many they are. ``applied`` is what the cgroups were told of
-    those that are still text; an entry of its own has its own.
+    ``milli`` is their total request, ``users`` their number. ``applied`` is the written set of the containers that are
+    still text; a parsed entry has its own.
     """
 
     __slots__ = ("_entries", "_head", "_text", "applied", "decision", "milli", "users")
@@ -90,28 +90,28 @@ class Place:
         self.users = users
         self.applied = 0
         self._head = head  # the decision as text
-        self._text = text  # lines of containers, each with the line feed before it
-        self._entries: "dict[str, Entry]" = {}  # those that are not in the text
+        self._text = text  # lines of containers, each after a line feed
+        self._entries: "dict[str, Entry]" = {}  # containers that are not in the text
 
     def as_text(self) -> str:
         """Return the place and its containers as lines, the first without a line feed.
 
         Raises:
-            PlacementError: a name holds a control character.
+            PlacementError: a name contains a control character.
         """
         if not self._head:
             one = self.decision
-            sets = [f"{getattr(one, name):x}" for name in _SETS]  # read in each hook, and faster than lists
+            sets = [f"{getattr(one, name):x}" for name in _SETS]  # every hook reads this; faster than lists
             self._head = _checked("\t".join((one.kind, one.pool, *sets)), _TABS - 2)
         head = f"{self._head}\t{self.milli}\t{self.users}{self._text}"
         return "\n".join((head, *(entry.as_line() for entry in self._entries.values())))
 
     @classmethod
     def of_text(cls, text: str) -> "Place":
-        """Return the place that `as_text` wrote down.
+        """Return the place from the text of `as_text`.
 
         Raises:
-            ValueError: it did not.
+            ValueError: the text is invalid.
         """
         first, feed, rest = text.partition("\n")
         head, milli, users = first.rsplit("\t", 2)
@@ -131,12 +131,12 @@ class Place:
         return self._entries
 
     def unlike(self, wanted: int) -> "list[Entry]":
-        """Return the containers whose cgroups were told something else."""
+        """Return the containers whose cgroups have another set."""
         found = self.entries() if self.applied != wanted else self._entries
         return [entry for entry in found.values() if entry.applied != wanted]
 
     def find(self, id_: str) -> "Entry | None":
-        """Return a container of it."""
+        """Return one of its containers."""
         place = self._text.find(f"\n{id_}\t")
         if place >= 0:
             self._pull(place)
@@ -154,13 +154,13 @@ class Place:
         return [entry for entry in self._entries.values() if entry.key == key]
 
     def add(self, entry: Entry) -> None:
-        """Take a container in."""
+        """Add a container."""
         self._entries[entry.id] = entry
         self.milli += entry.decision.milli
         self.users += 1
 
     def remove(self, entry: Entry) -> None:
-        """Let a container go that `entries`, `find` or `of_key` gave."""
+        """Remove a container that `entries`, `find` or `of_key` returned."""
         del self._entries[entry.id]
         self.milli -= entry.decision.milli
         self.users -= 1

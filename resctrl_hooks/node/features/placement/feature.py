@@ -1,7 +1,7 @@
-"""CPUs and memory nodes of a container, chosen by a policy before its process runs; others follow what it takes.
+"""The placement feature: a policy chooses CPUs and memory nodes before a container's process runs; others make room.
 
-Everything is decided and written under one lock for the whole node. A decision is on disk before anything is done, in
-the book and in the container's record, so whoever comes next finishes or takes back what a killed hook left half done.
+All decisions and writes happen under one lock for the node. A decision is recorded before any effect, in the
+allocations and in the container's record, so that the next call completes or undoes a killed hook's work.
 """
 
 from ...cgroup_settings.own import living_cgroup
@@ -36,42 +36,42 @@ class Placement(Feature):
     name = NAME
 
     def plan(self, workload: "Workload", context: "Context", earlier: "Sequence[Step]" = ()) -> "list[Step]":
-        """Places the container, unless its runtime has, or its namespace is not to be placed.
+        """Place the container, unless its runtime has, or its namespace is excluded.
 
-        Where it goes is decided under the node's lock, when the step is done; `preview` says where that would be now.
-        One that asks for what it may not have shares, unless failures refuse: left alone it would run on others' CPUs.
+        The decision is made under the node's lock, when the step is applied; `preview` shows the present one. A request
+        without permission shares CPUs, unless failures refuse: an unplaced container would run on others' CPUs.
 
         Raises:
-            PlacementError: the kubelet places containers here, or an annotation asks for what it may not have.
+            PlacementError: the kubelet places containers here, or an annotation requests a forbidden value.
             CgroupError: the container has no cgroup of its own.
         """
         return steps_for(workload, context, share=may_share(context.settings))
 
     def apply(self, step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
-        """Decides, writes that down, makes room, and puts the container where it belongs."""
+        """Decide, record the decision, make room, and write the container's cpuset."""
         needs: "PlacementNeeds" = step.parameters
         request = request_from(needs["request"], container.id, container.key, context.settings.placement)
         try:
             with lock(context):
                 book = Book(context)
                 if book.lost:
-                    from .reconcile import recall  # once in a boot
+                    from .reconcile import recall  # once per boot
 
                     recall(book, context, but=container.id)
                 leaf = living_cgroup(container, context)
                 place(request, container.pid, leaf, book, context, share=may_share(context.settings))
         except HookError:
-            context.ledger.wake()  # reconcile tries again, and may have more time
+            context.ledger.wake()  # reconcile tries again, possibly with more time
             raise
 
     def holds(self, step: "Step", container: "Container", context: "Context") -> bool:
-        """Return whether the container has a place; `repair` looks whether all cpusets are as the places say."""
+        """Return whether the container has a place; `repair` compares all cpusets with the places."""
         entry = Book(context, look_only=True).find(container.id)
         now = container.pid, start_time(context.proc, container.pid)
         return entry is not None and (entry.pid, entry.start) == now
 
     def revert(self, step: "Step", member: "MemberRecord", locked: "LockedKey", context: "Context") -> None:
-        """Give a dead container's CPUs back, to its pool's other containers first of all."""
+        """Release a dead container's CPUs, first to the other containers of its pool."""
         with lock(context):
             book = Book(context)
             if not book.remove(member["id"]):
@@ -84,10 +84,10 @@ class Placement(Feature):
     def preview(self, step: "Step", workload: "Workload", context: "Context") -> "Step":
         """Return the step with the ``cpus`` and ``mems`` that the container would get now.
 
-        Nothing is taken yet. If another container comes in between, its start decides anew.
+        Nothing is reserved. If another container starts in between, the decision is made again.
 
         Raises:
-            PlacementError: it can't be placed as it asks, and is not to share.
+            PlacementError: its request cannot be met, and it must not share.
         """
         if step.action == SKIP:
             return step
@@ -95,7 +95,7 @@ class Placement(Feature):
         return Step(NAME, step.action, {**step.parameters, "cpus": cpus, "mems": format_list(decision.mems)}, step.why)
 
     def repair(self, context: "Context", known: "set[str]") -> int:
-        """For reconcile; see `placement.reconcile`."""
+        """Repair all placements; see `placement.reconcile`."""
         from .reconcile import repair_all  # hooks don't
 
         return repair_all(context, known)
@@ -103,17 +103,17 @@ class Placement(Feature):
     def adopt(
         self, context: "Context", containers: "list[Running]", *, dry_run: bool
     ) -> "tuple[list[str], dict[str, Exception]]":
-        """For reconcile; see `placement.reconcile`."""
+        """Record unplaced containers; see `placement.reconcile`."""
         from .reconcile import adopt_all  # hooks don't adopt
 
         return adopt_all(context, containers, dry_run=dry_run)
 
 
 def preview(step: "Step", workload: "Workload", context: "Context") -> "tuple[Decision, str]":
-    """What would be decided now, and the CPUs that the container would run on; changes nothing.
+    """Return the present decision, and the CPUs on which the container would run. Read-only.
 
     Raises:
-        PlacementError: it could not be placed.
+        PlacementError: it cannot be placed.
     """
     book = Book(context, look_only=True)
     book.remove(workload.id)

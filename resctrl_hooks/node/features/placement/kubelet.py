@@ -1,4 +1,4 @@
-"""Whether the kubelet places containers itself: its static CPU or memory manager, which nobody must work against."""
+"""Detection of the kubelet's static CPU and memory managers, with which placement would conflict."""
 
 from ...host.files import parse_json, read_file
 from .policy import PlacementError
@@ -13,7 +13,7 @@ _LIMIT = 16 << 20
 
 
 def static_managers(settings: "Settings") -> "list[str]":
-    """What says that the kubelet pins containers here: a sentence for each of its managers that does."""
+    """Return a sentence for each of the kubelet's managers that pins containers here."""
     folder: str = settings.placement["kubeletPath"]
     found = []
     for name, what, pinning in STATES:
@@ -28,7 +28,7 @@ def static_managers(settings: "Settings") -> "list[str]":
 
 
 def check_kubelet(settings: "Settings") -> None:
-    """Refuse to place anything where the kubelet does.
+    """Refuse placement if the kubelet places containers.
 
     Raises:
         PlacementError: it does.

@@ -1,4 +1,4 @@
-"""A container's plan, and its place: decided, written down, and put in force under the node's lock."""
+"""A container's placement steps, and its place: decided, recorded and applied under the node's lock."""
 
 from ...cgroup_settings.own import own_cgroup
 from ...errors import HookError
@@ -27,19 +27,19 @@ NAME = "placement"
 
 
 def may_share(settings: "Settings") -> bool:
-    """Return whether a container that can't be placed as it asks shares CPUs; else it is refused."""
+    """Return whether a container shares CPUs if its request cannot be met; otherwise it is refused."""
     return failure_policy(NAME, settings) != "fail"
 
 
 def steps_for(workload: "Workload", context: "Context", *, share: bool) -> "list[Step]":
-    """Return the steps as `feature.plan` has them; with ``share`` one that can't be placed as it asks shares CPUs."""
+    """Return the steps for `feature.plan`; with ``share``, a container whose request cannot be met shares CPUs."""
     reason = _why_not(workload, context)
     if reason:
         return [Step(NAME, SKIP, {}, reason)]
     from .kubelet import check_kubelet
 
     check_kubelet(context.settings)
-    own_cgroup(workload, context)  # what is wrong with it `explain` says too
+    own_cgroup(workload, context)  # `explain` reports its problems too
     why = ""
     try:
         request = request_of(workload, context.settings)
@@ -62,7 +62,7 @@ def _why_not(workload: "Workload", context: "Context") -> str:
         return f"{namespace_in_words(workload.namespace)} is not among placement.namespaces"
     cpu = workload.bundle.resources.get("cpu")
     if isinstance(cpu, dict) and (cpu.get("cpus") or cpu.get("mems")):
-        from .specified import specified  # few come with a cpuset
+        from .specified import specified  # few containers have a cpuset
 
         if workload.id in specified(context):
             return ""
@@ -71,10 +71,10 @@ def _why_not(workload: "Workload", context: "Context") -> str:
 
 
 def place(request: "Request", pid: int, leaf: "Leaf", book: "Book", context: "Context", *, share: bool) -> None:
-    """Places one container, under the lock. With ``share`` it shares where it can't be placed as it asks.
+    """Place one container, under the lock. With ``share`` it shares CPUs if its request cannot be met.
 
     Raises:
-        HookError: it can't be; then everything is as it was.
+        HookError: it failed; everything is as before.
     """
     book.remove(request.id)
     decision = decide(book, request, context, share=share)
@@ -84,13 +84,13 @@ def place(request: "Request", pid: int, leaf: "Leaf", book: "Book", context: "Co
         if not share or decision.kind == SHARED:
             raise
         shares_instead(error, request.id, request.key, context)
-        # Its cgroup may have been told memory nodes by now, and these can be set but not taken away.
+        # Memory nodes may have been written to its cgroup by now; these can be set but not unset.
         mems = book.topology.memory_nodes if decision.mems else 0
         _enter(request, pid, leaf, anywhere(book, request, error, mems), book, context)
 
 
 def _enter(request: "Request", pid: int, leaf: "Leaf", decision: "Decision", book: "Book", context: "Context") -> None:
-    """Put a decision in force, and take it back if that can't be done."""
+    """Apply a decision, and undo it if that fails."""
     key = request.key
     entry = Entry(
         request.id,
@@ -115,7 +115,7 @@ def _enter(request: "Request", pid: int, leaf: "Leaf", decision: "Decision", boo
         book.written()
         record_decision(context, key, request.id, None)
         raise
-    others += follow(book, context, grow=True)  # what somebody dead has left
+    others += follow(book, context, grow=True)  # left by a dead container
     book.written()
     tell_others(others, context)
     context.log(INFO, f"placed container {request.id[:12]}: {decision.why}; CPUs {format_list(entry.applied)}", key=key)

@@ -1,6 +1,6 @@
-"""What a placement policy is given and gives: a request and the node's usage in, a decision out. It changes nothing.
+"""The interface of placement policies: a request and the node's usage in, a decision out. Pure.
 
-A policy is a function ``choose(topology, usage, request) -> Decision``; docs/placement.md says how to write one.
+A policy is a function ``choose(topology, usage, request) -> Decision``; docs/placement.md explains how to write one.
 Sets of CPUs are integers (`cpulist`).
 """
 
@@ -20,18 +20,18 @@ MILLI = 1000
 
 
 class PlacementError(HookError):
-    """A container that can't be placed as it asks, or a policy that is none."""
+    """A container's request cannot be met, or a policy is invalid."""
 
     reason = "placement"
 
 
 class Request:
-    """What one container asks for.
+    """One container's request.
 
-    ``kind`` is how it wants its CPUs; ``exclusive`` how many of its own; ``milli`` its whole CPU request and ``limit``
-    its CPU limit, both in thousandths, 0 for none; ``memory`` its limit in bytes, 0 for none. ``isolated``: it
-    prefers isolated CPUs. ``one_thread``: it wants to see one thread of each core. ``pool`` is one that it names.
-    ``options`` is the ``placement`` section of the settings.
+    ``kind`` is the kind of its CPUs; ``exclusive`` the number of exclusive ones; ``milli`` its whole CPU request and
+    ``limit`` its CPU limit, both in thousandths, 0 for none; ``memory`` its limit in bytes, 0 for none. ``isolated``:
+    it prefers isolated CPUs. ``one_thread``: it uses one thread of each core. ``pool`` is a requested pool. ``options``
+    is the ``placement`` section of the settings.
     """
 
     __slots__ = (
@@ -89,11 +89,11 @@ class Request:
 
     @property
     def shared_milli(self) -> int:
-        """What of the request is to come from a shared pool."""
+        """The part of the request for a shared pool."""
         return max(self.milli - self.exclusive * MILLI, 0) if self.kind != EXCLUSIVE else 0
 
     def as_record(self) -> "RequestRecord":
-        """As plain JSON values, without the settings."""
+        """Return plain JSON values, without the settings."""
         record = {name: getattr(self, name) for name in self.__slots__ if name not in ("options", "id", "key")}
         said: "Any" = {name: value for name, value in record.items() if value}
         request: "RequestRecord" = said
@@ -101,11 +101,11 @@ class Request:
 
 
 class Decision:
-    """Where a container goes: ``pool`` by name, and its sets.
+    """A container's place: ``pool`` by name, and its sets.
 
-    ``cpus`` is the set of the pool that its shared part runs on: all of the pool, whoever else owns parts of it now.
-    ``owned`` are the CPUs that nobody else may have, ``hidden`` those of them that it doesn't see itself. ``mems`` is
-    a set of NUMA nodes, 0 for all. ``why`` is for people, and so are the ``runners_up``.
+    ``cpus`` is the pool's set for its shared part, including CPUs that others own now. ``owned`` are its exclusive
+    CPUs, ``hidden`` those of them that it does not use itself. ``mems`` is a set of NUMA nodes, 0 for all. ``why`` and
+    ``runners_up`` are for people.
     """
 
     __slots__ = ("cpus", "hidden", "kind", "mems", "milli", "owned", "pool", "runners_up", "why")
@@ -134,7 +134,7 @@ class Decision:
         self.runners_up = runners_up or []
 
     def as_record(self) -> "DecisionRecord":
-        """As plain JSON values."""
+        """Return plain JSON values."""
         record: "DecisionRecord" = {"kind": self.kind, "pool": self.pool, "milli": self.milli}
         for name in ("cpus", "owned", "hidden", "mems"):
             value = getattr(self, name)
@@ -144,10 +144,10 @@ class Decision:
 
     @classmethod
     def of_record(cls, record: "DecisionRecord") -> "Decision":
-        """Return the decision that `as_record` wrote down.
+        """Return the decision from the values of `as_record`.
 
         Raises:
-            KeyError, TypeError, ValueError, AttributeError: it did not.
+            KeyError, TypeError, ValueError, AttributeError: they are invalid.
         """
         return cls(
             record["kind"],

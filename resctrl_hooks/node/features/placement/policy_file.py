@@ -1,4 +1,4 @@
-"""A placement policy of somebody else's: a Python file of root's, with a function ``choose``, run in this half."""
+"""External placement policies: a Python file of root's with a function ``choose``, run in the node half."""
 
 import sys
 
@@ -17,12 +17,12 @@ _LIMIT = 1 << 20
 
 
 def load_policy(path: str) -> "Choose":
-    """Return the policy in a file. It can import this half's modules as ``from .policy import Decision``.
+    """Return the policy in a file. It can import the node half's modules as ``from .policy import Decision``.
 
     Raises:
-        PlacementError: it isn't there, others than root can write it, or it is no policy.
+        PlacementError: it is missing, writable by others than root, or not a policy.
     """
-    # As a module of this package its relative imports find our modules, whatever the package is called here.
+    # As a module of this package its relative imports resolve, whatever the package's name is here.
     spec = type(sys.__spec__)(f"{__name__.rpartition('.')[0]}.policy_of_operator", None)
     space: "dict[str, Any]" = {"__name__": spec.name, "__spec__": spec}
     try:

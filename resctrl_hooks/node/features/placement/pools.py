@@ -1,6 +1,6 @@
-"""The policy of static named pools: the operator says which CPUs are whose (``placement.pools``).
+"""The policy of static named pools in ``placement.pools``.
 
-A pool has a name, CPUs, and namespaces whose containers run in it. CPUs of no pool are the pool ``default``.
+A pool has a name, CPUs, and the namespaces whose containers run in it. CPUs outside all pools are the pool ``default``.
 """
 
 from ...host.cpulist import count, parse_list
@@ -20,10 +20,10 @@ DEFAULT = "default"
 
 
 def choose(topology: "Topology", usage: "Usage", request: "Request") -> Decision:
-    """Places a container in the pool that it names, else its namespace's, else the default one; see `policy`.
+    """Place a container in the pool that it names, else in its namespace's, else in the default one; see `policy`.
 
     Raises:
-        PlacementError: the pool that it names isn't there.
+        PlacementError: the named pool does not exist.
     """
     if request.kind == RESERVED and usage.reserved:
         return Decision(RESERVED, "reserved", cpus=usage.reserved, milli=request.milli, why="the reserved CPUs")
@@ -31,7 +31,7 @@ def choose(topology: "Topology", usage: "Usage", request: "Request") -> Decision
     name, why = _pool_of(request, pools)
     domain = Domain("pool", name, pools[name][0])
     if not domain.cpus & usage.common:
-        # Better on others' shared CPUs than nowhere, which would be on CPUs that are somebody's own.
+        # Sharing others' pool is better than running unplaced, which would include exclusive CPUs.
         domain, why = topology.root, f"{why}, has no CPU left to share, so it shares the whole node"
     domain.above = domain.above or [domain]
     if request.exclusive:
@@ -60,7 +60,7 @@ def sets_of(
     """Return the pools by name: CPUs, NUMA nodes, and patterns of namespaces. The default one is last.
 
     Raises:
-        PlacementError: a set can't be read.
+        PlacementError: a set is invalid.
     """
     found: "dict[str, tuple[int, int, list[str]]]" = {}
     left = usage.usable
@@ -72,7 +72,7 @@ def sets_of(
             raise PlacementError(f"placement.pools can't be read: {error}") from error
         left &= ~cpus
     if DEFAULT not in found:
-        # With every CPU in some pool, who has none of his own runs on all of them.
+        # If the pools contain every CPU, containers without a pool run on all of them.
         found[DEFAULT] = left or usage.usable, 0, []
     return found
 

@@ -1,4 +1,4 @@
-"""Reconcile's part of placement: who was not placed is, the book agrees with the records, and cpusets with the book."""
+"""Reconcile's part of placement: place unplaced containers, and make records, allocations and cpusets agree."""
 
 from ...container.workload import workload_of
 from ...errors import HookError, InputError, LedgerError
@@ -31,10 +31,9 @@ _SHOWN = 5
 def adopt_all(
     context: "Context", containers: "list[Running]", *, dry_run: bool
 ) -> "tuple[list[str], dict[str, Exception]]":
-    """Records that containers are to be placed which no hook has seen, or only one without placement.
+    """Record a placement step for containers that no hook has seen, or that have no place; return ids and failures.
 
-    `repair_all` then places them. What leaves a container out in a hook does so here. Says which these are, and
-    with which it failed.
+    `repair_all` then places them. The exclusions are those of the hook.
 
     Raises:
         PlacementError: the kubelet places containers here.
@@ -44,7 +43,7 @@ def adopt_all(
     late = [
         one
         for one in containers
-        # One that is not recorded is so now by what it was planned, or has no step yet.
+        # An unrecorded container was recorded by its plan meanwhile, or has no step yet.
         if one.bundle and (one.recorded or not one.steps) and not _needs_of(_record_of(one.id, context))
     ]
     if late:
@@ -83,12 +82,12 @@ def _record_steps(container: "Running", workload: "Workload", steps: "list[Step]
 
 
 def repair_all(context: "Context", known: "set[str]") -> int:
-    """Make book, records and cpusets agree again: after killed hooks, and after a runtime or systemd undid something.
+    """Make allocations, records and cpusets agree after killed hooks, and after changes by a runtime or systemd.
 
-    Returns how many containers had to be repaired.
+    Returns the number of repaired containers.
 
     Raises:
-        HookError: some could not be, or no CPU is left for those who share.
+        HookError: a repair failed, or no CPU is left to share.
     """
     problems: "list[str]" = []
     with lock(context):
@@ -125,7 +124,7 @@ def repair_all(context: "Context", known: "set[str]") -> int:
 
 
 def recall(book: Book, context: "Context", but: str = "") -> None:
-    """Fill a book that was lost from the records of living containers; reconcile repairs what is not so any more."""
+    """Recreate lost allocations from the records of living containers; reconcile repairs outdated ones."""
     for container in context.ledger.containers():
         record = _record_of(container, context)
         step = _needs_of(record)
@@ -142,7 +141,7 @@ def recall(book: Book, context: "Context", but: str = "") -> None:
 
 
 def _record_of(container: str, context: "Context") -> "MemberRecord | None":
-    """Return a container's record, None also for one that can't be read: `discovery` says so."""
+    """Return a container's record; None if missing or unreadable, which `discovery` reports."""
     try:
         key = context.ledger.key_of(container)
         return context.ledger.read_member(key, container) if key else None
@@ -155,13 +154,13 @@ def _is_dead(record: "MemberRecord | None", context: "Context") -> bool:
 
 
 def _needs_of(record: "MemberRecord | None") -> "PlacementNeeds | None":
-    """Return the needs of a record's placement; None for none."""
+    """Return the parameters of a record's placement; None without one."""
     steps = record.get("steps", []) if record is not None else []
     return next((step["needs"] for step in steps if step["feature"] == NAME), None)
 
 
 def _forget_dead(book: Book, known: "set[str]", context: "Context") -> int:
-    # One that is not among the known may have come after these were listed.
+    # An unknown container may have started after the list was made.
     gone = [
         entry.id
         for entry in book.entries.values()
@@ -184,7 +183,7 @@ def _repair_one(container: str, record: "MemberRecord", book: Book, context: "Co
             if needs.get("decision") is None:
                 record_decision(context, key, container, entry.decision)
             return 0
-        # All CPUs of its own went offline, and the kernel would let it run on everybody's.
+        # All of its exclusive CPUs went offline, so the kernel would let it run on every CPU.
     if entry is not None:
         book.remove(container)
     if not _take_back(container, record, needs, book, context):
@@ -192,17 +191,17 @@ def _repair_one(container: str, record: "MemberRecord", book: Book, context: "Co
         leaf = _cgroup_of(container, record, context)
         if leaf is None:
             raise CgroupError(f"process {record['pid']} has ended, so it has no cgroup")
-        place(request, record["pid"], leaf, book, context, share=True)  # it runs, so it can't be refused any more
+        place(request, record["pid"], leaf, book, context, share=True)  # a running container cannot be refused
     return 1
 
 
 def _take_back(container: str, record: "MemberRecord", needs: "PlacementNeeds", book: Book, context: "Context") -> bool:
-    """Put a recorded decision back into the book, and say whether that was possible."""
+    """Restore a recorded decision in the allocations, and return whether that was possible."""
     try:
         decision = Decision.of_record(needs["decision"])
         check(decision, book.usage(), book.topology)
     except (PlacementError, KeyError, TypeError, ValueError, AttributeError):
-        return False  # there is none, or somebody else has these CPUs by now
+        return False  # no record, or the CPUs have another owner by now
     leaf = _cgroup_of(container, record, context)
     if leaf is not None:
         unit = leaf.unit if leaf.own_scope else ""

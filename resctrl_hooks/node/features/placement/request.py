@@ -1,6 +1,6 @@
-"""What a container asks of placement: from its CPU request, its QoS class, its annotations, and what its namespace may.
+"""A container's placement request: from its CPU request, QoS class, annotations, and its namespace's permissions.
 
-Annotations of the NRI project's topology-aware policy are obeyed where they mean the same here (nri-plugins,
+Annotations of the NRI project's topology-aware policy count where they have the same meaning here (nri-plugins,
 docs/resource-policy/policy/topology-aware.md).
 """
 
@@ -22,14 +22,14 @@ _NRI = ".resource-policy.nri.io"
 PREFER_SHARED, PREFER_ISOLATED = f"prefer-shared-cpus{_NRI}", f"prefer-isolated-cpus{_NRI}"
 PREFER_RESERVED, HIDE_THREADS = f"prefer-reserved-cpus{_NRI}", f"hide-hyperthreads{_NRI}"
 _MOST = 1 << 14
-_LONGEST_POOL = 253  # what it asks for goes into its record, which has a bound
+_LONGEST_POOL = 253  # the request is part of the record, which has a size limit
 
 
 def request_of(workload: "Workload", settings: "Settings") -> Request:
     """Return the request of a container.
 
     Raises:
-        PlacementError: an annotation asks for what isn't there or isn't allowed.
+        PlacementError: an annotation requests a missing or forbidden value.
     """
     from ...names import matches
 
@@ -57,7 +57,7 @@ def request_of(workload: "Workload", settings: "Settings") -> Request:
 
 
 def shared_request(workload: "Workload", settings: "Settings") -> Request:
-    """Return the request of a container that wants nothing special."""
+    """Return the request of a container without special wishes."""
     milli, limit = cpu_request(workload.bundle.resources)
     return Request(
         workload.id,
@@ -74,10 +74,10 @@ def shared_request(workload: "Workload", settings: "Settings") -> Request:
 
 
 def request_from(record: "RequestRecord", id_: str, key: str, options: "dict[str, Any]") -> Request:
-    """Return the request that a step's needs kept.
+    """Return the request from a step's parameters.
 
     Raises:
-        PlacementError: it is another version's.
+        PlacementError: they are from another version.
     """
     try:
         return Request(id_, key, options=options, **record)
@@ -86,7 +86,7 @@ def request_from(record: "RequestRecord", id_: str, key: str, options: "dict[str
 
 
 def _choose_kind(request: Request, workload: "Workload", options: "dict[str, Any]") -> None:
-    """Our own annotation says it, else those of NRI's, else a Guaranteed pod's whole CPUs are its own if allowed."""
+    """Choose the kind: by our annotation, then NRI's; else a Guaranteed pod's whole CPUs are exclusive if allowed."""
     said = _annotation(workload, CPUS)
     kind, colon, number = said.partition(":")
     if said:
@@ -105,7 +105,7 @@ def _choose_kind(request: Request, workload: "Workload", options: "dict[str, Any
     if request.qos != GUARANTEED or request.milli < MILLI or shared:
         return
     if not allows(options.get("allow"), workload.namespace, EXCLUSIVE):
-        return  # it did not ask for it in so many words, so this is no reason to refuse
+        return  # an implicit request is no reason to refuse
     if not request.milli % MILLI:
         request.kind = EXCLUSIVE
     elif shared is False:
@@ -113,7 +113,7 @@ def _choose_kind(request: Request, workload: "Workload", options: "dict[str, Any
 
 
 def _is_number(text: str) -> bool:
-    # Other scripts' digits are decimal too, and a superscript is a digit that int() doesn't take.
+    # Other scripts' digits are decimal too, and int() rejects superscripts.
     return text.isascii() and text.isdecimal()
 
 
@@ -126,7 +126,7 @@ def _annotation(workload: "Workload", name: str) -> str:
 
 
 def _flag(workload: "Workload", name: str) -> "bool | None":
-    """Return an annotation's truth, or None where it isn't there."""
+    """Return an annotation's boolean value; None without it."""
     value = _annotation(workload, name).lower()
     return None if not value else value in ("true", "1", "yes", "on")
 

@@ -1,7 +1,6 @@
-"""Which containers' own specifications have a cpuset because this project's NRI plugin put it there, and which one.
+"""The cpusets that this project's NRI plugin put into containers' specifications.
 
-A cpuset in a specification is a choice of whoever made the container, which placement leaves alone, unless it is here.
-Change it only under `allocations.lock`.
+Placement leaves any other cpuset in a specification unchanged. Write only under `allocations.lock`.
 """
 
 from ...host.files import format_json, parse_json, read_file, write_file
@@ -15,7 +14,7 @@ _LIMIT = 4 << 20
 
 
 def specified(context: "Context") -> "dict[str, str]":
-    """Return Cpus by container id; empty if there are none, or nothing that can be read."""
+    """Return CPUs by container id; empty if the file is missing or unreadable."""
     try:
         found = parse_json(read_file(f"{context.ledger.folder}/{_NAME}", _LIMIT))
     except (OSError, ValueError):
@@ -24,7 +23,7 @@ def specified(context: "Context") -> "dict[str, str]":
 
 
 def write_specified(cpusets: "dict[str, str]", context: "Context") -> None:
-    """Replace it.
+    """Replace the file.
 
     Raises:
         OSError: the kernel refuses.

@@ -1,4 +1,4 @@
-"""The topology-aware policy: the tightest part of the machine that has room, balanced, a pod's containers together."""
+"""The topology-aware policy: the smallest part of the machine with enough room, balanced, and one part for a pod."""
 
 from ...host.cpulist import count, format_list, lowest
 from .policy import EXCLUSIVE, MILLI, MIXED, RESERVED, SHARED, Decision
@@ -13,7 +13,7 @@ _SHOWN = 3
 
 
 def choose(topology: "Topology", usage: "Usage", request: "Request") -> Decision:
-    """Places a container; see `policy`."""
+    """Place a container; see `policy`."""
     if request.kind == RESERVED and usage.reserved:
         return Decision(RESERVED, "reserved", cpus=usage.reserved, milli=request.milli, why="the reserved CPUs")
     order = ranked(topology, usage, request)
@@ -25,7 +25,7 @@ def choose(topology: "Topology", usage: "Usage", request: "Request") -> Decision
 
 
 def ranked(topology: "Topology", usage: "Usage", request: "Request") -> "list[Domain]":
-    """The parts of the machine, the best first: tight ones, near to the pod's other containers, with the most room."""
+    """Return the parts of the machine, the best first: small, near to the pod's other containers, with most room."""
     near = usage.near(request.key)
 
     def rank(domain: "Domain") -> "tuple[int, int, int, int, int]":
@@ -38,7 +38,7 @@ def ranked(topology: "Topology", usage: "Usage", request: "Request") -> "list[Do
 
 
 def exclusive(order: "list[Domain]", topology: "Topology", usage: "Usage", request: "Request") -> "Decision | None":
-    """Whole cores of its own from the first part that can give them, or None if none can."""
+    """Return whole exclusive cores from the first part with enough, or None."""
     fallen = ""
     if request.isolated:
         owned = take_cores(topology, topology.isolated & ~usage.owned & ~usage.reserved, request.exclusive)
@@ -50,7 +50,7 @@ def exclusive(order: "list[Domain]", topology: "Topology", usage: "Usage", reque
             free = domain.cpus & usage.common
             owned = take_cores(topology, free, request.exclusive)
             if owned and not usage.can_give(owned, squeeze=squeeze):
-                # The first cores can be all that some shared pool has, and others not.
+                # The first cores may be the last ones of some shared pool.
                 free = usage.spare(whole_cores(topology, free), squeeze=squeeze)
                 owned = take_cores(topology, free, request.exclusive)
             if owned:
@@ -62,7 +62,7 @@ def exclusive(order: "list[Domain]", topology: "Topology", usage: "Usage", reque
 
 
 def take_cores(topology: "Topology", free: int, number: int) -> int:
-    """So many CPUs out of ``free``, in whole cores, fast ones first; none if there aren't as many."""
+    """Return so many CPUs of ``free`` in whole cores, fast ones first; none if there are too few."""
     if count(free) < number:
         return 0
     taken = have = 0
@@ -75,7 +75,7 @@ def take_cores(topology: "Topology", free: int, number: int) -> int:
 
 
 def whole_cores(topology: "Topology", free: int) -> "list[int]":
-    """Return the cores that lie in a set with all of their threads, fast ones first."""
+    """Return the cores with all threads in a set, fast ones first."""
     fast = topology.kinds.get("performance", 0)
     whole = [core for core in topology.cores if core & free == core]
     if fast:
@@ -98,7 +98,7 @@ def _own(
             if core & owned:
                 hidden |= core & owned & ~(core & -core)
     pool = "isolated" if domain is None else domain.name
-    # Of a mixed container the shared part lies as near as there are shared CPUs left.
+    # The shared part of a mixed container is as near as shared CPUs are available.
     shared = next((wider for wider in (domain or topology.root).above if wider.cpus & usage.common & ~owned), None)
     mixed = request.kind == MIXED and request.shared_milli > 0 and shared is not None
     return Decision(
@@ -116,7 +116,7 @@ def _own(
 
 def _shared(order: "list[Domain]", topology: "Topology", usage: "Usage", request: "Request") -> Decision:
     milli = max(request.milli, request.exclusive * MILLI)
-    wide = -(-max(request.limit, milli) // MILLI)  # a limit of 4 CPUs is of no use in a pool of two
+    wide = -(-max(request.limit, milli) // MILLI)  # a limit of 4 CPUs has no use in a pool of two
     room = {domain: usage.room(domain.cpus) for domain in topology.domains}
     failed = "no whole cores are free for it, so " if request.exclusive else ""
     for domain in order:
@@ -144,7 +144,7 @@ def _runners_up(order: "list[Domain]", usage: "Usage", but: str) -> "list[str]":
 
 
 def memory_for(topology: "Topology", cpus: int, request: "Request") -> int:
-    """The NUMA nodes of a set of CPUs, and the nearest beside them until the memory limit fits; 0 for all nodes."""
+    """Return the NUMA nodes of a set of CPUs, and next ones until the memory limit fits; 0 for all nodes."""
     if not request.options["pinMemory"]:
         return 0
     mems = size = 0

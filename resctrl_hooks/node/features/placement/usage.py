@@ -1,4 +1,4 @@
-"""Who has which CPUs by now, as a policy sees it, and what that leaves each container to run on."""
+"""The present use of CPUs, as a policy sees it, and the resulting CPUs of each container."""
 
 from ...host.cpulist import count, format_list
 from .policy import EXCLUSIVE, KINDS, MILLI, MIXED, RESERVED, SHARED, Decision, PlacementError
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Grant:
-    """A decision in force: whose it is, for how many containers (``users``), and what these ask for together."""
+    """An active decision: its owner, the number of its containers (``users``), and their total request."""
 
     __slots__ = ("decision", "id", "key", "milli", "users")
 
@@ -28,9 +28,9 @@ class Grant:
 
 
 class Usage:
-    """Who has what by now. ``reserved`` CPUs are the system's; nobody else gets them.
+    """All grants. ``reserved`` CPUs are for the system.
 
-    ``common`` are the CPUs of shared pools that nobody owns: neither reserved nor isolated nor offline.
+    ``common`` are the shared CPUs without an owner: neither reserved nor isolated nor offline.
     """
 
     def __init__(self, topology: "Topology", grants: "list[Grant]", reserved: int = 0) -> None:
@@ -48,7 +48,7 @@ class Usage:
                 load = self._pools.setdefault(grant.decision.cpus, [0, 0])
                 load[0] += grant.milli
                 load[1] += grant.users
-        self._loads: "dict[int, tuple[int, int]]" = {}  # what `load` has answered: a policy asks again and again
+        self._loads: "dict[int, tuple[int, int]]" = {}  # results of `load`: policies ask repeatedly
         self._bounds: "dict[bool, list[tuple[int, int]]]" = {}
 
     def pools(self) -> "list[int]":
@@ -56,7 +56,7 @@ class Usage:
         return list(self._pools)
 
     def load(self, cpus: int) -> "tuple[int, int]":
-        """What is asked for of pools within a set: thousandths of a CPU, and by how many containers."""
+        """Return the demand of pools within a set: thousandths of a CPU, and the number of containers."""
         found = self._loads.get(cpus)
         if found is None:
             milli = number = 0
@@ -68,7 +68,7 @@ class Usage:
         return found
 
     def room(self, cpus: int) -> int:
-        """Return the thousandths of a CPU that nobody has asked for in a set."""
+        """Return the thousandths of a CPU in a set without demand."""
         return MILLI * count(cpus & self.common) - self.load(cpus)[0]
 
     def near(self, key: str) -> int:
@@ -80,14 +80,14 @@ class Usage:
         return found
 
     def can_give(self, cpus: int, *, squeeze: bool = False) -> bool:
-        """Whether these CPUs can be given away: every pool in use keeps a CPU and, but for ``squeeze``, its load.
+        """Return whether these CPUs can become exclusive.
 
-        One CPU always stays for whoever comes next.
+        Every pool in use keeps a CPU and, but for ``squeeze``, its load. One CPU always stays for the next container.
         """
         return all(count(pool & cpus) <= most for pool, most in self._losable(squeeze=squeeze))
 
     def spare(self, cores: "list[int]", *, squeeze: bool = False) -> int:
-        """Return those of these cores, all of them common, that can be given away together, the first ones first."""
+        """Return the common cores that can become exclusive together, the first ones first."""
         free = sum(cores)
         tight = [(pool, most) for pool, most in self._losable(squeeze=squeeze) if count(pool & free) > most]
         taken = 0
@@ -110,23 +110,23 @@ class Usage:
 
 
 def effective(decision: Decision, usage: Usage) -> int:
-    """Return the CPUs that a container runs on now: its own, and what of its pool nobody owns. Never empty.
+    """Return the CPUs on which a container runs now: its own, and its pool's without an owner. Never empty.
 
-    Where nothing is left to share, since CPUs went offline, there are the reserved CPUs, and only then others' own: the
-    kernel would let it run on all of these. `short_of_cpus` says so.
+    If no CPU is left to share after CPUs went offline, these are the reserved CPUs, and finally exclusive ones: the
+    kernel would allow all of them. `short_of_cpus` reports it.
     """
     own = decision.owned & ~decision.hidden
     if decision.kind == EXCLUSIVE:
         return own
     if decision.kind == RESERVED:
         return decision.cpus & usage.reserved or usage.reserved or usage.common or usage.online
-    # A pool can lose its last CPU to somebody who takes CPUs offline; then any that are shared will do.
+    # A pool can lose its last CPU to an offline request; then any shared CPU is used.
     shared = decision.cpus & usage.common or usage.common
     return own | shared or usage.reserved or usage.usable or usage.online
 
 
 def short_of_cpus(usage: Usage) -> str:
-    """What it means that no CPU is left to share, for those who share; empty if there is one, or nobody to use it."""
+    """Return the consequence of having no CPU left to share; empty if there is one, or no user of it."""
     users = sum(grant.users for grant in usage.grants if grant.decision.kind == SHARED)
     if usage.common or not users:
         return ""
@@ -135,10 +135,10 @@ def short_of_cpus(usage: Usage) -> str:
 
 
 def check(decision: Decision, usage: Usage, topology: "Topology") -> None:
-    """Hold a policy to what no policy may do, ours or another's.
+    """Check a decision against the rules for all policies.
 
     Raises:
-        PlacementError: it gives away what is reserved, offline or somebody's, or leaves somebody without CPUs.
+        PlacementError: it grants reserved, offline or owned CPUs, or leaves a container without CPUs.
     """
     taken = decision.owned & (usage.owned | usage.reserved | ~topology.online)
     if decision.kind not in KINDS:
