@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from kernel.bandwidth import NOISY, VICTIM, Worker, configure, guard, limits, status, workers
 from kernel.groups import Resctrl
-from kernel.installed import Installed
+from kernel.installed import Installed, succeeds
 
 ROOT = "/sys/fs/resctrl"
 QUIET = 15.0
@@ -87,6 +87,8 @@ def main() -> None:
                 before = dict(status(installed)["actions"])
                 line("guarded, a minute longer", victim, neighbours, 60)
                 print(f"  {NOISY} MB {limits(resctrl)}, actions {before}, then {status(installed)['actions']}")
+                for words in (["top", "--once", "--by", "class", "--interval", "3s"], ["guard", "status"]):
+                    print(succeeds("--config", installed.config, *words))
             begun = time.monotonic()
             follow(resctrl, begun, 300, declared)
             print(f"  released {time.monotonic() - begun:.1f} s after the neighbours ended")
