@@ -27,7 +27,10 @@ def command() -> None:
 @command.command("run")
 @click.pass_obj
 def run_guard(config: str) -> None:
-    """Guard this node until SIGTERM, then restore every value. A unit runs it: resctrl-hooks-guard.service."""
+    """Guard this node until SIGTERM, then restore every value. A unit runs it: resctrl-hooks-guard.service.
+
+    The mode `act` is experimental.
+    """
     sys.exit(guard_command(config, ["run"], _find))
 
 
@@ -55,7 +58,8 @@ def show_status(config: str, *, form: Form) -> None:
     out = console()
     now = time.time()
     state = "running" if status.running else f"not running; last seen {age(int(status.updated), now)} ago"
-    out.print(escape(f"guard: {status.mode}, {state}{f' ({status.why})' if status.why else ''}"))
+    mode = f"{status.mode} (experimental)" if status.mode == "act" else status.mode
+    out.print(escape(f"guard: {mode}, {state}{f' ({status.why})' if status.why else ''}"))
     rows = table("DOMAIN", "LOAD", "STATE", "SINCE", "CLASS", f"MB ({status.unit})", "LAST ACTION")
     for domain in status.domains:
         _add_rows(rows.add_row, domain, now)

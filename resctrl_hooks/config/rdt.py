@@ -154,7 +154,7 @@ class Guard(Section):
     """Lowers the MB values of some classes while a memory domain is full. `act` is experimental."""
 
     mode: Annotated[Literal["off", "observe", "act"], BeforeValidator(_mode)] = _GUARD["mode"]
-    """`observe` logs what `act` would write."""
+    """`observe` logs what `act` would write. `act` is experimental."""
 
     protect: list[Annotated[str, AfterValidator(_class_or_root)]] = []
     """Classes for whose sake others are lowered; never written."""

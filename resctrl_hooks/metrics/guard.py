@@ -22,7 +22,7 @@ def guard_families(context: Context) -> list[Metric]:
 
 def _families(status: GuardStatus) -> list[Metric]:
     running = GaugeMetricFamily(
-        "resctrl_guard_running", "1 while the bandwidth guard runs, by its mode.", labels=["mode"]
+        "resctrl_guard_running", "1 while the bandwidth guard runs, by its mode; act is experimental.", labels=["mode"]
     )
     running.add_metric([status.mode], 1)
     state = GaugeMetricFamily(

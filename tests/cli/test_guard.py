@@ -12,11 +12,13 @@ from node.guard.node import Node
 
 from resctrl_hooks.cli import main, uninstall
 from resctrl_hooks.cli.schemas import schemas
+from resctrl_hooks.config.schema import json_schema
 from resctrl_hooks.inventory.guard import lowered_values
 from resctrl_hooks.metrics.guard import guard_families
 from resctrl_hooks.node.reconcile.cleanup import tidy
 from resctrl_hooks.node.reconcile.report import Report
 
+PAGES = ("index.md", "recording.md", "architecture.md")
 FULL = {"gold": 20.0, "silver": 20.0, "bronze": 55.0}
 
 
@@ -35,7 +37,7 @@ def node(host: Host) -> Node:
 
 def test_status_shows_load_state_and_lowered_class(node: Node) -> None:
     shown = run(node.host, "guard", "status").output
-    assert "guard: act, running" in shown
+    assert "guard: act (experimental), running" in shown
     (row,) = [line for line in shown.splitlines() if "bronze" in line and "settling" in line]
     assert row.split()[:3] == ["0", "95%", "settling"]
     assert "100↓90" in row
@@ -44,7 +46,7 @@ def test_status_shows_load_state_and_lowered_class(node: Node) -> None:
 
 def test_status_of_ended_guard_has_last_time(node: Node) -> None:
     node.host.end_process(100)
-    assert "guard: act, not running; last seen 0s ago" in run(node.host, "guard", "status").output
+    assert "guard: act (experimental), not running; last seen 0s ago" in run(node.host, "guard", "status").output
     assert [family.name for family in guard_families(node.context())] == ["resctrl_domain_capacity_bytes_per_second"]
 
 
@@ -133,6 +135,19 @@ def test_metrics_have_state_limits_and_capacity(node: Node) -> None:
     assert samples["resctrl_guard_class_limit", "0", "bronze", "declared"] == 100
     assert samples["resctrl_guard_load_ratio", "0"] == pytest.approx(0.95)
     assert samples["resctrl_guard_actions_total", "lower"] == 1
+
+
+def test_act_is_called_experimental_in_help_schema_unit_metrics_and_docs(node: Node) -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    texts = [
+        *(run(node.host, *words, "--help").output for words in (["guard"], ["guard", "run"])),
+        json.dumps(json_schema()["$defs"]["Guard"]["properties"]["mode"]),
+        (docs.parent / "contrib/systemd/resctrl-hooks-guard.service").read_text(),
+        " ".join(family.documentation for family in guard_families(node.context())),
+        *(line for name in PAGES for line in (docs / name).read_text().splitlines() if "guard.md)" in line),
+        (docs / "guard.md").read_text(),
+    ]
+    assert [text for text in texts if "experimental" not in text] == []
 
 
 @pytest.mark.parametrize(

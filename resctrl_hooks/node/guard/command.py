@@ -14,7 +14,7 @@ from ..log import ERROR, NOTICE, WARNING, Log
 from ..settings import load
 from .guard import STAGE, Guard
 from .lease import restore_left
-from .section import OFF, section
+from .section import ACT, OFF, section
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,6 +76,8 @@ def run(context: Context) -> int:
         except TopologyError:
             topology = None
         guard = Guard(context, topology, posix.getpid(), time.monotonic())
+        if guard.mode == ACT:
+            context.log(NOTICE, "guard: mode act is experimental", stage=STAGE)
         notify(READY="1", STATUS=f"mode {guard.mode}")
         gc.collect()
         try:
