@@ -46,6 +46,9 @@ class OfRate:
         return limit.declared if value >= (limit.before or limit.declared) else value
 
     def gain(self, limit: "Limit", rate: float) -> float:
-        """Return the bytes per second by which the class may grow after one step up."""
-        top = min(self.up(limit), limit.before or limit.declared)
-        return max(0.0, top * AMD_UNIT - rate)
+        """Return the bytes per second by which the class may grow after one step up.
+
+        In proportion, as above: a class that moves less than its limit is not held by it.
+        """
+        top = min(self.up(limit), max(limit.now, limit.before or limit.declared))
+        return rate * (top - limit.now) / max(1, limit.now)

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from resctrl_hooks.node.guard.law import LOWER, RAISE, Change, Domain, Rules, Sample
 from resctrl_hooks.node.guard.limit import Limit
-from resctrl_hooks.node.guard.scale import PerCent
+from resctrl_hooks.node.guard.scale import OfRate, PerCent
+from resctrl_hooks.node.resctrl.bandwidth_unit import AMD_UNIT
 
 CAPACITY = 100e9
 Response = Callable[[int], float]
@@ -32,6 +33,7 @@ class Plant:
     demand: dict[str, float] = field(default_factory=lambda: {"gold": 20e9, "silver": 30e9, "bronze": 60e9})
     gaps: float = 0.0
     interval: float = 1.0
+    amd: bool = False
 
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)
@@ -42,9 +44,7 @@ class Plant:
         self._history.append(dict(values))
         acting = self._history[max(0, len(self._history) - 1 - self.delay)]
         rates = {
-            name: wanted
-            * RESPONSES[self.response](acting.get(name, 100))
-            * self._random.uniform(1 - self.noise, 1 + self.noise)
+            name: self._limited(wanted, acting.get(name)) * self._random.uniform(1 - self.noise, 1 + self.noise)
             for name, wanted in self.demand.items()
         }
         total = sum(rates.values())
@@ -53,21 +53,29 @@ class Plant:
         unknown = self._random.random() < self.gaps
         return Sample(time, None if unknown else sum(rates.values()) / CAPACITY, CAPACITY, rates)
 
+    def _limited(self, wanted: float, value: int | None) -> float:
+        if value is None:
+            return wanted
+        return min(wanted, value * AMD_UNIT) if self.amd else wanted * RESPONSES[self.response](value)
+
 
 @dataclass
 class Run:
     """The law at work on a plant. ``writes`` has the time of each change of a limit."""
 
     plant: Plant
-    limits: dict[str, Limit] = field(default_factory=lambda: {"bronze": Limit(100, 20), "silver": Limit(100, 50)})
+    limits: dict[str, Limit] = field(default_factory=dict)
     rules: Rules = field(default_factory=lambda: Rules(["gold"], ["bronze", "silver"], 0.85, 0.70))
     time: float = 0.0
 
     def __post_init__(self) -> None:
+        if not self.limits:
+            most, low, high = (2048, 160, 400) if self.plant.amd else (100, 20, 50)
+            self.limits = {"bronze": Limit(most, low), "silver": Limit(most, high)}
         self.domain = Domain(self.limits, self.time)
         self.changes: list[tuple[float, Change]] = []
         self.states: set[str] = set()
-        self.scale = PerCent(10)
+        self.scale = OfRate() if self.plant.amd else PerCent(10)
 
     def values(self) -> dict[str, int]:
         """Return the limits' values now."""

@@ -38,6 +38,7 @@ def plants() -> st.SearchStrategy[Plant]:
         delay=st.integers(0, 6),
         noise=st.floats(0, 0.1),
         gaps=st.sampled_from([0.0, 0.05, 0.4]),
+        amd=st.booleans(),
         demand=st.fixed_dictionaries(
             {"gold": st.floats(0, 60e9), "silver": st.floats(0, 90e9), "bronze": st.floats(0, 120e9)}
         ),
@@ -199,6 +200,15 @@ def test_amd_cut_begins_at_the_measured_rate_and_ends_at_the_declared_value() ->
     assert scale.down(first, 32e9, 1) == int(32e9 / AMD_UNIT * 0.8)
     assert scale.up(first.at(200)) == 251
     assert scale.up(first.at(300)) == 2048
+
+
+def test_amd_class_that_ended_is_released_within_a_minute() -> None:
+    plant = Plant(1, amd=True, noise=0.0, demand={"gold": 50e9, "bronze": 90e9})
+    run = Run(plant).step(60)
+    assert run.limits["bronze"].is_cut
+    plant.demand["bronze"] = 0.0
+    run.step(60)
+    assert run.limits["bronze"].now == 2048
 
 
 @pytest.mark.parametrize("rate", [0.0, 1e9, 300e9])
