@@ -95,3 +95,29 @@ class Run:
     def writes(self, *kinds: str) -> list[tuple[float, Change]]:
         """Return the changes of these kinds; of limits, if none is named."""
         return [(time, change) for time, change in self.changes if change.kind in (kinds or (LOWER, RAISE, "restore"))]
+
+
+def shared_out(demand: dict[str, float], capacity: float) -> dict[str, float]:
+    """Return what each processor gets of a memory for which they queue: at most an equal part."""
+    left, found = capacity, {}
+    for number, name in enumerate(sorted(demand, key=lambda name: demand[name])):
+        found[name] = min(demand[name], left / (len(demand) - number))
+        left -= found[name]
+    return found
+
+
+@dataclass
+class Queue(Plant):
+    """A memory for which a victim and three neighbours queue, as in the guest (tests/vm/rdt.c), without noise."""
+
+    core: float = 50e9
+    neighbours: int = 3
+
+    def sample(self, time: float, values: dict[str, int]) -> Sample:
+        """What is seen at a time while the limits have these values."""
+        value = values["bronze"]
+        each = min(self.core, value * AMD_UNIT / 3) if self.amd else self.core * value / 100
+        demand = {"gold": self.core, **{f"bronze{number}": each for number in range(self.neighbours)}}
+        got = shared_out(demand, CAPACITY)
+        rates = {"gold": got["gold"], "bronze": sum(got.values()) - got["gold"]}
+        return Sample(time, sum(rates.values()) / CAPACITY, CAPACITY, rates)

@@ -24,7 +24,7 @@ from resctrl_hooks.node.guard.limit import Limit
 from resctrl_hooks.node.guard.scale import OfRate, PerCent
 from resctrl_hooks.node.resctrl.bandwidth_unit import AMD_UNIT
 
-from .plants import CAPACITY, RESPONSES, Plant, Run
+from .plants import CAPACITY, RESPONSES, Plant, Queue, Run
 
 LONG = 600
 
@@ -200,6 +200,28 @@ def test_amd_cut_begins_at_the_measured_rate_and_ends_at_the_declared_value() ->
     assert scale.down(first, 32e9, 1) == int(32e9 / AMD_UNIT * 0.8)
     assert scale.up(first.at(200)) == 251
     assert scale.up(first.at(300)) == 2048
+
+
+@pytest.mark.parametrize(
+    "amd, back, cuts, released, raises", [(False, 12, 5, 80, 8), (True, 6, 4, 40, 4)], ids=["Intel", "AMD"]
+)
+def test_victim_in_a_queue_has_its_work_back_and_its_neighbours_theirs(
+    back: int, cuts: int, released: int, raises: int, *, amd: bool
+) -> None:
+    plant = Queue(1, amd=amd)
+    limits = {"bronze": Limit(2048, 160) if amd else Limit(100, 20)}
+    run = Run(plant, limits, Rules(["gold"], ["bronze"], 0.85, 0.70))
+    work = []
+    for _ in range(120):
+        run.step()
+        work.append(plant.sample(0.0, run.values()).rates["gold"] / plant.core)
+    assert work[0] == pytest.approx(0.5)
+    assert next(second for second, part in enumerate(work, 1) if part > 0.95) <= back
+    assert len(run.writes(LOWER)) <= cuts
+    plant.neighbours = 0
+    run.step(released)
+    assert not run.limits["bronze"].is_cut
+    assert len(run.writes(RAISE)) <= raises
 
 
 def test_amd_class_that_ended_is_released_within_a_minute() -> None:
