@@ -52,6 +52,14 @@ def resctrl() -> Iterator[Resctrl]:
 
 
 @pytest.fixture
+def no_rmid_left(resctrl: Resctrl) -> Iterator[Callable[[], object]]:
+    """What uses the RMIDs up. Afterwards they come out of limbo: the next test's hooks don't wait for that."""
+    yield resctrl.use_up
+    resctrl.clear()
+    resctrl.settle()
+
+
+@pytest.fixture
 def truth(resctrl: Resctrl, boot: dict[str, Any]) -> Truth:
     """Return the processor's ledger, from here on: asked before any container runs."""
     del resctrl

@@ -7,6 +7,7 @@ import csv
 import json
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -103,10 +104,14 @@ def test_energy_of_pods_in_two_packages_before_first_read_is_counted(
             on(pid, cpu)
             container.step()
         energy.real(energy.rmid(pod))  # at rest
-        for package, moved in enumerate(comparison.truth.ever(energy.rmid(pod))):
+        ever = comparison.truth.ever(energy.rmid(pod))
+        in_files = [0.0, 0.0]
+        for package, moved in enumerate(ever):
             file = Path(ROOT, "mon_groups", pod.uid, f"mon_data/mon_PERF_PKG_{package:02d}/core_energy")
             text = file.read_text().strip()
-            assert abs((0 if text == "Unavailable" else float(text)) - moved / ACCESS * MICROJOULE) < EXACT
+            in_files[package] = 0 if text == "Unavailable" else float(text)
+            assert abs(in_files[package] - moved / ACCESS * MICROJOULE) < EXACT
+        energy.hold(f"works in {what}, in resctrl's files", sum(in_files) * 1e6, sum(ever) // ACCESS)
         energy.check_commands(pod, f"works in {what}", energy.check(pod, f"works in {what}"))
 
 
@@ -126,6 +131,28 @@ def test_energy_of_short_job_in_class_is_counted(pods: list[KubernetesPod], ener
     pods[0].run("c0", copy(20), rdt_class="gold")
     real = energy.check(pods[0], "a job that has ended, in class gold", "gold")
     energy.check_commands(pods[0], "a job that has ended, in class gold", real)
+
+
+def test_energy_of_a_handover_is_split_between_giver_and_taker(
+    no_rmid_left: Callable[[], object], pods: list[KubernetesPod], energy: Energy
+) -> None:
+    energy.installed.configure(monitoring={"priority": [{"namespaces": ["urgent"], "value": 10}]})
+    low, high = pods[:2]
+    pid, giver = working(low, 2)
+    on(pid, HERE)
+    giver.step()
+    rmid = energy.rmid(low)
+    first = energy.check(low, "works in package 0 and hands its RMID over")
+    no_rmid_left()
+    pid = high.start("taker", in_steps(copy(20)), annotations={"io.kubernetes.pod.namespace": "urgent"})
+    assert energy.rmid(high) == rmid, energy.installed.said()
+    taker = Stepped(pid)
+    taker.rest()
+    on(pid, THERE)
+    taker.step()
+    giver.step()  # without an RMID: this energy is nobody's
+    energy.check_commands(low, "works on without an RMID", first)
+    energy.check_commands(high, "gets the RMID and works in package 1", sum(energy.real(rmid)) - first)
 
 
 def test_record_and_top_match_energy(pods: list[KubernetesPod], energy: Energy, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Counters go on whatever becomes of the group: it changes class, and its RMID is handed on to another pod."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -39,14 +39,6 @@ def test_total_continues_in_another_class(pods: list[KubernetesPod], comparison:
     assert of_pod(looks[0], looks[1], pod.uid).moved[TOTAL] == after - before
     assert of_pod(looks[1], looks[2], pod.uid).total == 0, "it waits for its next step, and is counted"
     assert 1.7 < after / before < 2.3
-
-
-@pytest.fixture
-def no_rmid_left(resctrl: Resctrl) -> Iterator[Callable[[], object]]:
-    """What uses the RMIDs up. Afterwards they come out of limbo: the next test's hooks don't wait for that."""
-    yield resctrl.use_up
-    resctrl.clear()
-    resctrl.settle()
 
 
 def test_handed_over_rmid_counts_each_pod_separately(
