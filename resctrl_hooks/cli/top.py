@@ -19,13 +19,14 @@ from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.cli.params import Bandwidth, Duration
 from resctrl_hooks.cli.tables import console, print_table
 from resctrl_hooks.cli.top_screen import Screen
-from resctrl_hooks.cli.top_table import Scene, domain_line, head_line, memory_lines, usage_table
+from resctrl_hooks.cli.top_table import Scene, domain_line, head_line, memory_lines, power_lines, usage_table
 from resctrl_hooks.cli.view import View, view_options
 from resctrl_hooks.inventory.cache_size import l3_sizes
 from resctrl_hooks.inventory.gather import pod_of, rmids_of, waiting_keys
 from resctrl_hooks.inventory.guard import lowered_values
 from resctrl_hooks.inventory.memory_load import domains_of, memory_usage
-from resctrl_hooks.inventory.models import DomainUsage, MemoryUsage, Usage
+from resctrl_hooks.inventory.models import DomainUsage, MemoryUsage, PowerUsage, Usage
+from resctrl_hooks.inventory.package_energy import PackagePower, power_usage
 from resctrl_hooks.inventory.snapshot import Snapshot, in_domain, open_files, take
 from resctrl_hooks.inventory.usage import (
     GROUPINGS,
@@ -107,6 +108,7 @@ class _Looks:
         self._users = Users(context)
         self._files = open_files()
         self._before = take(context, self._files)
+        self._packages = PackagePower()
         self._sizes = l3_sizes(context.monitor.resctrl.root)
         self._capacity = capacity
         self._peaks: dict[int, float] = {}
@@ -127,17 +129,19 @@ class _Looks:
     def next(self) -> Scene:
         """Take a sample and return the rates since the previous one."""
         now = take(self._context, self._files)
+        watts = self._packages.watts()
         before, self._before = self._before, now
         self._made += 1
         parts = {id_: _limited(before, now, folder) for id_, folder in self._domains.items()}
         domains = [self._usage_of(id_, usage(*part, Unnamed())) for id_, part in sorted(parts.items())]
         lines = usage(*((before, now) if self.domain is None else parts[self.domain]), self._users)
+        power = power_usage(watts, lines) if self.domain is None else None
         seconds = now.when - before.when
         names = {line.key: line.name for line in lines if line.kind == POD}
         memory = memory_usage(before, now, self._memory, self._limits, names) if self._limits else []
         if self._view.filtered:
             lines = with_total([line for line in lines if line.kind == POD and self._is_wanted(line)])
-        return self.scene(lines, rmids=now.rmids, seconds=seconds, domains=domains, memory=memory)
+        return self.scene(lines, rmids=now.rmids, seconds=seconds, domains=domains, memory=memory, power=power)
 
     def _usage_of(self, domain: int, lines: list[Line]) -> DomainUsage:
         rates = next(line.rates for line in lines if line.kind == TOTAL)
@@ -160,6 +164,7 @@ class _Looks:
         seconds: float = 0.0,
         domains: Sequence[DomainUsage] = (),
         memory: Sequence[MemoryUsage] = (),
+        power: PowerUsage | None = None,
     ) -> Scene:
         """Return the scene for these lines."""
         context = self._context
@@ -179,6 +184,7 @@ class _Looks:
             several,
             self.domain,
             memory,
+            power,
             lowered_values(context),
         )
 
@@ -217,6 +223,7 @@ def _print(scene: Scene, view: View, by: str) -> None:
             domain=scene.domain,
             domains=list(scene.domains),
             memoryDomains=list(scene.memory),
+            power=scene.power,
         )
         print_document(view.form, value, compact=view.watch)
     elif view.form == "name":
@@ -229,7 +236,7 @@ def _print(scene: Scene, view: View, by: str) -> None:
             out.print(head_line(scene, out.width), markup=False, soft_wrap=True)
             if scene.domains:
                 out.print(domain_line(scene, out.width))
-            for text in memory_lines(scene, out.width):
+            for text in (*memory_lines(scene, out.width), *power_lines(scene, out.width)):
                 out.print(text)
         # Bars are for terminals only: a program reads the numbers.
         made = usage_table(

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from rich.console import Group
 from rich.text import Text
 
-from resctrl_hooks.cli.top_table import Scene, domain_line, head_line, memory_lines, usage_table
+from resctrl_hooks.cli.top_table import Scene, domain_line, head_line, memory_lines, power_lines, usage_table
 from resctrl_hooks.inventory.usage import FOREIGN, GROUPINGS, POD, TOTAL, UNHELD, Line, grouped, ordered
 
 SORT_KEYS = {"l": "llc", "m": "mbm", "o": "local", "w": "watts", "n": "name"}
@@ -112,7 +112,8 @@ class Screen:
         self._last = {line.name: place for place, line in enumerate(lines)}
         users = [line for line in lines if line.kind in (POD, FOREIGN) and self._filter.lower() in line.name.lower()]
         rest = [line for line in lines if line.kind in (UNHELD, TOTAL)]
-        self.page, self._rows = max(height - _FRAME - bool(scene.domains) - len(scene.memory), 1), len(users)
+        extra = [*memory_lines(scene, width), *power_lines(scene, width)]
+        self.page, self._rows = max(height - _FRAME - bool(scene.domains) - len(extra), 1), len(users)
         self.scroll(0)
         shown = users[self._offset : self._offset + self.page]
         scene.history = {line.name: list(self._history.get(_id(self.by, line), ())) for line in lines}
@@ -129,7 +130,7 @@ class Screen:
         return Group(
             Text(head_line(scene, width).ljust(width), style="reverse", no_wrap=True, overflow="crop"),
             *([domain_line(scene, width)] if scene.domains else []),
-            *memory_lines(scene, width),
+            *extra,
             Text(self._state(), no_wrap=True, overflow="ellipsis"),
             made,
             Text(self._place(len(shown)), style="dim"),

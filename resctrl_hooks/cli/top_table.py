@@ -10,7 +10,7 @@ from resctrl_hooks.cli.bars import bar, sparkline
 from resctrl_hooks.cli.tables import Name, counted, table
 from resctrl_hooks.inventory.amounts import scaled
 from resctrl_hooks.inventory.coverage import MARK
-from resctrl_hooks.inventory.models import DomainUsage, MemoryUsage, Rmids
+from resctrl_hooks.inventory.models import DomainUsage, MemoryUsage, PowerUsage, Rmids
 from resctrl_hooks.inventory.rates import Rates
 from resctrl_hooks.inventory.usage import FOREIGN, POD, TOTAL, UNHELD, Line
 
@@ -40,6 +40,8 @@ class Scene:
     """The selected L3 cache; None for all together."""
     memory: Sequence[MemoryUsage] = ()
     """Each memory domain, where ``monitoring.capacity`` is configured."""
+    power: PowerUsage | None = None
+    """The packages' power, where the kernel has RAPL."""
     lowered: Mapping[str, str] = field(default_factory=dict)
     """By RDT class, the values that the guard lowered: ``MB 100↓60``."""
     history: Mapping[str, Sequence[float | None]] = field(default_factory=dict)
@@ -232,6 +234,18 @@ def _full(one: DomainUsage) -> str:
     if not one.llc_bytes or one.llc_occupancy_bytes is None:
         return ""
     return f", {one.llc_occupancy_bytes / one.llc_bytes:.0%} full"
+
+
+def power_lines(scene: Scene, width: int) -> list[Text]:
+    """Return the line of the packages' power; empty where the kernel does not count both it and that of pods."""
+    power = scene.power
+    if power is None or power.attributed_watts is None:
+        return []
+    text = f"packages {_cell(power.packages_watts, 'W')}: {_cell(power.attributed_watts, 'W')} attributed to pods"
+    text += f", {_cell(power.unattributed_watts, 'W')} unattributed (cores, other tasks: {_cell(power.other_tasks_watts, 'W')})"
+    made = Text(text, no_wrap=True)
+    made.truncate(width, overflow="ellipsis")
+    return [made]
 
 
 def memory_lines(scene: Scene, width: int) -> list[Text]:

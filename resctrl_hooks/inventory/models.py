@@ -289,6 +289,15 @@ class Usage(Record):
     partial: bool = Field(default=False, description="Whether a pod's counters miss a part of its life.")
 
 
+class PowerUsage(Record):
+    """The power of the node's processor packages in an interval; null where the kernel counts no energy by pod."""
+
+    packages_watts: float = Field(description="All packages with caches and memory controllers, by RAPL.")
+    attributed_watts: float | None = Field(description="The cores' power of all pods.")
+    other_tasks_watts: float | None = Field(description="The cores' power of other tasks.")
+    unattributed_watts: float | None = Field(description="The packages' power without that of the pods.")
+
+
 class DomainUsage(Record):
     """The traffic of an L3 cache in an interval, and its occupancy."""
 

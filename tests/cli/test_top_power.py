@@ -1,0 +1,97 @@
+"""`top`: the power of the processor packages, and the part of it that is attributed to pods."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hosts.monitored import monitored_host
+
+from resctrl_hooks.cli.top_table import Scene, power_lines
+from resctrl_hooks.inventory.models import PowerUsage
+from resctrl_hooks.inventory.package_energy import PackagePower, power_usage
+from resctrl_hooks.inventory.rates import Rates
+from resctrl_hooks.inventory.usage import FOREIGN, POD, TOTAL, UNHELD, Line
+from resctrl_hooks.simulation import mounted
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MICROJOULES = 1e6
+
+
+def line(kind: str, watts: float | None) -> Line:
+    return Line(kind, kind, kind, Rates(watts=watts))
+
+
+LINES = [line(POD, 40.0), line(POD, None), line(POD, 8.0), line(FOREIGN, 1.5), line(UNHELD, 2.5), line(TOTAL, 52.0)]
+
+
+def powercap(root: Path, *joules: float) -> str:
+    for number, one in enumerate(joules):
+        zone = root / f"intel-rapl:{number}"
+        zone.mkdir(exist_ok=True)
+        (zone / "name").write_text(f"package-{number}\n")
+        (zone / "energy_uj").write_text(f"{one * MICROJOULES:.0f}\n")
+        (zone / "max_energy_range_uj").write_text("262143328850\n")
+    return str(root)
+
+
+def test_power_of_packages_is_split_into_pods_and_the_rest() -> None:
+    found = power_usage(148.0, LINES)
+    assert found == PowerUsage(
+        packages_watts=148.0, attributed_watts=48.0, other_tasks_watts=4.0, unattributed_watts=100.0
+    )
+
+
+def test_power_without_rapl_is_absent() -> None:
+    assert power_usage(None, LINES) is None
+
+
+def test_power_without_energy_of_pods_is_unknown_and_has_no_line() -> None:
+    found = power_usage(148.0, [line(POD, None), line(TOTAL, None)])
+    assert found == PowerUsage(
+        packages_watts=148.0, attributed_watts=None, other_tasks_watts=None, unattributed_watts=None
+    )
+    assert power_lines(Scene("n1", "12:00:00", [], power=found), 100) == []
+
+
+def test_package_power_is_the_increase_of_all_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter((10.0, 14.0, 16.0))
+    monkeypatch.setattr("time.monotonic", lambda: next(times))
+    power = PackagePower(powercap(tmp_path, 100, 200))
+    powercap(tmp_path, 300, 600)
+    assert power.watts() == pytest.approx(150)
+    powercap(tmp_path, 320, 600)
+    assert power.watts() == pytest.approx(10)
+
+
+def test_package_power_without_rapl_is_unknown(tmp_path: Path) -> None:
+    assert PackagePower(str(tmp_path)).watts() is None
+
+
+def test_power_line_names_attributed_and_unattributed_watts() -> None:
+    (made,) = power_lines(Scene("n1", "12:00:00", LINES, power=power_usage(148.0, LINES)), 100)
+    assert made.plain == "packages 148 W: 48 W attributed to pods, 100 W unattributed (cores, other tasks: 4 W)"
+    (made,) = power_lines(Scene("n1", "12:00:00", LINES, power=power_usage(148.0, LINES)), 20)
+    assert len(made) <= 20
+
+
+@pytest.mark.fuse
+def test_top_compares_the_packages_with_all_pods_even_if_it_shows_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PackagePower, "watts", lambda _: 500.0)
+    with (
+        mounted(tmp_path / "resctrl", rmids=16, energy=True) as path,
+        monitored_host(tmp_path, path) as host,
+    ):
+        host.pod(0, "one")
+        host.pod(1, "two")
+        whole = host.json("top", "--interval", "1")["power"]
+        only = host.json("top", "--interval", "1", "one")["power"]
+        assert whole["packagesWatts"] == 500.0
+        assert whole["attributedWatts"] + whole["unattributedWatts"] == pytest.approx(500.0)
+        assert only["attributedWatts"] == pytest.approx(whole["attributedWatts"], rel=0.3)
+        assert only["attributedWatts"] > 0
+        assert "packages 500 W: " in host.run("top", "--once", "--interval", "0.5").output
