@@ -241,8 +241,9 @@ def power_lines(scene: Scene, width: int) -> list[Text]:
     power = scene.power
     if power is None or power.attributed_watts is None:
         return []
-    text = f"packages {_cell(power.packages_watts, 'W')}: {_cell(power.attributed_watts, 'W')} attributed to pods"
-    text += f", {_cell(power.unattributed_watts, 'W')} unattributed (cores, other tasks: {_cell(power.other_tasks_watts, 'W')})"
+    packages, pods = _cell(power.packages_watts, "W"), _cell(power.attributed_watts, "W")
+    rest, others = _cell(power.unattributed_watts, "W"), _cell(power.other_tasks_watts, "W")
+    text = f"packages {packages}: {pods} attributed to pods, {rest} unattributed (cores, other tasks: {others})"
     made = Text(text, no_wrap=True)
     made.truncate(width, overflow="ellipsis")
     return [made]

@@ -111,3 +111,21 @@ def test_raw_readers_with_classes_or_turns_are_a_warning(patient: Patient) -> No
     _, finding = found(patient)
     assert "pods are in RDT classes (gold); pods take turns (monitoring.share)" in finding.text
     assert "resctrl-hook view" in finding.remedy
+
+
+def test_raw_readers_are_warned_of_waiting_pods_and_a_prefix(patient: Patient) -> None:
+    with_energy(patient, 576)
+    patient.setting(groupPrefix="pod-")
+    ledger = Host("/etc/resctrl-hooks/config.yaml", str(patient.root)).context.ledger
+    for key in (KEY, KEY.replace("3f0", "4f0")):
+        ledger.mark("waiting", key)
+    _, finding = found(patient)
+    assert "2 pods wait for an RMID; groups have the prefix pod- (groupPrefix)" in finding.text
+
+
+def test_raw_readers_are_not_warned_while_every_pod_is_in_the_root_class(patient: Patient) -> None:
+    with_energy(patient, 576)
+    context = Host("/etc/resctrl-hooks/config.yaml", str(patient.root)).context
+    with context.monitor.hold(KEY) as locked:
+        locked.ensure_group("")
+    assert [one.level for one in found(patient)] == ["ok"]

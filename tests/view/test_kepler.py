@@ -150,6 +150,23 @@ def test_unused_package_makes_pod_estimated_in_resctrl_and_zero_in_view(node: No
     assert node.viewed(running).pods == {web: {"mon_PERF_PKG_00": 24.6, "mon_PERF_PKG_01": 0}}
 
 
+def test_waiting_pod_is_estimated_in_both_and_pod_in_class_is_measured_in_view(node: Node) -> None:
+    cart, web, waiting = node.pod(0, "cart"), node.pod(1, "web", "gold"), KEYS[2]
+    node.host.context.ledger.mark("waiting", waiting)
+    running = {cart: 0.4, web: 0.4, waiting: 0.2}
+    node.say(cart, 10)
+    node.say(web, 10, rdt_class="gold")
+    before = node.raw(running), node.viewed(running)
+    node.say(cart, 14)
+    node.say(web, 18, rdt_class="gold")
+    raw, viewed = (
+        {key: kind for key, (kind, _) in attributed(first, now, running, 12).items()}
+        for first, now in zip(before, (node.raw(running), node.viewed(running)), strict=True)
+    )
+    assert raw == {cart: MEASURED, web: ESTIMATED, waiting: ESTIMATED}
+    assert viewed == {cart: MEASURED, web: MEASURED, waiting: ESTIMATED}
+
+
 def test_static_pod_has_uid_of_mirror_pod_in_view(node: Node, tmp_path: Path) -> None:
     static = node.pod(2, "etcd-n1")  # a group's name is the hash of the static pod's manifest
     mirror = KEYS[7]
