@@ -98,12 +98,12 @@ class Feature:
         raise NotImplementedError
 
     def revert(self, step: "Step", member: "MemberRecord", locked: "LockedKey", context: "Context") -> None:
-        """Take back what outlives a dead container, or one whose later step failed; the step may not be done yet.
+        """Undo effects that outlive a dead container, or one whose later step failed; also before the step is complete.
 
-        ``member`` is the record of the container. Idempotent. By default nothing is left to take back.
+        ``member`` is the container's record. Idempotent. By default there are no such effects.
 
         Raises:
-            HookError: it can't be taken back.
+            HookError: it failed.
         """
 
     def properties(self, step: "Step", container: "Container", context: "Context") -> "dict[str, str]":

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import CodeType, ModuleType
 
-    Imports = tuple[tuple[str, tuple[str, ...]], ...]  # modules by what comes after the node half's name, and names
+    Imports = tuple[tuple[str, tuple[str, ...]], ...]  # modules by their name after the node half's, and names
 
 _FOLDER = __file__.rpartition("/")[0] or "."
-# An installed node half is started by a script in front of this one, which says where the compiled file lies.
+# A script in front of this one starts an installed node half and names the compiled file.
 _COMPILED: str = globals().get("COMPILED", _FOLDER)
 # Not the folder's name, which may be no package's: one with a dot in it, or that of a module there is already. It is
 # what the sources call it, since the NRI plugin beside it imports it by that.
@@ -28,13 +28,13 @@ _Spec: "type[ModuleSpec]" = type(sys.__spec__)
 _Module: "type[ModuleType]" = type(sys)
 _HEAD = 16  # the interpreter's magic number and the size of what is read at once, as `bytecode.py` writes them
 _MAGIC = 4
-_C_MODULES = ("errno", "_json", "fcntl", "_socket")  # what nearly every call of a hook uses
+_C_MODULES = ("errno", "_json", "fcntl", "_socket")  # modules that nearly every hook call uses
 
 
 class CompiledFinder:
-    """Finds modules in the compiled file ``fd``, and C modules where they were: an importer of the import protocol's.
+    """Importer for modules in the compiled file ``fd``, and for C modules at their paths.
 
-    ``index`` says where after ``start`` each module's code is, ``libraries`` in which file each C module is.
+    ``index`` has the position of each module's code after ``start``, ``libraries`` the file of each C module.
     """
 
     def __init__(self, fd: int, start: int, index: bytes, libraries: "dict[str, str]") -> None:
@@ -45,12 +45,12 @@ class CompiledFinder:
         self._libraries = libraries
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> "ModuleSpec | None":
-        """Return the spec of a module that the compiled file holds, with its code, or of one that it knows.
+        """Return the spec of a module in the compiled file, with its code, or of a known C module.
 
-        The file stays open, so that the code is of the same version as what runs already; root owns it, as the source.
+        The file stays open, so that all code is of one version; root owns it, as the source.
         """
         del path, target
-        if not self._places:  # not before: most calls of a hook import nothing more
+        if not self._places:  # deferred: most hook calls import nothing more
             self._places = marshal.loads(self._index)  # noqa: S302  # as below
         short = _short(name)
         place = self._places.get(short)
@@ -59,7 +59,7 @@ class CompiledFinder:
             try:
                 code: "CodeType" = marshal.loads(posix.pread(self._fd, size, self._start + start))  # noqa: S302
             except (OSError, ValueError, EOFError, TypeError):
-                return None  # damaged: the module is there too
+                return None  # damaged: the source exists too
             spec = _Spec(name, self, loader_state=code, is_package=package)  # type: ignore[arg-type]  # by its methods
             if package:
                 spec.submodule_search_locations = [_FOLDER + short.replace(".", "/")]
@@ -75,7 +75,7 @@ class CompiledFinder:
         return _Spec(name, loader, origin=library)
 
     def create_module(self, spec: "ModuleSpec") -> None:
-        """Leave the making of the module to the interpreter."""
+        """Leave the creation of the module to the interpreter."""
 
     def exec_module(self, module: "ModuleType") -> None:
         """Run a module's code."""
@@ -83,7 +83,7 @@ class CompiledFinder:
 
 
 def _short(name: str) -> str:
-    """Return a module's name as the compiled file has it; any other module's as it is."""
+    """Return a module's name in the compiled file; any other module's name unchanged."""
     for above in (_PACKAGE, _PROJECT):
         if name.startswith(f"{above}."):
             return name[len(above) :]
@@ -91,7 +91,7 @@ def _short(name: str) -> str:
 
 
 def load_compiled() -> None:
-    """Take modules from the compiled file, if it is there and this interpreter's, before all other ways to import."""
+    """Import modules from the compiled file, if it is this interpreter's, before all other ways."""
     # The same name as in `bytecode.py`, which may not be imported yet.
     path = f"{_COMPILED}/compiled.{sys.implementation.cache_tag}"
     try:
@@ -105,7 +105,7 @@ def load_compiled() -> None:
             size = int(head[_MAGIC:])
             table = marshal.loads(posix.read(fd, size))  # noqa: S302  # as above
     except (OSError, ValueError, EOFError, TypeError):
-        pass  # damaged: the modules are there too
+        pass  # damaged: the sources exist too
     if table is None:
         posix.close(fd)
         return
@@ -117,7 +117,7 @@ def load_compiled() -> None:
 
 
 def make_c_module(name: str, library: str = "") -> None:
-    """Make a C module by its loader: built in, or of a ``library``. The import system's way there is as long again."""
+    """Create a C module by its loader, built in or of a ``library``; the import system takes twice as long."""
     if name in sys.modules:
         return
     try:
@@ -134,9 +134,9 @@ def make_c_module(name: str, library: str = "") -> None:
 
 
 def run_at_once(codes: "tuple[tuple[str, CodeType, bool, Imports], ...]") -> None:
-    """Make modules of codes that come in the order of their imports, each package before what is in it.
+    """Create modules from code in the order of their imports, each package before its modules.
 
-    What they import of each other is bound here: the statement for it is not in the code, and takes ten times as long.
+    Their mutual imports are bound here: import statements take ten times as long, and are not in the code.
     """
     for name, code, package, imports in codes:
         module = make_module(name, package=package)
@@ -154,7 +154,7 @@ def make_module(name: str, *, package: bool) -> "ModuleType":
     """Return an empty module of the package, or with an empty name the package, whose modules are this folder's."""
     module = _Module(_PACKAGE + name)
     sys.modules[_PACKAGE + name] = module
-    # What relative imports go by; Python 3.15 no longer looks at __package__.
+    # Relative imports use this; Python 3.15 ignores __package__.
     module.__spec__ = _Spec(module.__name__, None, is_package=package)
     if package:
         module.__path__ = [_FOLDER + name.replace(".", "/")]
@@ -162,14 +162,14 @@ def make_module(name: str, *, package: bool) -> "ModuleType":
 
 
 def make_project() -> None:
-    """The package above, which is empty here: what else is in it lies in this folder, or in the sources beside it."""
+    """Create the parent package, which is empty here: its other parts lie in this folder, or next to the sources."""
     project = sys.modules[_PROJECT] = _Module(_PROJECT)
     project.__spec__ = _Spec(_PROJECT, None, is_package=True)
     project.__path__ = [_FOLDER, f"{_FOLDER}/.."]
 
 
 def serve_nri(config: str, arguments: "list[str]") -> int:
-    """Serve the command of the NRI plugin, which the node half is shipped with and never uses."""
+    """Serve the NRI plugin's command, which is shipped with the node half."""
     module = __import__(f"{_PROJECT}.nri.command", fromlist=["nri_command"])
     code: int = module.nri_command(config, arguments)
     return code
@@ -179,11 +179,11 @@ if __name__ == "__main__":
     make_c_module("gc")
     import gc
 
-    gc.disable()  # a hook ends before there is garbage worth a collection; looking for it takes 2 % of its time
+    gc.disable()  # a hook ends before a collection is useful; checking for garbage takes 2 % of its time
     make_project()
     load_compiled()
     if _PACKAGE not in sys.modules:
-        make_module("", package=True)  # its own file holds a docstring only, and the folder is on no path
+        make_module("", package=True)  # its own file contains only a docstring, and the folder is not on the path
     try:
         main = __import__(f"{_PACKAGE}.main", fromlist=["main"])
     except ModuleNotFoundError:

@@ -53,21 +53,22 @@ _LOCKS = 32
 _FORMAT = 1
 _LIMIT = 1 << 20
 _MOST_CALLS = 1 << 20
-_SEEK_END = 2  # only os names it
+_SEEK_END = 2  # only os defines it
 CALLS = "calls"
 RMIDS = "rmids"
 CHANGING = "changing"
-TOTALS = "totals"  # apart from the records, which obey nobody but root: who reads counters writes here alone
-_FOLDERS = ("pods", "containers", "idle", "waiting", TOTALS, "locks")  # locks last: where it is, the others are
-_NAMES = ("namespace", "pod", "container")  # fields of records that are shown
-_PATHS = ("cgroup", "podCgroup", "bundle")  # fields of records that are opened
+TOTALS = "totals"  # apart from the records, which only root can write: readers of counters write here only
+# locks last: their existence proves that of the others
+_FOLDERS = ("pods", "containers", "idle", "waiting", TOTALS, "locks")
+_NAMES = ("namespace", "pod", "container")  # displayed fields of records
+_PATHS = ("cgroup", "podCgroup", "bundle")  # fields of records that are opened as paths
 _MEMBER = "c-"
 _SHORTEST_NAP, _LONGEST_NAP = 0.0005, 0.01  # seconds
 _PRIVATE = 0o700
 
 
 def lock_name(key: str) -> str:
-    """Return the name of the lock that a key hashes to. Whoever takes two takes them in the order of their names."""
+    """Return the name of a key's lock. Two locks are taken in the order of their names."""
     number = 0
     for letter in key.encode("utf-8", "surrogatepass"):
         number = (number * 31 + letter) & 0xFFFFFFFF
@@ -78,26 +79,26 @@ class Ledger:
     """The records below one state directory.
 
     Raises:
-        LedgerError: from every method, where the kernel refuses a read or write.
+        LedgerError: from every method, if the kernel refuses a read or write.
     """
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
 
     def lock(self, key: str, patience: float) -> "Lock":
-        """Take the lock that ``key`` hashes to, waiting at most ``patience`` seconds.
+        """Take a key's lock, waiting at most ``patience`` seconds.
 
         Raises:
-            LockTimeoutError: somebody held it all that time.
+            LockTimeoutError: another process held it all that time.
         """
         return self.lock_named(lock_name(key), patience)
 
     def lock_named(self, name: str, patience: float) -> "Lock":
-        """Take the lock of this name: one of the keys', or one that a feature keeps for the whole node."""
+        """Take a lock by its name: a key's, or one that a feature uses for the whole node."""
         return self._lock_file(f"{self.folder}/locks/{name}", patience)
 
     def lock_totals(self, name: str, patience: float) -> "Lock":
-        """Take the lock of a file of totals, beside it."""
+        """Take the lock of a file of totals, which lies next to it."""
         return self._lock_file(f"{self.folder}/{TOTALS}/{name}.lock", patience)
 
     def _lock_file(self, path: str, patience: float) -> "Lock":
@@ -108,11 +109,11 @@ class Ledger:
             raise errors.LedgerError.of_file(error, error.filename or path) from error
 
     def _check_owner(self) -> None:
-        """Refuse a folder that others own or can write: root undoes what its records say."""
+        """Refuse a folder that others own or can write: root undoes the steps in its records."""
         try:
             check_owner(posix.stat(self.folder), self.folder)
         except FileNotFoundError:
-            pass  # it will be made
+            pass  # it will be created
 
     def _open_lock(self, path: str) -> int:
         flags = posix.O_RDWR | posix.O_CREAT | posix.O_NOFOLLOW
@@ -124,14 +125,14 @@ class Ledger:
         except OSError as error:
             if error.errno != errno.EROFS:
                 raise
-        # Records that are mounted read-only can be locked all the same. What nobody has locked yet nobody writes.
+        # Records mounted read-only can be locked too. A missing lock file means that there is no writer.
         return posix.open(path if is_there(path) else self.folder, posix.O_RDONLY | posix.O_NOFOLLOW)
 
     def prepare(self) -> None:
-        """Make the state directory and its folders, for root alone."""
+        """Create the state directory and its folders, private to root."""
         for path in (self.folder, *(f"{self.folder}/{name}" for name in _FOLDERS)):
             if not make_folder(path, _PRIVATE) and not is_folder(path):
-                raise FileExistsError(errno.EEXIST, "not a folder", path)  # a link perhaps, which others could redirect
+                raise FileExistsError(errno.EEXIST, "not a folder", path)  # perhaps a link, which others could redirect
 
     # Records of keys
 
@@ -140,7 +141,7 @@ class Ledger:
         return [name for name in self._names("pods") if default_key_validator(name)]
 
     def read_pod(self, key: str) -> "PodRecord | None":
-        """Return the record of a key, or None if there is none or it is damaged."""
+        """Return the record of a key; None if missing or damaged."""
         record: "PodRecord | None" = self._read(f"{self.folder}/pods/{key}/pod")
         return record
 
@@ -149,7 +150,7 @@ class Ledger:
         self._write(key, "pod", record)
 
     def remove_pod(self, key: str) -> None:
-        """Remove all that is known of a key: its markers, its members, its record, in that order."""
+        """Remove everything about a key: its markers, its members, its record, in that order."""
         for folder in ("idle", "waiting"):
             self.unmark(folder, key)
         for member in self.members(key):
@@ -172,12 +173,12 @@ class Ledger:
         return [name[len(_MEMBER) :] for name in names if name.startswith(_MEMBER) and UNFINISHED not in name]
 
     def read_member(self, key: str, member: str) -> "MemberRecord | None":
-        """Return the record of a member, or None if there is none or it is damaged."""
+        """Return the record of a member; None if missing or damaged."""
         record: "MemberRecord | None" = self._read(f"{self.folder}/pods/{key}/{_MEMBER}{member}")
         return record
 
     def has_member(self, key: str, member: str) -> bool:
-        """Return whether a member has a record, whatever that says."""
+        """Return whether a member has a record, valid or not."""
         return is_there(f"{self.folder}/pods/{key}/{_MEMBER}{member}")
 
     def write_member(self, key: str, member: str, record: "MemberRecord") -> None:
@@ -185,22 +186,22 @@ class Ledger:
         self._write(key, _MEMBER + member, record)
 
     def remove_member(self, key: str, member: str) -> bool:
-        """Forget a member and, if it is still this key's, where it was found. Says whether there was one."""
+        """Remove a member's record and, if it still belongs to this key, its pointer. Return whether it existed."""
         path = f"{self.folder}/pods/{key}/{_MEMBER}{member}"
         try:
             was_there = remove_file(path)
             if self.key_of(member) == key:
-                remove_file(f"{self.folder}/containers/{member}")  # last: so that each record is pointed at
+                remove_file(f"{self.folder}/containers/{member}")  # last, so that each record has a pointer
             return was_there
         except OSError as error:
             raise errors.LedgerError.of_file(error, path) from error
 
-    # Where a container's records are
+    # Pointers from containers to keys
 
     def key_of(self, container: str) -> str:
         """Return the key that a container belongs to, or an empty string."""
         if not default_key_validator(container):
-            return ""  # such as NRI may name: none was recorded
+            return ""  # possible in NRI events; such a container was never recorded
         try:
             key = posix.readlink(f"{self.folder}/containers/{container}")
         except PermissionError as error:
@@ -210,7 +211,7 @@ class Ledger:
         return key if default_key_validator(key) else ""
 
     def point(self, container: str, key: str) -> None:
-        """Say where a container's record will be. Written before the record itself."""
+        """Point from a container to its key. Written before the record itself."""
         path = f"{self.folder}/containers/{container}"
         try:
             try:
@@ -223,7 +224,7 @@ class Ledger:
             raise errors.LedgerError.of_file(error, path) from error
 
     def containers(self) -> "list[str]":
-        """Return every container that is pointed at."""
+        """Return every container with a pointer."""
         return self._names("containers")
 
     def forget(self, container: str) -> None:
@@ -231,7 +232,7 @@ class Ledger:
         remove_file(f"{self.folder}/containers/{container}")
 
     def forget_unusable(self, container: str) -> None:
-        """Remove a pointer to what can be no key. One that isn't there may just be being written anew, and stays."""
+        """Remove a pointer with an invalid target. A missing one may be in the middle of a rewrite, and stays."""
         path = f"{self.folder}/containers/{container}"
         try:
             usable = default_key_validator(posix.readlink(path))
@@ -245,7 +246,7 @@ class Ledger:
     # Markers
 
     def mark(self, folder: str, key: str) -> None:
-        """Mark a key as ``idle`` or ``waiting``, or put a name into another folder of empty files."""
+        """Mark a key as ``idle`` or ``waiting``, or create an empty file in another folder of markers."""
         path = self._mark(folder, key)
         flags = posix.O_WRONLY | posix.O_CREAT | posix.O_NOFOLLOW
         try:
@@ -259,7 +260,7 @@ class Ledger:
             raise errors.LedgerError.of_file(error, path) from error
 
     def unmark(self, folder: str, key: str) -> bool:
-        """Take a mark away, and say whether there was one."""
+        """Remove a mark, and return whether it existed."""
         path = self._mark(folder, key)
         try:
             return remove_file(path)
@@ -277,7 +278,7 @@ class Ledger:
         return [key for key in self._names(folder) if default_key_validator(key)]
 
     def flag(self, name: str, *, on: bool) -> None:
-        """Make or remove a file of the state directory that says something of the whole node."""
+        """Create or remove a flag file of the state directory, which concerns the whole node."""
         path = f"{self.folder}/{name}"
         try:
             if not on:
@@ -288,11 +289,11 @@ class Ledger:
             raise errors.LedgerError.of_file(error, path) from error
 
     def flagged(self, name: str) -> bool:
-        """Return whether such a file is there."""
+        """Return whether the flag file exists."""
         return is_there(f"{self.folder}/{name}")
 
     def age(self, name: str) -> float:
-        """How many seconds ago such a file was touched; infinity if it isn't there, or the clock was set back."""
+        """Return the seconds since the file was touched; infinity if it does not exist, or after a clock change."""
         try:
             age = time.time() - posix.stat(f"{self.folder}/{name}").st_mtime
         except OSError:
@@ -300,20 +301,20 @@ class Ledger:
         return age if age >= 0 else float("inf")
 
     def touch(self, name: str) -> None:
-        """Make such a file anew, so that its age begins; that it can't be is no failure."""
+        """Recreate the flag file to restart its age; failures are ignored."""
         try:
             write_file(f"{self.folder}/{name}", b"")
         except OSError:
             pass
 
     def wake(self) -> None:
-        """Touch the file that a systemd path unit watches, which starts reconcile at once."""
-        self.touch("wake")  # else the timer comes round anyway
+        """Touch the file of the systemd path unit that starts reconcile at once."""
+        self.touch("wake")  # otherwise the timer starts it
 
     def tally(self, stage: str, seconds: float, reasons: "Iterable[str]" = (), key: str = "") -> None:
-        """Add a line for one call: when, its stage, its microseconds, why it failed (``-``: it did not), its key.
+        """Append a line for one call: time, stage, microseconds, failure (``-`` for none), key.
 
-        Lines are appended whole, so no lock is needed. Where nobody counts them, they end at a bound.
+        Lines are appended whole, so no lock is needed. The file's size is limited if no reader folds it.
         """
         flags = posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT | posix.O_NOFOLLOW
         line = f"{int(time.time())} {stage} {int(seconds * 1e6)} {','.join(reasons) or '-'} {key or '-'}\n"
@@ -325,7 +326,7 @@ class Ledger:
             finally:
                 posix.close(fd)
         except OSError:
-            pass  # figures about us are no reason to fail a container
+            pass  # metrics are no reason to fail a container
 
     def _names(self, folder: str) -> "list[str]":
         path = f"{self.folder}/{folder}"
@@ -341,7 +342,7 @@ class Ledger:
             return None
         except OSError as error:
             raise errors.LedgerError.of_file(error, path) from error
-        # A newer version may add to a record, but keeps what this one reads; a format of its own is not ours to read.
+        # A newer version may add keys, but keeps those read here; another format is not readable here.
         ours = isinstance(record, dict) and record.get("format") == _FORMAT
         if not ours or not all(_is_path(record.get(name)) for name in _PATHS):
             return None
@@ -368,12 +369,12 @@ class Ledger:
 
 
 def _is_path(value: "Any") -> bool:
-    """Return whether a field is an absolute path that leads nowhere else, or nothing."""
+    """Return whether a field is a normalized absolute path, or empty."""
     return not value or (isinstance(value, str) and value[0] == "/" and "/../" not in f"{value}/")
 
 
 class Lock:
-    """An flock on one open file: it ends with ``with``, and with the process however that ends."""
+    """An flock on one open file: it ends with ``with``, and with the process in any case."""
 
     def __init__(self, fd: int, path: str, patience: float) -> None:
         self._fd = fd
@@ -389,7 +390,7 @@ class Lock:
                     posix.close(fd)
                     raise errors.LockTimeoutError(f"{path} was held for {patience:g} s", errno=errno.EAGAIN) from None
             time.sleep(nap)
-            # Whoever has waited long looks more often than those who have just come, or else may starve.
+            # A process that has waited long polls more often than new ones, and so does not starve.
             nap = max(_SHORTEST_NAP, min(nap * 2, _LONGEST_NAP * (left / patience) ** 2))
 
     def __enter__(self) -> "Lock":  # noqa: PYI034  # typing.Self is of Python 3.11

@@ -1,8 +1,7 @@
-"""Who is dead, and what ends with it: members with their init process, groups with their pod.
+"""Detection and release of the dead: members end with their init process, groups with their pod.
 
-A member is dead when its poststop came or its init is gone. A key is dead when its pod's cgroup is gone, whatever dead
-members are recorded (a live one proves that its cgroup is somewhere); without a recognisable pod cgroup, or where the
-settings say ``release: last-container``, when its last member is.
+A member is dead after its poststop or the end of its init. A key is dead when its pod's cgroup is gone and it has no
+living member; without a recognizable pod cgroup, or with ``release: last-container``, after its last member.
 """
 
 import time
@@ -28,24 +27,24 @@ LIVES = "lives"
 WAITS = "waits"
 ENDS = "ends"
 
-_SEARCHED = "searched"  # a file of the state directory, as old as the last search that was in vain
+_SEARCHED = "searched"  # a file of the state directory whose time is that of the last unsuccessful search
 _SEARCH_AGAIN = 10.0  # seconds
-_MOST_SEARCHED = 64  # keys; a look at one takes five system calls
-_SHORT_PATIENCE = 0.05  # seconds that the dead may cost the living for each lock
+_MOST_SEARCHED = 64  # keys; checking one takes five system calls
+_SHORT_PATIENCE = 0.05  # maximum seconds of waiting for each lock of a dead key
 
 
 def forget(container: str, key: str, context: "Context") -> None:
-    """Take back what was done for a container under a key, and end the key if that is dead then."""
+    """Undo a container's steps under a key, and release the key if it is dead then."""
     with context.monitor.hold(key) as locked:
         release_container(locked, container, context)
         release_key(locked, context)
 
 
 def release_container(locked: "LockedKey", member: str, context: "Context") -> bool:
-    """Take back all steps of a member that has died, the last first, and forget it.
+    """Undo all steps of a dead member in reverse order, and forget it; return whether it is forgotten.
 
-    Where a step's lock is held by somebody for too long, the member is kept, so that it can be tried again; return
-    whether it is forgotten. A step that can't be taken back otherwise keeps nobody's group.
+    If a step's lock is held for too long, the member is kept for another try. A step that fails otherwise does not keep
+    the group.
     """
     record = locked.member(member)
     for kept in reversed((record or {}).get("steps", [])):
@@ -68,24 +67,24 @@ def release_container(locked: "LockedKey", member: str, context: "Context") -> b
 
 
 def is_of_earlier_run(member: "MemberRecord | None", context: "Context") -> bool:
-    """Return whether a poststop that comes now ends an earlier run of a container.
+    """Return whether a poststop belongs to an earlier run of a container.
 
-    It does where the container was started again before any poststop came, and lives. Any other poststop says that its
-    container is dead, whatever its process looks like.
+    It does if the container was started again before any poststop arrived, and lives. Any other poststop means that its
+    container is dead, even if its process is visible.
     """
     again = member is not None and bool(member.get("again") and member.get("pid"))
     return again and not record_is_dead(member, context.monitor.boot, context.proc)
 
 
 def fate(record: "PodRecord", members: "Iterable[MemberRecord | None]", context: "Context") -> str:
-    """What becomes of a key: it LIVES with one of its members, WAITS for its pod's end, or ENDS. Changes nothing.
+    """Return the state of a key: it LIVES with a member, WAITS for its pod's end, or ENDS. Read-only.
 
     ``record`` is the key's own in the ledger, ``members`` are its members'.
     """
     cgroup: str = record.get("cgroup", "")
     has_cgroup = bool(cgroup) and is_folder(cgroup)
     for member in members:
-        # A live process proves that its cgroup exists, wherever that is; for one without a pid the cgroup must tell.
+        # A living process proves that its cgroup exists; for a member without a pid the cgroup decides.
         proven = has_cgroup or not cgroup or bool((member or {}).get("pid"))
         if proven and not record_is_dead(member, context.monitor.boot, context.proc):
             return LIVES
@@ -93,7 +92,7 @@ def fate(record: "PodRecord", members: "Iterable[MemberRecord | None]", context:
 
 
 def release_key(locked: "LockedKey", context: "Context") -> bool:
-    """End the key if it is dead, else marks it idle if no member lives; say whether it ended."""
+    """Release the key if it is dead, else mark it idle if no member lives; return whether it was released."""
     what = fate(locked.record, (locked.member(member) for member in locked.members()), context)
     if what == WAITS:
         context.ledger.mark("idle", locked.key)
@@ -104,26 +103,26 @@ def release_key(locked: "LockedKey", context: "Context") -> bool:
     for group in locked.release():
         context.log(INFO, f"group {group.path} is removed", key=locked.key, rdt_class=group.rdt_class)
     if context.ledger.marked("waiting") or context.ledger.flagged("short-of-counters"):
-        context.ledger.wake()  # somebody may have the RMID or the counters that this has freed
+        context.ledger.wake()  # another pod may wait for the RMID or the counters
     return True
 
 
 def reap_some(context: "Context") -> int:
-    """End dead keys of those that are marked idle, at most as many as one call of a hook may look at."""
+    """Release dead keys among the idle ones, at most as many as one hook call may check."""
     return reap(context, _some(context.ledger.marked("idle"), str(time.monotonic_ns())))
 
 
 def _some(keys: "list[str]", seed: str) -> "list[str]":
-    """Keys to look at, other ones for each seed and in each process where there are too many."""
+    """Return the keys to check: a part that differs by seed and process if there are too many."""
     most = min(len(keys), _MOST_SEARCHED)
     begin = hash(seed) % len(keys) if most < len(keys) else 0
     return (keys + keys)[begin : begin + most]
 
 
 def reap(context: "Context", keys: "Iterable[str]", but: str = "") -> int:
-    """End those of the keys that are dead, without waiting for anyone's lock, and return how many it ended.
+    """Release dead keys among these without waiting for locks, and return their number.
 
-    A key whose lock is held is in use by another hook, so it is passed over; so is ``but``, which the caller holds.
+    A locked key is in use by another hook and skipped; so is ``but``, which the caller holds.
     """
     ended = 0
     patience, context.monitor.patience = context.monitor.patience, _SHORT_PATIENCE
@@ -145,11 +144,11 @@ def reap(context: "Context", keys: "Iterable[str]", but: str = "") -> int:
 
 
 def make_room(context: "Context", but: str, *, thorough: bool = False) -> int:
-    """End dead keys for a hook that finds no free RMID, and return how many.
+    """Release dead keys for a hook without a free RMID, and return their number.
 
-    Those that are marked idle come first. All others are seldom dead, since a poststop ends its own key, and a full
-    node has hundreds: so a hook looks at a part of them, and none does where another has just looked in vain.
-    Reconcile, which is woken, look at all, and so does who is ``thorough``: whose container would be refused.
+    Idle keys come first. The others are rarely dead, since a poststop releases its own key, and a full node has
+    hundreds: so a hook checks a part of them, and none if another hook has just searched in vain. Reconcile, which is
+    woken, checks all, and so does a ``thorough`` hook, whose container would be refused.
     """
     idle = context.ledger.marked("idle")
     ended = reap(context, idle if thorough else _some(idle, but), but)
@@ -157,10 +156,10 @@ def make_room(context: "Context", but: str, *, thorough: bool = False) -> int:
         return ended
     keys = context.ledger.keys()
     if thorough:
-        return ended + reap(context, keys, but)  # what has ended may have had no group
+        return ended + reap(context, keys, but)  # the released key may have had no group
     if context.ledger.age(_SEARCHED) < _SEARCH_AGAIN:
         return 0
-    context.ledger.touch(_SEARCHED)  # before the search: many hooks come at once
+    context.ledger.touch(_SEARCHED)  # before the search: many hooks arrive at once
     ended = reap(context, _some(keys, but), but)
     if ended:
         context.ledger.flag(_SEARCHED, on=False)  # there may be more
@@ -168,7 +167,7 @@ def make_room(context: "Context", but: str, *, thorough: bool = False) -> int:
 
 
 def looks_dead(context: "Context", key: str) -> bool:
-    """Return whether a key may be dead, told by one look without its lock."""
+    """Return whether a key may be dead, by one check without its lock."""
     record = context.ledger.read_pod(key)
     if record is None:
         return True

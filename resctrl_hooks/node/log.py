@@ -1,7 +1,7 @@
-"""The node half's log: structured lines to journald, else to syslog or a file, and problems on stderr in one line.
+"""The node half's log: structured lines to journald, else to syslog or a file, and problems in one line on stderr.
 
-Everything is sent without waiting: a stuck journald must never hold up a container. Sources: systemd, "Native Journal
-Protocol"; RFC 3164 for /dev/log.
+Sending never waits: a stuck journald must not delay a container. Sources: systemd, "Native Journal Protocol"; RFC 3164
+for /dev/log.
 """
 
 import posix
@@ -26,10 +26,10 @@ _LONGEST_FIELD = 2000
 
 
 class Log:
-    """Where lines go, as the ``log`` section says: ``target`` (auto, journal, syslog, file, none), ``level``, paths.
+    """Log as configured in the ``log`` section: ``target`` (auto, journal, syslog, file, none), ``level``, paths.
 
-    With ``auto``, the default, the first that exists of the journal's socket, the syslog socket, and ``file`` if one
-    is named.
+    ``auto``, the default, uses the first existing one of the journal's socket, the syslog socket, and ``file`` if
+    configured.
     """
 
     def __init__(self, section: "dict[str, Any] | None" = None, *, stderr: bool = True) -> None:
@@ -41,12 +41,12 @@ class Log:
         self._stderr = stderr
 
     def __call__(self, priority: int, message: str, **fields: "str | int") -> None:
-        """Log one event. Fields become journald's, with RESCTRL_ before their upper-case names."""
+        """Log one event. journald's fields get the prefix RESCTRL_ and upper-case names."""
         if priority <= WARNING and self._stderr:
             try:
                 posix.write(2, f"{IDENTIFIER}: {_clean(message)}\n".encode("utf-8", "backslashreplace"))
             except OSError:
-                pass  # nobody reads our stderr; crun gives none
+                pass  # stderr is closed; crun provides none
         if priority > self._level or self._target == "none":
             return
         if self._target in ("auto", "journal") and self._send("journal", _native(priority, message, fields)):
@@ -57,7 +57,7 @@ class Log:
             self._append(_syslog(priority, message, fields) + b"\n")
 
     def _send(self, name: str, datagram: bytes) -> bool:
-        import _socket  # only a hook that has something to say pays for it
+        import _socket  # imported only by a hook that logs
 
         try:
             sender = _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM | _socket.SOCK_CLOEXEC)
@@ -68,9 +68,9 @@ class Log:
             finally:
                 sender.close()
         except BlockingIOError:
-            return True  # it is there but does not keep up: this line is lost rather than the container's time
+            return True  # the daemon is too slow: lose this line rather than the container's time
         except (OSError, ValueError, TypeError):
-            return False  # nobody is there, or the path can be no socket's
+            return False  # no daemon, or the path is not a socket
         return True
 
     def _append(self, line: bytes) -> None:
@@ -84,7 +84,7 @@ class Log:
             finally:
                 posix.close(fd)
         except (OSError, ValueError):
-            pass  # a log that can't be written is no reason to fail a container
+            pass  # an unwritable log is no reason to fail a container
 
 
 def _clean(value: "str | int") -> str:
@@ -105,11 +105,11 @@ def _syslog(priority: int, message: str, fields: "dict[str, str | int]") -> byte
 
 
 def silent(priority: int, message: str, **fields: "str | int") -> None:
-    """A log for programs that want none."""
+    """Log nothing, for programs without a log."""
 
 
 def to_stderr(priority: int, message: str, **fields: "str | int") -> None:
-    """A log for people at a terminal: everything of importance, on stderr."""
+    """Log important events on stderr, for people at a terminal."""
     if priority <= NOTICE:
         details = "".join(f" {name}={_clean(value)}" for name, value in fields.items())
         print(f"{IDENTIFIER}: {_clean(message)}{details}", file=sys.stderr)  # noqa: T201  # what it is for

@@ -1,6 +1,6 @@
 """The node half's command line: ``[--config FILE] createRuntime|poststop|hook|reconcile|watch|guard|nri|compile …``.
 
-Started by a runtime's hook or a systemd unit, from any folder, with an empty environment.
+A runtime's hook or a systemd unit starts it from any folder, with an empty environment.
 """
 
 import gc
@@ -32,8 +32,8 @@ def main(arguments: "list[str]", nri: "Callable[[str, list[str]], int] | None" =
     if command in (CREATE_RUNTIME, POSTSTOP, HOOK) and len(arguments) == 1:
         return run(config, command)
     if command == "reconcile":
-        gc.enable()  # it can run for long
-        from .reconcile.command import reconcile_command  # a hook has no use for it
+        gc.enable()  # long-running
+        from .reconcile.command import reconcile_command  # useless for a hook
 
         return reconcile_command(config, arguments[1:])
     if command == "watch":
@@ -51,11 +51,11 @@ def main(arguments: "list[str]", nri: "Callable[[str, list[str]], int] | None" =
         return nri(config, arguments[1:])
     if command == "release":
         gc.enable()
-        from .reconcile.release import release_command  # an uninstallation's
+        from .reconcile.release import release_command  # called by an uninstallation
 
         return release_command(config, arguments[1:])
     if command == "compile":
-        from .bytecode import compile_command  # the installer's, once per version and interpreter
+        from .bytecode import compile_command  # called by the installer, once per version and interpreter
 
         return compile_command(arguments[1:])
     posix.write(2, _USAGE.encode())
@@ -63,7 +63,7 @@ def main(arguments: "list[str]", nri: "Callable[[str, list[str]], int] | None" =
 
 
 def start(nri: "Callable[[str, list[str]], int] | None" = None) -> None:
-    """Run and end the process at once: taking the interpreter down in good order would cost a fifth of the hook."""
+    """Run and exit the process at once: an orderly shutdown of the interpreter would cost a fifth of the hook."""
     code = main(sys.argv[1:], nri)
     try:
         sys.stdout.flush()

@@ -1,6 +1,6 @@
-"""Names of files: usual folders; keys of groups, RDT classes, container ids, and the one spelling of a pod UID."""
+"""Names and paths: default folders, keys of groups, RDT classes, container ids, and the canonical pod UID."""
 
-# Where things usually are; the settings may say otherwise.
+# Default paths; the settings may differ.
 RESCTRL_ROOT, CGROUP_ROOT, STATE_DIR = "/sys/fs/resctrl", "/sys/fs/cgroup", "/run/resctrl-hooks"
 
 _HEX = frozenset("0123456789abcdef")
@@ -9,13 +9,13 @@ _UUID_DASHES = (8, 13, 18, 23)
 _UUID_LENGTH = 36
 _ID_LENGTH = 64
 _LONGEST_NAME = 255  # NAME_MAX, resctrl's limit too
-_LONGEST_ID = 200  # leaves room for what the ledger adds to a name
-# The names that the kernel keeps for itself in a ctrl_group's folder: mkdir answers EPERM or EEXIST.
+_LONGEST_ID = 200  # leaves room for the ledger's additions
+# The kernel's own names in a ctrl_group's folder: mkdir answers EPERM or EEXIST.
 _KERNEL_NAMES = frozenset(("info", "mon_data", "mon_groups"))
 
 
 def namespace_in_words(namespace: str) -> str:
-    """Who it is about, at the beginning of a sentence: Podman's containers and plain ones have no namespace."""
+    """Return the subject for the beginning of a sentence: Podman's and plain containers have no namespace."""
     return f"namespace {namespace}" if namespace else "a container without a namespace"
 
 
@@ -44,7 +44,7 @@ def canonical_pod_uid(uid: str) -> str:
 
 
 def pod_uid_validator(key: str) -> bool:
-    """Accept as ``key`` a pod UID: a UUID with its dashes or 32 hexadecimal digits, in either case."""
+    """Accept a pod UID as ``key``: a UUID with dashes or 32 hexadecimal digits, in either case."""
     text = key.lower()
     if is_hex(text, 32):
         return True
@@ -56,7 +56,7 @@ def pod_uid_validator(key: str) -> bool:
 
 
 def default_key_validator(key: str) -> bool:
-    """Accept a ``key`` that is one safe part of a path: letters, digits and ``_+.-``, no leading dot, 200 at most."""
+    """Accept a ``key`` that is a safe path component: letters, digits and ``_+.-``, no leading dot, 200 at most."""
     return 0 < len(key) <= _LONGEST_ID and key[0] != "." and _ID.issuperset(key)
 
 
@@ -65,7 +65,7 @@ KEY_RULE = "allowed are 1 to 200 letters, digits and _+.- with no dot at the sta
 
 
 def workload_key_validator(key: str) -> bool:
-    """Accept a ``key`` as the hooks have them: a canonical pod UID, or the 64 digits of a Podman pod or container."""
+    """Accept a ``key`` of the hooks: a canonical pod UID, or the 64 digits of a Podman pod or container."""
     return is_hex(key, _ID_LENGTH) or (len(key) == _UUID_LENGTH and pod_uid_validator(key) and key == key.lower())
 
 
@@ -75,9 +75,10 @@ def valid_container_id(text: str) -> bool:
 
 
 def valid_class(name: str) -> bool:
-    """Whether ``name`` can be a ctrl_group's: one part of a path, none of the kernel's own names, at most 255 bytes.
+    """Return whether ``name`` is valid for a ctrl_group.
 
-    The kernel takes spaces and leading dots; control characters, which no tool prints safely, are refused here.
+    It is a path component of at most 255 bytes that is not one of the kernel's own names. The kernel accepts spaces and
+    leading dots; control characters, which tools cannot print safely, are refused here.
     """
     if not name or name in (".", "..") or name in _KERNEL_NAMES or "/" in name or not name.isprintable():
         return False
@@ -85,7 +86,7 @@ def valid_class(name: str) -> bool:
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Return whether ``name`` fits a shell-like ``pattern`` of literals, ``*`` and ``?`` (fnmatch imports ``re``)."""
+    """Return whether ``name`` matches a shell-like ``pattern`` of literals, ``*`` and ``?``; fnmatch imports ``re``."""
     here = there = 0
     star = mark = -1
     while there < len(name):

@@ -1,6 +1,6 @@
-"""Which containers were refused, when and why: a few lines in the state directory, for whoever asks later.
+"""Recently refused containers with time and reason, a few lines in the state directory.
 
-A runtime tells its caller that a hook failed. runc adds what the hook said; crun adds the exit status alone.
+A runtime reports only that a hook failed: runc with the hook's output, crun with the exit status alone.
 """
 
 import posix
@@ -21,7 +21,7 @@ OLD = f"{FILE}.old"
 _LARGEST = 32 << 10  # bytes, of each of the two files
 _LONGEST = 500  # characters
 _PRIVATE = 0o700
-_SEEK_END = 2  # only os names it
+_SEEK_END = 2  # only os defines it
 _LIMIT = 1 << 20
 
 
@@ -32,19 +32,19 @@ class RefusedError(HookError):
 
 
 _SHOWN = frozenset(("namespace", "pod", "container", "id", "why"))
-REASON = RefusedError.reason  # in the figures about calls
+REASON = RefusedError.reason  # in the call metrics
 
 
 def record_refusal(folder: str, names: "dict[str, str]", why: str) -> None:
-    """Add a line for a container: its names, and why. The oldest lines go when there are too many.
+    """Append a line for a container: its names, and the reason. The oldest lines are dropped beyond a limit.
 
-    A line is appended whole, so no lock is needed; of two hooks that turn the file over at once one may lose lines.
+    Lines are appended whole, so no lock is needed; of two hooks that rotate the file at once one may lose lines.
     """
     line = format_json({"time": int(time.time()), **names, "why": why[:_LONGEST]}) + b"\n"
     path = f"{folder}/{FILE}"
     flags = posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT | posix.O_NOFOLLOW
     try:
-        make_folder(folder, _PRIVATE)  # the first container of a boot may be refused before anything is recorded
+        make_folder(folder, _PRIVATE)  # the first container after boot may be refused before the first record
         fd = posix.open(path, flags, 0o600)
         try:
             if posix.lseek(fd, 0, _SEEK_END) + len(line) > _LARGEST:
@@ -55,22 +55,22 @@ def record_refusal(folder: str, names: "dict[str, str]", why: str) -> None:
         finally:
             posix.close(fd)
     except OSError:
-        pass  # it is in the log; what can't be kept changes nothing of the refusal
+        pass  # the log has it; a failure to record it does not change the refusal
 
 
 def recent_refusals(folder: str) -> "list[RefusalRecord]":
-    """What was refused lately, the latest last: ``time``, ``namespace``, ``pod``, ``container``, ``id``, ``why``."""
+    """Return recent refusals, the latest last: ``time``, ``namespace``, ``pod``, ``container``, ``id``, ``why``."""
     found: "list[RefusalRecord]" = []
     for name in (OLD, FILE):
         try:
             lines = read_file(f"{folder}/{name}", _LIMIT).splitlines()
         except OSError:
-            continue  # there were none, or whoever asks may not read it
+            continue  # no refusals, or no permission to read them
         for line in lines:
             try:
                 value: "Any" = parse_json(line)
             except ValueError:
-                continue  # of a hook that was killed
+                continue  # of a killed hook
             whole = isinstance(value, dict) and isinstance(value.get("time"), int)
             if whole:
                 for field in _SHOWN & value.keys():

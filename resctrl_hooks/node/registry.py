@@ -1,4 +1,4 @@
-"""Which features are in use, which of them concern a container, and what their failures mean, by `feature_table`."""
+"""Features in use, their application to a container, and the consequences of their failures, by `feature_table`."""
 
 from .feature import SKIP, Step
 from .feature_table import FEATURES, LISTED, SELECTED
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def feature_named(name: str) -> "Feature | None":
-    """Return the feature of a recorded step; None for one that this version doesn't know."""
+    """Return the feature of a recorded step; None if this version does not know it."""
     row = FEATURES.get(name)
     if row is None:
         return None
@@ -26,13 +26,13 @@ def feature_named(name: str) -> "Feature | None":
 
 
 def kind_of(name: str) -> str:
-    """What the steps of a feature concern, as `feature_table` has it; empty for one that this version doesn't know."""
+    """Return the kind of a feature's steps in `feature_table`; empty if this version does not know it."""
     row = FEATURES.get(name)
     return row.kind if row is not None else ""
 
 
 def is_in_use(name: str, settings: "Settings") -> bool:
-    """Return whether the settings turn a feature on."""
+    """Return whether the settings enable a feature."""
     key = FEATURES[name].by_class
     if key:
         return any(spec.get(key) for spec in settings.classes)
@@ -40,9 +40,9 @@ def is_in_use(name: str, settings: "Settings") -> bool:
 
 
 def features_in_use(settings: "Settings", workload: "Workload | None" = None) -> "list[Feature]":
-    """The features that the settings turn on, in the order in which they are done; those only that concern a workload.
+    """Return the enabled features in the order of their steps; for a workload, only those that may apply.
 
-    A feature that is left out for a workload would have no step for it but `SKIP`.
+    An omitted feature would have no step for it but `SKIP`.
     """
     found = []
     for name in FEATURES:
@@ -54,7 +54,7 @@ def features_in_use(settings: "Settings", workload: "Workload | None" = None) ->
 
 
 def plan(feature: "Feature", workload: "Workload", context: "Context", earlier: "Sequence[Step]" = ()) -> "list[Step]":
-    """Return the steps of a feature for a workload; one that is a pod's sandbox has none.
+    """Return the steps of a feature for a workload; a pod's sandbox has none.
 
     Raises:
         HookError: as `Feature.plan`.
@@ -65,12 +65,12 @@ def plan(feature: "Feature", workload: "Workload", context: "Context", earlier: 
 
 
 def concerns(name: str, workload: "Workload", settings: "Settings") -> bool:
-    """Return whether a feature may have something to do for a workload, as far as that can be told without the feature.
+    """Return whether a feature may apply to a workload, as far as that is known without importing it.
 
-    Importing it to hear that it hasn't would cost more than all the rest, for nearly all containers of most nodes.
+    Importing it in vain would cost more than everything else, for nearly all containers of most nodes.
     """
     row = FEATURES[name]
-    if row.serves == LISTED:  # and then it concerns all of their containers
+    if row.serves == LISTED:  # then it applies to all of their containers
         return serves(name, workload.namespace, settings)
     if not row.mark or any(row.mark in annotation for annotation in workload.annotations):
         return True
@@ -78,7 +78,7 @@ def concerns(name: str, workload: "Workload", settings: "Settings") -> bool:
 
 
 def serves(name: str, namespace: str, settings: "Settings") -> bool:
-    """Whether a feature does anything for containers of a namespace, where the settings list those that it serves."""
+    """Return whether a feature applies to containers of a namespace, if the settings list its namespaces."""
     how = FEATURES[name].serves
     if how == SELECTED:
         return not settings.selects(namespace)
@@ -87,7 +87,7 @@ def serves(name: str, namespace: str, settings: "Settings") -> bool:
 
 
 def failure_policy(name: str, settings: "Settings") -> str:
-    """What a failure of a feature means for its container, ``ignore`` or ``fail``: its own policy, else the general."""
+    """Return the failure policy of a feature, ``ignore`` or ``fail``: its own, else the general one."""
     policies = FEATURES[name].policies
     usual = "fail" if policies else settings.failure_policy
     for section in policies or (name,):

@@ -1,7 +1,7 @@
-"""The settings in force, as `resctrl-hook config apply` compiled them: JSON beside the YAML that people write.
+"""The active settings, as `resctrl-hook config apply` compiled them: JSON in the folder of the YAML file.
 
-The people half validates thoroughly and names lines; here only what a hook relies on is checked again, since the file
-may come from an older or newer version, an image build or a MachineConfig.
+The people half validates completely; this module checks only what a hook relies on, because the file may come from
+another version, an image build or a MachineConfig.
 """
 
 import posix
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .feature_table import Sections
 
     class Requester(Protocol):
-        """A container that asks for something, as `container.workload.Workload` has it."""
+        """A container with a request, such as `container.workload.Workload`."""
 
         namespace: str
         verified: bool
@@ -32,7 +32,7 @@ FORMAT = 1
 _LIMIT = 1 << 20
 LONGEST_DEADLINE = 60.0  # seconds, well below the timeout in the hook's JSON
 
-# Every setting of the top level with its default; beside them each feature has a section (`feature_table`).
+# Every top-level setting with its default; each feature also has a section (`feature_table`).
 DEFAULTS: "dict[str, Any]" = {
     "resctrlPath": RESCTRL_ROOT,
     "cgroupPath": CGROUP_ROOT,
@@ -52,7 +52,7 @@ DEFAULTS: "dict[str, Any]" = {
 
 
 class Settings(Sections):
-    """What a hook obeys. ``path`` is the compiled file it came from, or empty for the built-in defaults."""
+    """The settings of a hook. ``path`` is the compiled file, empty for the built-in defaults."""
 
     def __init__(self, values: "dict[str, Any] | None" = None, path: str = "") -> None:
         given = values or {}
@@ -61,7 +61,7 @@ class Settings(Sections):
             kind = type(default)
             value = given.get(name)
             if value is None:
-                value = kind(default)  # whoever changes a list or mapping changes no default
+                value = kind(default)  # changed lists and mappings must not change the defaults
             if not isinstance(value, (int, float) if kind is float else kind) or isinstance(value, bool):
                 raise errors.SettingsError(f"{path}: {name} should be {kind.__name__}, not {type(value).__name__}")
             if str(default)[:1] == "/" != str(value)[:1]:
@@ -97,18 +97,18 @@ class Settings(Sections):
 
     @property
     def groups(self) -> "dict[str, Any]":
-        """The section on pods' groups: what they count, how long they live, who gets an RMID."""
+        """The section on pods' groups: counters, release, RMIDs."""
         return self.monitoring
 
     @property
     def shares_rmids(self) -> bool:
-        """Whether RMIDs are given by rules, rather than to whoever comes first."""
+        """Whether rules assign RMIDs; otherwise the first pod gets one."""
         return any(self.monitoring.get(name) is not None for name in ("priority", "reserve", "share"))
 
     def selects(self, namespace: str) -> str:
-        """Return why the namespace filter leaves a namespace out, or an empty string if it doesn't.
+        """Return why the namespace filter excludes a namespace, or an empty string.
 
-        As the resctrl-mon plugin has it: no namespaces means all of them. Patterns (``team-*``) are ours.
+        As in the resctrl-mon plugin, an empty list means all namespaces. Patterns (``team-*``) are an extension.
         """
         if self.namespaces and not any(matches(pattern, namespace) for pattern in self.namespaces):
             return f"{namespace_in_words(namespace)} is not among the configured namespaces"
@@ -117,10 +117,10 @@ class Settings(Sections):
     def check_allowed(
         self, table: str, workload: "Requester", name: str, what: str, error: "type[errors.HookError]"
     ) -> None:
-        """Refuse ``what`` to a workload whose namespace an ``allow`` table (``rdt.allow``) denies this ``name``.
+        """Refuse ``what`` if an ``allow`` table (``rdt.allow``) does not permit ``name`` for the workload's namespace.
 
         Raises:
-            HookError: of the type ``error``: who may not do what, and which table says so.
+            HookError: of the type ``error``, with the workload and the table.
         """
         section, _, key = table.partition(".")
         if not workload.verified:
@@ -133,7 +133,7 @@ class Settings(Sections):
             raise error(message, hint=f"{table} in the configuration says who may")
 
     def selects_labels(self, labels: "dict[str, str]") -> str:
-        """Return why the label selector leaves a pod with these labels out, or an empty string if it doesn't."""
+        """Return why the label selector excludes a pod with these labels, or an empty string."""
         for name, value in self.label_selector.items():
             if labels.get(name) != value:
                 return f"label {name}={value} of the label selector is not the pod's, or an annotation is the same"
@@ -141,9 +141,9 @@ class Settings(Sections):
 
 
 def _section(given: "Any", defaults: "dict[str, Any]", what: str) -> "dict[str, Any]":
-    """Return a feature's section, with its defaults where it says nothing.
+    """Return a feature's section with defaults for missing values.
 
-    A path, a word or a list that can't be empty says nothing where it is; an empty table allows nothing.
+    An empty path, word or list that must not be empty counts as missing; an empty table allows nothing.
     """
     if given is None:
         return dict(defaults)
@@ -158,7 +158,7 @@ def _section(given: "Any", defaults: "dict[str, Any]", what: str) -> "dict[str, 
 
 
 def allows(allow: "dict[str, list[str]] | None", namespace: str, class_name: str) -> bool:
-    """Return whether an ``allow`` table, of namespace patterns to class patterns, lets a namespace have a class."""
+    """Return whether an ``allow`` table, from namespace patterns to class patterns, permits a class for a namespace."""
     return any(
         matches(pattern, namespace) and any(matches(wanted, class_name) for wanted in classes)
         for pattern, classes in (allow or {}).items()
@@ -166,7 +166,7 @@ def allows(allow: "dict[str, list[str]] | None", namespace: str, class_name: str
 
 
 def compiled_path(config: str) -> str:
-    """Return the compiled file for a ``--config FILE``: config.json beside the YAML, or FILE itself if it is JSON."""
+    """Return the compiled file for a ``--config FILE``: config.json in its folder, or FILE itself if it is JSON."""
     return config if config.endswith(".json") else beside(config, COMPILED_NAME)
 
 
@@ -176,13 +176,12 @@ def beside(path: str, name: str) -> str:
 
 
 def load(config: str = DEFAULT_CONFIG) -> "tuple[Settings, str]":
-    """Return the settings in force and what is wrong with them, an empty string for nothing.
+    """Return the active settings and their problem, an empty string for none.
 
-    A file that is missing at the default place means the defaults. One that is damaged or not to be trusted is replaced
-    by the last valid one that was applied.
+    A missing default file means the defaults. A damaged or untrusted one is replaced by the last valid one.
 
     Raises:
-        SettingsError: neither can be used.
+        SettingsError: neither is usable.
     """
     path = compiled_path(config)
     try:
@@ -224,7 +223,7 @@ def _nothing_at(config: str, path: str) -> "errors.SettingsError":
 
 
 def _newer_yaml(config: str, compiled: str) -> str:
-    """Hooks never compile; they say that somebody edited the YAML and has not applied it."""
+    """Return the remark on an edited, unapplied YAML file: hooks never compile."""
     try:
         newer = config != compiled and posix.stat(config).st_mtime > posix.stat(compiled).st_mtime + 1
     except OSError:

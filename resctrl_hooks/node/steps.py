@@ -1,4 +1,4 @@
-"""Steps, applied: the same for a container that is about to start and for one that runs."""
+"""Application of steps, the same for starting and running containers."""
 
 from . import errors
 from .registry import failure_policy
@@ -19,9 +19,9 @@ def apply_steps(
     context: "Context",
     on_step: "Callable[[int, errors.HookError | None], None]",
 ) -> None:
-    """Apply steps in their order, each apart from the others; the container's record has them by now.
+    """Apply steps in order, each independently; the container's record has them already.
 
-    ``on_step`` is called after each step with its number and what went wrong with it, None for nothing.
+    ``on_step`` is called after each step with its number and its error, None for success.
 
     Raises:
         DeadlineError: no time is left for the others.
@@ -46,7 +46,7 @@ def apply_steps(
 
 
 def _apply(feature: "Feature", step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
-    """Apply a step; a key for which no RMID is free waits for reconcile."""
+    """Apply a step; a key without a free RMID waits for reconcile."""
     try:
         with_room(lambda: feature.apply(step, container, locked, context), step.feature, locked.key, context)
     except errors.ResctrlError as error:
@@ -57,9 +57,9 @@ def _apply(feature: "Feature", step: "Step", container: "Container", locked: "Lo
 
 
 def with_room(act: "Callable[[], None]", feature: str, key: str, context: "Context") -> None:
-    """Call ``act``, of a feature; where that finds no RMID free, end what is dead and call it once more.
+    """Call a feature's ``act``; if it finds no free RMID, release dead keys and call it once more.
 
-    ``key`` is locked. All dead keys are looked for where the container would be refused.
+    ``key`` is locked. All dead keys are searched if the container would be refused.
 
     Raises:
         NoRMIDsError: there is still none.
@@ -69,7 +69,7 @@ def with_room(act: "Callable[[], None]", feature: str, key: str, context: "Conte
     except errors.ResctrlError as error:
         if not is_without_rmid(error):
             raise
-        from .lifecycle import make_room  # few hooks find none
+        from .lifecycle import make_room  # rarely needed
 
         if not make_room(context, key, thorough=failure_policy(feature, context.settings) == "fail"):
             raise
@@ -77,7 +77,7 @@ def with_room(act: "Callable[[], None]", feature: str, key: str, context: "Conte
 
 
 def is_without_rmid(error: Exception) -> bool:
-    """Return whether an error says that no RMID is free."""
+    """Return whether an error means that no RMID is free."""
     from .resctrl.errors import NoRMIDsError  # only when something went wrong
 
     return isinstance(error, NoRMIDsError)

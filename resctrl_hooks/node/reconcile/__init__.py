@@ -1,1 +1,1 @@
-"""One pass over the node: the records made to agree with what runs."""
+"""One reconcile pass over the node: make the records agree with the running containers."""

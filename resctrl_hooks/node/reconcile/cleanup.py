@@ -1,4 +1,4 @@
-"""Tidies the state directory: marks and pointers that lead nowhere, files of killed writers, calls not yet counted."""
+"""Cleanup of the state directory: dangling marks and pointers, files of killed writers, unfolded call metrics."""
 
 import posix
 import time
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..context import Context
     from .report import Report
 
-_OLD = 60.0  # seconds; a write takes a fraction of one, and a writer's pid may be one of another namespace
+_OLD = 60.0  # seconds; a write takes a fraction of one, and a writer's pid may belong to another namespace
 
 
 def tidy(
@@ -94,9 +94,9 @@ def _restore_limits(context: "Context", report: "Report") -> None:
 
 
 def remove_unfinished(folder: str, proc: str) -> int:
-    """Remove files of a folder that somebody was writing when killed, and return how many these were.
+    """Remove unfinished files of killed writers from a folder, and return their number.
 
-    `files.write_file` names them after the writer's pid.
+    `files.write_file` names them by the writer's pid.
     """
     removed = 0
     for name in list_folder(folder):

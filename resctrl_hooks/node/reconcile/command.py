@@ -31,13 +31,13 @@ _LONGEST_PAUSE = 86400.0
 
 
 def apply_edited(config: str) -> None:
-    """Let the people's command put an edited configuration in force, where it is installed: we can't read YAML."""
+    """Call the people half to apply an edited configuration, if installed: the node half cannot parse YAML."""
     if not is_unapplied(config):
         return
     try:
         command = [find_program(PEOPLES_COMMAND, ALL_FOLDERS), "--config", config, "config", "apply", "--if-newer"]
     except ProgramError:
-        return  # then `load` says that it is newer
+        return  # then `load` reports that it is newer
     try:
         code, output = run(command, _PATIENCE_TO_APPLY)
     except ProgramError as error:
@@ -51,9 +51,9 @@ def apply_edited(config: str) -> None:
 
 
 def reconcile_command(config: str, arguments: "list[str]", apply: "Callable[[str], None]" = apply_edited) -> int:
-    """Run the command; return 0 if nothing is wrong (any more), 1 if something is, 2 for wrong use or settings.
+    """Run the command; return 0 if everything is in order, 1 if a problem remains, 2 for wrong use or settings.
 
-    ``apply`` puts an edited configuration in force, before each time.
+    ``apply`` applies an edited configuration before each pass.
     """
     flags = {"--dry-run": False, "--json": False, "--claim": False, "--waiting-ok": False}
     values = {"--live": "", "--watch": ""}
@@ -86,20 +86,20 @@ def reconcile_command(config: str, arguments: "list[str]", apply: "Callable[[str
             if not values["--watch"]:
                 return code
             time.sleep(pause)
-    except BrokenPipeError:  # whoever read our reports has seen enough
+    except BrokenPipeError:  # the reader of the reports is gone
         return WRONG
-    except KeyboardInterrupt:  # what was begun is in the ledger, and the next one goes on from there
+    except KeyboardInterrupt:  # unfinished work is in the ledger, and the next pass continues it
         return INTERRUPTED
 
 
 def once(config: str, live: str, *, dry_run: bool, claim: bool, json: bool, waiting_ok: bool = False) -> int:
-    """One reconcile, with its report on stdout. The settings are read anew each time.
+    """Run one pass and print its report. Settings are read again each time.
 
-    With ``waiting_ok``, as the timer's unit has it, pods that wait for an RMID are no failure: a node with more pods
-    than RMIDs is not a broken one.
+    With ``waiting_ok``, as in the timer's unit, pods that wait for an RMID are no failure: a node with more pods than
+    RMIDs is not broken.
 
     Raises:
-        BrokenPipeError: nobody reads our stdout any more.
+        BrokenPipeError: the reader of stdout is gone.
     """
     if not in_initial_user_namespace():
         Log()(ERROR, "reconcile: not in the host's user namespace; run it as root on the host")
@@ -131,9 +131,9 @@ def once(config: str, live: str, *, dry_run: bool, claim: bool, json: bool, wait
 
 
 def _print(text: str) -> bool:
-    """Write to stdout, unless somebody has closed it; false, and said, if that can't be done."""
+    """Write to stdout unless it is closed; report a failure and return false."""
     try:
-        # At once: the process may end without another chance to say that it failed.
+        # Flush at once: after the end of the process a failure could not be reported.
         print(text, end="", flush=True)  # noqa: T201
     except BrokenPipeError:
         raise

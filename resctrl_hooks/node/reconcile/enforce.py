@@ -1,7 +1,7 @@
-"""Puts in force what each living container is to have: its RDT class, then its group, then all other steps.
+"""Enforcement of each running container's features: its RDT class, then its group, then all other steps.
 
-What was recorded and holds no more is applied again, whoever undid it, and so is what a killed hook recorded and did
-not come to do. A container that no hook has seen gets what was planned for it just now; it is locked and recorded once.
+A recorded step that no longer holds is applied again, also after a killed hook. A container that no hook has seen gets
+its planned steps, under one lock and with one record.
 """
 
 import time
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..resctrl.locked_key import LockedKey
     from .report import Options, Report
 
-_CALM_SECONDS = 3600.0  # after so long without a new start all is forgotten
+_CALM_SECONDS = 3600.0  # seconds without a restart after which earlier ones are forgotten
 _NOT_AGAIN = "it ended {} times and is not started again before an hour has passed"
 
 
@@ -55,7 +55,7 @@ def enforce(
 
 
 class _Pass:
-    """One pass over containers: what of their steps does not hold is applied, first of all their RDT class."""
+    """One pass over containers: apply their steps that do not hold, the RDT class first."""
 
     def __init__(
         self, context: "Context", containers: "list[Running]", report: "Report", marked: "Iterable[str]"
@@ -67,9 +67,9 @@ class _Pass:
         self._marked = set(marked)
 
     def enforce(self, container: "Running") -> bool:
-        """Bring one container to what it is to have; false if it has to wait for an RMID.
+        """Apply one container's missing steps; return false if it has to wait for an RMID.
 
-        Its record is written before anything is done for it: one that is killed now leaves what can be ended.
+        Its record is written before any effect, so that a kill leaves nothing unknown.
         """
         context, report = self._context, self._report
         classes, others = self._left(container, CLASS), self._left(container, CONTAINER)
@@ -96,7 +96,7 @@ class _Pass:
                         before = format_json(container.details())
                         report.placed += self._of_node(container)
                     elif container.changed:
-                        record_running(container, locked)  # what was planned again
+                        record_running(container, locked)  # planned again
                     container.changed = False
                     self._tell(container)
                     self._apply(container, first, locked)
@@ -106,7 +106,7 @@ class _Pass:
                         container.recorded = True
                         note_class(container)  # the class's step may have failed
                     if not container.look_again(context.proc):
-                        return joined  # it ended while a handover let go of the lock
+                        return joined  # it ended while a handover released the lock
                     self._apply(container, then, locked)
                     if container.recorded and format_json(container.details()) != before:
                         record_running(container, locked)
@@ -115,7 +115,7 @@ class _Pass:
         return joined
 
     def _stray(self, container: "Running") -> int:
-        """Return how many threads are outside the container's group, where it is to be in one."""
+        """Return how many threads are outside the container's group, if it should have one."""
         if not (self._can_join and container.wanted):
             return 0
         try:
@@ -141,13 +141,13 @@ class _Pass:
         return [container.id] if any(kind_of(step["feature"]) == NODE for step in container.steps) else []
 
     def _tell(self, container: "Running") -> None:
-        """Log what the container runs without since its plan failed, once."""
+        """Log once what the container lacks because its plan failed."""
         for name in sorted(container.unsaid):
             _say(self._context, container, name)
         container.unsaid.clear()
 
     def _join(self, container: "Running", locked: "LockedKey") -> bool:
-        """Let a container join its group, in the class that it is in by now."""
+        """Let a container join its group, in its present class."""
         try:
             container.look_again(self._context.proc)
             return join(locked, self._context, container, self._report)
@@ -158,7 +158,7 @@ class _Pass:
             return True
 
     def _ready(self, container: "Running", steps: "list[tuple[Feature, Step]]") -> "list[tuple[Feature, Step, str]]":
-        """Return those of these steps that are to be applied now, and why each is applied again."""
+        """Return those of these steps that must be applied now, with the reason for each repetition."""
         ready = []
         for feature, step in steps:
             lost = _start_again(self._context, container, feature, step, self._report)
@@ -194,21 +194,21 @@ def _holds(feature: "Feature", step: Step, container: "Running", context: "Conte
 def _start_again(
     context: "Context", container: "Running", feature: "Feature", step: Step, report: "Report"
 ) -> "str | None":
-    """Return why a step is applied again, empty where that is unknown; None where it is not to be applied.
+    """Return why a step is applied again, empty if unknown; None if it is not to be applied.
 
-    What a step starts may end at once each time.
+    A process that a step starts may end at once each time.
     """
     name = step.feature
     most = FEATURES[name].most_starts
     if not most:
         return ""
     if _holds(feature, step, container, context):
-        return None  # asked without the lock, it was just being started
+        return None  # checked without the lock while it was just being started
     allowed, why = _may_start(container, name, most), container.unmet.get(name, "")
     not_again = _NOT_AGAIN.format(most)
     lost = ""
     if allowed or not why.startswith(not_again):
-        lost = _lost(feature, step, container, context)  # applying it removes what says so
+        lost = _lost(feature, step, container, context)  # applying it removes the evidence
         why = f"{not_again}; {lost}" if lost else not_again
     if allowed:
         return lost
@@ -228,7 +228,7 @@ def _had(context: "Context", container: "Running", step: Step, lost: str, report
 
 
 def _lost(feature: "Feature", step: Step, container: "Running", context: "Context") -> str:
-    """Return why what a feature had started runs no more, where it can tell."""
+    """Return why a process that a feature had started has ended, if known."""
     try:
         return feature.lost(step, container, context)
     except DeadlineError:
@@ -238,7 +238,7 @@ def _lost(feature: "Feature", step: Step, container: "Running", context: "Contex
 
 
 def _may_start(container: "Running", name: str, most: int) -> bool:
-    """Counts a start in the container's record, and says whether there may be one more."""
+    """Count a restart in the container's record, and return whether another one is allowed."""
     now = time.time()
     starts = [one for one in container.starts.get(name, []) if 0 <= now - one < _CALM_SECONDS]
     allowed = len(starts) < most
@@ -247,9 +247,9 @@ def _may_start(container: "Running", name: str, most: int) -> bool:
 
 
 def _not_had(context: "Context", container: "Running", name: str, why: str, report: "Report") -> None:
-    """What a container can't have: said in the log once, and in each report.
+    """Report an inapplicable feature: once in the log, and in each report.
 
-    One that was taken in late never had it, which nothing here can repair; of any other something is wrong.
+    A container adopted late never had it, and nothing can repair that; for any other it is a problem.
     """
     if container.unmet.get(name) != why:
         container.unmet[name] = why

@@ -1,4 +1,4 @@
-"""The keys that a caller of reconcile knows to be alive, from a file of its own: `reconcile --live FILE`."""
+"""Keys that a caller of reconcile knows to be alive, from its file: `reconcile --live FILE`."""
 
 from ..errors import InputError
 from ..host.files import parse_json, read_file
@@ -8,10 +8,11 @@ _LIMIT = 16 << 20
 
 
 def read_live(path: str) -> "set[str]":
-    """Read keys that a caller knows to be alive: a JSON list of strings, or one key a line, pod UIDs in any spelling.
+    """Read the keys in the file: a JSON list of strings, or one key per line, pod UIDs in any spelling.
 
     Raises:
-        InputError: the file can't be read, is neither, or names what can be no key: all that it doesn't name ends.
+        InputError: the file is unreadable, has another format, or contains an invalid key: keys that it omits are
+            released.
     """
     try:
         data = read_file(path, _LIMIT, follow=True)

@@ -1,4 +1,4 @@
-"""The order in which running containers are served where RMIDs are shared by rules, and the group of one of them."""
+"""The order in which running containers get RMIDs under sharing rules, and the admission of one of them."""
 
 from ..container.workload import workload_of
 from ..sharing.admission import ensure_for
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from ..resctrl.locked_key import LockedKey
     from ..sharing.decision import Claim
 
-ALL = 1 << 20  # reconcile moves as many groups and tasks as there are
+ALL = 1 << 20  # reconcile moves any number of groups and tasks
 
 
 def by_rank(context: "Context", containers: "list[Running]") -> "list[Running]":
-    """Return the containers in the order in which they are to be served."""
+    """Return the containers in the order of service."""
     ranks: "dict[str, tuple[int, float]]" = {}
     for container in containers:
         if container.key not in ranks:
@@ -26,17 +26,17 @@ def by_rank(context: "Context", containers: "list[Running]") -> "list[Running]":
 
 
 def ensure_ranked(locked: "LockedKey", context: "Context", container: "Running") -> None:
-    """Give a running container's pod its group: with a free RMID, or with that of a pod of lower priority.
+    """Give a running container's pod its group: with a free RMID, or by preemption of a lower priority.
 
     Raises:
-        NoRMIDsError: there is none, or none just now.
+        NoRMIDsError: no RMID is available, or none at the moment.
     """
     rank = priority(context, container, claim_of(locked.key, locked.record))
     ensure_for(locked, rank, container.rdt_class, context, most=ALL, most_tasks=ALL, remove=True)
 
 
 def priority(context: "Context", container: "Running", claim: "Claim | None") -> int:
-    """Return a container's priority by the active rules: the recorded one, if it is by the same rules."""
+    """Return a container's priority by the active rules: the recorded one if the rules are the same."""
     rules = context.settings.groups.get("priority") or []
     record = context.ledger.read_pod(container.key) if claim is not None else None
     if claim is not None and record is not None and record["claim"]["rules"] == version_of(rules):

@@ -1,7 +1,7 @@
-"""The end of everything that this program holds on a node: the ``release`` command, for an uninstallation.
+"""The ``release`` command for an uninstallation: release everything that this program holds on a node.
 
-It ends what was started for containers, which go on running, removes all groups and records, and at last the state
-directory.
+It stops the processes started for containers, which continue running, and removes all groups, records, and last the
+state directory.
 """
 
 import posix
@@ -24,12 +24,12 @@ OK, WRONG, MISUSED = 0, 1, 2
 
 
 class Released:
-    """What was released, and what could not be, one line for each.
+    """Released objects and failures, one line for each.
 
     Attributes:
         keys: Keys whose groups and records are removed.
         restored: MB values that the bandwidth guard had changed.
-        problems: What failed; the state directory stays then.
+        problems: Failures; the state directory stays then.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Released:
 def release_everything(context: "Context") -> Released:
     """Release all containers, groups and records of this node, then remove the state directory.
 
-    It can be interrupted anywhere and called again. Groups that this program did not create stay.
+    It can be interrupted at any point and called again. Foreign groups stay.
     """
     done = Released()
     restore_limits(context, done)
@@ -57,11 +57,11 @@ def release_everything(context: "Context") -> Released:
             done.problems.append(f"cannot release {key}: {as_hook_error(error)}")
     for feature in features_in_use(context.settings):
         try:
-            feature.repair(context, set())  # nothing is known any more, so all that runs is an orphan
+            feature.repair(context, set())  # without records every such process is an orphan
         except Exception as error:  # noqa: BLE001  # as above
             done.problems.append(f"cannot end what {feature.name} started: {as_hook_error(error)}")
     state = context.settings.state_dir
-    if not done.problems and _OURS in state.rpartition("/")[2]:  # nobody else's folder by mistake
+    if not done.problems and _OURS in state.rpartition("/")[2]:  # never remove a foreign folder by mistake
         try:
             _remove_folder(state)
         except OSError as error:
@@ -94,7 +94,7 @@ def _remove_folder(path: str) -> None:
 
 
 def release_command(config: str, arguments: "list[str]") -> int:
-    """Run the command; return 0 if nothing is left, 1 if something is, 2 for wrong use or settings."""
+    """Run the command; return 0 if nothing is left, 1 if something is left, 2 for wrong use or settings."""
     if arguments:
         sys.stderr.write(_USAGE)
         return MISUSED

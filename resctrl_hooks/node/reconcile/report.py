@@ -1,4 +1,4 @@
-"""What a reconcile did and what is still wrong, as an object, a dictionary and a short table."""
+"""The report of a reconcile pass, changes and remaining problems, as an object, a dictionary and a short table."""
 
 import posix
 import time
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 _SHORT = 12
 API_VERSION = "resctrl-hooks/v1"
-"""Of the envelope that all of our JSON has; within one version keys are added, never renamed."""
+"""Version of the envelope of all JSON output; within one version keys are added, never renamed."""
 
 
-# Each figure of a report: the attribute, its JSON key (empty if its entries are only in ``items``), its row in the text
+# Each number of a report: the attribute, its JSON key (empty if its entries are only in ``items``), its row in the text
 # ({} is "would be " in a dry run), whether it counts as a change, and the event of its entries in ``items``.
 _FIELDS: "tuple[tuple[str, str, str, bool, str], ...]" = (
     ("containers", "containers", "containers that run", False, ""),
@@ -51,7 +51,7 @@ _FIELDS: "tuple[tuple[str, str, str, bool, str], ...]" = (
 
 
 class Options:
-    """How to reconcile: only say what would be done, live keys from elsewhere, claim groups of a lost ledger."""
+    """Options of a pass: dry run, live keys from a file, claim of groups after the loss of the ledger."""
 
     __slots__ = ("claim", "dry_run", "live", "wait")
 
@@ -65,7 +65,7 @@ class Options:
 
 
 class Report:
-    """Counts and reasons; ``ok`` decides the exit code: nothing failed, nobody waits, no thread was left outside."""
+    """Counts and reasons; ``ok`` decides the exit code: no failure, no waiting pod, no thread outside."""
 
     def __init__(self, *, dry_run: bool = False, shared: bool = False) -> None:
         self.dry_run = dry_run
@@ -99,21 +99,21 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong any more."""
+        """Whether no problem remains."""
         return self.well and not self.waiting
 
     @property
     def well(self) -> bool:
-        """Whether nothing is wrong but that pods may wait for RMIDs."""
+        """Whether no problem remains except pods that wait for RMIDs."""
         return not (self.failures or self.left or self.problems)
 
     @property
     def changed(self) -> bool:
-        """Whether anything was, or in a dry run would be, done."""
+        """Whether anything was changed, or would be in a dry run."""
         return any(getattr(self, name) for name, _, _, change, _ in _FIELDS if change)
 
     def learn(self, key: str, record: "PodRecord | MemberRecord", container: str = "") -> None:
-        """Remember the names that a record has, for what is said of a key, or of a container by its id."""
+        """Remember a record's names, for messages about its key or container id."""
         pod: "dict[str, str]" = {"key": key, "namespace": record.get("namespace") or "", "pod": record.get("pod") or ""}
         self._names[key] = {**pod, "container": ""}
         if container:
@@ -121,7 +121,7 @@ class Report:
             self._names[container] = self._names[container[:_SHORT]] = names
 
     def fail(self, context: "Context", what: str, unexpected: Exception) -> None:
-        """Notes that one key or container could not be dealt with, whatever the reason; the others still are."""
+        """Record that one key or container failed; the others are still processed."""
         error = as_hook_error(unexpected)
         self.failures[what] = str(error)
         self.reasons.append(error.reason)
@@ -129,19 +129,19 @@ class Report:
         context.log(WARNING, said, stage="reconcile", key=what, reason=error.reason)
 
     def apply(self, feature: str, container: str) -> None:
-        """Notes that a container got what a feature plans for it, or would get it."""
+        """Record that a feature was applied to a container, or would be."""
         self.applied.setdefault(feature, []).append(container)
 
     def wait(self, key: str, error: "HookError", *, limbo: bool) -> None:
-        """Notes that a key waits for an RMID: in ``limbo``, one comes back by itself.
+        """Record that a key waits for an RMID: in ``limbo``, one returns by itself.
 
-        Where RMIDs are shared by rules it waits as these say, so nothing is wrong.
+        Under sharing rules, waiting is no problem.
         """
         (self.queued if self.shared else self.waiting)[key] = str(error)
         self.only_limbo = self.only_limbo and limbo
 
     def forget_waiting(self) -> None:
-        """Before trying again."""
+        """Forget waiting keys before another try."""
         self.waiting = {}
         self.queued = {}
         self.only_limbo = True
@@ -165,7 +165,7 @@ class Report:
         return value if isinstance(value, int) or name == "problems" else sorted(value)
 
     def _items(self) -> "Iterator[dict[str, str]]":
-        """What was done for, or is wrong with, a pod or container: one entry each, by name where it has one."""
+        """Return one entry for each change or problem of a pod or container, with its name if known."""
         lists: "dict[str, Iterable[str]]" = {event: getattr(self, name) for name, _, _, _, event in _FIELDS if event}
         for name, ids in self.applied.items():
             lists[f"applied {name}"] = ids
@@ -182,7 +182,7 @@ class Report:
         return {"event": event, "id": what, **self._names_of(what), "message": message}
 
     def _names_of(self, what: str) -> "dict[str, str]":
-        """``what`` is a key or a container's id, or its start and a feature."""
+        """Return the names for ``what``: a key, a container id, or the start of one and a feature."""
         nobody = {"key": "", "namespace": "", "pod": "", "container": ""}
         return self._names.get(what) or self._names.get(what.partition(" ")[0], nobody)
 
@@ -192,11 +192,11 @@ class Report:
         return f"{name} ({what})" if name else what
 
     def as_line(self) -> str:
-        """Return the report for the log."""
+        """Return the report as one log line."""
         return ", ".join(f"{text}: {count}" for text, count in self._rows() if count)
 
     def as_text(self) -> str:
-        """Return the report for people: a line for each thing that is not zero."""
+        """Return the report for people: a line for each non-zero number."""
         rows = self._rows()
         lines = [f"{text + ' ':.<48} {count}" for text, count in rows if count or text == rows[0][0]]
         for what, why in (*self.waiting.items(), *self.unmet.items(), *self.failures.items()):
@@ -214,6 +214,6 @@ class Report:
                 rows += [(text.format(would, feature), len(ids)) for feature, ids in sorted(self.applied.items())]
             elif text:
                 rows.append((text.format(would), number))
-            elif name in ("tidied", "queued"):  # one row with the field before
+            elif name in ("tidied", "queued"):  # one row with the previous field
                 rows[-1] = rows[-1][0], rows[-1][1] + number
         return rows

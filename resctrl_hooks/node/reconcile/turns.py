@@ -1,4 +1,4 @@
-"""Serves those who wait for an RMID where these are shared by rules: in the order of the queue, and in turns."""
+"""Service of pods that wait for an RMID under sharing rules: in the order of the queue, and in turns."""
 
 from ..host.files import read_file, write_file
 from ..ledger import RMIDS, lock_name
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from ..context import Context
     from .report import Report
 
-_LAST = "turn"  # a file of the state directory: the boot, the time of the last round and for how long it lasts
+_LAST = "turn"  # a file of the state directory: the boot, the time of the last round and its duration
 _PATIENCE = 0.5
 
 
 def refresh(context: "Context", containers: "list[Running]", report: "Report") -> None:
-    """Rank those who hold an RMID by the rules in force, and make the index agree with the records."""
+    """Rank the holders of RMIDs by the active rules, and make the index agree with the records."""
     version = version_of(context.settings.groups.get("priority") or [])
     index = {entry_of(claim): claim.key for claim in holders(context.ledger)}
     for container in {container.key: container for container in containers if container.wanted}.values():
@@ -54,7 +54,7 @@ def refresh(context: "Context", containers: "list[Running]", report: "Report") -
 
 
 def take_turns(context: "Context", containers: "list[Running]", report: "Report") -> None:
-    """One round, if it is time for one: equals who wait get the RMIDs of those who have locked theirs longest."""
+    """Run one round if it is due: equal waiting pods get the RMIDs of the longest holders."""
     if context.settings.groups.get("share") is None:
         return
     interval, at_least = times_of(context.settings)
@@ -81,7 +81,7 @@ def take_turns(context: "Context", containers: "list[Running]", report: "Report"
     ]
     for giver, taker in pairs:
         try:
-            # Asked again: another pod of its namespace may have got one just now.
+            # Checked again: another pod of its namespace may have got one just now.
             if _may_hold(taker.key, living[taker.key][0].namespace, context) and _hand_on(
                 context, giver, taker, living, report
             ):
@@ -95,7 +95,7 @@ def take_turns(context: "Context", containers: "list[Running]", report: "Report"
 
 
 def _may_hold(key: str, namespace: str, context: "Context") -> bool:
-    """Return whether a pod's namespace may hold one more RMID."""
+    """Return whether a pod's namespace may hold another RMID."""
     try:
         check_limit(key, namespace, context)
     except NoRMIDsError:
@@ -106,7 +106,7 @@ def _may_hold(key: str, namespace: str, context: "Context") -> bool:
 def _circles(
     context: "Context", holding: "list[Claim]", waiting: "list[Claim]", living: "dict[str, list[Running]]"
 ) -> "list[tuple[list[Claim], list[Claim]]]":
-    """Return holders and waiting pods that take turns with each other: all pods, or those of each class."""
+    """Return the sets of holders and waiting pods that take turns: all pods, or those of each class."""
     if not rmids_of_each_class(context.monitor.resctrl):
         return [(holding, waiting)]
     takers: "dict[str, list[Claim]]" = {}
@@ -118,7 +118,7 @@ def _circles(
 
 
 def _last_round(context: "Context", interval: float) -> "tuple[float, float]":
-    """When the last round was, and for how long it lasts."""
+    """Return the time of the last round, and its duration."""
     try:
         words = read_file(f"{context.ledger.folder}/{_LAST}", 128).decode("ascii", "replace").split()
         boot, time, lasts = (*words, str(interval))[:3]
@@ -130,21 +130,21 @@ def _last_round(context: "Context", interval: float) -> "tuple[float, float]":
 def _hand_on(
     context: "Context", giver: "Claim", taker: "Claim", living: "dict[str, list[Running]]", report: "Report"
 ) -> bool:
-    """Give the taker the giver's RMID; say whether it was. ``living`` has all pods' containers."""
+    """Hand the giver's RMID over to the taker; return whether that succeeded. ``living`` has all pods' containers."""
     monitor = context.monitor
     first, second = sorted((giver.key, taker.key), key=lock_name)
     with monitor.hold(first) as one, monitor.hold_beside(one, second, _PATIENCE) as other:
         locked = {one.key: one, other.key: other}
         gives, takes = locked[giver.key], locked[taker.key]
         if claim_of(giver.key, gives.record) != giver or claim_of(taker.key, takes.record) != taker:
-            return False  # a hook or another reconcile was quicker
+            return False  # a hook or another reconcile was faster
         alive = [container for container in living[taker.key] if container.look_again(context.proc)]
         if not alive:
             return False
         handed = hand_on(gives, takes, alive[0].rdt_class, monitor, context.log, most_tasks=ALL)
         if not handed and not give_back(gives, monitor, context.log):
             return False
-    if giver.key in living:  # else all its containers have ended, and who comes next begins to wait
+    if giver.key in living:  # otherwise all its containers have ended, and the next one begins to wait
         report.queued[giver.key] = "its turn is over"
     if handed:
         report.queued.pop(taker.key, None)

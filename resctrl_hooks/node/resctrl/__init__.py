@@ -1,1 +1,1 @@
-"""The library: monitoring groups, counters and their totals."""
+"""The library: mon_groups, counters and their totals."""

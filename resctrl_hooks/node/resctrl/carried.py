@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from .counters import Raw, Slot
 
 FILE = f"{TOTALS}/counters"
-_EARLIER = "counters"  # where version 0.2 had it, below the state directory
+_EARLIER = "counters"  # its path in version 0.2, below the state directory
 _FORMAT = 1
 _LIMIT = 64 << 20
-_REMEMBERED_SECONDS = 3600  # a key that is released and comes back, as a restarted container's does, goes on counting
+_REMEMBERED_SECONDS = 3600  # a released key that returns, as for a restarted container, continues counting
 _REMEMBERED_KEYS = 1000
-NOTHING: "CountsRecord" = {"groups": {}}  # of a key that nothing is carried of
+NOTHING: "CountsRecord" = {"groups": {}}  # for a key without data
 
 
 class Carried:
-    """The file's content. ``slots`` are the files that are read now, ``counting`` the places of cumulative ones in it.
+    """The file's content. ``slots`` are the present files, ``counting`` the positions of cumulative ones in it.
 
     Raises:
-        LedgerError: it can't be read.
+        LedgerError: it is unreadable.
     """
 
     def __init__(self, ledger: "Ledger", boot: str) -> None:
@@ -74,7 +74,7 @@ class Carried:
 
     @property
     def now(self) -> float:
-        """The moment of this look, in seconds since the boot."""
+        """Time of this read, in seconds since the boot."""
         return self._now
 
     def save(self) -> None:
@@ -90,7 +90,7 @@ class Carried:
             raise LedgerError.of_file(error, self._path) from error
 
     def see(self, slots: "list[Slot]") -> None:
-        """Take these files as those to read; what the file has of others is done with, as after a CPU hotplug."""
+        """Set the files to read; the file's data on others is completed, as after a CPU hotplug."""
         if not slots:
             return
         self.seen = True
@@ -101,7 +101,7 @@ class Carried:
         names = [slots[place].path for place in self.counting]
         if names == self.layout:
             return
-        # A counter that comes to a group later begins as a new group's does.
+        # A counter that is added to a group later begins as a new group's does.
         fresh = {slots[place].path: None if slots[place].domain.resource == PERF else 0 for place in self.counting}
         for kept in self.keys.values():
             times = kept.get("times", {})
@@ -120,9 +120,9 @@ class Carried:
         self.layout = names
 
     def update(self, key: str, groups: "dict[str, tuple[str, list[Raw]]]") -> None:
-        """Counts what a key's groups said; by class, the group's identity and its files' words.
+        """Count a key's groups; by class, the group's identity and its files' content.
 
-        Of a package where a group's RMID never ran, the words become 0.
+        The content becomes 0 for a package in which a group's RMID never ran.
         """
         kept = self.keys.get(key)
         if kept is None:
@@ -167,7 +167,7 @@ class Carried:
         trust(kept, groups, self.slots, self._now)
 
     def seconds(self, key: str, rdt_class: str) -> "dict[str, float]":
-        """For how long each cumulative counter of a key has been counted in a class, by path."""
+        """Return the counted seconds of each cumulative counter of a key in a class, by path."""
         kept = self.keys.get(key, NOTHING)
         spent: "dict[str, float]" = kept.get("spent", {}).get(rdt_class, {})
         record = kept.get("times", {}).get(rdt_class)
@@ -181,9 +181,9 @@ class Carried:
         return {name: round(whole - gap + spent.get(name, 0), 3) for name, gap in zip(self.layout, gaps)}
 
     def total(self, key: str, rdt_class: str, path: str) -> "int | float | None":
-        """What a cumulative counter of a key has counted in a class as far as is known; None where it never did.
+        """Return the total of a cumulative counter of a key in a class; None if it never had a value.
 
-        It is for one that says no number now: what it had is not lost by that.
+        For counters without a value now, whose earlier count stays valid.
         """
         kept = self.keys.get(key, NOTHING)
         total: "int | float | None" = kept.get("done", {}).get(rdt_class, {}).get(path)
@@ -194,12 +194,12 @@ class Carried:
         return total
 
     def turns(self, key: str) -> "list[tuple[float, float]]":
-        """What a key counted in each of its turns, as `turn_counts` has it: seconds and bytes."""
+        """Return a key's counts in each of its turns, as in `turn_counts`: seconds and bytes."""
         kept = self.keys.get(key)
         return [] if kept is None else turns_and_now(kept, *self._so_far(key))
 
     def _so_far(self, key: str) -> "tuple[float, int | float]":
-        """For how many seconds a key's memory traffic was counted, and the bytes; 0 s for one of several classes."""
+        """Return the seconds for which a key's memory traffic was counted, and the bytes; 0 s with several classes."""
         kept = self.keys[key]
         classes = {*kept["groups"], *kept.get("done", {})}
         if len(classes) != 1:
@@ -213,7 +213,7 @@ class Carried:
     def _times_of(
         self, kept: "CountsRecord", rdt_class: str, record: "GroupTimesRecord", names: "list[str]"
     ) -> "GroupTimesRecord":
-        """Return the times of a group whose files are now these; those of the others are spent."""
+        """Return the times of a group with these files; those of other files are completed."""
         times = GroupTimes.of_record(record)
         before = dict(zip(self.layout, times.gaps or [0] * len(self.layout)))
         for name in before.keys() - set(names):
@@ -272,7 +272,7 @@ class Carried:
             spend(kept, rdt_class, name, times.whole - gap)
 
     def forget(self, tracked: "set[str]") -> None:
-        """Drop what is kept of keys that are no longer tracked, after a while."""
+        """Drop the data of released keys after a while."""
         untracked = self.keys.keys() - tracked
         if not untracked:
             return
@@ -290,5 +290,5 @@ class Carried:
 
 
 def _are_paths(layout: "Any") -> bool:
-    """Return whether a file's layout is a list of paths that stay below the folder in which they are read."""
+    """Return whether a file's layout is a list of relative paths without ".."."""
     return isinstance(layout, list) and all(isinstance(path, str) and ".." not in path for path in layout)

@@ -1,4 +1,4 @@
-"""One look at a group's counters: which files there are, and what each of them says."""
+"""One read of a group's counters: the existing files and their contents."""
 
 import posix
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
     from .counters import Raw
 
-_MOST = 4096  # files of one group; a real machine has some ten per domain
+_MOST = 4096  # files of one group; a real machine has about ten per domain
 _LONGEST = 64  # characters of a counter: 20 digits, or a word
 _FOLDER_FLAGS = posix.O_RDONLY | posix.O_DIRECTORY
 _WORDS = {word.encode(): word for word in (UNAVAILABLE, UNASSIGNED, ERROR)}
 
 
 def layout(mon_data: str) -> "list[Slot]":
-    """Return the files of a ``mon_data`` folder, in order; empty where there is none. It is the same in every group."""
+    """Return the files of a ``mon_data`` folder in order, equal for all groups; empty without such a folder."""
     slots: "list[Slot]" = []
     for name in _names(mon_data):
         domain = domain_named(name)
@@ -42,7 +42,7 @@ def _names(folder: str) -> "list[str]":
     try:
         return sorted(posix.listdir(folder))
     except OSError:
-        return []  # a domain that went offline; a group that was removed
+        return []  # an offline domain, or a removed group
 
 
 def read_group(folder: str, slots: "Sequence[Slot]") -> "tuple[str, list[Raw]]":
@@ -66,7 +66,7 @@ def read_group(folder: str, slots: "Sequence[Slot]") -> "tuple[str, list[Raw]]":
 def _read(
     group: int, file: str, open_: "Any" = posix.open, read: "Any" = posix.read, close: "Any" = posix.close
 ) -> "Raw":
-    # Bound once: of a scrape's thousands of files each costs a few microseconds.
+    # Bound once: each lookup costs microseconds for thousands of files per scrape.
     try:
         fd = open_(file, posix.O_RDONLY, dir_fd=group)
     except OSError:
@@ -97,7 +97,7 @@ class OpenFiles:
         self._number = 0
 
     def read_group(self, folder: str, slots: "Sequence[Slot]") -> "tuple[str, list[Raw]]":
-        """As the function of that name."""
+        """Read a group as the function of that name does."""
         files = [slot.file for slot in slots]
         if files != self._files:
             self.close()
@@ -110,7 +110,7 @@ class OpenFiles:
         if identity in self._open:
             try:
                 values = [None if fd < 0 else _value_of(posix.pread(fd, _LONGEST, 0)) for fd in self._open[identity]]
-            except OSError:  # ENODEV: the group is gone, or one of its domains was and is there again
+            except OSError:  # ENODEV: the group is gone, or one of its domains was offline
                 self._drop(identity)
             else:
                 return identity, values
@@ -148,7 +148,7 @@ class OpenFiles:
 
 
 def _opened(group: int, file: str) -> int:
-    """Return a descriptor of a group's file; -1 where it isn't there."""
+    """Return a descriptor of a group's file; -1 if it does not exist."""
     try:
         return posix.open(file, posix.O_RDONLY | posix.O_CLOEXEC, dir_fd=group)
     except OSError:

@@ -1,7 +1,7 @@
-"""Who is to have the assignable counters: a decision about all groups at once, and its doing, with totals kept.
+"""Assignment of the assignable counters: a decision about all groups at once, and its execution with totals kept.
 
-`share` decides and touches nothing. `rearrange` does it: a counter that is taken away is read before, so that the
-key's totals have all that it counted, and afterwards, so that they know that it has stopped.
+`share` decides without effects. `rearrange` executes: it reads a counter before releasing it, so that the key's totals
+include everything, and afterwards, so that they stop.
 """
 
 from .assignment import Assignments
@@ -58,7 +58,7 @@ class Holder:
 
 
 class Change:
-    """A counter to be taken from a holder, or to be given to it."""
+    """A counter to release from a holder, or to assign to it."""
 
     __slots__ = ("domain", "event", "give", "holder")
 

@@ -1,4 +1,4 @@
-"""What resctrl counts: domains, names, kinds, units, and what is no number. `counter_files` reads it.
+"""Counters of resctrl: domains, names, kinds, units, and states without a value. `counter_files` reads them.
 
 Sources: kernel, Documentation/filesystems/resctrl.rst ("mon_data", "RDT allocation and monitoring"); for PERF_PKG the
 kernel's arch/x86/kernel/cpu/resctrl/intel_aet.c and the Intel-PMT telemetry definitions that it names.
@@ -16,9 +16,9 @@ UNAVAILABLE = "Unavailable"
 UNASSIGNED = "Unassigned"
 ERROR = "Error"
 KERNEL_WORDS = (UNAVAILABLE, UNASSIGNED, ERROR)
-INHERITED = "Inherited"  # our own: of cache lines under an RMID that was another workload's a moment ago
-WAITING = "Waiting"  # our own: of a key that has no group now
-INCOMPLETE = "Incomplete"  # our own: of a class's sum of which a part has no number
+INHERITED = "Inherited"  # our own state: cache lines of an RMID that recently belonged to another workload
+WAITING = "Waiting"  # our own state: a key without a group now
+INCOMPLETE = "Incomplete"  # our own state: a class's sum with a missing part
 
 MON_DATA = "mon_data"
 L3 = "L3"
@@ -65,7 +65,7 @@ COUNTERS: "dict[str, Counter]" = {
 
 
 def counter_named(name: str) -> Counter:
-    """Return the counter of a file's name; one that we don't know counts up, in a unit that we don't know."""
+    """Return the counter of a file's name; an unknown one is cumulative without a unit."""
     return COUNTERS.get(name) or Counter(name, GAUGE if name.endswith("_occupancy") else CUMULATIVE, "", "")
 
 
@@ -172,7 +172,7 @@ def domain_named(name: str, below: "Domain | None" = None) -> "Domain | None":
 
 
 def slot_at(path: str) -> Slot:
-    """Return the slot of a path that `layout` once gave."""
+    """Return the slot of a path from `layout`."""
     folder, _, counter = path.rpartition("/")
     name, _, part = folder.partition("/")
     domain = domain_named(name) or Domain(name, name, 0)

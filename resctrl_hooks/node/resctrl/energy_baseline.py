@@ -1,7 +1,7 @@
-"""The values of a new group's PERF_PKG counters at its creation: where those of its RMID's previous user ended.
+"""The values of a new group's PERF_PKG counters at its creation, which continue from the RMID's previous user.
 
-Kernels with Application Energy Telemetry continue from there, so only differences to this are the group's own.
-This is a module of its own since a hook reads it while a container waits.
+With Application Energy Telemetry, only differences to this baseline are the group's own. It is a separate module
+because a hook reads it while a container waits.
 """
 
 import posix
@@ -12,12 +12,12 @@ _NEVER_RAN = b"Unavailable"  # no task of this RMID has run in this package sinc
 
 
 def baseline(folder: str) -> "tuple[str, dict[str, float]]":
-    """Return the group's identity (as `counters.read_group` has it) and the start of its PERF_PKG counters, by path.
+    """Return the group's identity (as in `counter_files.read_group`) and the start of its PERF_PKG counters, by path.
 
-    A counter that the kernel calls `Unavailable` starts at 0. One that cannot be read otherwise has no entry.
+    A counter that the kernel calls `Unavailable` starts at 0. Other unreadable ones have no entry.
 
     Raises:
-        OSError: there is no such group.
+        OSError: the group does not exist.
     """
     found = posix.stat(folder)
     values: "dict[str, float]" = {}

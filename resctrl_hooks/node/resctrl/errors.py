@@ -1,6 +1,6 @@
-"""What the kernel's refusals on resctrl mean, as types.
+"""Typed errors for the kernel's refusals on resctrl.
 
-Apart from `errors` because a hook that nothing goes wrong with has no need of them, and classes take time to make.
+They are separate from `errors` because a successful hook does not need them, and creating classes takes time.
 """
 
 import errno
@@ -22,7 +22,7 @@ class NotMountedError(ResctrlError):
 
     @classmethod
     def at(cls, root: str, number: int = 0) -> "NotMountedError":
-        """Return the error for a place that has no resctrl."""
+        """Return the error for a path without resctrl."""
         return cls(f"there is no resctrl at {root}", hint=cls.hint.replace(RESCTRL_ROOT, root), errno=number)
 
 
@@ -108,13 +108,13 @@ class NotArrivedError(ResctrlError):
 
     @classmethod
     def of(cls, who: str, group: str, where: "tuple[str, str] | None") -> "NotArrivedError":
-        """The error for a thread that is in another class and group than it was moved to; None: nobody knows where."""
+        """Return the error for a thread in another class and group than the target; None if its place is unknown."""
         found = f"in {where[0] or 'the root class'}, group {where[1] or 'none'}" if where else "elsewhere"
         return cls(f"{who} was moved to {group} but is {found}")
 
 
 class NotPermittedError(ResctrlError):
-    """Not root in the initial user namespace, or a security module says no (EACCES, EPERM)."""
+    """Not root in the initial user namespace, or denied by a security module (EACCES, EPERM)."""
 
     reason = "not-permitted"
     hint = "resctrl needs root; look for an AVC denial in the audit log"
@@ -127,7 +127,8 @@ class ReadOnlyError(ResctrlError):
     hint = f"mount -o remount,rw {RESCTRL_ROOT}"
 
 
-# What each errno of a resctrl operation means. Source: kernel, Documentation/filesystems/resctrl.rst and rdtgroup.c.
+# The meaning of each errno of a resctrl operation. Source: kernel, Documentation/filesystems/resctrl.rst and
+# rdtgroup.c.
 BY_ERRNO: "dict[int, type[ResctrlError]]" = {
     errno.ENOSPC: NoRMIDsError,
     errno.EBUSY: RMIDsBusyError,

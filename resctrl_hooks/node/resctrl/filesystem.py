@@ -35,7 +35,10 @@ class Filesystem:
         posix.mkdir(path, 0o755)
 
     def rmdir(self, path: str) -> None:
-        """Remove the folder ``path``. In resctrl a group's files go with it; in a plain tree ours goes first."""
+        """Remove the folder ``path``.
+
+        In resctrl a group's files are removed with it; in a plain tree our file is removed first.
+        """
         try:
             posix.rmdir(path)
         except OSError as error:
@@ -80,10 +83,10 @@ class Resctrl:
         self.proc = proc
 
     def class_folder(self, rdt_class: str) -> str:
-        """The folder of a class.
+        """Return the folder of a class.
 
         Raises:
-            BadClassError: no ctrl_group can have that name.
+            BadClassError: the name is invalid for a ctrl_group.
         """
         if rdt_class and not valid_class(rdt_class):
             from .errors import BadClassError
@@ -109,7 +112,7 @@ class Resctrl:
             raise self.refused(error, f"mon_group {path} can't be made", rdt_class) from error
 
     def remove(self, rdt_class: str, name: str) -> bool:
-        """Remove a mon_group, and say whether it was there. Tasks in it fall back to the class's own group."""
+        """Remove a mon_group, and return whether it existed. Its tasks move to the class's own group."""
         path = self.group_folder(rdt_class, name)
         try:
             self.fs.rmdir(path)
@@ -141,10 +144,12 @@ class Resctrl:
         return True
 
     def classes(self) -> "list[str]":
-        """The names of all ctrl_groups but the root's, and but those with control characters: see `names.valid_class`.
+        """Return the names of all ctrl_groups except the root's and those with control characters.
+
+        `names.valid_class` has the rule.
 
         Raises:
-            NotMountedError: there is nothing at the mount point, or just the empty folder that sysfs has there.
+            NotMountedError: there is nothing at the mount point, or only the empty folder of sysfs.
         """
         try:
             names = self.fs.listdir(self.root)
@@ -219,7 +224,7 @@ class Resctrl:
                     raise self._gone(pid) from error
 
     def _check_arrival(self, rdt_class: str, name: str, pid: int, tids: "set[int]") -> None:
-        """Look where each thread is: in /proc, or in ``tasks`` where that is all there is."""
+        """Check where each thread is: in /proc, or in ``tasks`` without such files."""
         listed: "set[int] | None" = None
         for tid in tids:
             try:
@@ -241,7 +246,7 @@ class Resctrl:
         return self.fs.is_folder(f"{self.root}/info/PERF_PKG_MON")
 
     def last_cmd_status(self) -> str:
-        """What the kernel says of the last operation on resctrl, on this node, by anyone; empty for nothing."""
+        """Return the kernel's message on the last resctrl operation of any process on this node; empty for none."""
         try:
             text = self.fs.read(f"{self.root}/info/last_cmd_status").decode("utf-8", "replace").strip()
         except OSError:
@@ -255,8 +260,8 @@ class Resctrl:
         rdt_class: str = "",
         kinds: "dict[int, type[errors.ResctrlError]] | None" = None,
     ) -> "errors.ResctrlError":
-        """Return the typed error for an operation that the kernel refused; ``kinds`` as `errors.refusal` has it."""
-        from .errors import BY_ERRNO, refusal  # only where something goes wrong
+        """Return the typed error for a refused operation; ``kinds`` as in `errors.refusal`."""
+        from .errors import BY_ERRNO, refusal  # only after a failure
 
         folder, words = self.class_folder(rdt_class), self.last_cmd_status
         return refusal(error, message, self.root, folder, self.fs.is_folder, words, kinds or BY_ERRNO)

@@ -1,7 +1,7 @@
-"""What may be done with one key while its lock is held: groups, members, and the end of both.
+"""Operations on one key under its lock: its groups, its members, and their release.
 
-A key's groups are recorded with how they came to be: ``created`` by us, ``adopted`` (we were told that they are ours
-now), or ``shared`` (somebody else's group of that very name, which we join and never remove).
+A key's groups are recorded with their origin: ``created`` by us, ``adopted`` (declared as ours later), or ``shared`` (a
+foreign group of that name, which we join and never remove).
 """
 
 import time
@@ -78,13 +78,13 @@ class LockedKey:
         self._resctrl = resctrl
         self._ledger = ledger
         self._boot = boot
-        self._lock = lock  # None where a key that hashes to the same one holds it for us
+        self._lock = lock  # None if a key with the same lock holds it for us
         self._load()
 
     def _load(self) -> None:
         record = self._ledger.read_pod(self.key)
         if record is not None and record.get("boot") != self._boot:
-            self._ledger.remove_pod(self.key)  # resctrl and every process of it went with that boot
+            self._ledger.remove_pod(self.key)  # resctrl and all processes ended with that boot
             record = None
         self.tracked = record is not None
         self.record: PodRecord = record or {"key": self.key, "boot": self._boot, "groups": {}}
@@ -98,7 +98,7 @@ class LockedKey:
         self.unlock()
 
     def unlock(self) -> None:
-        """Let go of the lock. Nothing may be done with the key until `lock_again`."""
+        """Release the lock. The key must not be used until `lock_again`."""
         lock, self._lock = self._lock, None
         if lock is not None:
             lock.__exit__()
@@ -128,13 +128,13 @@ class LockedKey:
 
     @property
     def origins(self) -> "dict[str, str]":
-        """The key's groups: how each came to be, by RDT class."""
+        """The origins of the key's groups, by RDT class."""
         groups: "dict[str, str]" = self.record["groups"]
         return groups
 
     @property
     def how(self) -> "dict[str, str]":
-        """The origins, as version 0.2 calls them."""
+        """The origins under their name in version 0.2."""
         return self.origins
 
     def group(self, rdt_class: str) -> Group:
@@ -163,8 +163,8 @@ class LockedKey:
         return self.group(rdt_class)
 
     def _create(self, rdt_class: str) -> None:
-        # The record comes first: killed in between, we know that the group is ours. It did not exist a moment ago, so
-        # taking somebody else's for ours needs both a race and a kill within the same microseconds.
+        # The record comes first: after a kill in between, the group is known as ours. It did not exist a moment ago, so
+        # mistaking a foreign group for ours needs both a race and a kill within the same microseconds.
         self.origins[rdt_class] = CREATED
         now = round(time.clock_gettime(time.CLOCK_BOOTTIME), 3)
         self.record.setdefault("born", now)
@@ -186,15 +186,15 @@ class LockedKey:
             self._keep_baseline(rdt_class)
 
     def _keep_baseline(self, rdt_class: str) -> None:
-        """Records what a new group's PERF_PKG counters say: their RMID's previous user left that there."""
-        from .energy_baseline import baseline  # only where the kernel has such counters
+        """Record the PERF_PKG counters of a new group: its RMID's previous user left these values."""
+        from .energy_baseline import baseline  # only on kernels with such counters
 
         try:
             self.record.setdefault("baselines", {})[rdt_class] = baseline(
                 self._resctrl.group_folder(rdt_class, self.name)
             )
         except OSError:
-            return  # it counts from its first reading, then
+            return  # then it counts from its first reading
         self.save()
 
     def lacks(self, rdt_class: str, event: str) -> bool:
@@ -240,7 +240,7 @@ class LockedKey:
         return self._assign_where_possible(pid, where)
 
     def _assign_where_possible(self, pid: int, where: "tuple[str, str] | None") -> int:
-        """Try the key's groups in turn where /proc doesn't say the task's class: the kernel refuses the others."""
+        """Try the key's groups in turn if /proc does not show the task's class: the kernel refuses the others."""
         from .errors import ClassMismatchError, NotTrackedError
 
         if not self.origins:
@@ -289,7 +289,7 @@ class LockedKey:
         return self._ledger.members(self.key)
 
     def member(self, member: str) -> "MemberRecord | None":
-        """What is recorded of ``member``; None for nothing."""
+        """Return the record of ``member``; None without one."""
         return self._ledger.read_member(self.key, member)
 
     def member_is_dead(self, member: str) -> bool:
@@ -300,7 +300,7 @@ class LockedKey:
         return record_is_dead(self.member(member), self._boot, self._resctrl.proc)
 
     def release(self) -> "list[Group]":
-        """Remove the key's groups, but for shared ones, then everything recorded of it. Returns the groups removed."""
+        """Remove the key's groups, except shared ones, then all its records. Return the removed groups."""
         removed = [
             group
             for group in self.groups()
@@ -313,7 +313,7 @@ class LockedKey:
         return removed
 
     def _leave_index(self) -> None:
-        """Take the key out of those that hold an RMID, where that is kept: see `sharing.claims`."""
+        """Remove the key from the index of RMID holders, if it exists: see `sharing.claims`."""
         entry = self.record.get("claim", {}).get("entry")
         if entry:
             self._ledger.unmark(RMIDS, entry)
@@ -334,7 +334,7 @@ class LockedKey:
         self._save_or_forget()
 
     def release_but(self, classes: "set[str]") -> None:
-        """Remove the key's groups in other classes than ``classes``, but for shared ones, and forget them."""
+        """Remove the key's groups in other classes than ``classes``, except shared ones, and forget them."""
         for rdt_class in set(self.origins) - classes:
             if self.origins[rdt_class] != SHARED:
                 self._resctrl.remove(rdt_class, self.name)
@@ -343,11 +343,11 @@ class LockedKey:
 
 
 def record_is_dead(record: "MemberRecord | None", boot: str, proc: str) -> bool:
-    """Return whether the init process that a member's record names is certainly gone."""
+    """Return whether the init process in a member's record is certainly gone."""
     if record is None or record.get("boot") != boot:
         return True
     pid = record.get("pid", 0)
     if not pid:
         return False
     started = start_time(proc, pid)
-    return not started or started != record.get("start")  # one that was gone when it was recorded has a start of 0
+    return not started or started != record.get("start")  # a member that was dead when recorded has a start of 0

@@ -1,6 +1,6 @@
-"""What a key counted in each of its turns: the spread of those says how far its rate may be from the truth.
+"""A key's counts in each of its turns, whose spread gives the error of its rate.
 
-A turn ends where a key is no longer counted: its group is another's now, or a bandwidth counter of it.
+A turn ends when a key is no longer counted: its group or a bandwidth counter now belongs to another.
 """
 
 from .counters import L3
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 COUNTER = "mbm_total_bytes"
 MOST = 40
-"""The turns that are kept, the latest."""
+"""The number of latest turns that are kept."""
 
 
 def places_of(slots: "list[Slot]") -> "list[int]":
-    """Return the places of the files that turns are about: memory traffic of whole L3 domains."""
+    """Return the positions of the relevant files: memory traffic of whole L3 domains."""
     return [
         place
         for place, slot in enumerate(slots)
@@ -25,7 +25,7 @@ def places_of(slots: "list[Slot]") -> "list[int]":
 
 
 def end_turn(kept: "CountsRecord", seconds: float, moved: "int | float") -> None:
-    """Notes what a key has counted by now, if that is more than at the end of its last turn."""
+    """Record a key's counts if they exceed those at the end of its last turn."""
     before, moved_before = kept.get("turn", [0.0, 0])
     if seconds > before:
         kept["turns"] = [*kept.get("turns", []), [round(seconds - before, 3), moved - moved_before]][-MOST:]
@@ -33,7 +33,7 @@ def end_turn(kept: "CountsRecord", seconds: float, moved: "int | float") -> None
 
 
 def turns_and_now(kept: "CountsRecord", seconds: float, moved: "int | float") -> "list[tuple[float, float]]":
-    """Return each turn's seconds and bytes, the one that lasts included; empty for a key that was always counted."""
+    """Return each turn's seconds and bytes, including the present one; empty for a permanently counted key."""
     turns = [(float(time), float(count)) for time, count in kept.get("turns", [])]
     before, moved_before = kept.get("turn", [0.0, 0])
     return [*turns, (seconds - before, moved - moved_before)] if turns and seconds > before else turns

@@ -1,1 +1,1 @@
-"""Who is counted where a node has more pods than RMIDs: priorities, handing on, turns."""
+"""Sharing of RMIDs on nodes with more pods than RMIDs: priorities, handover, turns."""

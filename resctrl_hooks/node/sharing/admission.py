@@ -1,4 +1,4 @@
-"""How a hook gets a pod its RMID where they are shared by rules: a free one, else one of a pod of lower priority."""
+"""Admission of a pod by a hook under sharing rules: a free RMID, else that of a pod of lower priority."""
 
 from ..errors import LockTimeoutError, ResctrlError
 from ..ledger import CHANGING, RMIDS
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from ..resctrl.locked_key import LockedKey
     from ..resctrl.monitor import Monitor
 
-_MOST_ASKED = 16  # pods of lower priority that a hook asks for an RMID before it leaves that to reconcile
-_SHARE_OF_DEADLINE = 0.4  # for as long as it tries, which a hook may do twice
+_MOST_ASKED = 16  # pods of lower priority that a hook tries before it leaves preemption to reconcile
+_SHARE_OF_DEADLINE = 0.4  # maximum seconds of trying, which a hook may do twice
 _PATIENCE = 0.5  # seconds for the lock of each
-_SHORT_PATIENCE = 0.02  # while there are others to ask
+_SHORT_PATIENCE = 0.02  # while there are other candidates
 _LOCK = "rmids"
 _HANDOVER = "handover"
 
 
 def ensure_group(locked: "LockedKey", workload: "Workload", rdt_class: str, context: "Context") -> None:
-    """The key's group in a class, by a free RMID or by one of lower priority; else the key waits from now on.
+    """Return the key's group in a class, by a free RMID or by preemption; otherwise the key waits from now on.
 
     Raises:
-        NoRMIDsError: there is none that it may have, or none that could be had within a hook's time.
+        NoRMIDsError: it may take none, or none was available within the hook's time.
         ResctrlError, HookError: as `LockedKey.ensure_group`.
     """
     rules = context.settings.monitoring.get("priority") or []
@@ -57,7 +57,7 @@ def ensure_for(
     version = version_of(context.settings.monitoring.get("priority") or [])
     claim = locked.record.get("claim")
     if rdt_class in locked.origins and monitor.resctrl.exists(rdt_class, locked.name):
-        # One that somebody else made is not ours to hand on.
+        # A foreign group cannot be handed over.
         if locked.origins[rdt_class] != SHARED and (
             not claim or not claim["entry"] or (claim["priority"], claim["rules"]) != (priority, version)
         ):
@@ -73,11 +73,11 @@ def ensure_for(
             monitor.ledger.mark("waiting", locked.key)
         else:
             if claim and not claim["entry"]:
-                locked.record["claim"] = claim  # it goes on waiting
+                locked.record["claim"] = claim  # it continues waiting
             begin_to_wait(locked, monitor.ledger, priority, version)
         if take_from_lower(locked, priority, rdt_class, context, most=most, most_tasks=most_tasks):
             return
-        # Whoever waits for one in limbo gets that, and nobody else has to give one up.
+        # If an RMID is in limbo, the pod waits for that one, and no other pod is preempted.
         if remove and not isinstance(error, RMIDsBusyError) and _free_lower(locked, priority, context):
             raise RMIDsBusyError("the RMID of a pod of lower priority is in limbo") from error
         raise
@@ -97,11 +97,11 @@ def _take_free(locked: "LockedKey", priority: int, version: int, rdt_class: str,
     monitor = context.monitor
     reserve: "dict[str, Any]" = context.settings.monitoring.get("reserve") or {}
     above = int(reserve.get("above", 0))
-    # A group of its name that somebody else has made needs no other RMID.
+    # A foreign group of its name needs no other RMID.
     if not reserve or priority > above or monitor.resctrl.exists(rdt_class, locked.name):
         _make(locked, priority, version, rdt_class, monitor)
         return
-    # Two that look at once would both see the same one free.
+    # Two parallel checks would both see the same free RMID.
     with monitor.ledger.lock_named(_LOCK, _PATIENCE):
         free = free_rmids(monitor.resctrl, rdt_class)
         if not may_take(free, priority, reserved=int(reserve.get("rmids", 0)), above=above):
@@ -113,9 +113,9 @@ def _take_free(locked: "LockedKey", priority: int, version: int, rdt_class: str,
 
 
 def _make(locked: "LockedKey", priority: int, version: int, rdt_class: str, monitor: "Monitor") -> None:
-    """Make the group, with an entry in the index from before there is one."""
+    """Create the group; its index entry is written before."""
     new = not locked.origins
-    monitor.ledger.mark(CHANGING, locked.key)  # the record names the group before there is one
+    monitor.ledger.mark(CHANGING, locked.key)  # the record names the group before its creation
     if new:
         begin_to_hold(locked, monitor.ledger, priority, version)
     made = False
@@ -139,10 +139,10 @@ def take_from_lower(
     most: int = _MOST_ASKED,
     most_tasks: int = MOST_TASKS,
 ) -> bool:
-    """Get a key the RMID of a pod of lower priority, which waits from then on; say whether it did.
+    """Give a key the RMID of a pod of lower priority, which waits from then on; return whether it succeeded.
 
-    Of many that come at once, one does so at a time: all want the same RMID first, and each is quick. So nobody's key
-    is held meanwhile, which others may need.
+    Parallel hooks do this one at a time, because all try the same RMID first and each is quick. No key is held
+    meanwhile that others may need.
     """
     monitor, ledger = context.monitor, context.ledger
     until = now() + context.settings.deadline * _SHARE_OF_DEADLINE
@@ -180,14 +180,14 @@ def _take(
     asked = 0
     while asked < most and now() < until:
         if rdt_class in locked.origins and monitor.resctrl.exists(rdt_class, locked.name):
-            return True  # somebody served it while its lock was let go
-        # Looked up anew each time: others may have ended, or had a turn.
+            return True  # served by another process while its lock was released
+        # Read again each time: others may have ended, or had a turn.
         lower = possible_givers(yielding(holders(ledger), priority, in_turns=in_turns), rdt_class, monitor)
         candidate = next((claim for claim in lower if claim.key not in refused), None)
         if candidate is None:
             if not lower or patience == _PATIENCE:
                 return False
-            refused.clear()  # their hooks are still at work on them
+            refused.clear()  # their hooks are still running
             patience = _PATIENCE
             continue
         try:
@@ -198,7 +198,7 @@ def _take(
         with giver:
             claim = claim_of(giver.key, giver.record)
             if claim is None or not giver.origins or claim != candidate:
-                ledger.unmark(RMIDS, entry_of(candidate))  # it has ended, or changed since
+                ledger.unmark(RMIDS, entry_of(candidate))  # it has ended or changed
                 continue
             asked += 1
             if hand_on(giver, locked, rdt_class, monitor, context.log, most_tasks=most_tasks):
@@ -209,7 +209,7 @@ def _take(
 
 
 def _free_lower(locked: "LockedKey", priority: int, context: "Context") -> bool:
-    """Where groups can't be renamed: removes that of a pod of lower priority, and says whether it did."""
+    """Remove the group of a pod of lower priority if groups cannot be renamed; return whether it did."""
     monitor = context.monitor
     if can_rename(monitor):
         return False

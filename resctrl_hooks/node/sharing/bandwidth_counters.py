@@ -1,7 +1,7 @@
-"""Bandwidth counters for pods where a processor has fewer of them than RMIDs: who gets which, as the settings say.
+"""Assignment of bandwidth counters to pods on processors with fewer counters than RMIDs, by the settings.
 
-The kernel gives each new group what is left. So the last counters go to one pod's local bandwidth while the next pod
-has nothing: this puts every pod's first event before any pod's second.
+The kernel gives each new group the remaining counters, so that one pod may have two and the next none. This module
+gives every pod its first event before any pod its second.
 """
 
 from ..errors import LedgerError, LockTimeoutError, ResctrlError
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 KEEP = "keep"
 SHORT = "short-of-counters"
-"""The file in the state directory that is there while a pod has no counter for its first event."""
+"""The flag file in the state directory for a pod without a counter for its first event."""
 
 
 class Balance:
-    """What was changed, or would be, and by key the domains in which its first event has no counter then."""
+    """The changes, and by key the domains in which its first event has no counter afterwards."""
 
     __slots__ = ("changes", "event", "uncounted")
 
@@ -31,15 +31,15 @@ class Balance:
 
 
 def events_of(context: "Context") -> "tuple[str, ...]":
-    """Return the events that are to be counted, the most important first."""
+    """Return the configured events, the most important first."""
     return tuple(context.settings.monitoring["events"])
 
 
 def balance(context: "Context", *, dry_run: bool = False, in_turns: bool = False) -> "Balance | None":
-    """Give the counters to whom they should go; None where the kernel assigns none. Equals may take turns.
+    """Assign the counters; return None if the kernel assigns none. Equal pods may take turns.
 
     Raises:
-        HookError: resctrl or the state directory can't be used.
+        HookError: resctrl or the state directory is unusable.
     """
     monitor = context.monitor
     assignments = Assignments(monitor.resctrl)
@@ -68,9 +68,9 @@ def balance(context: "Context", *, dry_run: bool = False, in_turns: bool = False
 
 
 def ensure_counted(context: "Context", key: str) -> None:
-    """Find a counter for a pod whose group got none from the kernel, and log it if there is none.
+    """Assign a counter to a pod whose group got none from the kernel, and log its absence.
 
-    That it can't be done now is no failure of the pod's monitoring either: reconcile does it.
+    An error is no failure of the pod's monitoring: reconcile tries again.
     """
     try:
         found = balance(context)

@@ -1,8 +1,8 @@
-"""Who holds an RMID and who waits for one, on disk: in the key's record, and holders in an index beside.
+"""Holders of RMIDs and waiting pods on disk: in each key's record, and holders also in an index.
 
-The index is a folder of empty files named by priority, time and key, so that a hook on a full node finds who yields by
-one look, not by reading hundreds of records. An entry is made before its key has an RMID and removed after it has lost
-it, so the index may name too many, of whom the record then tells; those it lacks, reconcile enters.
+The index is a folder of empty files named by priority, time and key, so that a hook on a full node finds candidates in
+one read. An entry is created before its key has an RMID and removed after it has lost it, so it may list too many keys;
+reconcile adds missing ones.
 """
 
 import posix
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..records import PodRecord
     from ..resctrl.locked_key import LockedKey
 
-_ZERO = 1_000_000  # of a priority in a file's name, which has no sign: they range from minus this to this
+_ZERO = 1_000_000  # offset of a priority in a file's name, which has no sign
 _DIGITS = 7
 _MICROSECONDS = 1_000_000
 _CHANCE_BYTES = 4
@@ -25,7 +25,7 @@ _CHANCES = 1 << 32
 
 
 def now() -> float:
-    """Return seconds of the clock that claims are told in; it begins with the boot that records belong to."""
+    """Return seconds of the claims' clock, which starts at boot."""
     return int(time.monotonic() * _MICROSECONDS) / _MICROSECONDS  # as the index can say it
 
 
@@ -35,19 +35,19 @@ def chance() -> float:
 
 
 def claim_of(key: str, record: "PodRecord | None") -> "Claim | None":
-    """What a key's record says of its claim; None for one that has none."""
+    """Return a key's claim from its record; None without one."""
     claim = (record or {}).get("claim")
     return Claim(key, claim["priority"], claim["since"]) if claim else None
 
 
 def rules_of(record: "PodRecord") -> int:
-    """Return the version of the rules that gave a key its priority; 0 for one that has no claim."""
+    """Return the version of the rules of a key's priority; 0 without a claim."""
     claim = record.get("claim")
     return claim["rules"] if claim else 0
 
 
 def holders(ledger: "Ledger") -> "list[Claim]":
-    """Return those who hold an RMID, as the index has it."""
+    """Return the holders of RMIDs from the index."""
     found = []
     for name in ledger.marked(RMIDS):
         rank, _, rest = name.partition(".")
@@ -60,7 +60,7 @@ def holders(ledger: "Ledger") -> "list[Claim]":
 def begin_to_hold(
     locked: "LockedKey", ledger: "Ledger", priority: int, rules: int, since: "float | None" = None
 ) -> None:
-    """Enter a key among those who hold an RMID, from now on unless said; its record is left for the caller to save."""
+    """Add a key to the holders of RMIDs, by default from now on; the caller saves its record."""
     end_holding(locked, ledger)
     claim = Claim(locked.key, priority, now() if since is None else since)
     entry = entry_of(claim)
@@ -74,7 +74,7 @@ def entry_of(claim: Claim) -> str:
 
 
 def begin_to_wait(locked: "LockedKey", ledger: "Ledger", priority: int, rules: int) -> None:
-    """Notes that a key waits for an RMID from now on, or from when it began to; saves its record."""
+    """Record that a key waits for an RMID, from now on or from its first wait; saves its record."""
     before = locked.record.get("claim")
     waited = before["since"] if before and not before["entry"] else None
     end_holding(locked, ledger)
@@ -89,7 +89,7 @@ def begin_to_wait(locked: "LockedKey", ledger: "Ledger", priority: int, rules: i
 
 
 def end_holding(locked: "LockedKey", ledger: "Ledger") -> None:
-    """Take a key out of the index."""
+    """Remove a key from the index."""
     claim = locked.record.get("claim")
     if claim and claim["entry"]:
         ledger.unmark(RMIDS, claim["entry"])

@@ -1,7 +1,7 @@
-"""Turns with assignable bandwidth counters: who of several equals is counted next, and since when each is or isn't.
+"""Turns with assignable bandwidth counters: the order of equal pods, and the start of each turn.
 
-What is kept is one file, ``counter-turns``: the boot, when the last round was and for how long it lasts, and by key
-whether it is counted and since when. Whoever uses it holds the lock of `counter_share`.
+The file ``counter-turns`` has the boot, the time and duration of the last round, and each key's state. The lock of
+`counter_share` protects it.
 """
 
 from ..host.files import format_json, parse_json, read_file, write_file
@@ -25,7 +25,7 @@ _KEEPS, _WAITS, _YIELDS = range(3)
 
 
 def times_of(settings: "Settings") -> "tuple[float, float]":
-    """Return how often there is a round of turns, and how long each turn is at least, in seconds."""
+    """Return the interval of rounds, and the minimum duration of a turn, in seconds."""
     share = settings.monitoring.get("share") or {}
     interval = float(share.get("interval") or INTERVAL)
     at_least = share.get("atLeast")
@@ -33,10 +33,9 @@ def times_of(settings: "Settings") -> "tuple[float, float]":
 
 
 def set_turns(monitor: "Monitor", settings: "Settings", holders: "Iterable[Holder]", event: str) -> None:
-    """If it is time for a round, gives each of our holders its place in it: see `counter_share.share`.
+    """If a round is due, set the place of each of our holders: see `counter_share.share`.
 
-    Those whose turn is too short yet keep theirs, then come those who wait, by age and chance, then those who have been
-    counted for the shortest time.
+    Turns that are too short continue, then waiting pods follow by age and chance, then those with the shortest turns.
     """
     ours = [holder for holder in holders if holder.kind == OURS]
     kept = _load(monitor)

@@ -1,6 +1,6 @@
-"""The decisions of sharing, without any effect: who is served first, who yields to whom, whose turn it is.
+"""Pure decisions of sharing: the order of service, the pods that yield, and the turns.
 
-All times are seconds of one clock that never goes back (CLOCK_MONOTONIC, which all processes of a boot share).
+All times are seconds of one monotonic clock (CLOCK_MONOTONIC, which all processes of a boot share).
 """
 
 TYPE_CHECKING = False
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class Claim:
-    """A pod that holds an RMID or waits for one: its key, its priority, and since when it holds or waits."""
+    """A pod that holds an RMID or waits for one: its key, its priority, and since when."""
 
     __slots__ = ("key", "priority", "since")
 
@@ -29,21 +29,24 @@ class Claim:
 
 
 def queue(waiting: "Iterable[Claim]") -> "list[Claim]":
-    """Return those who wait, as they are served: the highest priority first, among equals who has waited longest."""
+    """Return waiting pods in the order of service: the highest priority first, among equals the longest waiting."""
     return sorted(waiting, key=lambda claim: (-claim.priority, claim.since, claim.key))
 
 
 def yielding(holders: "Iterable[Claim]", priority: int, *, in_turns: bool = False) -> "list[Claim]":
-    """The holders who yield to a pod of this priority, the first to yield first: those of lower priority, never equals.
+    """Return the holders that yield to a pod of this priority, the first one first: lower priorities, never equals.
 
-    Among equals the last to come yields, or where equals take turns the one whose turn has lasted longest.
+    Among equals the latest yields or, if equals take turns, the one with the longest turn.
     """
     lower = [claim for claim in holders if claim.priority < priority]
     return sorted(lower, key=lambda claim: (claim.priority, claim.since if in_turns else -claim.since, claim.key))
 
 
 def may_take(free: int, priority: int, *, reserved: int, above: int) -> bool:
-    """Whether a pod of this priority may have one of ``free`` RMIDs, of which ``reserved`` are for those above one."""
+    """Return whether a pod of this priority may take one of ``free`` RMIDs.
+
+    ``reserved`` ones are for priorities above ``above``.
+    """
     return free > (0 if priority > above else reserved)
 
 
@@ -64,7 +67,7 @@ def gap(interval: float, chance: float) -> float:
 
 
 def spread(interval: float, counted: int, waiting: int) -> float:
-    """Return by how many seconds the order of those who wait is shuffled: two cycles of turns."""
+    """Return the range in seconds by which the queue is shuffled: two cycles of turns."""
     return 2 * interval * (counted + waiting) / max(counted, 1)
 
 

@@ -1,10 +1,8 @@
-"""Hands an RMID on from one pod to another by renaming its group, without limbo and without losing a count.
+"""Handover of an RMID between pods by renaming its group, without limbo and without losing a count.
 
-The group's tasks go back to their class, its counters are read, it gets the new owner's name, and the new owner's
-tasks join. RMID and counters stay with the group, so the new owner counts from what they said. Records come before
-effects: the new owner's says that a group of its name is ours before there is one. Whoever is killed in between leaves
-the group under one of the two names, with tasks outside; reconcile finds it by that name and brings its tasks in. The
-record of the other one names a group that does not exist, so both keys are marked as changing until all is done.
+The giver's tasks move to their class, its counters are read, the group is renamed, and the taker's tasks join; the
+taker counts from the values at that moment. Records precede effects, and both keys are marked as changing, so that
+reconcile completes a killed handover.
 
 Source: kernel, Documentation/filesystems/resctrl.rst ("mon_groups" and rename); Linux 6.5 and later can rename.
 """
@@ -26,13 +24,13 @@ if TYPE_CHECKING:
     from ..resctrl.monitor import Monitor
     from .decision import Claim
 
-MOST_TASKS = 1024  # that a hook moves; a pod with more is left to reconcile
+MOST_TASKS = 1024  # tasks that a hook moves; a pod with more is left to reconcile
 _MOST_ROUNDS = 20
-_CANNOT = "cannot-rename"  # a file of the state directory: the boot in which the kernel was found not to rename
+_CANNOT = "cannot-rename"  # a file of the state directory: the boot in which the kernel could not rename
 
 
 def can_rename(monitor: "Monitor") -> bool:
-    """Return whether this kernel may be able to rename groups; false once it was seen that it isn't."""
+    """Return whether this kernel may be able to rename groups; false after a failure."""
     try:
         return read_file(f"{monitor.ledger.folder}/{_CANNOT}", 64).decode("ascii", "replace") != monitor.boot
     except OSError:
@@ -69,11 +67,11 @@ def hand_on(
         return False
     resctrl = monitor.resctrl
     if resctrl.exists(rdt_class, taker.name):
-        return False  # somebody else's, which it shares
+        return False  # a foreign group, which it shares
     classes = sorted(
         (name for name in giver.origins if resctrl.exists(name, giver.name)), key=lambda name: (name != rdt_class, name)
     )
-    # A group that changed its class would keep a number that another group of that class may have.
+    # A group that changes its class would keep an RMID that another group of that class may have.
     if classes and classes[0] != rdt_class and rmids_of_each_class(resctrl):
         return False
     if not classes or sum(len(resctrl.tasks(name, giver.name)) for name in classes) > most_tasks:
@@ -100,7 +98,7 @@ def hand_on(
             _unmark(both, monitor.ledger)
     if not done:
         return False
-    # One that was being born while its parent was moved shows only now.
+    # A task that was forked during the move appears only now.
     tasks = resctrl.tasks(rdt_class, taker.name)
     resctrl.add_tasks(classes[0], "", sorted(tasks))
     for name in classes[1:]:
@@ -143,7 +141,7 @@ def give_back(giver: "LockedKey", monitor: "Monitor", log: "Log") -> bool:
 
 
 def _empty(giver: "LockedKey", moved: "dict[str, set[int]]", monitor: "Monitor") -> bool:
-    """Move all tasks of the giver's groups into their classes; false if there are ever more."""
+    """Move all tasks of the giver's groups into their classes; return false if their number does not decrease."""
     for _ in range(_MOST_ROUNDS):
         left = 0
         for rdt_class, seen in moved.items():
@@ -157,7 +155,7 @@ def _empty(giver: "LockedKey", moved: "dict[str, set[int]]", monitor: "Monitor")
 
 
 def _rename(giver: "LockedKey", taker: "LockedKey", old: str, new: str, monitor: "Monitor") -> bool:
-    """Keep what the giver has counted, let the taker count from there, and rename the group."""
+    """Save the giver's counts, start the taker's from there, and rename the group."""
     from ..resctrl.counter_totals import settle
 
     def rename() -> bool:
@@ -170,7 +168,7 @@ def _rename(giver: "LockedKey", taker: "LockedKey", old: str, new: str, monitor:
 
 
 def _take_back(giver: "LockedKey", moved: "dict[str, set[int]]", monitor: "Monitor", log: "Log") -> None:
-    """Put the giver's tasks back, as far as that can be done."""
+    """Return the giver's tasks to its group, as far as possible."""
     for name, tids in moved.items():
         try:
             monitor.resctrl.add_tasks(name, giver.name, sorted(tids))
@@ -184,7 +182,7 @@ def _unmark(keys: "tuple[str, str]", ledger: "Ledger") -> None:
 
 
 def _go_on(taker: "LockedKey", rdt_class: str, before: "ClaimRecord | None", ledger: "Ledger") -> None:
-    """Let the taker wait from when it began to, or hold what it has in another class from when it got that."""
+    """Let the taker continue to wait, or keep its group in another class, with its previous time."""
     taker.origins.pop(rdt_class, None)
     claim = before or taker.record["claim"]
     if taker.origins:

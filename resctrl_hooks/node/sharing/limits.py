@@ -1,4 +1,4 @@
-"""How many RMIDs a namespace may hold, whatever priority its pods have: their labels are their authors' choice."""
+"""Limits on the RMIDs of a namespace, independent of priorities: pod authors choose their labels."""
 
 from ..names import matches
 from ..resctrl.errors import NoRMIDsError
@@ -9,19 +9,20 @@ if TYPE_CHECKING:
 
 
 class NamespaceLimitError(NoRMIDsError):
-    """The namespace holds as many RMIDs as `monitoring.limits` lets it."""
+    """The namespace holds as many RMIDs as `monitoring.limits` permits."""
 
     reason = "namespace-limit"
     hint = "the workload runs unmonitored until a pod of its namespace ends; monitoring.limits says how many may be"
 
 
 def check_limit(key: str, namespace: str, context: "Context") -> None:
-    """Check that a key that has no group yet may have one.
+    """Check that a key without a group may have one.
 
-    Hooks that run at the same moment may count before either has its group: a namespace can have as many too many.
+    Hooks that run at the same moment may count before either has its group, so a namespace can exceed its limit by the
+    number of such hooks.
 
     Raises:
-        NamespaceLimitError: others of its namespace hold as many RMIDs as it may have.
+        NamespaceLimitError: its namespace has reached its limit.
     """
     limits: "dict[str, int]" = context.settings.groups.get("limits") or {}
     most = next((number for pattern, number in limits.items() if matches(pattern, namespace)), None)

@@ -1,4 +1,4 @@
-"""Which pods come first where there are fewer RMIDs than pods: the rules of ``monitoring.priority``."""
+"""Priorities of pods on nodes with fewer RMIDs than pods: the rules of ``monitoring.priority``."""
 
 from ..container.resources import qos_of
 from ..errors import InputError
@@ -16,11 +16,10 @@ _FIRST, _FACTOR, _MASK = 2166136261, 16777619, 0xFFFFFFFF  # FNV-1a; `hash` diff
 
 
 def priority_of(workload: "Workload", rules: "Rules") -> int:
-    """Return the priority of a workload: that of the first rule that fits, 0 for none.
+    """Return the priority of a workload: that of the first matching rule, 0 for none.
 
-    A rule fits if all that it says does.
-
-    Labels that can't be read fit no rule: a pod whose labels are hidden loses its rank, not its group.
+    A rule matches if all of its conditions do. Unreadable labels match no rule: such a pod loses its rank, not its
+    group.
     """
     for rule in rules:
         namespaces, qos, labels = rule.get("namespaces"), rule.get("qos"), rule.get("labels")
@@ -35,7 +34,7 @@ def priority_of(workload: "Workload", rules: "Rules") -> int:
 
 
 def _has_labels(workload: "Workload", wanted: "dict[str, str]") -> bool:
-    from ..container.labels import pod_labels  # few rules are about labels
+    from ..container.labels import pod_labels  # few rules use labels
 
     try:
         labels = pod_labels(workload)
@@ -45,7 +44,7 @@ def _has_labels(workload: "Workload", wanted: "dict[str, str]") -> bool:
 
 
 def version_of(rules: "Rules") -> int:
-    """Return a number that is another for other rules, so that a recorded priority is known to be of these."""
+    """Return a number that identifies the rules, so that a recorded priority is known to follow them."""
     number = _FIRST
     for letter in repr(rules).encode():
         number = ((number ^ letter) * _FACTOR) & _MASK

@@ -1,4 +1,4 @@
-"""Messages of the kernel's process connector, as pure functions: what it is told, and what it tells of each exec.
+"""Messages of the kernel's process connector as pure functions: requests to it, and exec events from it.
 
 Sources: Linux, include/uapi/linux/netlink.h, connector.h, cn_proc.h and filter.h; drivers/connector/cn_proc.c.
 """

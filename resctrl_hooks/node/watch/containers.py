@@ -1,4 +1,4 @@
-"""The recorded containers by their cgroups: whose process it is that has called exec."""
+"""The recorded containers by their cgroups, to find the container of a process that has called exec."""
 
 import posix
 import time

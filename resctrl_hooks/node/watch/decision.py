@@ -1,13 +1,13 @@
-"""What is to be done about an exec, and when there are too many: pure decisions."""
+"""Pure decisions of the exec watcher: the action for an exec, and the detection of too many execs."""
 
 NOTHING, MOVE, UNKNOWN = "nothing", "move", "unknown"
 
 
 def decide(where: "tuple[str, str] | None", known: "bool | None", *, in_container: bool) -> str:
-    """Return what is to be done about a process that has called exec.
+    """Return the action for a process that has called exec.
 
     Args:
-        where: its RDT class and mon_group; None where the kernel doesn't say.
+        where: its RDT class and mon_group; None if unknown.
         known: whether its container is recorded as one to monitor; None for a container without a record.
         in_container: whether its cgroup's name is that of a runtime's container.
     """

@@ -1,4 +1,4 @@
-"""The socket on which the kernel tells of each exec, and why there may be none."""
+"""The socket on which the kernel reports each exec, and the reasons why it may be unavailable."""
 
 import _socket
 import errno

@@ -15,7 +15,7 @@ def become_urgent() -> None:
 
 
 def become_ordinary() -> None:
-    """Compete as all others do."""
+    """Return to the default scheduling policy."""
     _set(posix.SCHED_OTHER, 0)
 
 

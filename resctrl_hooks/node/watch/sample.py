@@ -1,4 +1,4 @@
-"""One look at all recorded containers for threads outside their groups: what stands in for events."""
+"""One check of all recorded containers for threads outside their groups, in place of events."""
 
 from ..reconcile.adopt import sweep
 from ..reconcile.discovery import observe

@@ -1,4 +1,4 @@
-"""What the exec watcher tells others of itself: a file in the state directory, read by `doctor` and the metrics."""
+"""The exec watcher's status: a file in the state directory, read by `doctor` and the metrics."""
 
 import posix
 import time
@@ -66,7 +66,7 @@ class Status:
 
 
 def read_status(folder: str) -> "dict[str, Any] | None":
-    """Return what the watcher told last; None where it never ran since the boot, or the file is damaged."""
+    """Return the watcher's last status; None if it has not run since the boot, or the file is damaged."""
     try:
         found: "Any" = parse_json(read_file(f"{folder}/{NAME}", _LIMIT))
     except (OSError, ValueError):

@@ -1,6 +1,6 @@
-"""The exec watcher's loop: events while they can be served one by one, else samples of all containers.
+"""The exec watcher's loop: events while each can be served, otherwise samples of all containers.
 
-It makes nobody wait and refuses nothing: whatever it can't do is left to reconcile.
+It delays and refuses nothing: failures are left to reconcile.
 """
 
 import posix
@@ -59,15 +59,15 @@ def is_wanted(settings: Settings) -> bool:
 
 
 class Watcher:
-    """Watches a node by the settings in force, which are read again when their file changes.
+    """Watcher of a node with the active settings, which are read again when their file changes.
 
     Args:
         config: the configuration's path.
-        settings: those in force; ``find`` gives them again.
+        settings: the active ones; ``find`` returns them again.
         listen: opens the source of execs.
         stderr: whether the log also goes to stderr.
 
-    ``is_on`` is whether the settings want it.
+    ``is_on`` is whether the settings enable it.
     """
 
     def __init__(

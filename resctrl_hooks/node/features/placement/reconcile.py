@@ -172,7 +172,7 @@ def _forget_dead(book: Book, known: "set[str]", context: "Context") -> int:
 
 
 def _repair_one(container: str, record: "MemberRecord", book: Book, context: "Context") -> int:
-    """Return a living container that the book lacks: as its record decided if that is still possible, else anew."""
+    """Place a living container that the allocations lack: by its recorded decision if possible, else by a new one."""
     needs, key = _needs_of(record), record["key"]
     if needs is None:
         return 0
