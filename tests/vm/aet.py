@@ -62,9 +62,9 @@ def _make(guest: str, target: str) -> None:
     cache.remove(work)
 
 
-def stamp(guest: str) -> str:
-    """Change when the kernel would."""
-    return cache.stamp_of([CONFIG], BUILD, os.path.basename(guest))
+def stamp() -> str:
+    """Change when the kernel would: with its configuration and the guest's Debian, not with Python packages."""
+    return cache.stamp_of([CONFIG, os.path.join(HERE, "guest.py")], BUILD)
 
 
 @contextlib.contextmanager
@@ -74,5 +74,5 @@ def image(guest: str) -> Iterator[str]:
     Raises:
         VmError: it cannot be built here.
     """
-    with cache.part("aet", stamp(guest), lambda target: _make(guest, target)) as made:
+    with cache.part("aet", stamp(), lambda target: _make(guest, target)) as made:
         yield os.path.join(made, IMAGE)

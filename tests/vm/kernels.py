@@ -137,7 +137,7 @@ def _make_older(name: str, root: str, target: str) -> None:
 @contextlib.contextmanager
 def kernel(name: str, guest: str) -> Iterator[str]:
     """The folder with the files of kernel `name`, made (an older one: fetched) first if they aren't here yet."""
-    more = [aet.stamp(guest)] if name == ENERGY else []
+    more = [aet.stamp()] if name == ENERGY else []
     stamp = cache.stamp_of([os.path.join(HERE, file) for file in SOURCES], name, os.path.basename(guest), *more)
     root = os.path.join(guest, "root")
 
