@@ -12,7 +12,7 @@ from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.cli.tables import age, console, print_table, table
 from resctrl_hooks.config import find_effective
 from resctrl_hooks.errors import HookError
-from resctrl_hooks.inventory.guard import GuardedDomain, guard_status
+from resctrl_hooks.inventory.guard import GuardedClass, GuardedDomain, guard_status
 from resctrl_hooks.node.guard.command import guard_command
 from resctrl_hooks.node.settings import Settings
 
@@ -76,14 +76,21 @@ def _add_rows(add: Callable[..., None], domain: GuardedDomain, now: float) -> No
         done = domain.last
         last = f"{age(int(done.time), now)} ago: {done.action} {done.rdt_class} ({done.reason})"
     for name, limit in domain.classes.items() or [("-", None)]:
-        value = "-" if limit is None else _in_words(limit.declared, limit.now, overridden=limit.overridden)
+        value = "-" if limit is None else _in_words(limit)
         add(*head, escape(name), value, escape(last))
         head, last = [""] * len(head), ""
 
 
-def _in_words(declared: int, now: int, *, overridden: bool) -> str:
-    """Return a value in words: ``100``; ``100↓60`` if lowered; ``100 (overridden)`` if another program changed it."""
-    return f"{declared} (overridden)" if overridden else f"{declared}↓{now}" if now < declared else str(declared)
+def _in_words(limit: GuardedClass) -> str:
+    """Return a value in words: ``100``; ``100↓60`` if lowered, ``100 (would be 60)`` in mode ``observe``.
+
+    ``100 (overridden)`` if another program changed it.
+    """
+    if limit.overridden:
+        return f"{limit.declared} (overridden)"
+    if limit.now < limit.declared:
+        return f"{limit.declared}↓{limit.now}"
+    return f"{limit.declared} (would be {limit.wanted})" if limit.wanted < limit.declared else str(limit.declared)
 
 
 _COLUMNS = [

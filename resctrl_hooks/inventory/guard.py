@@ -21,10 +21,14 @@ class _Model(BaseModel):
 
 
 class GuardedClass(_Model):
-    """One class in a memory domain: values in the mount's unit, the rate in bytes per second."""
+    """One class in a memory domain: values in the mount's unit, the rate in bytes per second.
+
+    ``wanted`` is the law's value; a guard that only observes does not write it.
+    """
 
     declared: int
     now: int
+    wanted: int
     floor: int
     overridden: bool
     rate: float | None

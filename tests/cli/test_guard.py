@@ -63,6 +63,17 @@ def test_status_without_a_guard_says_how_to_start_one(host: Host) -> None:
     assert "no guard has run since the last boot" in done.output
 
 
+def test_observed_class_has_its_declared_value_in_status_and_metrics(host: Host) -> None:
+    node = Node(host, mode="observe")
+    host.process(100)
+    node.pass_time(node.guard(pid=100), FULL, 30)
+    assert "100 (would be 20)" in run(host, "guard", "status").output
+    samples = [sample for family in guard_families(node.context()) for sample in family.samples]
+    limits = {sample.labels["kind"]: sample.value for sample in samples if sample.labels.get("rdt_class") == "bronze"}
+    assert limits["now"] == limits["declared"] == 100
+    assert not [sample for sample in samples if sample.name == "resctrl_guard_throttled_seconds_total"]
+
+
 def test_restore_writes_declared_values(node: Node) -> None:
     context = node.context()
     assert node.limit("bronze") == "MB:0=90"

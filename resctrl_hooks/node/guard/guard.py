@@ -94,7 +94,9 @@ class Guard:
     ) -> None:
         number = found.domain[0]
         if change.kind == REPORT:
-            self._say(WARNING, f"guard: memory domain {number} is exhausted: {change.reason}", domain=number)
+            seen = "would be exhausted if no cut had an effect" if self.mode == OBSERVE else "is exhausted"
+            priority = NOTICE if self.mode == OBSERVE else WARNING
+            self._say(priority, f"guard: memory domain {number} {seen}: {change.reason}", domain=number)
         elif self.mode == OBSERVE:
             self._say(NOTICE, f"guard {WOULD[change.kind]} {self._in_words(number, change)}", domain=number)
         else:

@@ -4,6 +4,7 @@ import time
 
 from ..host.files import format_json, write_file
 from .law import LOWER, RAISE, RESTORE
+from .section import ACT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,12 +47,14 @@ class Status:
         known = self.values["domains"].setdefault(name, {"l3": list(found.domain), "since": time.time()})
         if known.get("state") != domain.state:
             known.update({"state": domain.state, "since": time.time()})
+        acts = self.values["mode"] == ACT
         known["load"] = load
         known["estimated"] = found.estimated
         known["classes"] = {
             rdt_class: {
                 "declared": limit.declared,
-                "now": limit.now,
+                "now": limit.now if acts else limit.declared,
+                "wanted": limit.now,
                 "floor": limit.floor,
                 "overridden": limit.overridden,
                 "rate": found.rates.get(rdt_class),
@@ -60,7 +63,7 @@ class Status:
         }
         self.values["invalidSamples"] += load is None
         throttled = self.values["throttledSeconds"]
-        for rdt_class in domain.cut:
+        for rdt_class in domain.cut if acts else ():
             throttled[rdt_class] = throttled.get(rdt_class, 0.0) + seconds
 
     def did(self, number: int, change: "Change") -> None:
