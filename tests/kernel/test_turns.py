@@ -188,7 +188,7 @@ done
 """
 """A pod's shell script: for so many nanoseconds it runs a program of known accesses again and again, then it sleeps."""
 ACCESSES = 5_000_000
-WINDOW = 90.0
+WINDOW = 60.0
 
 
 @pytest.mark.measures
