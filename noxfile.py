@@ -28,7 +28,7 @@ def run(session: nox.Session, *command: str) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Style: ruff's rules and its formatting; and what imports what, by the contracts in pyproject.toml."""
+    """Style: ruff's rules and its formatting; import contracts of pyproject.toml."""
     run(session, "ruff", "check", *session.posargs)
     run(session, "ruff", "format", "--check")
     python = sys.executable if READY else "python"
@@ -153,7 +153,7 @@ def _build(session: nox.Session, python: str, dist: str, alone: str) -> None:
     """Build a release of the working directory's sources, with an environment that has the wheel alone."""
     for target in ("wheel", "sdist"):
         session.run(python, "-m", "hatchling", "build", "-t", target, "-d", dist, external=READY)
-    # What is needed to run it, and nothing else, is what the SBOM has to name.
+    # The SBOM must name the runtime requirements and nothing else.
     (wheel,) = glob.glob(f"{dist}/*.whl")
     session.run(python, "-m", "venv", "--without-pip", alone, external=READY)
     report = f"{alone}/report.json"

@@ -31,13 +31,13 @@ from resctrl_hooks.node.settings import load
 settings.register_profile("fast", deadline=None, derandomize=True)
 settings.register_profile("deep", deadline=None, max_examples=2000, print_blob=True)
 settings.load_profile("fast")
-pytest_plugins = ["requirements", "changed"]  # what marks mean on this machine; `--changed`
+pytest_plugins = ["requirements", "changed"]  # the markers' requirements on this machine; `--changed`
 
-# nohup, or a shell's background, starts us with these ignored, and what the tests start would inherit that.
+# nohup or a shell's background job ignores these signals, and the tests' processes would inherit that.
 for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGQUIT):
     if signal.getsignal(_number) == signal.SIG_IGN:
         signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
-# A simulation serves in a session of its own and outlives us: a run that is told to end takes its fixtures down first.
+# A simulation runs in its own session and outlives pytest: at SIGTERM a run must tear its fixtures down first.
 signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -68,12 +68,12 @@ LONG = {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes long."""
+    """Start with long tests."""
     items.sort(key=lambda item: item.path.name not in LONG)
 
 
 class Outcome(NamedTuple):
-    """What a hook call came to: its exit code, what it wrote to stderr, and the log's new lines."""
+    """The result of a hook call: its exit code, its stderr, and the log's new lines."""
 
     code: int
     stderr: str
@@ -102,7 +102,7 @@ class Host:
         self.configure(**config)
 
     def configure(self, **config: Any) -> None:
-        """Put a compiled configuration in force; the paths are this host's unless given."""
+        """Apply a compiled configuration; by default with this host's paths."""
         values = {
             "format": 1,
             "resctrlPath": str(self.resctrl),
@@ -114,7 +114,7 @@ class Host:
         self.config.write_text(json.dumps(values | config))
 
     def enforce(self) -> Report:
-        """What reconcile does for the features of living containers, without the rest of it."""
+        """Run reconcile's enforcement of features only."""
         context, report = self.context(), Report()
         containers = observe(context).containers
         enforce(context, containers, Options(), report)
@@ -203,7 +203,7 @@ def stat_line(pid: int, start: int, letter: str = "S") -> str:
 
 @contextmanager
 def standard_streams(data: bytes) -> Iterator[Any]:
-    """Put ``data`` on descriptor 0 and collect what is written to descriptor 2, which hooks use directly."""
+    """Put ``data`` on descriptor 0 and collect output on descriptor 2, which hooks use directly."""
     kept = os.dup(0), os.dup(2)
     with os.fdopen(os.memfd_create("stdin"), "w+b") as stdin, os.fdopen(os.memfd_create("stderr"), "w+b") as stderr:
         stdin.write(data)
@@ -265,7 +265,7 @@ def containerd_annotations(uid: str, namespace: str) -> dict[str, str]:
 
 
 def workload_of(host: Host, **annotations: str) -> Workload:
-    """What a container of pod shop/web-0 with these annotations is, whose process is 100."""
+    """Return the workload of a container of pod shop/web-0 with these annotations and process 100."""
     given = state(annotations=crio_annotations() | annotations)
     parsed = parse_state(json.dumps(given).encode())
     return derive(parsed, Bundle({}), cgroups_of(str(host.proc), 100), str(host.cgroup))

@@ -1,1 +1,1 @@
-"""What an API server's admission says of a pod: OpenShift's SCC and Kubernetes' Pod Security Standards."""
+"""Admission of pods by an API server: OpenShift's SCC and Kubernetes' Pod Security Standards."""

@@ -1,14 +1,14 @@
-"""Admission by one SecurityContextConstraints, as far as our pods need it.
+"""Admission by one SecurityContextConstraints, limited to the needs of this project's pods.
 
 Source: openshift/apiserver-library-go, pkg/securitycontextconstraints (sccmatching, selinux, user, capabilities,
-seccomp), read for OpenShift 4.19. A provider first fills what a pod leaves open, then validates all of it.
+seccomp), read for OpenShift 4.19. A provider first fills the fields that a pod leaves open, then validates all of them.
 """
 
 import copy
 from typing import Any
 
 LEVEL = "s0:c26,c5"
-"""What OpenShift's namespace controller writes into `openshift.io/sa.scc.mcs`."""
+"""The value that OpenShift's namespace controller writes into `openshift.io/sa.scc.mcs`."""
 _HOST = {"hostNetwork": "allowHostNetwork", "hostPID": "allowHostPID", "hostIPC": "allowHostIPC"}
 
 

@@ -61,7 +61,7 @@ def test_scc_admits_the_metrics_pod_with_type_and_level(
 
 
 def test_scc_refuses_a_type_without_a_level(scc: dict[str, Any]) -> None:
-    """What OpenShift's admission said of the plain manifest's pod on a real API server."""
+    """OpenShift's admission answered this for the plain manifest's pod on a real API server."""
     pod = pods(load("daemonset/metrics.yaml"))["resctrl-hooks-metrics"]
     assert admit(scc, pod)[1] == [f'metrics.seLinuxOptions.level: Invalid value: "": must be {LEVEL}']
 

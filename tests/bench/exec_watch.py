@@ -80,7 +80,7 @@ class Host:
 
 
 class Process:
-    """The watcher's process, and what it has used."""
+    """The watcher's process and its resource use."""
 
     def __init__(self, host: Host) -> None:
         words = ["/usr/bin/python3", "-I", "-S", launch.__file__, "--config", str(host.config), "watch"]

@@ -96,7 +96,7 @@ class Node:
         return name.replace("shop", f"team-{int(pod[1]) % NAMESPACES}") if pod else name
 
     def text(self) -> bytes:
-        """Return what it says this second."""
+        """Return its content at this second."""
         now = int(time.time())
         if self._text[0] != now:
             self._text = now, "\n".join([*self._comments, *self.lines(now - BEGIN), ""]).encode()
@@ -108,7 +108,7 @@ class Node:
 
 
 def _made(name: str, value: float, pods: int, load: float) -> tuple[float, float]:
-    """Return what a series begins with and how much it grows in a second."""
+    """Return a series' initial value and its growth per second."""
     pod = POD.search(name)
     place = int(pod[1]) if pod else 0
     uses = load * (1 + place * 37 % 97) * 1e6
@@ -184,7 +184,7 @@ def time_groups(url: str) -> list[tuple[float, float, str]]:
 
 
 class Measured(NamedTuple):
-    """What a Prometheus said while it scraped."""
+    """A Prometheus' answers while it scraped."""
 
     groups: dict[str, tuple[float, float]]
     """Seconds of the slowest evaluation and interval, by group."""

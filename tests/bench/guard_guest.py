@@ -24,7 +24,7 @@ from kernel.installed import Installed, succeeds
 
 ROOT = "/sys/fs/resctrl"
 QUIET = 15.0
-"""Seconds without a change after which the guard is said to be done."""
+"""Seconds without a change after which the guard counts as settled."""
 
 
 def line(phase: str, victim: Worker, neighbours: list[Worker], seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""The least of a hook in comfortable Python: what click, pydantic and yaml cost before any work is done."""
+"""The minimal cost of a hook in conventional Python: click, pydantic and yaml before any work."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""A host on tmpfs with the hook installed, and what a runtime would hand to it."""
+"""A host on tmpfs with the hook installed, and a runtime's input to it."""
 
 import contextlib
 import json
@@ -45,7 +45,7 @@ class Host:
         self.configure(self.resctrl)
 
     def configure(self, resctrl: Path, **sections: Any) -> None:
-        """Put settings in force: all as by default but for where things are, and for ``sections``."""
+        """Apply settings: defaults with this host's paths, and ``sections``."""
         values: dict[str, Any] = {
             "format": 1,
             "resctrlPath": str(resctrl),
@@ -62,7 +62,7 @@ class Host:
         ]
 
     def hook_without_guard(self) -> list[str]:
-        """What the guard calls."""
+        """Return the command that the guard calls."""
         whole = self.hook()
         return whole[next(place for place, word in enumerate(whole) if "python" in word) :]
 
@@ -125,5 +125,5 @@ class Host:
 
 
 def bare(python: str, stdin: Path) -> Call:
-    """Return the interpreter and nothing else: what no hook in Python can be faster than."""
+    """Return the bare interpreter: the lower bound for every hook in Python."""
     return Call([python, "-I", "-S", "-c", "pass"], stdin)

@@ -57,7 +57,7 @@ class Host:
         self.context = Context(Settings(values), Log({"target": "none"}, stderr=False))
 
     def container(self, number: int, pid: int, pod: str) -> dict[str, Any]:
-        """Make a container's process, cgroup and bundle; return what a runtime says of it before it starts."""
+        """Create a container's process, cgroup and bundle; return the runtime's state before its start."""
         id_ = f"{number:064x}"
         cgroup = f"/kubepods/pod{pod}/crio-{id_}"
         folder = self.root / "proc" / str(pid)
@@ -156,7 +156,7 @@ def scrapes(host: Host) -> str:
 
 
 def connections(host: Host) -> str:
-    """Connections that send a byte now and then, and the liveness probe beside them."""
+    """Measure connections that send a byte now and then, together with the liveness probe."""
     with host.server() as port:
         slow = []
         for _ in range(CONNECTIONS):
@@ -186,7 +186,7 @@ def is_open(connection: socket.socket) -> bool:
 
 
 def cgroups(host: Host) -> str:
-    """Reconcile beside one container with many cgroups."""
+    """Measure reconcile with one container that has many cgroups."""
     state = host.container(7, 107, key(7))
     status = {"pid": 107, "process-start-time": 4711, "bundle": state["bundle"]}
     (host.root / "crun" / state["id"]).mkdir()

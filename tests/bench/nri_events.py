@@ -41,7 +41,7 @@ POD_EVENTS = ("RunPodSandbox", "StopPodSandbox", "RemovePodSandbox")
 IN_A_ROW = 50
 MOST_MEMORY = 30 * 1024
 REGISTERED = 2
-"""Seconds within which a plugin has done what follows its registration."""
+"""Seconds within which a plugin completes the work after its registration."""
 
 
 class Cost(NamedTuple):
@@ -225,7 +225,7 @@ def children(pid: int) -> list[int]:
 
 
 def memory_of(pid: int) -> tuple[int, int]:
-    """Resident memory of a process, and its proportional share of what it shares with others, in kB."""
+    """Return a process's resident memory, and its proportional share of shared memory, in kB."""
     lines = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:])
     return int(lines["Rss"].split()[0]), int(lines["Pss"].split()[0])
 

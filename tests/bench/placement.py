@@ -46,7 +46,7 @@ BOOT = "0d5d0a52-6e2c-4a3c-8f2e-000000000001"
 
 
 class Host:
-    """A node of 256 CPUs with so many containers, most of them sharing; and what a runtime would say of the next."""
+    """A node of 256 CPUs with so many containers, most of them sharing; and the runtime's state of the next one."""
 
     def __init__(self, root: Path, containers: int) -> None:
         self.root = root
@@ -66,7 +66,7 @@ class Host:
         return self.root / "installed/etc/resctrl-hooks/config.json"
 
     def configure(self, *, placed: bool) -> None:
-        """Put settings in force, with placement or without."""
+        """Apply settings, with placement or without."""
         self.installed.configure(self.installed.resctrl)
         values = json.loads(self.config.read_text())
         values |= {"procPath": str(self.root / "proc"), "cgroupPath": str(self.root / "cgroup"), "sysPath": self.sys}

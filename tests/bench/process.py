@@ -1,4 +1,4 @@
-"""Runs one whole process and says what it cost."""
+"""Measurement of one whole process."""
 
 import os
 import subprocess
@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-# A process starts with the peak memory of the one that it was before exec: forked from a bare interpreter, that is
-# less than any interpreter's own. Our own, with all that is imported here, would be what one sees.
+# A process starts with the peak memory of its predecessor before exec. Forked from a bare interpreter, that is less
+# than any interpreter's own; this process's own, with all its imports, would hide the result.
 _PEAK = """
 import posix, sys
 stdin = posix.open(sys.argv[1], posix.O_RDONLY)
@@ -32,7 +32,7 @@ class Call(NamedTuple):
     stdin: Path
 
     def seconds(self) -> tuple[float, float]:
-        """Run it and return the time from its start to its end, and what of a processor it and its children used."""
+        """Run it and return its duration, and its processor time including children."""
         stderr = self.stdin.with_suffix(".stderr")
         actions = [
             (os.POSIX_SPAWN_OPEN, 0, str(self.stdin), os.O_RDONLY, 0),

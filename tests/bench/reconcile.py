@@ -85,7 +85,7 @@ class Host:
         (self.root / "crun" / id_ / "status").write_text(json.dumps(status))
 
     def _join(self, number: int) -> None:
-        """What the kernel would show after a write to ``tasks``."""
+        """Return the kernel's state after a write to ``tasks``."""
         _, uid, _ = self._names(number)
         (self.root / "proc" / str(100 + number) / "cpu_resctrl_groups").write_text(f"res:/\nmon:{uid}\n")
 
@@ -96,7 +96,7 @@ class Host:
         return time.process_time() - started
 
     def files(self) -> list[str]:
-        """What it reads, each as often as it reads it."""
+        """Return the files that it reads, each as often as it reads it."""
         global _opened  # noqa: PLW0603  # an audit hook can't be removed, so it is told when to listen
         _opened = []
         self.reconcile()
@@ -113,7 +113,7 @@ def _listen(event: str, arguments: tuple[object, ...]) -> None:
 
 
 def with_open(paths: list[str]) -> None:
-    """What anybody would write."""
+    """Read the files as a simple program would."""
     for path in paths:
         try:
             with open(path, "rb") as file:

@@ -36,7 +36,7 @@ OPTIONS = ("--storage.tsdb.retention.time=100y", "--query.timeout=10m")
 
 
 class Rule(NamedTuple):
-    """A rule, and what it cost."""
+    """A rule and its cost."""
 
     group: str
     interval: float
@@ -98,7 +98,7 @@ def wait_idle(pid: int) -> None:
 
 
 def evaluate(server: Server, rule: Rule) -> tuple[float, list[dict[str, Any]]]:
-    """Return the processor seconds of a rule, and what it records."""
+    """Return the processor seconds of a rule, and its recorded series."""
     before = processor_seconds(server.pid)
     ask(server.url, "query", query=f"count({rule.expression})", time=END)
     cost = processor_seconds(server.pid) - before

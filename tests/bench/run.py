@@ -37,7 +37,7 @@ MACHINES: dict[str, dict[str, Any]] = {
     f"{SIMULATION} of AMD": {"vendor": "amd"},
     ASSIGNED: {"vendor": "amd", "assignable_counters": 32},
 }
-"""What is simulated, by name."""
+"""Simulated machines, by name."""
 SMALLEST_SHELL = "sh and one jq"
 OTHERS: dict[str, Any] = {"enabled": True, "allow": {"other": ["*"]}}
 # Every feature is on, for other workloads than the one that starts.
@@ -56,7 +56,7 @@ RULES: dict[str, Any] = {
     ]
 }
 NOTHING = 1.005
-"""A ratio that is no difference: hashes are in another order in each process."""
+"""A ratio within the noise: hashes have another order in each process."""
 Figure = TypeVar("Figure")
 
 
@@ -156,14 +156,14 @@ def measured(bench: Bench, count: int, *, instructions: bool) -> list[Row]:
 
 
 def show(text: str) -> None:
-    """Say what goes on, at a terminal."""
+    """Print progress to a terminal."""
     if sys.stderr.isatty():
         sys.stderr.write(f"\r\033[K{text}")
         sys.stderr.flush()
 
 
 def machine(count: int) -> str:
-    """What the figures are of, and how busy the machine was."""
+    """Describe the machine, and its load."""
     version = subprocess.run(
         ["/usr/bin/python3", "-c", "import platform; print(platform.python_version())"],
         capture_output=True, text=True, check=True,
@@ -205,7 +205,7 @@ def main() -> None:
         with simulations(root) as simulated:
             rows = measured(Bench(Host(root), simulated), chosen.count, instructions=chosen.instructions)
     text = table(rows, machine(chosen.count))
-    print(text)  # what it is for
+    print(text)  # its purpose
     print(f"\nload average before: {before:.1f}; goals: {goals(rows)}")
     if chosen.write:
         write(chosen.write, text)

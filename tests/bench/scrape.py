@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 TMPFS = Path("/dev/shm")
 BAR = 3.0
 MOST_MEMORY = 8 << 20
-"""What a scrape of 500 pods may allocate at most, in bytes."""
+"""Maximum allocation of a scrape of 500 pods, in bytes."""
 COUNTERS = ("llc_occupancy", "mbm_total_bytes", "mbm_local_bytes")
 DOMAINS = ("mon_L3_00", "mon_L3_01")
 OPEN = "bare loop: with open(path) as file: int(file.read())"
@@ -59,7 +59,7 @@ def make_node(root: Path, groups: int) -> Context:
 
 
 def with_open(paths: list[str]) -> None:
-    """What anybody would write."""
+    """Read the files as a simple program would."""
     for path in paths:
         with open(path) as file:
             int(file.read())

@@ -45,7 +45,7 @@ class Node:
         self.configure()
 
     def configure(self, **monitoring: object) -> None:
-        """Put rules in force."""
+        """Apply rules."""
         roots, cgroups = {"crun": str(self.root / "crun")}, str(self.root / "cgroup")
         self.host.configure(self.resctrl, runtimeRoots=roots, cgroupPath=cgroups, monitoring=monitoring)
 
@@ -103,7 +103,7 @@ def traced(command: list[str], stdin: Path, folder: Path) -> tuple[int, list[str
 
 
 def seconds(command: list[str], stdin: Path) -> float:
-    """Return how long a command takes, with what starting it takes."""
+    """Return a command's duration, including its start."""
     with stdin.open("rb") as source:
         began = time.perf_counter()
         subprocess.run(command, stdin=source, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
@@ -141,7 +141,7 @@ def hooks(node: Node, count: int) -> None:
 
 
 def turns(node: Node, count: int) -> None:
-    """The table of passes: one without a turn, one in which all RMIDs are handed on."""
+    """Print the table of passes: one without a turn, one in which all RMIDs are handed over."""
     print("\na pass of reconcile                           system calls   ms   of reading the same files")
     for name, interval in (("nobody's turn ends", 3600.0), ("all RMIDs are handed on", 0.001)):
         node.configure(share={"interval": interval, "atLeast": 0.0})

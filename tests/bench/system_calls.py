@@ -52,7 +52,7 @@ def subject_of(name: str, root: Path, groups: int) -> Callable[[], object]:
 
 
 def run(name: str, root: Path, groups: int, passes: int) -> None:
-    """The process that is looked at."""
+    """Run the measured process."""
     subject = subject_of(name, root, groups)
     for _ in range(passes):
         subject()

@@ -1,4 +1,4 @@
-"""A host of AMD's with four bandwidth counters and more pods than that: who is counted, and what each command says."""
+"""An AMD host with four bandwidth counters and more pods: which pods are counted, and the output of each command."""
 
 import csv
 import json
@@ -36,7 +36,7 @@ def has(host: MonitoredHost, key: str) -> str:
 
 
 def reading(host: MonitoredHost, key: str, name: str = TOTAL, domain: str = "mon_L3_00") -> Reading:
-    """What one counter of a pod says."""
+    """Return the reading of one counter of a pod."""
     (found,) = [
         one
         for one in host.context.monitor.read(key, by_class=True)
@@ -142,7 +142,7 @@ def test_total_never_decreases_over_reassignments(host: MonitoredHost) -> None:
 
 
 def _top(host: MonitoredHost, key: str) -> float | None:
-    """What `top` says of a pod's rate."""
+    """Return the rate of a pod in `top`."""
     (item,) = [item for item in host.json("top", "--interval", "0.1")["items"] if item["key"] == key]
     rate: float | None = item["memoryBandwidthBytesPerSecond"]
     return rate

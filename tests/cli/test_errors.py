@@ -1,4 +1,4 @@
-"""Commands that fail say so in one line, whoever calls them and whatever goes wrong."""
+"""Failing commands print one line, for every user and every error."""
 
 import errno
 import os
@@ -33,7 +33,7 @@ def as_nobody() -> Iterator[None]:
 
 @pytest.fixture
 def readable() -> Iterator[Host]:
-    """Return a host whose folder anybody may enter, with a state directory that only root may read."""
+    """Return a host whose folder is accessible to all, with a state directory readable by root only."""
     with tempfile.TemporaryDirectory(prefix="rh") as folder:
         os.chmod(folder, 0o755)
         host = Host(Path(folder), runtimeRoots={"all": [f"{folder}/runtime"]})
@@ -54,7 +54,7 @@ def readable() -> Iterator[Host]:
 def test_missing_root_is_one_line(
     readable: Host, arguments: tuple[str, ...], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    run(readable, *arguments)  # imports what it needs, of which some can be root's alone
+    run(readable, *arguments)  # imports everything, including modules that only root can read
     (readable.state / "placement").touch(mode=0o600)
     capfd.readouterr()
     with as_nobody():

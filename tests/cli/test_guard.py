@@ -1,4 +1,4 @@
-"""`resctrl-hook guard`, and what `rdt`, the metrics and reconcile know of a guard."""
+"""`resctrl-hook guard`, and the guard's effect on `rdt`, the metrics and reconcile."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""`list` and `show`: what they say of pods in each state."""
+"""`list` and `show`: the output for pods in each state."""
 
 import json
 import os

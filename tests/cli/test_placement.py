@@ -1,4 +1,4 @@
-"""What `explain`, `show` and `list` say of placements."""
+"""Placements in `explain`, `show` and `list`."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""`top`: rates per pod, what no group holds, and the total; and its keys on a real terminal."""
+"""`top`: rates per pod, ungrouped tasks, and the total; and its keys on a real terminal."""
 
 import csv
 import fcntl
@@ -113,7 +113,7 @@ class Terminal:
                 self.seen += os.read(self.fd, 65536).decode("utf-8", "replace")
 
     def press(self, key: str) -> None:
-        """Types a key; what was on the screen before no longer counts."""
+        """Press a key; earlier output on the screen is ignored."""
         self.seen = ""
         os.write(self.fd, key.encode())
 
@@ -122,7 +122,7 @@ class Terminal:
         while True:
             try:
                 data = os.read(self.fd, 65536)
-            except OSError:  # EIO: nobody has the other side open
+            except OSError:  # EIO: the other side is closed
                 data = b""
             if not data:
                 break

@@ -1,4 +1,4 @@
-"""`top` by L3 cache: a cache that is full beside an empty one is seen, and pods that move most stand out."""
+"""`top` by L3 cache: a full cache next to an empty one is visible, and the busiest pods stand out."""
 
 import io
 import json

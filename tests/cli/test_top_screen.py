@@ -1,4 +1,4 @@
-"""`top` as one looks at it: the picture of its screen at several widths, and what each key changes."""
+"""The screen of `top`: its picture at several widths, and the effect of each key."""
 
 import io
 import re

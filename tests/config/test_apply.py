@@ -1,4 +1,4 @@
-"""Putting a configuration in force, and what is in force."""
+"""Application of a configuration, and the active configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `config check` accepts and refuses, and in which words."""
+"""Accepted and refused configurations in `config check`, with its messages."""
 
 # ruff: noqa: E501  # a case and the line that the operator reads for it stand on one line
 
@@ -171,7 +171,7 @@ def test_each_problem_has_line_and_remedy(text: str, line: str) -> None:
     assert check(text).config is None
 
 
-# Valid, and yet perhaps not what was meant: a file, the key that the note is about, and some of its words.
+# Valid but possibly unintended: a file, the key of the remark, and some of its words.
 @pytest.mark.parametrize(
     "text, key, words",
     [

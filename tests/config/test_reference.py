@@ -1,4 +1,4 @@
-"""docs/configuration-reference.md says what the models say."""
+"""docs/configuration-reference.md matches the models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which resctrl the tests run on, what they find there, and in what older kernels are known to differ."""
+"""The resctrl under test, its state, and the known differences of older kernels."""
 
 import os
 import re
@@ -14,7 +14,7 @@ import pytest
 from .filesystem import NEWEST, Resctrl
 
 ROOT = os.environ.get("RESCTRL_ROOT", "")
-# The guest's runner collects on the machine what it then runs in the guest.
+# The guest's runner collects on the host the tests that it then runs in the guest.
 ON_KERNEL = bool(ROOT) or "RESCTRL_GUEST" in os.environ
 HERE = Path(__file__).parent
 
@@ -27,8 +27,8 @@ class Difference(NamedTuple):
     what: str
 
 
-# The versions are those in which a change came, as far as that is known; what differs between 6.12 and 7.2, which are
-# the two that were looked at, is said to have come with 7.2.
+# The versions of the changes as far as known. Differences between 6.12 and 7.2, the two examined versions, are
+# attributed to 7.2.
 DIFFERENCES = (
     Difference((6, 5), "test_rename_*", "rename answers EPERM"),
     Difference((6, 7), "test_task_list_*", "a list of thread ids is EINVAL"),
@@ -48,7 +48,7 @@ def kernel_version(release: str) -> tuple[int, int]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the kernel's own tests to the kernel, and expect what older kernels are known to do otherwise."""
+    """Leave the kernel's own tests to the kernel, and expect the known failures of older kernels."""
     ours = [item for item in items if HERE in item.path.parents]
     if not ON_KERNEL:
         kernel_only = [item for item in ours if item.get_closest_marker("kernel_only")]
@@ -120,14 +120,14 @@ def described_kernel() -> tuple[int, int]:
 
 
 def _is_served(root: str) -> bool:
-    """Return whether somebody serves this filesystem, who has given it its processor."""
+    """Return whether a process serves this filesystem and has set its processor."""
     return any(
         line.split()[1:3] == [root, "fuse.resctrl"] for line in Path("/proc/self/mounts").read_text().splitlines()
     )
 
 
 def _mount(root: str, *options: str) -> None:
-    """Mount the kernel's anew, in place of the one that is there."""
+    """Mount the kernel's resctrl again, in place of the mounted one."""
     subprocess.run(["umount", root], check=True)
     subprocess.run(["mount", "-t", "resctrl", *options, "resctrl", root], check=True)
 

@@ -14,10 +14,10 @@ import pytest
 T = TypeVar("T")
 MS_REMOUNT = 32
 MOUNT_FLAGS = {os.ST_NOSUID: 2, os.ST_NODEV: 4, os.ST_NOEXEC: 8, os.ST_RELATIME: 1 << 21}
-"""By what statvfs(3) says of a mount, what mount(2) is told to keep of it."""
+"""Flags of mount(2) by those of statvfs(3), to keep a mount's options."""
 
 PATIENCE = 20.0
-"""Seconds to wait for what comes by itself: RMIDs out of limbo, a counter that grows. Never what a test measures."""
+"""Seconds to wait for asynchronous changes, such as RMIDs in limbo or growing counters. Never a measured quantity."""
 
 NEWEST = (7, 2)
 """The kernel that the tests describe, and the simulation follows."""
@@ -59,7 +59,7 @@ class Resctrl:
         return sorted(line.strip() for line in self.read(*parts).splitlines())
 
     def write(self, path: str, text: str | bytes) -> int:
-        """Write a file in one go; what write(2) answered."""
+        """Write a file in one call; return the result of write(2)."""
         descriptor = os.open(self.path(path), os.O_WRONLY)
         try:
             return os.write(descriptor, text if isinstance(text, bytes) else text.encode())
@@ -68,7 +68,7 @@ class Resctrl:
 
     @property
     def status(self) -> str:
-        """What the kernel says of the last command, without its last newline."""
+        """The kernel's message on the last command, without its last newline."""
         return self.read("info/last_cmd_status").removesuffix("\n")
 
     POISON = "Unknown or unsupported resource name 'poison'"

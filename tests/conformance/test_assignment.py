@@ -1,4 +1,4 @@
-"""Assignable bandwidth counters, AMD's ABMC: who has one, and what refuses."""
+"""Assignable bandwidth counters (AMD's ABMC): assignment and refusals."""
 
 import errno
 import os
@@ -30,7 +30,7 @@ def counters(resctrl: Resctrl) -> Iterator[Resctrl]:
 
 
 def text(total: str, local: str) -> str:
-    """What the file of a group says, by domain: `e_` is a counter in the first alone."""
+    """Return a group's file by domain: `e_` is a counter in the first domain only."""
     return "".join(
         f"{event}:{';'.join(f'{domain}={letter}' for domain, letter in enumerate(letters))}\n"
         for event, letters in ((TOTAL, total), (LOCAL, local))

@@ -59,7 +59,7 @@ def test_class_includes_its_mon_groups(resctrl: Resctrl, task: int, parent: str)
     resctrl.write(f"{parent}tasks", str(task))
     resctrl.write(f"{groups[0]}/tasks", str(task))
     eventually(lambda: int(resctrl.read(groups[0], TOTAL)) > 20_000_000)
-    # Counters only grow, so what is read later can't be less.
+    # Counters only grow, so a later reading cannot be less.
     parts = sum(int(resctrl.read(group, TOTAL)) for group in groups)
     assert int(resctrl.read(parent, TOTAL)) >= parts > 0
 

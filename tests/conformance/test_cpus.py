@@ -16,7 +16,7 @@ def last(resctrl: Resctrl) -> int:
 
 
 def cpus(resctrl: Resctrl, group: str = "") -> int:
-    """Return the mask of a group, after a look at whether both files say the same."""
+    """Return the mask of a group after checking that both files agree."""
     mask = int(resctrl.read(group, "cpus").replace(",", ""), 16)
     listed = 0
     for span in filter(None, resctrl.read(group, "cpus_list").strip().split(",")):

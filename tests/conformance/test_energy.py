@@ -43,7 +43,7 @@ def busy(resctrl: Resctrl) -> Iterator[Busy]:
 
 
 def joules(resctrl: Resctrl, group: str) -> float | None:
-    """Return the group's energy in package 0; None where there is no number yet."""
+    """Return the group's energy in package 0; None if it has no value yet."""
     text = resctrl.read(group, ENERGY[0])
     return None if text == UNAVAILABLE else float(text)
 

@@ -1,4 +1,4 @@
-"""Groups: how they are made and removed, and what there is in them."""
+"""Groups: creation, removal and content."""
 
 import errno
 import os

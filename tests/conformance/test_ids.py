@@ -1,4 +1,4 @@
-"""RMIDs and CLOSIDs: what takes one, what happens when there are no more, and when they come back."""
+"""RMIDs and CLOSIDs: use, exhaustion and return."""
 
 import errno
 

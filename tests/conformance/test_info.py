@@ -1,4 +1,4 @@
-"""`info`: what can be asked about the hardware."""
+"""`info`: properties of the hardware."""
 
 import errno
 

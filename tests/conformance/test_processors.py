@@ -8,7 +8,7 @@ from .filesystem import Resctrl
 
 
 def rows(resctrl: Resctrl, name: str = "schemata") -> list[str]:
-    """Return the rows of class gold, without what aligns them."""
+    """Return the rows of class gold without padding."""
     return [line.strip() for line in resctrl.read("gold", name).splitlines()]
 
 

@@ -1,4 +1,4 @@
-"""`schemata`, `size` and `mode`: what a class may use of caches and memory bandwidth."""
+"""`schemata`, `size` and `mode`: a class's part of caches and memory bandwidth."""
 
 import errno
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from .filesystem import Resctrl
 
 
 class Limits(NamedTuple):
-    """What `info` says about what can be written."""
+    """The limits of values in `info`."""
 
     mask: int
     shareable: int
@@ -42,7 +42,7 @@ def values(resctrl: Resctrl, resource: str, name: str = "schemata", group: str =
 
 
 def plain(value: str) -> str:
-    """Return a value without what older kernels pad it with."""
+    """Return a value without the padding of older kernels."""
     return value.strip().lstrip("0") or "0"
 
 

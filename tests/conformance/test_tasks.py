@@ -1,4 +1,4 @@
-"""`tasks`: who can be moved where, what can be written, and what is listed."""
+"""`tasks`: permitted moves, accepted writes, and listed tasks."""
 
 import errno
 import os
@@ -345,7 +345,7 @@ def test_new_thread_inherits_group(resctrl: Resctrl, own_process: int) -> None:
 def test_orphaned_descendant_stays_in_group(resctrl: Resctrl, own_process: int) -> None:
     resctrl.make("mon_groups/a")
     resctrl.write("mon_groups/a/tasks", str(own_process))
-    # Its parents are gone before anybody looks: /proc alone can't tell any more where it comes from.
+    # Its parents are gone before the first read: /proc alone no longer shows its origin.
     script = "(sleep 1000 >/dev/null & echo $!) & wait"
     pid = int(subprocess.run(["sh", "-c", script], stdout=subprocess.PIPE, check=True).stdout)
     try:

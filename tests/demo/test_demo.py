@@ -1,4 +1,4 @@
-"""The demo tells the truth, whoever plays the container; it notices what is wrong; it leaves nothing behind."""
+"""The demo reports the true result with every subject, notices failures, and leaves nothing behind."""
 
 import os
 import re

@@ -91,7 +91,7 @@ def patient(tmp_path: Path, one_version: None) -> Patient:
 
 @pytest.fixture
 def one_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is installed and what runs is the same, even while somebody edits the node half."""
+    """Make the installed and the running version equal, even while the node half is being edited."""
     shipped = payload()
     for module in ("plan", "payload"):
         monkeypatch.setattr(f"resctrl_hooks.install.{module}.payload", lambda: shipped)
@@ -425,7 +425,7 @@ def test_runtime_without_requested_hook_is_ok(patient: Patient) -> None:
     assert patient.bad() == {}
 
 
-# What a made-up host that counts as this one says
+# Data of a made-up host that counts as this one
 
 
 @pytest.fixture
@@ -473,7 +473,10 @@ def test_rmid_in_limbo_is_not_a_hook_problem(patient: Patient, here: Host, monke
 def test_self_test_is_ok_where_all_bandwidth_counters_are_in_use(
     here: Host, monkeypatch: pytest.MonkeyPatch, more: str, level: str
 ) -> None:
-    """AMD: a healthy node whose counters all count. The hook creates the group, and says that nobody counts for it."""
+    """AMD: a healthy node whose counters are all in use.
+
+    The hook creates the group, and reports that it is not counted.
+    """
     group = f"{here.settings.resctrl_path}/mon_groups/{runtimes._TEST_UID}"
     said = "echo 'resctrl-hook: all bandwidth counters are in use: mbm_total_bytes of x' >&2"
     hook = f"if grep -q created; then mkdir {group}; {said}{more}; else rmdir {group}; fi"

@@ -1,4 +1,4 @@
-"""doctor says why there is no energy, what it limits, and who reads it wrongly."""
+"""doctor on energy: causes of its absence, limits, and programs that misread it."""
 
 import gzip
 from collections.abc import Callable

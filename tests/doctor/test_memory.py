@@ -1,4 +1,4 @@
-"""What doctor is told of the node's means for memory classes."""
+"""doctor on a node's requirements for memory classes."""
 
 from __future__ import annotations
 

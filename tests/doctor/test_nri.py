@@ -1,4 +1,4 @@
-"""What doctor says of the NRI plugin."""
+"""doctor on the NRI plugin."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What doctor says of placement: CPUs that nobody can share, and who runs on CPUs of others."""
+"""doctor on placement: missing shared CPUs, and containers on CPUs of others."""
 
 import json
 from pathlib import Path

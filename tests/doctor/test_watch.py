@@ -1,4 +1,4 @@
-"""What doctor says of the exec watcher."""
+"""doctor on the exec watcher."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What `explain` says is what the hook then does."""
+"""`explain` predicts the steps of the hook."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def as_json(host: Host, told: Any, *options: str) -> Any:
 
 
 def recorded_steps(host: Host, container: str) -> Any:
-    """What the ledger says that the hook did for a container."""
+    """Return the steps that the ledger has of the hook's call for a container."""
     files = list(host.state.glob(f"pods/*/c-{container}"))
     return json.loads(files[0].read_text())["steps"] if files else []
 

@@ -34,7 +34,7 @@ pytestmark = pytest.mark.no_cover
 CASES = int(os.environ.get("HOSTILE_CASES", "10000"))
 WHOLE_PROCESSES = 150
 
-# What a pod's author may write where a name, a class or a value is expected.
+# Hostile text for names, classes and values.
 NASTY = (
     "", ".", "..", "../../../../etc/passwd", "/etc/passwd", "a/b", "a\0b", "\0", "\n", "a\nMESSAGE=forged", "\ud800",
     "\udfff" * 50,
@@ -136,7 +136,7 @@ class Inputs:
         )
 
     def bundle(self) -> str:
-        """Return a bundle's path; what is there may be anything."""
+        """Return a bundle's path with arbitrary content."""
         draw = self.random
         kind = draw.choice(["good", "good", "spoiled", "spoiled", "torn", "none", "strange"])
         if kind == "none":
@@ -222,7 +222,7 @@ def hostile_host(folder: Path) -> Host:
 
 
 def hostile_bundles(host: Host) -> None:
-    """What may lie where a bundle's config.json should."""
+    """Return possible content of a bundle's config.json."""
     for name in ("fifo", "link", "locked", "folder", "huge"):
         (host.root / "bundles" / name).mkdir(parents=True)
     os.mkfifo(host.root / "bundles/fifo/config.json")
@@ -234,7 +234,7 @@ def hostile_bundles(host: Host) -> None:
 
 
 def tree(root: Path, *leave_out: Path) -> set[str]:
-    """Yield every path below ``root``, but for what is below others."""
+    """Yield every path below ``root`` without foreign folders."""
 
     def walk(folder: str) -> Iterator[str]:
         for entry in os.scandir(folder):
@@ -290,7 +290,7 @@ def test_bad_input_in_process_has_a_defined_outcome(tmp_path: Path, policy: str,
     assert WATCH.calls > 0
 
 
-# The annotations that features obey, with what may make sense there; a pod's author writes other things too.
+# The annotations of features with plausible values, besides hostile ones.
 ASKED = {
     "class.memtierd.nri.io": ("swap", "never"),
     "class.memtierd.nri.io/c0": ("swap", ""),
@@ -357,7 +357,7 @@ def demanding(inputs: Inputs) -> dict[str, Any]:
 
 @pytest.mark.parametrize("policy", ["ignore", "fail"])
 def test_any_request_to_every_feature_has_a_defined_outcome(tmp_path: Path, policy: str) -> None:
-    """States that get past the first look, so that what they ask for reaches the features."""
+    """Use states that pass validation, so that their requests reach the features."""
     host = hostile_host(tmp_path)
     machine = write_sysfs(MACHINES["two packages of two nodes"], tmp_path / "sys")
     host.configure(failurePolicy=policy, sysPath=machine, **EVERY_FEATURE)
@@ -395,7 +395,7 @@ def test_any_request_to_every_feature_has_a_defined_outcome(tmp_path: Path, poli
 
 
 def test_feature_that_does_not_apply_has_no_steps(tmp_path: Path) -> None:
-    """Hooks don't even import it, so what it would have done would be left out."""
+    """Hooks do not import such features, so their work would be missing."""
     host = hostile_host(tmp_path)
     memtierd = {"name": "swap", "memtierdconfig": "policy: {}"}
     host.configure(**EVERY_FEATURE | {"classes": [memtierd], "placement": {**ALL_MAY, "namespaces": ["other"]}})

@@ -21,7 +21,7 @@ def called(host: Host, told: dict[str, Any], *wrapper: str) -> Outcome:
 
 
 def read_only(folder: Path) -> list[str]:
-    """Return a command prefix that runs what follows where ``folder`` can't be written."""
+    """Return a command prefix under which ``folder`` is read-only."""
     made = f"mount --bind '{folder}' '{folder}' && mount -o remount,bind,ro '{folder}'"
     return ["unshare", "--mount", "/bin/sh", "-ec", f'{made} && exec "$@"', "sh"]
 
@@ -107,7 +107,7 @@ def test_broken_host_lets_containers_start(
      b'{"format":1,"log":{"level":[]}}', b'{"format":1,"failurePolicy":"Fail"}', b"[" * 100_000],
 )  # fmt: skip
 def test_damaged_settings_let_containers_start(host: Host, pod: dict[str, Any], garbage: bytes, policy: str) -> None:
-    """Nothing says that containers are to be refused, unless the last valid settings do; those are in force then."""
+    """Only the last valid settings could refuse containers; without them, none is refused."""
     host.configure(failurePolicy=policy)
     last = host.root / "config.last.json"
     last.write_bytes(host.config.read_bytes())
@@ -134,7 +134,7 @@ def test_settings_writable_by_others_are_ignored(host: Host, pod: dict[str, Any]
 
 
 def test_closed_stderr_is_no_failure(host: Host, pod: dict[str, Any]) -> None:
-    """The runtime's end of stderr is closed, and nobody listens at the log's socket."""
+    """The runtime's end of stderr is closed, and the log's socket has no reader."""
     host.configure(
         failurePolicy="fail",
         log={"target": "journal", "journalSocket": str(host.root / "none")},

@@ -1,4 +1,4 @@
-"""States that nobody can read, faults of our own, deadlines: the container goes on, or is refused by the policy."""
+"""Unreadable states, internal errors, deadlines: the container continues or is refused, by the policy."""
 
 import errno
 import itertools
@@ -73,7 +73,7 @@ def test_fault_under_fail_undoes_the_steps(host: Host, pod: dict[str, Any], monk
 def test_failing_feature_does_not_affect_others(
     host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a feature's own policy refuses, no failure of one before it lets through."""
+    """A failure before it must not bypass the refusal by a feature's own policy."""
     host.configure(classes=[{"name": "none", "allowswap": False}])
     pod["annotations"] |= {"class.memtierd.nri.io": "none"}
     limit = host.cgroup / f"{POD_CGROUP}/crio-{ID}/memory.swap.max".lstrip("/")

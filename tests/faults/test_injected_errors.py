@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.no_cover
 EVERY = int(os.environ.get("FAULTS_EVERY", "24"))
-NAP = "--inject=clock_nanosleep:delay_exit=50000"  # who waits for a memtierd's end looks once, mostly
+NAP = "--inject=clock_nanosleep:delay_exit=50000"  # waits for a memtierd's end poll once, mostly
 ALL_MAY: dict[str, Any] = {"enabled": True, "allow": {"shop": ["*"]}}
 WEIGHTS = {"cpu.weight": "20", "io.weight": "default 50"}
 ASKED = {
@@ -39,7 +39,7 @@ FEATURES = {"rdt", "monitoring", "memory", "memtierd", "placement", "blockio", "
 
 
 class FullHost(Crowd):
-    """A crowded host with all features, whose failures refuse nobody."""
+    """A crowded host with all features, whose failures refuse no container."""
 
     def __init__(self, host: Host) -> None:
         super().__init__(host)
@@ -98,7 +98,7 @@ def points(calls: list[SystemCall], first: int) -> list[SystemCall]:
 
 
 def error_at(call: SystemCall) -> str:
-    """strace's option that answers a call with an error: one that says nothing of what is there."""
+    """Return strace's option for an error at a call: one that does not mean a missing file."""
     number = "ENFILE" if call.name == "openat" else "EIO"
     return f"--inject={call.name}:error={number}:when={call.number}"
 

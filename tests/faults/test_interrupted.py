@@ -1,4 +1,4 @@
-"""A run of the tests that is told to end leaves nothing mounted."""
+"""A test run that is terminated leaves nothing mounted."""
 
 import os
 import signal

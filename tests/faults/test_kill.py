@@ -1,7 +1,7 @@
-"""The hook killed, or refused by the kernel, at each of its system calls in turn: then one reconcile mends everything.
+"""The hook killed, or refused by the kernel, at each of its system calls in turn: one reconcile repairs everything.
 
-strace does the killing. The calls that the interpreter makes before our launcher opens the compiled node half are left
-out: nothing of ours has happened by then.
+strace does the killing. Calls before the launcher opens the compiled node half are left out, because nothing has
+happened by then.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.no_cover
 ID = "d" * 64
 UID = "5a0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c05"
 GROUP = f"mon_groups/{UID}"
-# Calls that the kernel never refuses; what they return is not looked at.
+# Calls that the kernel never refuses; their results are ignored.
 INFALLIBLE = ("getpid", "geteuid")
 ERRNOS = ("ENOSPC", "EIO", "EACCES", "EBUSY", "EROFS")
 
@@ -68,8 +68,8 @@ class Stage:
 
 @pytest.fixture
 def stage(tmp_path: Path) -> Iterator[Stage]:
-    # A made-up cgroup tree beside the real /proc: the container's own cgroup is named in no /proc/pid/cgroup here, so
-    # the pod's end is told by its last member.
+    # The cgroup tree is made up and /proc is real, so no /proc/pid/cgroup names the container's cgroup: the last
+    # member's end ends the pod.
     host = Host(tmp_path, real_proc=True, runtimeRoots={"crun": str(tmp_path / "crun")})
     stage = Stage(host, subprocess.Popen(["sleep", "1000"]))
     try:

@@ -1,8 +1,7 @@
-"""The hook killed on a host with all that leaves things elsewhere: placement, memory limits, a memtierd and its keeper.
+"""The hook killed on a host with features that have external effects: placement, memory limits, memtierd.
 
-Every system call that changes anything (writes, makes, renames, removes, signals, forks) is a kill point, and of the
-others, which look or wait, every `LOOKS`-th: a kill there leaves what one at the next change leaves. strace does the
-killing, of the hook alone: a keeper that is already started goes on, as it would on a node.
+Every system call with an effect is a kill point, and every `LOOKS`-th of the others. strace kills the hook only: a
+started supervisor continues, as on a node.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def killed_at(crowd: Crowd, point: SystemCall, state: dict[str, Any], *options: 
 
 
 def assert_lives_on(crowd: Crowd, after: dict[str, Any]) -> None:
-    """The living container has all that a hook which nobody kills gives it."""
+    """Check that the living container has everything that a hook which is not killed provides."""
     assert crowd.seen() == after
     assert crowd.pids[MAIN] in crowd.host.tasks(f"mon_groups/{POD}")
     assert crowd.limits() == LIMITS
@@ -67,7 +66,7 @@ def test_create_runtime_killed_anywhere_is_repaired_by_one_reconcile(crowd: Crow
     after = crowd.seen()
     assert crowd.limits() == LIMITS
     assert id_of(MAIN) in after["memtierds"]
-    assert (after["cpus"] != crowd.before["cpus"]) == (kind == "exclusive")  # who shares has made room
+    assert (after["cpus"] != crowd.before["cpus"]) == (kind == "exclusive")  # containers that share have made room
     crowd.end_and_reconcile()
     for point in points:
         for _ in range(TRIES):

@@ -1,7 +1,7 @@
-"""A hook that gets its pod another's RMID, killed at each of its effects in turn: then reconcile mends everything.
+"""A hook that preempts another pod, killed at each of its effects in turn: reconcile repairs everything.
 
-Whole processes on a simulation in FUSE; strace does the killing. `node/sharing/test_handover_kills.py` has the same at
-every effect of both hook and reconcile in one process, with the totals.
+Whole processes on a simulation in FUSE; strace does the killing. `node/sharing/test_handover_kills.py` covers every
+effect of hook and reconcile in one process, with totals.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Node:
         return done
 
     def clear(self) -> None:
-        """End all pods' lives, as far as we know of them."""
+        """End all known pods."""
         for pod in self.pods.values():
             for file in pod["folder"].glob("*"):
                 file.unlink()
@@ -102,7 +102,7 @@ def node(tmp_path: Path) -> Iterator[Node]:
 
 
 def effects(node: Node) -> list[SystemCall]:
-    """What the hook of the pod of high priority does, from its beginning to its end."""
+    """Return the effects of the hook of the pod of high priority, in order."""
     node.fill()
     assert node.start("gold").returncode == 0
     assert node.counted() == ["gold", "shop"]

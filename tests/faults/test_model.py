@@ -1,6 +1,6 @@
-"""Random interleavings of everything that happens to containers, hooks and groups, against what must always hold.
+"""Random interleavings of events of containers, hooks and groups, checked against invariants.
 
-Hooks are killed too, at any of their effects: whatever one leaves, the next reconcile brings all promises back.
+Hooks are also killed at any of their effects: the next reconcile restores all invariants.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ AT_ONCE = st.sampled_from([True, True, False])  # whether reconcile comes next, 
 
 
 class Container:
-    """What the test knows of one container."""
+    """The test's knowledge of one container."""
 
     def __init__(self, number: int, pod: str, rdt_class: str) -> None:
         self.id = f"{number:064x}"
@@ -97,7 +97,7 @@ class NodeLife(RuleBasedStateMachine):
     def config(self, container: Container) -> dict[str, Any]:
         return {"annotations": crio_annotations(container.pod), "linux": {"intelRdt": {"closID": container.rdt_class}}}
 
-    # What runtimes do
+    # Actions of runtimes
 
     @rule(
         pod=st.sampled_from(PODS), rdt_class=st.sampled_from(CLASSES), threads=st.integers(1, 3), hooked=st.booleans()
@@ -228,7 +228,7 @@ class NodeLife(RuleBasedStateMachine):
         rdt_class = self.kernel.where(container.pids[0])[0]
         container.pids.append(self.kernel.spawn(container.cgroup, 1, rdt_class))
 
-    # What others do
+    # Actions of other programs
 
     @rule(data=st.data())
     def foreign_group(self, data: st.DataObject) -> None:
@@ -240,8 +240,8 @@ class NodeLife(RuleBasedStateMachine):
             )
         except OSError:
             return
-        # What the records call ours is ours, whoever has made it again after CRI-O had pruned it, or in the place of a
-        # hook that was killed just before.
+        # Recorded groups are ours, also if they were created again after CRI-O's prune, or in place of a hook that was
+        # killed just before.
         if (rdt_class, name) not in self.owned():
             self.foreign.add((rdt_class, name))
 
@@ -325,7 +325,7 @@ class NodeLife(RuleBasedStateMachine):
                 assert total >= self.read.get(pod, 0), f"the count of {pod} went back"
                 self.read[pod] = total
 
-    # What we do
+    # Actions of this program
 
     @rule()
     def dry_run(self) -> None:
@@ -360,10 +360,10 @@ class NodeLife(RuleBasedStateMachine):
         self.read_counters()
 
     def check_order(self, waiting: set[str]) -> None:
-        """What must hold of who is counted and who waits after a reconcile."""
+        """Check the invariants of counted and waiting pods after a reconcile."""
 
     def owned(self) -> set[tuple[str, str]]:
-        """What the records call ours: class and key of each group."""
+        """Return the recorded groups: class and key."""
         return {(group.rdt_class, group.key) for group in self.context().monitor.list() if group.origin != "shared"}
 
     def used_rmids(self) -> list[str]:
@@ -385,7 +385,7 @@ class SharedNodeLife(NodeLife):
         "reserve": {"rmids": 1, "above": 0},
         "share": {"interval": 0.001, "atLeast": 0.0},
     }
-    rmids = 6  # three for pods, beside the root's and those of the two classes
+    rmids = 6  # three for pods, in addition to the root's and the two classes'
     reserved = 1
 
     def config(self, container: Container) -> dict[str, Any]:

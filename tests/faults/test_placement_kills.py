@@ -1,4 +1,4 @@
-"""Containers that come and go at random while hooks are killed: whatever is left is mended."""
+"""Containers that start and end at random while hooks are killed: all leftovers are repaired."""
 
 import random
 from collections.abc import Callable
@@ -132,7 +132,7 @@ def _decision(node: PlacedHost, name: str) -> dict[str, Any]:
 
 
 def call(node: PlacedHost, given: dict[str, Any]) -> None:
-    """As `Host.call`, but what kills the hook is not caught on the way."""
+    """Call as `Host.call`, without catching the exception that kills the hook."""
     parsed, real = parse_state(format_json(given)), node.host.context()
     if parsed.stage == POSTSTOP:
         poststop(parsed, real)

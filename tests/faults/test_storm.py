@@ -21,7 +21,7 @@ from resctrl_hooks.simulation.mount import mounted
 PODS = 20
 CONTAINERS = 10
 CLASSES = ("", "gold")
-PATIENT = 60  # what is shown here is that nothing gets lost, not how fast this machine is
+PATIENT = 60  # the test shows that nothing gets lost, not this machine's speed
 
 
 class Container(NamedTuple):
@@ -54,7 +54,7 @@ def all_at_once(host: Host, states: list[dict[str, Any]]) -> None:
 
 
 def outcomes_of(host: Host, states: list[dict[str, Any]]) -> list[tuple[str, int]]:
-    """Start a hook for each state before any is waited for; what each says on stderr, and its exit code."""
+    """Start a hook for each state before waiting for any; return each one's stderr and exit code."""
     paths = []
     for number, told in enumerate(states):
         path = host.root / f"state-{number}.json"
@@ -186,7 +186,7 @@ def test_container_whose_hook_times_out_starts_and_is_adopted_by_one_reconcile(
 
 
 def check_records(host: Host, storm: list[Container]) -> None:
-    """Every record says what is."""
+    """Check that every record matches the facts."""
     context = host.context()
     assert sorted(context.ledger.containers()) == [container.id for container in storm]
     for container in storm:

@@ -118,7 +118,7 @@ def test_hooks_run_during_turns(tmp_path: Path, sleepers: list[subprocess.Popen[
         print(f"{turns} RMIDs were handed on meanwhile")
 
         ledger = host.context().ledger
-        for _ in range(2):  # what the two were killed at is finished
+        for _ in range(2):  # complete the work of the two killed ones
             report = reconcile(host.context())
             assert not report.failures, report.failures
         groups = {Path(group).name for group in host.groups()}

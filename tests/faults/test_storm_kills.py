@@ -1,4 +1,4 @@
-"""Hooks of many pods at once, killed at random moments, and reconciles beside them: then one reconcile is enough."""
+"""Parallel hooks of many pods, killed at random moments, with parallel reconciles: one reconcile repairs everything."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Storm:
         self.processes: list[subprocess.Popen[bytes]] = []
 
     def containers(self) -> dict[str, dict[str, Any]]:
-        """Start the processes of new pods; return by id what a runtime says of each container."""
+        """Start the processes of new pods; return each container's state by id."""
         found = {}
         for pod in range(PODS):
             self.serial += 1

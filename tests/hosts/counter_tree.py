@@ -1,4 +1,4 @@
-"""A mon_data folder as a plain tree: what a group's counters say is what was written there."""
+"""A mon_data folder as a plain tree whose counters have the written values."""
 
 from pathlib import Path
 
@@ -21,6 +21,6 @@ def say_paths(group: Path, values: dict[str, object]) -> None:
 
 
 def remake(group: Path, aside: Path) -> None:
-    """Make a group anew. The old one stays aside, so that no file system gives its inode number again."""
+    """Recreate a group. The old one is kept aside, so that its inode number is not reused."""
     group.rename(aside)
     group.mkdir()

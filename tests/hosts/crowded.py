@@ -107,7 +107,7 @@ class Crowd(PlacedHost):
         assert self.seen() == self.before
 
     def reconcile(self) -> dict[str, Any]:
-        """One reconcile as the timer runs it, in a process of its own: a keeper that it starts is named after it."""
+        """Run one reconcile as the timer does, in a separate process, which names the supervisors that it starts."""
         done = subprocess.run(
             [*self.host.command("reconcile"), "--json"],
             stdin=subprocess.DEVNULL,
@@ -142,7 +142,7 @@ class Crowd(PlacedHost):
         return found
 
     def seen(self) -> dict[str, Any]:
-        """What there is on this host of containers' things; a file that a killed writer left is its pod's end's."""
+        """Return all leftovers of containers on this host; a file of a killed writer belongs to its pod's end."""
         wait_until(lambda: self.processes() == self.named())
         self.assert_sound()
         for lock in (self.host.state / "locks").iterdir():

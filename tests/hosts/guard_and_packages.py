@@ -1,4 +1,4 @@
-"""What a node has beside resctrl for the metrics to read: the state of a running guard, and RAPL's package energy."""
+"""Inputs of the metrics besides resctrl: the state of a running guard, and RAPL's package energy."""
 
 import os
 import time

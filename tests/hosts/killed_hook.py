@@ -21,7 +21,7 @@ class Killed(BaseException):
 
 
 class _Mortal:
-    """What another object offers, until so many effects were had; all later ones, of clearing up too, come to nothing.
+    """Another object's methods up to a number of effects; all later ones, including cleanup, do nothing.
 
     ``life`` is shared by all objects of one hook.
     """
@@ -47,7 +47,7 @@ class _Mortal:
 
 @contextmanager
 def mortal(effects: int, seam: Any) -> Iterator[Any]:
-    """Kill whoever works inside at the effect after so many; give the seam to use there in the place of ``seam``."""
+    """Kill the code inside the context at the effect after so many; yield the seam to use in place of ``seam``."""
     life = [effects]
     modules: tuple[Any, ...] = (files, ledger)
     try:

@@ -98,7 +98,7 @@ class MemtierdHost:
         return pid
 
     def record(self) -> "MemberRecord":
-        """What is recorded of the container."""
+        """Return the record of the container."""
         ledger = self.host.context().ledger
         record = ledger.read_member(ledger.key_of(ID), ID)
         assert record is not None

@@ -20,7 +20,7 @@ KEYS = [f"{number}f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01" for number in range(8)]
 
 
 class MonitoredHost:
-    """What `resctrl-hook --config FILE` sees: pods made with `pod`, whose processes end with the host."""
+    """A host for `resctrl-hook --config FILE`: pods made with `pod`, whose processes end with the host."""
 
     def __init__(self, root: Path, resctrl: str, **config: Any) -> None:
         self.resctrl = Path(resctrl)
@@ -72,7 +72,7 @@ class MonitoredHost:
         return CliRunner().invoke(main, ["--config", str(self.config), *arguments])
 
     def json(self, *arguments: str) -> Any:
-        """What a command prints with --json."""
+        """Return a command's output with --json."""
         result = self.run(*arguments, "--json")
         assert result.exit_code == 0, result.output
         return json.loads(result.stdout)

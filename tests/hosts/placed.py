@@ -82,7 +82,7 @@ class PlacedHost:
         return (self.folder(name) / "cpuset.cpus").read_text()
 
     def assert_sound(self) -> None:
-        """Files are as the book has them, nobody has another's CPUs, everybody has some."""
+        """Check that files match the allocations, exclusive CPUs have one user, and every container has CPUs."""
         book = Book(self.host.context())
         assert set(book.entries) == {id_of(name) for name in self.pids}
         usage = book.usage()

@@ -33,7 +33,7 @@ RULES = [
 
 
 class CountingKernel(Kernel):
-    """Its counters are what they are at the moment of each reading of tasks and each rename."""
+    """A kernel whose counters have the values of the moment of each reading of tasks and each rename."""
 
     UNIT = UNIT_BYTES
     refuse_rename = 0  # the errno
@@ -56,7 +56,7 @@ class CountingKernel(Kernel):
 
 
 class Pod:
-    """A container, of a pod of its own unless said: its pod's key, and its process while it lives."""
+    """A container, by default of a pod of its own: its pod's key, and its process while it lives."""
 
     def __init__(self, number: int, namespace: str) -> None:
         self.key = f"3f0ac7f2-8a3b-4f0e-9a55-{number:012d}"
@@ -107,7 +107,7 @@ class SharedNode:
         beside: Pod | None = None,
         rdt_class: str = "",
     ) -> Pod:
-        """Start a pod, or a container beside another in its pod; its hook is killed at the effect after so many."""
+        """Start a pod, or a container in another one's pod; its hook is killed at the effect after so many."""
         pod = Pod(len(self.pods), namespace)
         if beside is not None:
             pod.beside(beside)
@@ -148,7 +148,7 @@ class SharedNode:
         ]
 
     def totals(self) -> dict[str, int]:
-        """What each pod's bandwidth was, as the library reads it now."""
+        """Return each pod's bandwidth total, as the library reads it now."""
         self.kernel.show_counters()
         found = self.context().monitor.read_all()
         return {
@@ -157,7 +157,7 @@ class SharedNode:
         }
 
     def claim(self, pod: Pod) -> Any:
-        """What a pod's record says of its claim; None: nothing."""
+        """Return the claim in a pod's record; None without one."""
         return (self.context().ledger.read_pod(pod.key) or {}).get("claim")
 
     def waiting(self) -> list[str]:

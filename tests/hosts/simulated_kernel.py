@@ -56,7 +56,7 @@ class Threads:
 
 
 class Kernel(Filesystem):
-    """The seam of the node half over the model; ``host`` has the folders that the node half is told of."""
+    """The seam between the node half and the model; ``host`` has the node half's folders."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Kernel(Filesystem):
         self.boot(1)
 
     def boot(self, number: int) -> None:
-        """Start anew: nobody runs, resctrl is as the firmware leaves it, the boot id is another."""
+        """Reboot: no process runs, resctrl is in its initial state, the boot id changes."""
         for pid in {process for process, _ in self.threads.table.values()}:
             self.end(pid)
         self.model = Resctrl(self.machine, self.threads, lambda: self.now)
@@ -145,7 +145,7 @@ class Kernel(Filesystem):
         return group.ctrl.name, group.name if group.parent is not None else ""
 
     def show_tasks(self) -> None:
-        """Write what /proc says of every thread's groups."""
+        """Write /proc's files on every thread's groups."""
         for tid, (pid, _) in self.threads.table.items():
             rdt_class, group = self.where(tid)
             if self._shown.get(tid) == (rdt_class, group):

@@ -20,12 +20,12 @@ PATH = {"PATH": "/usr/bin:/bin"}  # for strace; the hook itself needs none
 # How often these are called depends on where the kernel put things; a kill there is one at the call before.
 MEMORY = ("brk", "mmap", "munmap", "mprotect", "mremap", "madvise", "getrandom", "futex")
 ENDING = ("exit_group", "exit", "rt_sigreturn")
-# What leaves something behind, beside an `openat` that makes a file. A read-only run has none of these.
+# System calls with lasting effects, in addition to an `openat` that creates a file. A read-only run has none.
 EFFECTS = ("write", "mkdir", "rmdir", "unlink", "rename", "symlink", "chmod", "ftruncate", "clone", "fork", "kill")
 
 
 class SystemCall(NamedTuple):
-    """A system call of a run: its name, its number among those of that name, and what it was given, without numbers."""
+    """A system call of a run: its name, its number among those of that name, and its arguments without numbers."""
 
     name: str
     number: int
@@ -42,10 +42,10 @@ class SystemCall(NamedTuple):
 
 
 class TracedHook:
-    """The hook as operators have it, its node half in one compiled file: so that no run writes bytecode for the next.
+    """The installed hook, its node half in one compiled file, so that no run writes bytecode for the next.
 
-    strace is between the guard and the interpreter. With ``follow`` it traces what the hook forks as well, and waits
-    for that to end.
+    strace runs between the guard and the interpreter. With ``follow`` it also traces the hook's children, and waits for
+    their end.
     """
 
     def __init__(self, host: Host, *, follow: bool = False) -> None:
@@ -108,6 +108,6 @@ class TracedHook:
     def was_killed_at(self, call: SystemCall) -> bool:
         """Return whether the last run was killed at this very call, or for one that changes nothing, at any."""
         last = self.calls()[-1]
-        # What a call gives back is not there yet.
+        # The result of an interrupted call is missing here.
         same = last.name == call.name and call.given.startswith(last.given)
         return self.was_killed and (same or not call.is_effect)

@@ -1,4 +1,4 @@
-"""Ways to break what is installed below a folder, one at a time."""
+"""Ways to break an installation below a folder, one at a time."""
 
 import os
 import shutil

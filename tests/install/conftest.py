@@ -7,7 +7,7 @@ from install.staged import compile_once
 
 @pytest.fixture
 def compiles() -> None:
-    """For a test that is about what compiling comes to: there it is done."""
+    """Enable real compilation for tests of its results."""
 
 
 @pytest.fixture(autouse=True)

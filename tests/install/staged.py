@@ -25,7 +25,7 @@ SOON = 2
 """Seconds, in place of the alarms that a host has, which a test has no time for."""
 HOOKS = f"{VENDOR_HOOKS}/{HOOK_NAME}"
 FIRST = Path(__file__).parents[1] / "fixtures/machineconfig-0.1.0.yaml"
-"""What `machineconfig` of version 0.1.0 rendered: all of its code."""
+"""`machineconfig`'s output of version 0.1.0: all of its code."""
 
 
 def run(*words: str) -> Result:
@@ -55,7 +55,7 @@ _BYTECODE: dict[tuple[str, str], dict[str, bytes]] = {}
 
 
 def install(root: Path, *words: str, runtime: str = "crio") -> str:
-    """Install below ``root`` and return what the command said."""
+    """Install below ``root`` and return the command's output."""
     result = run("install", "--runtime", runtime, "--root", str(root), *words)
     assert result.exit_code == 0, result.output
     return result.output
@@ -65,7 +65,7 @@ def install(root: Path, *words: str, runtime: str = "crio") -> str:
 def _pattern(runtime: str) -> str:
     folder = tempfile.mkdtemp(prefix="staged-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    root = Path(folder, "host")  # whose mode is copied as well; the other folder is nobody else's
+    root = Path(folder, "host")  # its mode is copied as well; the other folder is private
     install(root, runtime=runtime)
     return str(root)
 

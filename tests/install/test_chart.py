@@ -1,4 +1,4 @@
-"""The Helm chart, rendered by Helm's own code: with its defaults the base kustomization, and what its values change."""
+"""The Helm chart, rendered by Helm's own code: the defaults match the base kustomization, and values change it."""
 
 from pathlib import Path
 from typing import Any

@@ -42,12 +42,12 @@ case "$*" in
   exec $(echo "$*" | sed "s# /usr/local# $HOST/usr/local#; s# /etc# $HOST/etc#") ;;
 esac
 """
-"""In place of the host's, it writes down what it would do there."""
+"""Replaces the host's nsenter, and records the calls."""
 
 
 @pytest.fixture
 def programs(tmp_path: Path) -> Path:
-    """What the image has, and an nsenter that writes down what it would do on the host."""
+    """Return the image's programs, and an nsenter that records its calls on the host."""
     folder = tmp_path / "programs"
     folder.mkdir()
     scripts = {
@@ -196,7 +196,7 @@ def short() -> Iterator[Path]:
 
 
 class Place(NamedTuple):
-    """What Podman needs of a stage: a folder, and a hook."""
+    """Podman's requirements of a stage: a folder, and a hook."""
 
     folder: str
     hook: list[str]
@@ -210,7 +210,7 @@ def metrics_container() -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def rights(container: dict[str, Any]) -> list[str]:
-    """What its security context says, as Podman has it."""
+    """Return its security context in Podman's terms."""
     context = container["securityContext"]
     assert context["allowPrivilegeEscalation"] is False
     assert context["readOnlyRootFilesystem"] is True
@@ -229,7 +229,7 @@ def mounts(container: dict[str, Any], paths: dict[str, str], host: Path) -> list
 
 
 def code() -> list[str]:
-    """What the image has: Python, its packages, the project."""
+    """Return the image's code: Python, its packages, the project."""
     repository = str(Path(__file__).parents[2])
     folders = {repository, sys.prefix, sys.base_prefix}
     return [f"--volume={folder}:{folder}:ro" for folder in folders if not folder.startswith("/usr")]

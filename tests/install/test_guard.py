@@ -101,7 +101,7 @@ def test_closed_descriptors_are_no_failure(shell: list[str], closed: int) -> Non
 
 
 def test_process_limit_is_no_failure(shell: list[str], tmp_path: Path) -> None:
-    # As a user of its own, since root isn't limited; nobody's number of processes is the machine's business.
+    # Run as a separate user, since root has no process limit.
     limited = ["/usr/bin/prlimit", "--nproc=1:1", "/usr/bin/setpriv", "--reuid=64321", "--clear-groups", "--"]
     words = [*shell, "-c", GUARD, "resctrl-hook", "/bin/sh", "-c", "exit 79"]
     done = subprocess.run([*limited, *words], env={}, cwd="/", check=False, capture_output=True, timeout=60)

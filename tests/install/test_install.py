@@ -1,4 +1,4 @@
-"""Installing, upgrading and removing below a root: what lies where, and that it runs."""
+"""Installation, upgrade and removal below a root: file places and function."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def another_version(monkeypatch: pytest.MonkeyPatch, number: int = 1) -> Payload
 
 
 def contents(root: Path) -> dict[str, tuple[int, bytes | str]]:
-    """Return the mode of each file below a root, and what is in it."""
+    """Return the mode and content of each file below a root."""
     return {
         name: (path.lstat().st_mode, path.readlink().as_posix() if path.is_symlink() else path.read_bytes())
         for name in files(root)
@@ -212,7 +212,7 @@ def test_unreadable_runtime_configuration_is_named(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert f"{broken}: " in result.output
     assert "nothing was installed" in result.output
-    removed = run("uninstall", "--root", str(tmp_path))  # which looks there too, where no record says what is ours
+    removed = run("uninstall", "--root", str(tmp_path))  # which is also searched without a record
     assert removed.exit_code == 1
     assert removed.output.startswith(f"resctrl-hook: {broken}: ")
 
@@ -254,7 +254,7 @@ def test_mount_unit_is_recognized_without_record(tmp_path: Path) -> None:
     assert "in its own way" not in install(tmp_path)
     uninstall(tmp_path)
     left = {name for name in files(tmp_path) if "resctrl" in name}
-    assert {os.path.dirname(name) for name in left} == {"/etc/resctrl-hooks"}  # nobody knows whether it was edited
+    assert {os.path.dirname(name) for name in left} == {"/etc/resctrl-hooks"}  # edits are unknown
 
 
 def test_previous_modules_stay_for_one_upgrade(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -308,7 +308,7 @@ def test_configuration_that_became_invalid_is_reported(tmp_path: Path) -> None:
     install(tmp_path)
     (tmp_path / CONFIG.lstrip("/")).write_text("namespaces: 5\n")
     result = run("install", "--runtime", "crio", "--root", str(tmp_path))
-    assert result.exit_code == 0  # the last valid settings stay in force
+    assert result.exit_code == 0  # the last valid settings stay active
     assert "namespaces: " in result.output
     assert "stays in force" in result.output
 

@@ -107,7 +107,7 @@ def runs(root: Path) -> str:
 
 
 def content(root: Path) -> dict[str, object]:
-    """Return all files with what is in them; of the record, what it means."""
+    """Return all files with their content; for the record, its meaning."""
     found: dict[str, object] = {}
     for name in files(root):
         path = root / name.lstrip("/")
@@ -119,7 +119,7 @@ def content(root: Path) -> dict[str, object]:
 
 
 def left(root: Path) -> set[str]:
-    """What is below a root, but empty folders: those made before there was a record of them stay."""
+    """Return the files below a root, without empty folders: those created before the first record stay."""
     return {name for name in files(root) if not (root / name.lstrip("/")).is_dir()}
 
 
@@ -162,7 +162,7 @@ def test_killed_upgrade_leaves_working_host(tmp_path: Path, ship: Callable[[Payl
 
 
 def old_modules() -> set[str]:
-    """What an upgrade leaves for hooks that are just starting, and the upgrade after it removes."""
+    """Return the modules that an upgrade keeps for starting hooks, and that the next upgrade removes."""
     return {f"/usr/local/libexec/resctrl-hooks/{OLD.folder}/{name}" for name in OLD.modules}
 
 

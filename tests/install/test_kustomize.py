@@ -1,4 +1,4 @@
-"""The kustomizations: they render, image by digest too; OpenShift's allows the metrics what they need and no more."""
+"""The kustomizations render, also with an image digest; OpenShift's overlay permits exactly what the metrics need."""
 
 import subprocess
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The NRI plugin's unit: for containerd always, beside CRI-O's hook on request, and gone again."""
+"""The NRI plugin's unit: always for containerd, on request in addition to CRI-O's hook, and its removal."""
 
 import configparser
 import os

@@ -25,7 +25,7 @@ UIDS = ["3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01", "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7
 
 
 class Place(NamedTuple):
-    """What a bundle needs of a stage: a folder, and the hook's command."""
+    """A bundle's requirements of a stage: a folder, and the hook's command."""
 
     folder: str
     hook: list[str]

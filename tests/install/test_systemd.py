@@ -1,4 +1,4 @@
-"""What `uninstall` tells systemd, against one that answers as systemd 262 does."""
+"""Calls of systemd by `uninstall`, answered as systemd 262 does."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The units as text: what they run, in which order, and that they follow the settings."""
+"""The units' text: their commands, their order, and their dependence on the settings."""
 
 import configparser
 from pathlib import Path

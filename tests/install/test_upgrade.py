@@ -53,7 +53,7 @@ class Delivered:
         self.call("hook", said=self.state(id_, "stopped"))
 
     def state(self, id_: str, status: str) -> str:
-        """What a runtime says to a hook."""
+        """Return a runtime's state for a hook."""
         bundle = self.root / "bundle"
         bundle.mkdir(exist_ok=True)
         (bundle / "config.json").write_text('{"ociVersion": "1.1.0"}')
@@ -65,7 +65,7 @@ class Delivered:
         return {entry.name: entry.inode() for entry in os.scandir(self.host.resctrl / "mon_groups")}
 
     def moved(self, id_: str) -> float:
-        """What this version's metrics say that a container has moved."""
+        """Return a container's traffic from this version's metrics."""
         lines = self.host.run("metrics", "--format", "prometheus").stdout.splitlines()
         mine = [line for line in lines if line.startswith("l3_mbm_total_bytes_total{") and f'pod_uid="{id_}"' in line]
         assert mine

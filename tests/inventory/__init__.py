@@ -1,1 +1,1 @@
-"""Tests of what is gathered about a node."""
+"""Tests of the reports about a node."""

@@ -1,4 +1,4 @@
-"""What `list --demand` says of a node with more pods than RMIDs."""
+"""`list --demand` on a node with more pods than RMIDs."""
 
 from pathlib import Path
 

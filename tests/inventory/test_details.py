@@ -1,4 +1,4 @@
-"""What is told of a container from its record, whoever wrote that."""
+"""Details of a container from records of any version."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,8 +1,8 @@
-"""Turns and loads in bursts: the rate has no bias, and its interval contains the truth.
+"""Turns and loads in bursts: the rate has no bias, and its interval contains the true rate.
 
-The node is a model without a kernel: pods take turns by the product's own decisions, and one of them moves bytes in
-bursts. What is looked at is a window of its turns, as `show` would have them; the phase of the load and all chances
-come from a fixed seed. `python tests/inventory/test_interval.py` prints the table of docs/sharing.md.
+The node is a model without a kernel: pods take turns by the product's own decisions, one of them moves bytes in bursts,
+and each window of its turns is evaluated as `show` would, with a fixed seed. `python tests/inventory/test_interval.py`
+prints the table of docs/sharing.md.
 """
 
 import math
@@ -90,7 +90,7 @@ def turns_of(load: Load, seconds: float, chances: random.Random, *, by_chance: b
 
 
 def result_of(load: Load, window: float, *, by_chance: bool = True, windows: int = WINDOWS) -> Result:
-    """What windows of a pod's turns say of its load."""
+    """Return the results of the windows of a pod's turns."""
     chances = random.Random(f"{load} {window}")
     rates, inside, widths = [], [], []
     start = load.turn * load.pods / load.rmids
@@ -126,7 +126,7 @@ def test_interval_contains_true_rate_in_95_of_100_windows_without_bias(load: Loa
 
 
 def test_turns_of_equal_length_bias_rates() -> None:
-    """The load keeps step with the turns: what it did in one it does in all, and nothing says so."""
+    """The load is in step with the turns, so all turns measure the same phase, undetected."""
     found = result_of(LOADS[0], 300, by_chance=False)
     assert found.contain < 0.1, found
     assert found.width < 0.1, found

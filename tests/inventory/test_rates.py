@@ -1,4 +1,4 @@
-"""Rates: what was counted by the seconds in which it was counted, and no number where that is too little or unknown."""
+"""Rates: counted amount by counted seconds, without a value if these are too few or unknown."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def reading(
 
 
 def snapshot(when: float, *readings: Reading, held: tuple[str, ...] | None = None, tracked: bool = True) -> Snapshot:
-    """Return a look at one pod, which has groups in the classes that are ``held``, or in those of its readings."""
+    """Return a snapshot of one pod with groups in the classes ``held``, or in those of its readings."""
     classes = {one.rdt_class or "" for one in readings if one.state != WAITING} if held is None else set(held)
     return Snapshot(when, {}, {KEY: list(readings)} if tracked else {}, {KEY: classes} if classes else {})
 
@@ -41,7 +41,7 @@ def test_rate_of_a_waiting_pod_is_unknown() -> None:
 
 @pytest.mark.parametrize("seconds, expected", [(1.2, 50), (1.0, 50), (0.9, None)])
 def test_rate_after_handover_uses_counted_seconds(seconds: float, expected: float | None) -> None:
-    """The giver: what it has counted until then is read at the handover."""
+    """The giver: its counts until then are read at the handover."""
     found = rates(snapshot(100, reading(0, 7)), snapshot(102, reading(50 * seconds, 7 + seconds, WAITING)))
     assert found.total == (pytest.approx(expected) if expected else None)
     assert found.counted == (pytest.approx(seconds / 2) if expected else None)
@@ -61,7 +61,7 @@ def test_rate_is_unknown_if_counter_was_unassigned_for_most_of_interval() -> Non
 
 @pytest.mark.parametrize("held", [("gold",), ("", "gold")])
 def test_rate_is_unknown_in_the_interval_of_a_class_change(held: tuple[str, ...]) -> None:
-    """The kernel doesn't say when the tasks left their class, so the seconds of the old group are no measure."""
+    """The kernel does not report when tasks left their class, so the old group's seconds are not valid."""
     before = snapshot(100, reading(50, 7))
     now = snapshot(102, reading(50, 8.2), reading(20, 1.1, rdt_class="gold"), held=held)
     assert rates(before, now).total is None

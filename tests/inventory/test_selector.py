@@ -1,4 +1,4 @@
-"""Label selectors: what each form chooses, and what is none."""
+"""Label selectors: each form, and invalid ones."""
 
 import pytest
 from click.testing import CliRunner

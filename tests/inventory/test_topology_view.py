@@ -1,4 +1,4 @@
-"""`resctrl-hook topology`: the machine as text, and who is where."""
+"""`resctrl-hook topology`: the machine as text, with its containers."""
 
 import json
 from typing import Any

@@ -1,11 +1,11 @@
-"""A host without anything of ours, for tests that install on the guest itself."""
+"""A host without this project's files, for tests that install on the guest itself."""
 
 import shutil
 
 from kernel.installed import resctrl_hook
 
 KEPT = ("/etc/resctrl-hooks", "/run/resctrl-hooks")
-"""What `uninstall` leaves where a configuration was edited, and the records of what runs."""
+"""Files that `uninstall` keeps: an edited configuration, and the records of running containers."""
 
 
 def clear_host() -> None:

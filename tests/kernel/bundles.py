@@ -79,10 +79,10 @@ def make_rootfs(folder: str) -> str:
 
 
 def hooks_from(*folders: str) -> dict[str, list[dict[str, Any]]]:
-    """What a runtime manager makes of hooks.d folders: `hooks` of the bundle, files in the order of their names.
+    """Return the `hooks` of a bundle for hooks.d folders, files in the order of their names.
 
-    Of files of one name that of the last folder counts. Only what the project's own files use is known: version 1.0.0
-    and `when.always`.
+    For files of one name, the last folder's counts. Only the features of the project's own files are supported: version
+    1.0.0 and `when.always`.
     """
     files = {name: os.path.join(folder, name) for folder in folders for name in os.listdir(folder)}
     stages: dict[str, list[dict[str, Any]]] = {}
@@ -144,7 +144,7 @@ def make_bundle(
 
 
 class Recorder:
-    """A hook that writes down what it is given: the state, and the init process's threads, cgroup and RDT place."""
+    """A hook that records its input: the state, and the init process's threads, cgroup and RDT place."""
 
     SCRIPT = """#!/bin/bash
 # $1: the stage; one file for each call, in the order of the calls
@@ -177,7 +177,7 @@ jq -n --arg stage "$1" --argjson state "$state" --arg cgroup "${cgroup:-}" --arg
         }
 
     def write_hooks_d(self, folder: str) -> str:
-        """As files of a hooks.d folder, one for each stage, since the script is told its stage."""
+        """Write the files of a hooks.d folder, one for each stage, since the script receives its stage."""
         os.makedirs(folder, exist_ok=True)
         for stage, (hook,) in self.hooks.items():
             with open(os.path.join(folder, f"{stage}.json"), "w", encoding="utf-8") as out:
@@ -185,7 +185,7 @@ jq -n --arg stage "$1" --argjson state "$state" --arg cgroup "${cgroup:-}" --arg
         return folder
 
     def calls(self) -> list[dict[str, Any]]:
-        """What was recorded, in order."""
+        """Return the recorded calls in order."""
         folder = os.path.join(self.folder, "calls")
         found = []
         for name in sorted(name for name in os.listdir(folder) if name != "umask"):

@@ -22,7 +22,7 @@ DRIVERS = ["cgroupfs", pytest.param("systemd", marks=pytest.mark.systemd)]
 
 
 PROCESSOR = {"cpus", "numa", "snc", "amd", "counters", "count", "bandwidth"}
-"""What a test may say of the guest's processors. One that says nothing runs on a single one, which is the fastest."""
+"""A test's requirements of the guest's processors. The default is a single one, which is the fastest."""
 
 
 def tried_elsewhere(items: list[pytest.Item]) -> list[pytest.Item]:
@@ -43,7 +43,7 @@ def tried_elsewhere(items: list[pytest.Item]) -> list[pytest.Item]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Outside of the guest these tests are deselected, and counted as that in the last line; what measures, too."""
+    """Deselect these tests outside the guest, and measurements by default; the last line counts them."""
     ours = [item for item in items if str(item.path).startswith(f"{HERE}{os.sep}")]
     if "measures" not in config.option.markexpr:
         measuring = [item for item in ours if item.get_closest_marker("measures")]
@@ -54,7 +54,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.hook.pytest_deselected(items=repeated)
     items[:] = [item for item in items if item not in repeated]
     ours = [item for item in ours if item not in repeated]
-    if "RESCTRL_GUEST" in os.environ:  # in the guest, or the runner of tests/vm choosing what to boot
+    if "RESCTRL_GUEST" in os.environ:  # in the guest, or when tests/vm plans the boots
         for item in ours:
             if not any(PROCESSOR & marker.kwargs.keys() for marker in item.iter_markers("guest")):
                 item.add_marker(pytest.mark.guest(cpus=1))
@@ -65,7 +65,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def boot() -> dict[str, object]:
-    """What the guest was booted with: rmids, closids, occupancy, init."""
+    """Return the guest's boot options: rmids, closids, occupancy, init."""
     options: dict[str, object] = json.loads(os.environ["RESCTRL_GUEST"])
     return options
 
@@ -97,7 +97,7 @@ def bundle(rootfs: str, tmp_path: object) -> Callable[..., str]:
 
 @pytest.fixture
 def recorder(tmp_path: object) -> Recorder:
-    """Return a hook that writes down what it is given."""
+    """Return a hook that records its input."""
     return Recorder(os.path.join(str(tmp_path), "recorder"))
 
 

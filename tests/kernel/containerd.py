@@ -51,7 +51,7 @@ version = 3
   plugin_registration_timeout = "120s"
   plugin_request_timeout = "60s"
 """
-"""Emulation is ten times slower than what NRI's own limits were chosen for."""
+"""Emulation is ten times slower than the hardware for which NRI's limits were chosen."""
 
 
 def make_image(rootfs: str, name: str, command: list[str], path: str) -> str:
@@ -109,13 +109,13 @@ class Containerd:
         self._pods: list[Pod] = []
 
     def set_hook(self, command: list[str]) -> None:
-        """What the containers of the runtime handler `hooked` have as their hook; none by default."""
+        """Set the hook of containers of the runtime handler `hooked`; none by default."""
         with open(self._hook, "w", encoding="utf-8") as out:
             out.write(f"#!/bin/sh\n{'exec ' + shlex.join(command) if command else 'exec cat >/dev/null'}\n")
         os.chmod(self._hook, 0o755)
 
     def _write_hooked_specification(self) -> None:
-        """What the handler `hooked` makes containers from: containerd's own default, and a hook."""
+        """Write the base specification of the handler `hooked`: containerd's own default, and a hook."""
         specification = json.loads(run(["ctr", "oci", "spec"]))
         hook = {"path": self._hook, "args": ["hook"], "env": ["PATH=/usr/bin:/bin"], "timeout": 60}
         specification["hooks"] = {stage: [hook] for stage in ("createRuntime", "poststop")}
@@ -184,7 +184,7 @@ class Containerd:
         return self.runtime.StartContainer.future(request, timeout=PATIENCE)
 
     def kill_all(self) -> None:
-        """Kill it, and all pods without telling anybody: the cheapest end of many. For the last test of a boot."""
+        """Kill containerd and all pods without notice: the fastest end of many. For the last test of a boot."""
         self.stop(signal.SIGKILL)
         for pod in [pod for pod in self._pods if os.path.isdir(pod.cgroup)]:
             with open(f"{pod.cgroup}/cgroup.kill", "w", encoding="ascii") as kill:
@@ -260,7 +260,7 @@ class Pod:
         self.containers: list[str] = []
 
     def _creation(self, name: str, command: list[str], *, attempt: int = 0, cpus: str = "") -> Any:
-        """What asks for a container's creation."""
+        """Return the request for a container's creation."""
         resources = self._api.LinuxContainerResources(cpuset_cpus=cpus) if cpus else None
         config = self._api.ContainerConfig(
             metadata=self._api.ContainerMetadata(name=name, attempt=attempt),
@@ -302,7 +302,7 @@ class Pod:
             call.result()
 
     def said(self, name: str, *, attempt: int = 0) -> str:
-        """What a container printed, once it has ended: containerd's log has time, stream and a letter before it."""
+        """Return a container's output after its end, without the time, stream and letter of containerd's log."""
         path = os.path.join(self.logs, f"{name}-{attempt}.log")
         container = self.containers[-1]
         wait_until(lambda: self.has_ended(container), f"{name} ends")
@@ -331,7 +331,7 @@ class Pod:
         return found
 
     def execute(self, container: str, command: list[str]) -> str:
-        """Run a command in a container, as the kubelet does for an exec probe; return what it printed."""
+        """Run a command in a container, as the kubelet does for an exec probe; return its output."""
         request = self._api.ExecSyncRequest(container_id=container, cmd=command, timeout=PATIENCE)
         answer = self._containerd.runtime.ExecSync(request, timeout=PATIENCE)
         assert not answer.exit_code, answer.stderr

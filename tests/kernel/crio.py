@@ -77,7 +77,7 @@ class Crio:
 
     @property
     def hooks(self) -> dict[str, list[dict[str, Any]]]:
-        """What the bundle of a container gets that is created now."""
+        """The hooks in the bundle of a container created now."""
         if self._watch.changed():
             self._read()
         return self._hooks
@@ -141,7 +141,7 @@ class CrioPod(Pod):
         self.notes = json.loads(json.loads(self._saved.read_text())["annotations"][ANNOTATIONS])
 
     def _words(self, name: str, id_: str) -> dict[str, str]:
-        """What CRI-O itself wrote in a capture, with the names and ids of this pod in place of that one's."""
+        """Return CRI-O's own annotations of a capture, with this pod's names and ids."""
         captured = fixture(f"crio-{self.runtime.name}-{name}.json")["annotations"]
         instead = {
             captured["io.kubernetes.cri-o.ContainerID"]: id_,

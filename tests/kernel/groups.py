@@ -30,7 +30,7 @@ def parse_place(text: str) -> Place:
 
 
 def parse_places(printed: str) -> dict[str, Place]:
-    """Read what bundles.EVERYBODY prints: who is where."""
+    """Parse the output of bundles.EVERYBODY: the place of each process."""
     return {who: parse_place(text) for line in printed.splitlines() for who, text in json.loads(line).items()}
 
 
@@ -77,10 +77,10 @@ class Resctrl:
                 return made
 
     def settle(self) -> None:
-        """Wait until no RMID but one is in limbo. Without it the next container, whose hook doesn't wait, has none.
+        """Wait until at most one RMID is in limbo. Otherwise the next container, whose hook does not wait, gets none.
 
-        mkdir alone tells, and what it took goes through limbo again. So all are taken, which shows that none is there,
-        and go there together; they come back together, when the kernel's worker has looked.
+        mkdir is the only test, and its RMID passes through limbo again. So all RMIDs are taken, which proves that none
+        is there, and enter limbo together; they return together, when the kernel's worker has checked them.
         """
         for folder in self.use_up():
             os.rmdir(folder)
@@ -113,6 +113,6 @@ class Resctrl:
                 os.rmdir(path)
 
     def last_status(self) -> str:
-        """What the kernel says about the last command that failed."""
+        """Return the kernel's message on the last failed command."""
         with open(os.path.join(self.root, "info/last_cmd_status"), encoding="utf-8") as source:
             return source.read().strip()

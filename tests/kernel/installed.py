@@ -23,7 +23,7 @@ def resctrl_hook(*words: str) -> Result:
 
 
 def succeeds(*words: str) -> str:
-    """Return the people's command, which must succeed: what it printed."""
+    """Run a command of the people half, which must succeed; return its output."""
     result = resctrl_hook(*words)
     assert result.exit_code == 0, result.output
     return result.stdout
@@ -39,7 +39,7 @@ class Installed:
 
     CONFIG = "config.json"
     DEADLINE = 9.0
-    """Seconds: emulation is ten times slower than what the default was chosen for."""
+    """Seconds: emulation is ten times slower than the hardware of the default."""
 
     def __init__(self, folder: str, **settings: Any) -> None:
         os.makedirs(folder, exist_ok=True)

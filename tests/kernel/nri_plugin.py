@@ -1,4 +1,4 @@
-"""The NRI plugin's process on the guest, beside the containerd of the tests."""
+"""The NRI plugin's process on the guest, for the tests' containerd."""
 
 import json
 import os
@@ -21,7 +21,7 @@ class Plugin(Installed):
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> "Plugin":
-        """Start it and wait until it has taken in what runs."""
+        """Start it and wait until it has adopted the running containers."""
         before = self.said().count("Synchronize: ")
         self.process = subprocess.Popen(self.command("nri", "--socket", NRI))
         wait_until(lambda: self.said().count("Synchronize: ") > before, "the plugin is synchronised")
@@ -39,7 +39,7 @@ class Plugin(Installed):
         return self.said().count(words)
 
     def status(self) -> dict[str, Any]:
-        """What it tells of itself."""
+        """Return its status."""
         found: dict[str, Any] = json.loads((Path(self.state) / "nri.json").read_text())
         return found
 

@@ -42,7 +42,7 @@ class Pod(abc.ABC):
         """Return those that a container has."""
 
     def id_of(self, container: str) -> str:
-        """What the runtime calls a container of this name."""
+        """Return the runtime's id of a container of this name."""
         return container
 
     def cgroups_path(self, container: str) -> str:
@@ -73,7 +73,7 @@ class Pod(abc.ABC):
         return self._bundle(name, command, hooks=hooks, annotations=notes, linux=linux, **options)
 
     def run(self, container: str, command: str | list[str], **options: Any) -> str:
-        """Run a container to its end, and delete it: what it printed."""
+        """Run a container to its end, and delete it; return its output."""
         bundle = self.make_bundle(container, command, **options)
         return self.runtime.run(self.id_of(container), bundle)
 
@@ -121,7 +121,7 @@ class KubernetesPod(Pod):
         return self.installed.hooks
 
     def annotations(self, container: str) -> dict[str, str]:
-        """What CRI-O says of a container."""
+        """Return CRI-O's annotations of a container."""
         return {
             "io.container.manager": "cri-o",
             "io.kubernetes.cri-o.ContainerType": "container",

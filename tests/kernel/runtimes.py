@@ -16,11 +16,11 @@ TRIES = 5
 
 
 class Failed(Exception):  # noqa: N818  # reads as what happened
-    """A runtime's command failed; the message has what it printed."""
+    """A runtime's command failed; the message contains its output."""
 
 
 def run(words: Sequence[str], *, check: bool = True, environment: dict[str, str] | None = None) -> str:
-    """Run a command; what it printed, both streams.
+    """Run a command; return its output, both streams.
 
     The output goes through a file, not a pipe: a container inherits it and may outlive the command.
     """
@@ -98,7 +98,7 @@ class Runtime:
         self.command("start", container)
 
     def run(self, container: str, bundle: str, *, check: bool = True) -> str:
-        """Run a container to its end, and delete it: what it printed."""
+        """Run a container to its end, and delete it; return its output."""
         self.note(container)
         printed = self.command("run", "--bundle", bundle, container, check=check)
         if check:
@@ -140,7 +140,7 @@ class Runtime:
         return printed
 
     def clean(self) -> None:
-        """Remove whatever a test left, by another try what a busy machine is too slow to end for the first."""
+        """Remove a test's leftovers; the second try is for processes that end slowly on a busy machine."""
         for container in self._started:
             for _ in range(TRIES):
                 self.delete(container, force=True, check=False)
@@ -187,7 +187,7 @@ class Podman:
         return name
 
     def run(self, image: str, command: str, *options: str, check: bool = True) -> str:
-        """`podman run` of a shell line, without network: what it printed, or the id with `-d`."""
+        """Run a shell line with `podman run`, without network; return its output, or the id with `-d`."""
         words = ["run", "--network=none", "--log-driver=k8s-file", *options, image, "/bin/sh", "-c", command]
         return self.command(*words, check=check).strip()
 

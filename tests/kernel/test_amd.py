@@ -1,4 +1,4 @@
-"""AMD's processor without assignable counters: there is nothing to share out, so nothing is said of sharing."""
+"""AMD's processor without assignable counters: no assignment, and no message about it."""
 
 import json
 from collections.abc import Callable, Iterator

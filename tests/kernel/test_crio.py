@@ -1,4 +1,4 @@
-"""Installed on this host for CRI-O, with a client that does what CRI-O does: what `list` says of its pods is true."""
+"""Installed on this host for CRI-O, with a client that acts as CRI-O does: `list` shows its pods correctly."""
 
 import json
 import os
@@ -32,7 +32,7 @@ MEMORY_CLASS = "class.memtierd.nri.io"
 
 
 def hook(*words: str, check: bool = True) -> str:
-    """Return the people's command, in this process: what it printed."""
+    """Run a command of the people half in this process; return its output."""
     result = CliRunner().invoke(main, list(words))
     assert not (check and result.exit_code), result.output
     return result.stdout
@@ -40,12 +40,12 @@ def hook(*words: str, check: bool = True) -> str:
 
 def install() -> None:
     hook("install", "--runtime", "crio")
-    # Only reconciles of the test's own: without systemd there are no others either.
+    # Only the test's own reconciles run: without systemd there are no others.
     run(["systemctl", "stop", units.TIMER, units.WAKE], check=False)
 
 
 def configure(**settings: Any) -> None:
-    """Put a configuration in force; the deadline is one that an emulated host can keep."""
+    """Apply a configuration with a deadline suitable for an emulated host."""
     CONFIG.write_text(yaml.safe_dump({"deadlineSeconds": 8, **settings}))
     hook("config", "apply")
 
@@ -61,7 +61,7 @@ def installed() -> Iterator[None]:
 
 @pytest.fixture
 def runtime_name(driver: str) -> str:
-    """Each OCI runtime once: what CRI-O does is the same with both, and so are they elsewhere under either driver."""
+    """Return each OCI runtime once; CRI-O's behaviour does not depend on runtime or cgroup driver."""
     return {"cgroupfs": "runc", "systemd": "crun"}[driver]
 
 
@@ -93,7 +93,7 @@ def pods(crio: Crio) -> Iterator[Callable[..., CrioPod]]:
 
 
 def listed() -> dict[str, dict[str, Any]]:
-    """What `list` says of each pod."""
+    """Return the line of each pod in `list`."""
     return {pod["key"]: pod for pod in json.loads(hook("list", "-o", "json"))["items"]}
 
 

@@ -1,6 +1,6 @@
-"""doctor on a whole host under systemd: nothing to say of a healthy one, and every fault named while containers start.
+"""doctor on a whole host under systemd: a healthy one has no findings, and every fault is named while containers start.
 
-Each fault is then mended as doctor says, and doctor looks again.
+Each fault is then fixed by doctor's remedy, and doctor runs again.
 """
 
 import contextlib
@@ -48,7 +48,7 @@ def installed() -> Iterator[None]:
 
 
 def doctor() -> tuple[bool, list[dict[str, Any]]]:
-    """Return whether there is no problem, and all that is found."""
+    """Return whether there is no problem, and all findings."""
     result = resctrl_hook("doctor", "--json")
     said = json.loads(result.stdout)
     assert (result.exit_code == 0) is said["ok"], result.output
@@ -56,7 +56,7 @@ def doctor() -> tuple[bool, list[dict[str, Any]]]:
 
 
 def findings() -> tuple[bool, list[dict[str, Any]]]:
-    """Return whether there is no problem, and what is not in order."""
+    """Return whether there is no problem, and the findings that are not OK."""
     ok, found = doctor()
     return ok, [finding for finding in found if finding["level"] != "ok"]
 
@@ -145,5 +145,5 @@ def test_fault_is_named_and_containers_start(
         named = [one for one in found if one["check"] == check and words in one["text"]]
         assert [(one["level"], remedy in one["remedy"]) for one in named] == [("problem", True)], found
         assert not ok
-    resctrl_hook("reconcile")  # what could not be taken back then
+    resctrl_hook("reconcile")  # effects that could not be undone then
     assert findings() == (True, [])

@@ -33,7 +33,7 @@ def pod(runtime: Runtime, staged: Staged, bundle: Callable[..., str], resctrl: R
 
 
 def said(pid: int) -> Place:
-    """What SAY_AND_STAY said of itself."""
+    """Return the output of SAY_AND_STAY."""
     path = Path(f"/proc/{pid}/root/dev/said")
     wait_until(lambda: path.exists() and path.read_text(), "the container has said where it is")
     return parse_place(path.read_text())
@@ -80,7 +80,7 @@ def test_two_containers_of_pod_stay_in_their_classes(pod: KubernetesPod, resctrl
 
 
 def total_bytes(resctrl: Resctrl, group: str) -> int:
-    """What a group has counted, over all domains."""
+    """Return a group's count, summed over all domains."""
     files = Path(resctrl.path(group=group)).glob("mon_data/mon_L3_*/mbm_total_bytes")
     return sum(int(path.read_text()) for path in files)
 
@@ -116,7 +116,7 @@ HOSTILE = {
 
 
 def everything(*folders: str) -> set[tuple[str, int]]:
-    """Return each file and folder below these, with its inode: whatever is made, removed or made anew."""
+    """Return each file and folder below these with its inode, to detect created, removed and replaced ones."""
     found = set()
     for top in folders:
         for folder, names, files in os.walk(top):
@@ -125,7 +125,7 @@ def everything(*folders: str) -> set[tuple[str, int]]:
 
 
 ONE_DRIVER = pytest.mark.parametrize("driver", ["cgroupfs"])
-"""For what a cgroup driver has nothing to do with."""
+"""For tests that do not depend on the cgroup driver."""
 
 
 @ONE_DRIVER
@@ -169,7 +169,7 @@ def test_endless_annotations_have_no_effect(pod: KubernetesPod, resctrl: Resctrl
 
 @ONE_DRIVER
 def test_large_state_and_broken_hook_let_container_start(pod: KubernetesPod, tmp_path: Path) -> None:
-    # A pipe holds 64 KiB of it, and crun is killed by SIGPIPE if nobody reads the rest.
+    # A pipe holds 64 KiB of it, and SIGPIPE kills crun if the rest is not read.
     (tmp_path / "host" / LAUNCH.lstrip("/")).unlink()
     printed = pod.run("c0", FIRST_INSTRUCTION, annotations={"example": "x" * (1 << 20)})
     assert parse_place(printed) == Place("", "")

@@ -37,11 +37,11 @@ def driver() -> str:
 
 @pytest.fixture(params=["crun"])
 def runtime_name() -> str:
-    return "crun"  # what is installed is the same whichever runtime Podman calls, and each takes a minute
+    return "crun"  # the installation does not depend on Podman's runtime, and each takes a minute
 
 
 def configure() -> None:
-    """Emulation is ten times slower than what the default deadline was chosen for."""
+    """Set a longer deadline: emulation is ten times slower than the hardware of the default."""
     CONFIG.write_text(SETTINGS)
     succeeds("config", "apply")
 
@@ -114,7 +114,7 @@ def test_install_upgrade_and_uninstall_keep_running_containers(podman: Callable[
     for verb in ("stop", "reset-failed"):  # as the DaemonSet's removal says it, also where nothing is left
         run(["systemctl", verb, OUR_UNITS])
     assert "new" in engine.command("ps", "--format", "{{.Names}}")
-    engine.command("rm", "-f", "-t", "0", "new")  # its bundle names what is gone
+    engine.command("rm", "-f", "-t", "0", "new")  # its bundle names a removed file
     assert engine.command("ps", "-aq").strip() == ""
     CONFIG.unlink()  # edited, hence kept
     for name in ("config.json", "config.last.json"):

@@ -1,4 +1,4 @@
-"""Who is in a group: children and new threads follow the thread that starts them, existing ones stay."""
+"""Inheritance of groups: children and new threads follow the starting thread, existing ones stay."""
 
 import os
 import subprocess

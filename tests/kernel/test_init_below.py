@@ -1,4 +1,4 @@
-"""Containers whose init moves into a cgroup below their own and starts services beside it, as systemd does in one."""
+"""Containers whose init moves into a nested cgroup and starts services in other ones, as systemd does."""
 
 import os
 from collections.abc import Callable

@@ -105,7 +105,7 @@ def test_containers_start_during_killed_installation(podman: Callable[..., Podma
             assert not registered.exists()
         succeeds(*INSTALL)
         served.at("installed")
-        # The units' own one may have adopted the container before, which no poststop released then.
+        # The units' own reconcile may have adopted the container before, without a poststop to release it.
         succeeds("reconcile")
         assert len(list(resctrl.groups())) == 1
         extra.write_text('"""Another version."""\n')

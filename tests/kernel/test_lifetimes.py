@@ -1,4 +1,4 @@
-"""Lifetimes on the real kernel: restarts keep the RMID, classes change, adoption sweeps in, prunes are mended."""
+"""Lifetimes on the real kernel: restarts keep the RMID, classes change, adoption moves threads, prunes are repaired."""
 
 import json
 import os
@@ -67,7 +67,7 @@ class Pod:
         return report
 
     def total_bytes(self) -> float:
-        """What the library says that the pod's memory bandwidth has come to."""
+        """Return the pod's total memory bandwidth, from the library."""
         readings = Monitor(os.environ["RESCTRL_ROOT"], state_dir=self.installed.state).read(UID)
         return sum(reading.value or 0 for reading in readings if reading.counter.name == "mbm_total_bytes")
 
@@ -83,7 +83,7 @@ class Pod:
 
 
 def done(report: dict[str, Any], event: str) -> list[str]:
-    """Return what a reconcile did this to, as ids."""
+    """Return the ids of the objects that a reconcile changed in this way."""
     return [item["id"] for item in report["items"] if item["event"] == event]
 
 

@@ -26,7 +26,7 @@ FILL = "dd if=/dev/zero of=/dev/filled bs=1M count=48 2>/dev/null; echo filled >
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Installed:
-    """Return the hook with the classes above; nobody needs an RMID here."""
+    """Return the hook with the classes above; these tests need no RMID."""
     return Installed(
         str(tmp_path / "installed"),
         monitoring={"enabled": False},
@@ -87,7 +87,7 @@ def test_limits_apply_before_first_instruction(
     swap: str,
     high: str,
 ) -> None:
-    # What the runtime sets itself: memory.swap.max of 8 MiB.
+    # The runtime's own setting: memory.swap.max of 8 MiB.
     linux = {
         "cgroupsPath": runtime.cgroups_path("m1"),
         "resources": {"memory": {"limit": 128 << 20, "swap": 136 << 20}},
@@ -99,8 +99,8 @@ def test_limits_apply_before_first_instruction(
     assert (value(pid, "memory.swap.max"), value(pid, "memory.high")) == before
     above = folder_of(pid).parent
     if above.name.endswith(".scope"):
-        # What a class allows, the scope above crun's own cgroup must allow too. (Left to itself, crun gives the scope
-        # memory and swap together as its swap.)
+        # The scope above crun's own cgroup must also permit a class's limit. (By default crun gives the scope memory
+        # and swap together as its swap.)
         assert (above / "memory.swap.max").read_text().strip() == (str(136 << 20) if swap == str(8 << 20) else swap)
     assert before == (swap, high), installed.said()
 

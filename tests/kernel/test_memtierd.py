@@ -1,4 +1,4 @@
-"""memtierd beside real containers: under systemd as a transient service, elsewhere as a process of its own."""
+"""memtierd with real containers: under systemd as a transient service, elsewhere as a separate process."""
 
 import contextlib
 import os
@@ -125,7 +125,7 @@ def test_killed_container_ends_memtierd(runtime: Runtime, bundle: Callable[..., 
     (pid,) = node.pids()
     os.kill(runtime.pid("t3"), 9)
     if runtime.driver == "systemd" or not node.systemd:
-        # Nobody has called a hook: the scope's end, or the keeper, ends it.
+        # No hook was called: the scope's end, or the supervisor, ends it.
         wait_until(lambda: not Path(f"/proc/{pid}").exists(), "memtierd ends with its container")
     node.installed.reconcile()
     wait_until(lambda: node.left() == [], "reconcile leaves nothing")
@@ -161,7 +161,7 @@ def test_killed_hooks_are_repaired_by_reconcile(runtime: Runtime, bundle: Callab
         with contextlib.suppress(Failed):
             runtime.create(name, bundle(name, SLEEP, hooks=hooks, annotations={CLASS: "track"}, linux=linux))
         started += bool(node.folders())
-        # No poststop: what a killed hook leaves is reconcile's.
+        # Without a poststop, reconcile cleans up after a killed hook.
         state = f"/run/{runtime.name}/{name}"
         for pid in cgroup_processes(runtime, name):
             os.kill(pid, 9)

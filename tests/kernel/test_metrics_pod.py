@@ -40,7 +40,7 @@ def host(tmp_path: Path, resctrl: Resctrl) -> Iterator[Installed]:
 
 @pytest.fixture
 def image_root(tmp_path: Path) -> Iterator[str]:
-    """What stands for the image: the guest's own disk, without what is mounted on it."""
+    """Return a replacement for the image: the guest's own disk, without its mounts."""
     root = tmp_path / "image"
     root.mkdir()
     subprocess.run(["mount", "--bind", "/", str(root)], check=True)

@@ -1,4 +1,4 @@
-"""The NRI plugin with Debian's containerd on a real resctrl: what a node has, and nothing in between."""
+"""The NRI plugin with Debian's containerd on a real resctrl, as on a node."""
 
 import json
 import os
@@ -170,7 +170,7 @@ CGROUPS = Path("/sys/fs/cgroup")
 
 
 def cpu_seconds(cgroup: Path) -> float:
-    """What all processes in a cgroup have used, and those that have ended."""
+    """Return the processor time of all processes in a cgroup, including ended ones."""
     first, *_ = (cgroup / "cpu.stat").read_text().splitlines()
     return int(first.split()[1]) / 1e6
 

@@ -11,7 +11,7 @@ from kernel.containerd import Containerd, Pod
 from kernel.groups import Place, Resctrl, place_of
 from kernel.nri_plugin import Plugin, group_of, groups
 
-pytestmark = pytest.mark.guest(rmids=64)  # a boot of its own, which nobody has to clean up
+pytestmark = pytest.mark.guest(rmids=64)  # a boot of its own, which needs no cleanup
 SLEEP = ["/bin/sleep", "100000"]
 IN_EACH = (22, 22, 3, 3)
 ALL = sum(IN_EACH)

@@ -1,4 +1,4 @@
-"""Placement by the NRI plugin: cpusets in containers' own specifications, and in those of others who make room."""
+"""Placement by the NRI plugin: cpusets in containers' own specifications, and in those of displaced containers."""
 
 import signal
 from collections.abc import Callable

@@ -20,7 +20,7 @@ UNIT = "resctrl-hooks-nri.service"
 CONFIG = """\
 deadlineSeconds: 9
 """
-"""Emulation is ten times slower than what the default was chosen for."""
+"""Emulation is ten times slower than the hardware of the default."""
 
 
 @pytest.mark.parametrize("runtime", ["runc", "crun"])

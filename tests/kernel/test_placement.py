@@ -1,4 +1,4 @@
-"""Placement on a kernel with two packages and four NUMA nodes: what the containers' own first instruction sees."""
+"""Placement on a kernel with two packages and four NUMA nodes, as seen by a container's first instruction."""
 
 import re
 import subprocess
@@ -35,7 +35,7 @@ def create(
 
 
 def seen(pid: int) -> tuple[str, str]:
-    """What the container's command saw at its start: CPUs and memory nodes."""
+    """Return the CPUs and memory nodes that the container's command had at its start."""
     path = Path(f"/proc/{pid}/root/dev/seen")
     wait_until(lambda: path.exists() and path.read_text().count("\n") == 2, "the container has looked")
     cpus, mems = (line.split()[1] for line in path.read_text().splitlines())

@@ -17,12 +17,12 @@ from resctrl_hooks.node.names import is_hex
 USR = "--volume=/usr:/usr:ro"
 QUIET = ("--network=none", "--log-driver=k8s-file")
 SAY_AND_STAY = "trap exit TERM; cat /proc/self/cpu_resctrl_groups >/dev/said; sleep 1000 & wait"
-"""A shell's command; it ends when it is told to, which else takes Podman's ten seconds."""
+"""A shell's command that ends at a signal, which would otherwise take Podman's ten seconds."""
 
 ONE_DRIVER = pytest.mark.parametrize("driver", ["cgroupfs"])
-"""For what a cgroup driver has nothing to do with."""
+"""For tests that do not depend on the cgroup driver."""
 ONE_RUNTIME = pytest.mark.parametrize("runtime_name", ["crun"])
-"""For what Podman and systemd do, whichever runtime they call."""
+"""For behaviour of Podman and systemd, independent of the runtime."""
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def group_names(resctrl: Resctrl) -> list[str]:
 
 
 def said(pid: int) -> Place:
-    """What SAY_AND_STAY said of itself."""
+    """Return the output of SAY_AND_STAY."""
     path = Path(f"/proc/{pid}/root/dev/said")
     wait_until(lambda: path.exists() and path.read_text(), "the container has said where it is")
     return parse_place(path.read_text())
@@ -209,7 +209,7 @@ def test_podman_without_resctrl_starts_or_refuses(engine: Podman, image: str, st
     assert staged.records() == []
 
 
-# Below a service, where there is no scope of the container's own.
+# Below a service, where the container has no scope of its own.
 
 
 @pytest.fixture
@@ -294,7 +294,8 @@ def test_quadlets_are_monitored(engine: Podman, staged: Staged, resctrl: Resctrl
     run(["systemctl", "start", "both-pod.service", "member.service"])
     pod = engine.command("pod", "inspect", "--format", "{{.ID}}", "both").strip()
     pid, member = pid_and_id(engine, "member")
-    # Its cgroup is below its service and not in the pod's: so it has a group of its own, beside the infra container's.
+    # Its cgroup is below its service and not in the pod's, so it has a group of its own, separate from the infra
+    # container's.
     assert said(pid) == Place("", member), staged.said()
     assert group_names(resctrl) == sorted([pod, member])
     run(["systemctl", "stop", "both-pod.service", "member.service"])

@@ -1,6 +1,6 @@
-"""A pod of high priority on a full node: counted from its first instruction, at the cost of one that then waits.
+"""A pod of high priority on a full node: counted from its first instruction, while another pod then waits.
 
-What is said is held to the processor's own ledger (tests/kernel/counted/truth.py).
+Values are compared with the processor's own ledger (tests/kernel/counted/truth.py).
 """
 
 import json
@@ -20,7 +20,7 @@ from resctrl_hooks.node.settings import load
 
 TOTAL = "mbm_total_bytes"
 NEAR = 0.02
-"""How far what is said may be from the truth."""
+"""Tolerance of reported values."""
 ALIKE = 0.05
 """How far the same work done twice may differ."""
 COPY = "dd if=/dev/zero of=/dev/null bs=1M count=20 2>/dev/null"
@@ -71,7 +71,7 @@ def start(pod: KubernetesPod, name: str, command: str, namespace: str) -> int:
 
 
 def said(installed: Installed, key: str) -> int:
-    """What the library says that a key has moved."""
+    """Return a key's traffic, from the library."""
     readings = Context(load(installed.config)[0]).monitor.read(key)
     return sum(int(one.value or 0) for one in readings if one.counter.name == TOTAL)
 
@@ -125,7 +125,7 @@ def test_high_priority_pod_on_full_node_is_counted_from_first_instruction(
     (loser,) = [key for key in low if now[key] == waits]
     real = sum(truth.of(rmid_of(Resctrl(ROOT).path(group=gold.uid))))
     mine, kept = said(installed, gold.uid), said(installed, loser)
-    # The same RMID's, before it was handed on.
+    # The same RMID's, before its handover.
     most, least = (kept - read[loser] if waits == "waiting" else 0 for read in (before, after))
     print(f"counted {mine} bytes, alone {usual}; its RMID moved {real}, of which {least} to {most} for the pod before")
     assert now[gold.uid] == "assigned"

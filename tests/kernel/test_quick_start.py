@@ -1,4 +1,4 @@
-"""Pages typed as they stand, the quick start for Podman and a simulated node: every output is what the page says."""
+"""The commands of the quick starts for Podman and a simulated node, executed literally: outputs match the pages."""
 
 import os
 import re
@@ -25,7 +25,7 @@ echo "import site; site.addsitedir('$(echo /opt/venv/lib/python3*/site-packages)
 sed '1s,.*,#!/opt/resctrl-hooks/bin/python,' /job/bin/resctrl-hook >/opt/resctrl-hooks/bin/resctrl-hook
 chmod +x /opt/resctrl-hooks/bin/resctrl-hook
 """
-"""What pip would have put into the environment: the guest has it elsewhere, and no network."""
+"""Replacement for pip's installation: the guest has the packages elsewhere, and no network."""
 INSTEAD = {
     "python3 -m venv /opt/resctrl-hooks": "python3 -m venv --without-pip /opt/resctrl-hooks",
     "/opt/resctrl-hooks/bin/pip install -q .": FROM_HERE,
@@ -33,7 +33,7 @@ INSTEAD = {
     "/opt/resctrl-hooks/bin/pip install -q -U .": "true",
     f"podman pull -q {BUSYBOX}": f"podman tag localhost/busybox:test {BUSYBOX}",
 }
-"""The commands that need a network, and what is done in their place; pip, long to unpack, has no use then."""
+"""Replacements for commands that need a network or would take long."""
 ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     "HOME": "/root",
@@ -43,7 +43,7 @@ ENVIRONMENT = {
 
 
 class Command(NamedTuple):
-    """A line that the reader types, and what the page says is printed."""
+    """A command line of the page, and its expected output."""
 
     typed: str
     expected: list[str]
@@ -63,9 +63,9 @@ def commands(page: str) -> list[Command]:
 
 
 def pattern(expected: list[str]) -> re.Pattern[str]:
-    """What the page says, as an expression: `…` is anything within a line, alone in one any lines or none.
+    """Return the expected output as an expression: `…` is any text within a line, alone in a line any lines or none.
 
-    A column's width depends on what is in it, so blanks count as one.
+    A column's width depends on its content, so a run of blanks counts as one.
     """
     parts = []
     for line in expected:
@@ -78,12 +78,12 @@ def pattern(expected: list[str]) -> re.Pattern[str]:
 
 
 def normal(printed: str) -> str:
-    """What was printed, with one blank for any."""
+    """Return output with runs of blanks as one."""
     return "".join(" ".join(line.split()) + "\n" for line in printed.splitlines())
 
 
 def type_(line: str) -> str:
-    """Types it, in root's home: what a terminal would show."""
+    """Run it in root's home; return the terminal's output."""
     done = subprocess.run(
         ["bash", "-c", line],
         stdin=subprocess.DEVNULL,
@@ -100,7 +100,7 @@ def type_(line: str) -> str:
 
 @pytest.fixture
 def host(image: str, resctrl: Resctrl) -> Iterator[None]:
-    """Return a host with an image, and without anything of ours; cleaned up whatever happens on it."""
+    """Return a host with an image but without this project's files, which is always cleaned up."""
     del image, resctrl
     clear_host()
     yield

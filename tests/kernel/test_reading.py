@@ -1,4 +1,4 @@
-"""Counters read by the library, beside the kernel's files read by hand."""
+"""Counters read by the library, compared with the kernel's files."""
 
 import os
 import subprocess

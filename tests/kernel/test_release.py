@@ -45,7 +45,7 @@ Description: the libraries that pip has put into the guest
 
 
 def load_release() -> Any:
-    """contrib/release.py, and what lies beside it."""
+    """Load contrib/release.py with its neighbouring modules."""
     sys.path.insert(0, str(PROJECT / "contrib"))
     spec = importlib.util.spec_from_file_location("release", PROJECT / "contrib/release.py")
     assert spec is not None

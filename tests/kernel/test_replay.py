@@ -1,7 +1,7 @@
-"""What real runtimes handed to hooks, replayed: processes really in those cgroups and classes, the same words on stdin.
+"""Captured inputs of hooks replayed: processes in the same cgroups and classes, the same state on stdin.
 
-Of the captured state only the pid and the bundle's path are changed. The captures are the cgroupfs driver's; systemd's
-form of the same cgroups is made from them.
+Only the pid and the bundle's path are changed. The captures are the cgroupfs driver's; systemd's form of the same
+cgroups is derived from them.
 """
 
 import contextlib
@@ -47,7 +47,7 @@ os.waitpid(child, 0)
 print("end", flush=True)
 sys.stdin.readline()
 """
-"""Stands for a container's init: waits with its threads; once it may go on, says where it and what it starts are."""
+"""Replaces a container's init: waits with its threads, then prints its own place and its children's."""
 
 
 class Capture:
@@ -110,7 +110,7 @@ class Capture:
 
 
 def as_systemd_has_it(path: str, runtime: str) -> tuple[str, str]:
-    """`linux.cgroupsPath` and the cgroup's path that the systemd driver makes of what cgroupfs has as `path`."""
+    """Return `linux.cgroupsPath` and the cgroup's path of the systemd driver for cgroupfs' ``path``."""
     top, *middle, last = path.strip("/").split("/")
     prefix, _, name = last.partition("-")
     if top == "kubepods":

@@ -47,7 +47,7 @@ def staged(folder: str) -> Staged:
 
 
 class Calls:
-    """The staged hook with a witness around it, and what became of its calls."""
+    """The staged hook with a recorder around it, and the results of its calls."""
 
     def __init__(self, staged: Staged, folder: str, user: pwd.struct_passwd) -> None:
         self.folder, script, self.hooks = (f"{folder}/{name}" for name in ("calls", "witness", "hooks.d"))
@@ -67,7 +67,7 @@ class Calls:
         return [path.read_text().split() for path in Path(self.folder).glob("*.end")]
 
     def said(self) -> str:
-        """What all of them said."""
+        """Return the output of all of them."""
         return "".join(path.read_text() for path in Path(self.folder).glob("*.said"))
 
 
@@ -104,7 +104,7 @@ def rootless(runtime_name: str, calls: Calls, folder: str, rootfs: str) -> Itera
 
 
 def test_hook_ignores_rootless_containers(rootless: Rootless, calls: Calls, staged: Staged, resctrl: Resctrl) -> None:
-    # With a state longer than a pipe holds: whoever leaves it unread has crun killed by SIGPIPE.
+    # With a state longer than a pipe: SIGPIPE kills crun if its reader leaves it unread.
     large = f"--annotation=example={'x' * 100_000}"
     words = ["run", "--network=none", "--log-driver=k8s-file", large]
     if rootless.runtime == "crun":  # runc can't do without, and does without where it may not

@@ -1,4 +1,4 @@
-"""What runc, crun and Podman do around a hook: the ground that the project's hooks stand on."""
+"""Behaviour of runc, crun and Podman around a hook, on which the project's hooks depend."""
 
 import json
 import os
@@ -70,7 +70,7 @@ def test_refusal_at_create_runtime_fails_the_container(
     with pytest.raises(Failed) as refused:
         runtime.run("c4", bundle("b", "echo started", hooks=hooks))
     assert "started" not in str(refused.value)
-    if runtime.name == "runc":  # it shows what the hook said, and runs poststop; crun does neither
+    if runtime.name == "runc":  # runc prints the hook's output, and runs poststop; crun does neither
         assert "no" in str(refused.value)
         assert [call["stage"] for call in recorder.calls()] == ["poststop"]
     else:

@@ -1,4 +1,4 @@
-"""Scheduling and block I/O classes on a real kernel: what a child of the container's command has, and what lasts."""
+"""Scheduling and block I/O classes on a real kernel: inheritance by a container's children, and persistence."""
 
 import os
 import time
@@ -96,10 +96,10 @@ def test_io_limits_apply_to_real_device(runtime: Runtime, bundle: Callable[..., 
     disks = [path for path in Path("/sys/block").iterdir() if path.name.startswith("vd")]
     wanted = {f"{(disk / 'dev').read_text().strip()} rbps=1000000 wbps=max riops=max wiops=100" for disk in disks}
     assert set(lines) == wanted, installed.said()
-    # They are in force: 3 MiB past the page cache take a container two seconds or more.
+    # The limits apply: 3 MiB past the page cache take a container two seconds or more.
     disk = min(disk.name for disk in disks)
     before = time.monotonic()
-    # Opened outside: runc lets nobody in the cgroup open a device that the container was not given.
+    # Opened outside: runc does not permit devices that are not in the container's specification.
     read = (
         f"exec 3</dev/{disk}; echo $$ > {folder_of(pid)}/cgroup.procs; dd of=/dev/null bs=1M count=3 iflag=direct <&3"
     )

@@ -27,7 +27,7 @@ IN_FORCE = {
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Installed:
-    """Return all features that systemd is told of."""
+    """Install all features with systemd properties."""
     allowed = {"enabled": True, "allow": {"": ["*"]}}
     small = {"cpuWeight": 20, "cpuMax": "50000 100000", "memoryLow": "8M"}
     return Installed(
@@ -44,7 +44,7 @@ def installed(tmp_path: Path) -> Installed:
 
 @pytest.fixture
 def calls(tmp_path: Path) -> Iterator[Path]:
-    """What systemctl is called with, a line each: one that writes it down stands in the place of the real one."""
+    """Return the calls of systemctl, one line each, recorded by a replacement of it."""
     real, counting, found = tmp_path / "systemctl.real", tmp_path / "systemctl", tmp_path / "calls"
     shutil.copy(SYSTEMCTL, real)
     counting.write_text(f'#!/bin/sh\necho "$*" >> {found}\nexec {real} "$@"\n')
@@ -75,7 +75,7 @@ def test_all_features_share_one_call_that_daemon_reload_keeps(
     run(["systemctl", "daemon-reload"])
     assert_in_force()
     calls.write_text("")
-    holder(pid, "cpu.weight").write_text("100")  # one undone by hand is put back, and nothing else is told
+    holder(pid, "cpu.weight").write_text("100")  # a value undone by hand is repaired, and no other is sent
     installed.reconcile()
     assert_in_force()
     (again,) = [line for line in calls.read_text().splitlines() if line.startswith("set-property")]

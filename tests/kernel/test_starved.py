@@ -1,8 +1,7 @@
 """A starved node: twelve containers at once, whose runtimes and hooks share a small part of one processor.
 
-Nothing here measures time. The hook is the staged one, with its guard and the timeout that its JSON tells the runtime.
-On such a node no healthy hook may be ended for being slow, and one that hangs must end all the same. What takes
-long, since it is starved or an alarm of 30 s has to go off, is done once and side by side: each test looks at its part.
+Nothing here measures time. The hook is staged with its guard and the timeout of its JSON: no healthy hook may be killed
+for being slow, and a hanging one must end. Long parts run once and in parallel; each test checks its own.
 """
 
 import contextlib
@@ -52,7 +51,7 @@ class Running(NamedTuple):
     output: IO[str]
 
     def failure(self) -> str:
-        """What it said if it failed, at its end; nothing if it did not."""
+        """Return its output if it failed, at its end; empty if it did not."""
         code = self.process.wait()
         with self.output as output:
             output.seek(0)
@@ -97,7 +96,7 @@ class Pods:
         return [pod.runtime.name, verb, *how, container]
 
     def at_once(self, verb: str, cgroup: Path) -> dict[str, str]:
-        """Create or delete all containers at once; what each said that failed, and nothing for the others."""
+        """Create or delete all containers at once; return the output of each failed one, empty for the others."""
         words = {container: self.words(verb, container) for container in self.of}
         running = {container: begin(cgroup, *one) for container, one in words.items()}
         return {container: one.failure() for container, one in running.items()}
@@ -136,7 +135,7 @@ def node(rootfs: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Call
 
 
 class Together(NamedTuple):
-    """What became of twelve containers: what was said at creation and deletion, and who was in its pod's group."""
+    """Results of twelve containers: output at creation and deletion, and members of their pods' groups."""
 
     created: dict[str, str]
     at_once: set[str]
@@ -168,9 +167,9 @@ def test_parallel_containers_join_their_groups(runtime_name: str, together: Toge
 
 @pytest.fixture(scope="module")
 def hung(node: Callable[[], Pods]) -> dict[tuple[str, Breakage], list[str]]:
-    """By runtime and breakage: what was said where a container is deleted and another created once hooks hang.
+    """Return, by runtime and breakage, the output of one deletion and one creation once hooks hang.
 
-    Each on a node, and in a share, of its own.
+    Each on a separate node, and in a separate share.
     """
     running = {}
     with contextlib.ExitStack() as shares:

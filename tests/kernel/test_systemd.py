@@ -1,4 +1,4 @@
-"""What only a guest with systemd as init shows: scopes, units and the journal."""
+"""Behaviour of a guest with systemd as init: scopes, units and the journal."""
 
 import os
 import socket
@@ -19,7 +19,7 @@ def driver() -> str:
 
 
 def memory_high(pid: int) -> tuple[str, str]:
-    """Return the file of the process's own cgroup, and what it says."""
+    """Return the path and content of the process's own cgroup file."""
     with open(f"/proc/{pid}/cgroup", encoding="ascii") as source:
         path = os.path.join("/sys/fs/cgroup", source.read().strip().removeprefix("0::/"), "memory.high")
     with open(path, encoding="ascii") as source:

@@ -88,7 +88,7 @@ def context_of(folder: Path, resctrl: Resctrl) -> Context:
 
 
 def bytes_of(folder: str) -> int:
-    """What a group's domains have counted."""
+    """Return the count of a group's domains."""
     return sum(int(file.read_text()) for file in Path(folder).glob("mon_data/mon_L3_*/mbm_total_bytes"))
 
 
@@ -138,7 +138,7 @@ def rates_in_turns(pods: list[Pod], context: Context, *, counted: int) -> tuple[
         time.sleep(INTERVAL)
         for key, readings in context.monitor.read_all().items():
             totals = [reading for reading in readings if reading.counter.name == "mbm_total_bytes"]
-            # One that has no counter just now says so; what it had counted is what it said last.
+            # A pod without a counter at the moment reports that; its count is then the last value.
             if totals and all(reading.value is not None for reading in totals):
                 seconds[key] = max(reading.seconds or 0.0 for reading in totals)
                 rates[key] = sum(reading.value or 0 for reading in totals) / seconds[key]

@@ -1,4 +1,4 @@
-"""The exec watcher's process, beside the containers of a test."""
+"""The exec watcher's process, for a test's containers."""
 
 import json
 import signal
@@ -11,7 +11,7 @@ from kernel.runtimes import wait_until
 
 
 class Watcher:
-    """The process, as its unit starts it, with the settings and the state of what is installed."""
+    """The process, started as by its unit, with the settings and the state of the installation."""
 
     def __init__(self, installed: Installed) -> None:
         self._installed = installed
@@ -24,7 +24,7 @@ class Watcher:
         return self
 
     def figures(self) -> dict[str, Any]:
-        """What it tells of itself, as of five seconds ago."""
+        """Return its status, which is up to five seconds old."""
         try:
             found: dict[str, Any] = json.loads((Path(self._installed.state) / "exec.json").read_text())
         except FileNotFoundError:

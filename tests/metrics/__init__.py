@@ -1,1 +1,1 @@
-"""Tests of what `resctrl-hook metrics` writes and serves."""
+"""Tests of `resctrl-hook metrics`."""

@@ -1,4 +1,4 @@
-"""The rules: they ask for metrics that `resctrl-hook metrics` prints, record what dashboards ask for, and alert."""
+"""The rules: they use exported metrics, record the dashboards' series, and alert."""
 
 import re
 import subprocess
@@ -116,7 +116,7 @@ def test_each_alert_links_to_existing_section(alerts: list[dict[str, Any]]) -> N
 
 
 class Case(NamedTuple):
-    """What sets an alert off, and what looks alike and must not: series by name, values a minute."""
+    """A case that fires an alert, and a similar one that must not: series by name, values per minute."""
 
     fires: dict[str, str]
     silent: dict[str, str]
@@ -150,7 +150,7 @@ CASES = {
     "ResctrlHooksMetricsMissing": Case(
         dict.fromkeys([INFO, OTHER, UP, 'up{job="resctrl-hooks",instance="m"}'], "_x60"), {INFO: "_x10 1x50"}
     ),
-    # The other node goes on; and a node that is taken out of the cluster is no target any more.
+    # The other node continues; and a node that is removed from the cluster is no longer a target.
     "ResctrlExporterDown": Case({UP: "1x20 0x40", INFO: "1x20 _x40"}, {UP: "1x20 _x40", INFO: "1x20 _x40"}),
     "ResctrlBandwidthNearCapacity": Case({CLASS: "0+60x24 1440+6000x36"}, {CLASS: "0+6000x60"}),
     "ResctrlMemoryDomainFull": Case(
@@ -163,7 +163,7 @@ CASES = {
     ),
     "ResctrlContainersWithout": Case({UNMET: "1x60"}, {UNMET: "0x20 1x10 0x30"}),
     "ResctrlRMIDsLow": Case({'resctrl_rmids{state="free"}': "1x60"}, {'resctrl_rmids{state="free"}': "4x60"}),
-    # One failure in all the time that the node is up; and one that was there before anybody looked.
+    # One failure in the node's whole uptime; and one from before the first scrape.
     "ResctrlHookFailures": Case({FAILURES.format("ledger"): "_x45 1x15"}, {FAILURES.format("ledger"): "1x60"}),
     "ResctrlHookSlow": Case(
         {BUCKET.format("1.0"): "0+1x60", BUCKET.format("2.5"): "0+9x60", BUCKET.format("+Inf"): "0+9x60"},

@@ -1,4 +1,4 @@
-"""Classes, what is in no group, others' groups: sums that hold, and totals that never go back."""
+"""Classes, ungrouped tasks, foreign groups: correct sums, and totals that never decrease."""
 
 import shutil
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
 
 
 def count(host: MonitoredHost, pods: tuple[int, ...], kepler: int, ungrouped: int, gold: tuple[int, int]) -> None:
-    """What each group has counted. As in the kernel a class's own file is the sum with its groups."""
+    """Set each group's counts. As in the kernel, a class's own file is the sum with its groups."""
     for key, value in zip(KEYS, pods, strict=False):
         say(host.resctrl / "mon_groups" / key, llc_occupancy=value, mbm_total_bytes=value)
     say(host.resctrl / "mon_groups/kepler", llc_occupancy=kepler, mbm_total_bytes=kepler)
@@ -159,7 +159,7 @@ def test_energy_before_first_scrape_is_in_pod_and_class(host: MonitoredHost) -> 
 
 
 def test_late_counter_causes_no_jump() -> None:
-    """Where a group had no number, what the class has beyond its groups was not known either."""
+    """While a group has no value, the class's remainder is unknown too."""
     total = ClassTotal({})
     total.add("1:1", {"a": {}}, {}, ())
     total.add("1:1", {"a": {}}, {"x": 1000}, ())

@@ -1,4 +1,4 @@
-"""The dashboards: Grafana's own types take them, they ask for what the rules record, and tell hosts apart."""
+"""The dashboards: Grafana's own types accept them, their queries use recorded series, and hosts stay separate."""
 
 import json
 import os
@@ -45,7 +45,7 @@ def dashboard(file: Path) -> dict[str, Any]:
 
 
 def queries(dashboard: dict[str, Any]) -> dict[str, str]:
-    """By the panel's title and the query's letter, what is asked with everything chosen."""
+    """Return the queries by panel title and letter, with everything selected."""
     found = {}
     for panel in dashboard["panels"]:
         for target in panel.get("targets", []):
@@ -94,7 +94,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MonitoredH
 
 
 def test_types_of_grafana_accept_dashboards(dashboard: dict[str, Any]) -> None:
-    """What they don't know would be gone."""
+    """The types would drop unknown fields."""
     again = json.loads(JSONEncoder().encode(Dashboard.from_json(dashboard)))
     for panel, known in zip(dashboard["panels"], again["panels"], strict=True):
         assert {name: known.get(name) for name in panel} == panel

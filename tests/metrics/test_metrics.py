@@ -1,4 +1,4 @@
-"""Metrics: foreign parsers read them, names are goresctrl's, what is no number is no sample, the file is whole."""
+"""Metrics: foreign parsers accept them, names are goresctrl's, missing values have no sample, the file is complete."""
 
 import json
 import os
@@ -47,7 +47,7 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
 
 
 def registry(host: MonitoredHost) -> CollectorRegistry:
-    """Return the host's metrics; what can't be read is an error of the test."""
+    """Return the host's metrics; a read error fails the test."""
 
     def fail(problem: HookError) -> None:
         raise AssertionError(problem)

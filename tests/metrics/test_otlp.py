@@ -45,7 +45,7 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
 
 
 class Collected:
-    """A meter provider of a program, and what a collection of it gives."""
+    """A program's meter provider, and one collection of it."""
 
     def __init__(self) -> None:
         self.reader = InMemoryMetricReader()
@@ -81,7 +81,7 @@ def test_names_kinds_units_and_attributes_match_go_package(host: MonitoredHost, 
         "l3.mbm.total.bytes": [(1000, whole)],
         "l3.node.mbm.total.bytes": [(600, {**whole, "domain.node": "01"})],
         "perf.core.energy": [(2.5, {"domain.id": "01", "domain.name": "mon_PERF_PKG_01"})],
-    }  # and what is Unassigned is no observation
+    }  # an Unassigned counter is not observed
     found = collected.metrics()
     assert {name: metric.unit for name, metric in found.items() if "energy" in name} == {"perf.core.energy": "J"}
     kinds = {name: isinstance(metric.data, Sum) and metric.data.is_monotonic for name, metric in found.items()}
@@ -174,7 +174,7 @@ def test_missing_extra_names_installation(host: MonitoredHost, monkeypatch: pyte
 
 
 class Receiver(http.server.ThreadingHTTPServer):
-    """A receiver of OTLP over HTTP, which decodes what comes with the protocol's own messages."""
+    """A receiver of OTLP over HTTP that decodes the protocol's own messages."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Answer)

@@ -1,4 +1,4 @@
-"""A push into a receiver of somebody else: VictoriaMetrics, whose answer is what a person would see of our counters."""
+"""A push into an independent receiver: VictoriaMetrics, queried as a user would."""
 
 import contextlib
 import json
@@ -32,13 +32,16 @@ class VictoriaMetrics:
         self.url = f"http://127.0.0.1:{port}"
 
     def get(self, path: str, **parameters: str) -> str:
-        """What it answers to a request."""
+        """Return its answer to a request."""
         with urllib.request.urlopen(f"{self.url}{path}?{urllib.parse.urlencode(parameters)}", timeout=10) as answer:
             text: str = answer.read().decode()
             return text
 
     def series(self) -> dict[str, dict[str, Any]]:
-        """All that it has, by name, as soon as it has any (it shows what came a second later): labels and `values`."""
+        """Return all its series by name as soon as it has any: labels and `values`.
+
+        It shows what arrived with a delay of one second.
+        """
         deadline = time.monotonic() + 60
         self.get("/internal/force_flush")
         while not (exported := self.get("/api/v1/export", **{"match[]": '{__name__!=""}'})):

@@ -1,4 +1,4 @@
-"""The page about Prometheus and Grafana on one Podman host: its files are what those programs take."""
+"""The page on Prometheus and Grafana on one Podman host: the programs accept its files."""
 
 import re
 import shutil

@@ -1,4 +1,4 @@
-"""The HTTP server: formats as they are asked for, HEAD, gzip, /healthz, and addresses that are none."""
+"""The HTTP server: requested formats, HEAD, gzip, /healthz, and invalid addresses."""
 
 import gzip
 import http.client

@@ -24,7 +24,7 @@ SENT = {
     'instance_namespace_pod:l3_mbm_total_bytes:last_counted_rate{instance="a",namespace="shop",pod="web"}': "10x30",
     'instance_namespace_pod:l3_mbm_total_bytes:last_counted_rate{instance="b",namespace="shop",pod="web"}': "20x30",
 }
-"""What two shards of one node each send."""
+"""Series sent by two shards of one node each."""
 COUNTED = {
     "cluster:resctrl_nodes:count": ("", 2),
     "cluster:resctrl_nodes_down:count": ("", 1),

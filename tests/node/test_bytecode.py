@@ -37,7 +37,7 @@ def test_all_modules_are_in_file(tmp_path: Path) -> None:
 
 
 def compiled_at_once(folder: Path, sources: dict[str, str]) -> list[tuple[str, CodeType, bool, tuple[Any, ...]]]:
-    """What of these modules runs at once: names, codes, whether they are packages, and the imports to be done."""
+    """Return the immediate modules: names, code, whether they are packages, and their imports."""
     for path, source in sources.items():
         (folder / path).parent.mkdir(exist_ok=True)
         (folder / path).write_text(source)

@@ -1,4 +1,4 @@
-"""What a hook works with."""
+"""The context of a hook."""
 
 from conftest import Host
 

@@ -1,4 +1,4 @@
-"""Engines go by what the feature table declares: none of them has a feature's name, module or settings."""
+"""Engines follow the feature table: none of them has a feature's name, module or settings."""
 
 import ast
 from pathlib import Path

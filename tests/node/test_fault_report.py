@@ -16,7 +16,7 @@ NAMES = {"id": "c1"}
 
 @pytest.fixture(autouse=True)
 def _not_this_machines_records(monkeypatch: pytest.MonkeyPatch, host: Host) -> None:
-    """Where the settings are what is wrong, the defaults are gone by."""
+    """Use a separate state directory: with faulty settings, the defaults apply."""
     monkeypatch.setitem(DEFAULTS, "stateDir", str(host.state))
 
 

@@ -1,4 +1,4 @@
-"""What is on, and who may have it, where nothing is said."""
+"""Default features and permissions."""
 
 from resctrl_hooks.node.feature_table import FEATURES
 

@@ -400,7 +400,7 @@ def test_record_whose_path_leads_elsewhere_is_damaged(tmp_path: Path, field: str
 
 
 def test_lock_below_a_read_only_mount_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An exporter whose records are mounted read-only: one lock is there, the other nobody has made."""
+    """An exporter with records mounted read-only: one lock exists, the other was never created."""
     ledger = Ledger(str(tmp_path / "state"))
     ledger.lock_named("tally", 1).__exit__()
     opened = posix.open
@@ -418,7 +418,7 @@ def test_lock_below_a_read_only_mount_is_taken(tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.parametrize("container", ["a\0b", "", "../x", "a\ufffd"])
 def test_container_with_an_impossible_id_has_no_key(tmp_path: Path, container: str) -> None:
-    """NRI names whatever the runtime does; a NUL in a path is no OSError."""
+    """NRI accepts the runtime's ids; a NUL in a path is not an OSError."""
     assert Ledger(str(tmp_path)).key_of(container) == ""
 
 

@@ -1,4 +1,4 @@
-"""Who is dead, and what ends with it."""
+"""Detection and release of the dead."""
 
 import os
 import time
@@ -38,7 +38,7 @@ def tracked(host: Host, *, cgroup: str = "", pid: int = 0, key: str = "k") -> No
             locked.add_member("m", pid=host.process(pid, cgroup or "/"))
 
 
-# A pod's cgroup: none, there, or gone; a living member; release: last-container. What becomes of the key: it ends,
+# A pod's cgroup: none, existing, or gone; a living member; release: last-container. The result for the key: it ends,
 # becomes idle, or lives.
 @pytest.mark.parametrize(
     "cgroup, lives, last, becomes",
@@ -219,7 +219,7 @@ def test_key_that_cannot_be_released_is_kept(host: Host, monkeypatch: pytest.Mon
 def test_unknown_step_of_another_version_keeps_no_group(
     host: Host, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    """After a downgrade a known step may need what its record has under another name."""
+    """After a downgrade a known step may need a parameter that its record has under another name."""
     feature = Failing(error)
     context = dead_of(feature, host, monkeypatch)
     assert reap(context, ["a", "b"]) == 2

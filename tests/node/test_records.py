@@ -1,4 +1,4 @@
-"""The types of records are what is written to disk, and mypy finds a key that is misspelt where one is used."""
+"""The types of records match the written files, and mypy finds misspelt keys."""
 
 import json
 import re
@@ -60,7 +60,7 @@ USES = {
 
 
 class Types:
-    """What only type checkers see of the module, as types that can be asked."""
+    """The module's types, which normally exist for type checkers only."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         text = Path(records.__file__).read_text().replace("TYPE_CHECKING = False", "TYPE_CHECKING = True")
@@ -72,7 +72,7 @@ class Types:
                 kind.__pydantic_config__ = ConfigDict(extra="forbid", strict=True)
 
     def check(self, name: str, text: str | bytes) -> Any:
-        """What JSON says, which has every key that its type asks for and no other, with values of their types."""
+        """Check that JSON has exactly the keys that its type requires, with values of their types."""
         TypeAdapter(getattr(self.module, name)).validate_json(text)
         return json.loads(text)
 
@@ -153,7 +153,7 @@ def test_record_types_cost_hooks_nothing() -> None:
 
 
 def test_misspelt_key_is_a_mypy_error(tmp_path: Path) -> None:
-    # A cache of its own: what is read in place of the sources is nobody else's.
+    # A separate cache: results for modified sources must not be shared.
     command = [sys.executable, "-m", "mypy", "--no-error-summary", "--cache-dir", str(PROJECT / ".mypy_cache/misspelt")]
     for number, (name, key) in enumerate(USES.items()):
         misspelt, found = re.subn(f'"{key}"', f'"{key}x"', (PACKAGE / name).read_text())

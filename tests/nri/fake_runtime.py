@@ -1,4 +1,4 @@
-"""A runtime's side of NRI, for tests: it says what it is told to, well or badly."""
+"""A runtime's side of NRI for tests, with correct and faulty behaviour."""
 
 import os
 import socket
@@ -49,7 +49,7 @@ class Peer:
         return self._ready.pop(0)
 
     def take_registration(self, code: int = 0, words: str = "") -> dict[str, Any]:
-        """Read RegisterPlugin and answer it: what the plugin said."""
+        """Read RegisterPlugin and answer it; return its content."""
         connection, message = self.receive()
         asked = ttrpc.decode_request(message)
         assert (connection, asked["method"]) == (multiplexer.RUNTIME, "RegisterPlugin")
@@ -57,7 +57,7 @@ class Peer:
         return decode("RegisterPluginRequest", asked["payload"])
 
     def request(self, method: str, payload: bytes = b"", timeout: float = 2.0) -> int:
-        """Call the plugin without waiting for what it says; the stream."""
+        """Call the plugin without waiting for its answer; return the stream."""
         self._stream += 2
         self.send(ttrpc.request(self._stream, PLUGIN_SERVICE, method, payload, timeout))
         return self._stream
@@ -70,7 +70,7 @@ class Peer:
         return ttrpc.decode_response(message)
 
     def configure(self, **fields: Any) -> dict[str, Any]:
-        """Configure the plugin as containerd does: what it subscribes to."""
+        """Configure the plugin as containerd does; return its subscription."""
         told = {"runtime_name": "containerd", "runtime_version": "2.1.9", "request_timeout": 2000, **fields}
         code, words, payload = self.ask("Configure", encode("ConfigureRequest", told))
         assert not code, words

@@ -1,7 +1,7 @@
-"""A plugin that writes down what it is asked, run as a process: `python stub.py SOCKET OUT`.
+"""A plugin that records its requests, run as a process: `python stub.py SOCKET OUT`.
 
-The pod's name says how an event ends: `crash`, `hang`, `refuse`, `answer`, or well; after `unfit` the process serves no
-other one, after `subscribe` other events are wanted.
+The pod's name selects the result of an event: `crash`, `hang`, `refuse`, `answer`, or success; after `unfit` the
+process serves no other event, after `subscribe` other events are requested.
 """
 
 import contextlib
@@ -41,7 +41,7 @@ class Stub:
         self._out = os.open(out, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
     def tell(self, *words: object) -> None:
-        """One line, whole, whoever writes it."""
+        """Write one line atomically."""
         os.write(self._out, (" ".join(map(str, words)) + "\n").encode())
 
     def configure(self, request: dict[str, Any]) -> None:
@@ -65,7 +65,7 @@ class Stub:
         return b"unfit" not in payload
 
     def answer(self, event: str, payload: bytes) -> tuple[int, bytes, bytes]:
-        """Return how an event ends: its code, its answer, and what others are to be told."""
+        """Return the result of an event: its code, its answer, and updates for others."""
         name = "StateChangeEvent" if event.endswith(":StateChange") else "ContainerEvent"
         pod = decode(name, payload).get("pod", {}).get("name", "")
         self.tell("serve", event, pod)
@@ -75,7 +75,7 @@ class Stub:
             time.sleep(600)
         if pod == "refuse":
             return ttrpc.UNKNOWN, b"not this one", b""
-        if pod == "leave" and not os.fork():  # something that outlives the event, and keeps what it inherited
+        if pod == "leave" and not os.fork():  # a process that outlives the event, and keeps its inherited descriptors
             time.sleep(2)
             os._exit(0)
         if event == "CreateContainer":

@@ -1,4 +1,4 @@
-"""What is changed in a container before it is created, and for whom."""
+"""Adjustments of a container before its creation, and their permissions."""
 
 import os
 from collections.abc import Callable
@@ -95,7 +95,7 @@ def test_adjustments_refuse_other_containers_under_fail(start: Callable[..., Plu
 
 def test_path_writable_by_others_is_not_mounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     above, lstat = {str(path) for path in tmp_path.parents}, os.lstat
-    # Where the tests' files lie, everybody may write: that is not what is looked at here.
+    # The tests' files are in a folder writable by all, which is not the subject here.
     monkeypatch.setattr("posix.lstat", lambda path: lstat("/" if path in above else path))
     for name, mode, owner in (("ours", 0o755, 0), ("open", 0o1777, 0), ("group", 0o775, 0), ("theirs", 0o755, 1000)):
         (tmp_path / name / "x").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""The exec watcher beside the NRI plugin's service: a process that starts with it, is replaced, and ends with it."""
+"""The exec watcher of the NRI plugin's service: a process that starts with it, is replaced, and ends with it."""
 
 import json
 import signal
@@ -37,7 +37,7 @@ class Node:
         return [pid for pid in map(int, path.read_text().split()) if is_alive(pid)]
 
     def watcher(self) -> dict[str, Any]:
-        """What the exec watcher tells of itself."""
+        """Return the exec watcher's status."""
         try:
             found: dict[str, Any] = json.loads((self.state / "exec.json").read_text())
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Placement in containers' own specifications: at their creation, and when somebody comes, leaves, or was missed."""
+"""Placement in containers' own specifications: at creation, at arrivals and departures, and after missed events."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -53,7 +53,7 @@ def created(peer: Peer, pod: dict[str, Any], id_: str) -> str:
 
 
 def started(peer: Peer, host: Host, pod: dict[str, Any], id_: str, pid: int, cpus: str) -> None:
-    """Start it, with what its specification has by now."""
+    """Start it with its present specification."""
     process(host, pid, id_)
     linux = {"resources": {"cpu": {"cpus": cpus}}} if cpus else {}
     assert peer.event("StartContainer", pod, container(pid, id_, linux=linux)) == OK
@@ -128,7 +128,7 @@ def test_failed_update_is_reported_and_next_is_sent(host: Host, place: Callable[
 
 
 def test_missed_updates_are_sent_later(host: Host, place: Callable[..., Plugin]) -> None:
-    """The promise of a container that went while nobody listened is forgotten; one that lives is told of its CPUs."""
+    """The promise of a container that ended unnoticed is dropped; a living one gets its CPUs."""
     plugin = place()
     peer = plugin.greet()
     created(peer, OWNER, FIRST)
@@ -189,7 +189,7 @@ def test_foreign_cpuset_is_not_taken_for_ours(host: Host, place: Callable[..., P
 
 
 def test_restart_with_same_id_is_placed_again(host: Host, place: Callable[..., Plugin]) -> None:
-    """Its specification has our cpuset still, from which somebody else has taken CPUs in the meantime."""
+    """Its specification still has our cpuset, of which another container has taken CPUs meanwhile."""
     peer = place().greet()
     own = created(peer, OWNER, FIRST)
     started(peer, host, OWNER, FIRST, 41, own)

@@ -26,11 +26,11 @@ def table_name(sent: Sent) -> str:
 
 
 OPAQUE = object()
-"""What stays bytes, since nothing of it is read."""
+"""Fields that stay bytes, because they are not read."""
 
 
 def as_said(value: Any) -> Any:
-    """What we decoded, in the words of the capture: 64-bit numbers are strings there."""
+    """Return our decoded message in the capture's form: 64-bit numbers are strings there."""
     if isinstance(value, bytes):
         return OPAQUE
     if isinstance(value, dict):
@@ -56,7 +56,7 @@ ENUMS = {
 
 
 def as_numbers(value: Any) -> Any:
-    """Return the capture's words as ours: the names of enums as numbers, everything as text."""
+    """Return the capture's values in our form: enum names as numbers, everything as text."""
     if isinstance(value, dict):
         return {name: as_numbers(item) for name, item in value.items()}
     if isinstance(value, list):
@@ -65,7 +65,7 @@ def as_numbers(value: Any) -> Any:
 
 
 def assert_said(ours: Any, said: Any) -> None:
-    """What the other decoder said is so: of some messages it told a few fields only, marked as shortened."""
+    """Check the other decoder's values; some messages have only a few fields, and are marked as shortened."""
     if ours is OPAQUE or (isinstance(ours, list) and OPAQUE in ours):
         return
     if isinstance(said, dict):

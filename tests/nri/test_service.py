@@ -26,7 +26,7 @@ CORRUPTED = int(os.environ.get("NRI_CORRUPTED_SESSIONS", "300"))
 
 
 class Plugin:
-    """The stub's process, and what it wrote down."""
+    """The stub's process and its records."""
 
     def __init__(self, folder: Path, *arguments: str, environment: dict[str, str] | None = None) -> None:
         self.out = folder / "out"
@@ -281,7 +281,7 @@ def is_dead(pid: str) -> bool:
 
 
 SERVED = {"CreateContainer", "StartContainer", "StopContainer", "RemovePodSandbox", "Synchronize"}
-"""What the stub has a child for."""
+"""Events for which the stub has a child."""
 NUMBERS = {"REMOVE_POD_SANDBOX", "START_CONTAINER"}
 
 
@@ -302,7 +302,7 @@ def corrupted(draw: random.Random) -> tuple[bytes, list[Sent]]:
         bad[4:8] = draw.getrandbits(32).to_bytes(4, "big")
     elif kind == 2:  # a huge message
         bad[8:12] = draw.getrandbits(32).to_bytes(4, "big")
-    elif kind == 3:  # somebody else's connection, type or stream
+    elif kind == 3:  # a foreign connection, type or stream
         bad[draw.randrange(18)] = draw.randrange(256)
     elif kind == 4:  # bytes of the payload
         for _ in range(draw.randint(1, 8)):

@@ -21,7 +21,7 @@ def on_the_wire(sent: Sent) -> bytes:
 
 
 def read(data: bytes, size: int) -> list[tuple[int, ttrpc.Message]]:
-    """What a reader makes of bytes that come ``size`` at a time."""
+    """Return a reader's result for bytes that arrive ``size`` at a time."""
     demultiplexer = multiplexer.Demultiplexer()
     joined = {multiplexer.PLUGIN: ttrpc.Messages(), multiplexer.RUNTIME: ttrpc.Messages()}
     found = []

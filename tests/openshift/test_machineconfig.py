@@ -59,7 +59,7 @@ def value(parsed: dict[str, Any]) -> dict[str, Any]:
 
 
 def lay_out(value: dict[str, Any], root: Path) -> None:
-    """The files on a node below ``root``, with what else is there."""
+    """Write the files of a node below ``root``, with existing ones."""
     for file in value["spec"]["config"]["storage"]["files"]:
         path = root / file["path"].lstrip("/")
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -258,7 +258,7 @@ class C:
 
 
 class Bare(ast.NodeTransformer):
-    """Takes away what only readers and type checkers need."""
+    """Remover of parts for readers and type checkers only."""
 
     def visit_arg(self, node: ast.arg) -> ast.arg:
         node.annotation = None
@@ -321,7 +321,7 @@ def test_policy_covers_delivered_files(value: dict[str, Any]) -> None:
 
 
 def test_policy_covers_all_new_code(value: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a version with other code changes on a node, by the operator's rule: the longest path that fits a file."""
+    """Changes by a version with other code, by the operator's rule: the longest path that matches a file."""
     policy = yaml.safe_load(rendered("--policy"))["spec"]["nodeDisruptionPolicy"]
     code = payload()
     other = code._replace(folder="node-0123456789ab", version="9.9.9")
@@ -361,7 +361,7 @@ class Node:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(unpacked(file["contents"]))
             path.chmod(file["mode"])
-        # The hook's own work goes to a tree of its own; what the settings say of paths is the test's doing.
+        # The hook works in a separate tree; the test sets the paths in its settings.
         self.resctrl = root / "resctrl"
         (self.resctrl / "mon_groups").mkdir(parents=True)
         (self.resctrl / "info").mkdir()

@@ -1,4 +1,4 @@
-"""What change management asks: what is put on a node, which version is that, and does a file differ from a release."""
+"""Questions of change management: the files on a node, their version, and differences to a release."""
 
 import hashlib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the continuous integration says at its end, whatever happens on the way."""
+"""The last lines of the continuous integration in every situation."""
 
 import contextlib
 import importlib.util

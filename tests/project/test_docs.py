@@ -28,7 +28,7 @@ def links(page: Path) -> list[tuple[str, str]]:
 
 
 def anchors(page: Path) -> set[str]:
-    """What headings can be linked by: lower case, blanks as dashes, no punctuation."""
+    """Return the anchors of headings: lower case, blanks as dashes, no punctuation."""
     headings = HEADING.findall(page.read_text(encoding="utf-8"))
     return {"#" + re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -52,7 +52,7 @@ def test_index_names_every_page_once() -> None:
 
 
 OF_OTHERS = {"metadata", "scrape_configs", "datasources", "providers"}
-"""Keys of files that are not ours."""
+"""Keys of foreign files."""
 
 
 def fenced() -> list[Any]:
@@ -84,7 +84,7 @@ def nested(words: str) -> str:
 
 
 def wrong(text: str) -> list[Problem]:
-    """What is not valid. A snippet is a part of a file, so a note may be about what is in the rest of it."""
+    """Return the errors. A snippet is a part of a file, so a remark may concern the missing rest."""
     return [problem for problem in check_text(text.encode(), "page.yaml").problems if problem.severity != "note"]
 
 

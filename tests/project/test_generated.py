@@ -1,4 +1,4 @@
-"""The files of this repository that are made from others are what would be made now: `nox -s generate` mends them."""
+"""The derived files in this repository are up to date: `nox -s generate` updates them."""
 
 import importlib.util
 import shutil
@@ -17,7 +17,7 @@ REPOSITORY = Path(__file__).parents[2]
 
 
 def load_generator() -> Any:
-    sys.path.insert(0, str(REPOSITORY / "contrib"))  # what it imports lies beside it
+    sys.path.insert(0, str(REPOSITORY / "contrib"))  # its imports are in the same folder
     spec = importlib.util.spec_from_file_location("generate", REPOSITORY / "contrib/generate.py")
     assert spec is not None
     assert spec.loader is not None

@@ -1,4 +1,4 @@
-"""docs/library.md tells the truth: its examples, run on a simulated resctrl, print what they say they print."""
+"""docs/library.md is correct: its examples, run on a simulated resctrl, print the shown output."""
 
 import doctest
 import inspect
@@ -22,7 +22,7 @@ EXAMPLES = re.compile(r"^```pycon\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 @pytest.mark.fuse
 def test_examples_of_library_page_run(tmp_path: Path) -> None:
-    # What the page removes stays in limbo for as long as the test takes.
+    # Removed groups' RMIDs stay in limbo for the duration of the test.
     with mounted(tmp_path / "resctrl", rmids=16, limbo=300) as root:
         text = "\n".join(EXAMPLES.findall(PAGE.read_text(encoding="utf-8")))
         text = text.replace("/sys/fs/resctrl", root).replace("/run/my-program", str(tmp_path / "state"))
@@ -34,7 +34,7 @@ def test_examples_of_library_page_run(tmp_path: Path) -> None:
 
 
 def public() -> Iterator[tuple[str, Callable[..., object], str]]:
-    """Everything that the package exports and can be called: its name, what is called, what is said of it."""
+    """Yield every exported callable: its name, the callable, its documentation."""
     for name in (name for name in resctrl_hooks.__all__ if name not in vars(annotations) or name == "Group"):
         thing = getattr(resctrl_hooks, name)
         if not inspect.isclass(thing):

@@ -148,7 +148,7 @@ FOR_OTHERS = {
 
 @pytest.mark.parametrize("sections", [{}, FOR_OTHERS], ids=["by-default", "features-for-others"])
 def test_rarely_needed_modules_are_not_imported(host: Host, pod: dict[str, Any], sections: dict[str, Any]) -> None:
-    """An import is a hook's largest cost: here is what a createRuntime call of the commonest kind may have."""
+    """An import is a hook's largest cost; this list is the allowance of a common createRuntime call."""
     host.configure(**sections)
     _, modules, _ = call("/usr/bin/python3", LAUNCH, host, pod, "hook")
     node = "resctrl_hooks.node."

@@ -1,4 +1,4 @@
-"""What is shipped: a wheel with all of the package, an sdist that makes the same, completion for shells."""
+"""The shipped artefacts: a wheel with the whole package, an sdist that builds the same, shell completion."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""What a release has: notes, Debian package, RPM spec, SBOM, checksums; the package in a clean root."""
+"""The parts of a release: notes, Debian package, RPM spec, SBOM, checksums; the package in a clean root."""
 
 import hashlib
 import importlib.util
@@ -46,7 +46,7 @@ CHANGELOG = """# Changelog
 
 
 def load(name: str) -> Any:
-    sys.path.insert(0, str(REPOSITORY / "contrib"))  # what it imports lies beside it
+    sys.path.insert(0, str(REPOSITORY / "contrib"))  # its imports are in the same folder
     spec = importlib.util.spec_from_file_location(name, REPOSITORY / f"contrib/{name}.py")
     assert spec is not None
     assert spec.loader is not None
@@ -182,7 +182,7 @@ def test_sbom_is_valid_and_names_requirements(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "cyclonedx_py", "environment", *about, str(tmp_path / "alone/bin/python")]
     subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True)
     text = RELEASE.complete_sbom(target.read_text(), {"resctrl-hooks": "a" * 64, "prometheus-client": "b" * 64})
-    # In a process of its own: what it brings to check addresses takes seconds to import.
+    # In a separate process: its address checks take seconds to import.
     validate = "import sys; from cyclonedx.schema import SchemaVersion; "
     validate += "from cyclonedx.validation.json import JsonStrictValidator as Validator; "
     validate += "sys.exit(str(Validator(SchemaVersion.V1_6).validate_str(sys.stdin.read()) or '') or None)"
@@ -308,7 +308,7 @@ def test_debian_package_is_reproducible(
     assert RELEASE.debian_package(wheel, tmp_path).read_bytes() == package.read_bytes()
 
 
-# Fedora's macros, for which Debian has no package, as far as the spec asks for them.
+# Fedora's macros as far as the spec needs them; Debian has no package of them.
 MACROS = {
     "_unitdir": "/usr/lib/systemd/system",
     "pyproject_buildrequires": "true",
@@ -382,7 +382,8 @@ def test_package_is_installed_upgraded_and_removed(inside: Callable[[str], str])
     hook = json.loads(inside("cat /usr/share/containers/oci/hooks.d/resctrl-hooks.json"))
     assert hook["hook"]["path"]
     assert f"installed {__version__} for podman" in inside("dpkg -i /package.deb"), "an upgrade goes on"
-    inside("resctrl-hook metrics --format prometheus >/dev/null || [ $? = 1 ]")  # there is no resctrl, and it says so
+    # resctrl is missing, and the command reports it
+    inside("resctrl-hook metrics --format prometheus >/dev/null || [ $? = 1 ]")
     inside("dpkg -r resctrl-hooks")
     assert inside(LEFT).splitlines() in ([], ["/run/resctrl-hooks"])
 

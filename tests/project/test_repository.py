@@ -1,4 +1,4 @@
-"""What stands around the code: hooks before a commit, the workflow, forms; they call what there is."""
+"""Files around the code: pre-commit hooks, workflow, forms; the commands in them exist."""
 
 import ast
 import re

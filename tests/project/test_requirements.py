@@ -1,4 +1,4 @@
-"""What is left out on a machine that lacks something, and that nothing is left out where it is expected."""
+"""Skipped tests on machines with missing requirements, and none where all are expected."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""`rdt apply` and `rdt show` against the simulated resctrl, which refuses what the kernel refuses."""
+"""`rdt apply` and `rdt show` on the simulated resctrl, which refuses as the kernel does."""
 
 import io
 import json

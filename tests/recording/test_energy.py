@@ -1,4 +1,4 @@
-"""Energy over a recording, by pod and namespace, beside what RAPL counts for the packages."""
+"""Energy over a recording, by pod and namespace, compared with RAPL's package energy."""
 
 import csv
 from pathlib import Path

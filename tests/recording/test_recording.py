@@ -1,4 +1,4 @@
-"""A recording: what is written, what is made of it, and a page that a browser draws."""
+"""A recording: its rows, their analysis, and a page that a browser draws."""
 
 import csv
 import errno
@@ -32,7 +32,7 @@ NASTY = "</script><script>document.title='forged'</script>"
 
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[MonitoredHost]:
-    """Return a plain tree: a pod, a group that somebody else made, and tasks in no group."""
+    """Return a plain tree: a pod, a foreign group, and ungrouped tasks."""
     resctrl = tmp_path / "resctrl"
     (resctrl / "mon_groups" / "theirs").mkdir(parents=True)
     (resctrl / "info").mkdir()
@@ -133,7 +133,7 @@ def test_damaged_parquet_file_is_one_line(tmp_path: Path) -> None:
 
 
 def rows_of(**pods: list[float | None]) -> list[Row]:
-    """Return a recording of one domain: each pod's mbm_total_bytes, a look each second."""
+    """Return a recording of one domain: each pod's mbm_total_bytes, one sample per second."""
     return [
         {
             "time": f"2026-01-01T00:00:{second:02}.000+00:00", "host": "n1", "kind": "pod", "key": pod,
@@ -151,7 +151,7 @@ def test_rates_use_counted_values_only() -> None:
         user.name: {int(at % 60): rate for at, rate in points.items()}
         for user, points in series(found, BANDWIDTH).items()
     }
-    # b's counter began anew in the third look: what it had moved by then is not known
+    # b's counter restarted in the third sample: its traffic until then is unknown
     assert rates == {"shop/a": {1: 10, 4: 10}, "shop/b": {1: 0, 3: 10, 4: 10}}
     (gap,) = uncovered(found)
     assert (gap.user.name, gap.column, gap.word, gap.rows, gap.of) == ("shop/a", "mbm_total_bytes", "Unassigned", 1, 5)
@@ -178,7 +178,7 @@ def test_noisy_pod_and_times_are_named() -> None:
 
 
 def minutes_of(**pods: list[float]) -> list[Row]:
-    """A recording of two domains, a look each minute: each pod's bandwidth in MB/s, half of it in each domain."""
+    """Return a recording of two domains, one sample per minute: each pod's bandwidth in MB/s, half in each domain."""
     rows: list[Row] = []
     for pod, rates in pods.items():
         total = 0.0
@@ -231,7 +231,7 @@ def test_gaps_are_known() -> None:
 
 
 class Tags(HTMLParser):
-    """The tags and attributes of a page; what stands in a script is none."""
+    """The tags and attributes of a page, without those in scripts."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -8,7 +8,7 @@ from resctrl_hooks.recording.turns import turn_rates
 
 
 def rows_of(turns: int, *, waits: bool = True) -> list[Row]:
-    """Turn of two looks each, with 10 or 30 bytes a second; then a look without a number."""
+    """Return turns of two samples each, with 10 or 30 bytes per second, each followed by a sample without a value."""
     rows: list[Row] = []
     total = seconds = 0.0
     for turn in range(turns):

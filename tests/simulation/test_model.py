@@ -233,7 +233,7 @@ def test_energy_is_unavailable_in_package_until_a_task_ran_there() -> None:
     assert bench.read(there) == "Unavailable\n"
     bench.proc.affinities[50] = "2"
     bench.now += 5
-    bench.read(there)  # what was running until now is counted where it ran
+    bench.read(there)  # tasks that ran until now are counted where they ran
     bench.now += 5
     assert float(bench.read(there)) == pytest.approx(5 * WATTS_PER_TASK)
     assert bench.read("mon_data/mon_PERF_PKG_01/core_energy") != "Unavailable\n"
@@ -299,7 +299,7 @@ def test_counter_reads_its_fixed_value(bench: Bench) -> None:
     first, second = (bench.folder(f"gold/mon_groups/{group}").group for group in "ab")
     first.readings[name], second.readings[name] = "Unavailable", "4096"
     assert bench.read("gold/mon_groups/a/mon_data/mon_L3_00/llc_occupancy") == "Unavailable\n"
-    # The kernel leaves out what has no number as long as something has.
+    # The kernel leaves out missing values as long as another one exists.
     assert bench.number("gold", "mon_L3_00/llc_occupancy") == 4096
 
 
@@ -467,7 +467,7 @@ PATHS = st.sampled_from(
 
 
 def make_new(bench: Bench, path: str) -> None:
-    """Make a group where there is none; the VFS refuses to do more."""
+    """Create a group if it does not exist; the VFS refuses existing names."""
     if path not in groups(bench):
         bench.make(path)
 

@@ -114,7 +114,7 @@ def test_simulation_in_use_ends(tmp_path: Path) -> None:
         assert not os.path.ismount(tmp_path / "r")
         assert process.returncode == 0
     finally:
-        with suppress(OSError):  # nobody is left to answer the close
+        with suppress(OSError):  # no process is left to answer the close
             os.close(descriptor)
 
 
@@ -305,7 +305,7 @@ def test_missing_device_is_reported_with_remedy(tmp_path: Path, monkeypatch: pyt
 
 
 def test_libfuse_error_reaches_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # libfuse mounts nothing on a device that is none of its own.
+    # libfuse does not mount on a foreign device.
     monkeypatch.setattr(mount, "_PACKAGES", str(tmp_path))
     package = tmp_path / "mfusepy.py"
     package.write_text("class Operations: pass\ndef FUSE(*a, **k): raise RuntimeError(4)\n")

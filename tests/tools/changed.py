@@ -25,9 +25,9 @@ EVERYTHING = {"pyproject.toml", "tests/conftest.py", "tests/tools/requirements.p
 HUBS = {"tests/conftest.py", "tests/kernel/conftest.py", *(f"{PACKAGE}/{name}" for name in (
     "__init__.py", "__main__.py", "cli/__init__.py", "node/main.py", "node/registry.py",
 ))}  # fmt: skip
-"""What imports nearly everything, so that an import of it says little."""
+"""Modules that import nearly everything, so that importing them has no significance."""
 ON_A_KERNEL = ("tests/kernel/test_first_instruction.py", "tests/kernel/test_lifetimes.py")
-"""What concerns any change of the node half, there."""
+"""Kernel tests for any change of the node half."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -125,7 +125,7 @@ def _on_a_kernel(path: str, name: str) -> bool:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect what no change concerns."""
+    """Deselect the tests that no change concerns."""
     if revision := config.getoption("--changed"):
         changed = changes(revision)
         paths = {str(item.path.relative_to(PROJECT)) for item in items if item.path.is_relative_to(PROJECT)}

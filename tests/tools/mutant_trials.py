@@ -62,7 +62,7 @@ class Change(NamedTuple):
 
 
 class Test(NamedTuple):
-    """What a test did when nothing was changed."""
+    """A test's result without changes."""
 
     lines: dict[str, set[int]]
     """Which it ran of each module, by its path in the project."""
@@ -75,7 +75,7 @@ class Test(NamedTuple):
 
 
 class _Watcher:
-    """A pytest plugin: what each test runs, how long it takes, and whether it starts processes."""
+    """A pytest plugin that records each test's lines, duration and processes."""
 
     def __init__(self, package: Path) -> None:
         self.coverage = coverage.Coverage(data_file=None, include=[f"{package}/*"], config_file=False)
@@ -129,7 +129,7 @@ class Trials:
         self._unread: list[str] = []
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """A file that can't be imported tries nothing, and is told of."""
+        """Report a file that cannot be imported; its tests are not tried."""
         if report.failed:
             self._unread.append(report.nodeid)
 
@@ -144,7 +144,7 @@ class Trials:
         return True
 
     def watch(self) -> list[str]:
-        """Run all tests once, as the code is; what fails is returned, and try nothing."""
+        """Run all tests once on the unchanged code; failures are returned, and stop the trials."""
         out = self._scratch / "watched.json"
 
         def run() -> int:
@@ -241,7 +241,7 @@ class Trials:
     def _forked(self, run: Callable[[], int], names: list[str] | None) -> bool:
         """Return whether it returns 0 in a fork.
 
-        Who is not done in time is tried again, and then hangs, which is noticed.
+        A fork that exceeds its time is tried again; then it hangs, which counts as noticed.
         """
         seconds = sum(self.tests[name].seconds for name in names) if names is not None else 0.0
         limit = PATIENCE[0] + PATIENCE[1] * seconds if names is not None else 3600.0

@@ -68,7 +68,7 @@ class Mutant(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What mutants.json knows it by: without the number of the line, which moves."""
+        """Its name in mutants.json, without the line number, which changes."""
         before, after = (" ".join(text.split()) for text in (self.before, self.after))
         where = "" if before == self.source else f"  in  {self.source}"
         again = f"  ({self.again + 1})" if self.again else ""
@@ -78,7 +78,7 @@ class Mutant(NamedTuple):
         return self.name.replace(":", f":{self.line}:", 1)
 
     def change(self) -> mutant_trials.Change:
-        """What is to be tried."""
+        """Return the change to try."""
         path = PROJECT / self.module
         text = path.read_bytes()
         text = text[: self.start] + self.after.encode() + text[self.end :]
@@ -89,7 +89,7 @@ class Mutant(NamedTuple):
 
 
 def _changes(node: ast.AST) -> Iterator[ast.AST]:
-    """What may stand in a node's place."""
+    """Yield the replacements of a node."""
     other = copy.deepcopy(node)
     if isinstance(other, ast.Compare) and type(other.ops[0]) in OPERATORS:
         other.ops[0] = OPERATORS[type(other.ops[0])]()
@@ -174,7 +174,7 @@ def tests_of(module: str, *, own_only: bool) -> list[str]:
 
 
 def known() -> dict[str, str]:
-    """What is said to be equivalent, and why."""
+    """Return the known equivalents with reasons."""
     found: dict[str, str] = json.loads(EQUIVALENT.read_text())
     return found
 
@@ -210,7 +210,7 @@ class Verdict:
             self.judged += 1
 
     def table(self) -> Iterator[str]:
-        """What came out, by module."""
+        """Return the results by module."""
         yield "| module | mutants | killed | equivalent | survived |"
         yield "|---|---|---|---|---|"
         every: Counter[str] = sum(self.counts.values(), Counter())
@@ -267,7 +267,7 @@ def _in_a_copy(words: list[str]) -> int:
 
 
 def _end_leftovers(folder: bytes) -> None:
-    """End what mutants have started and no longer end, keepers of a memtierd: their command lines name the copy."""
+    """End leftover processes of mutants, such as memtierd supervisors: their command lines name the copy."""
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if folder in (process / "cmdline").read_bytes():

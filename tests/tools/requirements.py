@@ -1,8 +1,8 @@
-"""Tests that need something of the machine: left out where it is not there, loudly; never where it is expected.
+"""Requirements of tests on the machine: tests without them are skipped with a message, but never where expected.
 
-A test marked `runtime` or `fuse` is deselected on a machine that lacks what the mark needs, and pytest's summary says
-so. With RESCTRL_HOOKS_TESTS=all in the environment, as in continuous integration, nothing is left out: what is
-missing makes tests fail.
+A test marked `runtime` or `fuse` is deselected without its requirement, and pytest's summary lists it. With
+RESCTRL_HOOKS_TESTS=all in the environment, as in continuous integration, nothing is skipped: missing requirements fail
+the tests.
 """
 
 import importlib.util
@@ -18,7 +18,7 @@ EXPECTED = os.environ.get("RESCTRL_HOOKS_TESTS") == "all"
 
 
 def missing_for_runtimes() -> str:
-    """What the tests with real runtimes lack here."""
+    """Return the missing requirements of tests with real runtimes."""
     if os.geteuid():
         return "root is needed to run containers and mount a simulation"
     programs = [name for name in ("runc", "podman", "conmon") if shutil.which(name) is None]
@@ -26,7 +26,7 @@ def missing_for_runtimes() -> str:
 
 
 def missing_for_fuse() -> str:
-    """What the tests on a mounted simulation lack here."""
+    """Return the missing requirements of tests on a mounted simulation."""
     if not os.path.exists("/dev/fuse"):
         return "there is no /dev/fuse"
     try:
@@ -37,17 +37,17 @@ def missing_for_fuse() -> str:
 
 
 def missing_for_promtool() -> str:
-    """What the test with Prometheus' own checker lacks here."""
+    """Return the missing requirements of tests with Prometheus' checker."""
     return "" if shutil.which("promtool") else "promtool is not installed (Debian's package prometheus, 96 MB)"
 
 
 def missing_for_victoriametrics() -> str:
-    """What the test of the dashboards' queries lacks here; any version will do."""
+    """Return the missing requirements of the test of the dashboards' queries; any version suffices."""
     return "" if shutil.which("victoria-metrics") else "victoria-metrics is not installed"
 
 
 def missing_for_otlp() -> str:
-    """What the test with a receiver of OpenTelemetry's protocol lacks here."""
+    """Return the missing requirements of the test with an OpenTelemetry receiver."""
     program = shutil.which("victoria-metrics")
     if not program:
         return "victoria-metrics is not installed"
@@ -57,14 +57,14 @@ def missing_for_otlp() -> str:
 
 
 def ignition_schema() -> str:
-    """Return the path of Ignition's own JSON schema, which is not ours to carry along; empty where it isn't."""
+    """Return the path of Ignition's JSON schema, which is not part of this repository; empty without one."""
     named = os.environ.get("IGNITION_SCHEMA", "")
     beside = str(Path(__file__).parents[3] / "shared/fixtures/ignition-3.5-schema.json")
     return next((path for path in (named, beside) if path and os.path.exists(path)), "")
 
 
 def missing_for_ignition() -> str:
-    """What the test with Ignition's own schema lacks here."""
+    """Return the missing requirements of the test with Ignition's schema."""
     return "" if ignition_schema() else "IGNITION_SCHEMA names no file with Ignition's JSON schema"
 
 
@@ -75,39 +75,39 @@ def grafana_schema() -> str:
 
 
 def missing_for_grafana() -> str:
-    """What the test with Grafana's own schema lacks here."""
+    """Return the missing requirements of the test with Grafana's schema."""
     how = "GRAFANA_SCHEMA names no folder where `npm install typescript @grafana/schema` was run"
     return "" if grafana_schema() else how
 
 
 def missing_for_kubectl() -> str:
-    """What the tests of kustomizations lack here."""
+    """Return the missing requirements of tests of kustomizations."""
     return "" if shutil.which("kubectl") else "kubectl is not installed"
 
 
 def missing_for_helm() -> str:
-    """Return what the tests of the chart lack here."""
+    """Return the missing requirements of tests of the chart."""
     return "" if importlib.util.find_spec("helm_python") else "helm-python-sdk is not installed (x86-64 only)"
 
 
 def missing_for_browser() -> str:
-    """What the tests that look at a page lack here."""
+    """Return the missing requirements of tests in a browser."""
     return "" if shutil.which("chromium") else "chromium is not installed"
 
 
 def debian_root() -> str:
-    """The root of a clean Debian 13 with the packages that ours depends on; empty where DEBIAN_ROOT names none."""
+    """Return the root of a clean Debian 13 with this package's dependencies; empty unless DEBIAN_ROOT names one."""
     named = os.environ.get("DEBIAN_ROOT", "")
     return named if os.path.exists(f"{named}/usr/bin/dpkg") and os.geteuid() == 0 else ""
 
 
 def missing_for_debian() -> str:
-    """What the test of the installed Debian package lacks here."""
+    """Return the missing requirements of the test of the installed Debian package."""
     return "" if debian_root() else "DEBIAN_ROOT names no clean Debian (docs/testing.md), or this isn't root"
 
 
 def missing_for_rpm() -> str:
-    """What the test that builds the RPM lacks here."""
+    """Return the missing requirements of the test that builds the RPM."""
     return "" if shutil.which("rpmbuild") else "rpmbuild is not installed (Debian's package rpm)"
 
 
@@ -132,7 +132,7 @@ _LEFT_OUT = pytest.StashKey[list[str]]()
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect what can't run here. Last of all, when other plug-ins have set their marks."""
+    """Deselect tests without their requirements, after other plug-ins have set their marks."""
     config.stash[_LEFT_OUT] = []
     for mark, missing in MISSING.items():
         marked = [item for item in items if item.get_closest_marker(mark)]
@@ -144,6 +144,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say what was left out and why."""
+    """Report skipped tests and the reasons."""
     for line in config.stash.get(_LEFT_OUT, []):
         terminalreporter.write_line(f"NOT RUN HERE: {line}", yellow=True, bold=True)

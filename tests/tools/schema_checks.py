@@ -11,7 +11,7 @@ with patch.dict(sys.modules, {"rfc3987_syntax": None}):
 
 
 def refusal(value: Any, schema: dict[str, Any]) -> str:
-    """What a schema says against a value, or an empty string. The schema itself must be in order."""
+    """Return a schema's objection to a value, or an empty string. The schema itself must be valid."""
     kind = jsonschema.validators.validator_for(schema)
     kind.check_schema(schema)
     return "\n".join(f"{error.json_path}: {error.message}" for error in kind(schema).iter_errors(value))

@@ -14,7 +14,7 @@ MEASURED, ESTIMATED = "measured", "estimated"
 
 @dataclass
 class Look:
-    """One cycle: joules by package, of the root and of each pod that has a group; None where a file is no number."""
+    """One cycle: joules by package, of the root and of each pod with a group; None if a file has no number."""
 
     root: dict[str, float] | None
     pods: dict[str, dict[str, float] | None] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class Reader:
         return Look(self._energy("mon_data"), {uid: self._energy(f"mon_groups/{uid}/mon_data") for uid in found})
 
     def _energy(self, mon_data: str) -> dict[str, float] | None:
-        """One file that is no number makes all of them unknown."""
+        """Return the energy; one file without a number makes all of them unknown."""
         try:
             return {zone: float(self._read(f"{mon_data}/{zone}/core_energy")) for zone in self.zones}
         except ValueError:
@@ -49,14 +49,9 @@ def grown(before: Mapping[str, float] | None, now: Mapping[str, float] | None) -
 
 
 def attributed(before: Look, now: Look, running: Mapping[str, float], package: float) -> dict[str, tuple[str, float]]:
-    """What each running pod gets of the joules that RAPL counted for the packages, and whether that was measured.
-
-    Args:
-        before: the cycle before.
-        now: this cycle.
-        running: each pod's share of the node's CPU time.
-        package: joules of the packages in this cycle.
-    """
+    """Return each running pod's part of the joules that RAPL counted, and whether that was measured. Args: before: the
+    cycle before. now: this cycle. running: each pod's share of the node's CPU time. package: joules of the packages in
+    this cycle."""
     cores = {uid: grown(before.pods.get(uid), energy) for uid, energy in now.pods.items()}
     measured = {uid: joules for uid, joules in cores.items() if joules is not None}
     tracked = sum(measured.values())

@@ -24,7 +24,7 @@ ELSEWHERE = "mon_data/mon_PERF_PKG_01/core_energy"
 
 
 class Node:
-    """A node with energy counters that read what they are told, and both trees of it."""
+    """A node with settable energy counters, and both trees of it."""
 
     def __init__(self, host: MonitoredHost, pods_file: str = "") -> None:
         self.host = host

@@ -1,4 +1,4 @@
-"""The view as a mount: what is where, read-only, as old as half a second at most."""
+"""The view as a mount: its files, read-only, at most half a second old."""
 
 import os
 import subprocess

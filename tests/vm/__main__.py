@@ -46,7 +46,7 @@ def _parse(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("--jobs", type=int, default=suite.jobs_here(), help="boots of `test` at the same time")
     parser.add_argument("--again", action="store_true", help="a failing test has a second chance in a boot of its own")
     parser.add_argument("--counts-to", default="", help="a file for the numbers of `test`, as JSON")
-    if "--" in words:  # what follows is not ours to read
+    if "--" in words:  # the following arguments are not ours
         end = words.index("--")
         return parser.parse_args(words[:end]), words[end + 1 :]
     return parser.parse_known_args(words)

@@ -17,7 +17,7 @@ _FAILED: dict[str, None] = {}
 
 
 def needs_of(item: pytest.Item) -> dict[str, object]:
-    """What the test's markers say about its boot; the marker nearest to the test wins."""
+    """Return the boot requirements in the test's markers; the marker nearest to the test wins."""
     needs: dict[str, object] = {}
     for marker in reversed(list(item.iter_markers())):
         if marker.name == "systemd":
@@ -37,7 +37,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The markers; and what is not to be collected is not even imported, which takes an emulated processor long."""
+    """Register the markers; ignore files that are not selected, because importing them is slow under emulation."""
     if only := config.getoption("--only"):
         named = [word for word in config.args if word.partition("::")[0] in only]
         config.args[:] = [*named, *(path for path in only if not any(word.startswith(path) for word in named))]
@@ -50,7 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)  # after -k and -m have chosen
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect what belongs to another boot."""
+    """Deselect tests of other boots."""
     wanted = config.getoption("--boot")
     if wanted is None:
         return
@@ -61,19 +61,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip a test for which there is no time left: emulation is slow, and how slow depends on the machine."""
+    """Skip a test if no time is left: emulation is slow, by an amount that depends on the machine."""
     if time.monotonic() - _STARTED > item.config.getoption("--seconds"):
         pytest.skip("no time left")
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Take down what fails."""
+    """Record failures."""
     if report.failed:
         _FAILED[report.nodeid] = None
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write down what has failed."""
+    """Write the failures down."""
     if path := session.config.getoption("--failed-to"):
         with open(path, "w", encoding="utf-8") as out:
             out.writelines(f"{name}\n" for name in _FAILED)

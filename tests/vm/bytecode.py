@@ -14,18 +14,18 @@ import emulator
 import guest
 
 FOLDERS = ("resctrl_hooks", "tests")
-"""What the guest imports of the project."""
+"""Folders of the project that the guest imports."""
 
 
 @contextlib.contextmanager
 def compiled(machine: str) -> Iterator[str]:
-    """A folder like the project's, with what belongs into the `__pycache__` of each of its folders.
+    """Return a folder like the project's, with the content of the `__pycache__` of each folder.
 
     Args:
         machine: the guest's folder, whose Python compiles.
 
     Raises:
-        VmError: a module can't be compiled.
+        VmError: a module cannot be compiled.
     """
     with tempfile.TemporaryDirectory(prefix="vm-") as top:
         python = [*emulator.program(machine, "usr/bin/python3"), "-S", "-X", f"pycache_prefix={top}/compiled"]

@@ -23,11 +23,11 @@ KEEP_RUNS = 20
 
 
 class VmError(Exception):
-    """Something that a person can do something about; the message says what."""
+    """An error that a person can fix; the message names the cause."""
 
 
 def say(text: str) -> None:
-    """Tell the person on standard error what is going on; standard output belongs to the tests."""
+    """Report progress on standard error; standard output belongs to the tests."""
     print(f"vm: {text}", file=sys.stderr, flush=True)  # a command's own voice
 
 
@@ -59,7 +59,7 @@ def remove(path: str) -> None:
 
 @contextlib.contextmanager
 def locked(path: str, waiting: str) -> Iterator[None]:
-    """Hold an exclusive lock on the file `path`; say `waiting` if somebody else has it."""
+    """Hold an exclusive lock on the file `path`; print `waiting` if another process holds it."""
     with open(path, "w", encoding="utf-8") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

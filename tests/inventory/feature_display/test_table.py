@@ -1,4 +1,4 @@
-"""What people see of features stands in one table."""
+"""The presentation of features is in one table."""
 
 from resctrl_hooks.inventory.feature_display.memory import COLUMNS
 from resctrl_hooks.inventory.feature_display.model import Display, Found

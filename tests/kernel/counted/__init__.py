@@ -1,1 +1,1 @@
-"""Tests of what the counters say: on a processor that counts, against the ledger that it keeps itself."""
+"""Tests of counter values, on an emulated processor that counts and keeps its own ledger."""

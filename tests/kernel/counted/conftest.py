@@ -1,4 +1,4 @@
-"""Fixtures of the tests of what the counters say; and the table of all that they compared, at the end of the run."""
+"""Fixtures of the counter tests, and the table of all comparisons at the end of the run."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,7 +21,7 @@ EACH_ONCE = pytest.mark.parametrize(
     [pytest.param(name, *one.values, marks=one.marks) for name, one in (("runc", INTEL), ("crun", AMD))],
     indirect=True,
 )
-"""Each OCI runtime and each processor once, where what is asked doesn't depend on how they go together."""
+"""Each OCI runtime and each processor once, for results that do not depend on their combination."""
 UIDS = [f"{number}f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01" for number in range(8)]
 _ROWS: list[Compared] = []
 
@@ -53,7 +53,7 @@ def resctrl() -> Iterator[Resctrl]:
 
 @pytest.fixture
 def no_rmid_left(resctrl: Resctrl) -> Iterator[Callable[[], object]]:
-    """What uses the RMIDs up. Afterwards they come out of limbo: the next test's hooks don't wait for that."""
+    """Use the RMIDs up. Afterwards wait until they leave limbo, so that the next test's hooks do not wait."""
     yield resctrl.use_up
     resctrl.clear()
     resctrl.settle()
@@ -74,7 +74,7 @@ def installed(tmp_path: Path) -> Installed:
 
 @pytest.fixture
 def comparison(installed: Installed, truth: Truth, runtime_name: str, processor: str) -> Comparison:
-    """What is said beside the truth."""
+    """Return a comparison of reported values with the truth."""
     return Comparison(installed, truth, f"{runtime_name}, {processor}", _ROWS)
 
 

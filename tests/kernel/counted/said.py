@@ -1,4 +1,4 @@
-"""What the project says of a pod's memory traffic, held to the truth, and the table of all that was compared."""
+"""Comparison of a pod's reported memory traffic with the truth, and the table of all comparisons."""
 
 import json
 from typing import Any, NamedTuple
@@ -12,11 +12,11 @@ from resctrl_hooks.node.settings import load
 
 TOTAL = "mbm_total_bytes"
 NEAR = 0.02
-"""How far what is said may be from the truth."""
+"""Tolerance of reported values."""
 
 
 class Compared(NamedTuple):
-    """What was compared, by which runtime on which processor: the bytes of both L3 domains."""
+    """One comparison, with runtime and processor: the bytes of both L3 domains."""
 
     what: str
     where: str
@@ -25,7 +25,7 @@ class Compared(NamedTuple):
 
     @property
     def off(self) -> float:
-        """How far what is said is from the truth."""
+        """Relative error of the reported value."""
         return abs(self.said - self.truth) / max(self.truth, 1)
 
     def __str__(self) -> str:
@@ -34,7 +34,7 @@ class Compared(NamedTuple):
 
 
 def table(rows: list[Compared]) -> list[str]:
-    """What was said, as Markdown; without more words it is the ledger's to the byte."""
+    """Return the comparisons as Markdown; values without a remark equal the ledger to the byte."""
     where = list(dict.fromkeys(row.where for row in rows))
     cells = {(row.what, row.where): str(row) for row in rows}
     lines = [f"| container | {' | '.join(where)} |", f"|---|{'--:|' * len(where)}"]
@@ -43,20 +43,20 @@ def table(rows: list[Compared]) -> list[str]:
 
 
 class Comparison:
-    """Compares what the library says with the truth, and takes it down for the table.
+    """Comparison of the library's values with the truth, recorded for the table.
 
     Args:
-        installed: whose state the totals are in.
+        installed: the installation with the totals.
         truth: the processor's ledger.
-        where: by which runtime on which processor.
-        rows: where the table's rows go.
+        where: runtime and processor.
+        rows: the table's rows.
     """
 
     def __init__(self, installed: Installed, truth: Truth, where: str, rows: list[Compared]) -> None:
         self.installed, self.truth, self._where, self._rows = installed, truth, where, rows
 
     def said(self, key: str) -> list[int]:
-        """What the library says of a key's total, by domain."""
+        """Return a key's total by domain, from the library."""
         readings = Context(load(self.installed.config)[0]).monitor.read(key)
         return [int(one.value or 0) for one in readings if one.counter.name == TOTAL]
 
@@ -65,7 +65,7 @@ class Comparison:
         return rmid_of(Resctrl(ROOT).path(rdt_class, key))
 
     def check(self, key: str, what: str, rdt_class: str = "", others: int = 0) -> int:
-        """Hold what is said of a key to the truth of its RMID, of which ``others`` is of others; the truth."""
+        """Compare a key's value with its RMID's true count, less ``others`` of other pods; return the truth."""
         real = sum(at_rest(self.truth, self.rmid(key, rdt_class))) - others
         self.hold(what, sum(self.said(key)), real)
         return real
@@ -78,7 +78,7 @@ class Comparison:
 
 
 def command(installed: Installed, *words: str) -> str:
-    """What the project's command prints."""
+    """Return the output of a command of the project."""
     return succeeds("--config", installed.config, *words)
 
 

@@ -52,7 +52,7 @@ class Stepped:
 
 
 def at_rest(truth: Truth, rmid: int) -> list[int]:
-    """What an RMID has moved, by domain, once nothing runs under it."""
+    """Return an RMID's traffic by domain, once none of its tasks runs."""
     seen = [truth.of(rmid)]
 
     def stands_still() -> bool:

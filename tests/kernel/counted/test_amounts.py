@@ -1,7 +1,7 @@
-"""The first promise, proven: what a pod did from its first instruction to its last is what its counters say.
+"""A pod's counters include everything from its first instruction to its last.
 
-The guest's processor counts every access to memory (tests/vm/rdt.c), for the RMID that runs, and keeps a ledger of its
-own. Each test compares what the project says with that ledger.
+The guest's processor counts every memory access (tests/vm/rdt.c) for the running RMID, and keeps a ledger of its own.
+Each test compares the project's values with that ledger.
 """
 
 import pytest
@@ -31,7 +31,7 @@ def test_twice_the_copying_counts_twice(pods: list[KubernetesPod], comparison: C
 
 
 def test_first_instructions_are_counted(pods: list[KubernetesPod], comparison: Comparison) -> None:
-    at_once = f"{copy(50)}; sleep 3; {in_steps(copy(10))}"  # more than a second that nobody counts
+    at_once = f"{copy(50)}; sleep 3; {in_steps(copy(10))}"  # more than a second without counting
     early, late = pods[:2]
     Stepped(early.start("early", at_once)).rest()
     counted = comparison.check(early.uid, "copies 50 MiB in its first instructions")

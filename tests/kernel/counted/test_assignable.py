@@ -1,4 +1,4 @@
-"""AMD's four assignable counters and six pods: what each command says, and what reconcile does when two end."""
+"""AMD's four assignable counters and six pods: the output of each command, and reconcile after two pods end."""
 
 import pytest
 
@@ -17,7 +17,7 @@ pytestmark = [
 
 
 def states(installed: Installed, pods: list[KubernetesPod]) -> list[str]:
-    """What `list` says of each."""
+    """Return the state of each pod in `list`."""
     found = {pod["key"]: pod["state"] for pod in items(installed, "list")}
     return [found.get(pod.uid, "gone") for pod in pods]
 
@@ -63,7 +63,7 @@ def test_total_pauses_while_another_has_the_counter_and_continues_with_next(
     totals = [one for one in shown["counters"] if one["counter"] == TOTAL]
     assert {one["state"] for one in totals} == {UNASSIGNED}
     assert sum(one["value"] for one in totals) == sum(comparison.said(loser.uid))
-    containers[loser].step()  # nobody counts this
+    containers[loser].step()  # uncounted
     comparison.hold("10 MiB more without a counter", sum(comparison.said(loser.uid)), before)
     urgent.end("urgent")
     urgent.cgroup.rmdir()

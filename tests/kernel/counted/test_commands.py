@@ -1,4 +1,4 @@
-"""What commands say is the ledger's: `show`, `metrics`, `top`, and all pods and the root group together."""
+"""Values of commands match the ledger: `show`, `metrics`, `top`, and the sum of all pods and the root group."""
 
 import json
 import subprocess
@@ -29,7 +29,7 @@ def test_sum_of_all_pods_equals_machine(pods: list[KubernetesPod], comparison: C
     began, real_began = machine(), truth.whole()
     for pod in pods[:2]:
         pod.run("c0", copy(50))
-    # The machine is never at rest; what it does between these two is little against 100 MiB.
+    # The machine is never idle; its traffic between these two is small against 100 MiB.
     comparison.hold("two pods and all the rest", machine() - began, truth.whole() - real_began)
 
 
@@ -72,7 +72,7 @@ def test_top_matches_traffic(pods: list[KubernetesPod], comparison: Comparison) 
 
 
 def _bytes(line: str, key: str) -> float:
-    """What a line of `top` says that a pod moved since the line before."""
+    """Return a pod's bytes between two lines of `top`."""
     found: dict[str, Any] = json.loads(line)
     (item,) = [item for item in found["items"] if item["key"] == key]
     return float(item["memoryBandwidthBytesPerSecond"]) * float(found["seconds"])

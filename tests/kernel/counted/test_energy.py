@@ -1,6 +1,6 @@
-"""Energy per pod on the kernel's own AET code is what the processor's ledger says; one joule is a million accesses.
+"""Energy per pod on the kernel's own AET code matches the processor's ledger; one joule is a million accesses.
 
-Each test's RMIDs may have run before, or not: the kernel then says `Unavailable` until they have.
+Each test's RMIDs may have run before, or not: until then the kernel reports `Unavailable`.
 """
 
 import csv
@@ -42,12 +42,12 @@ EXACT = 1e-5
 
 
 def on(pid: int, cpu: int) -> None:
-    """Has a process, and what it starts, run on a processor."""
+    """Run a process, and its children, on one processor."""
     os.sched_setaffinity(pid, {cpu})
 
 
 class Energy:
-    """What is said of pods' energy, held to the truth."""
+    """Comparison of the pods' reported energy with the truth."""
 
     def __init__(self, comparison: Comparison) -> None:
         self._compare = comparison
@@ -150,7 +150,7 @@ def test_energy_of_a_handover_is_split_between_giver_and_taker(
     taker.rest()
     on(pid, THERE)
     taker.step()
-    giver.step()  # without an RMID: this energy is nobody's
+    giver.step()  # without an RMID: this energy belongs to no pod
     energy.check_commands(low, "works on without an RMID", first)
     energy.check_commands(high, "gets the RMID and works in package 1", sum(energy.real(rmid)) - first)
 
@@ -183,7 +183,7 @@ def test_record_and_top_match_energy(pods: list[KubernetesPod], energy: Energy, 
 
 
 def _joules(line: str, key: str) -> float:
-    """What a line of `top` says that a pod used since the line before."""
+    """Return a pod's joules between two lines of `top`."""
     found: dict[str, Any] = json.loads(line)
     (item,) = [item for item in found["items"] if item["key"] == key]
     return float(item["powerWatts"] or 0) * float(found["seconds"])

@@ -1,4 +1,4 @@
-"""Counters go on whatever becomes of the group: it changes class, and its RMID is handed on to another pod."""
+"""Counters continue over changes of the group: it changes class, and its RMID is handed over to another pod."""
 
 import os
 from collections.abc import Callable
@@ -57,7 +57,7 @@ def test_handed_over_rmid_counts_each_pod_separately(
     taker = Stepped(high.start("taker", in_steps(copy(30)), annotations={"io.kubernetes.pod.namespace": "urgent"}))
     assert comparison.rmid(high.uid) == rmid, installed.said()
     taker.step()
-    giver.step()  # nobody counts this
+    giver.step()  # uncounted
     second = comparison.check(high.uid, "gets the RMID of another and copies 30 MiB", others=first)
     comparison.hold("20 MiB more without an RMID", sum(comparison.said(low.uid)), first)
     now = take(context, files)

@@ -1,4 +1,4 @@
-"""What systemd is told of a container's scope: all features by one program, and each alone where it refuses."""
+"""Properties of a container's scope in systemd: all features in one program, and separately after a refusal."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ ALL = set().union(*BY_FEATURE.values())
 
 
 class Systemd:
-    """What answers in systemctl's place: it takes all but the properties in ``refused``."""
+    """A replacement of systemctl: it accepts all properties except those in ``refused``."""
 
     def __init__(self) -> None:
         self.calls: list[set[str]] = []

@@ -22,7 +22,7 @@ def sandboxed(host: Host, config: Any, **pods_own: str) -> Workload:
 
 
 def pod(host: Host, labels: dict[str, str], annotations: dict[str, str]) -> Workload:
-    """Return a container of a pod; the sandbox is the captured one, with what CRI-O adds: annotations, then labels."""
+    """Return a container of a pod; its sandbox is the captured one with CRI-O's additions: annotations, then labels."""
     captured = fixture("crio-crun-sandbox-config.json")
     for name in ("app", "tier"):
         del captured["annotations"][name]

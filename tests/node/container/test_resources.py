@@ -1,4 +1,4 @@
-"""A container's QoS class and CPU request, from what its bundle and its cgroup say."""
+"""A container's QoS class and CPU request, from its bundle and its cgroup."""
 
 from typing import Any
 

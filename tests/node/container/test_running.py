@@ -1,4 +1,4 @@
-"""What is known of a container that runs."""
+"""Data of a running container."""
 
 from typing import Any
 

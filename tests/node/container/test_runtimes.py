@@ -1,4 +1,4 @@
-"""What runtimes keep of their containers: which form is looked for first."""
+"""The runtimes' state files of containers, and the order of formats."""
 
 import errno
 import json

@@ -63,7 +63,7 @@ def test_feature_rows_are_all_that_hooks_need(host: Host, pod: dict[str, Any], o
     record = host.context().ledger.read_member(key, ID) or {}
     assert [step["feature"] for step in record["steps"]] == ["monitoring", oom]
 
-    score.write_text("0")  # somebody undoes it
+    score.write_text("0")  # another program undoes it
     host.enforce()
     assert score.read_text() == "500"
 

@@ -1,4 +1,4 @@
-"""Block I/O classes: what their amounts, patterns and parts mean, and which devices are there."""
+"""Block I/O classes: amounts, patterns, parts, and existing devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory classes: what annotations choose, which values are taken, and what is written to a container's cgroup."""
+"""Memory classes: selection by annotations, accepted values, and writes to a container's cgroup."""
 
 from __future__ import annotations
 
@@ -273,7 +273,7 @@ def test_systemd_unit_of_cgroup_is_found(path: str, unit: str, own: bool) -> Non
 
 @pytest.fixture
 def scope(host: Host, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, str]]]:
-    """Return a systemd that takes whatever it is told, and what it was told."""
+    """Return a systemd that accepts everything, and its calls."""
     told: list[tuple[str, dict[str, str]]] = []
     monkeypatch.setattr("resctrl_hooks.node.host.systemd.available", always(value=True))
     monkeypatch.setattr(
@@ -366,7 +366,7 @@ def test_reconcile_repairs_undone_values(host: Host, pod: dict[str, Any], limits
     start(host, pod, **{CLASS: "noswap", HIGH: "64M"})
     assert mended(host) == 0
     (limits / "memory.swap.max").write_text("max\n")
-    (limits / "memory.current").write_text("90000000\n")  # above the high limit, which is in force and stays
+    (limits / "memory.current").write_text("90000000\n")  # above the high limit, which is active and stays
     assert mended(host) == 1
     assert (limits / "memory.swap.max").read_text() == "0"
     assert (limits / "memory.high").read_text() == str(64 << 20)
@@ -400,7 +400,7 @@ def test_repair_in_scope_is_sent_to_systemd(host: Host, scope: list[Any]) -> Non
 
 
 def test_scope_is_repaired_if_leaf_has_its_limit_and_exceeds_it(host: Host, scope: list[Any]) -> None:
-    """Above a high limit is where it is at work; it is in force, so nothing new holds anybody up."""
+    """Exceeding an active high limit is normal, so writing it again delays nothing."""
     path = f"/machine.slice/libpod-{ID}.scope"
     host.process(100, f"{path}/container")
     upper, lower = give_limits(host, path), give_limits(host, f"{path}/container")

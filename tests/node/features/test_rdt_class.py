@@ -153,7 +153,7 @@ def test_reconcile_repairs_tasks_in_root_class(rdt_host: Host) -> None:
     assert rdt_host.tasks("gold") == [100]
     (rdt_host.proc / "100/cpu_resctrl_groups").write_text("res:silver\nmon:\n")
     report = rdt_host.enforce()
-    assert (report.applied, report.failures) == ({}, {})  # where somebody else has moved it, it stays
+    assert (report.applied, report.failures) == ({}, {})  # a class to which another program moved it stays
 
 
 def test_sandbox_has_no_class(rdt_host: Host) -> None:

@@ -1,4 +1,4 @@
-"""Scheduling and block I/O classes: who has which, what they mean, and what is written and put back."""
+"""Scheduling and block I/O classes: selection, values, writes and repairs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hook stages on a made-up host: a pod's container lands in its group, and what its end leaves."""
+"""The hook stages on a made-up host: a pod's container enters its group, and its end cleans up."""
 
 import json
 import re

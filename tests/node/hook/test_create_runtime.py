@@ -1,4 +1,4 @@
-"""Doing a container's steps one after the other: who is refused when time runs out among them."""
+"""Execution of a container's steps in order: refusals at a timeout between them."""
 
 from typing import Any
 

@@ -53,7 +53,7 @@ def test_interrupt_prints_no_traceback(host: Host) -> None:
 
 
 def test_killed_hook_leaves_data_for_poststop(host: Host, pod: dict[str, Any]) -> None:
-    """Killed at any of its system calls on resctrl, it has recorded before what it was about to do."""
+    """Killed at any of its system calls on resctrl, it has recorded its next effect before."""
     script = (
         "import sys, os, signal; sys.path.insert(0, sys.argv.pop(1))\n"
         "from resctrl_hooks.node import main\nfrom resctrl_hooks.node.resctrl import filesystem\n"

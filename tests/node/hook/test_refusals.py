@@ -1,4 +1,4 @@
-"""What pods may not ask for and what the kernel refuses: either policy's answer, and what is left of it."""
+"""Forbidden requests and kernel refusals: the answer of either policy, and the remaining state."""
 
 import errno
 import os
@@ -66,7 +66,7 @@ def test_invalid_class_is_refused(host: Host, pod: dict[str, Any], name: str, po
     assert host.groups() == []
 
 
-# The call, its errno, what the operator reads, and whether the pod waits for an RMID
+# The call, its errno, the message, and whether the pod waits for an RMID
 REFUSALS = [
     ("mkdir", errno.ENOSPC, "reason=no-rmids", True),
     ("mkdir", errno.EBUSY, "reason=rmids-busy", True),
@@ -108,7 +108,7 @@ def test_kernel_refusal_follows_policy(
     if policy == "fail":
         assert outcome.code == 79
         assert "reason=refused" in outcome.log
-        # What was done before the refusal is undone: crun calls no poststop for this container.
+        # Earlier steps are undone: crun calls no poststop for this container.
         assert (host.groups(), host.records()) == ([], [])
         return
     assert outcome.code == 0

@@ -1,4 +1,4 @@
-"""Real runc and real Podman call the hook, on a simulated resctrl: what lands where, and what is left afterwards."""
+"""Real runc and real Podman call the hook on a simulated resctrl: groups, and leftovers."""
 
 import json
 import os
@@ -59,7 +59,7 @@ def threads_of(pid: int) -> set[int]:
 
 
 def until(truth: Callable[[], object]) -> None:
-    """Wait for what a runtime does in the background; the test's own time limit ends it."""
+    """Wait for a runtime's background work; the test's own timeout ends it."""
     while not truth():
         time.sleep(0.02)
 
@@ -202,9 +202,9 @@ def test_podman_pod_infra_and_members_share_group_of_pod(stage: Stage, podman: P
     assert stage.groups() == [pod]
     assert {podman_pid(podman, name) for name in names} <= set(stage.tasks(pod))
     podman.call("pod", "rm", "--force", "-t", "0", "shop")
-    reconcile(stage)  # no hook is told that a pod has ended
+    reconcile(stage)  # no hook is called at the end of a pod
     assert nothing_is_left(stage)
-    podman.release_key(pod)  # beside version 1, Podman leaves two behind
+    podman.release_key(pod)  # with version 1, Podman leaves two behind
 
 
 def test_podman_refuses_under_fail(stage: Stage, podman: Podman) -> None:

@@ -1,4 +1,4 @@
-"""What the names in a cgroup path say."""
+"""Parsing of names in a cgroup path."""
 
 import pytest
 from hypothesis import given

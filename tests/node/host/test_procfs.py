@@ -39,7 +39,7 @@ def test_both_cgroup_versions_are_parsed(host: Host) -> None:
 
 @pytest.mark.parametrize("feed", ["\f", "\v", "\x1c", "\x85", "\u2028", "\r"])
 def test_newline_in_cgroup_name_starts_no_line(host: Host, feed: str) -> None:
-    """The kernel refuses a line feed in a cgroup's name, and nothing else of what Python takes for a line's end."""
+    """The kernel refuses only a line feed in a cgroup's name, not Python's other line separators."""
     host.process(7)
     path = f"/own/a{feed}0::/kubepods/pod1"
     (host.proc / "7/cgroup").write_bytes(f"0::{path}\n".encode())

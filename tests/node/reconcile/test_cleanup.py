@@ -1,4 +1,4 @@
-"""What a killed writer leaves, and who clears it away."""
+"""Leftovers of killed writers, and their removal."""
 
 import os
 import time
@@ -22,7 +22,7 @@ def test_only_abandoned_files_are_removed(host: Host) -> None:
     long_ago = time.time() - 100
     for name in ("placement~4711", "counters~4711", "wake~4712", "wake~4711", "book", "odd~", "~odd"):
         (host.state / name).touch()
-        if name != "wake~4711":  # just written, so by somebody whose pid is of another namespace
+        if name != "wake~4711":  # just written, so its writer may be in another pid namespace
             os.utime(host.state / name, (long_ago, long_ago))
     assert remove_unfinished(str(host.state), str(host.proc)) == 2
     assert sorted(os.listdir(host.state)) == ["book", "odd~", "wake~4711", "wake~4712", "~odd"]
@@ -70,7 +70,7 @@ def test_pointers_without_record_are_removed(host: Host) -> None:
 
 @pytest.mark.parametrize("made", ["its record", "another pointer"])
 def test_pointer_of_running_hook_stays(host: Host, monkeypatch: pytest.MonkeyPatch, made: str) -> None:
-    """It is written before the record; whoever has the key's lock has both."""
+    """It is written before the record; the holder of the key's lock has both."""
     context, report = host.context(), Report()
     context.ledger.prepare()
     context.ledger.point("m", "k")

@@ -1,4 +1,4 @@
-"""The command `reconcile`: its options, what it prints and where to, its exit codes, and repetition."""
+"""The command `reconcile`: its options, its output, its exit codes, and repetition."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_watch_survives_full_disk(
     with open("/dev/full", "w") as disk, open(os.devnull, "w") as nowhere:
         monkeypatch.setattr(sys, "stdout", disk)
         assert reconcile_command(str(cluster.host.config), ["--watch", "1"]) == 130
-        os.dup2(nowhere.fileno(), disk.fileno())  # what is left in its buffer
+        os.dup2(nowhere.fileno(), disk.fileno())  # the rest of its buffer
     assert capfd.readouterr().err.count("the report can't be written") == 2
 
 

@@ -1,4 +1,4 @@
-"""What a container is to have besides its group, after one reconcile: taken in late, undone, ended by itself."""
+"""A container's features besides its group after one reconcile: adopted late, undone, ended by itself."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def folder(host: Host) -> Path:
 
 
 def runs(host: Host, annotations: dict[str, str]) -> None:
-    """The container is in the state folder of its runtime, and its bundle says what it asks for."""
+    """Add the container to its runtime's state folder, with a bundle that has its requests."""
     bundle = host.root / "bundles" / "late"
     bundle.mkdir(parents=True, exist_ok=True)
     (bundle / "config.json").write_text(json.dumps({"annotations": crio_annotations() | annotations}))
@@ -212,7 +212,7 @@ def test_unobserved_end_of_memtierd_is_logged(late: MemtierdHost) -> None:
     pid, keeper = late.pid(), late.keeper()
     os.kill(keeper, signal.SIGKILL)
     wait_until(lambda: not lives(keeper))
-    os.kill(pid, signal.SIGUSR1)  # it says something, and there is nobody to listen
+    os.kill(pid, signal.SIGUSR1)  # it writes, and there is no reader
     wait_until(lambda: not lives(pid))
     assert again(late.host).applied == {"memtierd": [ID]}
     assert "its keeper was killed, so nobody saw its end" in late.host.log.read_text()
@@ -257,7 +257,7 @@ def test_missing_group_is_recreated_if_needed_or_else_forgotten(late: MemtierdHo
 
 
 def test_failed_plan_is_recorded_and_repeated(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One passing error in the hook's plan of monitoring, beside another feature that planned well."""
+    """One temporary error in the hook's plan of monitoring, while another feature was planned."""
     host.configure(
         runtimeRoots={"crun": str(host.root / "crun")},
         scheduling={"enabled": True, "allow": {"*": ["*"]}, "classes": {"calm": {}}},

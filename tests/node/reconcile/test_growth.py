@@ -14,7 +14,7 @@ from resctrl_hooks.node.reconcile.report import Options
 BENCH = Path(__file__).parents[2] / "bench/reconcile.py"
 SIZES = (20, 40, 80)
 ABOUT = 0.02
-"""How far from linear it may be: what is done once has to be paid by few containers, too."""
+"""Tolerance of linearity: constant work counts more for few containers."""
 SYSTEM_CALLS = 14
 """For each container, alone in its pod, with one thread."""
 

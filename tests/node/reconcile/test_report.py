@@ -1,4 +1,4 @@
-"""What a reconcile says it did: each figure once, by name, and whether anything changed or is still wrong."""
+"""Numbers of a reconcile's report: each printed once, by name, with changes and problems."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DONE: dict[str, tuple[Any, str]] = {
     "counters_given": (2, "bandwidth counters assigned"),
     "counters_taken": (2, "bandwidth counters taken back"),
 }
-"""What counts as a change, and how it is said."""
+"""Numbers that count as a change, and their text."""
 
 
 def report(**values: Any) -> Report:

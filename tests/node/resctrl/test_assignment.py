@@ -13,7 +13,7 @@ TOTAL, LOCAL = "mbm_total_bytes", "mbm_local_bytes"
 
 
 class Writes(Filesystem):
-    """What is written, and the errno with which that is refused."""
+    """Recorder of writes, and the errno with which they are refused."""
 
     def __init__(self, refused: int = 0) -> None:
         self.refused = refused

@@ -1,4 +1,4 @@
-"""What is carried of counters over the ends of groups: counts, and for how long each was counted."""
+"""Counter data carried over the ends of groups: counts, and the seconds of counting."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FILES = [OCCUPANCY, TOTAL, LOCAL]
 
 
 class Scrapes:
-    """Scrapes one after the other: each loads the file, counts what it found at a time, and saves."""
+    """Successive scrapes: each loads the file, counts its values at a time, and saves."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.pods: dict[str, dict[str, Any]] = {}
@@ -40,7 +40,7 @@ class Scrapes:
         return carried
 
     def at(self, now: float, key: str = KEY, **groups: list[Raw]) -> Carried:
-        """Return a scrape that found these groups of a key: by class ("root" is the root class), what their files said.
+        """Return a scrape with these groups of a key: by class ("root" is the root class), their files' values.
 
         The first of the numbers is the group's identity.
         """

@@ -1,4 +1,4 @@
-"""Who is to have the assignable counters, and that totals are kept when somebody loses one."""
+"""Assignment of the assignable counters, with totals kept for pods that lose one."""
 
 import pytest
 from conftest import Host
@@ -26,7 +26,7 @@ def ranked(name: str, priority: int, turn: tuple[int, float] | None = None, tota
 
 
 def after(holders: list[Holder], number: int, *, keep_unheld: bool = False) -> dict[str, str]:
-    """Who has what in a domain when all changes are done: `tl`, `t`, `l` or nothing."""
+    """Return the counters in a domain after all changes: `tl`, `t`, `l` or nothing."""
     changes = share(holders, {0: number}, EVENTS, keep_unheld=keep_unheld)
     for change in changes:
         assert change.holder.has(change.event, change.domain) is not change.give
@@ -111,7 +111,7 @@ def test_refused_change_is_not_reported_as_done(host: Host) -> None:
     here.folder = str(host.resctrl)
     gone.folder = str(host.root / "gone")
     for one in (here, gone):
-        one.key = ""  # nobody's totals are to be kept
+        one.key = ""  # no totals to keep
     (host.resctrl / "mbm_L3_assignments").touch()
     changes = [Change(gone, TOTAL, 0, give=True), Change(here, LOCAL, 1, give=True), Change(here, TOTAL, 0, give=False)]
     assert rearrange(host.context().monitor, changes) == changes[1:]

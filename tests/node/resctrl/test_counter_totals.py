@@ -38,7 +38,7 @@ class Tree:
         return Path(self.monitor.ensure_group(key, rdt_class).path)
 
     def read(self, *, by_class: bool = False) -> dict[str, object]:
-        """What `Monitor.read` says, by path: the value, or the state where there is none."""
+        """Return `Monitor.read`'s result by path: the value, or the state if there is none."""
         return shown(Monitor(str(self.resctrl), state_dir=str(self.state)).read(KEY, by_class=by_class))
 
     def states(self) -> dict[str, str]:
@@ -172,7 +172,7 @@ def with_baseline(tree: Tree, energy: float | str) -> Path:
     (tree.resctrl / "info" / "PERF_PKG_MON").mkdir(parents=True)
     with tree.monitor.hold(KEY) as locked:
         locked.ensure_group()
-        # A plain tree has no counters at creation: what the kernel would have shown then goes into the record.
+        # A plain tree has no counters at creation: the kernel's value at that time goes into the record.
         group = tree.resctrl / "mon_groups" / KEY
         say_paths(group, {ENERGY: energy})
         locked.record["baselines"] = {"": baseline(str(group))}

@@ -1,4 +1,4 @@
-"""What a new group's energy counters say at its creation."""
+"""A new group's energy counters at its creation."""
 
 import subprocess
 import time

@@ -24,7 +24,7 @@ from resctrl_hooks.node.resctrl.filesystem import Filesystem, Resctrl
 
 
 class Refusing(Filesystem):
-    """Answers calls with errnos, and remembers what it was asked."""
+    """A file system that answers calls with errnos, and records them."""
 
     def __init__(self, **numbers: int) -> None:
         self.numbers = numbers

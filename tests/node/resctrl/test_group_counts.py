@@ -1,4 +1,4 @@
-"""What new numbers of a group mean for what is kept of it."""
+"""New values of a group, and the kept data after them."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The library: one group per key and class, whoever asks, from several threads and processes at once."""
+"""The library: one group per key and class, for several threads and processes at once."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What a key counted in each of its turns, and what `show` and the metrics make of it."""
+"""A key's counts in each of its turns, and their use in `show` and the metrics."""
 
 import json
 import time

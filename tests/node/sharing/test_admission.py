@@ -1,4 +1,4 @@
-"""Who is counted where there are fewer RMIDs than pods, and who waits."""
+"""Counted and waiting pods with fewer RMIDs than pods."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ def test_totals_are_carried_exactly(tmp_path: Path) -> None:
     node.kernel.now += 10
     before = node.totals()
     assert before[silver.key] == before[batch.key] > 0
-    node.kernel.now += 10  # which nobody reads before it is handed on
+    node.kernel.now += 10  # not read before its handover
     gold = node.start("gold")
     node.kernel.now += 10
     after = node.totals()
     assert after[batch.key] // 2 == pytest.approx(before[batch.key], abs=node.kernel.UNIT)
-    assert after[batch.key] + after[gold.key] == after[silver.key]  # what the RMID counted, to the byte
+    assert after[batch.key] + after[gold.key] == after[silver.key]  # the RMID's count, to the byte
     node.kernel.now += 10
     assert node.totals()[batch.key] == after[batch.key]
 
@@ -131,7 +131,7 @@ def test_second_container_ranks_pod_from_before_the_rules(tmp_path: Path) -> Non
     assert node.claim(pod)["priority"] == 50
     assert node.context().ledger.marked("rmids") == [node.claim(pod)["entry"]]
     node.start("silver", beside=others)
-    assert node.claim(others) is None  # its group is somebody else's, and not to be handed on
+    assert node.claim(others) is None  # its group is foreign, and cannot be handed over
 
 
 def test_waiting_pod_gets_free_rmid_with_next_container(tmp_path: Path) -> None:

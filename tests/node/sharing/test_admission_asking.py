@@ -1,4 +1,4 @@
-"""Whom a hook asks for an RMID: within its time, and whatever others do meanwhile."""
+"""Preemption by a hook: within its time, and with concurrent changes by others."""
 
 from __future__ import annotations
 

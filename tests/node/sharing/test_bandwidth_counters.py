@@ -1,4 +1,4 @@
-"""Who gets the assignable bandwidth counters, what is said of who gets none, and that a dry run changes nothing."""
+"""Assignment of bandwidth counters, reports of missing ones, and dry runs without changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The index of those who hold an RMID: the names of its files, and what is none."""
+"""The index of RMID holders: the names of its files, and invalid ones."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def test_turn_lasts_a_third_of_a_round_by_default(share: Any, times: tuple[float
 
 @pytest.fixture
 def turns_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
-    """What place each pod gets at a time, by whether its groups' counters are there; None: there is no round."""
+    """Return each pod's place at a time, by whether its groups have counters; None without a round."""
     node = SharedNode(tmp_path)
     node.start()
     monitor = node.context().monitor

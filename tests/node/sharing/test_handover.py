@@ -1,4 +1,4 @@
-"""The handing-on of an RMID: what becomes of giver and taker, and that whatever is refused is taken back."""
+"""The handover of an RMID: the states of giver and taker, and undoing after a refusal."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def held(node: SharedNode, giver: Pod, taker: Pod) -> Iterator[Handing]:
 
 
 def kept(node: SharedNode) -> tuple[Any, ...]:
-    """All that a handing-on changes: records, index, groups and who is in them; without when somebody began to wait."""
+    """Return everything that a handover changes: records, index, groups and members; without the start of waits."""
     ledger = node.context().ledger
     records = {key: ledger.read_pod(key) or {} for key in ledger.keys()}  # noqa: SIM118
     claims = {key: record.get("claim") for key, record in records.items()}

@@ -1,4 +1,4 @@
-"""The handing-on of an RMID, killed at each of its effects: one or two reconciles mend everything."""
+"""The handover of an RMID, killed at each of its effects: one or two reconciles repair everything."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_hook_killed_at_any_effect_is_finished_by_reconcile(tmp_path: Path) -> N
         assert node.waiting() == [batch.key], effects
         totals = node.totals()
         rate = totals[silver.key] / (node.kernel.now - 1000)
-        # Whatever was counted is some pod's, once; what nobody was counted for is the moves' time.
+        # Every count belongs to one pod, once; the uncounted time is that of the moves.
         assert totals[batch.key] >= 2 * 10 * rate - 2 * node.kernel.UNIT, effects
         assert totals[batch.key] + totals[gold.key] <= (2 * 16 + 14) * rate, effects
         effects += 1

@@ -48,4 +48,4 @@ def test_unreadable_labels_match_no_rule(burstable: Host) -> None:
 def test_changed_rules_have_another_version() -> None:
     assert version_of(RULES) == version_of(json.loads(json.dumps(RULES)))
     assert version_of(RULES) != version_of(RULES[1:])
-    assert version_of([]) == 0x741638A5  # FNV-1a's of "[]": a release that counts otherwise ranks every pod anew
+    assert version_of([]) == 0x741638A5  # FNV-1a of "[]": a release with another hash would rank every pod again

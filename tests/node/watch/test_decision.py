@@ -1,4 +1,4 @@
-"""What is done about an exec, and how many execs are too many."""
+"""Decisions on execs, and the limit of their rate."""
 
 import pytest
 

@@ -32,7 +32,7 @@ class Source:
 
 
 class Clock:
-    """Time that passes when somebody sleeps."""
+    """Time that passes during sleeps only."""
 
     def __init__(self) -> None:
         self.now = 1000.0

@@ -1,4 +1,4 @@
-"""What is said of a memtierd that ended: its own words, from wherever they are kept."""
+"""The cause of a memtierd's end: its own output, from either place."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""memtierd beside containers: started before they run, ended after them, refused where it can't be."""
+"""memtierd for containers: started before they run, stopped after them, refused where impossible."""
 
 import json
 import os
@@ -163,7 +163,7 @@ def test_unstoppable_stray_does_not_keep_others(node: MemtierdHost, monkeypatch:
 
 
 def test_container_starting_during_cleanup_is_no_stray(node: MemtierdHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ending one takes seconds; meanwhile a restart under the id of another brings a memtierd that is no stray."""
+    """Stopping one takes seconds; a restart under another's id meanwhile brings a memtierd that is not a stray."""
     node.start()
     node.start(OTHER, 200)
     ours = node.host.context()
@@ -175,7 +175,7 @@ def test_container_starting_during_cleanup_is_no_stray(node: MemtierdHost, monke
     real = memtierd.end
 
     def end(*given: Any, **named: Any) -> bool:
-        ours.ledger.point(second, uid)  # what its hook does before all else
+        ours.ledger.point(second, uid)  # the first action of its hook
         return real(*given, **named)
 
     monkeypatch.setattr(memtierd, "end", end)

@@ -1,4 +1,4 @@
-"""What memtierd doesn't notice itself."""
+"""Requirements that memtierd does not check itself."""
 
 from collections.abc import Iterator
 from pathlib import Path

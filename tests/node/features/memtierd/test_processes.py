@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Folder:
-    """A run folder whose keeper wrote this."""
+    """A run folder with this record of a supervisor."""
 
     def __init__(self, *named: list[int], boot: str = "") -> None:
         self.text = json.dumps({"boot": boot or boot_id("/proc"), "processes": named}).encode()
@@ -29,7 +29,7 @@ class Folder:
 
 
 class Machine:
-    """Processes of a cgroup, or of a process group, that end of one signal; time passes only while somebody waits."""
+    """Processes of a cgroup, or of a process group, that end at one signal; time passes only during waits."""
 
     def __init__(self, cgroup: list[int], group: list[int], ends_of: int) -> None:
         self.cgroup = cgroup

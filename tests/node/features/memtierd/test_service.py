@@ -1,4 +1,4 @@
-"""memtierd as a transient service of systemd's, and what its programs are told."""
+"""memtierd as a transient systemd service, and the arguments of systemd's programs."""
 
 from collections.abc import Iterator
 
@@ -21,7 +21,7 @@ def node(host: Host) -> Iterator[MemtierdHost]:
 
 @pytest.fixture
 def systemd(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """Programs that succeed, and what they were told."""
+    """Replace the programs by successful ones; return their calls."""
     called: list[list[str]] = []
 
     def note(arguments: list[str], seconds: float) -> tuple[int, str]:

@@ -1,4 +1,4 @@
-"""memtierd as a process of ours: what it holds, how it ends, what its keeper takes down and outlives."""
+"""memtierd as our own process: its descriptors, its end, and its supervisor's records."""
 
 import json
 import os
@@ -37,7 +37,7 @@ def test_supervisor_inherits_nothing_from_hook(node: MemtierdHost) -> None:
     )
     assert done.returncode == 0, done.stderr
     os.close(writer)
-    assert os.read(reader, 1) == b""  # nobody else has it open, although memtierd runs
+    assert os.read(reader, 1) == b""  # no other process has it open, although memtierd runs
     os.close(reader)
     for pid in (node.pid(), node.keeper()):
         opened = {os.readlink(f"/proc/{pid}/fd/{fd}").split(":")[0] for fd in os.listdir(f"/proc/{pid}/fd")}
@@ -91,7 +91,7 @@ def test_reused_pid_is_left_alone(node: MemtierdHost) -> None:
 
 
 def test_dead_supervisor_does_not_hide_memtierd(node: MemtierdHost) -> None:
-    # Without a keeper its output has no reader; this one says nothing.
+    # Without a supervisor its output has no reader; this one writes nothing.
     node.start()
     pid = node.pid()
     os.kill(node.keeper(), signal.SIGKILL)

@@ -81,7 +81,7 @@ def test_machine_is_read_again_after_cpu_change(node: PlacedHost) -> None:
     node.start("a", 500)
     context = node.host.context()
     core = node.host.root / "sys/devices/system/cpu/cpu0/topology/core_cpus_list"
-    core.write_text("0\n")  # which nobody looks at, as long as the same CPUs are online
+    core.write_text("0\n")  # not read while the same CPUs are online
     assert topology_of(context).as_record() == MACHINE.as_record()
     (node.host.root / "sys/devices/system/cpu/online").write_text("0-30\n")
     assert topology_of(context).online == MACHINE.online & ~(1 << 31)

@@ -1,4 +1,4 @@
-"""What systemd is told of cpusets: outside the lock, and later where there was no time."""
+"""Cpusets sent to systemd: outside the lock, and later if time ran out."""
 
 import shutil
 from pathlib import Path
@@ -25,7 +25,7 @@ def node(host: Host) -> PlacedHost:
 
 
 def with_units(node: PlacedHost, count: int, monkeypatch: pytest.MonkeyPatch) -> Told:
-    """Containers in scopes of their own, of which some hook had no time to tell; what systemd is told, in time."""
+    """Return containers in separate scopes, some of them not yet sent to systemd, and the calls, in time."""
     told: Told = []
     for number in range(count):
         node.start(f"s{number}", 10)
@@ -49,7 +49,7 @@ def test_hooks_get_lock_while_reconcile_calls_systemd(node: PlacedHost, monkeypa
     def breathe(_: float) -> None:
         with node.host.context().ledger.lock_named("placement", 0):
             free.append(len(told))
-        # A hook has it, and gives somebody else CPUs: what it wrote is what is told.
+        # A hook holds the lock and changes the CPUs: its values are sent.
         (node.folder("s3") / "cpuset.cpus").write_text("5")
 
     monkeypatch.setattr("resctrl_hooks.node.features.placement.cpuset_writer.time.sleep", breathe)
@@ -98,7 +98,7 @@ def test_cpuset_is_written_to_crun_scope_and_below(tmp_path: Path) -> None:
 
 def test_written_cpuset_is_trusted_unless_checked(node: PlacedHost) -> None:
     node.start("a", 500)
-    (node.folder("a") / "cpuset.cpus").write_text("5")  # somebody else has
+    (node.folder("a") / "cpuset.cpus").write_text("5")  # another process holds it
     book, real = Book(node.host.context()), node.host.context()
     assert placement_effect.follow(book, real, grow=True) == []
     assert node.cpus("a") == "5"

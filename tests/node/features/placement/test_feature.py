@@ -1,4 +1,4 @@
-"""Placement by hooks on a made-up host: who gets which CPUs, who follows, who is refused."""
+"""Placement by hooks on a made-up host: assigned CPUs, displaced containers, refusals."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def test_shared_container_follows_changes_by_others(node: PlacedHost) -> None:
     assert (node.folder("a") / "cpuset.mems").read_text() == "0"
     assert "it shares l3-0, the tightest part with 500m of 8000m free" in log
     node.start("b", 2000, **{CPUS: "exclusive"})
-    assert node.cpus("b") == "0,16"  # beside the pod's other container
+    assert node.cpus("b") == "0,16"  # close to the pod's other container
     assert node.cpus("a") == "1-3,17-19"
     node.stop("b")
     assert node.cpus("a") == "0-3,16-19"

@@ -1,4 +1,4 @@
-"""What no policy may do, held up to whatever containers come and go, on every machine."""
+"""Rules for all policies, for any sequence of containers, on every machine."""
 
 from itertools import permutations
 from pathlib import Path

@@ -48,7 +48,7 @@ class Wish(NamedTuple):
 
     def request(self, id_: str, key: str, pools: list[dict[str, Any]]) -> Request:
         own = self.own if self.kind in (EXCLUSIVE, MIXED) else 0
-        # Of a mixed one, what is beyond its own CPUs; of an exclusive one nothing.
+        # Of a mixed one, the part beyond its exclusive CPUs; of an exclusive one nothing.
         milli = own * MILLI + (self.part if self.kind != EXCLUSIVE else 0)
         return Request(
             id_, key, namespace=self.space, kind=self.kind, exclusive=own, milli=milli, limit=self.limit,
@@ -131,7 +131,7 @@ class Machine:
         return found
 
     def isolated_suffice(self, requests: list[Request]) -> bool:
-        """Return whether all who prefer isolated CPUs get some, or nobody prefers them."""
+        """Return whether all containers that prefer isolated CPUs get some, or none prefers them."""
         wanted = sum(self.cost(request) for request in requests if request.isolated)
         return wanted <= count(self.whole(self.topology.isolated & ~self.reserved))
 
@@ -190,7 +190,7 @@ def record(decision: Decision) -> dict[str, Any]:
 def test_equal_requests_get_same_grants_in_any_order(
     policy: str, name: str, wanted: list[Wish], reserve: bool, shuffle: random.Random
 ) -> None:
-    """Whoever of them comes first, and however they and their pods are called, fitting or not."""
+    """In any order, with any names of containers and pods, fitting or not."""
     machine = Machine(name, reserve=reserve)
     places = list(range(len(wanted)))
     names = shuffle.sample(places, len(places))
@@ -214,7 +214,7 @@ def test_equal_requests_get_same_grants_in_any_order(
 def test_order_of_grants_has_no_effect(
     policy: str, name: str, wanted: list[Wish], reserve: bool, shuffle: random.Random
 ) -> None:
-    """The book keeps containers by their places, not as they came: the next decision is the same, and what each has."""
+    """Allocations are stored by place, not by arrival: the next decision and all grants stay the same."""
     machine = Machine(name, reserve=reserve)
     requests = [wish.request(f"c{place}", f"pod{wish.pod}", machine.pools) for place, wish in enumerate(wanted)]
     grants = list(machine.place(policy, requests[1:]).values())

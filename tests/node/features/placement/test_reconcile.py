@@ -1,4 +1,4 @@
-"""Placement in reconcile: who was not placed, what somebody undid, CPUs that went away."""
+"""Placement in reconcile: unplaced containers, undone values, offline CPUs."""
 
 from typing import Any
 

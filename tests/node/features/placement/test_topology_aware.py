@@ -1,4 +1,4 @@
-"""What the topology-aware policy takes first."""
+"""The order of choices in the topology-aware policy."""
 
 from resctrl_hooks.node.features.placement.topology_aware import whole_cores
 from resctrl_hooks.node.host.topology import Topology
