@@ -53,12 +53,20 @@ def commits_since_tag(tree: Path) -> int:
     return int(counted.stdout)
 
 
+def has_changes(tree: Path) -> bool:
+    """Return whether files of a tree differ from its last commit."""
+    command = ["git", "status", "--porcelain", "--untracked-files=no"]
+    return bool(subprocess.run(command, cwd=tree, capture_output=True, text=True, check=True).stdout)
+
+
 def export(source: Path, target: Path) -> str:
     """Clone the last commit into a directory, set its version, and regenerate its files; return the version.
 
     Raises:
         subprocess.CalledProcessError: The source is no Git repository, or a program failed.
     """
+    if has_changes(source):
+        sys.stderr.write("version: warning: uncommitted changes are not in the release\n")
     subprocess.run(["git", "clone", "--quiet", str(source), str(target)], check=True)
     version = numbered(version_of(target), commits_since_tag(target))
     if version != version_of(target):

@@ -142,6 +142,14 @@ def test_version_is_set_in_each_file_that_contains_it(tree: Path) -> None:
     assert (tree / "contrib/daemonset/metrics.yaml").read_text() == "image: resctrl-hooks:0.3.0\n"
 
 
+def test_uncommitted_changes_are_noticed(tree: Path) -> None:
+    git(tree, "add", ".")
+    git(tree, "commit", "--quiet", "--message=all")
+    assert not VERSION.has_changes(tree)
+    VERSION.set_version(tree, "0.3.0")
+    assert VERSION.has_changes(tree)
+
+
 def test_package_of_a_development_version_is_older_than_its_release() -> None:
     assert RELEASE.package_version("0.3.0") == "0.3.0"
     older = ["dpkg", "--compare-versions", RELEASE.package_version("0.3.0.dev12"), "lt", "0.3.0"]
