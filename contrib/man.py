@@ -14,21 +14,21 @@ from resctrl_hooks.node.settings import DEFAULT_CONFIG, compiled_path
 _NAME = "resctrl-hook"
 _FILES = {
     DEFAULT_CONFIG: "The configuration, yours to edit.",
-    compiled_path(DEFAULT_CONFIG): "What config apply makes of it, and hooks read.",
-    f"hooks.d/{HOOK_NAME}": "The hook's registration, in the folder that the runtime reads.",
-    f"{CODE}/": "What hooks and reconcile run.",
-    f"{STATE_DIR}/": "The records of what runs, of this boot.",
-    f"{RESCTRL_ROOT}/": "Where the kernel's resctrl is mounted, and the groups are.",
-    f"{MOUNT}, {COMPILE}": "Units: resctrl's mount, and bytecode for this host's Python.",
+    compiled_path(DEFAULT_CONFIG): "The compiled configuration, written by config apply and read by the hooks.",
+    f"hooks.d/{HOOK_NAME}": "The hook's registration, in the runtime's hook directory.",
+    f"{CODE}/": "The installed code of the hooks and reconcile.",
+    f"{STATE_DIR}/": "The records of pods and containers, for the current boot.",
+    f"{RESCTRL_ROOT}/": "The mount point of resctrl, with the groups.",
+    f"{MOUNT}, {COMPILE}": "Units: the resctrl mount, and bytecode for the host's Python.",
     f"{RECONCILE}, {TIMER}, {WAKE}": "Units: reconcile, every 30 seconds and when a pod waits.",
 }
 _EXAMPLES = {
-    "resctrl-hook install --dry-run": "Which files would be written where.",
-    "resctrl-hook doctor": "What is wrong with this host, and how to mend it.",
-    "resctrl-hook list": "Which pods are monitored, and which wait for an RMID.",
-    "runc state ID | resctrl-hook explain": "What the hook would do for a container, and why.",
-    "resctrl-hook metrics --listen": "Metrics for Prometheus, at http://127.0.0.1:9777/metrics.",
-    "resctrl-hook --config my.yaml config check": "Whether a configuration is valid, before it is put in force.",
+    "resctrl-hook install --dry-run": "Lists the files that an installation would write.",
+    "resctrl-hook doctor": "Reports problems of this host and how to fix them.",
+    "resctrl-hook list": "Lists monitored and waiting pods.",
+    "runc state ID | resctrl-hook explain": "Explains what the hook would do for a container.",
+    "resctrl-hook metrics --listen": "Serves metrics for Prometheus at http://127.0.0.1:9777/metrics.",
+    "resctrl-hook --config my.yaml config check": "Validates a configuration before it is applied.",
 }
 _SEE_ALSO = ("runc(8)", "crun(1)", "podman(1)", "oci-hooks(5)", "crio.conf(5)", "systemd.timer(5)", "journalctl(1)")
 
@@ -52,8 +52,8 @@ def man_page() -> bytes:
         ".SH EXAMPLES",
         *_terms(_EXAMPLES),
         ".SH EXIT STATUS",
-        "0 done or deliberately skipped, 1 failed, 2 wrong use or invalid configuration.",
-        "The hook stages know only 0 and 79, which refuses the container.",
+        "0: done or deliberately skipped. 1: failed. 2: wrong use or invalid configuration.",
+        "The hook stages return only 0 and 79; 79 rejects the container.",
         ".SH SEE ALSO",
         _roff(", ".join(_SEE_ALSO)),
     ]

@@ -23,17 +23,17 @@ from resctrl_hooks.node.settings import DEFAULT_CONFIG, compiled_path
 INVALID = 2
 
 _SOURCES = {
-    "compiled": "in force from {path}",
-    "last-valid": "the last valid ones, from {path}",
+    "compiled": "active, from {path}",
+    "last-valid": "last valid configuration, from {path}",
     "yaml": "from {path}",
     "defaults": "the built-in defaults",
 }
 _YAML_STATES = {
-    "applied": "{path} says the same.",
-    "differs": "{path} says something else; put it in force with `resctrl-hook config apply`:",
+    "applied": "{path} matches the active configuration.",
+    "differs": "{path} differs; activate it with `resctrl-hook config apply`:",
     "never-applied": "What `resctrl-hook config apply` would change:",
     "invalid": "{path} is not valid: see `resctrl-hook config check`.",
-    "missing": "There is no {path}.",
+    "missing": "{path} does not exist.",
 }
 
 _CSV_PROBLEMS: tuple[Column, ...] = tuple(
@@ -59,14 +59,16 @@ def command() -> None:
     """Check, apply and show the configuration."""
 
 
-@command.command(short_help="Say whether the file is valid, and what is wrong on which line.")
+@command.command(short_help="Validate the file and report each problem with its line.")
 @output_option
 @click.pass_obj
 def check(config: str, *, form: Form) -> None:
-    """Say whether the configuration file is valid, and what is wrong on which line if it isn't."""
+    """Validate the configuration file and report each problem with its line."""
     if config == DEFAULT_CONFIG and not os.path.lexists(config):
         checked = Checked(config)
-        checked.problems = [Problem("there is none, so the built-in defaults hold", file=config, severity="note")]
+        checked.problems = [
+            Problem("the file does not exist; the built-in defaults apply", file=config, severity="note")
+        ]
     else:
         checked = check_file(config)
     compiled = compiled_path(config)
@@ -90,15 +92,15 @@ def check(config: str, *, form: Form) -> None:
     sys.exit(INVALID if checked.errors else 0)
 
 
-@command.command(short_help="Validate the file and put it in force for the hooks.")
-@click.option("--dry-run", is_flag=True, help="Say what would change, and change nothing.")
-@click.option("--if-newer", is_flag=True, help="Do nothing unless the file was edited since it was last applied.")
+@command.command(short_help="Validate the file and activate it for the hooks.")
+@click.option("--dry-run", is_flag=True, help="Print the changes without making them.")
+@click.option("--if-newer", is_flag=True, help="Do nothing if the file has not changed since it was last applied.")
 @output_option
 @click.pass_obj
 def apply(config: str, *, dry_run: bool, if_newer: bool, form: Form) -> None:
-    """Validate the configuration file and put it in force for the hooks.
+    """Validate the configuration file and activate it for the hooks.
 
-    One that does not validate never replaces the one in force.
+    An invalid file never replaces the active configuration.
     """
     if if_newer and not is_newer(config):
         if not is_table(form):
@@ -111,11 +113,11 @@ def apply(config: str, *, dry_run: bool, if_newer: bool, form: Form) -> None:
             _print_changes(form, config, [], error.problems, applied=False)
         else:
             _print_problems(error.problems)
-        _fail("not applied; what was in force still is", INVALID)
+        _fail("not applied; the previous configuration stays active", INVALID)
     except SettingsError as error:
         raise click.ClickException(f"not applied: {error}") from error
     except OSError as error:
-        what = f"not applied: {error.filename or config}: {error.strerror}; what was in force still is"
+        what = f"not applied: {error.filename or config}: {error.strerror}; the previous configuration stays active"
         raise click.ClickException(what) from error
     if not is_table(form):
         _print_changes(form, applied.path, applied.changes, applied.remarks, applied=not dry_run)
@@ -123,11 +125,11 @@ def apply(config: str, *, dry_run: bool, if_newer: bool, form: Form) -> None:
         _print_applied(applied, dry_run=dry_run)
 
 
-@command.command(short_help="Show the settings in force, defaults included.")
+@command.command(short_help="Show the active settings, including defaults.")
 @output_option
 @click.pass_obj
 def show(config: str, *, form: Form) -> None:
-    """Show the settings in force, defaults included, and whether the file says something else."""
+    """Show the active settings, including defaults, and the differences to the file."""
     try:
         shown = show_settings(config)
     except SettingsError as error:
@@ -174,10 +176,10 @@ def _print_applied(applied: Applied, *, dry_run: bool) -> None:
     for change in applied.changes:
         click.echo(f"  {change}")
     if dry_run:
-        click.echo(f"{_counted(applied.changes)} would change; nothing was written")
+        click.echo(f"{_counted(applied.changes)} would change; no file written")
     else:
         what = f"{_counted(applied.changes)} changed" if applied.changes else "nothing changed"
-        click.echo(f"{applied.path} is in force; {what}")
+        click.echo(f"{applied.path} is active; {what}")
 
 
 def _counted(changes: list[Change]) -> str:

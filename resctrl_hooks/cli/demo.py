@@ -12,14 +12,17 @@ from resctrl_hooks.demo.subject import RuntimeFailedError
 
 @click.command("demo")
 @click.option(
-    "--with", "subject", type=click.Choice(list(SUBJECTS)), help="Who plays the container; default: the best."
+    "--with",
+    "subject",
+    type=click.Choice(list(SUBJECTS)),
+    help="What runs as the container; default: the first that works, in this order.",
 )
-@click.option("--plain", is_flag=True, help="Use a plain tree of folders although FUSE is there.")
+@click.option("--plain", is_flag=True, help="Use a plain directory tree even if FUSE is available.")
 def command(subject: str | None, *, plain: bool) -> None:
-    """See a real container land in its monitoring group before it runs, and leave it, on any Linux machine.
+    """Show how a container enters its monitoring group before it runs and leaves it at the end.
 
     Needs no RDT hardware: resctrl is a simulation in a temporary folder. As root with Podman, runc or crun it runs a
-    small container, else a plain process. Nothing outside the temporary folder is changed.
+    small container, else a plain process. Only files in the temporary folder are changed.
     """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # SIGTERM must unmount the simulation
     try:

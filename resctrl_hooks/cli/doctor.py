@@ -39,20 +39,20 @@ _CSV: tuple[Column, ...] = tuple((name, attrgetter(name)) for name in CheckResul
 
 @click.command()
 @output_option
-@click.option("--fix", is_flag=True, help="Mend what is safe to mend: nothing that runs is changed by it.")
+@click.option("--fix", is_flag=True, help="Fix problems that are safe to fix; running containers are not changed.")
 @click.option(
     "--root",
     metavar="DIR",
     type=click.Path(exists=True, file_okay=False),
     default="/",
     show_default=True,
-    help="Examine an image: the files below DIR.",
+    help="Check an image: the files below DIR.",
 )
 @click.pass_obj
 def command(config: str, *, form: Form, fix: bool, root: str) -> None:
     """Check this host: hardware, resctrl, runtimes, the hook, configuration, records.
 
-    Exits with 1 if there is a problem (after --fix: one that is left), with 0 otherwise; warnings don't count.
+    Exit code: 1 if a problem exists (after --fix: remains), otherwise 0; warnings are not counted.
     """
     host = Host(os.path.abspath(config), os.path.abspath(root).rstrip("/"))
     found = []

@@ -88,7 +88,7 @@ def drop_unwritten() -> None:
 def no_such_command(name: str, known: Sequence[str]) -> str:
     """Return the error for a mistyped command, or for one of kubectl's."""
     close = [_KUBECTLS[name]] if name in _KUBECTLS else difflib.get_close_matches(name, known, 1)
-    return f"there is no command {name!r}; did you mean {close[0]}?" if close else f"there is no command {name!r}"
+    return f"unknown command {name!r}; did you mean {close[0]}?" if close else f"unknown command {name!r}"
 
 
 def _forbidden(error: BaseException | None, arguments: Sequence[str]) -> str:
@@ -99,7 +99,7 @@ def _forbidden(error: BaseException | None, arguments: Sequence[str]) -> str:
 def _misuse(error: click.UsageError) -> str:
     if isinstance(error, click.NoSuchOption) and error.option_name == "--config" and error.ctx is not None:
         rest = error.ctx.command_path.removeprefix(NAME).strip()
-        return f"--config stands before the command: {NAME} --config FILE {rest}".rstrip()
+        return f"--config must precede the command: {NAME} --config FILE {rest}".rstrip()
     return error.format_message()
 
 
@@ -108,9 +108,9 @@ def _fault(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         text = ": ".join(str(part) for part in (error.filename, error.strerror) if part)
     else:
-        text = f"a fault of {NAME} itself: {type(error).__name__}: {error}"
+        text = f"internal error in {NAME}: {type(error).__name__}: {error}"
     if isinstance(error, OSError):
         return text
     frames = traceback.extract_tb(error.__traceback__)
     where = f" in {os.path.basename(frames[-1].filename)}:{frames[-1].lineno} ({frames[-1].name})" if frames else ""
-    return f"{text}{where}; please report it, with what {TRACEBACK}=1 shows"
+    return f"{text}{where}; please report it with the output of {TRACEBACK}=1"

@@ -30,17 +30,19 @@ _CSV: tuple[Column, ...] = tuple((name, attrgetter(name)) for name in ("feature"
 
 
 @click.command()
-@click.option("--stage", type=click.Choice([CREATE_RUNTIME, POSTSTOP]), help="The stage, if not as the status says.")
-@click.option("--bundle", metavar="PATH", default="", help="A config.json to use in place of the bundle's own.")
+@click.option(
+    "--stage", type=click.Choice([CREATE_RUNTIME, POSTSTOP]), help="The hook stage; default: from the state's status."
+)
+@click.option("--bundle", metavar="PATH", default="", help="A config.json to use instead of the one in the bundle.")
 @output_option
 @click.pass_obj
 def command(config: str, stage: str | None, bundle: str, *, form: Form) -> None:
-    """Say what the hook would do for the OCI state on stdin, and why. Nothing is done.
+    """Explain what the hook would do for the OCI state on stdin. Read-only.
 
     Try: runc state ID | resctrl-hook explain
     """
     if sys.stdin.isatty():
-        raise click.UsageError("the container state comes on stdin: runc state ID | resctrl-hook explain")
+        raise click.UsageError("no container state on stdin; try: runc state ID | resctrl-hook explain")
     try:
         found = find_effective(config)
         said = explain(sys.stdin.buffer.read(STATE_LIMIT + 1), found, stage=stage or "", bundle=bundle)
@@ -56,7 +58,7 @@ def command(config: str, stage: str | None, bundle: str, *, form: Form) -> None:
 def _print(said: Explanation) -> None:
     process = {"lives": f"process {said.pid}", "gone": f"process {said.pid}, gone", "none": "no process"}[said.process]
     stopped = said.stage != POSTSTOP or said.status == STOPPED
-    status = f"status {said.status}" if stopped else f"as if it had stopped: the state says {said.status}"
+    status = f"status {said.status}" if stopped else f"evaluated as stopped; the state's status is {said.status}"
     click.echo(f"{said.stage} of container {said.container} ({status}, {process})")
     click.echo(f"settings: {said.settings}")
     for name, word in _WORDS.items():
@@ -74,7 +76,7 @@ def _print(said: Explanation) -> None:
 
 def _print_step(step: StepModel) -> None:
     if step.skipped:
-        click.echo(f"  - {step.feature}: skipped, because {_plain(step.why)}")
+        click.echo(f"  - {step.feature}: skipped: {_plain(step.why)}")
         return
     click.echo(f"  - {step.feature}: {step.action} ({_plain(step.why)})")
     if step.where:

@@ -21,7 +21,8 @@ def _find(config: str) -> tuple[Settings, str]:
 
 def _stage(name: str, text: str) -> click.Command:
     @click.command(
-        name, help=f"{text} The OCI state comes on stdin.\n\nTo try it by hand: runtimes call installed code."
+        name,
+        help=f"{text} Reads the OCI state from stdin.\n\nFor manual tests; runtimes call the installed code instead.",
     )
     @click.pass_obj
     def stage(config: str) -> None:
@@ -31,7 +32,7 @@ def _stage(name: str, text: str) -> click.Command:
 
 
 commands = {
-    CREATE_RUNTIME: _stage(CREATE_RUNTIME, "Do a workload's steps before it runs."),
-    POSTSTOP: _stage(POSTSTOP, "Take a workload's steps back after it has ended."),
-    HOOK: _stage(HOOK, "Serve whichever stage the state's status says."),
+    CREATE_RUNTIME: _stage(CREATE_RUNTIME, "Apply the steps for a workload before it runs."),
+    POSTSTOP: _stage(POSTSTOP, "Revert the steps for a workload after it has ended."),
+    HOOK: _stage(HOOK, "Serve the stage that the state's status selects."),
 }

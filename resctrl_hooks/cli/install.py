@@ -22,7 +22,7 @@ from resctrl_hooks.install.units import MOUNT, NRI, WITHOUT_SYSTEMD
 from resctrl_hooks.install.watching import LOOKS_PAST, looks_past
 
 _FAILED, _INVALID = 1, 2
-OTHERS = """`namespaces: ["?*"]` in the configuration leaves out containers of no Kubernetes namespace"""
+OTHERS = """`namespaces: ["?*"]` in the configuration excludes containers without a Kubernetes namespace"""
 
 
 @click.command()
@@ -31,23 +31,21 @@ OTHERS = """`namespaces: ["?*"]` in the configuration leaves out containers of n
     "runtimes",
     multiple=True,
     type=click.Choice(list(RUNTIMES)),
-    help="Make this runtime call the hook; can be repeated. Default: as before, or at first all that are here.",
+    help="Make this runtime call the hook; can be repeated. Default: as installed before, else all installed runtimes.",
 )
 @click.option("--root", metavar="DIR", default="/", show_default=True, help="Stage everything below DIR.")
-@click.option("--dry-run", is_flag=True, help="Print all that would be written, in order, and write nothing.")
-@click.option(
-    "--python", help=f"The host's interpreter, 3.9 or later: its path. Default: as before, or at first {PYTHON}."
-)
+@click.option("--dry-run", is_flag=True, help="Print the files and actions in order without writing anything.")
+@click.option("--python", help=f"Path of the host's Python, 3.9 or later. Default: as installed before, else {PYTHON}.")
 @click.option(
     "--units/--no-units",
     "with_units",
     default=None,
-    help="systemd units for resctrl's mount and reconcile. Default: as before, or at first with them.",
+    help="Install systemd units for the resctrl mount and reconcile. Default: as installed before, else yes.",
 )
 @click.option(
     "--nri/--no-nri",
     default=None,
-    help="The NRI plugin beside CRI-O's hook; containerd always has it. Default: as before, or at first without.",
+    help="Also install the NRI plugin for CRI-O; containerd always gets it. Default: as installed before, else no.",
 )
 @click.pass_context
 def command(
@@ -60,11 +58,12 @@ def command(
     with_units: bool | None,
     nri: bool | None,
 ) -> None:
-    """Put the hook on this host, or below --root for an image; for containerd the NRI plugin, by a unit.
+    """Install the hook on this host, or below --root for an image; for containerd, install the NRI plugin.
 
-    A configuration that is there already, and the records of what runs, stay as they are. Installing again upgrades.
-    The hook will go by --config, as before or at first /etc/resctrl-hooks/config.yaml: a path on the host, so below
-    --root.
+    An existing configuration and existing records are kept. To upgrade, install again.
+
+    The hook reads the file that --config names; default: as installed before, else /etc/resctrl-hooks/config.yaml.
+    It is a path on the host, so it is created below --root.
     """
     tree = Tree(os.path.abspath(root))
     before = read_manifest(tree)
@@ -75,11 +74,11 @@ def command(
         with_units = before is None or UNIT in before.files.values()
     wanted = tuple(dict.fromkeys([*runtimes, *earlier] or _found(tree)))
     if not wanted:
-        _fail("no runtime is installed here; name one with --runtime", _INVALID)
+        _fail("no container runtime found; specify one with --runtime", _INVALID)
     for option, path in (("--config", config), ("--python", python)):
         if not os.path.isabs(path):
             _fail(
-                f"{option} is a path on the host, so it begins with /, and {path} doesn't",
+                f"{option} must be an absolute path on the host: {path}",
                 _INVALID,
             )
     leave_to_machine_config(tree.root, config)
@@ -96,11 +95,11 @@ def command(
     except InvalidConfigError as error:
         for problem in error.problems:
             click.echo(f"{problem.severity}: {problem}", err=True)
-        _fail(f"{config} is not valid; nothing was installed", _INVALID)
+        _fail(f"{config} is invalid; not installed", _INVALID)
     except RuntimeConfigError as error:
-        _fail(f"a runtime's configuration can't be read: {error}; nothing was installed", _FAILED)
+        _fail(f"cannot read a runtime's configuration: {error}; not installed", _FAILED)
     except OSError as error:
-        raise click.ClickException(f"{error.filename}: {error.strerror}; nothing was installed") from error
+        raise click.ClickException(f"{error.filename}: {error.strerror}; not installed") from error
     todo.notes.extend(_notes(todo, tree, with_units=with_units))
     if dry_run:
         _print(todo, live=not tree.root and systemd.is_running())
@@ -109,7 +108,7 @@ def command(
         os.makedirs(tree.root or "/", exist_ok=True)
         install(todo, tree, say=click.echo, warn=_warn)
     except OSError as error:
-        what = f"{error.filename}: {error.strerror}; mend that and install again, or uninstall"
+        what = f"{error.filename}: {error.strerror}; fix it and install again, or uninstall"
         raise click.ClickException(what) from error
     for note in (*todo.notes, *_restarts(todo, tree)):
         click.echo(f"note: {note}")
@@ -142,10 +141,10 @@ def _notes(todo: Plan, tree: Tree, *, with_units: bool) -> Iterator[str]:
     others = [name for name in _found(tree) if name not in todo.registrations and not RUNTIMES[name].by_nri]
     for name in others:
         for folder in sorted(folders & set(directories(RUNTIMES[name], tree.root))):
-            yield f"{name} reads {folder} too, so its containers get the hook as well; {OTHERS}"
+            yield f"{name} also reads {folder}, so its containers get the hook as well; {OTHERS}"
     if not tree.root and not (with_units and systemd.is_running()):
         command = shlex.join(node_command(todo.config, "reconcile", python=todo.python))
-        why = "systemd does not run here, so nothing starts the units" if with_units else "there are no units"
+        why = "systemd does not run here and cannot start the units" if with_units else "no units installed"
         yield f"{why}: {WITHOUT_SYSTEMD.format(command=command)}"
 
 
@@ -162,7 +161,7 @@ def _print(todo: Plan, *, live: bool) -> None:
     made = [(LAUNCHER, f"bytecode  {CODE}/{todo.payload.folder}/{name}.*") for name in ("compiled", "launch")]
     made += [(DROP_IN, f"link      {path}") for path in links(todo)]
     if live and links(todo):
-        made.append((DROP_IN, "start     systemd reads the units and starts them"))
+        made.append((DROP_IN, "start     systemd reloads and starts the units"))
     click.echo(f"0644       - record    {MANIFEST}")
     for kind in KINDS:
         for before, line in made:

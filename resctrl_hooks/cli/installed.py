@@ -23,7 +23,5 @@ def leave_to_machine_config(root: str, config: str) -> None:
     """
     path = compiled_path(config)
     if (read_compiled(root + path) or {}).get(MANAGED_BY) == MACHINE_CONFIG:
-        what = "change or delete that in the cluster (`resctrl-hook machineconfig` renders it)"
-        raise click.ClickException(
-            f"{path} says that a MachineConfig brought what is here; {what}. Nothing was changed"
-        )
+        what = "change or delete it in the cluster (`resctrl-hook machineconfig` renders it)"
+        raise click.ClickException(f"cannot change this installation: {path} belongs to a MachineConfig; {what}")

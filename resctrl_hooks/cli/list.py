@@ -34,8 +34,8 @@ from resctrl_hooks.node.context import Context
 
 _INITIAL_PID_NAMESPACE = 0xEFFFFFFC  # PROC_PID_INIT_INO of include/linux/proc_ns.h
 _BLIND = (
-    "resctrl-hook: this is not the node's PID namespace, so which containers live can't be told here; a pod needs"
-    " `hostPID: true` for it, while `top` is right without"
+    "resctrl-hook: not in the node's PID namespace, so the state of containers is unknown; "
+    "set `hostPID: true` in the pod (`top` works without it)"
 )
 _ROOT = "/"
 _NONE = "-"
@@ -88,20 +88,20 @@ _DEMAND_CSV: tuple[Column, ...] = (
 
 @click.command()
 @view_options(tuple(_SORTS), "state")
-@click.option("--all", "every", is_flag=True, help="One line for each container too.")
+@click.option("--all", "every", is_flag=True, help="Also print one line per container.")
 @click.option(
     "--demand",
     is_flag=True,
-    help="How many pods of each priority want RMIDs and bandwidth counters, and how many have one.",
+    help="Show the demand for RMIDs and bandwidth counters by priority.",
 )
 @click.pass_obj
 def command(config: str, *, view: View, every: bool, demand: bool) -> None:
-    """List pods with their group's state: what needs a look first, then by name; then the groups that others made.
+    """List pods with the state of their groups: pods that need attention first, then foreign groups.
 
-    A state is one of waiting, partly, uncounted, part-counted, assigned, idle, unmonitored and foreign; `show POD` says
-    more about one pod. WITHOUT names what its containers should have and have not.
-    `-o wide` adds ids and threads outside of the group; where memory classes are in use, also class, memory, swap and
-    memtierd; where containers are placed, also pool and CPUs. Exits with 1 where there is no resctrl.
+    States: waiting, partly, uncounted, part-counted, assigned, idle, unmonitored and foreign; `show POD` explains them.
+    WITHOUT lists the features that the pod's containers should have but do not.
+    `-o wide` adds ids and ungrouped threads; where memory classes are in use, also class, memory, swap and
+    memtierd; where containers are placed, also pool and CPUs. Exit code 1 means that resctrl is not available.
     """
     context = open_node(config, unapplied=True)
     if context.proc == "/proc" and os.stat("/proc/self/ns/pid").st_ino != _INITIAL_PID_NAMESPACE:
@@ -162,7 +162,7 @@ def _demand(found: list[Demand], view: View) -> None:
         for one in found:
             kept = f", {one.reserved} in reserve" if one.reserved else ""
             others = f"{one.others} with classes and others{kept}"
-            out.print(f"{one.total} {one.resource}: {others}; {one.wanted} pods want one.")
+            out.print(f"{one.total} {one.resource}: {others}; {one.wanted} pods need one.")
             printed = table("PRIORITY", "PODS", "COUNTED", "WAITING", "KEEP", "TURN", right=_DEMAND_HEADS)
             for level in one.levels:
                 counts = (level.priority, level.wanted, level.counted, level.wanted - level.counted, level.kept)
@@ -170,8 +170,8 @@ def _demand(found: list[Demand], view: View) -> None:
             if printed.row_count:
                 print_table(out, printed)
         if found and view.headers:
-            out.print("KEEP: pods that are counted all the time without `monitoring.share`; the others never are.")
-            out.print("TURN: of the time that each pod is counted with `monitoring.share`.")
+            out.print("KEEP: pods counted all the time without `monitoring.share`; other pods are never counted.")
+            out.print("TURN: share of the time that each pod is counted with `monitoring.share`.")
 
 
 Cell = str | Name
@@ -255,7 +255,7 @@ def _print(found: Inventory, view: View, *, every: bool) -> None:
     if printed.row_count:
         print_table(out, printed)
     elif view.headers:
-        out.print("No pod of that kind is monitored here." if view.filtered else "No pod is monitored here.")
+        out.print("No monitored pods match." if view.filtered else "No monitored pods.")
     if view.headers:
         _print_sums(found, view)
 
@@ -264,13 +264,13 @@ def _print_sums(found: Inventory, view: View) -> None:
     out = console()
     if found.rmids and not view.filtered:
         used, free, total = found.rmids.used, found.rmids.free, found.rmids.total
-        out.print(f"\n{used} of {total} RMIDs in use, {free} free, {len(found.waiting)} waiting for one.")
+        out.print(f"\n{used} of {total} RMIDs in use, {free} free, {len(found.waiting)} waiting.")
         if found.rmids.free_by_class:
             out.print(escape(f"Free by class: {found.rmids.classes_text()}."))
     for one in found.bandwidth_counters if not view.filtered else ():
         out.print(f"{one.free} of {one.total} bandwidth counters free in L3 domain {one.domain}.")
     if found.refusals:
-        out.print("\n[bold]Refused lately[/]")
+        out.print("\n[bold]Recently refused[/]")
     for refusal, times in repeated(found.refusals, lambda one: (one.name, one.why))[-_MOST_REFUSALS:]:
         said = f"  {age(refusal.time)} ago  {escape(refusal.name)}: {escape(refusal.why)}{often(times)}"
         print_wrapped(out, Text.from_markup(said, emoji=False), 4)

@@ -25,22 +25,22 @@ _DEFAULTS: Final = b'{"format": 1, "managedBy": "%s"}\n' % MANAGED_BY.encode()
 
 
 @click.command()
-@click.option("--role", default="worker", show_default=True, help="The machine config pool that it is for.")
+@click.option("--role", default="worker", show_default=True, help="The machine config pool.")
 @click.option(
-    "--kernel-argument", "arguments", multiple=True, help="Also boot with this, such as rdt=cmt; can be repeated."
+    "--kernel-argument", "arguments", multiple=True, help="Add this kernel argument, such as rdt=cmt; can be repeated."
 )
-@click.option("--mount/--no-mount", default=True, help="A unit that mounts resctrl before CRI-O starts.")
-@click.option("--mount-options", default="", help="Options of that mount: cdp, mba_MBps, …")
-@click.option("--python", default=PYTHON, show_default=True, help="The node's interpreter, 3.9 or later: its path.")
-@click.option("--nri", is_flag=True, help="The NRI plugin beside the hook.")
+@click.option("--mount/--no-mount", default=True, help="Add a unit that mounts resctrl before CRI-O starts.")
+@click.option("--mount-options", default="", help="Mount options of resctrl: cdp, mba_MBps, …")
+@click.option("--python", default=PYTHON, show_default=True, help="Path of the node's Python, 3.9 or later.")
+@click.option("--nri", is_flag=True, help="Install the NRI plugin in addition to the hook.")
 @click.option("--butane", "as_butane", is_flag=True, help="Render Butane source instead, with each module as text.")
-@click.option("--policy", is_flag=True, help="Render the NodeDisruptionPolicy that spares later changes a reboot.")
-@click.option("--list", "as_list", is_flag=True, help="Say what would be put on a node: mode, size, sha256, path.")
+@click.option("--policy", is_flag=True, help="Render the NodeDisruptionPolicy that avoids a reboot for later changes.")
+@click.option("--list", "as_list", is_flag=True, help="List the files for a node: mode, size, sha256, path.")
 @click.option(
     "--compare",
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False),
-    help="Say how a rendered MachineConfig differs from what this version renders; exit code 1 if it does.",
+    help="Compare a rendered MachineConfig with the output of this version; exit code 1 if they differ.",
 )
 @click.pass_obj
 def command(
@@ -57,11 +57,11 @@ def command(
     as_list: bool,
     compare: str | None,
 ) -> None:
-    """Render a MachineConfig that puts the hook on the nodes of a pool. Run it on your workstation.
+    """Render a MachineConfig that installs the hook on the nodes of a pool. Run it on your workstation.
 
-    --config names the YAML file whose settings the nodes get; without one they get the defaults.
+    --config names the YAML file with the settings for the nodes; without it they use the defaults.
 
-    --compare takes the other options and --config as the file was rendered with.
+    With --compare, give --config and the other options that the file was rendered with.
     """
     if policy:
         click.echo(to_yaml(disruption_policy()), nl=False)
@@ -70,7 +70,7 @@ def command(
     if problem:
         _fail(problem)
     if not os.path.isabs(python):
-        _fail(f"--python is a path on the nodes, so it begins with /, and {python} doesn't")
+        _fail(f"--python must be an absolute path on the nodes: {python}")
     content = delivery(
         _settings(config),
         mount=mount,
@@ -121,7 +121,7 @@ def _settings(config: str) -> bytes:
     except InvalidConfigError as error:
         for problem in error.problems:
             click.echo(f"{problem.severity}: {problem}", err=True)
-        _fail(f"{config} is not valid; nothing was rendered")
+        _fail(f"{config} is invalid; not rendered")
 
 
 def _fail(message: str) -> NoReturn:

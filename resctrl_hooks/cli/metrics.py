@@ -37,14 +37,14 @@ _WRITERS: dict[str, Callable[[CollectorRegistry], bytes]] = {
     "--output",
     metavar="FILE",
     type=click.Path(dir_okay=False),
-    help="Replace FILE, as the textfile collector wants it.",
+    help="Write to FILE atomically, for node_exporter's textfile collector.",
 )
 @click.option(
     "--listen",
     metavar="ADDRESS",
     is_flag=False,
     flag_value=str(DEFAULT_PORT),
-    help=f"Serve /metrics at HOST:PORT; without a host on the loopback, without an address at port {DEFAULT_PORT}.",
+    help=f"Serve /metrics at HOST:PORT. Default host: loopback; default port: {DEFAULT_PORT}.",
 )
 @click.option("--otlp", metavar="URL", help="Push to this OpenTelemetry collector, such as http://localhost:4318.")
 @click.option("--interval", metavar="DURATION", type=Duration(1), help="Time between two pushes; default 1m.")
@@ -52,10 +52,23 @@ _WRITERS: dict[str, Callable[[CollectorRegistry], bytes]] = {
     "--format",
     "kind",
     type=click.Choice(list(_WRITERS)),
-    help="The text's format: OpenMetrics on stdout and the older one in a file unless said; HTTP clients choose.",
+    help="Text format. Default: openmetrics on stdout, prometheus in a file; HTTP clients choose their own.",
 )
-@click.option("--counter", "counters", metavar="GLOB", multiple=True, help="Only these counters, such as 'mbm_*'.")
-@click.option("--namespace", "-n", "namespaces", metavar="GLOB", multiple=True, help="Only pods of these namespaces.")
+@click.option(
+    "--counter",
+    "counters",
+    metavar="GLOB",
+    multiple=True,
+    help="Only these counters, such as 'mbm_*'; can be repeated.",
+)
+@click.option(
+    "--namespace",
+    "-n",
+    "namespaces",
+    metavar="GLOB",
+    multiple=True,
+    help="Only pods of these namespaces; can be repeated.",
+)
 @click.pass_obj
 def command(
     config: str,
@@ -67,17 +80,17 @@ def command(
     counters: tuple[str, ...],
     namespaces: tuple[str, ...],
 ) -> None:
-    """Write counters of all pods, and figures about the hook itself, as metrics.
+    """Write the counters of all pods and the hook's own statistics as metrics.
 
     Each pod has a series for each of its classes, domains and counters: --counter and --namespace make them fewer, and
     can be repeated.
     """
     if output and listen is not None:
-        raise click.UsageError("--output writes once and --listen serves; give one of them.")
+        raise click.UsageError("--output and --listen are mutually exclusive.")
     if otlp is not None and (output or listen is not None or kind):
-        raise click.UsageError("--otlp pushes, in its own format: give it without --output, --listen and --format.")
+        raise click.UsageError("--otlp cannot be combined with --output, --listen or --format.")
     if interval is not None and otlp is None:
-        raise click.UsageError("--interval is --otlp's.")
+        raise click.UsageError("--interval requires --otlp.")
     address = _address(listen) if listen is not None else None
     context, selection = open_node(config), Selection(counters, namespaces)
     _check_counters(context, selection)
@@ -129,7 +142,7 @@ def _check_counters(context: Context, selection: Selection) -> None:
     here = [slot.counter.name for slot in layout(f"{context.monitor.resctrl.root}/{MON_DATA}")]
     names = sorted({*COUNTERS, *here})
     for glob in selection.useless_counters(names):
-        raise click.UsageError(f"--counter {glob!r} fits no counter; there are {', '.join(names)}.")
+        raise click.UsageError(f"--counter {glob!r} matches no counter; available: {', '.join(names)}.")
 
 
 def _say(problem: HookError) -> None:
@@ -156,4 +169,4 @@ def _replace(path: str, text: bytes) -> None:
                 os.unlink(file.name)
                 raise
     except OSError as error:
-        raise click.ClickException(f"{path} can't be written: {error.strerror}") from error
+        raise click.ClickException(f"cannot write {path}: {error.strerror}") from error

@@ -29,10 +29,10 @@ def as_it_would_be(config: str) -> Iterator[str]:
     try:
         compiled = compile_file(config)
     except InvalidConfigError as error:
-        to_stderr(WARNING, f"{config} is newer than what is in force, but can't be applied: {error}")
+        to_stderr(WARNING, f"cannot apply {config}: {error}; the previous configuration stays active")
         yield config
         return
-    to_stderr(NOTICE, f"{config} would be applied first")
+    to_stderr(NOTICE, f"{config} has changed and would be applied first")
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/{COMPILED_NAME}"
         with open(path, "wb") as file:

@@ -15,12 +15,16 @@ from resctrl_hooks.nri.command import DEFAULT_INDEX, DEFAULT_NAME, DEFAULT_SOCKE
 
 @click.command()
 @click.option("--socket", metavar="PATH", default=DEFAULT_SOCKET, show_default=True, help="The runtime's NRI socket.")
-@click.option("-name", "--name", default=DEFAULT_NAME, show_default=True, help="What the plugin registers as.")
-@click.option("-idx", "--idx", "index", default=DEFAULT_INDEX, show_default=True, help="Its index, two digits.")
-@click.option("-config", "own", metavar="FILE", help="As --config before the command: the plugins' own option.")
+@click.option("-name", "--name", default=DEFAULT_NAME, show_default=True, help="The plugin's name.")
+@click.option(
+    "-idx", "--idx", "index", default=DEFAULT_INDEX, show_default=True, help="The plugin's index, two digits."
+)
+@click.option(
+    "-config", "own", metavar="FILE", help="Same as --config before the command; the option of the NRI plugins."
+)
 @click.option("-v", "verbose", is_flag=True, help="Log more.")
-@click.option("-cgroups-dir", "--cgroups-dir", metavar="DIR", help="As nri-memtierd: where cgroup v2 is mounted.")
-@click.option("-run-dir", "--run-dir", metavar="DIR", help="As nri-memtierd: where memtierds' files go.")
+@click.option("-cgroups-dir", "--cgroups-dir", metavar="DIR", help="Mount point of cgroup v2, as in nri-memtierd.")
+@click.option("-run-dir", "--run-dir", metavar="DIR", help="Directory for memtierd's files, as in nri-memtierd.")
 @click.pass_obj
 def command(
     config: str,
@@ -35,8 +39,8 @@ def command(
 ) -> None:
     """Run as an NRI plugin of containerd or CRI-O, until SIGTERM.
 
-    It does for each container what the hooks do, without any hook, and ends a pod's group as soon as the pod has ended.
-    A unit runs it: `resctrl-hook install --runtime containerd`.
+    The plugin does the work of the hooks for each container, and removes a pod's group as soon as the pod ends.
+    `resctrl-hook install --runtime containerd` installs a unit that runs it.
     """
     arguments = ["--socket", socket, "-name", name, "-idx", index, *(["-v"] if verbose else [])]
     arguments += ["-cgroups-dir", cgroups_dir] if cgroups_dir else []

@@ -29,7 +29,7 @@ def command() -> None:
 @output_option
 @click.pass_obj
 def show(config: str, *, form: Form) -> None:
-    """Compare the classes of this machine with the declared ones. Exits 1 where they differ."""
+    """Compare the classes on this node with the declared ones. Exit code 1 if they differ."""
     context = open_node(config, unapplied=True)
     settings = context.settings
     capacity = settings.monitoring.get("capacity")
@@ -38,11 +38,11 @@ def show(config: str, *, form: Form) -> None:
 
 
 @command.command()
-@click.option("--dry-run", is_flag=True, help="Say what would be done.")
+@click.option("--dry-run", is_flag=True, help="Print the changes without making them.")
 @output_option
 @click.pass_obj
 def apply(config: str, *, dry_run: bool, form: Form) -> None:
-    """Create the declared classes and write their schemata. Classes that are not declared are left alone."""
+    """Create the declared classes and write their schemata. Undeclared classes are not changed."""
     with as_it_would_be(config) if dry_run else nullcontext(config) as file:
         context = open_node(file, unapplied=True)
     declared = context.settings.rdt.get("classes") or {}
@@ -74,10 +74,10 @@ def _in_words(declared: Any) -> str:
 def _consequence(reports: list[ClassReport], *, dry_run: bool) -> str:
     """Return the result of `apply` that its lines do not show."""
     if any(report.state == "impossible" for report in reports):
-        return "Nothing was written, since not all of it is possible."
+        return "Nothing written: some changes are not possible."
     if dry_run:
         todo = [f"{verb} {report.name}" for report in reports if (verb := _VERBS.get(report.state))]
-        return f"It would {', '.join(todo)}; nothing was written." if todo else "Nothing would change."
+        return f"Would {', '.join(todo)}; nothing written." if todo else "Nothing would change."
     return ""
 
 
@@ -112,7 +112,7 @@ def _print(reports: list[ClassReport], form: Form, *, changes: bool = False, dry
         if rows.row_count:
             print_table(out, rows)
         else:
-            out.print("No RDT class is declared.")
+            out.print("No declared RDT classes.")
         for line in [] if changes else _about_units(reports):
             out.print(escape(line))
         for report in reports:

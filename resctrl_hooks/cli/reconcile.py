@@ -16,20 +16,29 @@ from resctrl_hooks.node.reconcile.command import reconcile_command
 
 
 @click.command()
-@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
-@click.option("-o", "--output", type=click.Choice(["json"]), help="Form of the report, for programs.")
+@click.option("--dry-run", is_flag=True, help="Report the changes without making them.")
+@click.option("-o", "--output", type=click.Choice(["json"]), help="Report format, for programs.")
 @click.option("--json", "as_json", is_flag=True, help="As -o json.")
-@click.option("--live", metavar="FILE", default="", help="Keys that live, a JSON list or one a line: all others end.")
-@click.option("--claim", is_flag=True, help="After the ledger was lost: take groups of our shape as ours.")
-@click.option("--watch", metavar="DURATION", type=Duration(0), help="Stay, and repeat after each pause.")
+@click.option(
+    "--live",
+    metavar="FILE",
+    default="",
+    help="Keys of live pods, a JSON list or one per line; all others are released.",
+)
+@click.option(
+    "--claim",
+    is_flag=True,
+    help="Adopt unrecorded groups whose names look like the hook's, after a loss of the records.",
+)
+@click.option("--watch", metavar="DURATION", type=Duration(0), help="Keep running and repeat at this interval.")
 @click.pass_obj
 def command(
     config: str, *, dry_run: bool, output: str | None, as_json: bool, live: str, claim: bool, watch: float | None
 ) -> None:
-    """Make groups and records agree with what runs on this node.
+    """Update groups and records to match the containers that run on this node.
 
-    Containers without a group are brought into one, threads that entered later too; what belongs to dead pods and
-    containers is released. Exit code 0 says that nothing is wrong any more, 1 that something still is.
+    Moves containers without a group, and ungrouped threads, into their groups. Releases the groups and records of
+    dead pods and containers. Exit code 0 if no problem remains, otherwise 1.
     """
     flags = {"--dry-run": dry_run, "--json": as_json or output == "json", "--claim": claim}
     arguments = [name for name, given in flags.items() if given]
@@ -44,8 +53,8 @@ def command(
 def _apply_edited(config: str) -> None:
     try:
         if apply_if_newer(config) is not None:
-            to_stderr(WARNING, f"{config} was newer than what was in force, and is applied now")
+            to_stderr(WARNING, f"applied the changed configuration {config}")
     except (InvalidConfigError, SettingsError, OSError) as error:
         if lacks_root(error):
             return  # other output is unchanged, and reports this
-        to_stderr(WARNING, f"{config} is newer than what is in force, but can't be applied: {error}")
+        to_stderr(WARNING, f"cannot apply {config}: {error}; the previous configuration stays active")

@@ -21,22 +21,24 @@ _WRONG_USE = 2
 
 @click.command()
 @click.option("--interval", type=Duration(0.1), default="1s", show_default=True, help="Time between two samples.")
-@click.option("--for", "duration", type=Duration(0.1), help="How long to record, as 10m or 2h; default: until ^C.")
+@click.option(
+    "--for", "duration", type=Duration(0.1), help="Duration of the recording, such as 10m or 2h; default: until Ctrl-C."
+)
 @click.option(
     "-o",
     "--output",
     required=True,
     metavar="FILE",
     type=click.Path(dir_okay=False),
-    help=f"A new file: {' or '.join(FORMATS)} by its name.",
+    help=f"Output file; its suffix selects {' or '.join(FORMATS)}.",
 )
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 @click.pass_obj
 def command(config: str, *, interval: float, duration: float | None, output: str, force: bool) -> None:
-    """Record the counters of all pods over time, into a CSV or Parquet file.
+    """Record the counters of all pods over time to a CSV or Parquet file.
 
     A row for each sample, pod and L3 domain, and for ungrouped tasks. `resctrl-hook report FILE` draws it. An existing
-    file is replaced only with --force. Exits with 1 if nothing could be recorded.
+    file is replaced only with --force. Exit code 1 if nothing could be recorded.
     """
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -45,14 +47,14 @@ def command(config: str, *, interval: float, duration: float | None, output: str
     first = sampler.look()  # a first sample that fails, for example without permission, ends the command
     try:
         with writing(output, sampler.columns, replace=force) as writer:
-            click.echo(f"resctrl-hook: recording every {interval:g} s into {output}; ^C ends it", err=True)
+            click.echo(f"resctrl-hook: recording every {interval:g} s into {output}; Ctrl-C stops it", err=True)
             samples = _record(sampler, first, writer, interval, duration, ended)
     except RecordingError as error:
         raise FailedError(f"--output: {error}", _WRONG_USE) from error
     except FileExistsError as error:
-        raise FailedError(f"{output} exists: choose another name, or --force to replace it") from error
+        raise FailedError(f"{output} exists; choose another name or use --force") from error
     except OSError as error:
-        raise FailedError(f"{output} can't be written: {error.strerror}") from error
+        raise FailedError(f"cannot write {output}: {error.strerror}") from error
     peaks = ", ".join(f"domain {name} {scaled(rate, 'B/s')}" for name, rate in sorted(sampler.peaks.items()) if rate)
     if peaks:
         click.echo(f"resctrl-hook: largest bandwidth: {peaks}; lower bound for monitoring.capacity", err=True)

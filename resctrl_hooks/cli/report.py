@@ -13,12 +13,12 @@ _WRONG_USE = 2
 
 @click.command()
 @click.argument("recording", metavar="FILE", type=click.Path(exists=True, dir_okay=False))
-@click.option("-o", "--output", metavar="PAGE", help="The page; FILE with .html at its end unless said.")
+@click.option("-o", "--output", metavar="PAGE", help="Output file; default: FILE with the suffix .html.")
 @click.option(
     "--grams-per-kwh",
     metavar="NUMBER",
     type=click.FloatRange(0),
-    help="Show CO2, of which a kilowatt hour causes so many.",
+    help="Show CO2 with this carbon intensity.",
 )
 @click.option("--energy-csv", metavar="TABLE", help="Also write the energy of pods and namespaces into this CSV file.")
 @click.option(
@@ -35,10 +35,10 @@ def command(
     energy_csv: str | None,
     capacity: float | None,
 ) -> None:
-    """Draw what `resctrl-hook record` wrote, as one HTML page that needs nothing else.
+    """Draw a file of `resctrl-hook record` as one self-contained HTML page.
 
-    Cache occupancy, memory bandwidth and power by pod and namespace, who was noisy when, which memory domain was full,
-    what the bandwidth guard did, and what was not covered. It needs no resctrl: record on the node and draw elsewhere.
+    The page has cache occupancy, memory bandwidth and power by pod and namespace, noisy pods, full memory domains,
+    actions of the bandwidth guard, and gaps. It needs no resctrl: record on the node, draw anywhere.
     """
     try:
         from resctrl_hooks.recording.page import page_of  # noqa: PLC0415  # an extra of its own
@@ -58,5 +58,5 @@ def command(
         if energy_csv:
             write_csv(energy_csv, found, grams_per_kwh)
     except OSError as error:
-        raise FailedError(f"{error.filename or target} can't be written: {error.strerror}") from error
+        raise FailedError(f"cannot write {error.filename or target}: {error.strerror}") from error
     click.echo(f"resctrl-hook: {target}", err=True)

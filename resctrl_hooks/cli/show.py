@@ -38,7 +38,7 @@ from resctrl_hooks.inventory.memory_load import domains_of, pod_memory
 from resctrl_hooks.inventory.models import Counter, Failure, Pod, PodDetails, PodRates, TurnRate, meaning, short_id
 from resctrl_hooks.inventory.rates import Rates, of_pod
 from resctrl_hooks.inventory.snapshot import Snapshot, take
-from resctrl_hooks.node import call_metrics as tally
+from resctrl_hooks.node import call_metrics
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.refusals import REASON
@@ -70,23 +70,23 @@ _UNITS = {"By": ("B", True), "J": ("J", False), "F": ("F", False)}
 
 @click.command()
 @view_options(tuple(_SORTS), "name")
-@click.option("--rates", is_flag=True, help="Also measure bandwidth and power, for one interval.")
+@click.option("--rates", is_flag=True, help="Also measure bandwidth and power for one interval.")
 @click.option(
     "--interval",
     type=Duration(0.1),
     default="1s",
     show_default=True,
     metavar="DURATION",
-    help="Time that --rates measures, as 500ms, 2s or 1m.",
+    help="Interval of --rates, such as 500ms, 2s or 1m.",
 )
 @click.pass_obj
 def command(config: str, *, view: View, rates: bool, interval: float) -> None:
-    """Show pods: containers, groups, tasks outside them, counters, memory, last errors.
+    """Show pods: containers, groups, ungrouped tasks, counters, memory, last errors.
 
-    POD is a pod's name, NAMESPACE/POD, the start of its key or of a container's id, or what Podman calls it.
+    POD is a pod's name, NAMESPACE/POD, the start of its key or of a container's id, or its Podman name.
     """
     if not view.filtered:
-        raise click.UsageError("name a pod, or choose some with -n or -l; `resctrl-hook list` shows all.")
+        raise click.UsageError("no pod given: name a pod, or select pods with -n or -l; `resctrl-hook list` shows all.")
     context = open_node(config)
     seconds = interval if rates else 0.0
     try:
@@ -115,7 +115,7 @@ def _show(context: Context, view: View, seconds: float) -> None:
                 click.echo()
             _print(one.pod, one.readings, one.problem, headers=view.headers)
         if not found:
-            click.echo("No pod of that kind is recorded here.")
+            click.echo("No recorded pods match.")
 
 
 class _Told(NamedTuple):
@@ -206,7 +206,7 @@ def _failures(context: Context, key: str) -> list[Failure]:
     """Return this pod's failures: the last ones of the call metrics, and the journal's text."""
     counted = [
         Failure(time=when, stage=stage, reasons=reasons.split(","), message="")
-        for when, stage, reasons, of in tally.read(context.ledger).failures
+        for when, stage, reasons, of in call_metrics.read(context.ledger).failures
         if of == key
     ]
     refused = [
@@ -309,7 +309,7 @@ def _print_containers(out: Console, pod: Pod) -> None:
         name = f"[bold]{escape(one.name or short_id(one.id))}[/]"
         _line(out, f"  {name} ({one.runtime} {short_id(one.id)}): {state}{where}", 4)
         if one.outside and not pod.groups:
-            out.print("    [yellow]not monitored: the pod has no group yet[/]")
+            out.print("    [yellow]not monitored: the pod's group does not exist yet[/]")
         elif one.outside:
             out.print(f"    [yellow]{counted(one.outside, 'thread')} outside the group[/]:")
             for thread in one.outside_threads[:_MOST_THREADS]:
@@ -352,7 +352,7 @@ def _print_counters(out: Console, pod: PodDetails, readings: list[Reading], prob
     if pod.turn_rate is not None:
         _line(out, f"in turns: {escape(_turns_said(pod.turn_rate))}", 4)
     if any(counter.partial for counter in pod.counters):
-        out.print(f"{MARK}: not counted for all of the pod's life")
+        out.print(f"{MARK}: counted for only part of the pod's life")
 
 
 def _print_rates(out: Console, rates: PodRates) -> None:

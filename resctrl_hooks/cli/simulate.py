@@ -15,8 +15,16 @@ def _number(name: str, least: int = 1) -> click.IntRange:
 
 @click.command()
 @click.argument("mountpoint", type=click.Path())
-@click.option("--rmids", type=_number("rmids"), default=32, show_default=True, help="RMIDs; the root group has one.")
-@click.option("--closids", type=_number("closids"), default=8, show_default=True, help="Classes, with the root class.")
+@click.option(
+    "--rmids", type=_number("rmids"), default=32, show_default=True, help="Number of RMIDs, including the root group's."
+)
+@click.option(
+    "--closids",
+    type=_number("closids"),
+    default=8,
+    show_default=True,
+    help="Number of classes, including the root class.",
+)
 @click.option("--l3-domains", type=_number("l3_domains"), default=2, show_default=True, help="L3 caches.")
 @click.option(
     "--limbo",
@@ -24,21 +32,18 @@ def _number(name: str, least: int = 1) -> click.IntRange:
     default="1s",
     show_default=True,
     metavar="DURATION",
-    help="How long a freed RMID can't be used again.",
+    help="Time until a freed RMID can be used again.",
 )
 @click.option("--energy", is_flag=True, help="Add PERF_PKG domains with core_energy and activity.")
 @click.option(
-    "--vendor", type=click.Choice(sorted(VENDORS)), default="intel", show_default=True, help="The processor's vendor."
+    "--vendor", type=click.Choice(sorted(VENDORS)), default="intel", show_default=True, help="Processor vendor."
 )
 @click.option(
     "--assignable-counters",
     type=_number("assignable_counters", least=0),
     default=0,
     metavar="N",
-    help="Bandwidth counters in each L3 cache that groups are assigned, with --vendor amd.",
-)
-@click.option(
-    "--clusters", type=_number("clusters"), default=1, show_default=True, help="Sub-NUMA clusters of a cache."
+    help="Assignable bandwidth counters per L3 cache; requires --vendor amd.",
 )
 @click.option(
     "--pmg",
@@ -54,12 +59,13 @@ def _number(name: str, least: int = 1) -> click.IntRange:
     metavar="N",
     help="Classes, with --vendor arm: instead of --closids.",
 )
-@click.option("--cdp", is_flag=True, help="Give code and data masks of their own.")
-@click.option("--background", is_flag=True, help="Return once it is mounted; `umount MOUNTPOINT` ends it.")
+@click.option("--clusters", type=_number("clusters"), default=1, show_default=True, help="Sub-NUMA clusters per cache.")
+@click.option("--cdp", is_flag=True, help="Use separate masks for code and data.")
+@click.option("--background", is_flag=True, help="Return after mounting; `umount MOUNTPOINT` stops it.")
 def simulate(mountpoint: str, *, background: bool, **hardware: Any) -> None:
-    """Mount a simulated resctrl at MOUNTPOINT, which is made if it is missing.
+    """Mount a simulated resctrl at MOUNTPOINT, which is created if missing.
 
-    It behaves as the kernel's does, without RDT hardware: groups, RMIDs that run out, tasks, counters. It ends on
+    It behaves like the kernel's, without RDT hardware: groups, a limited number of RMIDs, tasks, counters. Stop it with
     Ctrl-C, SIGTERM or umount.
     """
     try:

@@ -56,31 +56,31 @@ _CSV: tuple[Column, ...] = tuple(
 
 @click.command()
 @view_options((*SORTS, "name"), "mbm")
-@click.option("--once", is_flag=True, help="Measure for one interval, print, and end.")
+@click.option("--once", is_flag=True, help="Measure for one interval, print and exit.")
 @click.option(
     "--interval",
     type=Duration(0.1),
     default="2s",
     show_default=True,
     metavar="DURATION",
-    help="Time between two samples, as 500ms, 2s or 1m.",
+    help="Time between two samples, such as 500ms, 2s or 1m.",
 )
-@click.option("--domain", type=click.IntRange(0), metavar="N", help="Only what is counted in this L3 cache.")
+@click.option("--domain", type=click.IntRange(0), metavar="N", help="Only counters of this L3 domain.")
 @click.option(
     "--capacity",
     type=Bandwidth(),
     metavar="BYTES",
-    help="Bytes a second that each L3 cache can move, as 120G: what a share is of, instead of the most that was seen.",
+    help="Bandwidth of each L3 cache in bytes per second, such as 120G, as 100% of shares; default: the measured peak.",
 )
-@click.option("--by", type=click.Choice([*GROUPINGS]), default="pod", show_default=True, help="What a line sums up.")
+@click.option("--by", type=click.Choice([*GROUPINGS]), default="pod", show_default=True, help="Content of a line.")
 @click.pass_obj
 def command(
     config: str, *, view: View, once: bool, interval: float, domain: int | None, capacity: float | None, by: str
 ) -> None:
     """Watch cache occupancy, memory bandwidth and power per pod.
 
-    What no monitoring group holds has a line of its own, and the total is over all that is shown. On a terminal it
-    stays, and `?` explains its keys; anywhere else, and with -o, it measures once, or again and again with -w.
+    Ungrouped tasks have a separate line; the total covers all lines. On a terminal it is interactive (`?` for help).
+    Elsewhere, and with -o, it measures once, or repeatedly with -w.
     """
     looks = _Looks(open_node(config), view, domain, capacity)
     if view.form in ("table", "wide") and console().is_terminal and not once:
@@ -119,7 +119,7 @@ class _Looks:
         self.domain = domain
         if domain is not None and domain not in self._domains:
             known = ", ".join(map(str, sorted(self._domains))) or "none"
-            raise click.BadParameter(f"there is no L3 domain {domain}; there are {known}.", param_hint="--domain")
+            raise click.BadParameter(f"unknown L3 domain {domain}; available: {known}.", param_hint="--domain")
 
     def turn_domain(self) -> None:
         """Select the next L3 cache; after the last one, all of them."""

@@ -10,14 +10,14 @@ from rich.console import Group
 from rich.text import Text
 
 from resctrl_hooks.cli.top_table import Scene, domain_line, head_line, memory_lines, power_lines, usage_table
-from resctrl_hooks.inventory.usage import FOREIGN, GROUPINGS, POD, TOTAL, UNHELD, Line, grouped, ordered
+from resctrl_hooks.inventory.usage import FOREIGN, GROUPINGS, POD, TOTAL, UNGROUPED, Line, grouped, ordered
 
 SORT_KEYS = {"l": "llc", "m": "mbm", "o": "local", "w": "watts", "n": "name"}
 _FRAME = 8  # lines without a user: head, state, table head, ungrouped, total, place, blank, keys
 _KEPT = 64  # samples in a sparkline
 _FOOT = "q quit  / filter  space pause  t totals  ? help"
 _HELP = """\
-l m o w n   sort by LLC, MBM, LOCAL, POWER, name      r   the other way round
+l m o w n   sort by LLC, MBM, LOCAL, POWER, name      r   reverse the order
 t           pods, then totals by namespace, then by RDT class
 d           all L3 caches, then each of them
 /           filter by part of a name; Enter keeps it, Esc drops it
@@ -111,7 +111,7 @@ class Screen:
         lines = ordered(grouped(scene.lines, self.by), self.sort, reverse=self.reverse, last=self._last)
         self._last = {line.name: place for place, line in enumerate(lines)}
         users = [line for line in lines if line.kind in (POD, FOREIGN) and self._filter.lower() in line.name.lower()]
-        rest = [line for line in lines if line.kind in (UNHELD, TOTAL)]
+        rest = [line for line in lines if line.kind in (UNGROUPED, TOTAL)]
         extra = [*memory_lines(scene, width), *power_lines(scene, width)]
         self.page, self._rows = max(height - _FRAME - bool(scene.domains) - len(extra), 1), len(users)
         self.scroll(0)

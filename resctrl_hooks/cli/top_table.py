@@ -12,11 +12,11 @@ from resctrl_hooks.inventory.amounts import scaled
 from resctrl_hooks.inventory.coverage import MARK
 from resctrl_hooks.inventory.models import DomainUsage, MemoryUsage, PowerUsage, Rmids
 from resctrl_hooks.inventory.rates import Rates
-from resctrl_hooks.inventory.usage import FOREIGN, POD, TOTAL, UNHELD, Line
+from resctrl_hooks.inventory.usage import FOREIGN, POD, TOTAL, UNGROUPED, Line
 
 _UNKNOWN = "-"
 _BAR, _SPARKS = 8, 16
-_STYLES = {POD: "", UNHELD: "dim", TOTAL: "bold"}
+_STYLES = {POD: "", UNGROUPED: "dim", TOTAL: "bold"}
 _FOREIGN_STYLE = "cyan"
 _HOT = ((1 / 3, "red"), (1 / 5, "yellow"))
 """Share of all memory traffic from which a line is coloured. Rich omits colours where NO_COLOR is set."""
@@ -54,7 +54,7 @@ class Scene:
     @property
     def most(self) -> float:
         """The largest bandwidth of a user, which is the full length of a bar."""
-        return max((line.rates.total or 0.0 for line in self.lines if line.kind not in (TOTAL, UNHELD)), default=0.0)
+        return max((line.rates.total or 0.0 for line in self.lines if line.kind not in (TOTAL, UNGROUPED)), default=0.0)
 
     def share(self, line: Line) -> float | None:
         """Return the share of all L3 caches, from 0 to 1, that the pod of a line occupies."""

@@ -16,11 +16,11 @@ _CSV: tuple[Column, ...] = (
 
 
 @click.command()
-@click.option("--usage", is_flag=True, help="Also say which containers are where.")
+@click.option("--usage", is_flag=True, help="Also show the containers on each part.")
 @output_option
 @click.pass_obj
 def command(config: str, *, usage: bool, form: Form) -> None:
-    """Draw this node's packages, NUMA nodes, caches and cores; with --usage, which containers run where."""
+    """Draw this node's packages, NUMA nodes, caches and cores; with --usage, also the containers on them."""
     book = Book(open_node(config), look_only=True)
     if is_table(form):
         click.echo(draw(book, usage=usage))

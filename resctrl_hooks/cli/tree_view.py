@@ -14,14 +14,14 @@ from resctrl_hooks.view.contents import Contents
     "pods_file",
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False),
-    help="Name static pods by their mirror pods' UIDs, from a list of pods (kubectl get pods -A -o json).",
+    help="Name static pods by the UIDs of their mirror pods, from a pod list (kubectl get pods -A -o json).",
 )
 @click.pass_obj
 def command(config: str, mountpoint: str, pods_file: str | None) -> None:
-    """Mount a read-only tree of resctrl's shape at DIR, for programs such as Kepler that read resctrl's files.
+    """Mount a read-only resctrl tree at DIR, for programs such as Kepler that read resctrl files.
 
-    mon_groups has a folder for every pod, whatever its RDT class is. Its counters are the pod's totals since it began.
-    The counters of the root are the whole node's, and never go back. It ends on Ctrl-C, SIGTERM or umount.
+    mon_groups has one directory per pod, whatever its RDT class. Its counters are the pod's totals since its start.
+    The counters of the root are those of the whole node and never decrease. Stop it with Ctrl-C, SIGTERM or umount.
     """
     contents = Contents(open_node(config), pods_file or "")
     contents.look()  # fail before the mount, not inside it

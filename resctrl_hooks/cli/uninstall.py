@@ -22,27 +22,29 @@ from resctrl_hooks.node.settings import Settings
     "runtimes",
     multiple=True,
     type=click.Choice(list(RUNTIMES)),
-    help="Only make this runtime no longer call the hook, as long as another one does. Default: remove everything.",
-)
-@click.option("--root", metavar="DIR", default="/", show_default=True, help="The root that it was staged below.")
-@click.option(
-    "--release-groups", is_flag=True, help="Also remove the monitoring groups of what is running, and all records."
+    help="Only unregister the hook from this runtime, while another runtime uses it. Default: remove everything.",
 )
 @click.option(
-    "--hooks-only", is_flag=True, help="Only remove the hook's registration; another uninstall removes the rest."
+    "--root", metavar="DIR", default="/", show_default=True, help="The root directory of the staged installation."
+)
+@click.option(
+    "--release-groups", is_flag=True, help="Also remove the monitoring groups of running containers, and all records."
+)
+@click.option(
+    "--hooks-only", is_flag=True, help="Only remove the hook's registration; a later uninstall removes the rest."
 )
 @click.pass_context
 def command(
     context: click.Context, runtimes: tuple[str, ...], root: str, *, release_groups: bool, hooks_only: bool
 ) -> None:
-    """Take the hook off this host. Containers go on running, and can be removed as ever.
+    """Uninstall the hook from this host. Containers keep running and can be removed as usual.
 
-    Without --release-groups the monitoring groups of running containers stay until the next boot, with the records that
-    a later installation goes on from. A configuration that was edited is kept.
+    Without --release-groups, the monitoring groups and records of running containers stay until the next boot;
+    a later installation continues with them. An edited configuration is kept.
     """
     tree = Tree(os.path.abspath(root))
     if tree.root and release_groups:
-        raise click.UsageError("--release-groups ends what runs on this machine, and below --root nothing runs")
+        raise click.UsageError("--release-groups cannot be combined with --root")
     config = installed_config(context, read_manifest(tree))
     leave_to_machine_config(tree.root, config)
     # Records and groups belong to this running kernel, whatever root the files are below.
@@ -66,8 +68,8 @@ def command(
             release()
     except (OSError, HookError, RuntimeConfigError) as error:
         what = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
-        raise click.ClickException(f"{what}; mend that and uninstall again") from error
-    click.echo("uninstalled" if there else f"nothing of resctrl-hooks is installed below {root}")
+        raise click.ClickException(f"{what}; fix it and uninstall again") from error
+    click.echo("uninstalled" if there else f"resctrl-hooks is not installed below {root}")
 
 
 def _warn(text: str) -> None:
@@ -78,7 +80,7 @@ def _settings(config: str) -> Settings | None:
     try:
         return find_effective(config).settings
     except HookError as error:
-        _warn(f"{error}; groups and records are left as they are")
+        _warn(f"{error}; groups and records are kept")
         return None
 
 
@@ -94,8 +96,8 @@ def _end_records(settings: Settings, *, release: bool) -> None:
     for line in done.restored:
         click.echo(f"restored {line}")
     if stays:
-        click.echo(f"the groups of what is running stay, and so does {settings.state_dir}")
+        click.echo(f"the groups of running containers and {settings.state_dir} are kept")
     for key in done.keys:
         click.echo(f"released {key}")
     if done.problems:
-        raise click.ClickException(f"{'; '.join(done.problems)}; correct that and uninstall again")
+        raise click.ClickException(f"{'; '.join(done.problems)}; fix it and uninstall again")

@@ -100,19 +100,21 @@ def view_options(sorts: Sequence[str], default: str, *, watch: bool = True) -> C
     """Add the options to a command, which receives a `View` as ``view``."""
     options = [
         click.argument("pods", nargs=-1, shell_complete=complete, metavar="[POD]..."),
-        click.option("-o", "--output", type=click.Choice(FORMS), help="Form of the output, for programs but for wide."),
-        click.option("--json", "as_json", is_flag=True, help="As -o json."),
-        click.option("-n", "--namespace", default="", metavar="NAMESPACE", help="Pods of this namespace only."),
-        click.option("-A", "--all-namespaces", is_flag=True, help="Pods of all namespaces, as without -n."),
         click.option(
-            "-l", "--selector", callback=_selector, metavar="SELECTOR", help="Pods with these labels, as app=web."
+            "-o", "--output", type=click.Choice(FORMS), help="Output format; all except wide are for programs."
+        ),
+        click.option("--json", "as_json", is_flag=True, help="Same as -o json."),
+        click.option("-n", "--namespace", default="", metavar="NAMESPACE", help="Pods of this namespace only."),
+        click.option("-A", "--all-namespaces", is_flag=True, help="Pods of all namespaces (the default)."),
+        click.option(
+            "-l", "--selector", callback=_selector, metavar="SELECTOR", help="Pods with these labels, such as app=web."
         ),
         click.option("--sort", type=click.Choice(sorts), default=default, show_default=True, help="Column to sort by."),
-        click.option("--reverse", is_flag=True, help="The other way round."),
-        click.option("--no-headers", is_flag=True, help="Rows only."),
+        click.option("--reverse", is_flag=True, help="Reverse the order."),
+        click.option("--no-headers", is_flag=True, help="Print no header line."),
     ]
     if watch:
-        options.append(click.option("-w", "--watch", is_flag=True, help="Go on, and print what is new."))
+        options.append(click.option("-w", "--watch", is_flag=True, help="Keep running and print changes."))
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)

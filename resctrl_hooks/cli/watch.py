@@ -14,8 +14,8 @@ from resctrl_hooks.node.watch.command import watch_command
 def command(config: str) -> None:
     """Move processes that enter running containers into their pods' groups, until SIGTERM.
 
-    It receives each exec from the kernel (CONFIG_PROC_EVENTS), so that `kubectl exec` and exec probes are counted from
-    their first milliseconds. A unit runs it beside the hooks, and the NRI plugin's service has it too.
+    Receives each exec from the kernel (CONFIG_PROC_EVENTS), so that `kubectl exec` and exec probes are counted from
+    their first milliseconds. resctrl-hooks-exec.service runs it; the NRI plugin has it built in.
     """
     sys.exit(watch_command(config, [], _find))
 

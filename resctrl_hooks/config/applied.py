@@ -111,8 +111,8 @@ def apply_file(path: str, *, dry_run: bool = False) -> Applied:
         OSError: from the kernel; the old settings stay active.
     """
     if path.endswith(".json"):
-        what = "this is a compiled configuration, which is in force as it is"
-        raise InvalidConfigError([Problem(what, "apply the YAML file beside it", file=path)])
+        what = "this is a compiled configuration; it is already active"
+        raise InvalidConfigError([Problem(what, "apply the YAML file next to it", file=path)])
     checked = check_file(path)
     config = checked.valid()
     untrusted = trust_problems(path)
@@ -123,7 +123,7 @@ def apply_file(path: str, *, dry_run: bool = False) -> Applied:
     if before is not None and before.get(MANAGED_BY):
         raise SettingsError(
             f"{target} belongs to {before[MANAGED_BY]}",
-            hint="change it where it comes from: the next update would be refused or would undo a change made here",
+            hint="change its source: the next update would be rejected or would revert a change made here",
         )
     changes = changes_between(effective(without_own_keys(before))[0], explicit_values_of(config))
     if not dry_run:

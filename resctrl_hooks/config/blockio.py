@@ -21,8 +21,8 @@ def _devices(patterns: list[str]) -> list[str]:
         folder, _, last = pattern.rpartition("/")
         if not pattern.startswith("/dev/") or not last or "/../" in pattern or any(c in folder for c in "*?["):
             raise wrong(
-                f"{pattern!r} names no devices",
-                "write a path below /dev; *, ? and brackets only in its last part",
+                f"{pattern!r} is not a device pattern",
+                "write a path below /dev; use *, ? and brackets only in its last part",
                 at=(index,),
             )
         brackets = _BRACKETS.findall(last)
@@ -32,13 +32,13 @@ def _devices(patterns: list[str]) -> list[str]:
             or any(low > high for inside in brackets for low, high in _RANGE.findall(inside))
         ):
             right = f"write letters, digits and ranges of them in at most {_MOST_BRACKETS} brackets: sd[a-dx]"
-            raise wrong(f"{pattern!r} has brackets that can't be read", right, at=(index,))
+            raise wrong(f"{pattern!r} has invalid brackets", right, at=(index,))
     return patterns
 
 
 def _amount(value: int | str) -> int | str:
     if not _AMOUNT.fullmatch(str(value)):
-        raise wrong(f"{value!r} is no amount", "write a whole number, with k, M, G or T, or with Ki, Mi, Gi or Ti")
+        raise wrong(f"{value!r} is not an amount", "write a whole number, with k, M, G or T, or with Ki, Mi, Gi or Ti")
     return value
 
 
@@ -52,23 +52,23 @@ class BlockioPart(Section):
     """What a class says of some devices. Keys are read in any case, so those of goresctrl's files are good."""
 
     devices: Annotated[list[str], AfterValidator(_devices)] = []
-    """Patterns of devices, such as /dev/sd[a-d], /dev/nvme?n1 or /dev/disk/by-id/*; none for a weight that holds for
-    all."""
+    """Patterns of devices, such as /dev/sd[a-d], /dev/nvme?n1 or /dev/disk/by-id/*; empty for a weight of all
+    devices."""
 
     throttle_read_bps: Amount | None = None
-    """Bytes read a second: `50M` is 50 millions, `50Mi` is 50 times 1024 times 1024."""
+    """Bytes read per second: `50M` is 50 * 1000 * 1000, `50Mi` is 50 * 1024 * 1024."""
 
     throttle_write_bps: Amount | None = None
-    """Bytes written a second."""
+    """Bytes written per second."""
 
     throttle_read_iops: Amount | None = None
-    """Reads a second."""
+    """Reads per second."""
 
     throttle_write_iops: Amount | None = None
-    """Writes a second."""
+    """Writes per second."""
 
     weight: Annotated[int, Field(ge=1, le=10000)] | None = None
-    """io.weight; io.bfq.weight where that is what the kernel has, with 1000 at most."""
+    """io.weight, or io.bfq.weight (at most 1000) if the kernel has only that."""
 
     @model_validator(mode="before")
     @classmethod
@@ -86,20 +86,19 @@ class Blockio(FeatureSection):
     """Block I/O classes. Off unless `enabled` is true."""
 
     failure_policy: FailurePolicy | None = None
-    """What it means that a container can't have its class. Without it the general `failurePolicy` holds."""
+    """Failure policy if a container's class cannot be applied. Default: the general `failurePolicy`."""
 
     enabled: bool = _DEFAULTS["enabled"]
-    """Whether hooks do this at all."""
+    """Whether the feature is enabled."""
 
     allow: Allow = {}
-    """Which namespaces may have which classes by annotation: `{namespace pattern: [class patterns]}`. By default
-    none."""
+    """Classes that each namespace may request by annotation: `{namespace pattern: [class patterns]}`. Default: none."""
 
     defaults: ClassDefaults = ClassDefaults()
-    """The class of containers that ask for none."""
+    """The class of containers that request none."""
 
     classes: dict[ClassName, list[BlockioPart]] = {}
-    """The classes by name; of parts that name the same device, the last counts."""
+    """The classes by name. If several parts of a class match a device, the last part applies."""
 
     @model_validator(mode="before")
     @classmethod
@@ -113,5 +112,5 @@ class Blockio(FeatureSection):
 
     def remarks(self) -> list[Remark]:
         """Return a remark for each class that no workload can get."""
-        found = allowed_in_vain(self.allow, self.classes, "no class is called {pattern}; the classes are {known}")
+        found = allowed_in_vain(self.allow, self.classes, "{pattern} matches no class; the classes are {known}")
         return [*super().remarks(), *found]

@@ -60,8 +60,8 @@ def check_file(path: str) -> Checked:
     try:
         text = read_file(path, LARGEST, follow=True)
     except OSError as error:
-        right = "write one, or name another with --config" if error.errno == errno.ENOENT else ""
-        return Checked(path, None, [Problem(f"can't be read: {error.strerror}", right, file=path)])
+        right = "create it, or name another file with --config" if error.errno == errno.ENOENT else ""
+        return Checked(path, None, [Problem(f"cannot read the file: {error.strerror}", right, file=path)])
     checked = check_text(text, path, here=True)
     checked.problems += trust_problems(path)
     return checked
@@ -75,7 +75,7 @@ def check_text(text: bytes, path: str, *, here: bool = False) -> Checked:
         return Checked(path, None, [Problem(error.what, error.right, "", error.line, path)])
     value = {} if document.value is None else document.value
     if not isinstance(value, dict):
-        what = "the configuration should be a mapping, not a list or a single value"
+        what = "the configuration must be a mapping, not a list or a single value"
         return Checked(path, None, [Problem(what, "begin with a key such as `namespaces:`", "", 1, path)])
     value, renamed = with_our_case(value)
     try:
@@ -84,8 +84,8 @@ def check_text(text: bytes, path: str, *, here: bool = False) -> Checked:
         return Checked(path, None, of_validation(error, Configuration, document))
     if len(format_json(config.model_dump(mode="json", by_alias=True, exclude_unset=True))) > LARGEST - _HEAD:
         # Compiling expands aliases and escapes non-ASCII text. A file above the limit would disable the hooks.
-        what = f"it compiles to more than the {LARGEST} bytes that hooks read"
-        return Checked(path, None, [Problem(what, "patterns (`team-*`) stand for many names", file=path)])
+        what = f"the compiled configuration is larger than {LARGEST} bytes, the limit of the hooks"
+        return Checked(path, None, [Problem(what, "use patterns (`team-*`) for many names", file=path)])
     found = [*_remarks(config, document)]
     found += [
         Problem(f"this is read as {name}", f"write {name}", key, document.line((key,)), document.path, "note")
@@ -103,7 +103,7 @@ def _remarks(config: Configuration, document: Document) -> Iterator[Problem]:
     for name in sorted(config.model_fields_set):
         section = getattr(config, name)
         if isinstance(section, FeatureSection) and name not in FEATURES:
-            what = "this version's hooks do nothing with this section yet"
+            what = "this version ignores this section"
             yield Problem(what, "", name, document.line((name,)), document.path, "warning")
 
 
@@ -136,7 +136,7 @@ def _about_this_resctrl(config: Configuration, document: Document) -> Iterator[P
         assert can is not None
         for what in wanted_schemata(spec, can)[1]:
             path = ("rdt", "classes", name)
-            text = f"not on this machine: {what}"
+            text = f"not supported on this machine: {what}"
             yield Problem(text, "", dotted(path), document.line(path), document.path, "warning")
 
 
@@ -163,7 +163,7 @@ def trust_problems(path: str) -> list[Problem]:
         except OSError:
             continue
         if seen.st_uid not in (0, os.geteuid()):
-            found.append(f"{what}belongs to user {seen.st_uid}, who can change what root obeys")
+            found.append(f"{what}belongs to user {seen.st_uid}, who could change what root executes or reads")
         if seen.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not (what and seen.st_mode & stat.S_ISVTX):
-            found.append(f"{what}can be written by others than its owner (mode {stat.S_IMODE(seen.st_mode):04o})")
-    return [Problem(text, "chown root and chmod go-w it", file=path, severity="warning") for text in found]
+            found.append(f"{what}is writable by users other than its owner (mode {stat.S_IMODE(seen.st_mode):04o})")
+    return [Problem(text, "run chown root and chmod go-w on it", file=path, severity="warning") for text in found]

@@ -12,7 +12,7 @@ class ClassDefaults(Section):
     """The class of containers that ask for none; `allow` does not concern these."""
 
     namespaces: dict[NamespacePattern, ClassName] = {}
-    """By namespace: `{namespace pattern: class}`; the first that fits counts, before the QoS class."""
+    """By namespace: `{namespace pattern: class}`. The first match applies, before the QoS class."""
 
     qos: dict[Literal["Guaranteed", "Burstable", "BestEffort"], ClassName] = {}
     """By the pod's QoS class."""
@@ -23,7 +23,7 @@ class ClassDefaults(Section):
             for key, name in chosen.items():
                 if name not in classes:
                     raise wrong(
-                        f"there is no class {name!r}",
+                        f"unknown class {name!r}",
                         f"the classes are {', '.join(classes)}",
                         at=("defaults", where, key),
                     )

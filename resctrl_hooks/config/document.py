@@ -82,7 +82,7 @@ def parse_document(text: bytes, path: str) -> Document:
     except yaml.MarkedYAMLError as error:
         raise _of_yaml(error) from None
     except RecursionError:
-        raise DocumentError("nested too deeply", "a configuration needs a few levels") from None
+        raise DocumentError("nested too deeply", "reduce the nesting") from None
     finally:
         loader.dispose()
 
@@ -128,9 +128,9 @@ class _Builder:
             self._count(self._sizes[id(node)], node)
             return self._done[id(node)]
         if id(node) in self._open:
-            raise DocumentError("an alias that contains itself", "write it out", node.start_mark.line + 1)
+            raise DocumentError("an alias contains itself", "write it out", node.start_mark.line + 1)
         if depth > _DEEPEST:
-            raise DocumentError("nested too deeply", "a configuration needs a few levels", node.start_mark.line + 1)
+            raise DocumentError("nested too deeply", "reduce the nesting", node.start_mark.line + 1)
         before = self._size
         self._count(len(node.value) if isinstance(node, ScalarNode) else 1, node)
         self._open.add(id(node))
@@ -144,7 +144,7 @@ class _Builder:
         self._size += size
         if self._size > _LONGEST:
             line = node.start_mark.line + 1
-            raise DocumentError("its aliases stand for too much", "a pattern (`team-*`) stands for many names", line)
+            raise DocumentError("its aliases expand to too much data", "use patterns (`team-*`) for many names", line)
 
     def _value(self, node: Node, depth: int) -> Any:
         if isinstance(node, MappingNode) and node.tag == "tag:yaml.org,2002:map":
@@ -158,7 +158,7 @@ class _Builder:
         for key, _ in node.value:
             line = key.start_mark.line + 1
             if isinstance(key, ScalarNode) and key.value in own and key.tag != "tag:yaml.org,2002:merge":
-                raise DocumentError(f"the key {key.value!r} is there twice (line {own[key.value]})", "keep one", line)
+                raise DocumentError(f"the key {key.value!r} is a duplicate of line {own[key.value]}", "keep one", line)
             own[key.value if isinstance(key, ScalarNode) else ""] = line
         self._loader.flatten_mapping(node)
         value: dict[str, Any] = {}
@@ -175,7 +175,7 @@ class _Builder:
         try:
             value = self._loader.construct_object(node) if isinstance(node, ScalarNode) else node
         except (ValueError, OverflowError, LookupError) as error:  # the last for `!!bool maybe` and `!!int ""`
-            raise DocumentError(f"{node.value[:40]!r} can't be read: {error}", "put it in quotes", line) from None
+            raise DocumentError(f"invalid value {node.value[:40]!r}: {error}", "put it in quotes", line) from None
         if value is not None and not isinstance(value, (str, int, float, bool)):
-            raise DocumentError(f"a value of the kind {node.tag} has no place here", "write a plain value", line)
+            raise DocumentError(f"a value of the kind {node.tag} is not allowed here", "write a plain value", line)
         return value

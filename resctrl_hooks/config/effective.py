@@ -66,8 +66,8 @@ def _never_applied(config: str) -> Effective:
     if wrong:
         more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
         raise SettingsError(f"{wrong[0]}{more}")
-    hooks = "use the built-in defaults" if config == DEFAULT_CONFIG else "leave every container alone"
-    problem = f"{config} was never applied; until `resctrl-hook config apply`, installed hooks {hooks}"
+    hooks = "use the built-in defaults" if config == DEFAULT_CONFIG else "do nothing"
+    problem = f"{config} has never been applied; until `resctrl-hook config apply`, installed hooks {hooks}"
     return Effective(Settings(values_of(checked.valid()), config), "yaml", config, problem, unapplied=True)
 
 

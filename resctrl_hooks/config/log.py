@@ -11,13 +11,13 @@ class LogSection(Section):
     """Where the hooks' lines go. A warning is also one line on stderr, for the runtime's own log."""
 
     target: Literal["auto", "journal", "syslog", "file", "none"] = DEFAULTS["target"]
-    """`auto` takes the first that is there of journal, syslog and `file`."""
+    """`auto` selects the first available of journal, syslog and `file`."""
 
     level: Literal["error", "warning", "notice", "info", "debug"] = DEFAULTS["level"]
-    """The least important kind of line to keep."""
+    """The lowest level that is logged."""
 
     file: AbsolutePath | None = None
-    """The file for `target: file`, or for `auto` where there is neither journal nor syslog. At 8 MiB it starts anew."""
+    """The file for `target: file`, or for `auto` without journal and syslog. It is truncated at 8 MiB."""
 
     journal_socket: AbsolutePath = DEFAULTS["journalSocket"]
     """journald's native socket."""
@@ -28,5 +28,5 @@ class LogSection(Section):
     def remarks(self) -> list[Remark]:
         """Return a remark for a file target without a file, which discards all lines."""
         if self.target == "file" and self.file is None:
-            return [Remark(("target",), "the target is a file, but log.file names none, so nothing is logged")]
+            return [Remark(("target",), "log.target is file, but log.file is empty: nothing is logged")]
         return []

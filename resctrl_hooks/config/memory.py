@@ -22,23 +22,23 @@ class MemoryClass(Section):
     """
 
     name: Annotated[str, Field(min_length=1)]
-    """What the annotation says."""
+    """The class name in the annotation."""
 
     allowswap: bool | None = None
-    """true sets memory.swap.max to max, false to 0; without it swap stays as the runtime set it."""
+    """true sets memory.swap.max to max, false to 0; without it, the runtime's setting is kept."""
 
     memtierdconfig: Annotated[str, AfterValidator(check_template)] | None = None
-    """A configuration for a memtierd of the container's own. `$CGROUP2_ABS_PATH` and
-    `$MEMTIERD_SWAP_STATS_PATH` in it are filled in. memtierd runs commands that it names, as root."""
+    """Configuration of a memtierd instance for the container. `$CGROUP2_ABS_PATH` and `$MEMTIERD_SWAP_STATS_PATH` are
+    replaced. memtierd runs the commands in it as root."""
 
     env: Environment = {}
-    """Environment variables of its containers, set by the NRI plugin alone; `nri.allow` says for which namespaces."""
+    """Environment variables of its containers. Only the NRI plugin sets them, for the namespaces in `nri.allow`."""
 
     mounts: list[ClassMount] = []
-    """Folders and files of the host in its containers, as `env`."""
+    """Directories and files of the host to mount in its containers; conditions as for `env`."""
 
     devices: list[ClassDevice] = []
-    """Devices of the host in its containers, as `env`."""
+    """Devices of the host for its containers; conditions as for `env`."""
 
     @model_validator(mode="before")
     @classmethod
@@ -50,9 +50,11 @@ class MemoryClass(Section):
         at: KeyPath = ("memtierdconfig",)
         found = []
         if self.memtierdconfig and "$CGROUP2_ABS_PATH" not in self.memtierdconfig:
-            found.append(Remark(at, "the template names no $CGROUP2_ABS_PATH, so memtierd will not find the container"))
+            found.append(
+                Remark(at, "the template does not use $CGROUP2_ABS_PATH, so memtierd cannot find the container")
+            )
         if self.memtierdconfig and self.allowswap is False and "swapoutms" in self.memtierdconfig:
-            found.append(Remark(at, "memtierd is to swap out, but allowswap is false: it would try for ever, in vain"))
+            found.append(Remark(at, "memtierd swaps out, but allowswap is false: swapping can never succeed"))
         return found
 
 
@@ -60,7 +62,7 @@ def _limits(allow: Allow) -> Allow:
     for namespace, patterns in allow.items():
         for place, pattern in enumerate(patterns):
             if not any(matches(pattern, limit) for limit in LIMITS):
-                what = f"no limit is called {pattern!r}"
+                what = f"{pattern!r} matches no limit"
                 raise wrong(what, f"the limits are {' and '.join(LIMITS)}", at=(namespace, place))
     return allow
 
@@ -69,12 +71,12 @@ class Memory(FeatureSection):
     """Memory classes. They are in use as soon as `classes` has one."""
 
     failure_policy: FailurePolicy | None = None
-    """What a class or limit that can't be given means. Without it `memtierd.failurePolicy` holds, and without either
-    `fail`: as in the plugin, a workload must not run with the wrong memory policy unnoticed."""
+    """Failure policy if a class or limit cannot be applied. Default: `memtierd.failurePolicy`, else `fail`, as in the
+    NRI plugin: a workload must not run unnoticed with the wrong memory policy."""
 
     allow: Allow = _DEFAULTS["allow"]
-    """Which namespaces may have which of `classes`: `{namespace pattern: [class patterns]}`."""
+    """Classes of `classes` that each namespace may use: `{namespace pattern: [class patterns]}`."""
 
     allow_limits: Annotated[Allow, AfterValidator(_limits)] = {}
-    """Which namespaces may set memory.swap.max and memory.high themselves by annotation; by default none:
-    `{namespace pattern: [memory.high, memory.swap.max]}`."""
+    """Limits that each namespace may set by annotation: `{namespace pattern: [memory.high, memory.swap.max]}`. Default:
+    none."""

@@ -25,13 +25,13 @@ LONGEST_START = 2.0  # seconds; every container of such a class waits this long
 
 def _program(name: str) -> str:
     if not name or (("/" in name or "\0" in name) and not name.startswith("/")) or "/../" in f"{name}/":
-        raise wrong(f"{name!r} is neither a program's name nor an absolute path", "write memtierd, or where it is")
+        raise wrong(f"{name!r} is neither a program name nor an absolute path", "write memtierd or its path")
     return name
 
 
 def _memory_max(value: str) -> str:
     if not _MEMORY.fullmatch(value):
-        raise wrong(f"{value!r} is no amount of memory", "write bytes with K, M, G or T, such as 512M, or infinity")
+        raise wrong(f"{value!r} is not an amount of memory", "write bytes with K, M, G or T, such as 512M, or infinity")
     return value
 
 
@@ -42,32 +42,32 @@ class Memtierd(FeatureSection):
     """How memtierd is run for containers of a class that has a `memtierdconfig`."""
 
     failure_policy: FailurePolicy | None = None
-    """What a memtierd that can't be started means for its container. Better say `memory.failurePolicy`, which holds
-    without it; without either it is `fail`."""
+    """Failure policy if memtierd cannot be started. Prefer `memory.failurePolicy`, which is the default; without both,
+    `fail`."""
 
     allow: Allow = _DEFAULTS["allow"]
-    """Which namespaces may have which of `classes`. Better say `memory.allow`: both have to let them."""
+    """Classes of `classes` that each namespace may use. Prefer `memory.allow`; both must allow the class."""
 
     run_dir: AbsolutePath = _DEFAULTS["runDir"]
-    """The folder for memtierd's configurations, output and pids: NAMESPACE/POD/CONTAINER/ID below it."""
+    """Directory for memtierd's configurations, output and pids: NAMESPACE/POD/CONTAINER/ID below it."""
 
     binary: Annotated[str, AfterValidator(_program)] = _DEFAULTS["binary"]
-    """memtierd itself: its path, or a name to be found in the usual folders of programs. Root must own it."""
+    """Path of memtierd, or its name in one of the standard program directories. Root must own it."""
 
     supervisor: Literal["auto", "systemd", "process"] = _DEFAULTS["supervisor"]
-    """What supervises memtierd: `systemd` with a transient service, or a small `process` of ours. `auto` means systemd
-    where it runs this machine."""
+    """Supervisor of memtierd: `systemd` with a transient service, or a small `process` of resctrl-hooks. `auto` selects
+    systemd if it is the init system."""
 
     start_seconds: Annotated[float, Field(ge=0, le=LONGEST_START)] = _DEFAULTS["startSeconds"]
-    """How long memtierd must live to count as started, in seconds. The container's start waits for it."""
+    """Seconds that memtierd must run to count as started. The container's start waits for it."""
 
     memory_max: Annotated[str, AfterValidator(_memory_max)] = _DEFAULTS["memoryMax"]
-    """How much memory a memtierd service may have, as systemd writes it."""
+    """Memory limit of a memtierd service, in systemd's notation."""
 
     def remarks(self) -> list[Remark]:
         """Return a remark for keys that belong in `memory` and are still accepted here from earlier configurations."""
         said = {"allow": "allow", "failurePolicy": "failure_policy"}
-        where = "this is obeyed still, but its place is `memory.{}`, which holds for memtierd too"
+        where = "deprecated; use `memory.{}`, which also applies to memtierd"
         return [Remark((key,), where.format(key)) for key, name in said.items() if name in self.model_fields_set]
 
 
@@ -82,7 +82,7 @@ def check_template(text: str) -> str:
         if name not in VARIABLES:
             close = difflib.get_close_matches(name, VARIABLES, 1, 0.6)
             known = " and ".join(f"${each}" for each in VARIABLES)
-            right = f"did you mean ${close[0]}?" if close else f"known are {known}"
+            right = f"did you mean ${close[0]}?" if close else f"known variables: {known}"
             raise wrong(f"unknown variable ${name}", right, line=line)
         if braces:
             raise wrong(f"${{{name}}} is not replaced", f"write ${name}, without braces", line=line)
@@ -98,10 +98,12 @@ def _check_yaml(text: str, before: int) -> None:
         # Lines of a nested text are unknown from outside, so only the template's own lines are counted.
         line = mark.line + 1 if mark is not None and not before else 0
         which = "a config text within it" if before else "it"
-        message = f"{which} is not YAML once filled in: {error.problem}"
+        message = f"{which} is not valid YAML after the replacement of variables: {error.problem}"
         raise wrong(message, "see memtierd's sample", line=line) from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise wrong(f"it is not YAML once filled in: {error}", "see memtierd's sample") from None
+        raise wrong(
+            f"it is not valid YAML after the replacement of variables: {error}", "see memtierd's sample"
+        ) from None
     if not before and not isinstance(value, dict):
         raise wrong("memtierd's configuration should be a mapping", "begin it with `policy:`", line=1)
     for inner in _configs_in(value):

@@ -20,16 +20,16 @@ class PriorityRule(Section):
     """One rule: it fits a pod if everything that it names does."""
 
     namespaces: list[NamespacePattern] = []
-    """Namespaces of the pods that it fits. Empty means all."""
+    """Namespaces of the pods that the rule matches. Empty means all."""
 
     qos: Literal["Guaranteed", "Burstable", "BestEffort"] | None = None
-    """The Kubernetes QoS class of the pods that it fits. Without it, any."""
+    """Kubernetes QoS class of the pods that the rule matches. Default: any."""
 
     labels: dict[str, str] = {}
-    """Labels that a pod must have, all of them. Only CRI-O lets a hook see labels."""
+    """Labels that a pod must have, all of them. Hooks see labels only with CRI-O."""
 
     value: Priority
-    """The priority of the pods that it fits; the highest is served first."""
+    """Priority of the pods that the rule matches. The highest priority is served first."""
 
 
 _RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?) *([MG]B)(?:/s|ps)")
@@ -53,7 +53,7 @@ def _capacity(value: Any) -> Any:
         return {_ALL: _rate(value, ())}
     for key in value:
         if key != _ALL and not (isinstance(key, str) and key.isdigit()):
-            raise wrong(f"{key!r} is not a domain", 'write its id of schemata in quotes: "0"', at=(str(key),))
+            raise wrong(f"{key!r} is not a domain", 'write its id from schemata in quotes: "0"', at=(str(key),))
     return {str(key): _rate(one, (str(key),)) for key, one in value.items()}
 
 
@@ -68,25 +68,25 @@ class Reserve(Section):
     """RMIDs that stay free for pods that matter."""
 
     rmids: Annotated[int, Field(ge=1)]
-    """How many RMIDs stay free."""
+    """Number of RMIDs to keep free."""
 
     above: Priority = 0
-    """Only pods of a higher priority than this may take them."""
+    """Only pods with a higher priority than this may use them."""
 
 
 class Share(Section):
     """Turns among pods of one priority."""
 
     interval: Annotated[Duration, Field(ge=1)] = INTERVAL
-    """How often RMIDs are handed on, as `30s` or `2m`. Turns are given when reconcile runs."""
+    """Interval of RMID handovers, such as `30s` or `2m`. Handovers happen when reconcile runs."""
 
     at_least: Annotated[Duration, Field(ge=0)] | None = None
-    """No turn is shorter than this; only a pod of higher priority ends one sooner. A third of `interval` by default."""
+    """Minimum length of a turn; only a pod of higher priority ends one earlier. Default: a third of `interval`."""
 
     @model_validator(mode="after")
     def _fits(self) -> "Share":
         if self.at_least is not None and self.at_least > self.interval:
-            raise wrong("turns of atLeast are longer than interval", "make atLeast the shorter", at=("atLeast",))
+            raise wrong("atLeast is longer than interval", "make atLeast shorter than interval", at=("atLeast",))
         return self
 
 
@@ -96,7 +96,7 @@ BandwidthEvent = Literal["mbm_total_bytes", "mbm_local_bytes"]
 def _each_once(events: list[BandwidthEvent]) -> list[BandwidthEvent]:
     for index, event in enumerate(events):
         if event in events[:index]:
-            raise wrong(f"{event} is there twice", "name each event once", at=(index,))
+            raise wrong(f"duplicate event {event}", "name each event once", at=(index,))
     return events
 
 
@@ -107,54 +107,57 @@ class Monitoring(FeatureSection):
     """Whether workloads get a monitoring group."""
 
     release: Literal["pod", "last-container"] = _DEFAULTS["release"]
-    """When a pod's group and its RMID are freed: at the end of the `pod`, so that counters survive container restarts,
+    """When a pod's group and RMID are released: at the end of the `pod`, so that counters survive container restarts,
     or at the end of its `last-container`."""
 
     events: Annotated[list[BandwidthEvent], Field(min_length=1), AfterValidator(_each_once)] = [*_DEFAULTS["events"]]
-    """Where the kernel assigns bandwidth counters (AMD's `mbm_event` mode): the events that get one, the most important
-    first. Every pod has the first before any pod has the second."""
+    """Events that get a bandwidth counter where the kernel assigns them (AMD's `mbm_event` mode), most important first.
+    Every pod gets the first before any pod gets the second."""
 
     class_counters: Literal["while-free", "keep"] = _DEFAULTS["classCounters"]
-    """What becomes there of the counters of the root group and of classes, which count what no pod's group holds: they
-    have them `while-free`, as long as no pod needs them, or `keep` them before any pod."""
+    """Assignable counters of the root group and of classes, which count ungrouped tasks: `while-free` releases them
+    when a pod needs one; `keep` never does."""
 
     take_over: bool = _DEFAULTS["takeOver"]
-    """Whether to monitor also containers whose runtime makes its own group (`linux.intelRdt.enableMonitoring`). A task
-    can be in one group only, so the runtime's stays empty then."""
+    """Whether to monitor also containers for which the runtime creates a group (`linux.intelRdt.enableMonitoring`). A
+    task can be in only one group, so the runtime's group then stays empty."""
 
     exec: Literal["watch", "reconcile"] = _DEFAULTS["exec"]
-    """Who moves processes that enter a running container (`kubectl exec`, exec probes) into its pod's group: the exec
-    `watch`er within microseconds of each exec, or `reconcile` at its next pass."""
+    """How processes that enter a running container (`kubectl exec`, exec probes) get into its pod's group: `watch`
+    moves them within microseconds of each exec; `reconcile` moves them at its next run."""
 
     priority: list[PriorityRule] = []
-    """Which pods come first where RMIDs are fewer than pods. The first rule that fits counts; without one it is 0. A
-    pod without an RMID takes that of a pod of lower priority."""
+    """Priorities of pods if there are fewer RMIDs than pods. The first matching rule applies; default: 0. A pod without
+    an RMID preempts a pod of lower priority."""
 
     reserve: Reserve | None = None
-    """RMIDs that stay free for pods above a priority."""
+    """RMIDs reserved for pods above a priority."""
 
     share: Share | None = None
-    """Pods of one priority take turns where there are fewer RMIDs than pods. Without it the first keep theirs."""
+    """Time-sharing of RMIDs among pods of one priority if there are fewer RMIDs than pods. Without it, the first pods
+    keep their RMIDs."""
 
     limits: dict[NamespacePattern, Annotated[int, Field(ge=0)]] = {}
-    """How many RMIDs each namespace may hold. The first pattern that fits counts; without one there is no limit. The
-    pods beyond it wait, whatever their priority is."""
+    """Maximum number of RMIDs per namespace. The first matching pattern applies; default: no limit. Pods beyond the
+    limit wait, regardless of their priority."""
 
     capacity: Capacity = {}
-    """What the memory of each L3 domain carries, such as `180GB/s` for all, or by domain id of `schemata`: `{"0":
-    180GB/s}`. Where several L3 domains share one memory, the lowest id names it. `record` prints the largest bandwidth
-    that it saw, as a lower bound."""
+    """Memory bandwidth of each L3 domain, such as `180GB/s` for all, or by domain id of `schemata`: `{"0": 180GB/s}`.
+    If several L3 domains share one memory, use the lowest id. `record` prints the largest measured bandwidth as a lower
+    bound."""
 
     def remarks(self) -> list[Remark]:
         """Return remarks for unreachable rules, and for a reserve that serves all pods or no pod."""
         found = super().remarks()
         for index, rule in enumerate(self.priority[:-1]):
             if not (rule.namespaces or rule.qos or rule.labels):
-                found.append(Remark(("priority", index), "this rule fits every pod, so those after it never count"))
+                found.append(
+                    Remark(("priority", index), "this rule matches every pod, so the rules after it never apply")
+                )
                 break
         values = [0, *(rule.value for rule in self.priority)]
         if self.reserve is not None and max(values) <= self.reserve.above:
             found.append(
-                Remark(("reserve", "above"), "no rule gives a priority above this, so no pod gets these RMIDs")
+                Remark(("reserve", "above"), "no rule has a higher priority than this, so no pod gets these RMIDs")
             )
         return found

@@ -14,13 +14,13 @@ MountOption = Literal["bind", "rbind", "ro", "rw", "nosuid", "nodev", "noexec", 
 
 def _name(name: str) -> str:
     if not name or "=" in name or not name.isprintable():
-        raise wrong(f"{name!r} is no name of a variable")
+        raise wrong(f"{name!r} is not a valid variable name")
     return name
 
 
 def _value(value: str) -> str:
     if "\0" in value:
-        raise wrong("a variable can't hold a NUL")
+        raise wrong("a variable cannot contain NUL")
     return value
 
 
@@ -28,18 +28,18 @@ class ClassMount(Section):
     """A folder or file of the host in containers of a class."""
 
     source: AbsolutePath
-    """On the host. It and all folders above it must belong to root, and be writable by nobody else."""
+    """Path on the host. It and its parent directories must be owned by root and writable only by root."""
 
     destination: AbsolutePath
     """In the container."""
 
     options: list[MountOption] = [*MOUNT_OPTIONS]
-    """As mount(8) has them. Read-only unless `rw` is said."""
+    """Options as in mount(8). Read-only without `rw`."""
 
     @model_validator(mode="after")
     def _binds(self) -> "ClassMount":
         if not {"bind", "rbind"} & set(self.options):
-            raise wrong("options without bind or rbind mount nothing", "begin them with rbind", at=("options",))
+            raise wrong("options without bind or rbind have no effect", "begin them with rbind", at=("options",))
         return self
 
 
@@ -57,10 +57,10 @@ class Nri(Section):
     """What the NRI plugin changes at a container's creation. Hooks can't, and nothing is changed by default."""
 
     adjust: list[Adjustable] = []
-    """Which features also set their values in the container's specification, so that they survive a daemon-reload and
-    updates of its resources: memory limits, the runtime's own RDT and block I/O classes of that name, the cpuset of
-    placement, scheduler and I/O priority. What a runtime can't take there is set when the container starts."""
+    """Features that also set their values in the container's specification, so that the values survive a daemon-reload
+    and resource updates: memory limits, the runtime's RDT and block I/O classes of the same name, placement's cpuset,
+    scheduler and I/O priority. Values that the runtime does not support there are set when the container starts."""
 
     allow: Allow = {}
-    """Which namespaces may have `env`, `mounts` and `devices` of which of `classes`; by default none:
-    `{namespace pattern: [class patterns]}`."""
+    """Classes whose `env`, `mounts` and `devices` each namespace may use: `{namespace pattern: [class patterns]}`.
+    Default: none."""

@@ -31,21 +31,23 @@ def _cpus(value: str) -> str:
     try:
         parse_list(value)
     except ValueError as error:
-        raise wrong(f"{value!r} is no list of CPUs", "write it as the kernel does: 0-3,8") from error
+        raise wrong(f"{value!r} is not a list of CPUs", "write it as the kernel does: 0-3,8") from error
     return value
 
 
 def _policy(value: str) -> str:
     if value not in _OURS and (not value.startswith("/") or "/../" in value):
-        raise wrong(f"there is no policy {value!r}", f"write {' or '.join(_OURS)}, or the path of a policy's file")
+        raise wrong(f"unknown policy {value!r}", f"write {' or '.join(_OURS)}, or the path of a policy's file")
     return value
 
 
 def _pool_name(value: str) -> str:
     if not _POOL_NAME.fullmatch(value):
-        raise wrong(f"{value!r} can't be a pool", "use up to 63 letters, digits and _.-, and a letter or digit first")
+        raise wrong(
+            f"{value!r} is not a valid pool name", "use up to 63 letters, digits and _.-, and a letter or digit first"
+        )
     if value in _KINDS:
-        raise wrong(f"{value!r} can't be a pool", "`allow` would mean these CPUs by that; use another name")
+        raise wrong(f"{value!r} is not a valid pool name", "the name is reserved in `allow`; use another name")
     return value
 
 
@@ -59,40 +61,41 @@ class Pool(Section):
     """One pool of the policy `pools`."""
 
     name: Annotated[str, AfterValidator(_pool_name), WithJsonSchema({"type": "string", "pattern": _POOL_NAME.pattern})]
-    """What annotations and `allow` call it."""
+    """The pool's name in annotations and `allow`."""
 
     cpus: Annotated[Cpus, Field(min_length=1)]
-    """Its CPUs."""
+    """CPUs of the pool."""
 
     mems: Cpus = ""
-    """Its memory nodes; by default those of its CPUs."""
+    """Memory nodes of the pool; default: those of its CPUs."""
 
     namespaces: list[NamespacePattern] = []
-    """The namespaces whose containers run in it; the first pool that fits counts."""
+    """Namespaces whose containers run in the pool. The first matching pool applies."""
 
 
 class Placement(FeatureSection):
     """CPUs and memory nodes of containers. Off unless `enabled` is true."""
 
     failure_policy: FailurePolicy | None = None
-    """What it means that a container can't be placed as it asks: with `ignore` it shares CPUs, with `fail` it is
-    refused. Without it the general `failurePolicy` holds."""
+    """Failure policy if a container cannot be placed as requested: with `ignore` it shares CPUs, with `fail` it is
+    rejected. Default: the general `failurePolicy`."""
 
     enabled: bool = _DEFAULTS["enabled"]
-    """Whether hooks do this at all."""
+    """Whether the feature is enabled."""
 
     policy: Annotated[str, AfterValidator(_policy)] = _DEFAULTS["policy"]
-    """What decides: `topology-aware`, `pools`, or the path of a root-owned Python file with a function `choose`."""
+    """The placement policy: `topology-aware`, `pools`, or the path of a root-owned Python file with a function
+    `choose`."""
 
     namespaces: list[NamespacePattern] = []
-    """Only containers of these namespaces are placed. Empty means all, and those of no namespace too."""
+    """Only containers of these namespaces are placed. Empty means all, including containers without a namespace."""
 
     allow: Allow = {}
-    """Which namespaces may have `exclusive`, `isolated` and `reserved` CPUs, and which pools by annotation:
-    `{namespace pattern: [exclusive, POOL]}`. By default none."""
+    """Kinds of CPUs (`exclusive`, `isolated`, `reserved`) and pools that each namespace may request by annotation:
+    `{namespace pattern: [exclusive, POOL]}`. Default: none."""
 
     reserved_cpus: Cpus = ""
-    """CPUs for the system, which no other container gets."""
+    """CPUs reserved for the system; other containers do not get them."""
 
     reserved_namespaces: list[NamespacePattern] = []
     """Namespaces whose containers run on the reserved CPUs, such as kube-system."""
@@ -101,10 +104,11 @@ class Placement(FeatureSection):
     """Whether containers are also bound to the memory near their CPUs."""
 
     pools: Annotated[list[Pool], AfterValidator(unique_names)] = []
-    """The pools of the policy `pools`. CPUs of none of them are the pool `default`."""
+    """The pools of the policy `pools`. All other CPUs form the pool `default`."""
 
     kubelet_path: AbsolutePath = _DEFAULTS["kubeletPath"]
-    """Where the kubelet keeps its managers' state: with a static CPU or memory manager there, nothing is placed."""
+    """The kubelet's state directory. Placement is inactive if it contains the state of a static CPU or memory
+    manager."""
 
     @model_validator(mode="after")
     def _apart(self) -> "Placement":
@@ -113,7 +117,7 @@ class Placement(FeatureSection):
             cpus = parse_list(pool.cpus)
             if cpus & taken:
                 raise wrong(
-                    f"pool {pool.name} has CPUs of another pool's or reserved ones",
+                    f"pool {pool.name} contains reserved CPUs or CPUs of another pool",
                     "give each CPU to one pool only",
                     at=("pools", index, "cpus"),
                 )
@@ -132,6 +136,6 @@ class Placement(FeatureSection):
             return found
         pools = [*(pool.name for pool in self.pools), _DEFAULT_POOL] if self.pools else []
         if self.pools and self.policy != "pools":
-            found.append(Remark(("pools",), "pools are for the policy `pools` alone; set `policy: pools`"))
-        text = "there is nothing called {pattern} to be had; there are {known}"
+            found.append(Remark(("pools",), "pools require the policy `pools`; set `policy: pools`"))
+        text = "{pattern} matches nothing; available: {known}"
         return found + allowed_in_vain(self.allow, [*_KINDS, *pools], text)

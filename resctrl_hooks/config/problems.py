@@ -147,7 +147,7 @@ def _words(details: ErrorDetails, path: KeyPath, model: type[Section]) -> tuple[
     if kind == "extra_forbidden":
         return "unknown key", _instead(path, model)
     if kind == "missing":
-        return "is required but missing", "add it"
+        return "is required", "add it"
     if kind in _KINDS:
         quotes = "; put it in quotes" if kind == "string_type" and isinstance(value, (bool, int, float)) else ""
         return f"should be {_KINDS[kind]}, not {_shown(value)}", quotes.removeprefix("; ")

@@ -22,7 +22,7 @@ _DOMAIN = re.compile(r"[0-9]{1,6}")
 
 def _domain(value: str) -> str:
     if not _DOMAIN.fullmatch(value):
-        raise wrong(f"{value!r} is no domain", 'write its number, as schemata has it, in quotes: "0"')
+        raise wrong(f"{value!r} is not a domain", 'write its number from schemata in quotes: "0"')
     return value
 
 
@@ -34,11 +34,11 @@ def _mask(value: str) -> str:
         return value
     if not _MASK.fullmatch(value):
         raise wrong(
-            f"{value!r} is no mask of cache ways",
+            f"{value!r} is not a mask of cache ways",
             'write it in hexadecimal digits and quotes, such as "ff0", or a share: "60%"',
         )
     if not int(value, 16):
-        raise wrong("an empty mask leaves no cache at all", "set a bit for each way of the cache")
+        raise wrong("an empty mask allocates no cache", "set a bit for each way of the cache")
     return value.removeprefix("0x")
 
 
@@ -85,29 +85,29 @@ class RdtClass(Section):
     """Ways of the L3 cache: a hexadecimal mask, a share from the lowest way (`60%`), or a range (`40-99%`)."""
 
     l3code: Mask | dict[Domain, Mask] | None = Field(default=None, alias="L3CODE")
-    """As L3, for code, where resctrl is mounted with cdp."""
+    """Same as L3, for code; requires the mount option cdp."""
 
     l3data: Mask | dict[Domain, Mask] | None = Field(default=None, alias="L3DATA")
-    """As L3, for data, where resctrl is mounted with cdp."""
+    """Same as L3, for data; requires the mount option cdp."""
 
     l2: Mask | dict[Domain, Mask] | None = Field(default=None, alias="L2")
     """Ways of the L2 cache."""
 
     l2code: Mask | dict[Domain, Mask] | None = Field(default=None, alias="L2CODE")
-    """As L2, for code, with cdpl2."""
+    """Same as L2, for code; requires the mount option cdpl2."""
 
     l2data: Mask | dict[Domain, Mask] | None = Field(default=None, alias="L2DATA")
-    """As L2, for data, with cdpl2."""
+    """Same as L2, for data; requires the mount option cdpl2."""
 
     mb: Bandwidth | None = Field(default=None, alias="MB")
-    """Memory bandwidth. A number has the mount's own unit: per cent (Intel), MB/s (with `mba_MBps`) or 1/8 GB/s (AMD).
-    `50%`, `2000MBps` and `2GBps` are converted. Of a list the first value that the mount understands counts."""
+    """Memory bandwidth. A number is in the unit of the mount: per cent (Intel), MB/s (with `mba_MBps`) or 1/8 GB/s
+    (AMD). `50%`, `2000MBps` and `2GBps` are converted. In a list, the first value that the mount supports applies."""
 
     smba: Bandwidth | None = Field(default=None, alias="SMBA")
-    """Bandwidth of slow memory, as MB."""
+    """Bandwidth of slow memory, same values as MB."""
 
     exclusive: bool = False
-    """Whether the cache masks may overlap with those of no other declared class."""
+    """Whether the cache masks must not overlap with other declared classes."""
 
     @model_validator(mode="before")
     @classmethod
@@ -125,7 +125,7 @@ def _class_or_root(name: str) -> str:
 
 
 def _no_class(name: str) -> str:
-    raise wrong(f"{name!r} can't be a class", "write one part of a path, or / for the root class")
+    raise wrong(f"{name!r} is not a valid class name", "write one part of a path, or / for the root class")
 
 
 def _floor(value: Any) -> Any:
@@ -140,7 +140,7 @@ class Throttle(Section):
     """How far one class may be lowered."""
 
     floor: Floor
-    """The guard never writes less: per cent (20 or "20%", on AMD of `monitoring.capacity`), or "2000MBps"."""
+    """Lower limit of the guard: per cent (20 or "20%"; on AMD, of `monitoring.capacity`), or "2000MBps"."""
 
 
 Share = Annotated[float, Field(gt=0, le=1)]
@@ -157,10 +157,10 @@ class Guard(Section):
     """`observe` logs what `act` would write. `act` is experimental."""
 
     protect: list[Annotated[str, AfterValidator(_class_or_root)]] = []
-    """Classes for whose sake others are lowered; never written."""
+    """Classes that the guard protects; it never changes their values."""
 
     throttle: dict[ClassName, Throttle] = {}
-    """Classes that may be lowered, the first one first."""
+    """Classes that the guard may lower, in this order."""
 
     high: Share = _GUARD["high"]
     """Load of a memory domain at which classes are lowered."""
@@ -169,7 +169,7 @@ class Guard(Section):
     """Load below which they are raised again."""
 
     interval: Annotated[Duration, Field(ge=0.2, le=60)] = _GUARD["interval"]
-    """How often the guard looks."""
+    """Interval between two samples of the load."""
 
     @model_validator(mode="after")
     def _consistent(self) -> "Guard":
@@ -191,21 +191,20 @@ class Rdt(FeatureSection):
     """RDT classes: which a workload is put into if its runtime chose none. Off unless `enabled` is true."""
 
     failure_policy: FailurePolicy | None = None
-    """What it means that a container can't have its class. Without it the general `failurePolicy` holds."""
+    """Failure policy if a container's class cannot be applied. Default: the general `failurePolicy`."""
 
     enabled: bool = _DEFAULTS["enabled"]
-    """Whether hooks do this at all."""
+    """Whether the feature is enabled."""
 
     allow: Allow = {}
-    """Which namespaces may have which classes by annotation: `{namespace pattern: [class patterns]}`. By default
-    none."""
+    """Classes that each namespace may request by annotation: `{namespace pattern: [class patterns]}`. Default: none."""
 
     defaults: ClassDefaults = ClassDefaults()
-    """The class of containers that ask for none."""
+    """The class of containers that request none."""
 
     classes: dict[Annotated[str, AfterValidator(_class_or_root)], RdtClass] = {}
-    """Classes that `resctrl-hook rdt apply` creates, and what each may use. Hooks create none. `/` is the
-    root class."""
+    """Classes that `resctrl-hook rdt apply` creates, with their limits. Hooks do not create classes. `/` is the root
+    class."""
 
     guard: Guard = Guard()
     """Lowers classes while the memory of others is full."""
@@ -214,11 +213,11 @@ class Rdt(FeatureSection):
         """Return a remark for undeclared classes. Without any declared class, other programs may create them."""
         found = super().remarks()
         if self.classes and found:
-            found = [Remark((), f"{found[0].text}; `resctrl-hook rdt apply` makes the classes all the same")]
+            found = [Remark((), f"{found[0].text}; `resctrl-hook rdt apply` creates the classes anyway")]
         known = [*self.classes, ROOT_CLASS] if self.classes else []
         if not known:
             return found
-        text = "`classes` declares no {pattern}, so something else has to make it; declared are {known}"
+        text = "`classes` does not declare {pattern}; another program must create it (declared: {known})"
         found += allowed_in_vain(self.allow, known, text)
         for where, chosen in (("namespaces", self.defaults.namespaces), ("qos", self.defaults.qos)):
             for key, name in chosen.items():

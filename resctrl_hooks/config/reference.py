@@ -21,7 +21,7 @@ _WIDTH = 120
 def reference() -> str:
     """Return the Markdown of every setting, a table per section."""
     schema = json_schema()
-    parts = [_table("General settings", "These stand at the top level.", Configuration, schema)]
+    parts = [_table("General settings", "Top-level keys.", Configuration, schema)]
     for name, section in Configuration.model_fields.items():
         model = _section_of(section)
         if model is not None:

@@ -29,10 +29,10 @@ from .section import (
     wrong,
 )
 
-_TELEMETRY = "this configures the exporter of the resctrl-mon plugin and is ignored here; see `resctrl-hook metrics`"
+_TELEMETRY = "ignored: this configures the exporter of the resctrl-mon plugin; see `resctrl-hook metrics`"
 _LIMITS = (
-    "with classes, pods that set memory.high or memory.swap.max by annotation are refused, unless memory.allowLimits "
-    'lets their namespace: `memory: {allowLimits: {"*": ["*"]}}` is what the memtierd plugin does'
+    "if classes are configured, pods that set memory.high or memory.swap.max by annotation are rejected, except in "
+    'namespaces of memory.allowLimits; `memory: {allowLimits: {"*": ["*"]}}` matches the memtierd plugin'
 )
 _HIDDEN = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")  # noqa: S108  # ProtectHome= and PrivateTmp= of the unit
 
@@ -41,9 +41,9 @@ _LONGEST_PREFIX = 255 - 64  # a group's name has at most 255 bytes, a container 
 
 def _prefix(prefix: str) -> str:
     if prefix and not default_key_validator(prefix):
-        raise wrong(f"no group's name can begin with {prefix!r}", "use letters, digits and _+.-, and no dot in front")
+        raise wrong(f"{prefix!r} is not a valid prefix", "use letters, digits and _+.-, not starting with a dot")
     if len(prefix) > _LONGEST_PREFIX:
-        raise wrong(f"{prefix[:20]!r}… is too long for a prefix", f"{_LONGEST_PREFIX} characters leave room for an id")
+        raise wrong(f"{prefix[:20]!r}… is too long", f"use at most {_LONGEST_PREFIX} characters")
     return prefix
 
 
@@ -62,44 +62,45 @@ class Configuration(Section):
     """The configuration of resctrl-hooks. Everything has a default: an empty file is valid."""
 
     resctrl_path: AbsolutePath = DEFAULTS["resctrlPath"]
-    """Where resctrl is mounted."""
+    """Mount point of resctrl."""
 
     namespaces: list[NamespacePattern] = []
-    """Only pods of these Kubernetes namespaces are monitored. Empty means all. `team-*` fits all that begin so."""
+    """Only pods of these Kubernetes namespaces are monitored. Empty means all. `team-*` matches all names that start
+    with `team-`."""
 
     label_selector: dict[str, str] = {}
-    """Only pods with all of these labels are monitored. Empty means all. Only CRI-O lets a hook see labels."""
+    """Only pods with all of these labels are monitored. Empty means all. Hooks see labels only with CRI-O."""
 
     group_prefix: Annotated[str, AfterValidator(_prefix)] = DEFAULTS["groupPrefix"]
-    """Stands before the pod's UID in a group's name. Kepler expects none."""
+    """Prefix of group names, before the pod's UID. Kepler expects an empty prefix."""
 
     failure_policy: FailurePolicy = DEFAULTS["failurePolicy"]
-    """What a failure means for the container: `ignore` logs it and lets the container go on, `fail` refuses it
-    (exit code 79). Sections can have their own."""
+    """Effect of a failure on the container: `ignore` logs it and starts the container, `fail` rejects the container
+    (exit code 79). Sections can override it."""
 
     deadline_seconds: Annotated[float, Field(gt=0, le=LONGEST_DEADLINE)] = DEFAULTS["deadlineSeconds"]
-    """How long a hook may take, in seconds; then it gives up and leaves the rest to reconcile. Time in which it waits
-    for a processor doesn't count."""
+    """Time limit of a hook in seconds. After it, the hook stops and leaves the rest to reconcile. Time spent waiting
+    for a CPU is not counted."""
 
     state_dir: AbsolutePath = DEFAULTS["stateDir"]
-    """Where the hooks keep their records: a root-owned folder on tmpfs, since they describe one boot."""
+    """Directory of the hooks' records: root-owned, on tmpfs, because records are valid for one boot."""
 
     cgroup_path: AbsolutePath = DEFAULTS["cgroupPath"]
-    """Where cgroups are mounted."""
+    """Mount point of cgroups."""
 
     proc_path: AbsolutePath = DEFAULTS["procPath"]
-    """Where procfs is mounted."""
+    """Mount point of procfs."""
 
     sys_path: AbsolutePath = DEFAULTS["sysPath"]
-    """Where sysfs is mounted."""
+    """Mount point of sysfs."""
 
     runtime_roots: RuntimeRoots = {}
-    """Where runtimes keep the state of their containers, for reconcile: a path, a list of paths, or either by a name of
-    your choice. Empty means the usual folders of runc, crun and containerd."""
+    """Directories with the runtimes' container states, for reconcile: a path, a list of paths, or a mapping from a name
+    of your choice to either. Empty means the standard directories of runc, crun and containerd."""
 
     monitoring: Monitoring = Monitoring()
     classes: Annotated[list[MemoryClass], AfterValidator(unique_names)] = []
-    """Classes of workloads by how their memory is managed, as the memtierd NRI plugin has them."""
+    """Memory classes of workloads, in the format of the memtierd NRI plugin."""
 
     memory: Memory = Memory()
     memtierd: Memtierd = Memtierd()
@@ -111,7 +112,7 @@ class Configuration(Section):
     log: LogSection = LogSection()
 
     telemetry: Any = Field(default=None, exclude=True)
-    """Accepted and ignored: the exporter of the resctrl-mon NRI plugin, whose file may be used here."""
+    """Ignored. Accepted for compatibility with the configuration file of the resctrl-mon NRI plugin."""
 
     def remarks(self) -> list[Remark]:
         """Return remarks on ignored, unreachable and ineffective settings, and on classes for pods with limits."""
@@ -120,7 +121,7 @@ class Configuration(Section):
             found.append(Remark(("telemetry",), _TELEMETRY))
         hidden = next((folder for folder in _HIDDEN if f"{self.state_dir}/".startswith(f"{folder}/")), "")
         if hidden:
-            found.append(Remark(("stateDir",), f"reconcile's systemd unit does not see what is below {hidden}"))
+            found.append(Remark(("stateDir",), f"reconcile's systemd unit cannot access {hidden}"))
         return found
 
     def _on_memory_classes(self) -> list[Remark]:
@@ -129,7 +130,7 @@ class Configuration(Section):
         names = [each.name for each in self.classes]
         found = []
         for section, allow in (("memory", self.memory.allow), ("memtierd", self.memtierd.allow)):
-            remarks = allowed_in_vain(allow, names, "no class is called {pattern}; the classes are {known}")
+            remarks = allowed_in_vain(allow, names, "{pattern} matches no class; the classes are {known}")
             found += [Remark((section, *remark.at), remark.text) for remark in remarks]
         policy = self.memory.failure_policy or self.memtierd.failure_policy or "fail"
         if policy == "fail" and "allow_limits" not in self.memory.model_fields_set:

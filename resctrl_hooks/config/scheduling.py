@@ -26,7 +26,7 @@ def _amount(value: str) -> str:
 
 def _page_size(value: str) -> str:
     if not _PAGE_SIZE.fullmatch(value):
-        raise wrong(f"{value!r} is no size of huge pages", "write it as the kernel does: 2MB or 1GB")
+        raise wrong(f"{value!r} is not a huge page size", "write it as the kernel does: 2MB or 1GB")
     return value
 
 
@@ -34,7 +34,7 @@ def _cpu_max(value: str) -> str:
     quota, space, period = value.partition(" ")
     good = quota == "max" or (quota.isdecimal() and 1000 <= int(quota) < _MOST_QUOTA and quota[0] != "0")  # noqa: PLR2004
     if not good or (space and not (period.isdecimal() and 1000 <= int(period) <= 1_000_000)):  # noqa: PLR2004
-        raise wrong(f"{value!r} is no cpu.max", "write max, or microseconds and of how many: 50000 100000")
+        raise wrong(f"{value!r} is not a cpu.max value", "write max, or quota and period in microseconds: 50000 100000")
     return value
 
 
@@ -58,28 +58,28 @@ class SchedulingClass(Section):
     """One scheduling class. What isn't said stays as it is."""
 
     policy: Literal["normal", "batch", "idle", "fifo", "rr"] | None = None
-    """The policy of the init process, and so of all that it starts (sched(7))."""
+    """Scheduling policy of the init process, inherited by its children (sched(7))."""
 
     priority: Annotated[int, Field(ge=1, le=99)] | None = None
-    """With `fifo` and `rr`: its priority."""
+    """Priority for `fifo` and `rr`."""
 
     nice: Annotated[int, Field(ge=-20, le=19)] | None = None
-    """The nice value of the init process."""
+    """Nice value of the init process."""
 
     io_class: Literal["realtime", "best-effort", "idle"] | None = None
-    """The I/O scheduling class of the init process; set with ionice, which has to be there."""
+    """I/O scheduling class of the init process; requires ionice on the host."""
 
     io_priority: Annotated[int, Field(ge=0, le=7)] | None = None
-    """Within its I/O class, 0 being the highest."""
+    """Priority within the I/O class; 0 is the highest."""
 
     cpu_weight: Annotated[int, Field(ge=1, le=10000)] | None = None
     """cpu.weight of the container's cgroup."""
 
     cpu_max: Annotated[str, AfterValidator(_cpu_max)] | None = None
-    """cpu.max: microseconds, and of how many: `50000 100000` is half a CPU."""
+    """cpu.max: quota and period in microseconds; `50000 100000` is half a CPU."""
 
     cpu_idle: bool | None = None
-    """cpu.idle: true runs it only when nothing else wants the CPU."""
+    """cpu.idle: true runs the container only on otherwise idle CPUs."""
 
     uclamp_min: Annotated[float, Field(ge=0, le=100)] | None = None
     """cpu.uclamp.min in per cent."""
@@ -88,13 +88,13 @@ class SchedulingClass(Section):
     """cpu.uclamp.max in per cent."""
 
     memory_min: Amount | None = None
-    """memory.min: never reclaimed below it."""
+    """memory.min: memory below this is never reclaimed."""
 
     memory_low: Amount | None = None
-    """memory.low: not reclaimed below it while others have more."""
+    """memory.low: memory below this is reclaimed only if no other memory can be."""
 
     memory_max: Amount | None = None
-    """memory.max: the most it may have."""
+    """memory.max: memory limit."""
 
     hugepages: dict[PageSize, Amount] = {}
     """hugetlb.SIZE.max by size, such as `2MB: 1G`."""
@@ -107,14 +107,14 @@ class SchedulingClass(Section):
         if self.priority is not None and not real_time:
             raise wrong("only fifo and rr have a priority", "use nice, or another policy", at=("priority",))
         if self.cpu_idle and self.cpu_weight is not None:
-            raise wrong("the kernel takes no cpu.weight with cpu.idle", "leave one of them out", at=("cpuWeight",))
+            raise wrong("the kernel rejects cpu.weight with cpu.idle", "remove one of them", at=("cpuWeight",))
         if self.io_priority is not None and self.io_class in (None, "idle"):
             raise wrong("only realtime and best-effort have an ioPriority", "add an ioClass", at=("ioPriority",))
         return self
 
     def remarks(self) -> list[Remark]:
         """Return a remark for each page size that the kernel does not have."""
-        text = "no kernel has huge pages of this size: all sizes are powers of two"
+        text = "invalid huge page size: sizes are powers of two"
         return [Remark(("hugepages", size), text) for size in self.hugepages if not _is_power_of_two(size)]
 
 
@@ -122,17 +122,16 @@ class Scheduling(FeatureSection):
     """Scheduling classes. Off unless `enabled` is true."""
 
     failure_policy: FailurePolicy | None = None
-    """What it means that a container can't have its class. Without it the general `failurePolicy` holds."""
+    """Failure policy if a container's class cannot be applied. Default: the general `failurePolicy`."""
 
     enabled: bool = _DEFAULTS["enabled"]
-    """Whether hooks do this at all."""
+    """Whether the feature is enabled."""
 
     allow: Allow = {}
-    """Which namespaces may have which classes by annotation: `{namespace pattern: [class patterns]}`. By default
-    none."""
+    """Classes that each namespace may request by annotation: `{namespace pattern: [class patterns]}`. Default: none."""
 
     defaults: ClassDefaults = ClassDefaults()
-    """The class of containers that ask for none."""
+    """The class of containers that request none."""
 
     classes: dict[ClassName, SchedulingClass] = {}
     """The classes by name."""
@@ -144,5 +143,5 @@ class Scheduling(FeatureSection):
 
     def remarks(self) -> list[Remark]:
         """Return a remark for each class that no workload can get."""
-        found = allowed_in_vain(self.allow, self.classes, "no class is called {pattern}; the classes are {known}")
+        found = allowed_in_vain(self.allow, self.classes, "{pattern} matches no class; the classes are {known}")
         return [*super().remarks(), *found]

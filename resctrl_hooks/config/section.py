@@ -74,32 +74,34 @@ def in_any_case(data: Any, keys: Sequence[str]) -> Any:
     for key, value in data.items():
         name = known.get(key.lower(), key) if isinstance(key, str) else key
         if name in found:
-            raise wrong(f"{name} is there twice", "keys of a class are read in any case", at=(key,))
+            raise wrong(f"duplicate key {name}", "keys of a class are case-insensitive", at=(key,))
         found[name] = value
     return found
 
 
 def _absolute(path: str) -> str:
     if not path.startswith("/"):
-        raise wrong(f"{path!r} is not an absolute path", "begin it with a slash")
+        raise wrong(f"{path!r} is not an absolute path", "start it with a slash")
     if "\0" in path or "/../" in f"{path}/":
-        raise wrong(f"{path!r} goes through '..'", "write the path that is meant")
+        raise wrong(f"{path!r} goes through '..'", "write a plain absolute path")
     if not path.isprintable():
-        raise wrong(f"{path!r} has control characters", "write the path that is meant")
+        raise wrong(f"{path!r} has control characters", "write a plain absolute path")
     return path.rstrip("/") or "/"
 
 
 def _pattern(pattern: str) -> str:
     if not pattern:
-        raise wrong("an empty pattern fits nothing", "write a name, or * for all")
+        raise wrong("an empty pattern matches nothing", "write a name, or * for all")
     if "[" in pattern:
-        raise wrong(f"{pattern!r} has a bracket", "a pattern has letters, * for any text and ? for one character")
+        raise wrong(f"{pattern!r} has a bracket", "use * for any text and ? for one character")
     return pattern
 
 
 def _class_name(name: str) -> str:
     if not valid_class(name):
-        raise wrong(f"{name!r} can't be a class", "a class's name is one part of a path, without control characters")
+        raise wrong(
+            f"{name!r} is not a valid class name", "a class's name is one part of a path, without control characters"
+        )
     return name
 
 
@@ -117,7 +119,7 @@ def _seconds(value: Any) -> Any:
         return value
     found = _DURATION.fullmatch(value)
     if found is None:
-        raise wrong(f"{value!r} is no duration", "write a number and ms, s, m or h: 30s")
+        raise wrong(f"{value!r} is not a duration", "write a number and ms, s, m or h: 30s")
     return float(found[1]) * _SECONDS_IN[found[2]]
 
 
@@ -126,7 +128,7 @@ Duration = Annotated[
     BeforeValidator(_seconds),
     WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "string", "pattern": DURATION_PATTERN}]}),
 ]
-"""A time: seconds, or a number and its unit as Kubernetes writes it."""
+"""A duration: seconds, or a number with a unit, as in Kubernetes."""
 
 AbsolutePath = Annotated[str, AfterValidator(_absolute), WithJsonSchema({"type": "string", "pattern": "^/"})]
 """An absolute path. `doctor` checks its existence."""
@@ -169,8 +171,8 @@ def unique_names(items: list[_Item]) -> list[_Item]:
     for index, item in enumerate(items):
         if item.name in seen:
             raise wrong(
-                f"there is another class {item.name!r} (the one at [{seen[item.name]}])",
-                "give each its own name",
+                f"duplicate name {item.name!r} (first at [{seen[item.name]}])",
+                "use unique names",
                 at=(index, "name"),
             )
         seen[item.name] = index
@@ -181,12 +183,12 @@ class FeatureSection(Section):
     """A section of a feature that can fail on its own account."""
 
     failure_policy: FailurePolicy | None = None
-    """What a failure of this feature means: `ignore` lets the container go on without, `fail` refuses it.
-    Without it the general `failurePolicy` holds."""
+    """Effect of a failure of this feature: `ignore` starts the container without it, `fail` rejects the container.
+    Default: the general `failurePolicy`."""
 
     def remarks(self) -> list[Remark]:
         """Return a remark for a feature that is configured but not enabled."""
         said = self.model_fields_set
         if getattr(self, "enabled", True) or "enabled" in said or said <= {"failure_policy"}:
             return []
-        return [Remark((), "hooks do nothing of this until it also says `enabled: true`")]
+        return [Remark((), "this section has no effect without `enabled: true`")]

@@ -31,7 +31,7 @@ class _LikeConfiguration:
 
 
 class YamlFile(BaseModel):
-    """The YAML file beside what is in force."""
+    """The YAML file, compared with the active settings."""
 
     path: str
     state: YamlState
@@ -39,7 +39,7 @@ class YamlFile(BaseModel):
 
 
 class Shown(BaseModel):
-    """Settings in force: all of them, those that are set, and what stands between them and the YAML file."""
+    """The active settings: all values, those that are set, and the differences to the YAML file."""
 
     source: Source
     path: str
@@ -61,7 +61,7 @@ def show_settings(config: str) -> Shown:
     settings, foreign = effective(given, found.path)
     warnings = [str(problem) for problem in trust_problems(found.path)] if found.path else []
     if foreign is not None:
-        warnings.append(f"{found.path} was not written by this version: {foreign.key}: {foreign.what}")
+        warnings.append(f"{found.path} was written by another version: {foreign.key}: {foreign.what}")
     state, differences = _compare(config, found, settings)
     set_ = sorted(change.key for change in changes_between({}, given))
     return Shown(
@@ -88,7 +88,7 @@ def _compare(config: str, found: Effective, settings: dict[str, Any]) -> tuple[Y
         return "applied", []  # the path of a compiled file: no YAML to compare
     checked = check_file(config)
     if checked.config is None:
-        missing = not checked.errors[0].line and "can't be read" in checked.errors[0].what
+        missing = not checked.errors[0].line and "cannot read" in checked.errors[0].what
         return ("missing" if missing else "invalid"), []
     if found.source in ("yaml", "defaults"):
         return "never-applied", changes_between(explicit_values_of(Configuration()), explicit_values_of(checked.config))

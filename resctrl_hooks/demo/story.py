@@ -49,13 +49,13 @@ def available(wanted: str = "") -> tuple[list[str], str]:
     """
     if not in_initial_user_namespace():
         raise DemoError(
-            "this is a user namespace (a rootless container?), where the hook stays out of the way by design;"
-            " run the demo on the host"
+            "this is a user namespace (a rootless container?), where the hook does nothing by design; run the "
+            "demo on the host"
         )
     runtimes = [name for name in SUBJECTS if name != PROCESS and shutil.which(name)]
     if wanted and wanted != PROCESS:
         if os.geteuid() or wanted not in runtimes:
-            raise DemoError(f"{wanted} is not installed" if os.geteuid() == 0 else f"{wanted} needs root here")
+            raise DemoError(f"{wanted} is not installed" if os.geteuid() == 0 else f"{wanted} requires root")
         return [wanted], ""
     if wanted:
         return [PROCESS], ""
@@ -75,7 +75,7 @@ def tell(stage: Stage, wanted: str = "") -> None:
     """
     names, missing = available(wanted)
     click.secho("resctrl-hooks puts each pod into its own resctrl monitoring group before it runs.", bold=True)
-    click.echo(f"All of this happens in {stage.folder}, which is removed at the end.")
+    click.echo(f"The demo uses only {stage.folder} and removes it at the end.")
     _resctrl(stage)
     subject = _created(stage, names)
     try:
@@ -91,16 +91,16 @@ def tell(stage: Stage, wanted: str = "") -> None:
         click.secho(f"For more: {missing}.", fg="yellow")
     if stage.why_plain:
         click.secho(f"For a resctrl with ids that run out and counters that grow: {stage.why_plain}.", fg="yellow")
-    click.echo("Next: `resctrl-hook doctor` says what this machine lacks, docs/index.md where to read on.")
+    click.echo("Next: run `resctrl-hook doctor` to check this machine, and read docs/index.md.")
 
 
 def _resctrl(stage: Stage) -> None:
     _heading("1. A resctrl, without the hardware")
     if stage.why_plain:
-        _line("resctrl/", "a plain tree of folders stands in for it: no counters, no limits")
+        _line("resctrl/", "a plain directory tree replaces it: no counters, no limits")
     else:
         _line("resctrl/", "a simulation mounted with FUSE, with the kernel's rules")
-        _line(f"{RMIDS} RMIDs", "the ids that hardware counts by: each group takes one, the root group too")
+        _line(f"{RMIDS} RMIDs", "hardware monitoring IDs; each group uses one, including the root group")
 
 
 def _created(stage: Stage, names: list[str]) -> Subject:
@@ -114,21 +114,21 @@ def _created(stage: Stage, names: list[str]) -> Subject:
             if name == names[-1] and name != PROCESS:
                 others = [other for other in SUBJECTS if other != name and (other == PROCESS or shutil.which(other))]
                 raise RuntimeFailedError(
-                    f"{error}\n{name} can't run a container here; try --with {others[0]}"
+                    f"{error}\n{name} cannot run a container here; try --with {others[0]}"
                 ) from error
             if name == names[-1]:
                 raise
             reason = str(error).rpartition("\n")[2]
-            click.secho(f"\n{subject.name} can't run a container here, going on without it: {reason}", fg="yellow")
+            click.secho(f"\n{subject.name} cannot run a container here; continuing without it: {reason}", fg="yellow")
             continue
         except BaseException:
             _abandon(subject)
             raise
-        _heading(f"2. A container is created, and not started yet ({subject.name})")
-        _line(subject.hint, "how our hook comes to be called, at createRuntime and poststop")
+        _heading(f"2. A container is created, but not started yet ({subject.name})")
+        _line(subject.hint, "registers the hook for createRuntime and poststop")
         _line(f"$ {command}", "its process exists and waits while the runtime calls the hook")
         return subject
-    raise AssertionError("the plain process is always left")
+    raise AssertionError("the plain process always works")
 
 
 def _abandon(subject: Subject) -> None:
@@ -140,18 +140,18 @@ def _abandon(subject: Subject) -> None:
 
 def _waiting(stage: Stage, subject: Subject) -> None:
     _log(stage)
-    _expect(stage.groups() == [subject.key], f"there should be one group, {subject.key}, not {stage.groups()}")
+    _expect(stage.groups() == [subject.key], f"expected one group, {subject.key}; found {stage.groups()}")
     named = "pod's UID" if subject.key == POD_UID else "container's id"
-    _line(f"mon_groups/{_short(subject.key)}", f"the monitoring group that the hook made, named by the {named}")
-    _show_tasks(stage, subject, "waits to be started, in its group already")
+    _line(f"mon_groups/{_short(subject.key)}", f"the hook created this monitoring group; its name is the {named}")
+    _show_tasks(stage, subject, "waits for its start, already in its group")
 
 
 def _running(stage: Stage, subject: Subject) -> None:
     _heading("3. It is started")
-    _line(f"$ {subject.start()}", "no instruction of the container has run outside its group")
+    _line(f"$ {subject.start()}", "every instruction of the container runs in its group")
     time.sleep(_SECONDS_TO_FORK)
     if not stage.why_plain:  # a folder does not see forks
-        _show_tasks(stage, subject, "what it forks is in the group as well")
+        _show_tasks(stage, subject, "its child processes are in the group as well")
 
 
 def _log(stage: Stage) -> None:
@@ -176,18 +176,18 @@ def _counters(stage: Stage, subject: Subject) -> None:
     before = _sums(stage, subject)
     time.sleep(_SECONDS_TO_COUNT)
     after = _sums(stage, subject)
-    _expect(_MEANING.keys() <= after.keys(), f"of the group's counters there are only {sorted(after)}")
+    _expect(_MEANING.keys() <= after.keys(), f"the group has only the counters {sorted(after)}")
     for name, why in _MEANING.items():
         value, reading = after[name]
         growth = f" +{(value - before[name][0]) / _MEGA:.0f}" if reading.kind == CUMULATIVE else ""
         _line(f"  {name:<16}{value / _MEGA:6.0f} MB{growth}", why)
-    _line("", "the simulation makes these up; on a node with RDT the hardware counts")
+    _line("", "simulated values; on a node with RDT, the hardware counts")
 
 
 _MEANING = {
-    "llc_occupancy": "L3 cache that is filled for it now",
-    "mbm_total_bytes": "traffic between L3 and memory since it began",
-    "mbm_local_bytes": "the part of that on the NUMA node of the cache",
+    "llc_occupancy": "L3 cache that it occupies now",
+    "mbm_total_bytes": "memory traffic since its start",
+    "mbm_local_bytes": "the part to the local NUMA node",
 }
 
 
@@ -206,8 +206,8 @@ def _removed(stage: Stage, subject: Subject) -> None:
     _log(stage)
     _expect(not stage.groups(), f"groups are left: {stage.groups()}")
     _expect(not stage.records(), f"records are left: {stage.records()}")
-    _line("mon_groups is empty", "the group is gone, its RMID free for the next pod")
-    _line("the ledger is empty", "nothing is remembered of a container that is gone")
+    _line("mon_groups is empty", "the group is removed; its RMID is free for the next pod")
+    _line("no records", "no record of the container remains")
 
 
 def _heading(text: str) -> None:

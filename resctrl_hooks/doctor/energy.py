@@ -17,8 +17,8 @@ _TELEMETRY: Final = "/sys/class/intel_pmt"
 _RMIDS: Final = "per_rmid_energy_telemetry/num_rmids"
 _BOOT: Final = f"boot Linux 7.0 or later with {_OPTION}=y"
 _READERS: Final = (
-    "let such programs read `resctrl-hook view DIR`, or use `resctrl-hook metrics`: docs/kepler.md says which of "
-    "Kepler's numbers are wrong"
+    "point such programs at `resctrl-hook view DIR`, or use `resctrl-hook metrics`; docs/kepler.md lists the affected "
+    "metrics of Kepler"
 )
 
 
@@ -51,18 +51,19 @@ def _absent(host: Host) -> Finding:
         return _by_processor(
             host,
             f"no energy counters: this kernel has no {_OPTION}{also}",
-            f"{_BOOT}; it needs {' and '.join(f'{name}=y' for name in _NEEDED)}, =m is not enough",
+            f"{_BOOT}; it needs {' and '.join(f'{name}=y' for name in _NEEDED)}(=m is not sufficient)",
         )
     if "insufficient RMIDs" in (host.run("dmesg") or ""):
         return warning(
-            "no energy counters: the kernel left them out, since they have fewer RMIDs than others (dmesg)",
-            "add `rdt=energy` to the kernel's command line; there can then be only as many groups as they have RMIDs",
+            "no energy counters: the kernel disabled them because they have fewer RMIDs than other counters (see "
+            "dmesg)",
+            "add `rdt=energy` to the kernel's command line; this limits the number of groups to their RMIDs",
         )
     if config:
         return _by_processor(
             host,
-            "no energy counters, though the kernel knows them",
-            "reboot: the kernel looks for them once, at the first mount of resctrl after the boot; see dmesg",
+            "no energy counters, although the kernel supports them",
+            "reboot: the kernel detects them only at the first mount of resctrl after boot; see dmesg",
         )
     return _by_processor(host, "no energy counters", f"{_BOOT}; this kernel's configuration cannot be read")
 
@@ -74,7 +75,7 @@ def _by_processor(host: Host, text: str, remedy: str) -> Finding:
     found = next(filter(None, rmids), "")
     if found:
         return warning(f"{text}; the processor counts energy for {found} RMIDs", remedy)
-    return ok(f"{text}; no sign that the processor has any")
+    return ok(f"{text}; no sign of them in the processor")
 
 
 def _kernel_config(host: Host) -> dict[str, str]:
@@ -103,7 +104,7 @@ def _limit(host: Host) -> Iterator[Finding]:
     if own and fewest and own < numbers[fewest]:
         yield warning(
             f"{counts} have {own} RMIDs and {fewest} has {numbers[fewest]}: there can be {own - 1} groups",
-            "without `perf` in `rdt=` on the kernel's command line perf events are left out with their limit",
+            "without `perf` in `rdt=` on the kernel's command line the kernel disables perf events and their limit",
         )
     else:
         yield ok(f"{counts} by package")
@@ -122,7 +123,9 @@ def _readers(host: Host) -> Iterator[Finding]:
     ]
     found = [text for applies, text in reasons if applies]
     if found:
-        yield warning(f"programs that read core_energy from resctrl get wrong numbers: {'; '.join(found)}", _READERS)
+        yield warning(
+            f"programs that read core_energy from resctrl get incomplete values: {'; '.join(found)}", _READERS
+        )
 
 
 CHECKS: Final = {"energy": energy}

@@ -21,8 +21,8 @@ _FLAGS: Final = {
     "cqm_mbm_local": "local memory bandwidth",
 }
 _WORDS: Final = {
-    "Unavailable": "the hardware could not count just then, for a new group say; read again later",
-    "Unassigned": "no counter is assigned to the group (AMD ABMC; see info/L3_MON/mbm_assign_mode)",
+    "Unavailable": "the hardware could not count at that moment, for example for a new group; read again later",
+    "Unassigned": "the group has no assigned counter (AMD ABMC; see info/L3_MON/mbm_assign_mode)",
     "Error": "the kernel failed to read it; see dmesg",
 }
 
@@ -35,7 +35,7 @@ def _wanted(host: Host) -> bool:
 def processor(host: Host) -> Iterator[Finding]:
     """Check the processor's monitoring capabilities."""
     if not _wanted(host):
-        yield ok("monitoring and RDT classes are off, so this host needs no resctrl")
+        yield ok("monitoring and RDT classes are disabled; resctrl is not needed")
         return
     line = next((line for line in host.proc("cpuinfo").splitlines() if line.startswith("flags")), "")
     flags = set(line.partition(":")[2].split())
@@ -43,13 +43,13 @@ def processor(host: Host) -> Iterator[Finding]:
     if found:
         yield ok(f"the processor counts {', '.join(found)}")
     elif _is_simulated(host):
-        yield warning("the processor shows no cache or bandwidth monitoring", "see mount below: it is simulated")
+        yield warning("the processor reports no cache or bandwidth monitoring", "simulated; see mount below")
     elif names(f"{host.settings.resctrl_path}/info"):
-        yield ok("the kernel offers resctrl, whatever /proc/cpuinfo says of the processor")
+        yield ok("the kernel supports resctrl; /proc/cpuinfo is not relevant")
     else:
         yield problem(
-            "the processor shows no cache or bandwidth monitoring (cqm_* in /proc/cpuinfo)",
-            "use a processor with Intel RDT or AMD QoS, not hidden by a virtual machine; or try `resctrl-hook demo`",
+            "the processor reports no cache or bandwidth monitoring (cqm_* in /proc/cpuinfo)",
+            "use a processor with Intel RDT or AMD QoS (virtual machines often hide it), or try `resctrl-hook demo`",
         )
 
 
@@ -61,7 +61,7 @@ def kernel(host: Host) -> Iterator[Finding]:
     if "resctrl" in host.proc("filesystems"):
         yield ok(f"Linux {release} has resctrl")
     elif _is_simulated(host):
-        yield warning(f"Linux {release} has no resctrl of its own", "see mount below: it is simulated")
+        yield warning(f"Linux {release} has no resctrl", "simulated; see mount below")
     else:
         yield problem(
             f"Linux {release} has no resctrl",
@@ -71,7 +71,8 @@ def kernel(host: Host) -> Iterator[Finding]:
     off = [part for word in arguments for part in word[len("rdt=") :].split(",") if part.startswith("!")]
     if off:
         yield warning(
-            f"the kernel's command line turns off {', '.join(off)} ({' '.join(arguments)})", "remove that and reboot"
+            f"the kernel's command line turns off {', '.join(off)} ({' '.join(arguments)})",
+            "remove these options and reboot",
         )
     elif arguments:
         yield ok(f"the kernel's command line has {' '.join(arguments)}")
@@ -90,7 +91,7 @@ def mount(host: Host) -> Iterator[Finding]:
             how = "a simulation" if _is_simulated(host) else f"{kind}; {options.replace(',', ', ')}"
             yield ok(f"{path} is mounted ({how})")
     elif os.path.isdir(f"{path}/info"):
-        yield ok(f"{path} is there")
+        yield ok(f"{path} exists")
     else:
         yield problem(
             f"resctrl is not mounted at {path}",
@@ -116,25 +117,26 @@ def rmids(host: Host) -> Iterator[Finding]:
     if inventory is None or inventory.rmids is None:
         return
     total, used = inventory.rmids.total, inventory.rmids.used
-    text = f"{used} of {total} RMIDs in use, {inventory.rmids.free} free, {len(inventory.waiting)} waiting for one"
+    text = f"{used} of {total} RMIDs in use, {inventory.rmids.free} free, {len(inventory.waiting)} waiting"
     by_class = inventory.rmids.free_by_class
     if by_class:
         text += f"; free by class: {inventory.rmids.classes_text()}"
     if inventory.waiting and host.settings.shares_rmids:
         yield warning(
-            f"{text}, as the rules of `monitoring` have it",
-            "`resctrl-hook list --demand` says for how much of the time each pod is counted, and what other rules give",
+            f"{text}, according to the rules in `monitoring`",
+            "`resctrl-hook list --demand` shows how much of the time each pod is counted, and the effect of "
+            "other rules",
         )
     elif inventory.waiting:
         names = [pod.name for pod in inventory.pods if pod.key in inventory.waiting]
         yield problem(
             f"{text}: {some(names)}" if names else text,
-            "run fewer pods on this node, narrow `namespaces` or `labelSelector`, remove groups of other tools, or say "
-            "with `monitoring.priority` and `.share` which pods are counted; "
-            "waiting pods are served as RMIDs become free",
+            "run fewer pods on this node, narrow `namespaces` or `labelSelector`, remove groups of other tools, "
+            "or select the counted pods with `monitoring.priority` and `.share`; waiting pods get RMIDs as they "
+            "become free",
         )
     elif used >= total * 0.9 or (by_class and min(by_class.values()) <= 0):
-        yield warning(text, "soon pods will go without a group: narrow `namespaces` or `labelSelector`")
+        yield warning(text, "few RMIDs are left: narrow `namespaces` or `labelSelector`")
     else:
         yield ok(text)
 
@@ -151,8 +153,8 @@ def bandwidth_counters(host: Host) -> Iterator[Finding]:
     if without:
         more = "set `monitoring.classCounters: while-free`, " if keeps else ""
         yield warning(
-            f"{text}; {len(without)} pods have no bandwidth counter or not in all domains: {', '.join(without[:5])}",
-            f"{more}monitor fewer pods (`namespaces`, `labelSelector`), or name one event only in `monitoring.events`",
+            f"{text}; {len(without)} pods lack a bandwidth counter in some or all domains: {', '.join(without[:5])}",
+            f"{more}monitor fewer pods (`namespaces`, `labelSelector`), or list only one event in `monitoring.events`",
         )
     else:
         yield ok(text)
@@ -172,7 +174,7 @@ def counters(host: Host) -> Iterator[Finding]:
     except (OSError, HookError):
         return
     if not slots:
-        yield problem("resctrl offers no counters", "see processor and kernel above")
+        yield problem("resctrl offers no counters", "see the checks processor and kernel above")
         return
     offered = sorted({slot.counter.name for slot in slots})
     domains = len({slot.domain for slot in slots})
@@ -180,7 +182,7 @@ def counters(host: Host) -> Iterator[Finding]:
     for word, meaning in _WORDS.items():
         without = sorted({slot.counter.name for slot, value in zip(slots, values, strict=True) if value == word})
         if without:
-            yield warning(f"{', '.join(without)} of the root group says {word}", meaning)
+            yield warning(f"{', '.join(without)} of the root group: {word}", meaning)
 
 
 CHECKS: Final = {

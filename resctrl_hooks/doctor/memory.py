@@ -54,12 +54,12 @@ def _managed(spec: dict[str, object]) -> bool:
 def _controller(settings: Settings) -> MemoryCheck:
     controllers = read_value(settings.cgroup_path, "cgroup.controllers").split()
     if "memory" in controllers:
-        return MemoryCheck("cgroup", "good", f"{settings.cgroup_path} is version 2 with the memory controller")
+        return MemoryCheck("cgroup", "good", f"{settings.cgroup_path} is cgroup v2 with the memory controller")
     if controllers:
-        repair = "boot without cgroup_disable=memory, and unmount version 1's memory controller"
+        repair = "boot without cgroup_disable=memory, and unmount the cgroup v1 memory controller"
         return MemoryCheck("cgroup", "bad", f"{settings.cgroup_path} has no memory controller", repair)
     repair = "boot with systemd.unified_cgroup_hierarchy=1"
-    return MemoryCheck("cgroup", "bad", f"{settings.cgroup_path} is no cgroup of version 2", repair)
+    return MemoryCheck("cgroup", "bad", f"{settings.cgroup_path} is not cgroup v2", repair)
 
 
 def _swap(settings: Settings, classes: list[str]) -> MemoryCheck:
@@ -67,7 +67,7 @@ def _swap(settings: Settings, classes: list[str]) -> MemoryCheck:
     if total:
         return MemoryCheck("swap", "good", f"{total // _MIB} MiB of swap space")
     repair = "turn swap on (swapon, zram); on Kubernetes the kubelet must allow it (failSwapOn: false)"
-    return MemoryCheck("swap", "note", f"no swap space, which {', '.join(classes)} could use", repair)
+    return MemoryCheck("swap", "note", f"no swap space; {', '.join(classes)} can use it", repair)
 
 
 def _program(settings: Settings) -> MemoryCheck:
@@ -75,14 +75,16 @@ def _program(settings: Settings) -> MemoryCheck:
     try:
         return MemoryCheck("memtierd", "good", find_program(name, ALL_FOLDERS))
     except HookError as error:
-        repair = error.hint or "install it (github.com/intel/memtierd), or name it in memtierd.binary"
+        repair = error.hint or "install it (github.com/intel/memtierd), or set memtierd.binary to its path"
         return MemoryCheck("memtierd", "bad", error.message, repair)
 
 
 def _supervisor(settings: Settings) -> MemoryCheck:
-    who = "systemd supervises" if supervisor_of(settings) == "systemd" else "a process of ours supervises"
+    who = "systemd supervises" if supervisor_of(settings) == "systemd" else "a resctrl-hooks process supervises"
     running = len(run_folders(run_dir(settings)))
-    return MemoryCheck("memtierd supervision", "good", f"{who} memtierd; {running} run folders in {run_dir(settings)}")
+    return MemoryCheck(
+        "memtierd supervision", "good", f"{who} memtierd; {running} run directories in {run_dir(settings)}"
+    )
 
 
 def _trackers(settings: Settings, needs: dict[str, Needs]) -> Iterator[MemoryCheck]:
@@ -93,7 +95,7 @@ def _trackers(settings: Settings, needs: dict[str, Needs]) -> Iterator[MemoryChe
     for tracker, classes in users.items():
         lacks = tracker_lacks(settings, tracker)
         if lacks:
-            repair = f"use another tracker in {', '.join(classes)}, or another kernel"
+            repair = f"use another tracker in {', '.join(classes)}, or a kernel that supports it"
             yield MemoryCheck(f"tracker {tracker}", "bad", lacks, repair)
         else:
-            yield MemoryCheck(f"tracker {tracker}", "good", f"there for {', '.join(classes)}")
+            yield MemoryCheck(f"tracker {tracker}", "good", f"available for {', '.join(classes)}")

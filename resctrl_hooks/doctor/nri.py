@@ -30,15 +30,15 @@ def plugin(host: Host) -> Iterator[Finding]:
     status = read_status(host)
     installed = host.tree.exists(f"{UNITS}/{NRI}")
     if not installed and status is None:
-        yield ok("the NRI plugin is not installed; where the runtime calls the hook, it isn't needed")
+        yield ok("the NRI plugin is not installed; a runtime that calls the hook does not need it")
         return
     major = major_version(host.run("containerd", "--version") or "")
     if host.tree.exists("/usr/bin/containerd") and not is_on(read_config(host.tree.root), major):
         yield problem(f"NRI is off in {CONFIG}", "`resctrl-hook install --runtime containerd` turns it on")
     if not host.tree.exists(DEFAULT_SOCKET):
         yield problem(
-            f"no runtime listens on {DEFAULT_SOCKET}, so the NRI plugin serves no container",
-            "start containerd or CRI-O, and see that NRI is on in its configuration",
+            f"no runtime listens on {DEFAULT_SOCKET}: the NRI plugin serves no containers",
+            "start containerd or CRI-O, and enable NRI in its configuration",
         )
     yield from _connection(status)
     yield from _others(host)
@@ -57,18 +57,18 @@ def read_status(host: Host) -> dict[str, Any] | None:
 def _connection(status: dict[str, Any] | None) -> Iterator[Finding]:
     start = f"systemctl restart {NRI}; its log: journalctl -u {NRI}"
     if status is None or not psutil.pid_exists(status.get("pid", 0)):
-        yield problem("the NRI plugin does not run: containers start unserved", start)
+        yield problem("the NRI plugin does not run: new containers are not monitored until reconcile runs", start)
         return
     drops = status.get("drops", 0)
     dropped = (
         f"; dropped {drops} times, last {_ago(status.get('dropped', 0.0))} ago: {status.get('why')}" if drops else ""
     )
     if not status.get("connected"):
-        yield problem(f"the NRI plugin is not connected: {status.get('why', 'it has just started')}{dropped}", start)
+        yield problem(f"the NRI plugin is not connected: {status.get('why', 'just started')}{dropped}", start)
     elif drops:
         yield warning(
             f"the NRI plugin is connected to {status.get('runtime')}{dropped}",
-            "what started meanwhile was taken in; if the runtime wasn't restarted then, see both logs",
+            "containers started in the meantime were adopted; if the runtime was not restarted then, see both logs",
         )
     else:
         yield ok(f"the NRI plugin is connected to {status.get('runtime')} {status.get('version')}")
@@ -93,8 +93,8 @@ def _others(host: Host) -> Iterator[Finding]:
     found = other_plugins(host)
     if found:
         yield warning(
-            f"other NRI plugins are here: {', '.join(sorted(found))}",
-            "where two plugins set one field, a container can't be created: docs/nri.md says what not to combine",
+            f"other NRI plugins run on this node: {', '.join(sorted(found))}",
+            "a container cannot be created if two plugins set the same field; docs/nri.md lists the conflicts",
         )
 
 
@@ -102,17 +102,17 @@ def removed_groups(host: Host) -> Iterator[Finding]:
     """Check for groups of running pods that another program removed, and for programs known to do so."""
     found = read_vanished(host.settings.state_dir)
     if not found["total"]:
-        yield ok("no group of a living pod was removed by another program")
+        yield ok("no other program has removed a group of a live pod")
         return
     running = sorted(
         f"{name} (process {process.pid})"
         for process in (psutil.process_iter(["cmdline"]) if host.runs else ())
         if _REMOVES_GROUPS in (name := os.path.basename((process.info["cmdline"] or [""])[0]))
     )
-    who = f"; {', '.join(running)} is known to do that" if running else ""
+    who = f"; {', '.join(running)} is known to do this" if running else ""
     yield problem(
-        f"another program removed {found['total']} groups of living pods, last {_ago(found['last'])} ago{who}",
-        "stop nri-resctrl-mon on this node, or set groupPrefix: it removes groups with a UUID as their name only",
+        f"another program removed {found['total']} groups of live pods, last {_ago(found['last'])} ago{who}",
+        "stop nri-resctrl-mon on this node, or set groupPrefix: it only removes groups with a UUID as their name",
     )
 
 

@@ -27,29 +27,32 @@ def placement(host: Host) -> Iterator[Finding]:
     try:
         book = Book(host.context, look_only=True)
     except HookError as error:
-        yield problem(str(error), "`resctrl-hook topology` has to work before anything can be placed")
+        yield problem(str(error), "placement requires a working `resctrl-hook topology`")
         return
     usage = book.usage()
     short = short_of_cpus(usage)
     if short:
-        yield problem(short, "bring CPUs online, or end a container that owns some; then `resctrl-hook reconcile`")
+        yield problem(
+            short, "bring CPUs online, or stop a container with exclusive CPUs; then run `resctrl-hook reconcile`"
+        )
     offline = [entry for entry in book.entries.values() if entry.decision.owned & ~usage.online]
     if offline:
         yield warning(
-            f"{len(offline)} containers own CPUs that are offline: {_listed([entry.id for entry in offline])}",
-            "bring them online; a container with none left of its own gets others from `resctrl-hook reconcile`",
+            f"{len(offline)} containers own offline CPUs: {_listed([entry.id for entry in offline])}",
+            "bring them online; `resctrl-hook reconcile` assigns other CPUs to containers without an online CPU",
         )
     strangers = _strangers(host, book, usage.owned)
     if strangers:
         yield warning(
-            f"{len(strangers)} containers that are not placed run on CPUs of others: {_listed(strangers)}",
-            "`resctrl-hook reconcile` places those whom placement concerns; the rest need a cpuset of their own",
+            f"{len(strangers)} containers without placement run on exclusive CPUs of other containers: "
+            f"{_listed(strangers)}",
+            "`resctrl-hook reconcile` places those that placement applies to; give the rest a cpuset",
         )
     slices = [name for name in _HOSTS_OWN if _cpus(f"{host.settings.cgroup_path}/{name}") & usage.owned]
     if slices:
         keep = format_list(usage.reserved or usage.common)
         yield warning(
-            f"the host's own processes in {' and '.join(slices)} may run on CPUs that containers own",
+            f"host processes in {' and '.join(slices)} may run on exclusive CPUs of containers",
             "; ".join(f"systemctl set-property {name} AllowedCPUs={keep}" for name in slices),
         )
     if not (short or offline or strangers or slices):

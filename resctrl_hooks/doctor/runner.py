@@ -37,4 +37,4 @@ def examine(host: Host, checks: dict[str, Check] | None = None) -> Iterator[tupl
             for finding in check(host):
                 yield name, finding
         except (OSError, HookError, ValueError) as error:
-            yield name, problem(f"this can't be checked: {error}", "run doctor as root; else please report it")
+            yield name, problem(f"check failed: {error}", "run doctor as root; if it fails again, please report it")

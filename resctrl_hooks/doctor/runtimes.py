@@ -36,13 +36,17 @@ def found(host: Host) -> Iterator[Finding]:
     """Check which runtimes are installed, and which hook directories each of them reads."""
     there = _installed(host)
     if not there:
-        yield warning("neither CRI-O nor Podman nor containerd is here", "install one, then `resctrl-hook install`")
+        yield warning(
+            "no container runtime found (CRI-O, Podman or containerd)", "install one, then run `resctrl-hook install`"
+        )
     for runtime in there:
         version = (host.run(runtime.name, "--version") or "").splitlines()
         try:
             read = directories(runtime, host.tree.root)
         except (OSError, RuntimeConfigError) as error:
-            yield problem(f"{runtime.name}'s configuration can't be read: {error}", "mend it: the runtime can't either")
+            yield problem(
+                f"cannot read {runtime.name}'s configuration: {error}", "fix it; the runtime cannot read it either"
+            )
             continue
         note = "; it needs NRI's hook-injector plugin to run OCI hooks" if runtime.name == "containerd" else ""
         yield ok(f"{version[0] if version else runtime.name} reads hooks in {', '.join(read)}{note}")
@@ -65,10 +69,10 @@ def registered(host: Host) -> Iterator[Finding]:
         elif ours:
             callers.setdefault(ours[-1], []).append(runtime.name)
         elif host.manifest and runtime.name not in host.manifest.runtimes:
-            yield ok(f"{runtime.name} doesn't call our hook, which was installed without it")
+            yield ok(f"{runtime.name} does not call the hook; the hook was installed for other runtimes")
         else:
             say = problem if host.manifest else warning
-            yield say(f"{runtime.name} doesn't call our hook", f"install it: {_INSTALL.format(runtime.name)}")
+            yield say(f"{runtime.name} does not call the hook", f"install it: {_INSTALL.format(runtime.name)}")
     for path, names_ in callers.items():
         yield from _registration(host, names_, path)
     for folder in sorted({folder for one in RUNTIMES.values() for folder in one.default}):
@@ -77,18 +81,18 @@ def registered(host: Host) -> Iterator[Finding]:
                 wrong = hook_problems(host.tree.read(f"{folder}/{name}") or b"")
                 if wrong:
                     yield warning(
-                        f"{folder}/{name}, which isn't ours, would be refused: {wrong[0]}",
-                        "mend or remove it: CRI-O does not start with a malformed hook",
+                        f"{folder}/{name}of another program is invalid: {wrong[0]}",
+                        "fix or remove it; CRI-O does not start with a malformed hook",
                     )
 
 
 def _without_injector(host: Host, runtime: Runtime) -> Finding:
     """Check for a program that serves the containers of a runtime without OCI hooks."""
     if host.tree.exists(f"{UNITS}/{NRI}"):
-        return ok(f"{runtime.name} calls no OCI hooks; the NRI plugin serves its containers, see nri")
-    text = f"{runtime.name} calls no OCI hooks: NRI's hook-injector plugin is not here"
+        return ok(f"{runtime.name} does not call OCI hooks; the NRI plugin serves its containers (see nri)")
+    text = f"{runtime.name} does not call OCI hooks: NRI's hook-injector plugin is not installed"
     if host.manifest and runtime.name not in host.manifest.runtimes:
-        return ok(f"{text}, and the installation left {runtime.name} out")
+        return ok(f"{text}, and the hook was not installed for {runtime.name}")
     return warning(text, f"install the NRI plugin: {_INSTALL.format(runtime.name)}")
 
 
@@ -99,7 +103,7 @@ def _registration(host: Host, runtimes: list[str], path: str) -> Iterator[Findin
     text = host.tree.read(path) or b""
     wrong = hook_problems(text)
     if wrong:
-        yield problem(f"{path}: {'; '.join(wrong)}", f"{again}; until then CRI-O does not start")
+        yield problem(f"{path}: {'; '.join(wrong)}", f"{again}; CRI-O does not start before that")
         return
     command = json.loads(text)["hook"]["args"]
     missing = [word for word in command if word.startswith("/") and not host.tree.exists(word) and "\n" not in word]
@@ -115,18 +119,18 @@ def _registration(host: Host, runtimes: list[str], path: str) -> Iterator[Findin
         yield problem(f"{path} names {' and '.join(missing)}, which {gone} there", remedy)
     elif compiled_path(config) != compiled_path(host.config):
         yield warning(
-            f"{who} call{'s' * (len(runtimes) == 1)} our hook with {config}, and you are looking at {host.config}",
+            f"{who} call{'s' * (len(runtimes) == 1)} the hook with {config}, but doctor checks {host.config}",
             f"resctrl-hook --config {config} doctor",
         )
     else:
         blind = [name for name in runtimes if looks_past(RUNTIMES[name], host.tree, os.path.dirname(path))]
         calling = [name for name in runtimes if name not in blind]
         if calling:
-            yield ok(f"{' and '.join(calling)} call{'s' * (len(calling) == 1)} our hook by {path}")
+            yield ok(f"{' and '.join(calling)} call{'s' * (len(calling) == 1)} the hook through {path}")
         for name in blind:
             yield problem(
                 LOOKS_PAST.format(name=name, folder=os.path.dirname(path)),
-                f"{RUNTIMES[name].restart}; containers go on running",
+                f"{RUNTIMES[name].restart}; containers keep running",
             )
 
 
@@ -150,7 +154,7 @@ def code(host: Host) -> Iterator[Finding]:
     again = "install again: `resctrl-hook install`"
     folder = named_folder(host.tree)
     if not folder or not host.tree.exists(f"{CODE}/{folder}"):
-        yield problem(f"the node half in {CODE} is not whole", again)
+        yield problem(f"the installed files in {CODE} are incomplete", again)
         return
     from resctrl_hooks.install.payload import folder_name, payload  # noqa: PLC0415  # it reads the whole node half
 
@@ -162,19 +166,19 @@ def code(host: Host) -> Iterator[Finding]:
         changed = sorted(name for name, data in ours.modules.items() if here.get(name) != data)
         yield problem(f"changed or missing in {CODE}/{folder}: {', '.join(changed)}", again)
     elif folder != ours.folder:
-        yield warning(f"version {host.manifest.version} is installed, and this is {ours.version}", again)
+        yield warning(f"version {host.manifest.version} is installed, but this is version {ours.version}", again)
     compiled = [name for name in names(host.tree.real(f"{CODE}/{folder}")) if name.startswith("compiled.")]
     python = host.manifest.python
     tag = host.run(python, "-I", "-S", "-c", "import sys; print(sys.implementation.cache_tag)")
     if tag is None and host.live:
-        yield problem(f"{python} can't be run", "install Python 3.9 or later; until then no container is monitored")
+        yield problem(f"cannot run {python}", "install Python 3.9 or later; until then no container is monitored")
     elif tag is not None and f"compiled.{tag}" not in compiled:
         yield warning(
-            "there is no bytecode for this host's Python, so hooks start slower",
+            "no bytecode for this host's Python; hooks start slower",
             "systemctl restart resctrl-hooks-compile.service, or install again",
         )
     else:
-        yield ok(f"the node half {host.manifest.version} is in {CODE}/{folder}")
+        yield ok(f"version {host.manifest.version} is in {CODE}/{folder}")
 
 
 def self_test(host: Host) -> Iterator[Finding]:
@@ -183,7 +187,7 @@ def self_test(host: Host) -> Iterator[Finding]:
     if not command or not host.live or not os.path.isdir(f"{host.settings.resctrl_path}/mon_groups"):
         return
     if host.inventory and host.inventory.rmids and host.inventory.rmids.free_in("") <= 0:
-        yield ok("not tried, since no RMID is free: see RMIDs")
+        yield ok("not tested: no RMID is free (see RMIDs)")
         return
     with tempfile.TemporaryDirectory(prefix="resctrl-hook-doctor-") as bundle:
         with open(f"{bundle}/config.json", "w", encoding="ascii") as file:
@@ -215,21 +219,21 @@ def _tried(host: Host, command: list[str], process: subprocess.Popen[bytes], bun
     said = (created.stderr + stopped.stderr).decode("utf-8", "replace").strip().splitlines()
     failed = bool(created.returncode or stopped.returncode)
     if said and not failed and all(_NO_RMID in line for line in said):
-        return warning("no RMID was free for a throw-away process", "see RMIDs; freed ones come back after a moment")
+        return warning("no RMID was free for a test process", "see RMIDs; a freed RMID can be used again after a delay")
     without = any(_NO_COUNTER in line for line in said)
     said = [line for line in said if _NO_COUNTER not in line]
     if failed or said:
         status = created.returncode or stopped.returncode
         return problem(
-            f"the hook ends with status {status} and says {said[-1] if said else 'nothing'}",
-            "see the other lines and the journal",
+            f"the hook failed with status {status}: {said[-1] if said else 'no output'}",
+            "see the other checks and the journal",
         )
     if not made and not host.settings.label_selector:
-        return warning("the hook made no group for a throw-away process", "see `resctrl-hook explain` and the journal")
+        return warning("the hook created no group for a test process", "see `resctrl-hook explain` and the journal")
     if os.path.isdir(group):
-        return problem(f"{group} was not removed again", "see the journal; `resctrl-hook reconcile` removes it")
-    uncounted = "; no bandwidth counter was free for it: see bandwidth" if without else ""
-    return ok(f"the hook gave a throw-away process a group, and took it back{uncounted}{_domain(host)}")
+        return problem(f"{group} was not removed", "see the journal; `resctrl-hook reconcile` removes it")
+    uncounted = "; no bandwidth counter was free (see bandwidth)" if without else ""
+    return ok(f"the hook created and removed a group for a test process{uncounted}{_domain(host)}")
 
 
 def _domain(host: Host) -> str:
@@ -237,7 +241,7 @@ def _domain(host: Host) -> str:
     mine = host.text("/proc/self/attr/current").rstrip("\0\n").split(":")
     if not os.path.isdir("/sys/fs/selinux") or len(mine) < _CONTEXT:
         return ""
-    return f"; in {mine[2]}, while runtimes call it in their own domain: `ausearch -m avc -ts recent` has denials there"
+    return f"; in {mine[2]}; runtimes call it in another domain: `ausearch -m avc -ts recent` shows denials there"
 
 
 def _call(command: list[str], state: dict[str, Any]) -> subprocess.CompletedProcess[bytes]:

@@ -20,17 +20,17 @@ def configuration(host: Host) -> Iterator[Finding]:
     from resctrl_hooks.config.check import check_file  # noqa: PLC0415  # the models, which not every command needs
 
     if host.settings_problem:
-        yield problem(host.settings_problem, "`resctrl-hook config check`, then `resctrl-hook config apply`")
+        yield problem(host.settings_problem, "run `resctrl-hook config check`, then `resctrl-hook config apply`")
         return
     assert host.in_force is not None
     if host.in_force.problem:
         yield problem(
-            host.in_force.problem, "`resctrl-hook config check`, then `resctrl-hook config apply`", _apply(host)
+            host.in_force.problem, "run `resctrl-hook config check`, then `resctrl-hook config apply`", _apply(host)
         )
     elif host.in_force.source == "defaults":
-        yield ok("there is no configuration, so the built-in defaults hold")
+        yield ok("no configuration file; the built-in defaults apply")
     else:
-        yield ok(f"{host.in_force.path} is in force")
+        yield ok(f"{host.in_force.path} is active")
     real = host.tree.real(host.config)
     if os.path.exists(real) and not real.endswith(".json"):
         for found in check_file(real).problems:
@@ -38,14 +38,14 @@ def configuration(host: Host) -> Iterator[Finding]:
                 yield ok(f"note: {found}")  # this may be intended
                 continue
             say = problem if found.severity == "error" else warning
-            yield say(str(found), "edit it, then `resctrl-hook config apply`")
+            yield say(str(found), "edit it, then run `resctrl-hook config apply`")
 
 
 def _apply(host: Host) -> Callable[[], str]:
     def apply() -> str:
         from resctrl_hooks.config.applied import apply_file  # noqa: PLC0415  # as above
 
-        return f"{apply_file(host.tree.real(host.config)).path} is in force"
+        return f"{apply_file(host.tree.real(host.config)).path} is active"
 
     return apply
 
@@ -56,37 +56,43 @@ def state_directory(host: Host) -> Iterator[Finding]:
     try:
         found = os.lstat(path)
     except FileNotFoundError:
-        yield ok(f"{path} will be made by the first hook")
+        yield ok(f"{path} does not exist yet; the first hook creates it")
         return
     except OSError as error:
-        yield problem(f"{path}: {error.strerror}", "make it a folder of root's, mode 0700, on a local file system")
+        yield problem(
+            f"{path}: {error.strerror}", "make it a root-owned directory with mode 0700 on a local file system"
+        )
         return
     if not stat.S_ISDIR(found.st_mode):
-        yield problem(f"{path} is no folder", f"remove it: rm {path}")
+        yield problem(f"{path} is not a directory", f"remove it: rm {path}")
         return
     if found.st_uid != 0 or found.st_mode & _BY_OTHERS:
-        yield problem(f"others than root can write {path}", f"chown root {path}; chmod 0700 {path}", _protect(path))
+        yield problem(
+            f"users other than root can write to {path}", f"chown root {path}; chmod 0700 {path}", _protect(path)
+        )
     room = os.statvfs(path)
     if room.f_bavail == 0 or (room.f_files and room.f_ffree == 0):
-        yield problem(f"the file system of {path} is full", "make room there: without records no group is made")
+        yield problem(f"the file system of {path} is full", "free some space: no groups are created without records")
         return
     try:
         probe = f"{path}/.doctor"
         os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         os.unlink(probe)
     except OSError as error:
-        why = "mount it read-write" if error.errno == errno.EROFS else "run doctor as root; else see the kernel's log"
-        yield problem(f"{path} can't be written: {error.strerror}", why)
+        why = (
+            "mount it read-write" if error.errno == errno.EROFS else "run doctor as root; otherwise see the kernel log"
+        )
+        yield problem(f"cannot write {path}: {error.strerror}", why)
     else:
         keys = len(host.context.ledger.keys())
-        yield ok(f"{path} has the records of {keys} pod{'' if keys == 1 else 's'}")
+        yield ok(f"{path} contains the records of {keys} pod{'' if keys == 1 else 's'}")
 
 
 def _protect(path: str) -> Callable[[], str]:
     def protect() -> str:
         os.chown(path, 0, 0)
         os.chmod(path, 0o700)
-        return f"{path} is root's alone"
+        return f"only root can write to {path}"
 
     return protect
 
@@ -103,7 +109,8 @@ def permissions(host: Host) -> Iterator[Finding]:
             continue
         if found.st_uid not in (0, os.geteuid()) or found.st_mode & _BY_OTHERS:
             yield problem(
-                f"others than root can write {path}, which root obeys", f"chown root {path}; chmod go-w {path}"
+                f"users other than root can write to {path}, which root trusts",
+                f"chown root {path}; chmod go-w {path}",
             )
     yield from _labels(host, (CODE, LAUNCH, host.config))
 
@@ -119,15 +126,17 @@ def _labels(host: Host, paths: tuple[str, ...]) -> Iterator[Finding]:
             continue
         wanted = host.run("matchpathcon", "-n", path)
         if wanted and wanted.split(":")[2:3] != label.split(":")[2:3]:
-            yield warning(f"{path} is labelled {label}, and the policy says {wanted}", f"restorecon -R {path}")
+            yield warning(
+                f"{path} has the SELinux label {label}, but the policy requires {wanted}", f"restorecon -R {path}"
+            )
         else:
-            yield ok(f"{path} is labelled {label}{', as the policy says' if wanted else ''}")
+            yield ok(f"{path} has the SELinux label {label}{', as the policy requires' if wanted else ''}")
 
 
 def groups(host: Host) -> Iterator[Finding]:
     """Check for groups without an owner, records without a group, and threads outside their group."""
     if os.geteuid() != 0:
-        yield warning("not root, so not everything can be seen", "run `resctrl-hook doctor` as root")
+        yield warning("not running as root: some checks are incomplete", "run `resctrl-hook doctor` as root")
     inventory = host.inventory
     if inventory is None or inventory.problem:
         return
@@ -136,16 +145,16 @@ def groups(host: Host) -> Iterator[Finding]:
     others = [group for group in inventory.foreign if group not in leaked]
     if leaked:
         yield warning(
-            f"these groups look like ours, but have no record: {some([group.path for group in leaked])}",
+            f"groups with names like the hook's, but without a record: {some([group.path for group in leaked])}",
             "`resctrl-hook reconcile --claim` adopts those of living pods and removes the rest",
         )
     if others:
-        yield ok(f"groups of others stay as they are: {some([group.path for group in others])}")
+        yield ok(f"foreign groups are not changed: {some([group.path for group in others])}")
     partly = [pod.name for pod in inventory.pods if pod.state == "partly"]
     if partly:
         yield warning(
-            f"threads are outside of their pod's group: {some(partly)}",
-            "`resctrl-hook reconcile` brings them in",
+            f"ungrouped threads: {some(partly)}",
+            "run `resctrl-hook reconcile` to move them into their groups",
             _reconcile(host),
         )
     missing = [
@@ -153,12 +162,12 @@ def groups(host: Host) -> Iterator[Finding]:
     ]
     if missing:
         yield warning(
-            f"groups are recorded and gone: {some(missing)}",
-            "`resctrl-hook reconcile` makes them anew",
+            f"recorded groups are missing: {some(missing)}",
+            "run `resctrl-hook reconcile` to create them again",
             _reconcile(host),
         )
     if not (leaked or partly or missing):
-        yield ok("no group is leaked, and every recorded one is there")
+        yield ok("no leaked groups, no missing groups")
 
 
 def _claimable(host: Host) -> list[str]:
@@ -185,7 +194,8 @@ def other_configuration(host: Host) -> Iterator[Finding]:
     """Check whether a named configuration differs from the one that a default installation's hooks use."""
     if host.config != DEFAULT_CONFIG and host.manifest and host.manifest.config not in ("", host.config):
         yield warning(
-            f"hooks were installed with {host.manifest.config}", f"resctrl-hook --config {host.manifest.config} doctor"
+            f"the hooks were installed with the configuration {host.manifest.config}",
+            f"resctrl-hook --config {host.manifest.config} doctor",
         )
 
 

@@ -38,11 +38,11 @@ def cgroups(host: Host) -> Iterator[Finding]:
             controllers = file.read().split()
     except OSError:
         yield warning(
-            f"{path} is not cgroup version 2, so limits can't be set, and pods end with their containers",
+            f"{path} is not cgroup v2: limits cannot be set, and a pod ends with its last container",
             "boot with systemd.unified_cgroup_hierarchy=1",
         )
         return
-    yield ok(f"cgroup version 2 with {', '.join(controllers) or 'no controllers'}")
+    yield ok(f"cgroup v2 with {', '.join(controllers) or 'no controllers'}")
 
 
 def units(host: Host) -> Iterator[Finding]:
@@ -55,7 +55,7 @@ def units(host: Host) -> Iterator[Finding]:
         return
     gone = [unit for unit in there if not host.tree.exists(f"{UNITS}/{unit}")]
     if gone:
-        yield problem(f"{', '.join(gone)} is gone from {UNITS}", "install again: `resctrl-hook install`")
+        yield problem(f"{', '.join(gone)} is missing from {UNITS}", "install again: `resctrl-hook install`")
     if not host.live or not systemd.is_running():
         return
     for unit in (TIMER, WAKE):
@@ -65,7 +65,8 @@ def units(host: Host) -> Iterator[Finding]:
                 yield ok(f"{unit} is active")
             else:
                 start = f"systemctl enable --now {unit}"
-                yield problem(f"{unit} is not active, so pods may wait for ever", start, lambda u=unit: _start(u))  # type: ignore[misc]  # bound now
+                what = f"{unit} is not active: waiting pods may never get an RMID"
+                yield problem(what, start, lambda u=unit: _start(u))  # type: ignore[misc]  # bound now
 
 
 def _reconciled(host: Host, why: str) -> Finding:
@@ -76,8 +77,8 @@ def _reconciled(host: Host, why: str) -> Finding:
     config, python = (host.manifest.config, host.manifest.python) if host.manifest else (host.config, PYTHON)
     command = shlex.join(node_command(config, "reconcile", python=python))
     return warning(
-        f"{why}, and {'nothing has run reconcile for minutes' if last else 'nothing runs reconcile'}: "
-        "pods wait for ever for an RMID, and groups of ended pods stay",
+        f"{why}, and {'reconcile has not run for minutes' if last else 'reconcile is not scheduled'}: waiting "
+        "pods never get an RMID, and groups of ended pods are not removed",
         WITHOUT_SYSTEMD.format(command=command),
     )
 
@@ -96,13 +97,13 @@ def kubelet(host: Host) -> Iterator[Finding]:
         try:
             policy = str(json.loads(text)["policyName"])
         except (ValueError, KeyError, TypeError):
-            yield warning(f"{folder}/{name} can't be read", "see the kubelet's log")
+            yield warning(f"cannot read {folder}/{name}", "see the kubelet's log")
             continue
         wanted = host.settings.placement["enabled"]
         if policy in pinning and wanted:
             yield problem(
-                f"the kubelet's {what} manager has the policy {policy}, and placement does nothing beside it",
-                "use one of the two: cpuManagerPolicy/memoryManagerPolicy none, or placement.enabled: false",
+                f"the kubelet's {what} manager has the policy {policy}; placement is inactive while it is set",
+                "use only one: set cpuManagerPolicy/memoryManagerPolicy to none, or placement.enabled to false",
             )
         else:
             yield ok(f"the kubelet's {what} manager has the policy {policy}")
@@ -120,8 +121,9 @@ def memory(host: Host) -> Iterator[Finding]:
     ]
     if without:
         yield problem(
-            f"{len(without)} containers run without the memtierd that they should have: {', '.join(without[:_SHOWN])}",
-            "`resctrl-hook show POD` and the journal say why; restart the container if reconcile can't start it again",
+            f"{len(without)} containers run without their memtierd: {', '.join(without[:_SHOWN])}",
+            "see `resctrl-hook show POD` and the journal for the cause; restart the container if reconcile "
+            "cannot start memtierd",
         )
 
 
@@ -129,9 +131,9 @@ def user_namespace(host: Host) -> Iterator[Finding]:
     """Check for the host's user namespace: hooks do nothing in another one."""
     lines = [line.split() for line in host.proc("self/uid_map").splitlines()]
     if lines and lines != [["0", "0", "4294967295"]]:
-        yield warning("this is a user namespace, where hooks leave containers alone", "run doctor as root on the host")
+        yield warning("this is a user namespace; hooks do nothing here", "run doctor as root on the host")
     if os.path.exists(host.tree.real("/run/.containerenv")) and host.live:
-        yield warning("this is a container, so what is seen here is not the host's", "run doctor on the host")
+        yield warning("this is a container; doctor cannot see the host", "run doctor on the host")
 
 
 CHECKS: Final = {

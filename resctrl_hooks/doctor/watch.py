@@ -13,13 +13,13 @@ from resctrl_hooks.node.watch.watcher import is_wanted
 from .finding import Finding, ok, warning
 from .host import Host
 
-_LEFT: Final = "processes that enter containers are counted from the next reconcile on"
+_LEFT: Final = "processes that enter containers are counted only after the next reconcile"
 
 
 def exec_watcher(host: Host) -> Iterator[Finding]:
     """Check whether processes that enter running containers are counted from their first milliseconds."""
     if not is_wanted(host.settings):
-        yield ok(f"no exec watcher, as monitoring.exec says: {_LEFT}")
+        yield ok(f"no exec watcher, as configured by monitoring.exec: {_LEFT}")
         return
     status = read_status(host.settings.state_dir)
     unit = next((unit for unit in (EXEC, NRI) if host.tree.exists(f"{UNITS}/{unit}")), "")
@@ -36,14 +36,14 @@ def exec_watcher(host: Host) -> Iterator[Finding]:
         yield warning(f"the exec watcher is off: {status.get('why')}", f"systemctl restart {unit or EXEC}")
     else:
         yield warning(
-            f"the exec watcher looks every two seconds instead of at each exec: {status.get('why')}",
-            "shorter-lived processes are not counted; the documentation says what it needs: docs/exec.md",
+            f"the exec watcher polls every two seconds instead of receiving each exec: {status.get('why')}",
+            "processes that live shorter are not counted; docs/exec.md lists the requirements",
         )
     if status.get("overruns") or status.get("degraded"):
         yield warning(
-            f"execs came faster than they could be served: events lost {status.get('overruns', 0)} times, "
-            f"too many in a second {status.get('degraded', 0)} times",
-            f"what was missed is counted from the next look on; `journalctl -u {unit or EXEC}` says when",
+            f"too many execs to process: events lost {status.get('overruns', 0)} times, rate limit exceeded "
+            f"{status.get('degraded', 0)} times",
+            f"missed processes are counted from the next scan; see `journalctl -u {unit or EXEC}`",
         )
 
 

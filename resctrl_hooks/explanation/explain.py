@@ -25,9 +25,9 @@ from resctrl_hooks.node.registry import failure_policy
 from .model import Explanation, StepModel
 
 _FATES = {
-    LIVES: "stays, other containers of the key live",
+    LIVES: "stays: other containers of the key are running",
     WAITS: "stays until the pod ends, that is until {} is gone",
-    ENDS: "is removed, and its RMID freed",
+    ENDS: "is removed and its RMID freed",
 }
 
 
@@ -59,7 +59,7 @@ def explain(data: bytes, found: Effective, *, stage: str = "", bundle: str = "")
     context = Context(found.settings, log)
     # a runtime never passes this; the output of a runtime that does not know the container is empty
     if not data.strip():
-        raise InputError("the container state is empty: did the command before | fail?")
+        raise InputError("the container state on stdin is empty; check the command before the pipe")
     state = parse_state(data)
     given = _read_config(bundle) if bundle else None
     process = _process(state, context)
@@ -68,7 +68,9 @@ def explain(data: bytes, found: Effective, *, stage: str = "", bundle: str = "")
     if found.problem:
         said.notes.append(found.problem)
     if not in_initial_user_namespace():
-        said.outcome = "not in the host's own user namespace (rootless Podman): the hook exits at once, without a word"
+        said.outcome = (
+            "not in the host's initial user namespace (rootless Podman): the hook exits immediately without output"
+        )
         return said
     try:
         if said.stage == POSTSTOP:
@@ -93,7 +95,7 @@ def _read_config(path: str) -> Bundle:
         config = parse_json(read_file(path, BUNDLE_LIMIT, follow=True))
     except (OSError, ValueError) as error:
         what = error.strerror if isinstance(error, OSError) else error
-        raise InputError(f"{path} can't be used: {what}") from error
+        raise InputError(f"cannot use {path}: {what}") from error
     if not isinstance(config, dict):
         raise InputError(f"{path} is not a JSON object")
     return Bundle(config)
@@ -103,7 +105,7 @@ def _own_bundle(state: State, said: Explanation) -> Bundle:
     try:
         return read_bundle(state.bundle)
     except InputError as error:
-        what = "the hook would stop there; the rest supposes an empty one, unless --bundle names another"
+        what = "the hook would stop there; the explanation assumes an empty one; name another with --bundle"
         said.notes.append(f"{error}: {what}")
         said.blocked = str(error)
         return Bundle({})
@@ -113,11 +115,11 @@ def _create_runtime(state: State, bundle: Bundle, context: Context, said: Explan
     cgroups = cgroups_of(context.proc, state.pid)
     workload = derive(state, bundle, cgroups, context.settings.cgroup_path)
     said.workload = _described(workload)
-    gone = f"process {state.pid} is not there any more" if state.pid else "the state names no process"
+    gone = f"process {state.pid} has ended" if state.pid else "the state names no process"
     if said.process != "lives":
         said.notes.append(
-            f"{gone}, so its cgroup and its RDT class can't be seen: the hook would fail, the rest goes by the state "
-            "and the bundle alone (a Podman pod is known only by the cgroup)"
+            f"{gone}, so its cgroup and RDT class are unknown: the hook would fail; the explanation uses only the "
+            "state and the bundle (a Podman pod is identified only by its cgroup)"
         )
         workload.pid = 0
         if not state.pid:
@@ -135,16 +137,16 @@ def _create_runtime(state: State, bundle: Bundle, context: Context, said: Explan
     if said.blocked:
         _fails(said, said.blocked, refused=context.settings.failure_policy == "fail")
     elif refusing:
-        said.outcome = f"the container is refused (exit code {REFUSED}){why}"
+        said.outcome = f"the container is rejected (exit code {REFUSED}){why}"
         said.exit_code = REFUSED
     elif impossible:
         said.outcome = f"the container starts without {', '.join(step.feature for step in impossible)}{why}"
     elif not said.steps:
-        said.outcome = "the container starts; what could be done for it can't be told, see the notes"
+        said.outcome = "the container starts; its steps are unknown, see the notes"
     elif all(step.skipped for step in said.steps):
-        said.outcome = "the container starts; there is nothing to do for it"
+        said.outcome = "the container starts; no feature applies"
     else:
-        said.outcome = "the container starts once this is done"
+        said.outcome = "the container starts after these steps"
 
 
 def _said_step(step: Step, workload: Workload, context: Context) -> StepModel:
@@ -171,9 +173,9 @@ def _look_back(workload: Workload, context: Context, said: Explanation) -> None:
     """Return the ledger's data on this container."""
     earlier = context.ledger.key_of(workload.id)
     if earlier == workload.key:
-        said.notes.append("this container is recorded already, so its earlier run is taken back first")
+        said.notes.append("this container is already recorded; its earlier run is released first")
     elif earlier:
-        said.notes.append(f"this container is recorded under {earlier}, which is taken back first")
+        said.notes.append(f"this container is recorded under {earlier}, which is released first")
 
 
 def _poststop(state: State, context: Context, said: Explanation) -> None:
@@ -181,15 +183,15 @@ def _poststop(state: State, context: Context, said: Explanation) -> None:
     pod = context.ledger.read_pod(key) if key else None
     record = context.ledger.read_member(key, state.id) if key else None
     if record is None or pod is None:
-        said.outcome = "nothing is recorded of this container, so nothing is done"
+        said.outcome = "no record of this container; no action"
         return
     names = ("runtime", "namespace", "pod", "container", "cgroup", "podCgroup", "bundle")
     said.workload = {"key": key, **{name: record.get(name, "") for name in names}}
     if is_of_earlier_run(record, context):
-        said.outcome = "it was started again and lives, so this poststop is an earlier run's and nothing is done"
+        said.outcome = "ignored: late poststop of an earlier run; the container is running again"
         return
     said.steps = [
-        StepModel(kept["feature"], f"undo {kept['action']}", kept["needs"], "the ledger has it")
+        StepModel(kept["feature"], f"revert: {kept['action']}", kept["needs"], "recorded")
         for kept in reversed(record.get("steps", []))
     ]
     others = [context.ledger.read_member(key, other) for other in context.ledger.members(key) if other != state.id]
@@ -201,5 +203,5 @@ def _poststop(state: State, context: Context, said: Explanation) -> None:
 def _fails(said: Explanation, error: HookError | str, *, refused: bool) -> None:
     refused = refused and said.stage != POSTSTOP
     said.exit_code = REFUSED if refused else DONE
-    end = f"the container is refused (exit code {REFUSED})" if refused else "the container starts without it"
+    end = f"the container is rejected (exit code {REFUSED})" if refused else "the container starts without this feature"
     said.outcome = f"{error}; {end}"

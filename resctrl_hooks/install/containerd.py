@@ -35,7 +35,7 @@ def nri_drop_in(root: str = "") -> tuple[dict[str, bytes], list[str]]:
     config = read_config(root)
     if is_on(config, major_version(_ask_version()) if not root else None):
         return {}, []
-    notes = ["NRI is off in this containerd: its drop-in takes effect with `systemctl restart containerd`"]
+    notes = ["NRI is off in this containerd; to enable it, run `systemctl restart containerd`"]
     imports = config.get("imports")
     if not any(fnmatch.fnmatch(DROP_IN, str(pattern)) for pattern in (imports if isinstance(imports, list) else [])):
         line = 'imports = ["/etc/containerd/conf.d/*.toml"]'

@@ -31,7 +31,7 @@ s=$?
 trap "" PIPE
 case $s in
 0|{REFUSED}) printf "%s\\n" "$o" >&2 ;;
-*) printf "resctrl-hook: broken (status %s), the container starts without it: %s\\n" "$s" "${{o##*
+*) printf "resctrl-hook: broken (status %s), container started without resctrl-hooks: %s\\n" "$s" "${{o##*
 }}" >&2 ;;
 esac
 """

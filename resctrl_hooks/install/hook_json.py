@@ -35,9 +35,9 @@ def hook_problems(text: bytes) -> list[str]:
     try:
         value = json.loads(text)
     except ValueError as error:
-        return [f"it is no JSON: {error}"]
+        return [f"invalid JSON: {error}"]
     if not isinstance(value, dict) or value.get("version") != _VERSION:
-        return [f"its version is not {_VERSION}"]
+        return [f"version is not {_VERSION}"]
     return [*_unknown(value), *_hook_problems(value.get("hook")), *_when_problems(value.get("when")), *_stages(value)]
 
 
@@ -48,27 +48,27 @@ def _unknown(value: dict[str, Any]) -> list[str]:
 
 def _hook_problems(hook: Any) -> list[str]:
     if not isinstance(hook, dict):
-        return ["it has no hook"]
+        return ["hook is missing"]
     found = [f"unknown key hook.{key}" for key in hook if key not in ("path", "args", "env", "timeout")]
     path = hook.get("path")
     if not (isinstance(path, str) and path.startswith("/")):
-        found.append("hook.path is no absolute path")
+        found.append("hook.path is not an absolute path")
     for key in ("args", "env"):
         words = hook.get(key, [])
         if not (isinstance(words, list) and all(isinstance(word, str) for word in words)):
-            found.append(f"hook.{key} is no list of texts")
+            found.append(f"hook.{key} is not a list of strings")
     timeout = hook.get("timeout", 1)
     if isinstance(timeout, bool) or not isinstance(timeout, int) or timeout <= 0:
-        found.append("hook.timeout is no positive number of seconds")
+        found.append("hook.timeout is not a positive number of seconds")
     return found
 
 
 def _when_problems(when: Any) -> list[str]:
     if not isinstance(when, dict) or not when:
-        return ["it has no condition (when)"]
+        return ["the condition (when) is missing"]
     unknown = [f"unknown key when.{key}" for key in when if key not in _WHEN]
     wrong = [
-        f"when.{key} has a wrong type" for key, kind in _WHEN.items() if not isinstance(when.get(key, kind()), kind)
+        f"when.{key} has the wrong type" for key, kind in _WHEN.items() if not isinstance(when.get(key, kind()), kind)
     ]
     return unknown + wrong
 
@@ -76,5 +76,5 @@ def _when_problems(when: Any) -> list[str]:
 def _stages(value: dict[str, Any]) -> list[str]:
     stages = value.get("stages")
     if not isinstance(stages, list) or not stages:
-        return ["it names no stages"]
+        return ["stages is empty"]
     return [f"unknown stage {stage!r}" for stage in stages if stage not in _ALL_STAGES]

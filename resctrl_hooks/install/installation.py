@@ -114,7 +114,7 @@ def compile_modules(plan: Plan, tree: Tree, *, warn: Say) -> None:
     except (OSError, subprocess.TimeoutExpired) as error:
         problem = str(error)
     if problem:
-        warn(f"no bytecode for {plan.python}, so hooks start slower until there is: {problem}")
+        warn(f"no bytecode for {plan.python}; hooks start slower until it is compiled: {problem}")
 
 
 def enable(plan: Plan, tree: Tree, *, say: Say, warn: Say) -> None:

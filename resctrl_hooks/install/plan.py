@@ -80,7 +80,7 @@ def plan(
         texts = units(config, python=python, state=settings.state_dir, resctrl=settings.resctrl_path)
         if mounted_otherwise(root, ours=earlier_units or _is(f"{root}{UNITS}/{MOUNT}", texts[MOUNT])):
             del texts[MOUNT]
-            notes.append("this host mounts resctrl in its own way, which is left alone")
+            notes.append("this host already mounts resctrl; its mount is not changed")
         if not (nri or any(RUNTIMES[name].by_nri for name in runtimes)):
             del texts[NRI]
         if NRI in texts or settings.monitoring["exec"] != WATCH:

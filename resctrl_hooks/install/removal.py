@@ -47,9 +47,9 @@ def unregister(tree: Tree, runtimes: tuple[str, ...], *, say: Say, warn: Say) ->
     for name in runtimes:
         shared = [path for path in record.runtime_files.get(name, []) if path in still]
         if name not in record.runtimes:
-            say(f"{name} was not made to call the hook")
+            say(f"the hook is not registered with {name}")
         elif shared:
-            say(f"{name} goes on calling the hook: it reads {shared[0]}, which stays for another runtime")
+            say(f"{name} still calls the hook: it reads {shared[0]}, which another runtime uses")
     record.runtimes = [name for name in record.runtimes if name not in runtimes]
     record.runtime_files = {name: record.runtime_files[name] for name in record.runtimes}
     watched = _hook_folders(record)
@@ -166,4 +166,4 @@ def _remove_settings(record: Manifest, tree: Tree, *, say: Say) -> None:
             if tree.remove(path):
                 say(f"removed {path}")
     else:
-        say(f"{config} is kept with what it compiles to, since it was edited")
+        say(f"{config} and its compiled file are kept, because it was edited")

@@ -32,7 +32,7 @@ def unapplied(config: str, root: str = "") -> list[str]:
         return []
     found = check_file(root + config).problems
     wrong = [f"{problem.severity}: {problem}" for problem in found if problem.severity == "error"]
-    return [*wrong, f"{compiled} stays in force until {config} is mended and applied"] if wrong else []
+    return [*wrong, f"{compiled} stays active until {config} is fixed and applied"] if wrong else []
 
 
 def compiled_files(config: str, root: str = "") -> dict[str, bytes]:

@@ -87,7 +87,7 @@ class Tree:
         """
         root = os.path.realpath(self.root or "/").rstrip("/")
         if not f"{os.path.realpath(folder)}/".startswith(f"{root}/"):
-            what = f"a link leads out of {self.root}, to {os.path.realpath(folder)}; run this in a chroot there"
+            what = f"a link leads out of {self.root}, to {os.path.realpath(folder)}; run this in a chroot"
             raise OSError(errno.EXDEV, what, folder)
         return folder
 

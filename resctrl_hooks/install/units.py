@@ -44,7 +44,7 @@ _MOUNT: Final = """\
 [Unit]
 Description=resctrl: cache and memory bandwidth monitoring
 Documentation=https://docs.kernel.org/filesystems/resctrl.html
-# The folder is there where kernel and processor can do it.
+# The directory exists if kernel and processor support resctrl.
 ConditionPathExists=/sys/fs/resctrl
 Before={runtimes}
 
@@ -124,9 +124,9 @@ SystemCallErrorNumber=EPERM
 
 _RECONCILE: Final = """\
 [Unit]
-Description=resctrl-hooks: make monitoring groups and records agree with what runs
+Description=resctrl-hooks: update monitoring groups and records to match the running containers
 After={mount} {compile} {runtimes}
-# The wake-up call may come at any rate; what it starts is short.
+# Wake-ups may come at any rate; each run is short.
 StartLimitIntervalSec=0
 
 [Service]
@@ -143,7 +143,7 @@ _NRI: Final = """\
 Description=resctrl-hooks: NRI plugin of containerd or CRI-O
 Documentation=https://github.com/containerd/nri
 After={mount} {compile} {runtimes}
-# It waits for its runtime, which may come later or be restarted.
+# The runtime may start later or restart; the plugin waits for it.
 StartLimitIntervalSec=0
 
 [Service]

@@ -14,7 +14,7 @@ import psutil
 from .directories import Runtime
 from .tree import Tree
 
-LOOKS_PAST: Final = "{name} has run since before {folder} was made, so it doesn't look there"
+LOOKS_PAST: Final = "{name} started before {folder} was created and does not read it"
 _WATCHES: Final = "crio"
 _INOTIFY: Final = "inotify "
 _SECONDS: Final = 10

@@ -1,6 +1,6 @@
 """Supply of RMIDs and bandwidth counters, demand by priority, and the result of time-sharing for each pod."""
 
-from collections import Counter as Tally
+import collections
 from collections.abc import Iterable, Sequence
 
 from pydantic import Field
@@ -93,8 +93,8 @@ def _of_counters(event: str, domain: int, number: int, holders: Sequence[Holder]
 
 def _levels(available: int, pods: Iterable[tuple[int, bool]], reserved: int = 0, above: int = 0) -> list[Level]:
     known = list(pods)
-    wanted = Tally(priority for priority, _ in known)
-    counted = Tally(priority for priority, is_counted in known if is_counted)
+    wanted = collections.Counter(priority for priority, _ in known)
+    counted = collections.Counter(priority for priority, is_counted in known if is_counted)
     given = filled(available, dict(wanted), reserved=reserved, above=above)
     return [
         Level(

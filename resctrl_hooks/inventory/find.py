@@ -11,7 +11,7 @@ from .pod_names import PodNames
 from .podman import podman_names, serves_podman
 
 _MOST_SHOWN = 8
-_WHAT_IT_HAS = "its counters are in its folder, and `resctrl-hook top` shows them"
+_WHAT_IT_HAS = "`resctrl-hook top` shows its counters"
 
 
 class NoSuchPodError(HookError):
@@ -51,14 +51,12 @@ def find(context: Context, what: str) -> str:
     if not found:
         where = _foreign_group(context, what)
         if where:
-            raise NoSuchPodError(
-                f"{what!r} is a foreign group, {where}: nothing of it is recorded here", hint=_WHAT_IT_HAS
-            )
-        raise NoSuchPodError(f"no pod or container here is called {what!r}")
+            raise NoSuchPodError(f"{what!r} is a foreign group without a record: {where}", hint=_WHAT_IT_HAS)
+        raise NoSuchPodError(f"unknown pod or container {what!r}")
     called = PodNames(context)
     called.learn(found)
     shown = ", ".join(sorted(called.of(key).whole for key in found)[:_MOST_SHOWN])
-    raise NoSuchPodError(f"{what!r} can mean {len(found)} pods: {shown}", hint="give more of it")
+    raise NoSuchPodError(f"{what!r} matches {len(found)} pods: {shown}", hint="enter more characters")
 
 
 def _refused(context: Context, what: str) -> set[str]:

@@ -26,21 +26,24 @@ STATES: dict[State, str] = {
     "assigned": "every thread of its containers is in its group",
     "uncounted": "it has a group, but no bandwidth counter",
     "part-counted": "it has a bandwidth counter in some L3 domains only",
-    "partly": "threads of its containers are outside its group",
-    "waiting": "it got no RMID",
-    "idle": "none of its containers runs; the group goes when the pod does",
-    "unmonitored": "the configuration gives it no group; other features serve it",
-    "refused": "its containers were refused, and none has started",
-    "foreign": "another program made this group",
+    "partly": "some threads of its containers are ungrouped",
+    "waiting": "no RMID was free",
+    "idle": "no container is running; the group is removed with the pod",
+    "unmonitored": "not selected for monitoring; only other features apply",
+    "refused": "its containers were rejected and never started",
+    "foreign": "created by another program",
 }
 SHORT_ID = 12
 _CONTAINER_ID = 64
 # What reconcile does about a state: with resctrl, and without.
 _REMEDIES: dict[State, tuple[str, str]] = {
-    "uncounted": ("reconcile assigns one that becomes free", "without resctrl there are none"),
-    "part-counted": ("reconcile assigns others that become free", "without resctrl there are none"),
-    "partly": ("reconcile brings them in", "without resctrl reconcile can't bring them in"),
-    "waiting": ("reconcile gives it a group as soon as one is free", "without resctrl reconcile can't give it a group"),
+    "uncounted": ("reconcile assigns one when it becomes free", "not available without resctrl"),
+    "part-counted": ("reconcile assigns more when they become free", "not available without resctrl"),
+    "partly": ("reconcile moves them into it", "reconcile cannot move them without resctrl"),
+    "waiting": (
+        "reconcile creates its group as soon as one is free",
+        "reconcile cannot create a group without resctrl",
+    ),
 }
 
 
@@ -269,7 +272,7 @@ class PodDetails(Pod):
 
 
 class Usage(Record):
-    """A user's use in an interval. ``kind`` is pod, foreign, unheld (ungrouped tasks), or total."""
+    """A user's use in an interval. ``kind`` is pod, foreign, ungrouped, or total."""
 
     kind: str
     name: str

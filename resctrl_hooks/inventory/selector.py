@@ -61,7 +61,7 @@ def _requirement(text: str) -> _Requirement:
         return _Requirement(name, frozenset({value}), operator != "!=")
     if found := _EXISTS.fullmatch(text):
         return _Requirement(found[2], None, not found[1])
-    raise ValueError(f"{text!r} is no requirement such as app=web, app!=web, app in (a,b), app or !app")
+    raise ValueError(f"{text!r} is not a valid requirement; examples: app=web, app!=web, app in (a,b), app, !app")
 
 
 def labels_of(context: Context, pod: Pod) -> dict[str, str]:

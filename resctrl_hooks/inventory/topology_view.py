@@ -10,7 +10,7 @@ from resctrl_hooks.node.host.cpulist import count, format_list, lowest, members
 from resctrl_hooks.node.host.topology import Domain, MemoryNode, Topology
 
 FREE, OWNED, RESERVED, ISOLATED = ".", "#", "r", "i"
-LEGEND = f"{FREE} shared  {OWNED} exclusive  {RESERVED} reserved  {ISOLATED} isolated; threads of a core together"
+LEGEND = f"{FREE} shared  {OWNED} exclusive  {RESERVED} reserved  {ISOLATED} isolated; threads of one core are adjacent"
 _SHOWN = 12
 
 
@@ -42,7 +42,7 @@ def _part(domain: Domain, depth: int, topology: Topology, used: Usage, book: Boo
     if book is not None:
         milli, users = used.load(domain.cpus)
         free = count(domain.cpus & used.common)
-        text += f"  {free} of {domain.size} CPUs shared by {users} container{'s' * (users != 1)} asking for {milli}m"
+        text += f"  {free} of {domain.size} CPUs shared by {users} container{'s' * (users != 1)} requesting {milli}m"
     if not below:
         text += f"  [{_cores(domain, topology, used)}]"
     lines.append(text)

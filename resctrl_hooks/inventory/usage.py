@@ -13,7 +13,7 @@ from .rates import ENERGY, LOCAL, OCCUPANCY, RATES, Rates, added, of_class, of_p
 from .rates import TOTAL as BANDWIDTH
 from .snapshot import Snapshot
 
-POD, FOREIGN, UNHELD, TOTAL = "pod", "foreign", "unheld", "total"
+POD, FOREIGN, UNGROUPED, TOTAL = "pod", "foreign", "ungrouped", "total"
 STEADY = 1.1  # factor by which a line must exceed the one above it to overtake it
 _NO_GROUP = "(no group)"
 _NO_NAMESPACE = "(no namespace)"
@@ -21,7 +21,7 @@ _NO_NAMESPACE = "(no namespace)"
 
 @dataclass(slots=True)
 class Line:
-    """One user of cache, memory and energy. ``kind`` is pod, foreign, unheld (ungrouped tasks), or total.
+    """One user of cache, memory and energy. ``kind`` is pod, foreign, ungrouped, or total.
 
     ``rdt_class`` is empty for the root class, None if there are several. ``members`` is the number of pods in the sum,
     ``uncounted`` how many of them have no bandwidth counter now. ``partial`` marks a pod whose counters do not cover
@@ -118,7 +118,7 @@ def usage(before: Snapshot, now: Snapshot, users: Users) -> list[Line]:
         known = earlier_class is not None and earlier_class.identity == found.identity
         values = earlier_class.ungrouped if earlier_class is not None and known else None
         ungrouped.append(of_values(values, found.ungrouped, now, seconds, is_new=False))
-    lines.append(Line(UNHELD, "(in no group)", "", added(ungrouped)))
+    lines.append(Line(UNGROUPED, "(ungrouped)", "", added(ungrouped)))
     return [*lines, _node(lines, now, seconds)]
 
 

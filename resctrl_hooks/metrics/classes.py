@@ -57,7 +57,7 @@ def class_families(
     families = _Families(selection)
     unknown = GaugeMetricFamily(
         "resctrl_class_uncounted_groups",
-        "Groups of a class without a number: the class has none then; 0: its ungrouped tasks have none.",
+        "Groups of a class without a value, so that the class has no value; 0 if only its ungrouped tasks have none.",
         labels=_UNKNOWN_LABELS,
     )
     for place, counts in snapshot.foreign.items():
@@ -65,7 +65,8 @@ def class_families(
             families.add(FOREIGN, _GROUP_LABELS, place, slots[path], value)
     memory = CounterMetricFamily(
         "resctrl_domain_mbm_bytes",
-        "Traffic to and from a memory domain, by all classes; remote traffic of more than two domains spread evenly.",
+        "Traffic to and from a memory domain, all classes; with more than two domains, remote traffic is spread "
+        "evenly.",
         labels=["domain"],
     )
     with context.ledger.lock_totals(FILE, context.monitor.patience):

@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 from resctrl_hooks.inventory.memory_load import Domains, domains_of
 from resctrl_hooks.inventory.pod_names import PodNames
 from resctrl_hooks.inventory.snapshot import open_files, take
-from resctrl_hooks.node import call_metrics as tally
+from resctrl_hooks.node import call_metrics
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
 
@@ -61,8 +61,10 @@ class NodeCollector(Collector):
         took = round(time.perf_counter() - started, 6)
         return [
             *families,
-            GaugeMetricFamily("resctrl_scrape_ok", "1 if resctrl and our records could be read.", int(ok)),
-            GaugeMetricFamily("resctrl_scrape_duration_seconds", "How long reading them took.", took, unit="seconds"),
+            GaugeMetricFamily("resctrl_scrape_ok", "1 if resctrl and the records are readable, else 0.", int(ok)),
+            GaugeMetricFamily(
+                "resctrl_scrape_duration_seconds", "Time to read resctrl and the records.", took, unit="seconds"
+            ),
         ]
 
     def _pods(self) -> list[Metric]:
@@ -78,7 +80,7 @@ class NodeCollector(Collector):
         ]
 
     def _ourselves(self) -> list[Metric]:
-        tally.fold(self._context.ledger)
+        call_metrics.fold(self._context.ledger)
         return own_families(self._context)
 
 

@@ -11,7 +11,7 @@ def guard_families(context: Context) -> list[Metric]:
     """Return the guard's families; without a guard, only the configured capacity."""
     capacity = GaugeMetricFamily(
         "resctrl_domain_capacity_bytes_per_second",
-        "Configured capacity of a memory domain (monitoring.capacity); * is every domain without its own.",
+        "Configured capacity of a memory domain (monitoring.capacity); * stands for all other domains.",
         labels=["domain"],
     )
     for name, value in sorted((context.settings.monitoring.get("capacity") or {}).items()):
@@ -26,16 +26,16 @@ def _families(status: GuardStatus) -> list[Metric]:
     )
     running.add_metric([status.mode], 1)
     state = GaugeMetricFamily(
-        "resctrl_guard_state", "1 for the state that a memory domain is in, else 0.", labels=["domain", "state"]
+        "resctrl_guard_state", "1 for the current state of a memory domain, else 0.", labels=["domain", "state"]
     )
     load = GaugeMetricFamily(
         "resctrl_guard_load_ratio",
-        "Traffic of a memory domain as a share of its capacity, as the guard saw it last.",
+        "Traffic of a memory domain as a share of its capacity, in the guard's last sample.",
         labels=["domain"],
     )
     limit = GaugeMetricFamily(
         "resctrl_guard_class_limit",
-        "MB value of a throttled class in the mount's unit: declared, and now.",
+        "Declared and current MB value of a throttled class, in the unit of the mount.",
         labels=["domain", "rdt_class", "kind"],
     )
     for domain in status.domains:
@@ -47,18 +47,18 @@ def _families(status: GuardStatus) -> list[Metric]:
             limit.add_metric([domain.domain, rdt_class, "declared"], values.declared)
             limit.add_metric([domain.domain, rdt_class, "now"], values.now)
     actions = CounterMetricFamily(
-        "resctrl_guard_actions", "Changes that the guard made, or in observe mode would have made.", labels=["action"]
+        "resctrl_guard_actions", "Changes by the guard; in observe mode, changes that it would make.", labels=["action"]
     )
     for action, count in sorted(status.actions.items()):
         actions.add_metric([action], count)
     throttled = CounterMetricFamily(
         "resctrl_guard_throttled_seconds",
-        "Time for which a class was held below its declared value, summed over memory domains.",
+        "Time that a class was below its declared value, summed over memory domains.",
         labels=["rdt_class"],
     )
     for rdt_class, seconds in sorted(status.throttled_seconds.items()):
         throttled.add_metric([rdt_class], seconds)
     invalid = CounterMetricFamily(
-        "resctrl_guard_invalid_samples", "Looks at a memory domain whose load was unknown.", status.invalid_samples
+        "resctrl_guard_invalid_samples", "Samples of a memory domain with unknown load.", status.invalid_samples
     )
     return [running, state, load, limit, actions, throttled, invalid]

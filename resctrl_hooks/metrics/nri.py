@@ -26,16 +26,18 @@ def nri_families(context: Context) -> list[Metric]:
     )
     connections = CounterMetricFamily(
         "resctrl_hooks_nri_connections",
-        "Connections that a runtime took; all but the first are reconnects.",
+        "Connections accepted by a runtime; all but the first are reconnects.",
         status.get("connections", 0),
     )
     drops = CounterMetricFamily(
         "resctrl_hooks_nri_drops",
-        "Connections that ended: the runtime was restarted, or dropped the plugin.",
+        "Connections closed: the runtime restarted or dropped the plugin.",
         status.get("drops", 0),
     )
     unserved = CounterMetricFamily(
-        "resctrl_hooks_nri_events_failed", "Events whose process died, took too long, or refused.", labels=["event"]
+        "resctrl_hooks_nri_events_failed",
+        "Events whose worker died, exceeded its time, or rejected the container.",
+        labels=["event"],
     )
     events = status.get("events")
     for name, kept in sorted(events.items() if isinstance(events, dict) else ()):

@@ -47,7 +47,7 @@ def endpoint_of(url: str) -> str:
     except ValueError as error:
         raise EndpointError(f"{url!r}: {error}") from None
     if parts.scheme not in _SCHEMES or not parts.hostname or port == 0:
-        raise EndpointError(f"no http or https URL: {url!r}")
+        raise EndpointError(f"not an http or https URL: {url!r}")
     return urlunsplit(parts._replace(path=_PATH)) if parts.path in ("", "/") else url
 
 

@@ -9,7 +9,7 @@ def package_family(powercap: str = POWERCAP) -> Metric:
     """Return the energy of each processor package; without samples if the kernel has no RAPL."""
     found = CounterMetricFamily(
         "resctrl_package_energy",
-        "Energy of a processor package by RAPL: its cores, caches, memory controllers and I/O.",
+        "Energy of a processor package (RAPL): cores, caches, memory controllers and I/O.",
         labels=["package"],
         unit="joules",
     )

@@ -29,11 +29,11 @@ def pod_families(readings: _Readings, names: PodNames, selection: Selection = EV
     families: dict[str, Family] = {}
     places: dict[str, tuple[Family, str, dict[str, str]] | None] = {}
     unavailable = GaugeMetricFamily(
-        "resctrl_unavailable", "1 for a counter that has no number now; state is the kernel's word."
+        "resctrl_unavailable", "1 for a counter without a value now; state is the kernel's word for it."
     )
     seconds = CounterMetricFamily(
         "resctrl_counter_seconds",
-        "For how long a counter has been counted: divide its growth by this one's for a rate.",
+        "Time that a counter has counted; divide its increase by the increase of this time for a rate.",
     )
     for key, found in readings.items():
         name = names.of(key)
@@ -78,7 +78,7 @@ def turn_families(
     families = [
         GaugeMetricFamily(
             f"resctrl_turns_mbm_total_{end}_bytes_per_second",
-            f"The {end}er end of the interval that has the rate of a pod's memory traffic over its last turns.",
+            f"The {end}er bound of the confidence interval for the rate of a pod's memory traffic over its last turns.",
             labels=LABELS,
         )
         for end in ("low", "high")

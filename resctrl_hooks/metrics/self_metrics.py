@@ -9,7 +9,7 @@ from prometheus_client.utils import floatToGoString
 
 from resctrl_hooks import __version__
 from resctrl_hooks.inventory.gather import rmids_of, waiting_keys
-from resctrl_hooks.node import call_metrics as tally
+from resctrl_hooks.node import call_metrics
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.feature_table import CLASS, CONTAINER, FEATURES
 from resctrl_hooks.node.reconcile.vanished import read_vanished
@@ -55,7 +55,7 @@ def _rmids(context: Context) -> list[Metric]:
     rmids = rmids_of(resctrl, len(classes) + len(groups))
     prefix = context.monitor.group_prefix
     keys = {prefix + key for key in context.ledger.keys()}  # noqa: SIM118  # it is no dictionary
-    text = "RMIDs by use: ours, others' groups and classes, free (or in limbo)."
+    text = "RMIDs by use: pods, foreign groups and classes, free (or in limbo)."
     found = GaugeMetricFamily("resctrl_rmids", text, labels=["state"])
     ours = sum(name in keys for name in groups)
     found.add_metric(["used"], ours)
@@ -66,9 +66,9 @@ def _rmids(context: Context) -> list[Metric]:
     by_class = GaugeMetricFamily("resctrl_class_free_rmids", text, labels=["rdt_class"])
     for rdt_class, free in rmids.free_by_class.items() if rmids else ():
         by_class.add_metric([rdt_class], free)
-    text = "Pods that want a group and got no RMID."
+    text = "Pods that wait for an RMID."
     waiting = len(waiting_keys(context))
-    queued = "Those of them that wait as the rules say: monitoring.priority, reserve and share."
+    queued = "Pods that wait for an RMID because of monitoring.priority, reserve or share."
     return [
         found,
         *([by_class] if by_class.samples else []),
@@ -78,14 +78,14 @@ def _rmids(context: Context) -> list[Metric]:
 
 
 def _vanished(context: Context) -> Metric:
-    text = "Groups of living pods that another program removed, as reconcile found them, since boot."
+    text = "Groups of live pods that another program removed since boot, as detected by reconcile."
     total = read_vanished(context.settings.state_dir)["total"]
     return CounterMetricFamily("resctrl_hooks_groups_vanished", text, total)
 
 
 def _unmet(context: Context) -> Metric:
     """Return the containers that lack an enforced feature; records are read only if such a feature is in use."""
-    text = "Containers that run without what they are to have, by feature, as reconcile found it last."
+    text = "Containers that run without a feature they should have, at the last reconcile."
     found = GaugeMetricFamily("resctrl_hooks_unmet_containers", text, labels=["feature"])
     names = {one.name for one in features_in_use(context.settings) if FEATURES[one.name].kind in (CLASS, CONTAINER)}
     counts = Counter(dict.fromkeys(names, 0))
@@ -99,25 +99,25 @@ def _unmet(context: Context) -> Metric:
 
 
 def _work(context: Context) -> list[Metric]:
-    figures = tally.read(context.ledger)
+    figures = call_metrics.read(context.ledger)
     stage_ = ["stage"]
     runs = CounterMetricFamily("resctrl_hooks_runs", "Calls of the hook, by stage, and of reconcile.", labels=stage_)
     failures = CounterMetricFamily(
-        "resctrl_hooks_failures", "What went wrong in a call, by stage and reason.", labels=["stage", "reason"]
+        "resctrl_hooks_failures", "Failures of calls, by stage and reason.", labels=["stage", "reason"]
     )
     durations = HistogramMetricFamily(
         "resctrl_hooks_duration_seconds",
-        "How long a call took, without the interpreter's own start.",
+        "Duration of a call, without the start of the interpreter.",
         labels=stage_,
         unit="seconds",
     )
     last = GaugeMetricFamily(
         "resctrl_hooks_last_run_timestamp_seconds",
-        "When a stage ran last, in seconds since 1970.",
+        "Time of the last call of a stage, in seconds since 1970.",
         labels=stage_,
         unit="seconds",
     )
-    bounds = [*map(floatToGoString, tally.BOUNDS), "+Inf"]
+    bounds = [*map(floatToGoString, call_metrics.BOUNDS), "+Inf"]
     for name in sorted({*STAGES, *figures.stages}):
         stage = figures.stage(name)
         runs.add_metric([name], stage.runs)
@@ -129,7 +129,7 @@ def _work(context: Context) -> list[Metric]:
             last.add_metric([name], stage.last)
     reconciled = GaugeMetricFamily(
         "resctrl_hooks_last_reconcile_timestamp_seconds",
-        "When reconcile ran last; 0 for never.",
+        "Time of the last reconcile, in seconds since 1970; 0 for never.",
         figures.stage(RECONCILE).last,
         unit="seconds",
     )

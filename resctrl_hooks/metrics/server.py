@@ -41,9 +41,9 @@ _MOST_CONNECTIONS = 128  # served at once; beyond that, one is closed, first tho
 _LAST_PORT = (1 << 16) - 1
 _LONGEST_PORT = 5
 _HINTS = {
-    errno.EADDRINUSE: "another process listens there: end it, or give another port",
-    errno.EADDRNOTAVAIL: "this host has no such address",
-    errno.EACCES: "a port below 1024 needs root",
+    errno.EADDRINUSE: "another process listens there; stop it or use another port",
+    errno.EADDRNOTAVAIL: "this host does not have this address",
+    errno.EACCES: "a port below 1024 requires root",
 }
 
 
@@ -63,22 +63,22 @@ def parse_address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     host = host.strip("[]") or _LOOPBACK
     if not (port.isascii() and port.isdecimal()):
-        raise ListenAddressError(f"no port in {text!r}")
+        raise ListenAddressError(f"the port is missing in {text!r}")
     if len(port) > _LONGEST_PORT or int(port) > _LAST_PORT:
-        raise ListenAddressError(f"there is no port {port}", hint=f"the last one is {_LAST_PORT}")
+        raise ListenAddressError(f"invalid port {port}", hint=f"the highest port is {_LAST_PORT}")
     if host == "localhost":
         host = _LOOPBACK
     try:
         return str(ipaddress.ip_address(host)), int(port)
     except ValueError:
-        raise ListenAddressError(f"no IP address: {host!r}") from None
+        raise ListenAddressError(f"not an IP address: {host!r}") from None
 
 
 def application(registry: CollectorRegistry) -> "WSGIApplication":
     """Return prometheus_client's application at /metrics, including HEAD; "ok" at /healthz; 404 elsewhere."""
     scrape = SharedScrape(make_wsgi_app(registry))
     pages = {HEALTH: ("200 OK", b"ok\n")}
-    missing = ("404 Not Found", f"metrics are at {METRICS}\n".encode())
+    missing = ("404 Not Found", f"the metrics are at {METRICS}\n".encode())
 
     def answer(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         head = environ["REQUEST_METHOD"] == "HEAD"
@@ -182,7 +182,7 @@ class Server(ThreadingWSGIServer):
         try:
             super().__init__(address, _Handler)
         except OSError as error:
-            what = f"can't listen at {address[0]}:{address[1]}"
+            what = f"cannot listen at {address[0]}:{address[1]}"
             hint = _HINTS.get(error.errno or 0, "")
             raise ListenAddressError(what, hint=hint, errno=error.errno or 0) from error
         self.set_app(application(registry))
@@ -235,7 +235,7 @@ class Server(ThreadingWSGIServer):
         """Report in one line that an answer failed; a scraper that gave up is not an error of this program."""
         error = sys.exc_info()[1]
         if not isinstance(error, (ConnectionError, TimeoutError)):
-            sys.stderr.write(f"resctrl-hook: a scrape failed: {type(error).__name__}: {error}\n")
+            sys.stderr.write(f"resctrl-hook: scrape failed: {type(error).__name__}: {error}\n")
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         # shutdown() waits for serve_forever(), which this signal interrupted.

@@ -8,14 +8,14 @@ from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.watch.status import EVENTS, SAMPLING, read_status
 
 _COUNTERS: Final = {
-    "events": "Execs that the kernel has reported.",
-    "moved": "Processes that were moved into their pod's group after an exec.",
-    "gone": "Processes that had ended before they could be looked at.",
-    "left": "Processes left to reconcile: their pod has no RMID, or its lock was held.",
+    "events": "Execs reported by the kernel.",
+    "moved": "Processes moved into their pod's group after an exec.",
+    "gone": "Processes that ended before they could be inspected.",
+    "left": "Processes left to reconcile because their pod has no RMID or its lock was held.",
     "failed": "Processes that could not be moved.",
-    "overruns": "Times that the kernel dropped events since its buffer was full; a look at all containers follows.",
-    "degraded": "Times that execs came too fast, so that containers were looked at every two seconds instead.",
-    "sampled": "Threads that such looks have moved.",
+    "overruns": "Times that the kernel dropped events because its buffer was full; a scan of all containers follows.",
+    "degraded": "Times that the rate of execs was too high, so that containers were polled every two seconds instead.",
+    "sampled": "Threads moved by such scans and polls.",
 }
 
 
@@ -25,7 +25,7 @@ def watch_families(context: Context) -> list[Metric]:
     if status is None:
         return []
     mode = GaugeMetricFamily(
-        "resctrl_hooks_exec_mode", "1 for how execs are found: by events, or by sampling.", labels=["mode"]
+        "resctrl_hooks_exec_mode", "1 for the current way to detect execs: events or sampling.", labels=["mode"]
     )
     for name in (EVENTS, SAMPLING):
         mode.add_metric([name], float(status.get("mode") == name))

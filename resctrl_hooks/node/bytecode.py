@@ -153,7 +153,7 @@ def _in_order(sources: "dict[str, _Source]", folder: str) -> "list[str]":
         if name in found:
             return
         if name not in sources:
-            raise FileNotFoundError(errno.ENOENT, "this module isn't there", folder + name.replace(".", "/"))
+            raise FileNotFoundError(errno.ENOENT, "module not found", folder + name.replace(".", "/"))
         if name:
             add(name.rpartition(".")[0])
         for _, module, names in sources[name].imports:

@@ -1,6 +1,6 @@
 """Call metrics: number, duration and failures of hook and reconcile calls, from the lines that the calls append.
 
-A call appends one line to ``calls`` (`Ledger.tally`), which costs little. Readers add the lines up; many lines are
+A call appends one line to ``calls`` (`Ledger.count_call`), which costs little. Readers add the lines up; many lines are
 folded into ``tally``, after a rename, so that a hook that opened the file earlier has written its line.
 """
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .ledger import Ledger
-    from .records import StageRecord, TallyRecord
+    from .records import CallMetricsRecord, StageRecord
 
 FILE = "tally"
 OLD = f"{CALLS}.old"
@@ -57,10 +57,10 @@ class Stage:
             self.failures[reason] = self.failures.get(reason, 0) + 1
 
 
-class Tally:
+class CallMetrics:
     """All metrics: ``stages`` by name, and the last ``failures`` as (when, stage, reasons, key)."""
 
-    def __init__(self, kept: "TallyRecord | None" = None) -> None:
+    def __init__(self, kept: "CallMetricsRecord | None" = None) -> None:
         kept = kept or {}
         self.stages = {name: Stage(stage) for name, stage in kept.get("stages", {}).items()}
         self.failures = [(when, stage, reasons, key) for when, stage, reasons, key in kept.get("last", [])]
@@ -82,7 +82,7 @@ class Tally:
                 self.failures.append((when, stage, reasons, "" if key == OK else key))
         del self.failures[:-_LAST_FAILURES]
 
-    def as_record(self, folded: str) -> "TallyRecord":
+    def as_record(self, folded: str) -> "CallMetricsRecord":
         """Return the values for the file, with the identity of the lines that they include."""
         stages: "Any" = {
             name: {field: getattr(stage, field) for field in Stage.__slots__} for name, stage in self.stages.items()
@@ -90,19 +90,19 @@ class Tally:
         return {"format": _FORMAT, "stages": stages, "last": self.failures, "folded": folded}
 
 
-def read(ledger: "Ledger") -> Tally:
+def read(ledger: "Ledger") -> CallMetrics:
     """Return the current metrics.
 
     Raises:
         LedgerError: the state directory is unusable.
     """
     with ledger.lock_named(LOCK, _PATIENCE):
-        tally, folded = _kept(ledger)
+        metrics, folded = _kept(ledger)
         old, identity = _lines(ledger, OLD)
         if identity != folded:
-            tally.add_lines(old)
-        tally.add_lines(_lines(ledger, CALLS)[0])
-    return tally
+            metrics.add_lines(old)
+        metrics.add_lines(_lines(ledger, CALLS)[0])
+    return metrics
 
 
 def fold(ledger: "Ledger", patience: float = _PATIENCE) -> None:
@@ -118,12 +118,12 @@ def fold(ledger: "Ledger", patience: float = _PATIENCE) -> None:
     except OSError:
         return
     with ledger.lock_named(LOCK, patience):
-        tally, folded = _kept(ledger)
+        metrics, folded = _kept(ledger)
         old, identity = _lines(ledger, OLD)
         try:
             if identity and identity != folded:
-                tally.add_lines(old)
-                write_file(f"{ledger.folder}/{FILE}", format_json(tally.as_record(identity)))
+                metrics.add_lines(old)
+                write_file(f"{ledger.folder}/{FILE}", format_json(metrics.as_record(identity)))
             remove_file(f"{ledger.folder}/{OLD}")
             posix.rename(calls, f"{ledger.folder}/{OLD}")
         except OSError as error:
@@ -132,15 +132,15 @@ def fold(ledger: "Ledger", patience: float = _PATIENCE) -> None:
             raise LedgerError.of_file(error, f"{ledger.folder}/{FILE}") from error
 
 
-def _kept(ledger: "Ledger") -> "tuple[Tally, str]":
+def _kept(ledger: "Ledger") -> "tuple[CallMetrics, str]":
     try:
         kept: "Any" = parse_json(read_file(f"{ledger.folder}/{FILE}", _LIMIT))
     except (FileNotFoundError, ValueError):
-        return Tally(), ""
+        return CallMetrics(), ""
     except OSError as error:
         raise LedgerError.of_file(error, f"{ledger.folder}/{FILE}") from error
     ours = isinstance(kept, dict) and kept.get("format") == _FORMAT
-    return (Tally(kept), kept.get("folded", "")) if ours else (Tally(), "")
+    return (CallMetrics(kept), kept.get("folded", "")) if ours else (CallMetrics(), "")
 
 
 def _lines(ledger: "Ledger", name: str) -> "tuple[bytes, str]":

@@ -26,9 +26,9 @@ class HookError(Exception):
             self.hint = hint
 
     @classmethod
-    def of_file(cls, error: OSError, path: str, done: str = "used") -> "_Self":
+    def of_file(cls, error: OSError, path: str, verb: str = "use") -> "_Self":
         """Return the error for a file that cannot be ``done`` (used, read, written), with the kernel's words."""
-        return cls(f"{path} can't be {done}: {error.strerror}", errno=error.errno or 0)
+        return cls(f"cannot {verb} {path}: {error.strerror}", errno=error.errno or 0)
 
     def __str__(self) -> str:
         """Return one line for the operator: the message, the errno's name, the kernel's words, the hint."""
@@ -36,7 +36,7 @@ class HookError(Exception):
         if self.errno:
             text += f" ({_errno.errorcode.get(self.errno, self.errno)})"
         if self.kernel:
-            text += f"; the kernel says: {self.kernel}"
+            text += f"; kernel: {self.kernel}"
         return f"{text}; {self.hint}" if self.hint else text
 
 
@@ -57,21 +57,21 @@ class LedgerError(HookError):
     """The state directory cannot be read or written."""
 
     reason = "ledger"
-    hint = "the state directory must be a writable, root-owned folder on a local file system"
+    hint = "the state directory must be a writable, root-owned directory on a local file system"
 
 
 class LockTimeoutError(LedgerError):
     """Another hook holds this key's lock for longer than the allowed wait."""
 
     reason = "lock-timeout"
-    hint = "see which process holds it with `fuser`; reconcile will do what was left"
+    hint = "find the process that holds it with `fuser`; reconcile will complete the rest"
 
 
 class DeadlineError(HookError):
     """The hook's own deadline has passed; the container must not wait any longer."""
 
     reason = "deadline"
-    hint = "reconcile will do what was left"
+    hint = "reconcile will complete the rest"
 
 
 class ResctrlError(HookError):

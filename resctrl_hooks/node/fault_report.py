@@ -30,7 +30,7 @@ def describe(error: BaseException) -> str:
     if trace is not None:
         code = trace.tb_frame.f_code
         where = f" in {code.co_filename.rpartition('/')[2]}:{trace.tb_lineno} ({code.co_name})"
-    return f"a fault of resctrl-hook itself: {type(error).__name__}: {error}{where}"
+    return f"internal error in resctrl-hook: {type(error).__name__}: {error}{where}"
 
 
 def as_hook_error(error: Exception) -> HookError:
@@ -47,8 +47,8 @@ def lacks_root(error: BaseException) -> str:
     if posix.geteuid() == 0 or getattr(error, "errno", 0) not in (errno.EACCES, errno.EPERM):
         return ""
     if isinstance(error, HookError):
-        return f"this needs root: {error.message}"
-    return f"this needs root: {getattr(error, 'filename', None) or 'a file'} can't be used"
+        return f"root is required: {error.message}"
+    return f"root is required: cannot use {getattr(error, 'filename', None) or 'a file'}"
 
 
 def report(
@@ -71,7 +71,7 @@ def report(
     what = str(FaultError(describe(error)))
     if refused:
         record_refusal(settings.state_dir, names or {}, what)
-    Ledger(settings.state_dir).tally(stage, 0, [FaultError.reason, *([REASON] if refused else [])])
+    Ledger(settings.state_dir).count_call(stage, 0, [FaultError.reason, *([REASON] if refused else [])])
     try:
         Log(settings.log)(ERROR, what, stage=stage, reason=FaultError.reason)
     except Exception:  # noqa: BLE001  # the log's own settings may be what is wrong

@@ -311,7 +311,7 @@ class Ledger:
         """Touch the file of the systemd path unit that starts reconcile at once."""
         self.touch("wake")  # otherwise the timer starts it
 
-    def tally(self, stage: str, seconds: float, reasons: "Iterable[str]" = (), key: str = "") -> None:
+    def count_call(self, stage: str, seconds: float, reasons: "Iterable[str]" = (), key: str = "") -> None:
         """Append a line for one call: time, stage, microseconds, failure (``-`` for none), key.
 
         Lines are appended whole, so no lock is needed. The file's size is limited if no reader folds it.

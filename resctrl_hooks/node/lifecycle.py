@@ -101,7 +101,7 @@ def release_key(locked: "LockedKey", context: "Context") -> bool:
     if not all(release_container(locked, member, context) for member in locked.members()):
         return False
     for group in locked.release():
-        context.log(INFO, f"group {group.path} is removed", key=locked.key, rdt_class=group.rdt_class)
+        context.log(INFO, f"removed group {group.path}", key=locked.key, rdt_class=group.rdt_class)
     if context.ledger.marked("waiting") or context.ledger.flagged("short-of-counters"):
         context.ledger.wake()  # another pod may wait for the RMID or the counters
     return True
@@ -137,7 +137,7 @@ def reap(context: "Context", keys: "Iterable[str]", but: str = "") -> int:
                 except errors.DeadlineError:
                     raise
                 except Exception as error:  # noqa: BLE001  # one key's trouble is no other container's
-                    context.log(WARNING, f"{key} can't be released: {error}", key=key)
+                    context.log(WARNING, f"cannot release {key}: {error}", key=key)
     finally:
         context.monitor.patience = patience
     return ended

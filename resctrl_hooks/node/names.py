@@ -60,7 +60,7 @@ def default_key_validator(key: str) -> bool:
     return 0 < len(key) <= _LONGEST_ID and key[0] != "." and _ID.issuperset(key)
 
 
-KEY_RULE = "allowed are 1 to 200 letters, digits and _+.- with no dot at the start"
+KEY_RULE = "use 1 to 200 letters, digits and _+.-, not starting with a dot"
 """What `default_key_validator` accepts, in words for errors."""
 
 

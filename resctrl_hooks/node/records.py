@@ -227,7 +227,7 @@ if TYPE_CHECKING:
         failures: "dict[str, int]"
         buckets: "list[int]"
 
-    class TallyRecord(TypedDict, total=False):
+    class CallMetricsRecord(TypedDict, total=False):
         """All figures about our own calls, and which lines are in them."""
 
         format: int
@@ -265,8 +265,8 @@ if TYPE_CHECKING:
 
     # memtierd.keeper, in a container's run folder
 
-    class KeeperRecord(TypedDict):
-        """The keeper and its memtierd: pid and when it began."""
+    class SupervisorRecord(TypedDict):
+        """The supervisor and its memtierd: pid and when it began."""
 
         boot: str
         processes: "list[list[int]]"

@@ -73,7 +73,7 @@ class Settings(Sections):
             raise errors.SettingsError(f"{path}: deadlineSeconds should be between 0 and {LONGEST_DEADLINE:g}")
         if checked["groupPrefix"] and not default_key_validator(checked["groupPrefix"]):
             prefix = checked["groupPrefix"][:80]
-            raise errors.SettingsError(f"{path}: no group's name can begin with groupPrefix {prefix!r}")
+            raise errors.SettingsError(f"{path}: invalid groupPrefix {prefix!r}")
         for name, value in checked["log"].items():
             if not isinstance(value, str) and value is not None:
                 raise errors.SettingsError(f"{path}: log.{name} should be str, not {type(value).__name__}")
@@ -125,18 +125,18 @@ class Settings(Sections):
         section, _, key = table.partition(".")
         if not workload.verified:
             raise error(
-                f"a container of an unverified runtime may not {what}",
-                hint="no name of its cgroup or bundle shows which runtime created it (Podman: not --cgroups=disabled)",
+                f"a container of an unverified runtime is not allowed to {what}",
+                hint="neither its cgroup nor its bundle identifies the runtime (Podman: do not use --cgroups=disabled)",
             )
         if not allows(getattr(self, section).get(key), workload.namespace, name):
-            message = f"{namespace_in_words(workload.namespace)} may not {what}"
-            raise error(message, hint=f"{table} in the configuration says who may")
+            message = f"{namespace_in_words(workload.namespace)} is not allowed to {what}"
+            raise error(message, hint=f"{table} in the configuration lists what is allowed")
 
     def selects_labels(self, labels: "dict[str, str]") -> str:
         """Return why the label selector excludes a pod with these labels, or an empty string."""
         for name, value in self.label_selector.items():
             if labels.get(name) != value:
-                return f"label {name}={value} of the label selector is not the pod's, or an annotation is the same"
+                return f"label {name}={value} of the label selector does not match, or the pod has the same annotation"
         return ""
 
 
@@ -193,11 +193,11 @@ def load(config: str = DEFAULT_CONFIG) -> "tuple[Settings, str]":
             settings = _read(beside(path, LAST_VALID_NAME))
         except (OSError, ValueError, errors.SettingsError):
             if not isinstance(problem, FileNotFoundError):
-                raise errors.SettingsError(f"the settings in {path} can't be used: {what}") from problem
+                raise errors.SettingsError(f"invalid settings in {path}: {what}") from problem
             if config == DEFAULT_CONFIG:
                 return Settings(), _never_applied(config)
             raise _nothing_at(config, path) from problem
-        return settings, f"the settings in {path} can't be used ({what}); the last valid ones are in force"
+        return settings, f"invalid settings in {path} ({what}); the last valid settings stay active"
     return settings, _newer_yaml(config, path)
 
 
@@ -213,13 +213,13 @@ def _never_applied(config: str) -> str:
         posix.stat(config)
     except OSError:
         return ""
-    return f"{config} was never applied, so the defaults hold; run `resctrl-hook config apply`"
+    return f"{config} has never been applied; the defaults apply; run `resctrl-hook config apply`"
 
 
 def _nothing_at(config: str, path: str) -> "errors.SettingsError":
     if config != path and is_there(config):
-        return errors.SettingsError(f"there are no compiled settings at {path}")
-    return errors.SettingsError(f"there is no {config}", hint="name another with --config")
+        return errors.SettingsError(f"no compiled settings at {path}")
+    return errors.SettingsError(f"{config} does not exist", hint="name another file with --config")
 
 
 def _newer_yaml(config: str, compiled: str) -> str:
@@ -228,7 +228,7 @@ def _newer_yaml(config: str, compiled: str) -> str:
         newer = config != compiled and posix.stat(config).st_mtime > posix.stat(compiled).st_mtime + 1
     except OSError:
         return ""
-    return f"{config} is newer than what is in force; run `resctrl-hook config apply`" if newer else ""
+    return f"{config} is newer than the active settings; run `resctrl-hook config apply`" if newer else ""
 
 
 def is_unapplied(config: str) -> bool:

@@ -101,7 +101,7 @@ def _leave(name: str, ours: "Adjustment", theirs: "Adjustment", differing: "list
     """Take a value out of ours that is among theirs, and notes it if it differs."""
     if name in ours and theirs.get(name) not in (None, "", {}):
         if ours[name] != theirs[name]:
-            differing.append(f"{name} is {_text(theirs[name])}, ours would be {_text(ours[name])}")
+            differing.append(f"{name} is {_text(theirs[name])} instead of {_text(ours[name])}")
         del ours[name]
 
 
@@ -167,7 +167,7 @@ def _of_class(workload: "Workload", settings: "Settings") -> "Adjustment":
     brings = {name: choice.spec.get(name) for name in _BROUGHT}
     if not any(brings.values()):
         return {}
-    what = f"have what class {choice.name[:80]!r} brings"
+    what = f"use the devices, mounts or variables of class {choice.name[:80]!r}"
     settings.check_allowed("nri.allow", workload, choice.name, what, AdjustmentError)
     return {
         "env": [{"key": key, "value": value} for key, value in (brings["env"] or {}).items()],
@@ -188,7 +188,7 @@ def _device(spec: "dict[str, Any]") -> "Adjustment":
     found = posix.stat(path)
     kind = found.st_mode & S_IFMT
     if kind not in (S_IFBLK, S_IFCHR):
-        raise AdjustmentError(f"{path} is no device")
+        raise AdjustmentError(f"{path} is not a device")
     return {
         "path": path,
         "type": "b" if kind == S_IFBLK else "c",
@@ -215,10 +215,10 @@ def check_owner(path: str, *, device: bool = False) -> None:
         try:
             found = posix.lstat(at)
         except OSError as error:
-            raise AdjustmentError.of_file(error, path, "given to a container") from error
+            raise AdjustmentError.of_file(error, path) from error
         writable = found.st_mode & (S_IWGRP | S_IWOTH) and not (device and depth == len(parts))
         if found.st_uid or writable or found.st_mode & S_IFMT == S_IFLNK:
-            why = "is a link" if found.st_mode & S_IFMT == S_IFLNK else "is not root's alone"
+            why = "is a link" if found.st_mode & S_IFMT == S_IFLNK else "is writable by users other than root"
             raise AdjustmentError(
-                f"{path} can't be given to a container: {at} {why}", hint="name a path of which root owns every folder"
+                f"cannot add {path} to a container: {at} {why}", hint="use a path with only root-owned directories"
             )

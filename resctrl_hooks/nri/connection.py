@@ -63,12 +63,12 @@ class Connection:
         except OSError as error:
             raise ClosedError(f"reading failed: {error.strerror or error}") from error
         if not data:
-            raise ClosedError("the runtime hung up")
+            raise ClosedError("the runtime closed the connection")
         for connection, payload in self._frames.feed(data):
             wanted = ttrpc.REQUEST if connection == multiplexer.PLUGIN else ttrpc.RESPONSE
             for message in self._messages[connection].feed(payload):
                 if message.kind != wanted:
-                    raise WireError(f"a message of type {message.kind} came on connection {connection}")
+                    raise WireError(f"a message of type {message.kind} received on connection {connection}")
                 yield message
 
     def call(self, method: str, payload: bytes) -> int:

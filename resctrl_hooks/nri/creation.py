@@ -76,7 +76,7 @@ def adjusted_by(steps: "list[Step]", workload: "Workload", event: "Event", conte
     try:
         found, differing = respecting(adjustment(workload, steps, context.settings, event.version), event.container)
         if differing:
-            what = f"{CREATE_CONTAINER} of {event}: set already, by an earlier NRI plugin or the runtime's client"
+            what = f"{CREATE_CONTAINER} of {event}: already set by an earlier NRI plugin or the runtime's client"
             fields = {"key": event.key, "container": event.id}
             context.log(WARNING, f"{what}; left unchanged: {'; '.join(differing)}", stage=CREATE_CONTAINER, **fields)
         return found
@@ -87,7 +87,7 @@ def adjusted_by(steps: "list[Step]", workload: "Workload", event: "Event", conte
         if context.settings.failure_policy == "fail":
             raise RefusedError(f"nri: {error.message}", hint=error.hint, errno=error.errno) from caught
         context.failures.append(error.reason)
-        message = f"{CREATE_CONTAINER} of {event}: {error}; the container goes on as it is"
+        message = f"{CREATE_CONTAINER} of {event}: {error}; container not changed"
         fields = {"key": event.key, "container": event.id}
         context.log(ERROR, message, stage=CREATE_CONTAINER, reason=error.reason, errno=error.errno, **fields)
         return {}
@@ -119,7 +119,7 @@ def is_noted(container: str, cpus: str, context: "Context") -> bool:
     except (HookError, OSError) as caught:
         set_deadline(0)  # the alarm would rise again, and nothing else of the answer may be lost
         error = as_hook_error(caught)
-        message = f"container {container[:12]} gets its cpuset only when it starts: {error}"
+        message = f"container {container[:12]} gets its cpuset only at its start: {error}"
         context.log(WARNING, message, stage=STAGE, container=container, reason=error.reason, errno=error.errno)
         return False
     return True
@@ -159,4 +159,4 @@ def _stop_waiting(key: str, context: "Context") -> None:
             if locked.tracked and not locked.origins and not locked.members():
                 locked.release()
     except HookError as error:
-        context.log(WARNING, f"{key} waits for an RMID until it ends: {error}", key=key, reason=error.reason)
+        context.log(WARNING, f"cannot queue {key} for an RMID: {error}", key=key, reason=error.reason)

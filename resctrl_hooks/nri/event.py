@@ -23,7 +23,7 @@ class Event:
         try:
             message = decode(kind, payload)
         except WireError as error:
-            raise HookError(f"the runtime's {self.name} can't be read: {error}") from error
+            raise HookError(f"cannot parse the runtime's {self.name}: {error}") from error
         self.pod: "dict[str, Any]" = message.get("pod", {})
         self.container: "dict[str, Any]" = message.get("container", {})
         self.key = ""

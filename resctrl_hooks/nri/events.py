@@ -81,11 +81,11 @@ def late_start(event: Event, context: "Context") -> "tuple[str, bytes]":
     try:
         summary, answer = start_container(event, context)
     except NoProcessError:
-        raise InputError("the runtime names no process at StartContainer and PostStartContainer") from None
+        raise InputError("the runtime sends no pid in StartContainer and PostStartContainer") from None
     if summary:
         context.failures.append(LATE)
         context.ledger.wake()  # reconcile moves what the process has started by now
-        summary = f"served late, since StartContainer named no process: {summary}"
+        summary = f"served late, because StartContainer has no pid: {summary}"
     return summary, answer
 
 
@@ -128,11 +128,11 @@ def remove_pod(event: Event, context: "Context") -> "tuple[str, bytes]":
     with context.monitor.hold(key) as locked:
         for member in locked.members():
             if not record_is_dead(locked.member(member), context.monitor.boot, context.proc):
-                return f"{key} stays: container {member[:12]} still runs", b""
+                return f"{key} stays: container {member[:12]} is running", b""
             release_container(locked, member, context)
         if "populated 1" in read_value(locked.record.get("cgroup", ""), "cgroup.events"):
             context.ledger.mark("idle", key)
-            return f"{key} stays: another sandbox of the pod lives", b""
+            return f"{key} stays: another sandbox of the pod is running", b""
         removed = locked.release()
     if context.ledger.marked("waiting"):
         context.ledger.wake()  # somebody may have the RMID that this has freed
@@ -163,7 +163,7 @@ def updates(started: str, context: "Context") -> bytes:
     found = changes(started, context)
     if not found:
         return b""
-    context.log(INFO, f"the runtime is told of the cpusets of {len(found)} containers", stage=STAGE)
+    context.log(INFO, f"sent the cpusets of {len(found)} containers to the runtime", stage=STAGE)
     return encode("UpdateContainersRequest", {"update": found})
 
 
@@ -191,14 +191,12 @@ def serve(name: str, payload: bytes, runtime: "tuple[str, str]", context: "Conte
         reasons = context.failures
     except NoProcessError:
         code = NOT_YET
-        context.log(WARNING, f"{stage} of {event} names no process; {LATE_START} will", stage=stage)
+        context.log(WARNING, f"{stage} of {event} has no pid; waiting for {LATE_START}", stage=stage)
     except Exception as caught:  # noqa: BLE001  # a container's start must not depend on our having no bugs
         error = as_hook_error(caught)
         refused = stage == CREATE_CONTAINER and (isinstance(error, RefusedError) or refuses(context))
         reasons = context.failures or [error.reason]
-        outcome = (
-            "the container is refused" if refused else f"the {'pod' if stage in POD_EVENTS else 'container'} goes on"
-        )
+        outcome = "container rejected" if refused else f"{'pod' if stage in POD_EVENTS else 'container'} not affected"
         fields = {"key": event.key, "container": event.id} if event is not None else {}
         message = f"{stage} of {event or 'an unknown pod'}: {error}; {outcome}"
         context.log(ERROR, message, stage=stage, reason=error.reason, errno=error.errno, kernel=error.kernel, **fields)
@@ -211,7 +209,7 @@ def serve(name: str, payload: bytes, runtime: "tuple[str, str]", context: "Conte
     if summary and event is not None:
         message = f"{stage} of {event}: {summary}"
         context.log(INFO, message, stage=stage, key=event.key, container=event.id, duration_usec=int(took * 1e6))
-    context.ledger.tally(stage, took, reasons, event.key if event is not None else "")
+    context.ledger.count_call(stage, took, reasons, event.key if event is not None else "")
     return _tidy(stage, context) and not _UNFIT & set(reasons)
 
 
@@ -226,7 +224,7 @@ def _tidy(stage: str, context: "Context") -> bool:
         finally:
             set_deadline(0)
     except Exception as caught:  # noqa: BLE001  # the runtime has its answer
-        context.log(WARNING, f"idle groups are left to reconcile: {as_hook_error(caught)}", stage=stage)
+        context.log(WARNING, f"idle groups left to reconcile: {as_hook_error(caught)}", stage=stage)
         return False
     return True
 
@@ -266,6 +264,6 @@ def synchronize(parts: "list[bytes]", runtime: str, context: "Context") -> bytes
     if is_specified(context.settings):
         learn({container.get("id", ""): cpus_of(container) for container in containers}, placed_before, context)
         others = updates("", context)
-    context.log(INFO, f"Synchronize: {len(containers)} containers, {taken_in} that started before were taken in")
-    context.ledger.tally("Synchronize", time.monotonic() - begun, sorted(set(report.reasons)))
+    context.log(INFO, f"Synchronize: {len(containers)} containers, {taken_in} that started earlier were adopted")
+    context.ledger.count_call("Synchronize", time.monotonic() - begun, sorted(set(report.reasons)))
     return others

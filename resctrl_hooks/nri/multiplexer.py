@@ -42,7 +42,7 @@ class Demultiplexer:
             connection = int.from_bytes(self._pending[:_NUMBER], "big")
             size = int.from_bytes(self._pending[_NUMBER:_HEAD], "big")
             if connection not in (PLUGIN, RUNTIME):
-                raise WireError(f"a frame belongs to connection {connection}, which nobody opened")
+                raise WireError(f"a frame belongs to connection {connection}, which is not open")
             if size > MOST_IN_FRAME + _HEAD:
                 raise WireError(f"a frame of {size} bytes is larger than any message")
             if len(self._pending) < _HEAD + size:

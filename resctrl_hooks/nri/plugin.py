@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 _OURS = 0.7  # of what the runtime gives a request is an event's deadline, at most
 _PATIENCE = 0.85  # of the runtime's timeout: a child that has not answered by then is killed
-_LEFT = {CREATE_CONTAINER: "the container goes on as it is", SYNCHRONIZE: "reconcile's timer will"}
-_USUALLY_LEFT = "reconcile will do what was left"
+_LEFT = {CREATE_CONTAINER: "container not changed", SYNCHRONIZE: "reconcile will adopt the containers"}
+_USUALLY_LEFT = "reconcile will complete the rest"
 _MOST_WITHOUT_PID = 1000  # containers whose StartContainer named no process; PostStartContainer follows at once
 _TIMEOUT = 2.0  # seconds, containerd's default, where a runtime says nothing
 
@@ -89,7 +89,7 @@ class NodePlugin:
             try:
                 settings, problem = self._find(self._config)
             except SettingsError as error:
-                self.log(ERROR, f"{error}; what was in force stays", reason=error.reason)
+                self.log(ERROR, f"{error}; the previous configuration stays active", reason=error.reason)
                 return self._settings
             self._use(settings)
             if problem:
@@ -130,7 +130,9 @@ class NodePlugin:
             self._sent = Settings(self._compile(text), "the runtime's configuration for this plugin")
             self._use(self._sent)
         except (HookError, ValueError) as error:
-            self.log(ERROR, f"the runtime's configuration for this plugin can't be used: {error}; {self._config} holds")
+            self.log(
+                ERROR, f"cannot use the runtime's configuration for this plugin: {error}; {self._config} stays active"
+            )
 
     def serves(self, event: str, payload: bytes) -> bool:
         """Return whether the event needs a process; one look at the records tells whether there is anything to end.
@@ -165,7 +167,7 @@ class NodePlugin:
         try:
             others = events.synchronize(parts, self._runtime, self._context(strict=False))
         except Exception as error:  # noqa: BLE001  # the cause is worth a line, whatever it is
-            self.log(ERROR, f"Synchronize: {as_hook_error(error)}; the reconcile timer goes on")
+            self.log(ERROR, f"Synchronize: {as_hook_error(error)}; the reconcile timer will adopt the containers")
             reply(ttrpc.UNKNOWN, b"")
             return
         reply(ttrpc.OK, pack(b"", others))
@@ -193,8 +195,8 @@ class NodePlugin:
                 self._without_pid.clear()
             self._without_pid.add(container)
         if code is None:
-            what = "the container is refused" if self.refusal(event, payload) else _LEFT.get(name, _USUALLY_LEFT)
-            said = f"{name}{self._of(event, payload)} was not served: its process died or took too long; {what}"
+            what = "container rejected" if self.refusal(event, payload) else _LEFT.get(name, _USUALLY_LEFT)
+            said = f"{name}{self._of(event, payload)} was not served: the worker died or exceeded its time; {what}"
             self.log(ERROR, said, reason="fault")
 
     def _of(self, event: str, payload: bytes) -> str:
@@ -221,12 +223,12 @@ class NodePlugin:
         else:
             everybodys = [one.name for one in features_in_use(settings) if not FEATURES[one.name].mark]
             policies += [failure_policy(name, settings) for name in everybodys if serves(name, namespace, settings)]
-        return "its NRI plugin's process died or took too long" if "fail" in policies else ""
+        return "the NRI plugin's worker died or exceeded its time" if "fail" in policies else ""
 
     def updated(self, why: str) -> None:
         """Say when the runtime has not updated other containers as it was asked to."""
         if why:
-            self.log(WARNING, f"the runtime could not be told of cpusets, which hold nevertheless: {why}")
+            self.log(WARNING, f"cannot send cpusets to the runtime: {why}; they stay set in the cgroups")
 
     def connected(self) -> None:
         """Say so."""
@@ -258,9 +260,9 @@ def _json(text: str) -> "dict[str, Any]":
         found = parse_json(text.encode())
     except ValueError as error:
         raise SettingsError(
-            f"it is not JSON ({error}), and YAML needs the command `resctrl-hook nri`",
-            hint="put it into the configuration's file and run `resctrl-hook config apply`, or write it as JSON",
+            f"not JSON ({error}); YAML requires the command `resctrl-hook nri`",
+            hint="put it into the configuration file and run `resctrl-hook config apply`, or write it as JSON",
         ) from error
     if not isinstance(found, dict):
-        raise SettingsError("it is not a JSON object")
+        raise SettingsError("not a JSON object")
     return found

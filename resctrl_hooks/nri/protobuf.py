@@ -106,7 +106,7 @@ class _Decoder:
             else:
                 size, at = self._varint(at, end)
             if size > end - at:
-                raise WireError(f"{name} has a field that is longer than itself")
+                raise WireError(f"{name} has a field longer than the message")
             if field is not None:
                 self._length_delimited(found, field, at, at + size, depth)
             at += size
@@ -121,7 +121,7 @@ class _Decoder:
         elif wire in _FIXED:
             at += _FIXED[wire]  # nothing that we know is of these types
             if at > end:
-                raise WireError(f"{name} ends within a field")
+                raise WireError(f"{name} is truncated within a field")
         else:
             raise WireError(f"{name} has a field of the wire type {wire}")
         return at
@@ -160,7 +160,7 @@ class _Decoder:
             if byte < 0x80:  # noqa: PLR2004  # the highest bit says that more follows
                 return value % _BITS_64, at
             shift += 7
-        raise WireError("a number ends within itself, or is longer than ten bytes")
+        raise WireError("a varint is truncated or longer than ten bytes")
 
 
 def _put(found: "Message", field: _Field, values: "list[Any]") -> None:

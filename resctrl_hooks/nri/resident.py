@@ -74,13 +74,13 @@ class Resident:
         except (ClosedError, WireError) as error:
             return str(error)
         except RegistrationError as error:
-            return f"the runtime does not take this plugin: {error}"
+            return f"the runtime rejected this plugin: {error}"
         except ResubscribeError:
             return ""
         finally:
             self._connection.close()
             self._connection = None
-        return "it was told to end"
+        return "shutting down"
 
     def _wait(self, seconds: float, workers: "Workers") -> None:
         """Look after children, and tell the watchdog, while there is no connection."""

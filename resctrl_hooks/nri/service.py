@@ -176,7 +176,7 @@ class Service:
             if time.monotonic() - begun > _REGISTRATION:
                 raise RegistrationError("the runtime did not configure this plugin in time")
         elif self._plugin.subscription() != self._subscribed and not self._workers.is_busy():
-            raise ResubscribeError("the settings need other events")
+            raise ResubscribeError("the settings require other events")
 
     def _take(self, message: ttrpc.Message) -> None:
         if message.kind == ttrpc.RESPONSE:
@@ -191,7 +191,7 @@ class Service:
         elif method in EVENTS:
             self._event(method, message.stream, asked["payload"], timeout)
         else:
-            self._connection.answer(message.stream, code=ttrpc.UNIMPLEMENTED, message=f"no {method[:80]} here")
+            self._connection.answer(message.stream, code=ttrpc.UNIMPLEMENTED, message=f"unknown method {method[:80]}")
 
     def _take_response(self, message: ttrpc.Message) -> None:
         code, words, _ = ttrpc.decode_response(message)
@@ -219,7 +219,7 @@ class Service:
         more = decode("SynchronizeRequestHead", payload).get("more", False)
         self._parts.append(payload)
         if sum(map(len, self._parts)) > _MOST_PARTS:
-            raise WireError(f"Synchronize tells more than {_MOST_PARTS} bytes")
+            raise WireError(f"Synchronize is larger than {_MOST_PARTS} bytes")
         self._connection.answer(stream, encode("SynchronizeResponse", {"more": True} if more else {}))
         if not more:
             parts, self._parts = self._parts, []

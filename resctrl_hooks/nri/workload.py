@@ -33,9 +33,9 @@ def workload_of(pod: "dict[str, Any]", container: "dict[str, Any]", runtime: str
     id_ = container.get("id", "")
     pid = container.get("pid", 0)
     if not valid_container_id(id_):
-        raise InputError(f"the runtime names no usable container id: {id_[:80]!r}")
+        raise InputError(f"the runtime sent no valid container id: {id_[:80]!r}")
     if not pid < _MOST_PID:
-        raise InputError(f"the runtime names no usable pid: {pid}")
+        raise InputError(f"the runtime sent no valid pid: {pid}")
     dialect = _DIALECTS.get(runtime, CONTAINERD)
     annotations = {
         **pod.get("annotations", {}),

@@ -65,7 +65,7 @@ def unpacked(value: dict[str, str]) -> bytes:
     """
     head, found, packed = value.get("source", "").partition(_SOURCE)
     if head or not found or value.get("compression", "gzip") != "gzip":
-        raise ValueError("not an inline content, as it is or compressed by gzip")
+        raise ValueError("not inline content, plain or gzip-compressed")
     try:
         data = base64.b64decode(packed, validate=True)
         return gzip.decompress(data) if "compression" in value else data
@@ -80,7 +80,7 @@ def ignition_problems(config: dict[str, Any]) -> list[str]:
         found += _unknown(config.get(section, {}), section)
     version = config.get("ignition", {}).get("version")
     if version not in _VERSIONS:
-        found.append(f"Ignition version {version} is none of {', '.join(_VERSIONS)}")
+        found.append(f"Ignition version {version} is not supported (supported: {', '.join(_VERSIONS)})")
     files = config.get("storage", {}).get("files", [])
     units = config.get("systemd", {}).get("units", [])
     for file in files:
@@ -88,7 +88,7 @@ def ignition_problems(config: dict[str, Any]) -> list[str]:
     for unit in units:
         found += [f"{unit.get('name')}: {problem}" for problem in _unit_problems(unit)]
     for names, what in (([file.get("path") for file in files], "file"), ([unit.get("name") for unit in units], "unit")):
-        found += [f"{what} {name} is there twice" for name in sorted({str(n) for n in names if names.count(n) > 1})]
+        found += [f"{what} duplicate key {name}" for name in sorted({str(n) for n in names if names.count(n) > 1})]
     return found
 
 
@@ -96,9 +96,9 @@ def _file_problems(file: dict[str, Any]) -> list[str]:
     found = _unknown(file, "file") + _unknown(file.get("contents", {}), "contents")
     path, mode = file.get("path", ""), file.get("mode")
     if not path.startswith("/") or "//" in path or "/../" in path or path.endswith("/"):
-        found.append("no plain absolute path")
+        found.append("not a plain absolute path")
     elif not path.startswith(_WRITABLE):
-        found.append("nothing can be written there on CoreOS")
+        found.append("not writable on CoreOS")
     if isinstance(mode, bool) or not isinstance(mode, int) or not 0 <= mode <= _LARGEST_MODE:
         found.append("the mode must be a number from 0 to 0777 (511)")
     if file.get("overwrite") is not True:
@@ -113,10 +113,10 @@ def _file_problems(file: dict[str, Any]) -> list[str]:
 def _unit_problems(unit: dict[str, Any]) -> list[str]:
     found = _unknown(unit, "unit")
     if not _UNIT.fullmatch(unit.get("name", "")):
-        found.append("no unit's name")
+        found.append("not a unit name")
     text = unit.get("contents", "")
     if unit.get("enabled") and "[Install]" not in text:
-        found.append("it can't be enabled: it has no [Install] section")
+        found.append("cannot be enabled: no [Install] section")
     return found
 
 

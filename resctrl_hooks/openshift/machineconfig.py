@@ -25,7 +25,9 @@ _LABEL: Final = "machineconfiguration.openshift.io/role"
 
 def role_problem(role: str) -> str:
     """Return why this is not a valid pool name, or an empty string."""
-    return "" if _ROLE.fullmatch(role) else f"{role!r} is no name of a pool: lower-case letters, digits and dashes"
+    return (
+        "" if _ROLE.fullmatch(role) else f"{role!r} is not a valid pool name: use lower-case letters, digits and dashes"
+    )
 
 
 def metadata(role: str, delivery: Delivery) -> dict[str, Any]:
@@ -57,7 +59,7 @@ def machine_config_problems(value: dict[str, Any], text: str) -> list[str]:
     """Return the problems of a MachineConfig of this project, as object and as text."""
     found = []
     if len(text.encode()) >= LARGEST:
-        found.append(f"it has {len(text.encode())} bytes; the API server takes less than {LARGEST}")
+        found.append(f"too large: {len(text.encode())} bytes; the API server accepts less than {LARGEST}")
     spec = value.get("spec", {})
     found += [f"unknown key {key} in spec" for key in spec if key not in ("config", "kernelArguments")]
     for argument in spec.get("kernelArguments", []):

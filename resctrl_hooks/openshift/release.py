@@ -62,7 +62,7 @@ def rendered_entries(text: str) -> tuple[str, list[Entry]]:
         ]
         version = str((value["metadata"].get("annotations") or {}).get(VERSION_ANNOTATION, ""))
     except (yaml.YAMLError, KeyError, TypeError, AttributeError, ValueError) as error:
-        raise NotOursError("this is no MachineConfig that `resctrl-hook machineconfig` rendered") from error
+        raise NotOursError("not a MachineConfig rendered by `resctrl-hook machineconfig`") from error
     return version, sorted(files + units)
 
 

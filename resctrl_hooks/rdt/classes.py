@@ -14,8 +14,8 @@ from .config import ROOT_NAME, differences, lines, overlaps, wanted_schemata
 
 # resctrl.rst: every ctrl_group is a monitoring group too. info/*/num_closids is compared before any creation.
 _NO_RMID = (
-    "each class takes an RMID of its own, and workloads may have them all: apply classes before workloads start, "
-    "or free a group (`resctrl-hook list` shows which pods have one)"
+    "each class uses one RMID, and workloads may use all of them: apply classes before workloads start, or free a "
+    "group (`resctrl-hook list` shows the pods with a group)"
 )
 
 _MB = "MB"
@@ -85,7 +85,7 @@ def apply(
     reports = [_report(resctrl, name, known, there) for name in declared]
     missing = [report.name for report in reports if report.state == "missing"]
     if can.classes and len(there) + 1 + len(missing) > can.classes:
-        text = f"there is room for {can.classes} classes with the root's, {len(there) + 1} are there"
+        text = f"this processor supports {can.classes} classes including the root class; {len(there) + 1} exist"
         reports = [report.model_copy(update={"state": "impossible", "problems": [text]}) for report in reports]
     if any(report.state == "impossible" for report in reports):
         return reports
@@ -148,7 +148,7 @@ def _applied(resctrl: Resctrl, report: ClassReport, known: _Declared) -> ClassRe
             done.append("created")
         except OSError as error:
             raise ResctrlError(
-                f"RDT class {report.name} can't be made",
+                f"cannot create RDT class {report.name}",
                 hint=_NO_RMID if error.errno == errno.ENOSPC else "",
                 errno=error.errno or 0,
                 kernel=resctrl.last_cmd_status(),
@@ -159,7 +159,7 @@ def _applied(resctrl: Resctrl, report: ClassReport, known: _Declared) -> ClassRe
             done.append(line)
         except OSError as error:
             raise ResctrlError(
-                f"the schemata of RDT class {report.name} can't be {line}",
+                f"cannot write {line} to the schemata of RDT class {report.name}",
                 errno=error.errno or 0,
                 kernel=resctrl.last_cmd_status(),
             ) from error

@@ -26,14 +26,14 @@ def wanted_schemata(
             continue
         if resource not in can.domains:
             have = ", ".join(can.domains) or "nothing"
-            problems.append(f"{resource}: this resctrl shares out {have}")
+            problems.append(f"{resource}: not supported; this resctrl supports {have}")
             continue
         values = declared if isinstance(declared, dict) else dict.fromkeys(can.domains[resource], declared)
         for number, value in values.items():
             domain = int(number)
             if domain not in can.domains[resource]:
                 shown = ", ".join(str(known) for known in can.domains[resource])
-                problems.append(f"{resource}: there is no domain {domain}; this machine has {shown}")
+                problems.append(f"{resource}: unknown domain {domain}; this machine has {shown}")
                 continue
             found, problem = _value(value, resource, can, capacity_of(capacity or {}, domain))
             if problem:
@@ -58,9 +58,9 @@ def _mask(value: str, can: CacheCapability) -> tuple[str, str]:
     if mask & ~can.full:
         return "", f"mask {value} is wider than this cache's {can.full:x}"
     if mask.bit_count() < can.min_bits:
-        return "", f"mask {value} has {mask.bit_count()} bits, and the least is {can.min_bits}"
+        return "", f"mask {value} has {mask.bit_count()} bits; the minimum is {can.min_bits}"
     if not can.gaps and (mask + (mask & -mask)) & mask:
-        return "", f"mask {value} has gaps, which this processor can't do"
+        return "", f"mask {value} has gaps, which this processor does not support"
     return f"{mask:x}", ""
 
 

@@ -35,7 +35,7 @@ BANDWIDTH = Measure("Memory bandwidth", "mbm_total_bytes", counted_column("mbm_t
 MEASURES = (
     BANDWIDTH,
     Measure(
-        "Memory bandwidth on the own NUMA node",
+        "Memory bandwidth of the local NUMA node",
         "mbm_local_bytes",
         counted_column("mbm_local_bytes"),
         unit="GB/s",
@@ -220,6 +220,6 @@ def _user(row: Row, *, several: bool) -> User:
     elif kind == PACKAGE:
         name = "(package)"
     else:
-        name = f"(in no group{f', class {rdt_class}' if rdt_class else ''})"
+        name = f"(ungrouped{f', class {rdt_class}' if rdt_class else ''})"
     host = f"{row.get('host') or ''}: " if several else ""
     return User(host + name, host + namespace if namespace else "", kind, key)

@@ -60,7 +60,7 @@ def check(path: str) -> None:
         RecordingError: the name has neither format, or the extra is not installed.
     """
     if os.path.splitext(path)[1] not in FORMATS:
-        raise RecordingError(f"{path}: give a name that ends in {' or '.join(FORMATS)}")
+        raise RecordingError(f"{path}: the name must end in {' or '.join(FORMATS)}")
     if path.endswith(PARQUET):
         _pyarrow()
 
@@ -75,7 +75,7 @@ def read(path: str) -> list[Row]:
     check(path)
     rows = _read_parquet(path) if path.endswith(PARQUET) else _read_csv(path)
     if not rows:
-        raise RecordingError(f"{path} has no rows: was anything monitored?")
+        raise RecordingError(f"{path} has no rows; check that pods were monitored")
     return sorted(rows, key=lambda row: str(row["time"]))
 
 
@@ -85,10 +85,10 @@ def _read_csv(path: str) -> list[Row]:
         try:
             missing = {"time", "kind", "domain"} - set(reader.fieldnames or ())
             if missing:
-                raise RecordingError(f"{path} is no recording: it has no column {min(missing)!r}")
+                raise RecordingError(f"{path} is not a recording: column {min(missing)!r} is missing")
             return [_row(row) for row in reader]
         except UnicodeDecodeError as error:
-            raise RecordingError(f"{path} is no recording: it is no text") from error
+            raise RecordingError(f"{path} is not a recording: not a text file") from error
         except (ValueError, csv.Error) as error:
             raise RecordingError(f"{path}:{reader.line_num}: {error}") from error
 
@@ -100,7 +100,7 @@ def _row(row: dict[Any, Any]) -> Row:
         ValueError: it is truncated, or not a row of a recording.
     """
     if None in row or None in row.values():
-        raise ValueError("the row has more or fewer fields than the first line names; is the file cut off?")
+        raise ValueError("the row has more or fewer fields than the header; the file may be truncated")
     datetime.fromisoformat(row["time"])
     return {name: _value(name, text) for name, text in row.items()}
 
@@ -144,5 +144,5 @@ def _read_parquet(path: str) -> list[Row]:
         raise RecordingError(f"{path}: {str(error).partition(chr(10))[0]}") from error
     missing = {"time", "kind", "domain"} - set(rows[0] if rows else ("time", "kind", "domain"))
     if missing:
-        raise RecordingError(f"{path} is no recording: it has no column {min(missing)!r}")
+        raise RecordingError(f"{path} is not a recording: column {min(missing)!r} is missing")
     return [{name: value if name not in LABELS else value or "" for name, value in row.items()} for row in rows]

@@ -57,8 +57,8 @@ def noisy_table(found: Sequence[Noisy]) -> str:
         for time in found
     ]
     heads = ("Pod", "L3 domain", "From", "For", "Bandwidth", "Share of the domain")
-    nobody = "Nobody was noisy by this rule."
-    return f'<h2>Who was noisy when</h2><p class="note">{escape(rule)}</p>{_table(heads, rows, nobody)}'
+    nobody = "No noisy pods by this rule."
+    return f'<h2>Noisy pods</h2><p class="note">{escape(rule)}</p>{_table(heads, rows, nobody)}'
 
 
 def full_table(recording: Recording, capacity: Mapping[str, float]) -> str:
@@ -99,8 +99,8 @@ def uncovered_table(recording: Recording) -> str:
         (one.user.name, one.column, one.word, _number(100 * one.rows / one.of, "%")) for one in uncovered(recording)
     ]
     rows += [("(all)", "no look", utc(start), _number(end - start, "s")) for start, end in recording.gaps]
-    heads = ("Pod", "Counter", "What the kernel said", "Of its rows")
-    return f"<h2>What was not covered</h2>{_table(heads, rows, 'Every counter had a number in every look.')}"
+    heads = ("Pod", "Counter", "Value in the kernel", "Share of its rows")
+    return f"<h2>Gaps</h2>{_table(heads, rows, 'Every counter had a value in every sample.')}"
 
 
 def _table(heads: Iterable[str], rows: Sequence[Iterable[str]], nothing: str) -> str:

@@ -126,13 +126,13 @@ class Machine:
         if self.vendor not in VENDORS:
             raise ValueError(f"vendor must be one of {', '.join(VENDORS)}, not {self.vendor}")
         if self.assignable_counters < 0 or (self.assignable_counters and self.vendor != "amd"):
-            raise ValueError("only AMD's processors have assignable counters")
+            raise ValueError("only AMD processors have assignable counters")
         if (self.vendor == "arm") != (self.pmg > 0) or (self.vendor == "arm") != (self.partids > 0):
             raise ValueError("Arm's processors have pmg and partids of 1 or more, others have none")
         if self.vendor == "arm" and (self.cdp or self.energy or self.clusters > 1):
             raise ValueError("the model of Arm's processors has no CDP, energy counters or Sub-NUMA clusters")
         if self.groups < 1 or self.classes < 1:
-            raise ValueError("clusters and CDP leave no RMID or no CLOSID")
+            raise ValueError("too few RMIDs or CLOSIDs for these clusters and CDP")
         if not 0 <= self.limbo < float("inf"):
             raise ValueError(f"limbo must be 0 seconds or more, not {self.limbo}")
 

@@ -77,14 +77,14 @@ def prepare(mountpoint: str) -> str:
     except FileNotFoundError:
         pass
     except OSError as error:
-        raise SimulationError(f"can't look at {path}: {error.strerror}") from None
+        raise SimulationError(f"cannot access {path}: {error.strerror}") from None
     try:
         os.makedirs(path, exist_ok=True)
         mounted_on = os.path.ismount(path)
     except OSError as error:
-        raise SimulationError(f"can't make the mountpoint {path}: {error.strerror}") from None
+        raise SimulationError(f"cannot create the mount point {path}: {error.strerror}") from None
     if mounted_on:
-        raise SimulationError(f"something is mounted at {path} already; `umount {path}` first, or choose another path")
+        raise SimulationError(f"{path} is already a mount point; run `umount {path}` first, or choose another path")
     return path
 
 
@@ -95,15 +95,15 @@ def check_fuse() -> None:
         SimulationError: /dev/fuse, mfusepy or libfuse is missing.
     """
     if not os.path.exists(DEVICE):
-        raise SimulationError("/dev/fuse is missing: `modprobe fuse`, or give the container that device")
+        raise SimulationError("/dev/fuse is missing: run `modprobe fuse`, or add the device to the container")
     if not os.access(DEVICE, os.R_OK | os.W_OK):
-        raise SimulationError("/dev/fuse is not for this user: run as root (or `chmod 666 /dev/fuse`)")
+        raise SimulationError("no permission for /dev/fuse: run as root (or `chmod 666 /dev/fuse`)")
     try:
         import mfusepy  # noqa: F401, PLC0415 - an extra that only simulations need
     except ImportError:
-        raise SimulationError("a mount needs mfusepy: pip install 'resctrl-hooks[simulation]'") from None
+        raise SimulationError("mounting requires mfusepy: pip install 'resctrl-hooks[simulation]'") from None
     except OSError as error:
-        raise SimulationError(f"libfuse is missing ({error}): on Debian `apt-get install libfuse3-3`") from None
+        raise SimulationError(f"libfuse is missing ({error}); on Debian, run `apt-get install libfuse3-3`") from None
 
 
 def serve_here(mountpoint: str, machine: Machine, ready: Callable[[], None] = lambda: None) -> None:
@@ -145,8 +145,8 @@ def serve(path: str, filesystem: Any, **options: Any) -> None:
     except RuntimeError as error:
         # libfuse returns the same for a failed mount and for one that a signal has ended.
         if not filesystem.mounted:
-            hint = "" if root else "; without root it needs the package fuse3"
-            raise SimulationError(f"libfuse can't mount at {path} (status {error}){hint}") from None
+            hint = "" if root else "; without root, install the package fuse3"
+            raise SimulationError(f"libfuse cannot mount at {path} (status {error}){hint}") from None
 
 
 def start(mountpoint: str, machine: Machine) -> subprocess.Popen[bytes]:
@@ -186,7 +186,7 @@ def start(mountpoint: str, machine: Machine) -> subprocess.Popen[bytes]:
     process.kill()
     _, errors = process.communicate()
     said = "; ".join(errors.decode(errors="replace").split("\n")).strip("; ")
-    raise SimulationError(said or f"no answer from the process that was to mount a simulation at {path}")
+    raise SimulationError(said or f"no answer from the process that mounts the simulation at {path}")
 
 
 def stop(process: subprocess.Popen[bytes], mountpoint: str) -> None:

@@ -79,7 +79,7 @@ class Node:
             context.settings.monitoring["capacity"] = {"*": FULL * pods * MEAN}
             write_guard_state(context)
             for stage in ("createRuntime", "poststop", "reconcile"):
-                context.ledger.tally(stage, 0.01)
+                context.ledger.count_call(stage, 0.01)
             printed: bytes = generate_latest(registry_of(NodeCollector(context, print)))
         self._lines: list[tuple[str, float, float]] = []
         text = printed.decode().splitlines()

@@ -155,7 +155,7 @@ def turns(node: Node, count: int) -> None:
             times.append(time.perf_counter() - began)
             report = json.loads(done.stdout)
             expected = 0 if interval > 1 else node.rmids
-            turns = [item for item in report["items"] if item["event"] == "handed-on"]
+            turns = [item for item in report["items"] if item["event"] == "handover"]
             assert len(turns) == expected, report
             began = time.perf_counter()
             with_posix(files)

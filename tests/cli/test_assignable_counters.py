@@ -169,7 +169,7 @@ def test_container_starts_when_counters_cannot_be_assigned(
     host.context.monitor.patience = 0.01
     with host.context.ledger.lock_named(LOCK, 1):
         ensure_counted(host.context, key)
-    assert lines[0].startswith("no bandwidth counter was looked for: ")
+    assert lines[0].startswith("cannot assign a bandwidth counter: ")
 
 
 def test_commands_show_assigned_counters(host: MonitoredHost) -> None:
@@ -185,7 +185,7 @@ def test_commands_show_assigned_counters(host: MonitoredHost) -> None:
     assert UNASSIGNED in shown
     assert "resctrl_counter_seconds_total" in host.run("metrics").stdout
     doctor = host.run("doctor").stdout
-    assert "no bandwidth counter" in doctor
+    assert "lack a bandwidth counter" in doctor
 
 
 def test_partly_counted_domains_are_shown_as_part(host: MonitoredHost) -> None:
@@ -232,7 +232,7 @@ def test_hook_takes_counter_of_lower_value_for_its_pod(tmp_path: Path) -> None:
         outcome = host.call(given | {"id": "d" * 64}, alone=True)
         process.kill()
         assert outcome.code == 0
-        assert f"all bandwidth counters are in use: {TOTAL} of {UID} isn't counted in L3 domain 0, 1" in outcome.log
+        assert f"all bandwidth counters are in use: {TOTAL} of {UID} is not counted in L3 domain 0, 1" in outcome.log
 
 
 def test_equal_pods_take_turns_and_keep_totals(host: MonitoredHost) -> None:
@@ -287,7 +287,7 @@ def test_uncounted_values_are_unknown_in_top_record_and_metrics(host: MonitoredH
     made = json.loads(host.run("top", "-o", "json", "--interval", "0.3").stdout)
     rates = {line["name"]: line["memoryBandwidthBytesPerSecond"] for line in made["items"]}
     assert sum(rate is not None and rate > 0 for rate in rates.values()) == 4
-    assert rates["(in no group)"] is None
+    assert rates["(ungrouped)"] is None
     assert rates["TOTAL"] is None
     assert made["uncounted"] == 2
     target = tmp_path / "x.csv"

@@ -83,7 +83,7 @@ def test_restore_writes_declared_values(node: Node) -> None:
     tidy(context, [], report)
     assert node.limit("bronze") == "MB:0=100"
     assert report.repaired == 1
-    assert any("restored what a guard that has ended left" in line for line in node.lines)
+    assert any("restored after the guard ended" in line for line in node.lines)
 
 
 @pytest.mark.parametrize("running", [False, True], ids=["no pods", "pods stay"])

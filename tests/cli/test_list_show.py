@@ -34,7 +34,7 @@ def test_other_pid_namespace_is_reported_as_unknown_liveness(
     own = os.stat("/proc/self/ns/pid").st_ino
     for initial, said in ((own, False), (own + 1, True)):
         monkeypatch.setattr("resctrl_hooks.cli.list._INITIAL_PID_NAMESPACE", initial)
-        assert ("not the node's PID namespace" in host.run("list").stderr) == said
+        assert ("not in the node's PID namespace" in host.run("list").stderr) == said
 
 
 def test_each_state_is_shown(host: MonitoredHost) -> None:
@@ -79,14 +79,14 @@ def test_list_without_resctrl_shows_records_and_a_remark(tmp_path: Path) -> None
         host.context.monitor.ledger.prepare()
         result = host.run("list")
         assert result.exit_code == 1
-        assert "there is no resctrl at" in result.stderr
-        assert "No pod is monitored here" in result.stdout
+        assert "resctrl is not mounted at" in result.stderr
+        assert "No monitored pods" in result.stdout
 
 
 def test_without_resctrl_no_reconcile_is_promised(host: MonitoredHost, tmp_path: Path) -> None:
     host.pod(0, "web-0", outside=1)
     host.context.ledger.mark("waiting", KEYS[1])
-    brought, given = "reconcile brings them in", "reconcile gives it a group"
+    brought, given = "reconcile moves them into it", "reconcile creates its group"
     text = host.run("list").stdout
     assert brought in text
     assert given in text
@@ -96,10 +96,13 @@ def test_without_resctrl_no_reconcile_is_promised(host: MonitoredHost, tmp_path:
     host.config.write_text(json.dumps(json.loads(host.config.read_text()) | {"resctrlPath": str(empty)}))
     done = host.run("list")
     assert f"mount it: mount -t resctrl resctrl {empty}" in done.stderr
-    assert "partly: threads of its containers are outside its group; without resctrl reconcile can't" in done.stdout
-    assert "waiting: it got no RMID; without resctrl reconcile can't give it a group" in done.stdout
+    assert (
+        "partly: some threads of its containers are ungrouped; reconcile cannot move them without resctrl"
+        in done.stdout
+    )
+    assert "waiting: no RMID was free; reconcile cannot create a group without resctrl" in done.stdout
     shown = host.run("show", "web-0").stdout
-    assert "without resctrl reconcile can't bring them in" in shown
+    assert "reconcile cannot move them without resctrl" in shown
     for promise in (brought, given):
         assert promise not in done.stdout
         assert promise not in shown
@@ -107,7 +110,7 @@ def test_without_resctrl_no_reconcile_is_promised(host: MonitoredHost, tmp_path:
 
 def test_show_prints_all_facts_of_one_pod(host: MonitoredHost) -> None:
     key = host.pod(0, "web-0", outside=1)
-    host.context.ledger.tally("createRuntime", 0.002, ["rmids-busy"], key)
+    host.context.ledger.count_call("createRuntime", 0.002, ["rmids-busy"], key)
     (shown,) = host.json("show", "shop/web-0")["items"]
     assert shown["key"] == key
     assert [len(container["outsideThreads"]) for container in shown["containers"]] == [0, 1]
@@ -147,7 +150,12 @@ def test_pod_is_found_by_each_of_its_names(host: MonitoredHost, what: str) -> No
 
 @pytest.mark.parametrize(
     "what,words",
-    [("", "no pod"), ("nope", "no pod"), ("shop/", "can mean 2 pods: shop/db-0, shop/web-0"), ("../..", "no pod")],
+    [
+        ("", "unknown pod"),
+        ("nope", "unknown pod"),
+        ("shop/", "matches 2 pods: shop/db-0, shop/web-0"),
+        ("../..", "unknown pod"),
+    ],
 )
 def test_unknown_or_ambiguous_name_is_refused(host: MonitoredHost, what: str, words: str) -> None:
     host.pod(0, "web-0")
@@ -187,7 +195,7 @@ def test_pod_without_group_shows_other_features(host: MonitoredHost) -> None:
 
 def test_missing_features_of_container_are_shown(host: MonitoredHost) -> None:
     assert "WITHOUT" not in host.run("list").output
-    unmet = {"memtierd": "it ended 5 times", "blockio": "no class is called slow"}
+    unmet = {"memtierd": "not restarted: 5 exits", "blockio": "slow matches no class"}
     with host.context.monitor.hold(KEYS[4]) as locked:
         locked.add_member("f" * 64, {"namespace": "shop", "pod": "lacking", "steps": [], "unmet": unmet}, os.getpid())
     heads, *lines = host.run("list").output.splitlines()
@@ -220,7 +228,7 @@ def test_podman_names_come_from_podman(host: MonitoredHost, tmp_path: Path, monk
     assert host.json("show", "member")["items"][0]["key"] == pod
     assert host.json("show", "shop")["items"][0]["key"] == pod
     stand_in.write_text("#!/bin/sh\nexit 125\n")
-    assert "no pod or container here is called" in host.run("show", "web").stderr
+    assert "unknown pod or container" in host.run("show", "web").stderr
     assert alone[:12] in host.run("list").output
 
 
@@ -230,12 +238,12 @@ def test_show_finds_foreign_group(host: MonitoredHost) -> None:
     done = host.run("show", "somebody")
     assert done.exit_code == 1
     folder = host.resctrl / "gold/mon_groups/somebody"
-    assert f"'somebody' is a foreign group, {folder}: nothing of it is recorded here" in done.stderr
+    assert f"'somebody' is a foreign group without a record: {folder}" in done.stderr
     (name,) = [line.split()[0] for line in host.run("list").stdout.splitlines() if " foreign " in line]
     assert name == "gold/mon_groups/somebody"
-    assert f"is a foreign group, {folder}:" in host.run("show", name).stderr
+    assert f"is a foreign group without a record: {folder}" in host.run("show", name).stderr
     for name in ("..", "nobody", "gold", "mon_groups/somebody", "gold/mon_groups/..", "gold/mon_groups/"):
-        assert "is called" in host.run("show", name).stderr
+        assert "unknown pod or container" in host.run("show", name).stderr
 
 
 def test_refused_containers_are_listed(host: MonitoredHost) -> None:
@@ -245,7 +253,7 @@ def test_refused_containers_are_listed(host: MonitoredHost) -> None:
     record_refusal(folder, names, "memory: class gold is not allowed in namespace shop")
     record_refusal(folder, {"id": "b" * 64}, "the bundle can't be read")
     text = host.run("list").output
-    assert "Refused lately\n" in text
+    assert "Recently refused\n" in text
     assert "ago  shop/whole/c1: memory: class gold is not allowed in namespace shop\n" in text
     assert "ago  bbbbbbbb" in text
     assert [one["why"] for one in listed(host)["refusals"]] == [
@@ -268,11 +276,11 @@ def test_show_of_pod_with_refused_container_names_the_refusal(host: MonitoredHos
     record_refusal(host.context.ledger.folder, names, "no RMID is free")
     said = host.run("show", what)
     assert said.exit_code == 0, said.output
-    assert "refused: its containers were refused, and none has started" in said.stdout
+    assert "refused: its containers were rejected and never started" in said.stdout
     assert "shop/never/c1 was refused: no RMID is free" in said.stdout
     (found,) = host.json("show", what, "-o", "json")["items"]
     assert (found["key"], found["state"], found["containers"]) == (KEYS[5], "refused", [])
-    assert "no pod or container here is called" in host.run("show", "shop/another").stderr
+    assert "unknown pod or container" in host.run("show", "shop/another").stderr
 
 
 def test_pod_with_group_is_not_waiting_despite_mark(host: MonitoredHost) -> None:

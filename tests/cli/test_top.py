@@ -57,7 +57,7 @@ def watts(host: MonitoredHost, **tasks: int) -> dict[str, dict[str, Any]]:
 def test_rates_match_simulated_ones(host: MonitoredHost) -> None:
     host.pod(0, "three", processes=3)
     host.pod(1, "one")
-    tasks = {"shop/three": 3, "shop/one": 1, "(in no group)": 1, "TOTAL": 5}
+    tasks = {"shop/three": 3, "shop/one": 1, "(ungrouped)": 1, "TOTAL": 5}
     found = watts(host, **tasks)
     for name, count in tasks.items():
         assert found[name]["memoryBandwidthBytesPerSecond"] == pytest.approx(count * BYTES_PER_SECOND, rel=TOLERANCE)
@@ -74,7 +74,7 @@ def test_class_line_has_its_own_tasks_and_foreign_groups_have_lines(host: Monito
     os.mkdir(host.resctrl / "mon_groups" / "somebody")
     (host.resctrl / "gold" / "tasks").write_text(f"{host.process()}\n")
     (host.resctrl / "mon_groups" / "somebody" / "tasks").write_text(f"{host.process()}\n")
-    watts(host, **{"mon_groups/somebody": 1, "(in no group)": 2})
+    watts(host, **{"mon_groups/somebody": 1, "(ungrouped)": 2})
 
 
 def test_lines_are_sorted_with_total_last() -> None:
@@ -82,7 +82,7 @@ def test_lines_are_sorted_with_total_last() -> None:
         Line("pod", "a", KEYS[0], Rates(total=1.0)),
         Line("pod", "b", KEYS[1], Rates(total=None)),
         Line("foreign", "c", "", Rates(total=9.0)),
-        Line("unheld", "rest", "", Rates(total=5.0)),
+        Line("ungrouped", "rest", "", Rates(total=5.0)),
         Line("total", "TOTAL", "", Rates(total=15.0)),
     ]
     assert [line.name for line in ordered(lines, "mbm")] == ["c", "a", "b", "rest", "TOTAL"]
@@ -164,7 +164,7 @@ def test_json_keys_have_units_and_csv_has_same_columns(host: MonitoredHost) -> N
     rows = list(csv.DictReader(io.StringIO(host.run("top", "-o", "csv", "--interval", "0.2").stdout)))
     assert rows[0].keys() == pod.keys()
     assert [(row["rdtClass"], row["partial"]) for row in rows if row["kind"] == "pod"] == [("/", "false")] * 2
-    assert {row["name"] for row in rows} == {"shop/web-0", "data/db-0", "(in no group)", "TOTAL"}
+    assert {row["name"] for row in rows} == {"shop/web-0", "data/db-0", "(ungrouped)", "TOTAL"}
 
 
 @pytest.mark.fuse
@@ -229,7 +229,7 @@ def test_top_without_resctrl_reports_the_cause(tmp_path: Path) -> None:
     with monitored_host(tmp_path, str(tmp_path / "nothing")) as host:
         result = host.run("top", "--once")
     assert result.exit_code == 1
-    assert "there is no resctrl at" in result.stderr
+    assert "resctrl is not mounted at" in result.stderr
 
 
 @pytest.mark.parametrize("interval", ["nan", "inf", "1e20", "0", "-1"])

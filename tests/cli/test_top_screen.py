@@ -36,7 +36,7 @@ def scene(**amounts: float | None) -> Scene:
         Line("pod", f"{namespace}/{pod}", pod, used(amounts.get(namespace, amount)), namespace, pod, rdt_class)
         for namespace, pod, rdt_class, amount in PODS
     ]
-    lines += [Line("foreign", "mon_groups/somebody", "", used(0.2)), Line("unheld", "(in no group)", "", used(0.7))]
+    lines += [Line("foreign", "mon_groups/somebody", "", used(0.2)), Line("ungrouped", "(ungrouped)", "", used(0.7))]
     lines.append(Line("total", "TOTAL", "", added([line.rates for line in lines])))
     return Scene("worker-3", "01:48:06", lines, 32 * MIB, Rmids(total=64, used=9), 1)
 
@@ -61,7 +61,7 @@ def test_every_width_has_expected_picture(width: int) -> None:
     assert len(lines) <= 24
     text = "\n".join(lines)
     assert re.match("worker-3  01:48:06  1.15 GB/s  RMIDs 9/64, 1 waiting", lines[0])
-    for word in ("POD", "LLC", "MBM▾", "POWER", "qtz7k", "600 MB/s", "(in no group)", "TOTAL", "q quit", "? help"):
+    for word in ("POD", "LLC", "MBM▾", "POWER", "qtz7k", "600 MB/s", "(ungrouped)", "TOTAL", "q quit", "? help"):
         assert word in text, word
     assert ("L3%" in text, "█" in text, "LOCAL" in text, "LAST" in text) == (
         width >= 66,
@@ -86,7 +86,7 @@ def test_picture_at_eighty_columns_is_as_expected() -> None:
 
 def names(made: Screen, height: int = 24) -> list[str]:
     lines = picture(made, 200, height)
-    end = next(place for place, line in enumerate(lines) if line.startswith("(in no group)"))
+    end = next(place for place, line in enumerate(lines) if line.startswith("(ungrouped)"))
     return [line.split()[0] for line in lines[3:end]]
 
 
@@ -142,7 +142,7 @@ def test_long_table_scrolls() -> None:
         for key in keys:
             made.press(key)
         assert names(made, height=11) == whole[first : first + 3], keys
-    assert "(in no group)" in "\n".join(picture(made, height=11)), "the sums stay"
+    assert "(ungrouped)" in "\n".join(picture(made, height=11)), "the sums stay"
 
 
 def test_help_lists_keys_and_any_key_closes_it() -> None:

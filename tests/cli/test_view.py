@@ -60,8 +60,8 @@ def test_list_selects_pods_by_namespace_and_name(host: MonitoredHost) -> None:
     assert names(host, "shop/web-0", "api-0") == ["billing/api-0", "shop/web-0"]
     assert names(host, "-n", "billing", "api-0") == ["api-0"]
     assert names(host, "-A", "-n", "billing") == names(host, "--all-namespaces") == names(host)
-    assert "no pod or container here is called" in host.run("list", "-n", "billing", "web-0").stderr
-    assert "No pod of that kind" in host.run("list", "-n", "nobody").stdout
+    assert "unknown pod or container" in host.run("list", "-n", "billing", "web-0").stderr
+    assert "No monitored pods match" in host.run("list", "-n", "nobody").stdout
 
 
 def test_list_selects_pods_by_label(host: MonitoredHost, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,7 +71,7 @@ def test_list_selects_pods_by_label(host: MonitoredHost, monkeypatch: pytest.Mon
     assert names(host, "-l", "app notin (web)") == ["shop/db-0", "billing/api-0"]
     done = host.run("list", "-l", "app<3")
     assert done.exit_code == 2
-    assert "'app<3' is no requirement" in done.stderr
+    assert "'app<3' is not a valid requirement" in done.stderr
 
 
 def test_json_and_yaml_share_envelope_and_key_style(host: MonitoredHost) -> None:
@@ -157,7 +157,7 @@ def test_show_of_waiting_pod_reports_missing_group(host: MonitoredHost) -> None:
     host.context.ledger.mark("waiting", KEYS[5])
     text = host.run("show", "late-0").stdout
     assert "Groups: none" in text
-    assert "not monitored: the pod has no group yet" in text
+    assert "not monitored: the pod's group does not exist yet" in text
     assert "outside the group" not in text
 
 

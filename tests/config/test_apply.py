@@ -50,7 +50,7 @@ def test_apply_activates_settings_for_hooks(config: Path) -> None:
     assert result.stdout.splitlines() == [
         '  monitoring.release: "pod" -> "last-container"',
         '  namespaces: (none) -> ["shop"]',
-        f"{config.parent}/config.json is in force; 2 settings changed",
+        f"{config.parent}/config.json is active; 2 settings changed",
     ]
     assert sorted(os.listdir(config.parent)) == ["config.json", "config.last.json", "config.yaml"]
     for name in ("config.json", "config.last.json"):
@@ -77,7 +77,7 @@ def test_apply_prints_changes(config: Path) -> None:
 
 def test_dry_run_writes_nothing(config: Path) -> None:
     result = call(config, "config", "apply", "--dry-run")
-    assert "2 settings would change; nothing was written" in result.stdout
+    assert "2 settings would change; no file written" in result.stdout
     assert os.listdir(config.parent) == ["config.yaml"]
 
 
@@ -97,9 +97,9 @@ def test_file_writable_by_others_is_not_applied(config: Path) -> None:
     config.chmod(0o666)
     result = call(config, "config", "apply")
     assert result.exit_code == 2
-    assert "can be written by others" in result.stderr
+    assert "is writable by users other than its owner" in result.stderr
     assert not (config.parent / "config.json").exists()
-    with pytest.raises(SettingsError, match="can be written by others"):
+    with pytest.raises(SettingsError, match="is writable by users other than its owner"):
         find_effective(str(config))
 
 
@@ -114,7 +114,7 @@ def test_failing_disk_keeps_previous_settings(config: Path, monkeypatch: pytest.
     monkeypatch.setattr(os, "fsync", full)
     result = call(config, "config", "apply")
     assert result.exit_code == 1
-    assert "No space left on device; what was in force still is" in result.stderr
+    assert "No space left on device; the previous configuration stays active" in result.stderr
     assert (config.parent / "config.json").read_bytes() == before
     assert not [name for name in os.listdir(config.parent) if name.endswith(".new")]
 
@@ -154,13 +154,13 @@ def test_compiled_file_is_refused_by_apply(config: Path) -> None:
     apply_file(str(config))
     result = CliRunner().invoke(main, ["--config", str(config.parent / "config.json"), "config", "apply"])
     assert result.exit_code == 2
-    assert "apply the YAML file beside it" in result.stderr
+    assert "apply the YAML file next to it" in result.stderr
 
 
 def test_applied_settings_precede_yaml_file(config: Path) -> None:
     never = find_effective(str(config))
     assert (never.source, never.settings.namespaces) == ("yaml", ["shop"])
-    assert "was never applied" in never.problem
+    assert "has never been applied" in never.problem
     apply_file(str(config))
     found = find_effective(str(config))
     assert (found.source, found.problem) == ("compiled", "")
@@ -168,7 +168,7 @@ def test_applied_settings_precede_yaml_file(config: Path) -> None:
     os.utime(config, (4e9, 4e9))
     found = find_effective(str(config))
     assert found.settings.namespaces == ["shop"]
-    assert "newer than what is in force" in found.problem
+    assert "newer than the active settings" in found.problem
     (config.parent / "config.json").write_text("{")
     found = find_effective(str(config))
     assert (found.source, found.settings.namespaces) == ("last-valid", ["shop"])
@@ -177,9 +177,9 @@ def test_applied_settings_precede_yaml_file(config: Path) -> None:
 
 
 def test_defaults_are_active_without_any_file(config: Path) -> None:
-    with pytest.raises(SettingsError, match=r"there is no .*no\.yaml; name another with --config"):
+    with pytest.raises(SettingsError, match=r"no\.yaml does not exist; name another file with --config"):
         find_effective(str(config.parent / "no.yaml"))
-    with pytest.raises(click.ClickException, match="there is no ") as caught:
+    with pytest.raises(click.ClickException, match="does not exist") as caught:
         effective_settings(str(config.parent / "no.yaml"))
     assert caught.value.exit_code == 2
     config.write_text("zzz: 1\nyyy: 2\n")
@@ -189,23 +189,23 @@ def test_defaults_are_active_without_any_file(config: Path) -> None:
 
 def test_effective_settings_report_damage(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert effective_settings(str(config), unapplied=True).namespaces == ["shop"]
-    assert "was never applied" in capsys.readouterr().err
+    assert "has never been applied" in capsys.readouterr().err
     apply_file(str(config))
     assert effective_settings(str(config), unapplied=True).namespaces == ["shop"]
     assert capsys.readouterr().err == ""
     (config.parent / "config.json").write_text("{")
     assert effective_settings(str(config)).namespaces == ["shop"]
-    assert "the last valid ones are in force" in capsys.readouterr().err
+    assert "the last valid settings stay active" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words, says", [("list", True), ("rdt show", True), ("show -A", False), ("top --once", False)])
 def test_unapplied_file_is_reported_where_it_matters(config: Path, words: str, *, says: bool) -> None:
     config.write_text(f"resctrlPath: {config.parent}/none\nstateDir: {config.parent}/state\n")
-    assert ("was never applied" in call(config, *words.split()).stderr) == says
+    assert ("has never been applied" in call(config, *words.split()).stderr) == says
     apply_file(str(config))
     config.write_text(config.read_text() + "namespaces: [shop]\n")
     os.utime(config, (4e9, 4e9))
-    assert ("is newer than what is in force" in call(config, *words.split()).stderr) == says
+    assert ("is newer than the active settings" in call(config, *words.split()).stderr) == says
 
 
 def shown(config: Path) -> Any:
@@ -218,7 +218,7 @@ def shown(config: Path) -> Any:
 def test_show_prints_active_settings(config: Path) -> None:
     said = shown(config)
     assert (said["source"], said["yaml"]["state"]) == ("yaml", "never-applied")
-    assert call(config, "config", "show").stdout.count("never applied") == 1
+    assert call(config, "config", "show").stdout.count("never been applied") == 1
     apply_file(str(config))
     said = shown(config)
     assert (said["source"], said["yaml"]["state"]) == ("compiled", "applied")
@@ -231,7 +231,7 @@ def test_show_prints_active_settings(config: Path) -> None:
     assert {"key": "failurePolicy", "old": "ignore", "new": "fail"} in said["yaml"]["differences"]
     text = call(config, "config", "show").stdout
     assert 'failurePolicy: "ignore" -> "fail"' in text
-    assert "config.yaml says something else" in text
+    assert "config.yaml differs" in text
     config.write_text("zzz: 1")
     assert shown(config)["yaml"]["state"] == "invalid"
     config.unlink()
@@ -243,7 +243,7 @@ def test_show_prints_settings_compiled_by_another_version(config: Path) -> None:
     (config.parent / "config.json").write_text(json.dumps({"format": 1, "monitoring": {"future": 1}, "newer": 2}))
     said = shown(config)
     assert said["settings"]["monitoring"] == {"future": 1}
-    assert "was not written by this version: monitoring.future: unknown key" in said["warnings"][0]
+    assert "was written by another version: monitoring.future: unknown key" in said["warnings"][0]
 
 
 def test_show_prints_multiline_texts_as_blocks(config: Path) -> None:
@@ -255,7 +255,7 @@ def test_show_fails_without_usable_settings(config: Path) -> None:
     (config.parent / "config.json").write_text("{")
     result = call(config, "config", "show")
     assert result.exit_code == 2
-    assert "can't be used" in result.stderr
+    assert "invalid settings in" in result.stderr
 
 
 def test_changes_in_lists_of_mappings_are_found() -> None:
@@ -284,7 +284,7 @@ def test_manual_hook_uses_unapplied_file(host: Host, pod: Any, *, applied: bool)
     )  # fmt: skip
     assert done.returncode == 0
     assert len(host.groups()) == 1
-    assert ("was never applied" in done.stderr) == (not applied)
+    assert ("has never been applied" in done.stderr) == (not applied)
     assert sorted(path.name for path in host.root.glob("config*")) == (
         ["config.json", "config.last.json", "config.yaml"] if applied else ["config.yaml"]
     )
@@ -294,7 +294,7 @@ def test_hooks_report_unapplied_default_file(config: Path, monkeypatch: pytest.M
     monkeypatch.setattr(node_settings, "DEFAULT_CONFIG", str(config))
     settings, problem = load(str(config))
     assert settings.namespaces == []
-    assert "was never applied, so the defaults hold" in problem
+    assert "has never been applied; the defaults apply" in problem
     config.unlink()
     assert load(str(config))[1] == ""
 
@@ -315,10 +315,10 @@ def test_dry_reconcile_uses_settings_that_a_real_one_would_apply(host: Host, con
     config.write_text(json.dumps({name: value for name, value in values.items() if name != "format"}))
     done = call(config, "reconcile", "--dry-run", "--json")
     assert done.exit_code == 0, done.stderr
-    assert f"{config} would be applied first" in done.stderr
+    assert f"{config} has changed and would be applied first" in done.stderr
     assert json.loads(done.stdout)["dryRun"] is True
     assert os.listdir(config.parent).count("config.json") == 0
     config.write_text("namespaces: 5\n")
     done = call(config, "reconcile", "--dry-run")
     assert done.exit_code == 2
-    assert "can't be applied" in done.stderr
+    assert "cannot apply" in done.stderr

@@ -65,9 +65,9 @@ def test_plain_process_on_simulation_is_counted(temporary: Path) -> None:
 def test_real_container_runs(temporary: Path, runtime: str) -> None:
     result = demo("--with", runtime)
     assert result.exit_code == 0, result.output
-    assert "waits to be started, in its group already" in result.output
+    assert "waits for its start, already in its group" in result.output
     assert "tasks: sh, sleep" in result.output
-    assert "the ledger is empty" in result.output
+    assert "no records" in result.output
     assert os.listdir(temporary) == []
 
 
@@ -96,7 +96,7 @@ def test_demo_without_fuse_uses_plain_tree_and_reports_it(temporary: Path, monke
     monkeypatch.setattr(os.path, "exists", lambda path: path != "/dev/fuse" and real(path))
     result = demo("--with", "process")
     assert result.exit_code == 0, result.output
-    assert "a plain tree of folders stands in for it" in result.output
+    assert "a plain directory tree replaces it" in result.output
     assert "/dev/fuse is missing" in result.output
 
 
@@ -141,14 +141,14 @@ def test_failing_runtime_is_reported_and_skipped(
     monkeypatch.setattr(story, "available", lambda _: (["runc", "process"], ""))
     monkeypatch.setitem(story.SUBJECTS, "runc", Broken)
     tell(stage)
-    assert "broken can't run a container here, going on without it: no such luck" in capsys.readouterr().out
+    assert "broken cannot run a container here; continuing without it: no such luck" in capsys.readouterr().out
 
 
 def test_requested_runtime_that_fails_names_an_alternative(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(story, "available", lambda _: (["crun"], ""))
     monkeypatch.setattr("shutil.which", lambda name: name if name == "runc" else None)
     monkeypatch.setitem(story.SUBJECTS, "crun", Broken)
-    with pytest.raises(RuntimeFailedError, match="no such luck\ncrun can't run a container here; try --with runc"):
+    with pytest.raises(RuntimeFailedError, match="no such luck\ncrun cannot run a container here; try --with runc"):
         tell(stage, "crun")
 
 
@@ -161,7 +161,7 @@ class Deaf(PlainProcess):
 
 def test_uncalled_hook_fails_demo(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(story.SUBJECTS, "process", Deaf)
-    with pytest.raises(DemoError, match="there should be one group"):
+    with pytest.raises(DemoError, match="expected one group"):
         tell(stage, "process")
 
 

@@ -249,7 +249,7 @@ def test_groups_that_claim_would_skip_are_foreign(patient: Patient) -> None:
         patient.group(patient.resctrl / "mon_groups" / name)
         (patient.resctrl / "mon_groups" / name / "tasks").write_text("")
     said = {text for name, level, text in patient.findings() if name == "groups" and level == "ok"}
-    assert any(text.startswith("groups of others stay as they are: ") for text in said), said
+    assert any(text.startswith("foreign groups are not changed: ") for text in said), said
     assert patient.bad() == {}
 
 
@@ -270,28 +270,28 @@ def swap_missing(patient: Patient) -> None:
         (pods_wait, "RMIDs", "1 waiting"),
         (counter_unavailable, "counters", "Unavailable"),
         (counter_unassigned, "counters", "Unassigned"),
-        (cgroup_v1, "cgroups", "not cgroup version 2"),
+        (cgroup_v1, "cgroups", "not cgroup v2"),
         (timer_gone, "units", TIMER),
         (kubelet_static, "kubelet", "static"),
-        (kubelet_garbage, "kubelet", "can't be read"),
-        (hook_gone, "hook", "doesn't call our hook"),
-        (hook_malformed, "hook", "no JSON"),
+        (kubelet_garbage, "kubelet", "cannot read"),
+        (hook_gone, "hook", "does not call the hook"),
+        (hook_malformed, "hook", "invalid JSON"),
         (foreign_hook_malformed, "hook", "other.json"),
-        (crio_malformed, "runtimes", "can't be read"),
+        (crio_malformed, "runtimes", "cannot read"),
         (code_gone, "hook", "isn't there"),
         (shell_gone, "hook", "/bin/sh, which isn't there"),
         (python_gone, "hook", "/usr/bin/python3, which isn't there"),
-        (code_gone, "code", "not whole"),
-        (modules_gone, "code", "not whole"),
+        (code_gone, "code", "incomplete"),
+        (modules_gone, "code", "incomplete"),
         (half_of_them_gone, "code", "registry.py"),
         (module_changed, "code", "registry.py"),
         (interrupted, "code", "interrupted"),
-        (settings_garbage, "configuration", "can't be used"),
+        (settings_garbage, "configuration", "invalid settings in"),
         (yaml_invalid, "configuration", "namespaces"),
-        (state_no_folder, "state", "no folder"),
+        (state_no_folder, "state", "is not a directory"),
         (state_open, "state", "can write"),
         (code_open, "permissions", "can write"),
-        (leaked, "groups", "look like ours"),
+        (leaked, "groups", "with names like the hook's"),
         (swap_missing, "memory", "swap"),
     ],
 )
@@ -316,7 +316,7 @@ def test_image_is_examined_by_files_only(tmp_path: Path, one_version: None) -> N
 def test_image_without_configuration_has_defaults(tmp_path: Path) -> None:
     found = [finding for name, finding in examine(Host(CONFIG, str(tmp_path))) if name == "configuration"]
     assert [(finding.level, finding.text) for finding in found] == [
-        ("ok", "there is no configuration, so the built-in defaults hold")
+        ("ok", "no configuration file; the built-in defaults apply")
     ]
     result = CliRunner().invoke(main, ["doctor", "--root", str(tmp_path / "nothing")])
     assert result.exit_code == 2
@@ -410,7 +410,7 @@ def test_failing_check_does_not_affect_others(patient: Patient) -> None:
 
 def test_runtimes_with_shared_folder_are_named_together(patient: Patient) -> None:
     patient.write("usr/bin/podman", "")
-    assert f"crio and podman call our hook by {HOOKS}" in [text for _, _, text in patient.findings()]
+    assert f"crio and podman call the hook through {HOOKS}" in [text for _, _, text in patient.findings()]
     code_gone(patient)
     assert [text for name, level, text in patient.findings() if name == "hook" and level != "ok"] == [
         f"{HOOKS} names {CODE}/launch.py, which isn't there"
@@ -421,7 +421,7 @@ def test_runtime_without_requested_hook_is_ok(patient: Patient) -> None:
     patient.write("usr/bin/podman", "")
     patient.write("etc/containers/containers.conf", '[engine]\nhooks_dir = ["/etc/other/hooks.d"]\n')
     said = [(level, text) for name, level, text in patient.findings() if name == "hook"]
-    assert ("ok", "podman doesn't call our hook, which was installed without it") in said
+    assert ("ok", "podman does not call the hook; the hook was installed for other runtimes") in said
     assert patient.bad() == {}
 
 
@@ -439,7 +439,7 @@ def here(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> Host:
 def test_host_without_systemd_needs_another_scheduler(patient: Patient, here: Host) -> None:
     (found,) = system.units(here)
     assert found.level == "warning"
-    assert "systemd does not run here, and nothing runs reconcile" in found.text
+    assert "systemd does not run here, and reconcile is not scheduled" in found.text
     assert "reconcile --watch 30" in found.remedy
     assert f"* * * * * root /usr/bin/python3 -I -S -B {LAUNCH} --config {CONFIG} reconcile" in found.remedy
     patient.write("run/resctrl-hooks/calls", f"{int(time.time()) - 7} reconcile 1000 - -\n")
@@ -448,7 +448,7 @@ def test_host_without_systemd_needs_another_scheduler(patient: Patient, here: Ho
     assert "reconcile ran 7 s ago" in found.text or "reconcile ran 8 s ago" in found.text
     patient.write("run/resctrl-hooks/calls", f"{int(time.time()) - 7000} reconcile 1000 - -\n")
     (found,) = system.units(here)
-    assert "nothing has run reconcile for minutes" in found.text
+    assert "reconcile has not run for minutes" in found.text
 
 
 def test_self_test_is_skipped_without_free_rmid(patient: Patient, here: Host, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -463,10 +463,10 @@ def test_self_test_is_skipped_without_free_rmid(patient: Patient, here: Host, mo
 
 
 def test_rmid_in_limbo_is_not_a_hook_problem(patient: Patient, here: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = "echo 'resctrl-hook: monitoring of x: mkdir (EBUSY); the kernel says: Out of RMIDs' >&2"
+    said = "echo 'resctrl-hook: monitoring of x: mkdir (EBUSY); kernel: Out of RMIDs' >&2"
     monkeypatch.setattr(runtimes, "_registered_command", lambda host: ["/bin/sh", "-c", said])
     (found,) = runtimes.self_test(here)
-    assert (found.level, found.text) == ("warning", "no RMID was free for a throw-away process")
+    assert (found.level, found.text) == ("warning", "no RMID was free for a test process")
 
 
 @pytest.mark.parametrize("more, level", [("", "ok"), ("; echo 'resctrl-hook: damaged' >&2", "problem")])
@@ -483,7 +483,7 @@ def test_self_test_is_ok_where_all_bandwidth_counters_are_in_use(
     monkeypatch.setattr(runtimes, "_registered_command", lambda host: ["/bin/sh", "-c", hook])
     (found,) = runtimes.self_test(here)
     assert found.level == level
-    assert level == "problem" or "no bandwidth counter was free for it" in found.text
+    assert level == "problem" or "no bandwidth counter was free" in found.text
 
 
 def test_label_that_differs_from_policy_is_reported(here: Host, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -492,13 +492,14 @@ def test_label_that_differs_from_policy_is_reported(here: Host, monkeypatch: pyt
     monkeypatch.setattr(os, "getxattr", lambda path, name: b"unconfined_u:object_r:usr_t:s0\0")
     monkeypatch.setattr(Host, "run", lambda self, *words: policy.get(words[-1]) if words[0] == "matchpathcon" else None)
     found = {one.level: one.text for one in state._labels(here, (CODE, LAUNCH))}
-    assert found["ok"] == f"{LAUNCH} is labelled unconfined_u:object_r:usr_t:s0, as the policy says"
-    assert found["warning"].startswith(f"{CODE} is labelled unconfined_u:object_r:usr_t:s0, and the policy says ")
+    assert found["ok"] == f"{LAUNCH} has the SELinux label unconfined_u:object_r:usr_t:s0, as the policy requires"
+    said = f"{CODE} has the SELinux label unconfined_u:object_r:usr_t:s0, but the policy requires "
+    assert found["warning"].startswith(said)
 
 
 def test_runtime_that_ignores_the_folder_is_reported(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runtimes, "looks_past", lambda runtime, tree, folder: True)
-    assert "crio has run since before" in patient.bad()["hook"]
+    assert "crio started before" in patient.bad()["hook"]
     assert "call" not in " ".join(text for name, level, text in patient.findings() if (name, level) == ("hook", "ok"))
 
 
@@ -512,16 +513,16 @@ def test_only_runtimes_that_call_the_hook_are_listed(
     if beside:
         patient.write("opt/nri/plugins/10-hook-injector", "")
     said = [text for name, level, text in patient.findings() if (name, level) == ("hook", "ok")]
-    assert f"{words} our hook by {HOOKS}" in said
-    without = "containerd calls no OCI hooks: NRI's hook-injector plugin is not here, and the installation left it out"
-    assert (without.replace("left it", "left containerd") in said) is not beside
+    assert f"{words} the hook through {HOOKS}" in said
+    without = "containerd does not call OCI hooks: NRI's hook-injector plugin is not installed"
+    assert (f"{without}, and the hook was not installed for containerd" in said) is not beside
 
 
 def test_containerd_with_the_nri_plugin_needs_no_hook(patient: Patient) -> None:
     patient.write("usr/bin/containerd", "")
     patient.write("etc/systemd/system/resctrl-hooks-nri.service", "")
     said = [text for name, level, text in patient.findings() if (name, level) == ("hook", "ok")]
-    assert "containerd calls no OCI hooks; the NRI plugin serves its containers, see nri" in said
+    assert "containerd does not call OCI hooks; the NRI plugin serves its containers (see nri)" in said
 
 
 def test_container_without_its_memtierd_is_a_problem(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -530,7 +531,7 @@ def test_container_without_its_memtierd_is_a_problem(patient: Patient, monkeypat
     pod = Pod(key=UID, namespace="shop", pod="web-0", state="assigned", containers=[gone])
     found = Inventory(resctrl="/r", pods=[pod])
     monkeypatch.setattr(Host, "inventory", found)
-    assert "1 containers run without the memtierd that they should have: shop/web-0/c0" in patient.bad()["memory"]
+    assert "1 containers run without their memtierd: shop/web-0/c0" in patient.bad()["memory"]
     gone.details = {"memtierd": {"state": "runs as pid 7"}}
     assert "memory" not in patient.bad()
 
@@ -539,11 +540,11 @@ def test_container_without_its_memtierd_is_a_problem(patient: Patient, monkeypat
 def test_remedy_is_indented_less_in_narrow_terminal(monkeypatch: pytest.MonkeyPatch, width: int, column: int) -> None:
     out = io.StringIO()
     monkeypatch.setattr(doctor, "console", lambda: Console(file=out, width=width))
-    finding = warning("podman doesn't call our hook", "install it: `resctrl-hook install --runtime podman`")
+    finding = warning("podman does not call the hook", "install it: `resctrl-hook install --runtime podman`")
     monkeypatch.setattr(doctor, "examine", lambda host: [("hook", finding)])
     assert CliRunner().invoke(doctor.command, [], obj="none").exit_code == 0
     first, *rest = out.getvalue().splitlines()
-    assert first == "warning hook          podman doesn't call our hook"
+    assert first == "warning hook          podman does not call the hook"
     assert rest[0].startswith(" " * column + "-> install it:")
     assert "`resctrl-hook install --runtime podman`" in out.getvalue()
     assert max(map(len, rest)) <= width

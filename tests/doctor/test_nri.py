@@ -74,14 +74,14 @@ def test_other_plugins_are_named(host: Host) -> None:
     theirs = Path(host.tree.real("/opt/nri/plugins/90-nri-memtierd"))
     theirs.parent.mkdir(parents=True)
     theirs.touch()
-    assert "warning: other NRI plugins are here: 90-nri-memtierd" in words(told(host))
+    assert "warning: other NRI plugins run on this node: 90-nri-memtierd" in words(told(host))
 
 
 def test_plugin_is_ignored_where_unused(host: Host) -> None:
     Path(host.tree.real(f"{UNITS}/{NRI}")).unlink()
     assert (
         words(list(plugin(host)))
-        == "ok: the NRI plugin is not installed; where the runtime calls the hook, it isn't needed"
+        == "ok: the NRI plugin is not installed; a runtime that calls the hook does not need it"
     )
 
 
@@ -91,5 +91,5 @@ def test_removed_groups_are_a_problem_with_remedy(host: Host) -> None:
     (Path(host.settings.state_dir) / "vanished").write_text(json.dumps(told))
     (found,) = removed_groups(host)
     assert found.level == "problem"
-    assert "another program removed 3 groups of living pods, last 30 s ago" in found.text
+    assert "another program removed 3 groups of live pods, last 30 s ago" in found.text
     assert "nri-resctrl-mon" in str(found.remedy)

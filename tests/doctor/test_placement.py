@@ -63,21 +63,21 @@ def test_missing_shared_cpus_are_reported(made: Made) -> None:
     configure(made, offline=0b11111100)
     (finding,) = found(made)
     assert finding.level == "problem"
-    assert "no CPU is left to share, so 1 containers run on CPUs that others own" in finding.text
+    assert "no shared CPUs left: 1 containers run on exclusive CPUs of other containers" in finding.text
 
 
 def test_exclusive_cpus_that_are_offline_are_reported(made: Made) -> None:
     configure(made, offline=0b1)
     (finding,) = found(made)
     assert finding.level == "warning"
-    assert f"1 containers own CPUs that are offline: {'b' * 12}" in finding.text
+    assert f"1 containers own offline CPUs: {'b' * 12}" in finding.text
 
 
 def test_unplaced_container_on_exclusive_cpus_is_reported(made: Made) -> None:
     stranger(made, "near", "1-7")
     (finding,) = found(made)
     assert finding.level == "warning"
-    assert "1 containers that are not placed run on CPUs of others: near" in finding.text
+    assert "1 containers without placement run on exclusive CPUs of other containers: near" in finding.text
 
 
 def test_host_processes_on_exclusive_cpus_are_reported(made: Made) -> None:
@@ -87,7 +87,7 @@ def test_host_processes_on_exclusive_cpus_are_reported(made: Made) -> None:
         (folder / "cpuset.cpus.effective").write_text(cpus)
     (finding,) = found(made)
     assert finding.level == "warning"
-    assert "in system.slice may run on CPUs that containers own" in finding.text
+    assert "in system.slice may run on exclusive CPUs of containers" in finding.text
     assert finding.remedy == "systemctl set-property system.slice AllowedCPUs=2-7"
 
 
@@ -104,4 +104,4 @@ def test_kubelet_state_is_read_from_placement_path(made: Made) -> None:
     (made.root / "kubelet/cpu_manager_state").write_text('{"policyName": "static"}')
     (finding,) = kubelet(Host(str(made.config)))
     assert finding.level == "problem"
-    assert "the kubelet's CPU manager has the policy static, and placement does nothing beside it" in finding.text
+    assert "the kubelet's CPU manager has the policy static; placement is inactive while it is set" in finding.text

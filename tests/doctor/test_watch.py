@@ -42,12 +42,12 @@ def test_stopped_watcher_is_a_warning_with_its_unit(host: Host) -> None:
 
 def test_sampling_is_a_warning_with_its_cause(host: Host) -> None:
     found = told(host, mode="sampling", why="this kernel has no connector")
-    assert "warning: the exec watcher looks every two seconds" in found
+    assert "warning: the exec watcher polls every two seconds" in found
     assert "this kernel has no connector" in found
 
 
 def test_lost_events_are_a_warning(host: Host) -> None:
-    assert "events lost 2 times, too many in a second 1 times" in told(host, overruns=2, degraded=1)
+    assert "events lost 2 times, rate limit exceeded 1 times" in told(host, overruns=2, degraded=1)
 
 
 def test_unconfigured_watch_is_ok(host: Host) -> None:

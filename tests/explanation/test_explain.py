@@ -57,14 +57,14 @@ def test_explained_steps_match_those_of_the_hook(host: Host, name: str) -> None:
     assert step["why"] in outcome.log
     assert host.groups() == [str(step["where"]).removeprefix(f"{host.resctrl}/")]
     assert step["needs"] == {"class": rdt_class}
-    assert step["finds"] == "it would be made, which takes an RMID"
+    assert step["finds"] == "would be created; uses one RMID"
 
     host.end_process(create["pid"])
     before = host.records()
     said = as_json(host, stop)
     assert host.records() == before
     assert (said["stage"], said["workload"]["key"]) == ("poststop", key)
-    assert [step["action"] for step in said["steps"]] == ["undo join"]
+    assert [step["action"] for step in said["steps"]] == ["revert: join"]
     host.call(stop)
     assert ("is removed" in said["outcome"]) == (host.groups() == [])
     assert ("stays until the pod ends" in said["outcome"]) == (host.groups() != [])
@@ -76,11 +76,11 @@ def test_captured_state_without_process_is_explained(host: Host, name: str) -> N
     host.end_process(create["pid"])
     said = as_json(host, create)
     assert said["process"] == "gone"
-    assert "not there any more" in said["notes"][0]
+    assert "has ended" in said["notes"][0]
     if name.startswith("crio"):  # CRI-O's state alone names the pod; Podman's cgroup has gone with the process
         assert said["workload"]["key"] == CASES[name][0]
     assert said["steps"][0]["needs"] == {"class": CASES[name][1]}
-    assert said["outcome"] == f"the container starts without monitoring: process {create['pid']} is not there any more"
+    assert said["outcome"] == f"the container starts without monitoring: process {create['pid']} has ended"
 
 
 @pytest.mark.parametrize("policy", ["ignore", "fail"])
@@ -95,38 +95,38 @@ def test_missing_requirements_are_in_the_outcome(host: Host, pod: dict[str, Any]
         pod["bundle"] = "/nonexistent"
     said = as_json(host, pod)
     words = {
-        "process": "process 100 is not there",
+        "process": "process 100 has ended",
         "pid": "the state names no process",
         "bundle": "/nonexistent/config.json",
     }
     assert words[missing] in said["outcome"]
-    assert ("starts without" if policy == "ignore" else "is refused (exit code 79)") in said["outcome"]
+    assert ("starts without" if policy == "ignore" else "is rejected (exit code 79)") in said["outcome"]
     assert said["exitCode"] == host.call(pod).code
 
 
 def test_poststop_of_captured_state_is_explained(host: Host, pod: dict[str, Any]) -> None:
     head = explained(host, pod, "--stage", "poststop").output.splitlines()[0]
-    assert head == f"poststop of container {ID} (as if it had stopped: the state says created, process 100)"
+    assert head == f"poststop of container {ID} (evaluated as stopped; the state's status is created, process 100)"
 
 
 def test_removed_bundle_can_be_replaced_by_option(host: Host) -> None:
     create = fixture("crio-rdt-runc-c1-createRuntime-state.json") | {"bundle": "/nonexistent"}
     said = as_json(host, create)
-    assert "/nonexistent/config.json can't be read" in said["notes"][0]
+    assert "cannot read /nonexistent/config.json" in said["notes"][0]
     assert said["steps"][0]["needs"] == {"class": ""}
     bundle = host.bundle(fixture("crio-rdt-runc-c1-config.json"))
     for path in (bundle, f"{bundle}/config.json"):
         assert as_json(host, create, "--bundle", path)["steps"][0]["needs"] == {"class": "silver"}
     missing = explained(host, create, "--bundle", "/nonexistent")
     assert missing.exit_code == 2
-    assert missing.output == "resctrl-hook: /nonexistent can't be used: No such file or directory\n"
+    assert missing.output == "resctrl-hook: cannot use /nonexistent: No such file or directory\n"
 
 
 def test_skipped_step_has_reason(host: Host, pod: dict[str, Any]) -> None:
     host.configure(namespaces=["other"])
     result = explained(host, pod)
-    assert "monitoring: skipped, because namespace shop is not among the configured namespaces" in result.output
-    assert "nothing to do" in result.output
+    assert "monitoring: skipped: namespace shop is not among the configured namespaces" in result.output
+    assert "no feature applies" in result.output
     assert "namespace shop is not among" in host.call(pod).log
 
 
@@ -148,8 +148,8 @@ def test_failing_outcome_equals_that_of_the_hook(host: Host, pod: dict[str, Any]
 def test_earlier_records_are_shown(host: Host, pod: dict[str, Any]) -> None:
     assert host.call(pod).code == 0
     said = as_json(host, pod)
-    assert said["steps"][0]["finds"] == "it is there"
-    assert "recorded already" in said["notes"][0]
+    assert said["steps"][0]["finds"] == "exists"
+    assert "already recorded" in said["notes"][0]
     other = str(UID).replace("3", "4")
     pod["annotations"]["io.kubernetes.pod.uid"] = other
     host.process(100, f"/kubepods/burstable/pod{other}/crio-{ID}")
@@ -162,12 +162,12 @@ def test_poststop_depends_on_other_living_containers(host: Host, pod: dict[str, 
     for told in (pod, other):
         assert host.call(told).code == 0
     stop = pod | {"status": "stopped", "pid": 0}
-    assert "stays, other containers of the key live" in as_json(host, stop)["outcome"]
+    assert "stays: other containers of the key are running" in as_json(host, stop)["outcome"]
     assert host.call(pod).code == 0
-    assert "started again and lives" in as_json(host, stop)["outcome"]
+    assert "late poststop" in as_json(host, stop)["outcome"]
     host.end_process(100)
-    assert "stays, other containers of the key live" in as_json(host, stop)["outcome"]
-    assert as_json(host, stop | {"id": "f" * 64})["outcome"].startswith("nothing is recorded")
+    assert "stays: other containers of the key are running" in as_json(host, stop)["outcome"]
+    assert as_json(host, stop | {"id": "f" * 64})["outcome"].startswith("no record of this container")
     host.configure(monitoring={"release": "last-container"})
     host.end_process(200)
     assert "is removed" in as_json(host, stop)["outcome"]
@@ -196,7 +196,7 @@ def test_missing_state_is_wrong_use(host: Host, told: str) -> None:
     assert result.exit_code == 2
     assert result.output.startswith("resctrl-hook: the container state")
     assert len(result.output.splitlines()) == 1
-    assert told or "did the command before | fail?" in result.output
+    assert told or "check the command before the pipe" in result.output
 
 
 @pytest.mark.parametrize("policy", ["ignore", "fail"])
@@ -206,7 +206,7 @@ def test_feature_that_cannot_plan_is_reported(host: Host, pod: dict[str, Any], p
     said = as_json(host, pod)
     assert said["exitCode"] == host.call(pod).code == (79 if policy == "fail" else 0)
     assert said["steps"] == []
-    assert "the sandbox's /nonexistent/config.json can't be read" in " ".join([*said["notes"], said["outcome"]])
+    assert "cannot read the sandbox's /nonexistent/config.json" in " ".join([*said["notes"], said["outcome"]])
 
 
 def test_hook_of_rootless_runtime_does_nothing(
@@ -215,4 +215,4 @@ def test_hook_of_rootless_runtime_does_nothing(
     monkeypatch.setattr(explain, "in_initial_user_namespace", lambda: False)
     said = as_json(host, pod)
     assert (said["steps"], said["exitCode"]) == ([], 0)
-    assert "the hook exits at once" in said["outcome"]
+    assert "the hook exits immediately" in said["outcome"]

@@ -280,7 +280,7 @@ def test_bad_input_in_process_has_a_defined_outcome(tmp_path: Path, policy: str,
             assert "reason=" in outcome.log
         if outcome.code == 79:
             assert outcome.stderr.count("\n") == 1
-            assert "the container is refused" in outcome.stderr
+            assert "container rejected" in outcome.stderr
         host.log.unlink(missing_ok=True)
     assert tree(host.root, host.state, host.resctrl, host.log) == before
     ours(host)

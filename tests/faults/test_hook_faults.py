@@ -103,7 +103,7 @@ def test_internal_error_in_poststop_is_no_failure(
     monkeypatch.setattr(lifetimes, "release_container", broken)
     outcome = host.call(stopped())
     assert outcome.code == 0
-    assert "a fault of resctrl-hook itself: ZeroDivisionError: a bug in test_hook_faults.py" in outcome.stderr
+    assert "internal error in resctrl-hook: ZeroDivisionError: a bug in test_hook_faults.py" in outcome.stderr
     assert outcome.stderr.count("\n") == 1
 
 
@@ -131,7 +131,7 @@ def test_full_disk_under_ledger_follows_the_policy(
     host.configure(failurePolicy=policy)
 
     def full(*_: object) -> None:
-        raise LedgerError("can't be used", errno=errno.ENOSPC)
+        raise LedgerError("cannot use", errno=errno.ENOSPC)
 
     monkeypatch.setattr(Ledger, "write_member", full)
     outcome = host.call(pod)
@@ -149,7 +149,7 @@ def test_poststop_with_unusable_ledger_is_no_failure(
     host.end_process(100)
 
     def broken(*_: object) -> None:
-        raise LedgerError("can't be used", errno=errno.EIO)
+        raise LedgerError("cannot use", errno=errno.EIO)
 
     monkeypatch.setattr(Ledger, "read_pod", broken)
     assert host.call(stopped()).code == 0
@@ -163,7 +163,7 @@ def test_deadline_ends_the_hook(
     monkeypatch.setattr(Filesystem, "mkdir", lambda self, path: time.sleep(60))
     outcome = host.call(pod)
     assert outcome.code == code
-    assert "deadline passed" in outcome.stderr
+    assert "deadline of the hook exceeded" in outcome.stderr
     if policy == "ignore":
         assert (host.state / "wake").exists()
         assert f"waiting/{UID}" not in host.records()  # no RMID was refused
@@ -195,7 +195,7 @@ def test_hanging_hook_ends_on_starved_node(host: Host, pod: dict[str, Any], monk
     starved = itertools.chain([0.0], itertools.repeat(1000.0))
     monkeypatch.setattr(deadline, "_starved", lambda: next(starved))
     monkeypatch.setattr(Filesystem, "mkdir", lambda self, path: time.sleep(60))
-    assert "deadline passed" in host.call(pod).stderr
+    assert "deadline of the hook exceeded" in host.call(pod).stderr
 
 
 def test_run_queue_wait_is_read_from_the_kernel() -> None:
@@ -214,7 +214,7 @@ def test_deadline_works_with_all_signals_blocked(
         outcome = host.call(pod)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    assert "deadline passed" in outcome.stderr
+    assert "deadline of the hook exceeded" in outcome.stderr
 
 
 def test_lock_held_by_another_process_follows_the_policy(
@@ -240,12 +240,12 @@ def test_foreign_leftovers_refuse_no_container(
     host.context().ledger.mark("idle", "somebody")
 
     def endless(*_: object) -> None:
-        raise DeadlineError("the hook's deadline passed")
+        raise DeadlineError("deadline of the hook exceeded")
 
     monkeypatch.setattr(lifetimes, "reap", endless)
     outcome = host.call(pod | {"id": "b" * 64})
     assert outcome.code == 0
-    assert "idle groups are left to reconcile" in outcome.stderr
+    assert "idle groups left to reconcile" in outcome.stderr
     assert len(host.context().ledger.members(UID)) == 2
 
 

@@ -73,7 +73,7 @@ def test_two_hundred_parallel_hooks_end_as_the_rules_require(
         outcomes = outcomes_of(host, [told for _, told in pods.values()])
         assert {code for _, code in outcomes} == {0}
         after_hooks = sorted(pods[Path(group).name][0] for group in host.groups())
-        late = sum("deadline passed" in said or "was held for" in said for said, _ in outcomes)
+        late = sum("deadline of the hook exceeded" in said or "was held for" in said for said, _ in outcomes)
         print(f"{late} hooks of {PODS} ran out of time and left their pods to reconcile")
         print({name: after_hooks.count(name) for name in NAMESPACES}, "after the hooks")
 
@@ -114,7 +114,7 @@ def test_hooks_run_during_turns(tmp_path: Path, sleepers: list[subprocess.Popen[
                 process.terminate()
                 process.wait()
         assert {code for _, code in outcomes} == {0}
-        turns = host.log.read_text().count("handed the RMID of")
+        turns = host.log.read_text().count("RMID handover from")
         print(f"{turns} RMIDs were handed on meanwhile")
 
         ledger = host.context().ledger

@@ -9,7 +9,9 @@ from conftest import Host, state
 
 from resctrl_hooks.cli import main
 
-WORDS = "there is no resctrl at {path}; mount it: mount -t resctrl resctrl {path}; `resctrl-hook doctor` says more"
+WORDS = (
+    "resctrl is not mounted at {path}; mount it: mount -t resctrl resctrl {path}; run `resctrl-hook doctor` for details"
+)
 
 
 @pytest.fixture

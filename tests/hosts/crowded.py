@@ -1,4 +1,4 @@
-"""A made-up host on which everything is in use: placement, memory classes, memtierds with their keepers."""
+"""A made-up host on which everything is in use: placement, memory classes, memtierds with their supervisors."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class Crowd(PlacedHost):
         return report
 
     def processes(self) -> set[int]:
-        """Return every process of this host: keepers and memtierds, and any hook."""
+        """Return every process of this host: supervisors and memtierds, and any hook."""
         found = set()
         for folder in Path("/proc").glob("[0-9]*"):
             try:
@@ -131,7 +131,7 @@ class Crowd(PlacedHost):
         return found
 
     def named(self) -> set[int]:
-        """Return the keepers and memtierds that the run folders of recorded containers name."""
+        """Return the supervisors and memtierds that the run folders of recorded containers name."""
         found: set[int] = set()
         for folder in run_folders(str(self.host.root / "memtierds")):
             opened = folder.open()

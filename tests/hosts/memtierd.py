@@ -93,7 +93,7 @@ class MemtierdHost:
     def pid(self, id_: str = ID) -> int:
         return int((self.folder(id_) / "memtierd.pid").read_text())
 
-    def keeper(self, id_: str = ID) -> int:
+    def supervisor(self, id_: str = ID) -> int:
         pid: int = json.loads((self.folder(id_) / "memtierd.keeper").read_text())["processes"][0][0]
         return pid
 

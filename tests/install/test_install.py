@@ -194,14 +194,14 @@ def test_shared_registration_stays_for_the_other_runtime(tmp_path: Path) -> None
     install(tmp_path, runtime="crio")
     install(tmp_path, runtime="podman")
     said = uninstall(tmp_path, "--runtime", "podman")
-    assert f"podman goes on calling the hook: it reads {HOOKS}" in said
+    assert f"podman still calls the hook: it reads {HOOKS}" in said
     assert HOOKS in files(tmp_path)
 
 
 def test_unregistered_runtime_is_reported(tmp_path: Path) -> None:
     install(tmp_path)
     install(tmp_path, runtime="podman")
-    assert uninstall(tmp_path, "--runtime", "containerd") == "containerd was not made to call the hook\n"
+    assert uninstall(tmp_path, "--runtime", "containerd") == "the hook is not registered with containerd\n"
 
 
 def test_unreadable_runtime_configuration_is_named(tmp_path: Path) -> None:
@@ -251,7 +251,7 @@ def test_upgrade_keeps_registered_runtimes(tmp_path: Path) -> None:
 def test_mount_unit_is_recognized_without_record(tmp_path: Path) -> None:
     install(tmp_path)
     shutil.rmtree(tmp_path / CODE.lstrip("/"))  # with the record in it
-    assert "in its own way" not in install(tmp_path)
+    assert "this host already mounts resctrl" not in install(tmp_path)
     uninstall(tmp_path)
     left = {name for name in files(tmp_path) if "resctrl" in name}
     assert {os.path.dirname(name) for name in left} == {"/etc/resctrl-hooks"}  # edits are unknown
@@ -322,7 +322,7 @@ def test_host_paths_are_absolute(tmp_path: Path, words: tuple[str, ...]) -> None
 
 
 def test_needless_uninstall_is_reported(tmp_path: Path) -> None:
-    assert uninstall(tmp_path) == f"nothing of resctrl-hooks is installed below {tmp_path}\n"
+    assert uninstall(tmp_path) == f"resctrl-hooks is not installed below {tmp_path}\n"
     install(tmp_path)
     assert uninstall(tmp_path).endswith("\nuninstalled\n")
 

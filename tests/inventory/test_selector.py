@@ -38,7 +38,7 @@ def test_selector_matches_as_in_kubernetes(text: str, chosen: bool) -> None:
 
 @pytest.mark.parametrize("text", ["", "=web", "app in web", "app in (a", "a=b,,c=d", "app<3", "a b"])
 def test_invalid_selector_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is no requirement"):
+    with pytest.raises(ValueError, match="is not a valid requirement"):
         Selector(text)
 
 

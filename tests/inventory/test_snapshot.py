@@ -56,7 +56,7 @@ def metrics(host: MonitoredHost) -> dict[str, list[Any]]:
 
 def test_sum_with_unknown_part_is_unknown_in_every_command(host: MonitoredHost, tmp_path: Path) -> None:
     shown = top(host)
-    for name in ("(in no group)", "TOTAL", "shop/unknown"):
+    for name in ("(ungrouped)", "TOTAL", "shop/unknown"):
         assert shown[name]["memoryBandwidthBytesPerSecond"] is None, name
         assert shown[name]["countedPercent"] is None, name
     assert shown["shop/known"]["memoryBandwidthBytesPerSecond"] == 0

@@ -47,7 +47,7 @@ def test_containers_are_listed_at_their_part(host: Host) -> None:
     book.save()
     book.written()
     shown = topology(host, machine(2, 1, 2, 2, 2), "--usage")
-    assert "    l3-0  CPUs 0-1,8-9  2 of 4 CPUs shared by 1 container asking for 500m  [## ..]\n" in shown
+    assert "    l3-0  CPUs 0-1,8-9  2 of 4 CPUs shared by 1 container requesting 500m  [## ..]\n" in shown
     assert "      - aaaaaaaaaaaa of pod-a: shared, CPUs 1,9\n" in shown
     assert "      - bbbbbbbbbbbb of pod-b: exclusive, CPUs 0,8\n" in shown
     made = json.loads(topology(host, machine(2, 1, 2, 2, 2), "--usage", "--json"))

@@ -124,11 +124,11 @@ Fault = Callable[[], contextlib.AbstractContextManager[None]]
 @pytest.mark.parametrize(
     "fault, check, words, remedy",
     [
-        (interpreter_gone, "code", "/usr/bin/python3 can't be run", "install Python"),
+        (interpreter_gone, "code", "cannot run /usr/bin/python3", "install Python"),
         (code_gone, "hook", f"names {CODE}/launch.py, which isn't there", "resctrl-hook install --runtime podman"),
         (half_of_them_gone, "code", "changed or missing", "resctrl-hook install"),
         (settings_garbage, "configuration", "config.json", "resctrl-hook config apply"),
-        (disk_full, "state", "is full", "make room"),
+        (disk_full, "state", "is full", "free some space"),
         (unmounted, "mount", "resctrl is not mounted", "systemctl start sys-fs-resctrl.mount"),
     ],
 )

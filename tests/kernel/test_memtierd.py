@@ -142,7 +142,7 @@ def test_ended_memtierd_is_restarted_and_cause_is_logged(
     wait_until(lambda: not Path(f"/proc/{pid}").exists(), "it ends")
     node.installed.reconcile()
     wait_until(node.pids, "another one has come to its sleep")
-    said = [line for line in node.installed.said().splitlines() if "had ended and is started again" in line]
+    said = [line for line in node.installed.said().splitlines() if "exited and was restarted" in line]
     assert len(said) == 1, node.installed.said()
     assert "its last lines: tracking " in said[0]
     runtime.kill("t4")

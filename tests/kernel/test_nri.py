@@ -132,7 +132,7 @@ def test_refusal_reaches_creator_of_container(
 ) -> None:
     plugin(rdt={**RDT, "failurePolicy": "fail"}).start()
     pod = node.pod("refused", annotations={"class.rdt.resctrl-hooks.io": "platinum"})
-    with pytest.raises(Exception, match="there is no RDT class 'platinum'"):
+    with pytest.raises(Exception, match="unknown RDT class 'platinum'"):
         pod.create("c0", SLEEP)
     assert groups(resctrl) == set()
 

@@ -40,7 +40,7 @@ def test_fifty_containers_are_adopted_survive_a_kill_and_leave_nothing(
 
     assert astray(pods) == ALL == 50
     served = plugin().start()
-    assert f"Synchronize: {ALL} containers, {ALL} that started before were taken in" in served.said()
+    assert f"Synchronize: {ALL} containers, {ALL} that started earlier were adopted" in served.said()
     assert astray(pods) == 0
     assert groups(resctrl) == {group_of(pod) for pod in pods}
 
@@ -52,7 +52,7 @@ def test_fifty_containers_are_adopted_survive_a_kill_and_leave_nothing(
     position = len(served.said())
     served.start()
     said = served.said()[position:]
-    assert f"Synchronize: {ALL - IN_EACH[-1]} containers, 0 that started before" in said, "it knows them still"
+    assert f"Synchronize: {ALL - IN_EACH[-1]} containers, 0 that started earlier" in said, "it knows them still"
     assert groups(resctrl) == {group_of(pod) for pod in left}
     assert astray(left) == 0
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.guest(cpus=4)
 CPUS = "cpus.placement.resctrl-hooks.io"
 LOOK = ["/bin/sh", "-c", "grep Cpus_allowed_list /proc/self/status; sleep 1000"]
 PLACEMENT: dict[str, Any] = {"monitoring": {"enabled": False}, "nri": {"adjust": ["placement"]}}
-TOLD = "the runtime is told of the cpusets of 1 containers"
+TOLD = "sent the cpusets of 1 containers to the runtime"
 PATIENCE = 60.0
 ALLOWED = {"enabled": True, "allow": {"shop": ["*"]}}
 
@@ -58,7 +58,7 @@ def test_cpusets_are_in_specifications_also_of_displaced_containers(
     owner.stop(second)
     wait_until(lambda: has(shares, first) == before, "and has its CPUs again")
     wait_until(lambda: specified(shares, first) == before, "in its specification too")
-    assert "could not be told" not in served.said()
+    assert "cannot send cpusets" not in served.said()
     assert served.status()["drops"] == 0
 
 
@@ -98,11 +98,11 @@ def test_denied_placement_is_refused_at_creation(node: Containerd, plugin: Calla
     settings = {**PLACEMENT, "failurePolicy": "fail"}
     served = plugin(placement={**ALLOWED, "allow": {}}, **settings).start()
     pod = node.pod("denied", annotations={CPUS: "exclusive:1"})
-    with pytest.raises(Exception, match="namespace shop may not have exclusive CPUs"):
+    with pytest.raises(Exception, match="namespace shop is not allowed to use exclusive CPUs"):
         pod.create("c0", LOOK)
     served.configure(placement={**ALLOWED, "policy": "pools"}, **settings)
     astray = node.pod("astray", annotations={"pool.placement.resctrl-hooks.io": "nowhere"})
-    with pytest.raises(Exception, match="there is no pool 'nowhere'") as refused:
+    with pytest.raises(Exception, match="unknown pool 'nowhere'") as refused:
         astray.create("c0", LOOK)
     print(refused.value)
     container = pod.run("c1", LOOK)

@@ -156,7 +156,7 @@ def test_container_without_permission_shares_cpus_outside_exclusive_ones(
     runtime.start("o2")
     assert expand(seen(other)[0])
     assert not set(expand(seen(other)[0])) & set(expand(effective(own)))
-    assert "may not have exclusive CPUs" in installed.said()
+    assert "is not allowed to use exclusive CPUs" in installed.said()
 
 
 def test_offline_cpus_are_replaced(runtime: Runtime, bundle: Callable[..., str], installed: Installed) -> None:
@@ -168,7 +168,7 @@ def test_offline_cpus_are_replaced(runtime: Runtime, bundle: Callable[..., str],
         switch(range(1, 8), on=False)
         done = subprocess.run(installed.command("reconcile"), capture_output=True, text=True, check=False)
         assert done.returncode == 1, done.stdout
-        assert "no CPU is left to share, so 1 containers run on CPUs that others own" in installed.said()
+        assert "no shared CPUs left: 1 containers run on exclusive CPUs of other containers" in installed.said()
         assert (effective(own), effective(shared)) == ("0", "0")
     finally:
         switch(range(1, 8), on=True)

@@ -64,7 +64,7 @@ def test_forbidden_class_is_refused(runtime: Runtime, bundle: Callable[..., str]
     linux = {"cgroupsPath": runtime.cgroups_path("c2")}
     with pytest.raises(Failed):
         runtime.create("c2", bundle("c2", SLEEP, hooks=installed.hooks, annotations={OURS: "silver"}, linux=linux))
-    assert "may not have RDT class 'silver'" in installed.said()
+    assert "is not allowed to use RDT class 'silver'" in installed.said()
 
 
 def test_class_removed_under_running_container_is_reported(

@@ -59,8 +59,8 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MonitoredH
         (resctrl / "info/L3").mkdir()
         for name, text in (("info/L3/cbm_mask", "fff"), ("schemata", "L3:0=fff"), ("size", "L3:0=1200")):
             (resctrl / name).write_text(f"{text}\n")
-        found.context.ledger.tally("createRuntime", 0.2, ["ledger"], KEYS[1])
-        found.context.ledger.tally("reconcile", 0.1)
+        found.context.ledger.count_call("createRuntime", 0.2, ["ledger"], KEYS[1])
+        found.context.ledger.count_call("reconcile", 0.1)
         found.context.ledger.mark("waiting", KEYS[1])
         write_guard_state(found.context)
         yield found

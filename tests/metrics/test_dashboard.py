@@ -86,8 +86,8 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MonitoredH
             say_paths(folder, {"mon_PERF_PKG_00/core_energy": 2.5})
         say_paths(folders[-1], {"mon_L3_01/llc_occupancy": "Unavailable"})
         say_paths(resctrl, {"mon_L3_01/llc_occupancy": "Unavailable"})
-        found.context.ledger.tally("createRuntime", 0.2, ["ledger"], KEYS[1])
-        found.context.ledger.tally("reconcile", 0.1)
+        found.context.ledger.count_call("createRuntime", 0.2, ["ledger"], KEYS[1])
+        found.context.ledger.count_call("reconcile", 0.1)
         found.context.ledger.mark("waiting", KEYS[1])
         write_guard_state(found.context)
         yield found

@@ -29,7 +29,7 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
 def test_glob_without_matching_counter_is_wrong_use(host: MonitoredHost) -> None:
     done = host.run("metrics", "--counter", "llc*", "--counter", "nosuch")
     assert done.exit_code == 2
-    assert "--counter 'nosuch' fits no counter; there are " in done.output
+    assert "--counter 'nosuch' matches no counter; available: " in done.output
     assert "mbm_total_bytes" in done.output
 
 

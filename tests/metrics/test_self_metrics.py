@@ -29,12 +29,12 @@ def test_new_node_has_every_stage_at_0_and_no_failures(host: MonitoredHost) -> N
 
 
 def test_failure_has_series_from_first_occurrence(host: MonitoredHost) -> None:
-    host.context.ledger.tally("createRuntime", 0.1, ["ledger"])
+    host.context.ledger.count_call("createRuntime", 0.1, ["ledger"])
     assert samples(host, "resctrl_hooks_failures") == {("createRuntime", "ledger"): 1}
 
 
 def test_reason_of_later_version_is_counted(host: MonitoredHost) -> None:
-    host.context.ledger.tally("createRuntime", 0.1, ["novel"])
+    host.context.ledger.count_call("createRuntime", 0.1, ["novel"])
     assert samples(host, "resctrl_hooks_failures")["createRuntime", "novel"] == 1
 
 

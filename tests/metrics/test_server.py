@@ -169,7 +169,7 @@ def test_invalid_address_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text, words",
-    [("99999", "there is no port 99999; the last one is 65535"), ("9" * 5000, "the last one"), ("a:b", "no port in")],
+    [("99999", "invalid port 99999; the highest port is 65535"), ("9" * 5000, "the last one"), ("a:b", "no port in")],
 )
 def test_invalid_port_is_refused(text: str, words: str) -> None:
     with pytest.raises(ListenAddressError, match=words):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from conftest import ID, Host
 
-from resctrl_hooks.node import call_metrics as tally
+from resctrl_hooks.node import call_metrics
 from resctrl_hooks.node.errors import LedgerError
 from resctrl_hooks.node.ledger import Ledger
 from resctrl_hooks.node.reconcile.reconcile import reconcile
@@ -23,15 +23,15 @@ def ledger(tmp_path: Path) -> Ledger:
 
 
 def test_calls_are_counted_by_stage_reason_and_duration(ledger: Ledger) -> None:
-    ledger.tally("createRuntime", 0.0015)
-    ledger.tally("createRuntime", 0.3, ["no-rmids"], "k1")
-    ledger.tally("poststop", 20.0)
-    found = tally.read(ledger)
+    ledger.count_call("createRuntime", 0.0015)
+    ledger.count_call("createRuntime", 0.3, ["no-rmids"], "k1")
+    ledger.count_call("poststop", 20.0)
+    found = call_metrics.read(ledger)
     create = found.stage("createRuntime")
     assert (create.runs, create.failures) == (2, {"no-rmids": 1})
     assert create.seconds == pytest.approx(0.3015)
-    assert create.buckets[tally.BOUNDS.index(0.002)] == 1
-    assert create.buckets[tally.BOUNDS.index(0.5)] == 1
+    assert create.buckets[call_metrics.BOUNDS.index(0.002)] == 1
+    assert create.buckets[call_metrics.BOUNDS.index(0.5)] == 1
     assert found.stage("poststop").buckets[-1] == 1
     assert [(stage, reasons, key) for _, stage, reasons, key in found.failures] == [("createRuntime", "no-rmids", "k1")]
 
@@ -40,42 +40,42 @@ def test_last_run_is_correct_after_clock_change(ledger: Ledger, monkeypatch: pyt
     """A machine may begin with a wrong clock; an alert on the time of the last run would stay silent for as long."""
     for now in (4_000_000_000.0, 1_700_000_000.0):
         monkeypatch.setattr("time.time", iter([now]).__next__)
-        ledger.tally("reconcile", 0.1)
-    assert tally.read(ledger).stage("reconcile").last == 1_700_000_000
+        ledger.count_call("reconcile", 0.1)
+    assert call_metrics.read(ledger).stage("reconcile").last == 1_700_000_000
 
 
 def test_incomplete_line_is_skipped(ledger: Ledger) -> None:
-    ledger.tally("poststop", 0.001)
+    ledger.count_call("poststop", 0.001)
     with Path(ledger.folder, "calls").open("a") as calls:
         calls.write("1700000000 poststop 10 - -\n17000 posts")
-    assert tally.read(ledger).stage("poststop").runs == 2
+    assert call_metrics.read(ledger).stage("poststop").runs == 2
 
 
 def test_folding_neither_loses_nor_doubles(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tally, "_FOLD_FROM", 1)
+    monkeypatch.setattr(call_metrics, "_FOLD_FROM", 1)
     for number in range(1, 8):
-        ledger.tally("poststop", 0.001)
-        tally.fold(ledger)
-        assert tally.read(ledger).stage("poststop").runs == number
+        ledger.count_call("poststop", 0.001)
+        call_metrics.fold(ledger)
+        assert call_metrics.read(ledger).stage("poststop").runs == number
     with Path(ledger.folder, "calls.old").open("a") as late:  # a hook that opened it before the rename
         late.write("1700000000 poststop 10 - -\n")
-    ledger.tally("poststop", 0.001)
-    tally.fold(ledger)
-    assert tally.read(ledger).stage("poststop").runs == 9
+    ledger.count_call("poststop", 0.001)
+    call_metrics.fold(ledger)
+    assert call_metrics.read(ledger).stage("poststop").runs == 9
 
 
 def test_fold_killed_before_removal_counts_nothing_twice(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tally, "_FOLD_FROM", 1)
-    ledger.tally("poststop", 0.001)
-    tally.fold(ledger)
-    ledger.tally("poststop", 0.001)
+    monkeypatch.setattr(call_metrics, "_FOLD_FROM", 1)
+    ledger.count_call("poststop", 0.001)
+    call_metrics.fold(ledger)
+    ledger.count_call("poststop", 0.001)
     with monkeypatch.context() as killed:
-        killed.setattr(tally, "remove_file", _kill)
+        killed.setattr(call_metrics, "remove_file", _kill)
         with pytest.raises(KeyboardInterrupt):
-            tally.fold(ledger)
-    assert tally.read(ledger).stage("poststop").runs == 2
-    tally.fold(ledger)
-    assert tally.read(ledger).stage("poststop").runs == 2
+            call_metrics.fold(ledger)
+    assert call_metrics.read(ledger).stage("poststop").runs == 2
+    call_metrics.fold(ledger)
+    assert call_metrics.read(ledger).stage("poststop").runs == 2
 
 
 def _kill(_: str) -> bool:
@@ -83,26 +83,26 @@ def _kill(_: str) -> bool:
 
 
 def test_few_lines_are_not_folded(ledger: Ledger) -> None:
-    ledger.tally("poststop", 0.001)
-    tally.fold(ledger)
+    ledger.count_call("poststop", 0.001)
+    call_metrics.fold(ledger)
     assert not Path(ledger.folder, "tally").exists()
 
 
 def test_reconcile_folds(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tally, "_FOLD_FROM", 1)
+    monkeypatch.setattr(call_metrics, "_FOLD_FROM", 1)
     used = host.context().ledger
     used.prepare()
-    used.tally("poststop", 0.001)
+    used.count_call("poststop", 0.001)
     reconcile(host.context())
     assert not Path(used.folder, "calls").exists()
-    assert tally.read(used).stage("poststop").runs == 1
+    assert call_metrics.read(used).stage("poststop").runs == 1
 
 
 def test_file_size_is_limited(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("resctrl_hooks.node.ledger._MOST_CALLS", 100)
     before = os.listdir("/proc/self/fd")
     for _ in range(50):
-        ledger.tally("poststop", 0.001)
+        ledger.count_call("poststop", 0.001)
     assert Path(ledger.folder, "calls").stat().st_size < 200
     assert len(os.listdir("/proc/self/fd")) == len(before)
 
@@ -113,7 +113,7 @@ def test_successful_and_failed_hook_leave_a_line_each(tmp_path: Path) -> None:
     host.call(state)
     host.call({**state, "bundle": "/nowhere"})
     host.call(b"nonsense")
-    found = tally.read(host.context().ledger)
+    found = call_metrics.read(host.context().ledger)
     assert found.stage("createRuntime").runs == 2
     assert found.stage("createRuntime").failures == {"bad-input": 1}
     assert found.stage("hook").failures == {"bad-input": 1}
@@ -124,23 +124,23 @@ def test_ignored_failure_of_step_is_counted(tmp_path: Path) -> None:
     bundle = host.bundle({"ociVersion": "1.2.1", "linux": {"intelRdt": {"closID": "missing"}}})
     state = {"ociVersion": "1.2.1", "id": ID, "status": "created", "pid": host.process(100), "bundle": bundle}
     assert host.call(state).code == 0
-    assert tally.read(host.context().ledger).stage("createRuntime").failures == {"bad-class": 1}
+    assert call_metrics.read(host.context().ledger).stage("createRuntime").failures == {"bad-class": 1}
 
 
 def test_unused_stage_has_all_buckets() -> None:
-    never = tally.Stage()
+    never = call_metrics.Stage()
     assert (never.runs, never.seconds, never.last, never.failures) == (0, 0.0, 0, {})
     assert never.buckets == [0] * 14
     kept: Any = {"buckets": [1] * 14}
-    assert tally.Stage(kept).buckets == [1] * 14
+    assert call_metrics.Stage(kept).buckets == [1] * 14
     for bounds in (12, 13, 15):  # of another version
         kept = {"runs": 3, "buckets": [1] * bounds}
-        assert tally.Stage(kept).buckets == [0] * 14
+        assert call_metrics.Stage(kept).buckets == [0] * 14
 
 
 @pytest.mark.parametrize("seconds, bucket", [(0.001, 0), (0.0010001, 1), (10.0, 12), (10.1, 13)])
 def test_bound_belongs_to_its_bucket(seconds: float, bucket: int) -> None:
-    stage = tally.Stage()
+    stage = call_metrics.Stage()
     stage.add(1, seconds, [])
     assert [place for place, count in enumerate(stage.buckets) if count] == [bucket]
 
@@ -148,15 +148,15 @@ def test_bound_belongs_to_its_bucket(seconds: float, bucket: int) -> None:
 def test_invalid_lines_hide_no_others(ledger: Ledger) -> None:
     lines = ["junk", "x poststop 10 - -", "17 poststop x - -", "17 poststop 10 - - -", "17 poststop 10 no-rmids -"]
     Path(ledger.folder, "calls").write_text("\n".join(lines) + "\n")
-    found = tally.read(ledger)
+    found = call_metrics.read(ledger)
     assert (list(found.stages), found.stage("poststop").runs) == (["poststop"], 1)
     assert found.failures == [(17, "poststop", "no-rmids", "")]
 
 
 def test_last_200_failures_are_kept(ledger: Ledger) -> None:
     for number in range(201):
-        ledger.tally("poststop", 0.001, ["ledger"], f"k{number}")
-    found = tally.read(ledger)
+        ledger.count_call("poststop", 0.001, ["ledger"], f"k{number}")
+    found = call_metrics.read(ledger)
     assert [key for *_, key in found.failures] == [f"k{number}" for number in range(1, 201)]
     assert found.stage("poststop").failures == {"ledger": 201}
 
@@ -165,12 +165,12 @@ def test_lines_are_folded_from_64_kib_on(ledger: Ledger) -> None:
     calls = Path(ledger.folder, "calls")
     line = "1700000000 poststop 10 - -\n"
     calls.write_text(line.ljust((1 << 16) - 1, "\n"))
-    tally.fold(ledger)
+    call_metrics.fold(ledger)
     assert calls.exists()
     calls.write_text(line.ljust(1 << 16, "\n"))
-    tally.fold(ledger)
+    call_metrics.fold(ledger)
     assert not calls.exists()
-    assert tally.read(ledger).stage("poststop").runs == 1
+    assert call_metrics.read(ledger).stage("poststop").runs == 1
 
 
 FIGURES: Any = {"stages": {"poststop": {"runs": 7}}, "last": [], "folded": ""}
@@ -182,14 +182,14 @@ FIGURES: Any = {"stages": {"poststop": {"runs": 7}}, "last": [], "folded": ""}
 )
 def test_file_of_another_format_is_ignored(ledger: Ledger, kept: Any, runs: int) -> None:
     Path(ledger.folder, "tally").write_text(json.dumps(kept))
-    assert tally.read(ledger).stage("poststop").runs == runs
+    assert call_metrics.read(ledger).stage("poststop").runs == runs
 
 
 def test_file_above_4_mib_is_ignored(ledger: Ledger) -> None:
     path = Path(ledger.folder, "tally")
     path.write_text(json.dumps({"format": 1, **FIGURES}).ljust(4 << 20))
-    assert tally.read(ledger).stage("poststop").runs == 7
+    assert call_metrics.read(ledger).stage("poststop").runs == 7
     path.write_text(json.dumps({"format": 1, **FIGURES}).ljust((4 << 20) + 1))
     with pytest.raises(LedgerError) as raised:
-        tally.read(ledger)
+        call_metrics.read(ledger)
     assert raised.value.errno == errno.EFBIG

@@ -19,8 +19,8 @@ ALL = list(
 
 
 def test_error_message_is_for_operator() -> None:
-    error = NoRMIDsError("mon_group /x can't be made", errno=errno.ENOSPC, kernel="Out of RMIDs", hint="free some")
-    assert str(error) == "mon_group /x can't be made (ENOSPC); the kernel says: Out of RMIDs; free some"
+    error = NoRMIDsError("cannot create mon_group /x", errno=errno.ENOSPC, kernel="Out of RMIDs", hint="free some")
+    assert str(error) == "cannot create mon_group /x (ENOSPC); kernel: Out of RMIDs; free some"
     assert str(HookError("plain")) == "plain"
     assert str(HookError("odd", errno=9999)) == "odd (9999)"
 
@@ -28,12 +28,12 @@ def test_error_message_is_for_operator() -> None:
 def test_file_error_has_kernel_words() -> None:
     gone = LedgerError.of_file(OSError(errno.ENOSPC, "No space left on device", "/elsewhere"), "/run/x")
     assert (type(gone), gone.errno) == (LedgerError, errno.ENOSPC)
-    assert gone.message == "/run/x can't be used: No space left on device"
-    assert str(HookError.of_file(OSError(errno.ENOENT, "gone"), "/x", "read")) == "/x can't be read: gone (ENOENT)"
+    assert gone.message == "cannot use /run/x: No space left on device"
+    assert str(HookError.of_file(OSError(errno.ENOENT, "gone"), "/x", "read")) == "cannot read /x: gone (ENOENT)"
 
 
 def test_key_error_does_not_quote_its_message() -> None:
-    assert str(NotTrackedError("no group is tracked for x")) == "no group is tracked for x"
+    assert str(NotTrackedError("no group for key x")) == "no group for key x"
 
 
 @pytest.mark.parametrize("kind", ALL)

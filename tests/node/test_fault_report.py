@@ -35,7 +35,7 @@ def failing(error: BaseException) -> None:
 def test_fault_is_one_line_with_its_place(host: Host) -> None:
     refuses, line = reported(host, ValueError("a\nb"))
     assert not refuses
-    assert line.startswith("resctrl-hook: a fault of resctrl-hook itself: ValueError: a\\nb in test_fault_report.py:")
+    assert line.startswith("resctrl-hook: internal error in resctrl-hook: ValueError: a\\nb in test_fault_report.py:")
     assert line.count("\n") == 1
     assert "reason=fault" in host.log.read_text()
 
@@ -98,15 +98,15 @@ def test_place_of_fault_is_innermost() -> None:
     with pytest.raises(ValueError, match="deep") as caught:
         failing(ValueError("deep"))
     assert describe(caught.value).endswith(" (failing)")
-    assert describe(ValueError("nowhere")) == "a fault of resctrl-hook itself: ValueError: nowhere"
+    assert describe(ValueError("nowhere")) == "internal error in resctrl-hook: ValueError: nowhere"
 
 
 def test_any_error_is_in_words_for_operator() -> None:
     known = LedgerError("the disk is full")
     assert as_hook_error(known) is known
     of_a_file = as_hook_error(OSError(errno.ENOSPC, "No space left on device", "/run/x"))
-    assert (of_a_file.message, of_a_file.errno) == ("/run/x can't be used: No space left on device", errno.ENOSPC)
-    assert as_hook_error(OSError(errno.EIO, "Input/output error")).message.startswith("a file can't be used")
+    assert (of_a_file.message, of_a_file.errno) == ("cannot use /run/x: No space left on device", errno.ENOSPC)
+    assert as_hook_error(OSError(errno.EIO, "Input/output error")).message.startswith("cannot use a file")
     fault = as_hook_error(KeyError("x"))
     assert fault.reason == "fault"
     assert "KeyError: 'x'" in str(fault)
@@ -115,9 +115,9 @@ def test_any_error_is_in_words_for_operator() -> None:
 @pytest.mark.parametrize(
     "uid, error, said",
     [
-        (1000, PermissionError(errno.EACCES, "Permission denied", "/run/x"), "this needs root: /run/x can't be used"),
-        (1000, PermissionError(errno.EPERM, "Operation not permitted"), "this needs root: a file can't be used"),
-        (1000, LedgerError("the ledger", errno=errno.EACCES), "this needs root: the ledger"),
+        (1000, PermissionError(errno.EACCES, "Permission denied", "/run/x"), "root is required: cannot use /run/x"),
+        (1000, PermissionError(errno.EPERM, "Operation not permitted"), "root is required: cannot use a file"),
+        (1000, LedgerError("the ledger", errno=errno.EACCES), "root is required: the ledger"),
         (1000, OSError(errno.ENOENT, "No such file"), ""),
         (1000, ValueError("no"), ""),
         (0, PermissionError(errno.EACCES, "Permission denied", "/run/x"), ""),

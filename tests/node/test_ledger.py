@@ -51,7 +51,7 @@ def test_invalid_state_directory_is_refused(tmp_path: Path, what: str) -> None:
         (tmp_path / "state").touch()
     else:
         (tmp_path / "state").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(LedgerError, match="can't be used"):
+    with pytest.raises(LedgerError, match="cannot use"):
         Ledger(str(tmp_path / "state")).lock("k", 0)
     assert not (tmp_path / "elsewhere").exists()
 
@@ -59,7 +59,7 @@ def test_invalid_state_directory_is_refused(tmp_path: Path, what: str) -> None:
 def test_link_to_foreign_folder_is_no_state_directory(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "state").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(LedgerError, match="can't be used"):
+    with pytest.raises(LedgerError, match="cannot use"):
         Ledger(str(tmp_path / "state")).lock("k", 0)
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
@@ -69,7 +69,7 @@ def test_link_to_foreign_folder_is_no_state_directory(tmp_path: Path) -> None:
 def test_foreign_state_directory_is_not_used(tmp_path: Path, mode: int, owner: int) -> None:
     tmp_path.chmod(mode)
     os.chown(tmp_path, owner, owner)
-    with pytest.raises(LedgerError, match="others than root"):
+    with pytest.raises(LedgerError, match="other than root"):
         Ledger(str(tmp_path)).lock("key", 0)
     assert list(tmp_path.iterdir()) == []
 
@@ -284,7 +284,7 @@ def test_locks_and_marks_are_private_to_root_under_any_umask(ledger: Ledger) -> 
         ledger.mark("idle", "k")
         with Ledger(f"{ledger.folder}/new").lock("k", 0):
             pass
-        ledger.tally("poststop", 0)
+        ledger.count_call("poststop", 0)
         with ledger.lock("k", 0):
             pass
     finally:
@@ -344,23 +344,23 @@ def test_age_of_file_is_never_negative(ledger: Ledger, monkeypatch: pytest.Monke
 
 def test_call_is_one_line_up_to_limit(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "time", lambda: 1700000000.9)
-    ledger.tally("createRuntime", 0.0125)
-    ledger.tally("poststop", 1, ["ledger", "deadline"], "k")
+    ledger.count_call("createRuntime", 0.0125)
+    ledger.count_call("poststop", 1, ["ledger", "deadline"], "k")
     path = Path(ledger.folder, "calls")
     lines = "1700000000 createRuntime 12500 - -\n1700000000 poststop 1000000 ledger,deadline k\n"
     assert path.read_text() == lines
     with path.open("r+b") as file:
         file.truncate((1 << 20) - 1)
-    ledger.tally("poststop", 0)
+    ledger.count_call("poststop", 0)
     size = path.stat().st_size
     assert size > 1 << 20
-    ledger.tally("poststop", 0)
+    ledger.count_call("poststop", 0)
     assert path.stat().st_size == size
     with path.open("r+b") as file:
         file.truncate(1 << 20)
-    ledger.tally("poststop", 0)
+    ledger.count_call("poststop", 0)
     assert path.stat().st_size == 1 << 20
-    Ledger("/nonexistent/state").tally("poststop", 0)  # figures about us fail no container
+    Ledger("/nonexistent/state").count_call("poststop", 0)  # figures about us fail no container
 
 
 def test_no_file_stays_open(ledger: Ledger) -> None:
@@ -369,7 +369,7 @@ def test_no_file_stays_open(ledger: Ledger) -> None:
     with ledger.lock("k", 0):
         ledger.mark("idle", "k")
         ledger.mark("new", "k")
-        ledger.tally("poststop", 0)
+        ledger.count_call("poststop", 0)
         ledger.flag("searched", on=True)
     with ledger.lock("k", 0), pytest.raises(LockTimeoutError):
         ledger.lock("k", 0)

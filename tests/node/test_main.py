@@ -29,7 +29,7 @@ def test_early_fault_is_reported(host: Host, monkeypatch: pytest.MonkeyPatch) ->
         raise AssertionError("a bug")
 
     monkeypatch.setattr(hook, "in_initial_user_namespace", broken)
-    assert host.call({}, "hook") == (0, "resctrl-hook: a fault of resctrl-hook itself: AssertionError: a bug in "
+    assert host.call({}, "hook") == (0, "resctrl-hook: internal error in resctrl-hook: AssertionError: a bug in "
                                      + host.log.read_text().partition("a bug in ")[2].partition("; please")[0]
                                      + "; please report it\n", host.log.read_text())  # fmt: skip
     host.configure(failurePolicy="fail")

@@ -122,18 +122,18 @@ def test_records_of_hooks_and_reconcile_match_types(crowd: Crowd, types: Types) 
     assert "claim" in types.check("PodRecord", (host.state / f"pods/{POD}/pod").read_bytes())
     assert POD in types.check("CountersRecord", (host.state / COUNTERS).read_bytes())["keys"]
     types.check("KeptTopologyRecord", (host.state / "topology").read_bytes())
-    keepers = list((host.root / "memtierds").rglob("memtierd.keeper"))
-    assert any(id_of(MAIN) in str(path) for path in keepers)
-    for path in keepers:
-        types.check("KeeperRecord", path.read_bytes())
+    supervisors = list((host.root / "memtierds").rglob("memtierd.keeper"))
+    assert any(id_of(MAIN) in str(path) for path in supervisors)
+    for path in supervisors:
+        types.check("SupervisorRecord", path.read_bytes())
 
 
 def test_other_records_match_types(tmp_path: Path, types: Types) -> None:
     record_refusal(str(tmp_path), {"key": "k", "namespace": "shop", "pod": "web", "container": "c", "id": "i"}, "full")
     types.check("RefusalRecord", (tmp_path / REFUSALS).read_bytes())
-    tally = call_metrics.Tally()
-    tally.add_lines(b"1700000000 createRuntime 1500 no-rmids key\n")
-    types.check("TallyRecord", json.dumps(tally.as_record("8:1")))
+    metrics = call_metrics.CallMetrics()
+    metrics.add_lines(b"1700000000 createRuntime 1500 no-rmids key\n")
+    types.check("CallMetricsRecord", json.dumps(metrics.as_record("8:1")))
     for machine in MACHINES.values():
         types.check("TopologyRecord", json.dumps(machine.as_record()))
     status = Status(str(tmp_path), "/run/nri.sock")

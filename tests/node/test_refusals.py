@@ -30,7 +30,7 @@ def test_refused_container_is_recorded(host: Host, pod: dict[str, Any]) -> None:
     assert host.call(pod).code == 79
     (found,) = recent_refusals(str(host.state))
     assert found.items() >= NAMES.items()
-    assert "there is no RDT class 'platinum'" in found["why"]
+    assert "unknown RDT class 'platinum'" in found["why"]
     assert read(host.context().ledger).stage("createRuntime").failures["refused"] == 1
 
 
@@ -52,7 +52,7 @@ def test_refusal_by_internal_error_is_recorded(
     assert host.call(pod).code == (79 if refused else 0)
     found = recent_refusals(str(host.state))
     assert [one["key"] for one in found] == refused
-    assert all("a fault of resctrl-hook itself: ZeroDivisionError: a bug" in one["why"] for one in found)
+    assert all("internal error in resctrl-hook: ZeroDivisionError: a bug" in one["why"] for one in found)
     failures = read(host.context().ledger).stage("createRuntime").failures
     assert failures.get("refused", 0) == len(refused)
 

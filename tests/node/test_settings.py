@@ -103,10 +103,10 @@ def test_missing_default_file_means_defaults(tmp_path: Path, monkeypatch: pytest
 
 def test_missing_named_file_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
-    with pytest.raises(SettingsError, match=f"^there is no {path}; name another with --config$"):
+    with pytest.raises(SettingsError, match=f"^{path} does not exist; name another file with --config$"):
         load(str(path))
     path.touch()
-    with pytest.raises(SettingsError, match=r"there are no compiled settings at .*config.json; .*config apply"):
+    with pytest.raises(SettingsError, match=r"no compiled settings at .*config.json; .*config apply"):
         load(str(path))
 
 
@@ -116,7 +116,7 @@ def test_problem_is_reported_once(tmp_path: Path) -> None:
     with pytest.raises(SettingsError) as refused:
         load(str(path))
     assert str(refused.value) == (
-        f"the settings in {path} can't be used: runtimeRoots should be dict, not str; {SettingsError.hint}"
+        f"invalid settings in {path}: runtimeRoots should be dict, not str; {SettingsError.hint}"
     )
 
 
@@ -138,19 +138,19 @@ GARBAGE = [
 def test_damaged_settings_are_replaced_by_last_valid_ones(tmp_path: Path, garbage: bytes) -> None:
     path = tmp_path / "config.json"
     path.write_bytes(garbage)
-    with pytest.raises(SettingsError, match="can't be used"):
+    with pytest.raises(SettingsError, match="invalid settings in"):
         load(str(path))
     write(tmp_path, "config.last.json", failurePolicy="fail")
     settings, problem = load(str(path))
     assert settings.failure_policy == "fail"
-    assert "the last valid ones are in force" in problem
+    assert "the last valid settings stay active" in problem
 
 
 def test_missing_settings_are_replaced_by_last_valid_ones(tmp_path: Path) -> None:
     write(tmp_path, "config.last.json", failurePolicy="fail")
     settings, problem = load(str(tmp_path / "config.yaml"))
     assert settings.failure_policy == "fail"
-    assert "the last valid ones are in force" in problem
+    assert "the last valid settings stay active" in problem
 
 
 @pytest.mark.parametrize("name", ["resctrlPath", "cgroupPath", "procPath", "sysPath", "stateDir"])
@@ -175,7 +175,7 @@ def test_invalid_value_is_refused(tmp_path: Path, name: str, value: str) -> None
 def test_file_writable_by_others_is_ignored(tmp_path: Path) -> None:
     path = write(tmp_path)
     os.chmod(path, 0o666)
-    with pytest.raises(SettingsError, match="others than root own it or can write it"):
+    with pytest.raises(SettingsError, match="it is owned or writable by a user other than root"):
         load(path)
 
 
@@ -263,7 +263,7 @@ def test_unapplied_settings_are_reported_as_defaults(tmp_path: Path, monkeypatch
     default = tmp_path / "config.yaml"
     default.touch()
     monkeypatch.setattr("resctrl_hooks.node.settings.DEFAULT_CONFIG", str(default))
-    said = f"{default} was never applied, so the defaults hold; run `resctrl-hook config apply`"
+    said = f"{default} has never been applied; the defaults apply; run `resctrl-hook config apply`"
     assert load(str(default))[1] == said
 
 
@@ -273,7 +273,7 @@ def test_oversized_file_is_not_read(tmp_path: Path) -> None:
     path.write_text(text.ljust(1 << 20))
     assert load(str(path))[0].namespaces == ["shop"]
     path.write_text(text.ljust((1 << 20) + 1))
-    with pytest.raises(SettingsError, match="can't be used"):
+    with pytest.raises(SettingsError, match="invalid settings in"):
         load(str(path))
 
 
@@ -289,6 +289,6 @@ def test_table_gives_permissions(tmp_path: Path) -> None:
     for namespace, name in (("shop", "silver"), ("other", "gold")):
         asking = SimpleNamespace(namespace=namespace, verified=True)
         with pytest.raises(
-            SettingsError, match=r"other|shop.* may not use it; rdt\.allow in the configuration says who"
+            SettingsError, match=r"other|shop.* is not allowed to use it; rdt\.allow in the configuration lists what"
         ):
             settings.check_allowed("rdt.allow", asking, name, "use it", SettingsError)

@@ -83,14 +83,14 @@ def test_class_adds_environment_mounts_and_devices(start: Callable[..., Plugin])
 def test_adjustments_apply_to_allowed_containers_only(start: Callable[..., Plugin]) -> None:
     plugin = start(classes=[BRINGS], nri={"allow": {"elsewhere": ["*"]}})
     assert adjusted(plugin, IN_BATCH) == {}
-    assert "namespace shop may not have what class 'batch' brings" in plugin.log()
+    assert "namespace shop is not allowed to use the devices, mounts or variables of class 'batch'" in plugin.log()
 
 
 def test_adjustments_refuse_other_containers_under_fail(start: Callable[..., Plugin]) -> None:
     peer = start(classes=[BRINGS], failurePolicy="fail").greet()
     code, words, _ = peer.event("CreateContainer", IN_BATCH, container())
     assert code == 2
-    assert "may not have what class 'batch' brings" in words
+    assert "is not allowed to use the devices, mounts or variables of class 'batch'" in words
 
 
 def test_path_writable_by_others_is_not_mounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +133,7 @@ def test_values_of_earlier_plugin_are_not_sent(
     found = decode("CreateContainerResponse", payload).get("adjust", {})
     assert found == ({"linux": {"resources": {"unified": left}}} if left else {})
     differs = earlier.get("memory.high") == "100"
-    assert ("left unchanged: memory.high is 100, ours would be 67108864" in plugin.log()) == differs
+    assert ("left unchanged: memory.high is 100 instead of 67108864" in plugin.log()) == differs
 
 
 def test_rdt_class_of_earlier_plugin_stays(host: Host, start: Callable[..., Plugin]) -> None:

@@ -122,7 +122,7 @@ def test_failed_update_is_reported_and_next_is_sent(host: Host, place: Callable[
     peer = plugin.greet()
     started(peer, host, POD, FIRST, 41, "")
     assert updated(peer, 2, "no such thing") == {FIRST: "0-3"}, "created before: its specification has none yet"
-    plugin.wait_for_log("could not be told of cpusets, which hold nevertheless: no such thing")
+    plugin.wait_for_log("cannot send cpusets to the runtime: no such thing")
     started(peer, host, OWNER, SECOND, 42, created(peer, OWNER, SECOND))
     assert updated(peer) == {FIRST: runs_on(host, FIRST)}
 
@@ -216,7 +216,7 @@ def test_container_that_cannot_be_placed_is_refused_under_fail(place: Callable[.
     peer = place(policy="pools", failurePolicy="fail", nri={"adjust": adjust}).greet()
     code, words, _ = peer.event("CreateContainer", ASTRAY, container())
     assert code == 2
-    assert words.startswith("placement: there is no pool 'nowhere'")
+    assert words.startswith("placement: unknown pool 'nowhere'")
 
 
 def test_container_that_cannot_be_placed_shares_cpus_under_ignore(place: Callable[..., Plugin]) -> None:

@@ -124,7 +124,7 @@ def test_existing_containers_are_adopted(host: Host, start: Callable[..., Plugin
     begun = time.monotonic()
     assert plugin.peer.ask("Synchronize", encode("SynchronizeRequest", {"pods": [POD], "containers": containers})) == OK
     answered = time.monotonic() - begun
-    plugin.wait_for_log("Synchronize: 50 containers, 50 that started before")
+    plugin.wait_for_log("Synchronize: 50 containers, 50 that started earlier")
     assert answered < time.monotonic() - begun, "the work comes after the answer"
     assert len((host.resctrl / GROUP / "tasks").read_text().split()) == 50
 
@@ -203,7 +203,7 @@ def test_events_without_pid_are_left_to_reconcile_and_logged(host: Host, start: 
     peer = plugin.greet()
     assert peer.event("StartContainer", POD, container(0)) == OK
     assert peer.event("PostStartContainer", POD, container(0)) == OK
-    plugin.wait_for_log("the runtime names no process at StartContainer and PostStartContainer")
+    plugin.wait_for_log("the runtime sends no pid in StartContainer and PostStartContainer")
 
 
 def test_post_start_of_served_container_does_nothing(host: Host, start: Callable[..., Plugin]) -> None:
@@ -234,10 +234,10 @@ def test_impossible_feature_is_refused_at_creation_under_fail(host: Host, start:
     peer = start(rdt={**RDT, "failurePolicy": "fail"}).greet()
     code, words, _ = peer.event("CreateContainer", asking("silver"), container())
     assert code == 2
-    assert "namespace shop may not have RDT class 'silver'" in words
+    assert "namespace shop is not allowed to use RDT class 'silver'" in words
     (refusal,) = recent_refusals(str(host.state))
     assert [refusal[name] for name in ("namespace", "pod", "container", "id")] == ["shop", "web-0", "c0", ID]
-    assert "may not have RDT class 'silver'" in refusal["why"]
+    assert "is not allowed to use RDT class 'silver'" in refusal["why"]
     assert peer.event("CreateContainer", asking("gold"), container()) == OK
 
 
@@ -248,7 +248,7 @@ def test_group_created_before_container_respects_rules(host: Host, start: Callab
     peer = start(failurePolicy="fail", monitoring=rules).greet()
     code, words, _ = peer.event("CreateContainer", POD, container())
     assert code == 2
-    assert "the free RMIDs are kept for pods of priorities above 50" in words
+    assert "the free RMIDs are reserved for pods with priorities above 50" in words
     assert peer.event("CreateContainer", {**POD, "namespace": "gold"}, container()) == OK
     assert host.groups() == [GROUP]
 
@@ -263,7 +263,7 @@ def test_start_is_never_refused_and_applies_possible_features(host: Host, start:
     peer = plugin.greet()
     host.process(41, f"{POD_CGROUP}/{ID}", rdt="/")
     assert peer.event("StartContainer", asking("silver"), container(41)) == OK
-    assert "may not have RDT class 'silver'" in plugin.log()
+    assert "is not allowed to use RDT class 'silver'" in plugin.log()
     assert host.groups() == [GROUP]
 
 
@@ -278,7 +278,7 @@ def test_unreadable_message_is_answered(host: Host, start: Callable[..., Plugin]
     plugin = start()
     peer = plugin.greet()
     assert peer.ask("StartContainer", b"\xff\xff") == OK
-    assert "the runtime's StartContainer can't be read" in plugin.log()
+    assert "cannot parse the runtime's StartContainer" in plugin.log()
 
 
 def test_unreadable_synchronization_reports_the_cause(start: Callable[..., Plugin]) -> None:
@@ -286,7 +286,7 @@ def test_unreadable_synchronization_reports_the_cause(start: Callable[..., Plugi
     plugin.peer.take_registration()
     plugin.peer.configure()
     assert plugin.peer.ask("Synchronize", b"\x12\x02\x0a\x09") == OK
-    plugin.wait_for_log("Synchronize: a fault of resctrl-hook itself: WireError: Container has a field")
+    plugin.wait_for_log("Synchronize: internal error in resctrl-hook: WireError: Container has a field")
 
 
 def test_living_container_keeps_group_of_pod(host: Host, start: Callable[..., Plugin]) -> None:
@@ -333,8 +333,8 @@ def test_configuration_from_runtime_takes_precedence(host: Host, start: Callable
 def test_unusable_configuration_is_reported_and_ignored(host: Host, start: Callable[..., Plugin]) -> None:
     plugin = start()
     peer = plugin.greet(config="resctrlPath: /somewhere\n")
-    assert "can't be used: it is not JSON" in plugin.log()
-    assert "YAML needs the command `resctrl-hook nri`" in plugin.log()
+    assert "not JSON" in plugin.log()
+    assert "YAML requires the command `resctrl-hook nri`" in plugin.log()
     assert "run `resctrl-hook config apply`" in plugin.log()
     host.process(41, f"{POD_CGROUP}/{ID}")
     peer.event("StartContainer", POD, container(41))
@@ -364,7 +364,7 @@ def test_second_instance_is_refused(host: Host, start: Callable[..., Plugin]) ->
     words = [*PYTHON, str(LAUNCH), "--config", str(host.config), "nri", "--socket", plugin.runtime.path]
     done = subprocess.run(words, env={}, capture_output=True, check=False, text=True)
     assert done.returncode == 1
-    assert f"another instance runs already, process {plugin.process.pid}" in done.stderr
+    assert f"another instance is running, process {plugin.process.pid}" in done.stderr
 
 
 def test_plugin_writes_status(host: Host, start: Callable[..., Plugin]) -> None:

@@ -21,7 +21,7 @@ from resctrl_hooks.nri.status import Status
 __all__ = ["host"]
 TIMEOUT = 1000
 """Milliseconds, of which 700 are an event's deadline."""
-OURS = "a fault of resctrl-hook itself: ZeroDivisionError: "
+OURS = "internal error in resctrl-hook: ZeroDivisionError: "
 OTHER = {"uid": UID[:-1] + "2", "cgroup": POD_CGROUP[:-1] + "2"}
 
 
@@ -75,7 +75,7 @@ def test_held_handover_lock_leaves_time_to_refuse(host: Host, serve: Callable[..
     with host.context().ledger.lock_named("handover", 0):
         code, words = serve(POD, **config)
     assert code == 2
-    assert b"the free RMIDs are kept for pods of priorities above 50" in words
+    assert b"the free RMIDs are reserved for pods with priorities above 50" in words
 
 
 def test_refused_pod_waits_for_nothing(host: Host, serve: Callable[..., tuple[int, bytes]]) -> None:
@@ -97,7 +97,7 @@ def test_existing_pod_is_waited_for(host: Host, serve: Callable[..., tuple[int, 
     assert ledger.marked("waiting") == [UID]
 
 
-LATE = DeadlineError("the hook's deadline passed")
+LATE = DeadlineError("deadline of the hook exceeded")
 FAULT = ZeroDivisionError("of our own")
 MONITORED = {"monitoring": {"failurePolicy": "fail"}}
 
@@ -119,7 +119,7 @@ def test_any_failure_to_complete_refuses_under_fail(
         assert (code, words, host.groups()) == (0, b"", [GROUP])
         return
     assert (code, str(error) in words.decode()) == (2, True)
-    assert "the container is refused" in host.log.read_text()
+    assert "container rejected" in host.log.read_text()
     assert [refusal["pod"] for refusal in recent_refusals(str(host.state))] == ["web-0"]
     assert host.context().ledger.keys() == host.groups() == [], "nothing is left of it"
 
@@ -133,7 +133,7 @@ def test_any_failure_to_complete_continues_with_log_line_under_ignore(
     pod, config = placed_with_mounts(host)
     assert serve(pod, **{**config, "memory": {"failurePolicy": "ignore"}}) == (0, b"")
     assert f"CreateContainer of shop/web-0/c0: {error}" in host.log.read_text().replace(OURS, "")
-    assert "; the container goes on" in host.log.read_text()
+    assert "; container not affected" in host.log.read_text()
 
 
 CLASSES = [{"name": "batch", "memtierdconfig": "policy: {}"}]
@@ -159,8 +159,8 @@ def test_event_with_dead_process_refuses_if_general_policy_is_fail(
     plugin = plugin_of(host, **config)
     event = encode("ContainerEvent", {"pod": POD, "container": container(id_="a" * 64)})
     plugin.served("CreateContainer", event, 1.0, None)
-    outcome = "the container is refused" if refused else "the container goes on as it is"
-    said = f"CreateContainer of shop/web-0/c0 was not served: its process died or took too long; {outcome}"
+    outcome = "container rejected" if refused else "container not changed"
+    said = f"CreateContainer of shop/web-0/c0 was not served: the worker died or exceeded its time; {outcome}"
     assert said in host.log.read_text()
     assert bool(plugin.refusal("CreateContainer", event)) == refused
     assert not plugin.refusal("StartContainer", event)
@@ -198,12 +198,12 @@ def test_timeout_after_all_checks_refuses_nothing(
     break_at("encode", LATE, monkeypatch)
     pod, config = placed_with_mounts(host)
     assert serve(pod, **{**config, "placement": {**config["placement"], "failurePolicy": "fail"}}) == (0, b"")
-    assert "the container goes on" in host.log.read_text()
+    assert "container not affected" in host.log.read_text()
 
 
 def test_missing_resctrl_admits_nothing_under_fail(host: Host, serve: Callable[..., tuple[int, bytes]]) -> None:
     code, words = serve(POD, failurePolicy="fail", resctrlPath=str(host.root / "nowhere"))
-    assert (code, words.startswith(b"monitoring: there is no resctrl at")) == (2, True)
+    assert (code, words.startswith(b"monitoring: resctrl is not mounted at")) == (2, True)
     assert host.context().ledger.keys() == []
 
 
@@ -212,7 +212,7 @@ def test_container_that_cannot_be_placed_leaves_no_group(host: Host, serve: Call
     config = {**config, "failurePolicy": "fail", "monitoring": {}}
     config["placement"] = {**config["placement"], "policy": "pools", "allow": {"*": ["*"]}}
     code, words = serve({**POD, "annotations": {"pool.placement.resctrl-hooks.io": "nowhere"}}, **config)
-    assert (code, words.startswith(b"placement: there is no pool 'nowhere'")) == (2, True)
+    assert (code, words.startswith(b"placement: unknown pool 'nowhere'")) == (2, True)
     assert host.context().ledger.keys() == host.groups() == []
 
 
@@ -236,10 +236,12 @@ def test_unrecorded_cpuset_costs_no_mount(host: Host, serve: Callable[..., tuple
     adjusted = decode("CreateContainerResponse", answer)["adjust"]
     assert [mount["destination"] for mount in adjusted["mounts"]] == ["/host-usr"]
     assert "linux" not in adjusted, "nobody would know that the cpuset is no choice of somebody else's"
-    assert "gets its cpuset only when it starts" in host.log.read_text()
+    assert "gets its cpuset only at its start" in host.log.read_text()
 
 
-@pytest.mark.parametrize("error", [DeadlineError("the hook's deadline passed"), OSError(28, "No space left on device")])
+@pytest.mark.parametrize(
+    "error", [DeadlineError("deadline of the hook exceeded"), OSError(28, "No space left on device")]
+)
 def test_other_cpuset_failure_costs_no_mount(
     host: Host, serve: Callable[..., tuple[int, bytes]], monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
@@ -258,5 +260,5 @@ def test_removal_of_unserved_pod_names_it(host: Host) -> None:
     plugin = plugin_of(host)
     plugin.served("RemovePodSandbox", encode("PodEvent", {"pod": POD}), 1.0, None)
     plugin.served("RemovePodSandbox:StateChange", encode("StateChangeEvent", {"pod": POD}), 1.0, None)
-    said = "RemovePodSandbox of shop/web-0 was not served: its process died or took too long; reconcile will"
+    said = "RemovePodSandbox of shop/web-0 was not served: the worker died or exceeded its time; reconcile will"
     assert host.log.read_text().count(said) == 2

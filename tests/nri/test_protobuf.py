@@ -122,9 +122,9 @@ def test_numbers_keep_sign(value: int) -> None:
 @pytest.mark.parametrize(
     "data, what",
     [
-        (b"\x0a\x05abc", "longer than itself"),
-        (b"\x0a", "a number ends within itself"),
-        (b"\x0a\x80", "a number ends within itself"),
+        (b"\x0a\x05abc", "longer than the message"),
+        (b"\x0a", "a varint is truncated"),
+        (b"\x0a\x80", "a varint is truncated"),
         (b"\x0a" + b"\xff" * 10, "longer than ten bytes"),
         (b"\x02\x00", "a field 0"),
         (b"\x0b\x0c", "wire type 3"),

@@ -100,5 +100,5 @@ def test_file_that_is_no_machineconfig_is_reported(tmp_path: Path, text: str) ->
     file.write_text(text)
     done = run("--compare", str(file))
     assert done.exit_code == 2
-    assert "is no MachineConfig that `resctrl-hook machineconfig` rendered" in done.stderr
+    assert "not a MachineConfig rendered by `resctrl-hook machineconfig`" in done.stderr
     assert done.stderr.count("\n") == 1

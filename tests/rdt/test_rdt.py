@@ -151,10 +151,10 @@ def test_show_prints_the_unit_and_the_declared_value(simulated: Host) -> None:
     "spec, problem",
     [
         ({"L3": "1fff"}, "wider than this cache's fff"),
-        ({"L3": "1"}, "has 1 bits, and the least is 2"),
+        ({"L3": "1"}, "has 1 bits; the minimum is 2"),
         ({"L3": "505"}, "has gaps"),
-        ({"L3": {"2": "ff"}}, "there is no domain 2; this machine has 0, 1"),
-        ({"L2": "ff"}, "this resctrl shares out L3, MB"),
+        ({"L3": {"2": "ff"}}, "unknown domain 2; this machine has 0, 1"),
+        ({"L2": "ff"}, "this resctrl supports L3, MB"),
         ({"MB": 5}, "5 is not between 10 and 100"),
         ({"MB": 101}, "101 is not between"),
     ],
@@ -173,7 +173,7 @@ def test_gaps_are_allowed_where_supported() -> None:
 
 def test_problem_of_all_domains_is_reported_once() -> None:
     can = Capabilities({"L3": CacheCapability(0xFFF, 1, gaps=False)}, {}, {"L3": [0, 1]}, 8)
-    assert wanted_schemata({"L3": "505"}, can)[1] == ["L3: mask 505 has gaps, which this processor can't do"]
+    assert wanted_schemata({"L3": "505"}, can)[1] == ["L3: mask 505 has gaps, which this processor does not support"]
     assert wanted_schemata({"L3": {"0": "f", "1": "505"}}, can)[1][0].startswith("L3 of domain 1: mask 505 has gaps")
 
 
@@ -188,10 +188,10 @@ def test_schemata_round_trip_is_identical() -> None:
     "text, error",
     [
         ("rdt: {classes: {gold: {L3: 0xff}}}", "is a number in YAML"),
-        ("rdt: {classes: {gold: {L3: '0'}}}", "no cache at all"),
-        ("rdt: {classes: {gold: {L3: 'fxf'}}}", "is no mask"),
+        ("rdt: {classes: {gold: {L3: '0'}}}", "allocates no cache"),
+        ("rdt: {classes: {gold: {L3: 'fxf'}}}", "is not a mask"),
         ("rdt: {classes: {gold: {MB: 0}}}", "0 should be at least 1"),
-        ("rdt: {classes: {a/b: {MB: 10}}}", "can't be a class"),
+        ("rdt: {classes: {a/b: {MB: 10}}}", "is not a valid class name"),
         ("rdt: {classes: {gold: {L4: ff}}}", "L4"),
         ("rdt: {defaults: {qos: {best: gold}}}", "Guaranteed"),
     ],
@@ -223,8 +223,8 @@ def test_dry_run_uses_settings_to_be_applied(simulated: Host, tmp_path: Path) ->
     config.chmod(0o600)
     planned = CliRunner().invoke(main, ["--config", str(config), "rdt", "apply", "--dry-run"])
     assert planned.exit_code == 0, planned.output
-    assert f"{config} would be applied first" in planned.stderr
-    assert planned.stdout.endswith("It would create gold; nothing was written.\n")
+    assert f"{config} has changed and would be applied first" in planned.stderr
+    assert planned.stdout.endswith("Would create gold; nothing written.\n")
     assert not (tmp_path / "config.json").exists()
 
 
@@ -238,7 +238,7 @@ def test_apply_creates_and_writes_once(simulated: Host) -> None:
     assert "missing" in planned.output
     for line in ("/: would write L3:0=ff0;1=ff0", "gold: would write L3:0=f", "gold: would write MB:0=50;1=50"):
         assert line in planned.output
-    assert planned.output.endswith("It would change /, create gold; nothing was written.\n")
+    assert planned.output.endswith("Would change /, create gold; nothing written.\n")
     assert not (simulated.resctrl / "gold").exists()
     done = rdt(simulated, "apply", "--json")
     assert done.exit_code == 0, done.output
@@ -296,11 +296,14 @@ def test_config_check_reports_impossible_values_on_this_machine(simulated: Host,
     yaml.write_text(text.format(path=simulated.resctrl))
     done = CliRunner().invoke(main, ["--config", str(yaml), "config", "check"])
     assert done.exit_code == 0, "another machine may be meant"
-    assert "checked.yaml:4: rdt.classes.gold: not on this machine: L3: mask 505 has gaps" in done.stderr
+    assert "checked.yaml:4: rdt.classes.gold: not supported on this machine: L3: mask 505 has gaps" in done.stderr
     simulated.configure(rdt={"classes": {"gold": {"L3": "505"}}})
     assert "impossible" in rdt(simulated, "apply").output
     yaml.write_text(text.format(path=tmp_path / "nowhere"))
-    assert "not on this machine" not in CliRunner().invoke(main, ["--config", str(yaml), "config", "check"]).stderr
+    assert (
+        "not supported on this machine"
+        not in CliRunner().invoke(main, ["--config", str(yaml), "config", "check"]).stderr
+    )
 
 
 @pytest.mark.fuse
@@ -308,7 +311,7 @@ def test_config_check_reports_impossible_values_on_this_machine(simulated: Host,
     "classes, words",
     [
         ({"a": {"MB": 50}, "b": {"L3": "505"}}, "has gaps"),
-        ({name: {"MB": 50} for name in "abcd"}, "room for 4 classes"),
+        ({name: {"MB": 50} for name in "abcd"}, "supports 4 classes"),
     ],
 )
 def test_impossible_class_leaves_everything_unchanged(simulated: Host, classes: dict[str, Any], words: str) -> None:
@@ -316,7 +319,7 @@ def test_impossible_class_leaves_everything_unchanged(simulated: Host, classes: 
     refused = rdt(simulated, "apply")
     assert refused.exit_code == 1
     assert words in refused.output
-    assert "Nothing was written" in refused.output
+    assert "Nothing written" in refused.output
     assert not (simulated.resctrl / "a").exists()
 
 
@@ -324,7 +327,7 @@ def test_missing_resctrl_is_reported(host: Host) -> None:
     host.configure(resctrlPath=str(host.root / "nowhere"), rdt={"classes": {"gold": {"MB": 50}}})
     failed = rdt(host, "show")
     assert failed.exit_code == 1
-    assert "there is no resctrl at" in failed.output
+    assert "resctrl is not mounted at" in failed.output
 
 
 @pytest.mark.fuse
@@ -335,4 +338,4 @@ def test_class_uses_an_rmid(tmp_path: Path) -> None:
         refused = rdt(host, "apply")
         assert refused.exit_code == 1
         assert "(ENOSPC)" in refused.output
-        assert "each class takes an RMID of its own" in refused.output
+        assert "each class uses one RMID" in refused.output

@@ -308,7 +308,7 @@ def test_record_refuses_an_existing_file_without_force(host: MonitoredHost, tmp_
     target.write_text("yesterday's")
     refused = recorded(host, target)
     assert refused.exit_code == 1
-    assert refused.output == f"resctrl-hook: {target} exists: choose another name, or --force to replace it\n"
+    assert refused.output == f"resctrl-hook: {target} exists; choose another name or use --force\n"
     assert target.read_text() == "yesterday's"
     assert recorded(host, target, "--force").exit_code == 0
     assert read(str(target))

@@ -151,7 +151,7 @@ def test_mountpoint_that_is_a_file_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     result = CliRunner().invoke(simulate, [str(tmp_path / "file")])
     assert result.exit_code == 1
-    assert result.output == f"Error: can't make the mountpoint {tmp_path}/file: File exists\n"
+    assert result.output == f"Error: cannot create the mount point {tmp_path}/file: File exists\n"
     with pytest.raises(SimulationError, match="Not a directory"):
         prepare(str(tmp_path / "file" / "below"))
 
@@ -309,7 +309,7 @@ def test_libfuse_error_reaches_user(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(mount, "_PACKAGES", str(tmp_path))
     package = tmp_path / "mfusepy.py"
     package.write_text("class Operations: pass\ndef FUSE(*a, **k): raise RuntimeError(4)\n")
-    with pytest.raises(SimulationError, match=r"^libfuse can't mount at .*/r \(status 4\)"):
+    with pytest.raises(SimulationError, match=r"^libfuse cannot mount at .*/r \(status 4\)"):
         start(str(tmp_path / "r"), Machine())
 
 

@@ -37,7 +37,7 @@ def _describe(record: "MemberRecord", steps: "list[StepRecord]") -> dict[str, An
 
 def _limits(step: Step, workload: Workload, context: Context) -> Found:
     now = ", ".join(f"{name} {value}" for name, value in memory_of(workload.cgroup).items())
-    return Found(workload.cgroup or "the container's cgroup", f"now {now}" if now else "which can't be seen now")
+    return Found(workload.cgroup or "the container's cgroup", f"now {now}" if now else "not visible now")
 
 
 def _cells(containers: Sequence[Details]) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from resctrl_hooks.node.records import MemberRecord, MemtierdNeeds, StepRecord
 
 NOT_RUNNING = "does not run"
-UNATTENDED = "its keeper was killed, so it ends at its next output"
+UNATTENDED = "its supervisor was killed; it ends at its next output"
 
 
 def _describe(record: "MemberRecord", steps: "list[StepRecord]") -> dict[str, Any]:
@@ -43,11 +43,11 @@ def _probe(step: Step, workload: Workload, context: Context) -> Found:
     folder = folder_of(step, workload.id).path
     pids = running(step, workload.id)
     if pids:
-        return Found(folder, f"it runs as pid {pids[0]}")
+        return Found(folder, f"runs as pid {pids[0]}")
     fatal, idle = _lacks(str(step.parameters["class"]), workload, context.settings)
     if fatal:
-        return Found(folder, f"this would fail: {'; '.join(fatal)}", possible=False)
-    return Found(folder, "; ".join(["it would be started", *idle]))
+        return Found(folder, f"would fail: {'; '.join(fatal)}", possible=False)
+    return Found(folder, "; ".join(["would be started", *idle]))
 
 
 def _lacks(name: str, workload: Workload, settings: Settings) -> tuple[list[str], list[str]]:

@@ -24,11 +24,11 @@ def _group(step: Step, workload: Workload, context: Context) -> Found:
     where = resctrl.group_folder(rdt_class, name)
     if not is_folder(f"{resctrl.root}/{MON_GROUPS}"):
         missing = "no monitoring in the resctrl" if is_folder(f"{resctrl.root}/info") else "no resctrl"
-        return Found(where, f"this would fail: there is {missing} at {resctrl.root}", possible=False)
+        return Found(where, f"would fail: {missing} at {resctrl.root}", possible=False)
     if not is_folder(resctrl.class_folder(rdt_class)):
-        finds = f"this would fail: there is no RDT class {rdt_class}, and classes are never made here"
+        finds = f"would fail: RDT class {rdt_class} does not exist; the hook does not create classes"
         return Found(where, finds, possible=False)
-    return Found(where, "it is there" if resctrl.exists(rdt_class, name) else "it would be made, which takes an RMID")
+    return Found(where, "exists" if resctrl.exists(rdt_class, name) else "would be created; uses one RMID")
 
 
 MONITORING = Display(_nothing, _group)

@@ -40,7 +40,7 @@ def _pool(step: Step, workload: Workload, context: Context) -> Found:
     try:
         decision, cpus = preview(step, workload, context)
     except HookError as error:
-        return Found(finds=f"this would fail: {error}", possible=False)
+        return Found(finds=f"would fail: {error}", possible=False)
     others = f"; next best: {', '.join(decision.runners_up)}" if decision.runners_up else ""
     where = f"{decision.kind} in {decision.pool}, CPUs {cpus}"
     where += f", memory nodes {format_list(decision.mems)}" if decision.mems else ""

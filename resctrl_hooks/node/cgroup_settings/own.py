@@ -33,5 +33,5 @@ def living_cgroup(container: "Container", context: "Context") -> "Leaf":
     """
     leaf = own_cgroup(container, context)
     if leaf is None:
-        raise CgroupError(f"process {container.pid} has ended, so it has no cgroup")
+        raise CgroupError(f"process {container.pid} has ended and has no cgroup")
     return leaf

@@ -64,7 +64,7 @@ def tell(
     except DeadlineError:
         raise
     except HookError as error:
-        what = f"{error}; the values hold only until the next systemctl daemon-reload"
+        what = f"{error}; the values are lost at the next systemctl daemon-reload"
         context.log(WARNING, what, reason=error.reason, **fields)
         return {}
     return together

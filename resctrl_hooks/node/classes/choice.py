@@ -37,7 +37,7 @@ def chosen_class(
         return "", None, why
     classes = getattr(settings, feature).get("classes") or {}
     if name not in classes:
-        raise ClassError(f"there is no {feature} class {name[:80]!r}", hint=f"the classes are {', '.join(classes)}")
+        raise ClassError(f"unknown {feature} class {name[:80]!r}", hint=f"the classes are {', '.join(classes)}")
     return name, classes[name], f"{feature} class {name} by {why}"
 
 
@@ -61,10 +61,10 @@ def class_name(
     name = name.strip()
     if not source:
         name, why = _default_class(workload, getattr(settings, feature).get("defaults") or {})
-        return name, why if name else f"no {kind} class is annotated, and none is the default for it"
+        return name, why if name else f"no {kind} class by annotation or default"
     if name in none:
-        return "", f"annotation {source} is {name or 'empty'}, which means none"
-    what = f"have {kind} class {name[:80]!r}"
+        return "", f"annotation {source} is {name or 'empty'}: no class"
+    what = f"use {kind} class {name[:80]!r}"
     settings.check_allowed(f"{feature}.allow", workload, name, what, error)
     return name, f"annotation {source}"
 

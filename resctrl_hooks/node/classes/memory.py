@@ -88,14 +88,14 @@ def _annotations(workload: "Workload", what: str) -> "list[str]":
 
 
 def _class_named(name: str, workload: "Workload", settings: "Settings") -> "dict[str, Any]":
-    what = f"have memory class {name[:80]!r}"
+    what = f"use memory class {name[:80]!r}"
     settings.check_allowed("memtierd.allow", workload, name, what, MemoryClassError)
     for spec in settings.classes:
         if spec.get("name") == name:
             return spec
     known = ", ".join(str(spec.get("name")) for spec in settings.classes[:20])
     raise MemoryClassError(
-        f"there is no memory class {name[:80]!r}", hint=f"mend the annotation class{SUFFIX}; the classes are {known}"
+        f"unknown memory class {name[:80]!r}", hint=f"fix the annotation class{SUFFIX}; the classes are {known}"
     )
 
 
@@ -117,11 +117,12 @@ def canonical(limit: str, value: str) -> str:
     size = int(digits) * unit if good else -1
     if not good or size >= _LARGEST:
         raise MemoryLimitError(
-            f"{limit} can't be {value[:40]!r}", hint="write max, or whole bytes, with K, M, G or T for their multiples"
+            f"invalid {limit} {value[:40]!r}", hint="write max, or an integer, optionally with K, M, G or T"
         )
     page = posix.sysconf("SC_PAGE_SIZE")
     if 0 < size < page:
         raise MemoryLimitError(
-            f"{limit} can't be {value!r}, which is less than a page ({page} bytes)", hint="the kernel would make it 0"
+            f"invalid {limit} {value!r}: less than a page ({page} bytes)",
+            hint="the kernel would round it to 0",
         )
     return str(size)

@@ -77,13 +77,13 @@ def parse_state(data: bytes) -> State:
         raise errors.InputError("the container state on stdin is not a JSON object")
     id_ = _field(value, "id", str, "")
     if not valid_container_id(id_):
-        raise errors.InputError(f"the container state names no usable id: {id_[:80]!r}")
+        raise errors.InputError(f"the container state has no valid id: {id_[:80]!r}")
     status = _field(value, "status", str, "")
     if status not in STAGES:
-        raise errors.InputError(f"the container state has no status of a hook's: {status[:80]!r}")
+        raise errors.InputError(f"the container state has an unexpected status: {status[:80]!r}")
     pid = _field(value, "pid", int, 0)
     if isinstance(pid, bool) or not 0 <= pid < 1 << 31:
-        raise errors.InputError(f"the container state names no usable pid: {pid!r}")
+        raise errors.InputError(f"the container state has no valid pid: {pid!r}")
     bundle = _field(value, "bundle", str, "")
     if bundle and (bundle[0] != "/" or "\0" in bundle or "/../" in f"{bundle}/"):
         raise errors.InputError(f"the bundle is not an absolute path: {bundle[:200]!r}")
@@ -97,7 +97,7 @@ def read_bundle(path: str) -> Bundle:
         InputError: it is missing, unreadable, too large, or not a configuration.
     """
     if not path:
-        raise errors.InputError("the container state names no bundle")
+        raise errors.InputError("the container state has no bundle")
     try:
         config = parse_json(read_file(f"{path}/config.json", BUNDLE_LIMIT))
     except OSError as error:

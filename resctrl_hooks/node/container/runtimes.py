@@ -70,7 +70,7 @@ def _names(root: str) -> "list[str]":
     try:
         return list_folder(root)
     except OSError as error:
-        raise HookError.of_file(error, f"{root}, where a runtime keeps its containers,", "read") from error
+        raise HookError.of_file(error, f"{root}, the runtime's state directory", "read") from error
 
 
 def _read(folder: str, id_: str, kinds: "list[Kind]") -> "Found | None":

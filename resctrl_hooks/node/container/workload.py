@@ -180,8 +180,8 @@ def derive(
         claimed = state.annotations.get(dialect.uid, "")
         if not pod_uid_validator(claimed):
             raise _bad_key(
-                f"container {state.id[:64]} of {dialect.name} names no pod UID in {dialect.uid}: {claimed[:80]!r}",
-                "the container is not monitored; was it made by crictl without a metadata uid?",
+                f"container {state.id[:64]} of {dialect.name} has no pod UID in {dialect.uid}: {claimed[:80]!r}",
+                "the container is not monitored; containers of crictl need a metadata uid",
             )
         uid = workload.key = canonical_pod_uid(claimed)
     in_pod = False
@@ -191,7 +191,7 @@ def derive(
         if found and uid and found != uid:
             raise _bad_key(
                 f"container {state.id[:64]} claims pod {uid} but runs in the cgroup of pod {found}",
-                "somebody forged a pod UID; the container is not monitored",
+                "the pod UID is forged; the container is not monitored",
             )
         if found:
             in_pod = True

@@ -50,14 +50,14 @@ class BlockIO(Feature):
             CgroupError: the container has no cgroup for it.
         """
         if workload.bundle.resources.get("blockIO"):
-            return [Step(NAME, SKIP, {}, "the runtime limits its block I/O, which stays")]
+            return [Step(NAME, SKIP, {}, "the runtime limits its block I/O; left unchanged")]
         name, spec, why = chosen_class(workload, context.settings, NAME, ANNOTATIONS)
         if not name:
             return [Step(NAME, SKIP, {}, why)]
         own_cgroup(workload, context)  # `explain` reports problems of the class too
         values, weight = values_of(spec, context.settings.sys_path)
         properties = {"IOAccounting": "yes", **({"IOWeight": str(weight)} if weight else {})}
-        shown = ", ".join(f"{file} {value}" for file, value in values) or "no device fits its patterns"
+        shown = ", ".join(f"{file} {value}" for file, value in values) or "no device matches its patterns"
         needs: "CgroupNeeds" = {"class": name, "values": values, "properties": properties}
         return [Step(NAME, "limit", needs, f"{shown}: {why}")]
 

@@ -38,13 +38,13 @@ class Memory(Feature):
         choice = choice_of(workload, context.settings)
         if not choice.limits:
             return [
-                Step(NAME, SKIP, {}, f"{choice.why}: swap and limits stay as they are" if choice.name else choice.why)
+                Step(NAME, SKIP, {}, f"{choice.why}: swap and limits left unchanged" if choice.name else choice.why)
             ]
         high = choice.limits.get(HIGH, MAX)
         if high != MAX and int(high) < SMALLEST_HIGH:
             raise MemoryLimitError(
                 f"{HIGH} {high} would stall the container's start",
-                hint=f"the least that a container can start with is {SMALLEST_HIGH} bytes",
+                hint=f"the minimum to start a container is {SMALLEST_HIGH} bytes",
             )
         own_cgroup(workload, context)  # `explain` reports problems of the class too
         limits = ", ".join(f"{name} {value}" for name, value in choice.limits.items())
@@ -87,8 +87,8 @@ def _check_room(leaf: "Leaf", high: str) -> None:
     used = read_value(leaf.folder, "memory.current")
     if used.isdigit() and int(high) < int(used):
         raise MemoryLimitError(
-            f"{HIGH} {high} is below the {used} bytes that the container uses already, and would stall it",
-            hint="set a higher one",
+            f"{HIGH} {high} is below the container's current {used} bytes and would stall it",
+            hint="set a higher value",
         )
 
 

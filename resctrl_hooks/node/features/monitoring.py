@@ -84,7 +84,7 @@ def why_not(workload: "Workload", context: "Context") -> str:
     """Return why a workload is excluded from monitoring, or an empty string."""
     settings = context.settings
     if workload.bundle.monitored and not settings.monitoring["takeOver"]:
-        return "the runtime makes its own mon_group (linux.intelRdt.enableMonitoring); monitoring.takeOver is false"
+        return "the runtime creates its own mon_group (linux.intelRdt.enableMonitoring); monitoring.takeOver is false"
     reason = settings.selects(workload.namespace)
     if not reason and settings.label_selector:
         from ..container.labels import pod_labels  # few nodes select by labels
@@ -103,9 +103,9 @@ def class_of(workload: "Workload", context: "Context") -> "tuple[str, str]":
 
             raise TaskGoneError.of(workload.pid) from error
         if where is not None:
-            return where[0], "where its process is"
+            return where[0], "the class of its process"
     name = workload.bundle.class_name
-    return name, "as its bundle's linux.intelRdt.closID says" if name else "since its bundle names no class"
+    return name, "by linux.intelRdt.closID in its bundle" if name else "because its bundle names no class"
 
 
 def ensure_group(container: "Container", rdt_class: str, locked: "LockedKey", context: "Context") -> None:

@@ -71,7 +71,7 @@ class RdtClass(Feature):
         if where is not None and where != name:
             raise RdtClassError(
                 f"process {container.pid} was moved to RDT class {name} but is in {where or 'the root class'}",
-                hint="two programs manage RDT classes here; keep one",
+                hint="another program also manages RDT classes; keep only one",
             )
 
     def holds(self, step: "Step", container: "Container", context: "Context") -> bool:
@@ -90,18 +90,18 @@ def choose(workload: "Workload", context: "Context") -> "tuple[str, str]":
         RdtClassError: as `plan`.
     """
     if workload.bundle.class_name:
-        return "", f"the runtime assigned RDT class {workload.bundle.class_name}, which stays"
+        return "", f"the runtime assigned RDT class {workload.bundle.class_name}; left unchanged"
     where = _where(context, workload.pid)
     if where:
-        return "", f"its process is in RDT class {where} already, which stays"
+        return "", f"its process is already in RDT class {where}; left unchanged"
     name, why = class_name(workload, context.settings, NAME, _annotations(workload), RdtClassError, _ROOT_NAMES)
     if not name:
         return "", why
     resctrl = context.monitor.resctrl
     if not resctrl.fs.is_folder(f"{resctrl.class_folder(name)}/mon_groups"):
         raise RdtClassError(
-            f"there is no RDT class {name[:80]!r} for {why}",
-            hint="declare it in rdt.classes and run `resctrl-hook rdt apply`, or mend what names it",
+            f"unknown RDT class {name[:80]!r} for {why}",
+            hint="declare it in rdt.classes and run `resctrl-hook rdt apply`, or fix the reference to it",
         )
     return name, f"by {why}"
 

@@ -171,8 +171,8 @@ def _schedule(tid: int, process: "ProcessRecord") -> None:
     except OSError as error:
         hint = ""
         if error.errno == errno.EPERM and process.get("policy") in ("fifo", "rr"):
-            hint = "this kernel shares out real-time (CONFIG_RT_GROUP_SCHED), and the container's cgroup has none of it"
-        raise ClassError(f"thread {tid} can't be scheduled as {process}", errno=error.errno or 0, hint=hint) from error
+            hint = "the container's cgroup has no real-time budget (CONFIG_RT_GROUP_SCHED)"
+        raise ClassError(f"cannot schedule thread {tid} as {process}", errno=error.errno or 0, hint=hint) from error
 
 
 def _set_io_priority(threads: "list[int]", process: "ProcessRecord") -> None:

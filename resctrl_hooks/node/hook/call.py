@@ -53,7 +53,7 @@ def _run(call: "_Call", config: str, find: "Callable[[str], tuple[Settings, str]
         settings, problem = find(config)
     except errors.SettingsError as error:
         read_to_end(0)
-        Log()(ERROR, f"{error}; this container is left alone", stage=call.stage, reason=error.reason)
+        Log()(ERROR, f"{error}; container skipped", stage=call.stage, reason=error.reason)
         return DONE
     context = Context(settings)
     if problem:
@@ -74,8 +74,8 @@ def _answer(call: "_Call", context: Context, started: float) -> int:
             set_deadline(0)
     except errors.HookError as error:
         refused = (is_refusal(error) or refuses(context)) and call.is_refusable()
-        left = "reconcile will do it" if call.stage == POSTSTOP else "the container starts without it"
-        outcome = "the container is refused" if refused else left
+        left = "reconcile will clean up" if call.stage == POSTSTOP else "container started without resctrl-hooks"
+        outcome = "container rejected" if refused else left
         took = time.monotonic() - started
         reasons = context.failures or [error.reason]
         if refused:
@@ -83,12 +83,12 @@ def _answer(call: "_Call", context: Context, started: float) -> int:
 
             record_refusal(settings.state_dir, call.names(), str(error))
             reasons = [*dict.fromkeys([*reasons, REASON])]
-        call.tally(context, took, reasons)
+        call.count(context, took, reasons)
         message = f"{call.stage} of {call.subject}: {error}; {outcome}"
         context.log(ERROR, message, duration_usec=int(took * 1e6), **call.fields(error))
         return REFUSED if refused else DONE
     took = time.monotonic() - started
-    call.tally(context, took, context.failures)
+    call.count(context, took, context.failures)
     if summary:
         context.log(INFO, f"{call.stage} of {call.subject}: {summary}", duration_usec=int(took * 1e6), **call.fields())
     return DONE
@@ -148,9 +148,9 @@ class _Call:
                 self.stage = POSTSTOP  # even if the rest of it is invalid
         return self.stage != POSTSTOP
 
-    def tally(self, context: Context, seconds: float, reasons: "list[str]") -> None:
+    def count(self, context: Context, seconds: float, reasons: "list[str]") -> None:
         """Count this call."""
-        context.ledger.tally(self.stage, seconds, reasons, self.workload.key if self.workload else "")
+        context.ledger.count_call(self.stage, seconds, reasons, self.workload.key if self.workload else "")
 
     def serve(self, context: Context) -> str:
         """Do the stage and return a short description of the result."""
@@ -164,7 +164,7 @@ class _Call:
             summary = poststop(state, context)
         else:
             if not state.pid:
-                raise errors.InputError("the container state names no process")
+                raise errors.InputError("the container state has no pid")
             bundle = read_bundle(state.bundle)
             cgroups = cgroups_of(context.proc, state.pid)
             workload = self.workload = derive(state, bundle, cgroups, context.settings.cgroup_path)
@@ -180,5 +180,5 @@ class _Call:
                 reap_some(context)
         except Exception as error:  # noqa: BLE001
             # This container's part is complete: leftovers of others are no reason to refuse it.
-            context.log(WARNING, f"idle groups are left to reconcile: {error}", stage=self.stage)
+            context.log(WARNING, f"idle groups left to reconcile: {error}", stage=self.stage)
         return summary

@@ -33,7 +33,7 @@ def create_runtime(workload: "Workload", context: "Context") -> str:
     steps = planned(workload, context, features_in_use(context.settings, workload), unplanned)
     todo = [(feature, step) for feature, step in steps if step.action != SKIP]
     if not todo:
-        return "; ".join(step.why for _, step in steps) or "no feature concerns it"
+        return "; ".join(step.why for _, step in steps) or "no feature applies"
     context.strict = _strict(todo, context)
     earlier = context.ledger.key_of(workload.id)
     if earlier and earlier != workload.key:

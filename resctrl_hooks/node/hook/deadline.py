@@ -25,7 +25,7 @@ def set_deadline(seconds: float) -> None:
     def rise(*_: object) -> None:
         left = until + min(_starved() - starved, LONGEST_STARVED) - time.monotonic()
         if left <= 0:
-            raise errors.DeadlineError("the hook's deadline passed")
+            raise errors.DeadlineError("deadline of the hook exceeded")
         setitimer(ITIMER_REAL, left, _ALARM_AGAIN)
 
     signal(SIGALRM, rise)

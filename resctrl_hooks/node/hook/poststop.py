@@ -21,6 +21,6 @@ def poststop(state: "State", context: "Context") -> str:
 
     with context.monitor.hold(key) as locked:
         if is_of_earlier_run(locked.member(state.id), context):
-            return "it was started again and lives, so this poststop is an earlier run's; nothing is done"
+            return "ignored: late poststop of an earlier run"
         release_container(locked, state.id, context)
         return f"released {key}" if release_key(locked, context) else f"left {key}"

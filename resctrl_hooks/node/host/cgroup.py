@@ -11,20 +11,20 @@ from .procfs import CRUNS_LEAF, cgroups_of
 _SLICE, _SCOPE, _SERVICE = ".slice", ".scope", ".service"
 _UNITS = {"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}  # in file names of huge pages
 _CLAMP, _UNCLAMPED = "cpu.uclamp.", "100.00"
-_GONE = "cgroup {folder} is gone: the container has ended", ""
+_GONE = "cgroup {folder} no longer exists: the container has ended", ""
 _NOT_ENABLED, _NO_SWAP = -1, -2  # beside the errnos
 # Causes and remedies of failed writes (kernel, Documentation/admin-guide/cgroup-v2.rst).
 _REFUSALS = {
     errno.ENODEV: _GONE,
     errno.ENOTDIR: _GONE,
-    errno.EINVAL: ("the kernel refuses {name} {value!r} for cgroup {folder}", ""),
+    errno.EINVAL: ("the kernel rejected {value!r} for {name} of cgroup {folder}", ""),
     errno.ENOENT: ("this kernel has no {name}", ""),
-    _NO_SWAP: ("this kernel has no {name}", "it was built without CONFIG_SWAP, or booted with swapaccount=0"),
+    _NO_SWAP: ("this kernel has no {name}", "the kernel was built without CONFIG_SWAP or booted with swapaccount=0"),
     _NOT_ENABLED: (
         "the {controller} controller is not enabled for cgroup {folder}",
         (
-            "write +{controller} to cgroup.subtree_control of each folder above it; "
-            "without it in /sys/fs/cgroup/cgroup.controllers the kernel was booted without (cgroup_disable=)"
+            "write +{controller} to cgroup.subtree_control of each parent directory; if "
+            "/sys/fs/cgroup/cgroup.controllers lacks it, check cgroup_disable= on the kernel's command line"
         ),
     ),
 }
@@ -76,18 +76,18 @@ def leaf_of(proc: str, root: str, pid: int, container: str, own: str = "") -> "L
         return None
     if found[0].hierarchy == "unified":
         raise CgroupError(
-            "this host mixes cgroup versions 1 and 2, and the controllers are version 1's there",
-            hint="boot it with systemd.unified_cgroup_hierarchy=1",
+            "this host mixes cgroup v1 and v2, with the controllers in v1",
+            hint="boot with systemd.unified_cgroup_hierarchy=1",
         )
     if found[0].hierarchy:
         raise CgroupError(
-            "this host has cgroup version 1, whose files are others",
-            hint="boot it with systemd.unified_cgroup_hierarchy=1",
+            "this host uses cgroup v1, which is not supported",
+            hint="boot with systemd.unified_cgroup_hierarchy=1",
         )
     path = found[0].path
     if path == "/" or "/../" in f"{path}/":
         raise CgroupError(
-            "the container's process is in the root cgroup, where nothing can be set",
+            "the container's process is in the root cgroup, which has no settings",
             hint="start it with a cgroup of its own (Podman: not with --cgroups=disabled)",
         )
     in_own = bool(own) and f"{root}{path}/".startswith(f"{own}/")
@@ -134,7 +134,7 @@ def _file_of(folder: str, name: str) -> str:
         CgroupError: the path would lead outside.
     """
     if "/" in name or "/../" in f"{folder}/":
-        raise CgroupError(f"invalid file of a cgroup: {name[:80]!r} in {folder[:200]!r}")
+        raise CgroupError(f"invalid cgroup file: {name[:80]!r} in {folder[:200]!r}")
     return f"{folder}/{name}"
 
 
@@ -174,7 +174,7 @@ def write_value(folder: str, name: str, value: str) -> None:
         raise _refusal(folder, name, value, error) from error
     have = read_value(folder, name)
     if not same_value(name, have, value):
-        raise CgroupError(f"the kernel made {have!r} of {name} {value!r} in {folder}")
+        raise CgroupError(f"the kernel set {name} to {have!r} instead of {value!r} in {folder}")
 
 
 def same_value(name: str, have: str, want: str) -> bool:
@@ -212,6 +212,6 @@ def _refusal(folder: str, name: str, value: str, error: OSError) -> CgroupError:
             case = _NOT_ENABLED
         elif number == errno.ENOENT and "swap" in name:
             case = _NO_SWAP
-    words, hint = _REFUSALS.get(case, ("{name} of cgroup {folder} can't be written", ""))
+    words, hint = _REFUSALS.get(case, ("cannot write {name} of cgroup {folder}", ""))
     message = words.format(folder=folder, name=name, value=value, controller=controller)
     return CgroupError(message, hint=hint.format(controller=controller), errno=number)

@@ -17,7 +17,7 @@ def parse_list(text: str) -> int:
         low = int(first)
         high = int(last) if dash else low
         if not 0 <= low <= high < _MOST:
-            raise ValueError(f"{part[:40]!r} is no range of CPUs")
+            raise ValueError(f"{part[:40]!r} is not a range of CPUs")
         found |= (1 << high + 1) - (1 << low)
     return found
 

@@ -28,7 +28,7 @@ _LONGEST_INTEGER = 32  # more digits than any number in an OCI file; int() of a 
 
 def _integer(digits: str) -> int:
     if len(digits) > _LONGEST_INTEGER:
-        raise ValueError("a number of that many digits is no number here")
+        raise ValueError("number with too many digits")
     return int(digits)
 
 
@@ -62,19 +62,19 @@ def parse_json(data: bytes) -> "Any":
     try:
         value, end = (_scan_small if len(data) < _PAGE else _scan)(text, 0)
     except StopIteration as stop:
-        raise ValueError(f"no JSON value at character {stop.value}") from None
+        raise ValueError(f"expected a JSON value at character {stop.value}") from None
     except RecursionError:
         raise ValueError("nested too deeply") from None
     except SystemError:
         # Until Python 3.12 the C scanner takes its error's type from json.decoder, if something has imported that.
         raise ValueError("malformed JSON") from None
     if end != len(text):
-        raise ValueError(f"something follows the JSON value at character {end}")
+        raise ValueError(f"unexpected text after the JSON value at character {end}")
     return value
 
 
 def _no_json(value: "Any") -> "Any":
-    raise TypeError(f"{type(value).__name__} does not go into a record")
+    raise TypeError(f"{type(value).__name__} cannot be stored in a record")
 
 
 _encode = make_encoder(None, _no_json, encode_basestring_ascii, None, ": ", ", ", False, False, False)  # noqa: FBT003  # the C function takes no names
@@ -129,7 +129,7 @@ def is_roots_alone(found: "posix.stat_result") -> bool:
 def check_owner(found: "posix.stat_result", path: str) -> None:
     """Refuse what others own or can write, by OSError EPERM: root is about to obey what it says."""
     if not is_roots_alone(found):
-        raise OSError(errno.EPERM, "others than root own it or can write it", path)
+        raise OSError(errno.EPERM, "it is owned or writable by a user other than root", path)
 
 
 def read_all(fd: int, limit: int, what: str) -> bytes:

@@ -10,7 +10,7 @@ class RunningError(Exception):
     """Another instance serves this node; ``pid`` is its process, 0 if unknown."""
 
     def __init__(self, pid: int) -> None:
-        super().__init__(f"another instance runs already{f', process {pid}' if pid else ''}")
+        super().__init__(f"another instance is running{f', process {pid}' if pid else ''}")
         self.pid = pid
 
 

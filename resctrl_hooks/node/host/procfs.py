@@ -57,7 +57,7 @@ def resctrl_groups_of(proc: str, pid: int, tid: int = 0) -> "tuple[str, str] | N
         try:
             posix.stat(folder)
         except OSError as error:
-            raise ProcessLookupError(errno.ESRCH, "the task is gone", folder) from error
+            raise ProcessLookupError(errno.ESRCH, "the task has ended", folder) from error
         return None
     first, _, second = text.partition("\n")
     rdt_class = first.partition("res:")[2]

@@ -47,9 +47,9 @@ def find_program(name: str, folders: "tuple[str, ...]" = SYSTEM_FOLDERS) -> str:
         if found.st_mode & S_IFMT != S_IFREG or not found.st_mode & _EXECUTABLE:
             continue
         if not is_roots_alone(found):
-            raise ProgramError(f"others than root can write {path}", hint="chown root it and chmod go-w it")
+            raise ProgramError(f"users other than root can write to {path}", hint="run chown root and chmod go-w on it")
         return path
-    raise ProgramError(f"there is no program {name}" + ("" if name[:1] == "/" else f" in {', '.join(folders)}"))
+    raise ProgramError(f"cannot find the program {name}" + ("" if name[:1] == "/" else f" in {', '.join(folders)}"))
 
 
 def run(arguments: "list[str]", seconds: float) -> "tuple[int, str]":
@@ -73,7 +73,7 @@ def run(arguments: "list[str]", seconds: float) -> "tuple[int, str]":
             posix.waitpid(child, 0)
             raise
     except (TimeoutError, _socket.timeout) as error:  # two types before Python 3.10
-        raise ProgramError(f"{arguments[0]} did not end within {seconds:g} s", errno=errno.ETIMEDOUT) from error
+        raise ProgramError(f"{arguments[0]} did not exit within {seconds:g} s", errno=errno.ETIMEDOUT) from error
     except OSError as error:
         raise ProgramError.of_file(error, arguments[0], "run") from error
     finally:

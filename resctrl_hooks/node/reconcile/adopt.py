@@ -72,7 +72,7 @@ def tell_of_bound(context: "Context", container: "Running") -> None:
         container.in_cgroup = CgroupThreads(container.cgroup)
     if container.in_cgroup is not None and container.in_cgroup.is_partial:
         what = f"{container} has {MOST_CGROUPS} cgroups or more: threads in others than the nearest {MOST_CGROUPS}"
-        what = f"{what} stay unmonitored until it removes some"
+        what = f"{what} are not monitored until it removes some"
         context.log(WARNING, what, stage="reconcile", key=container.key, container=container.id)
 
 
@@ -147,9 +147,9 @@ def _follow(locked: "LockedKey", context: "Context", container: "Running") -> No
     if old is None or old == new or old not in locked.origins:
         return
     if old and not context.monitor.resctrl.fs.is_folder(context.monitor.resctrl.class_folder(old)):
-        what = f"RDT class {old} was removed under living container {container.id[:12]}, which is in"
+        what = f"RDT class {old} of running container {container.id[:12]} was removed; it is now in"
         context.log(
-            WARNING, f"{what} {new or 'the root class'} now", stage="reconcile", key=locked.key, container=container.id
+            WARNING, f"{what} {new or 'the root class'}", stage="reconcile", key=locked.key, container=container.id
         )
     used = set()
     for member in locked.members():

@@ -88,9 +88,9 @@ def _restore_limits(context: "Context", report: "Report") -> None:
     report.repaired += len(restored.done)
     report.problems += [f"cannot restore {line}" for line in restored.failed]
     for line in restored.done:
-        context.log(NOTICE, f"restored what a guard that has ended left: {line}", stage="reconcile")
+        context.log(NOTICE, f"restored after the guard ended: {line}", stage="reconcile")
     for line in restored.foreign:
-        context.log(WARNING, f"a guard that has ended left: {line}", stage="reconcile")
+        context.log(WARNING, f"left by a guard that has ended: {line}", stage="reconcile")
 
 
 def remove_unfinished(folder: str, proc: str) -> int:

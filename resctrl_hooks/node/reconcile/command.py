@@ -41,13 +41,13 @@ def apply_edited(config: str) -> None:
     try:
         code, output = run(command, _PATIENCE_TO_APPLY)
     except ProgramError as error:
-        Log()(WARNING, f"{config} was edited and can't be applied: {error}", stage=STAGE, reason=error.reason)
+        Log()(WARNING, f"cannot apply the edited {config}: {error}", stage=STAGE, reason=error.reason)
         return
     said = "; ".join(output.splitlines())
     if code:
-        Log()(WARNING, f"{config} was edited and can't be applied: {said}", stage=STAGE, reason=SettingsError.reason)
+        Log()(WARNING, f"cannot apply the edited {config}: {said}", stage=STAGE, reason=SettingsError.reason)
     elif said:
-        Log()(NOTICE, f"{config} was edited: {said}", stage=STAGE)
+        Log()(NOTICE, f"applied the edited {config}: {said}", stage=STAGE)
 
 
 def reconcile_command(config: str, arguments: "list[str]", apply: "Callable[[str], None]" = apply_edited) -> int:
@@ -124,7 +124,7 @@ def once(config: str, live: str, *, dry_run: bool, claim: bool, json: bool, wait
         report_fault(config, STAGE, error)
         return WRONG
     if not dry_run:
-        context.ledger.tally(STAGE, time.monotonic() - started, sorted(set(report.reasons)))
+        context.ledger.count_call(STAGE, time.monotonic() - started, sorted(set(report.reasons)))
     written = _print(format_json(report.as_document()).decode() if json else report.as_text())
     well = report.well if waiting_ok else report.ok
     return OK if well and written else WRONG
@@ -138,6 +138,6 @@ def _print(text: str) -> bool:
     except BrokenPipeError:
         raise
     except OSError as error:
-        Log()(ERROR, f"reconcile: the report can't be written: {error.strerror}", stage=STAGE)
+        Log()(ERROR, f"reconcile: cannot write the report: {error.strerror}", stage=STAGE)
         return False
     return True

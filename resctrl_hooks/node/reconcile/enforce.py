@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .report import Options, Report
 
 _CALM_SECONDS = 3600.0  # seconds without a restart after which earlier ones are forgotten
-_NOT_AGAIN = "it ended {} times and is not started again before an hour has passed"
+_NOT_AGAIN = "not restarted: {} exits within an hour"
 
 
 def enforce(
@@ -221,9 +221,9 @@ def _had(context: "Context", container: "Running", step: Step, lost: str, report
     name = step.feature
     container.unmet.pop(name, None)
     report.apply(name, container.id)
-    what = f"{name} of {container} is in force: {step.action}"
+    what = f"{name} of {container} applied: {step.action}"
     if lost:
-        what = f"{name} of {container} had ended and is started again; {lost}"
+        what = f"{name} of {container} exited and was restarted; {lost}"
     context.log(WARNING if lost else INFO, what, stage="reconcile", key=container.key, container=container.id)
 
 

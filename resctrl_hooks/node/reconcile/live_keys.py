@@ -21,8 +21,8 @@ def read_live(path: str) -> "set[str]":
     except OSError as error:
         raise InputError.of_file(error, path, "read") from error
     except ValueError as error:
-        raise InputError(f"{path} is neither a JSON list nor a key a line: {error}") from error
+        raise InputError(f"{path} is neither a JSON list nor one key per line: {error}") from error
     for key in keys:
         if not isinstance(key, str) or not default_key_validator(key):
-            raise InputError(f"{path} is neither a JSON list nor a key a line: {str(key)[:80]!r} can be no key")
+            raise InputError(f"{path} is neither a JSON list nor one key per line: invalid key {str(key)[:80]!r}")
     return {canonical_pod_uid(key) for key in keys}

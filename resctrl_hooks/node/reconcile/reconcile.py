@@ -100,7 +100,7 @@ def _end_what_is_dead(context: "Context", seen: "Observation", options: Options,
     end = time.monotonic() + _MOST_SECONDS_FOR_THE_DEAD
     for done, key in enumerate(todo):
         if time.monotonic() > end:
-            what = f"{len(todo) - done} of {len(todo)} keys are left to the next pass"
+            what = f"{len(todo) - done} of {len(todo)} keys left to the next pass"
             context.log(INFO, what, stage="reconcile")
             context.ledger.wake()
             break
@@ -161,7 +161,7 @@ def _claim(context: "Context", seen: "Observation", options: Options, report: Re
                     context.monitor.resctrl.remove(rdt_class, locked.name)
                     report.claimed.append(key)
                     report.freed += 1
-                    context.log(INFO, f"removed the group of {key}, which no pod or container has", key=key)
+                    context.log(INFO, f"removed the group of {key}: no pod or container uses it", key=key)
         except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
             report.fail(context, key, error)
 

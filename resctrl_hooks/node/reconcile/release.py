@@ -49,7 +49,7 @@ def release_everything(context: "Context") -> Released:
         try:
             with context.monitor.hold(key) as locked:
                 if not all(release_container(locked, member, context) for member in locked.members()):
-                    done.problems.append(f"cannot release {key}: a lock is held; release again")
+                    done.problems.append(f"cannot release {key}: its lock is held; run release again")
                     continue
                 locked.release()
             done.keys.append(key)
@@ -59,7 +59,7 @@ def release_everything(context: "Context") -> Released:
         try:
             feature.repair(context, set())  # without records every such process is an orphan
         except Exception as error:  # noqa: BLE001  # as above
-            done.problems.append(f"cannot end what {feature.name} started: {as_hook_error(error)}")
+            done.problems.append(f"cannot stop processes of {feature.name}: {as_hook_error(error)}")
     state = context.settings.state_dir
     if not done.problems and _OURS in state.rpartition("/")[2]:  # never remove a foreign folder by mistake
         try:

@@ -30,7 +30,9 @@ class NoCountersError(ResctrlError):
     """All bandwidth counters of a domain are in use (ENOSPC): an event of a group isn't counted there."""
 
     reason = "no-counters"
-    hint = "the pod's cache occupancy is counted, its bandwidth isn't; `resctrl-hook list` shows who has the counters"
+    hint = (
+        "the pod's cache occupancy is counted, but not its bandwidth; `resctrl-hook list` shows the pods with counters"
+    )
 
 
 # As everywhere, but for an unknown domain, which is EINVAL here.
@@ -88,7 +90,7 @@ class Assignments:
         try:
             self._fs.write(f"{folder}/{FILE}", f"{event}:{domain}={state}\n".encode())
         except OSError as error:
-            what = "no counter for" if state == _ASSIGNED else "the counter can't be taken back of"
+            what = "cannot assign a counter for" if state == _ASSIGNED else "cannot release the counter for"
             message = f"{what} {event} of {folder} in L3 domain {domain}"
             raise self._resctrl.refused(error, message, kinds=_BY_ERRNO) from error
 

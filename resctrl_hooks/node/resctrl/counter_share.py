@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 LOCK = "assignments"
 
 OURS = "ours"
-UNHELD = "unheld"
+UNGROUPED = "ungrouped"
 FOREIGN = "foreign"
 
 
@@ -27,7 +27,7 @@ class Holder:
     Args:
         folder: the group's.
         states: what it has, as `Assignments.of` says.
-        kind: ``ours``, a key's; ``unheld``, a class's own (the root's, too), which counts what no group holds;
+        kind: ``ours``, a key's; ``ungrouped``, a class's own (the root's, too), which counts what no group holds;
             ``foreign``, somebody else's, which is left as it is.
         key: the key of one of ours.
         priority: that of one of ours; the highest are served first.
@@ -70,29 +70,29 @@ class Change:
 
 
 def share(
-    holders: "Sequence[Holder]", capacity: "dict[int, int]", events: "Sequence[str]", *, keep_unheld: bool = False
+    holders: "Sequence[Holder]", capacity: "dict[int, int]", events: "Sequence[str]", *, keep_ungrouped: bool = False
 ) -> "list[Change]":
     """What is to change so that the counters go where they should, all that is taken first.
 
     In each domain every one of our groups gets a counter for the first event, then every one for the second. The
     highest priority is served first; among equals who has one keeps it, or in a round of turns (`Holder.turn`) they are
     served in that order; else the order is that of ``holders``. What is left over goes to the classes' own. With
-    ``keep_unheld`` those come before all of ours. What a foreign group has stays with it.
+    ``keep_ungrouped`` those come before all of ours. What a foreign group has stays with it.
     """
     ours = [holder for holder in holders if holder.kind == OURS]
-    unheld = [holder for holder in holders if holder.kind == UNHELD]
+    ungrouped = [holder for holder in holders if holder.kind == UNGROUPED]
     takes: "list[Change]" = []
     gives: "list[Change]" = []
     for domain, number in capacity.items():
         left = number - _held(holders, domain, FOREIGN)
         wanted: "set[tuple[str, str]]" = set()
-        for group in (unheld, ours) if keep_unheld else (ours, unheld):
+        for group in (ungrouped, ours) if keep_ungrouped else (ours, ungrouped):
             for event in events:
                 for holder in sorted(group, key=lambda one: _rank(one, event, domain)):  # used at once
                     if left > 0:
                         wanted.add((holder.folder, event))
                         left -= 1
-        for holder in (*ours, *unheld):
+        for holder in (*ours, *ungrouped):
             for event in {*holder.states, *events}:
                 want = (holder.folder, event) in wanted
                 if want != holder.has(event, domain):
@@ -129,7 +129,7 @@ def holders_of(monitor: "Monitor") -> "list[Holder]":
     found: "list[Holder]" = []
     for rdt_class in ["", *sorted(resctrl.classes())]:
         folder = resctrl.class_folder(rdt_class)
-        found.append(Holder(folder, assignments.of(folder), UNHELD))
+        found.append(Holder(folder, assignments.of(folder), UNGROUPED))
         for name in resctrl.groups(rdt_class):
             key = name[len(prefix) :] if name.startswith(prefix) else ""
             folder = resctrl.group_folder(rdt_class, name)

@@ -48,12 +48,12 @@ class Counter:
 COUNTERS: "dict[str, Counter]" = {
     name: Counter(name, kind, unit, text)
     for name, kind, unit, text in (
-        ("llc_occupancy", GAUGE, "By", "Bytes of the L3 cache that lines of these tasks fill now."),
+        ("llc_occupancy", GAUGE, "By", "Bytes of the L3 cache that these tasks occupy now."),
         ("mbm_total_bytes", CUMULATIVE, "By", "Bytes moved between this L3 cache and memory, on any node."),
         ("mbm_local_bytes", CUMULATIVE, "By", "Bytes moved between this L3 cache and the memory of its own node."),
-        ("core_energy", CUMULATIVE, "J", "Energy that cores used for these tasks, estimated from their instructions."),
+        ("core_energy", CUMULATIVE, "J", "Core energy of these tasks, estimated from their instructions."),
         ("activity", CUMULATIVE, "F", "Dynamic capacitance: energy without the share of frequency and voltage."),
-        ("stalls_llc_hit", CUMULATIVE, "{cycle}", "Cycles stalled on loads that the last-level cache then answered."),
+        ("stalls_llc_hit", CUMULATIVE, "{cycle}", "Cycles stalled on loads that hit the last-level cache."),
         ("stalls_llc_miss", CUMULATIVE, "{cycle}", "Cycles stalled on loads that missed every local cache."),
         ("c1_res", CUMULATIVE, "{tick}", "Time in C1, in ticks of 100 MHz."),
         ("c6_res", CUMULATIVE, "{tick}", "Time in C6, in ticks of the 25 MHz crystal clock."),

@@ -18,33 +18,33 @@ class NotMountedError(ResctrlError):
     """There is no resctrl file system at the configured path."""
 
     reason = "not-mounted"
-    hint = f"mount it: mount -t resctrl resctrl {RESCTRL_ROOT}; `resctrl-hook doctor` says more"
+    hint = f"mount it: mount -t resctrl resctrl {RESCTRL_ROOT}; run `resctrl-hook doctor` for details"
 
     @classmethod
     def at(cls, root: str, number: int = 0) -> "NotMountedError":
         """Return the error for a path without resctrl."""
-        return cls(f"there is no resctrl at {root}", hint=cls.hint.replace(RESCTRL_ROOT, root), errno=number)
+        return cls(f"resctrl is not mounted at {root}", hint=cls.hint.replace(RESCTRL_ROOT, root), errno=number)
 
 
 class NoMonitoringError(ResctrlError):
     """resctrl is mounted, but this processor or kernel has no monitoring: there are no mon_groups."""
 
     reason = "no-monitoring"
-    hint = "look for cqm_* in /proc/cpuinfo and for rdt= on the kernel's command line; `resctrl-hook doctor` does both"
+    hint = "check cqm_* in /proc/cpuinfo and rdt= on the kernel's command line, or run `resctrl-hook doctor`"
 
 
 class NoRMIDsError(ResctrlError):
     """All RMIDs are in use (ENOSPC), so no further mon_group can exist until one is removed."""
 
     reason = "no-rmids"
-    hint = "`resctrl-hook list` shows which pods hold them"
+    hint = "`resctrl-hook list` shows the pods that hold them"
 
 
 class RMIDsBusyError(NoRMIDsError):
     """No RMID is free *now* (EBUSY): freed ones are in limbo until their cache lines are gone, a second or more."""
 
     reason = "rmids-busy"
-    hint = "freed RMIDs are in limbo; reconcile gives the workload its group as soon as one is out of it"
+    hint = "freed RMIDs are in limbo; reconcile creates the group as soon as one is free"
 
 
 class BadClassError(ResctrlError, ValueError):
@@ -68,7 +68,7 @@ class NotTrackedError(ResctrlError, KeyError):
     @classmethod
     def of(cls, key: str) -> "NotTrackedError":
         """Return the error for a key."""
-        return cls(f"no group is tracked for {key}")
+        return cls(f"no group for key {key}")
 
 
 class GroupExistsError(ResctrlError):
@@ -96,7 +96,7 @@ class BadPidError(ResctrlError, ValueError):
     @classmethod
     def of(cls, pid: int) -> "BadPidError":
         """Return the error for a number below 2."""
-        why = {0: "it would be the caller itself", 1: "it is init, the parent of every service"}
+        why = {0: "0 is the caller", 1: "it is init"}
         return cls(f"cannot move process {pid}: {why.get(pid, 'it is negative')}", errno=errno.EINVAL)
 
 
@@ -104,7 +104,7 @@ class NotArrivedError(ResctrlError):
     """The kernel took the thread ids, yet the threads are not in the group: somebody else moves them too."""
 
     reason = "not-arrived"
-    hint = "two programs manage these groups (a runtime's enableMonitoring, another plugin); keep one"
+    hint = "another program also manages these groups (a runtime's enableMonitoring, another plugin); keep only one"
 
     @classmethod
     def of(cls, who: str, group: str, where: "tuple[str, str] | None") -> "NotArrivedError":
@@ -164,6 +164,6 @@ def refusal(
             return NotMountedError.at(root, number)
         if not is_folder(class_folder):
             name = class_folder[len(root) :].strip("/")
-            return BadClassError(f"there is no RDT class {name!r} ({class_folder})", errno=number)
+            return BadClassError(f"RDT class {name!r} does not exist ({class_folder})", errno=number)
     kind = kinds.get(number, ResctrlError)
     return kind(message, hint=kind.hint.replace(RESCTRL_ROOT, root), errno=number, kernel=kernel())

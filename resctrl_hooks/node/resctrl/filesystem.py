@@ -91,7 +91,7 @@ class Resctrl:
         if rdt_class and not valid_class(rdt_class):
             from .errors import BadClassError
 
-            raise BadClassError(f"no RDT class can have this name: {rdt_class[:80]!r}")
+            raise BadClassError(f"invalid RDT class name: {rdt_class[:80]!r}")
         return f"{self.root}/{rdt_class}" if rdt_class else self.root
 
     def group_folder(self, rdt_class: str, name: str) -> str:
@@ -109,7 +109,7 @@ class Resctrl:
         try:
             self.fs.mkdir(path)
         except OSError as error:
-            raise self.refused(error, f"mon_group {path} can't be made", rdt_class) from error
+            raise self.refused(error, f"cannot create mon_group {path}", rdt_class) from error
 
     def remove(self, rdt_class: str, name: str) -> bool:
         """Remove a mon_group, and return whether it existed. Its tasks move to the class's own group."""
@@ -119,7 +119,7 @@ class Resctrl:
         except (FileNotFoundError, NotADirectoryError):
             return False
         except OSError as error:
-            raise self.refused(error, f"mon_group {path} can't be removed", rdt_class) from error
+            raise self.refused(error, f"cannot remove mon_group {path}", rdt_class) from error
         return True
 
     def exists(self, rdt_class: str, name: str) -> bool:
@@ -128,7 +128,7 @@ class Resctrl:
         try:
             return self.fs.is_folder(path)
         except OSError as error:
-            raise self.refused(error, f"mon_group {path} can't be looked at", rdt_class) from error
+            raise self.refused(error, f"cannot read mon_group {path}", rdt_class) from error
 
     def move(self, rdt_class: str, name: str, new_class: str, new_name: str = "") -> bool:
         """Move a group into another class, or give it another name; False where the kernel can't (before 6.5).
@@ -140,7 +140,7 @@ class Resctrl:
         except OSError as error:
             if error.errno in (errno.EPERM, errno.EOPNOTSUPP, errno.EXDEV):
                 return False
-            raise self.refused(error, f"mon_group {name} can't be moved to class {new_class!r}", new_class) from error
+            raise self.refused(error, f"cannot move mon_group {name} to class {new_class!r}", new_class) from error
         return True
 
     def classes(self) -> "list[str]":
@@ -154,7 +154,7 @@ class Resctrl:
         try:
             names = self.fs.listdir(self.root)
         except OSError as error:
-            raise self.refused(error, f"{self.root} can't be read", "") from error
+            raise self.refused(error, f"cannot read {self.root}", "") from error
         if MON_GROUPS not in names and "info" not in names:
             from .errors import NotMountedError
 
@@ -176,7 +176,7 @@ class Resctrl:
         except OSError as error:
             if error.errno in GONE:
                 return set()
-            raise self.refused(error, f"{folder}/tasks can't be read", rdt_class) from error
+            raise self.refused(error, f"cannot read {folder}/tasks", rdt_class) from error
 
     def assign(self, rdt_class: str, name: str, pid: int) -> int:
         """Move all threads of a process into a mon_group, check that they arrived, and return how many.
@@ -218,7 +218,7 @@ class Resctrl:
                 self.fs.write(path, b"%d\n" % tid)
             except OSError as error:
                 if error.errno != errno.ESRCH:
-                    message = f"task {tid} can't join {path.rpartition('/')[0]}"
+                    message = f"cannot move task {tid} to {path.rpartition('/')[0]}"
                     raise self.refused(error, message, rdt_class) from error
                 if tid == pid:
                     raise self._gone(pid) from error

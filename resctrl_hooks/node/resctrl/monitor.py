@@ -84,7 +84,7 @@ class Monitor:
             canonical = self._canonical(key) if self._canonical else key
             if default_key_validator(canonical) and self._valid(canonical):
                 return canonical
-        rule = f"the key_validator {getattr(self._valid, '__name__', 'of this monitor')} refuses it"
+        rule = f"the key_validator {getattr(self._valid, '__name__', 'of this monitor')} rejects it"
         raise errors.BadKeyError(f"invalid key {key[:80]!r}", hint=rule if default_key_validator(key) else KEY_RULE)
 
     def hold(self, key: str, patience: "float | None" = None) -> LockedKey:
@@ -158,7 +158,7 @@ class Monitor:
         """
         with self.hold(key) as locked:
             group = locked.ensure_group(rdt_class)
-        self._log(DEBUG, f"group {group.path} is {group.origin}", key=group.key, rdt_class=rdt_class)
+        self._log(DEBUG, f"{group.origin} group {group.path}", key=group.key, rdt_class=rdt_class)
         return group
 
     def assign_pid(self, key: str, pid: int) -> int:
@@ -192,7 +192,7 @@ class Monitor:
                 raise _not_tracked(locked.key)
             removed = locked.release()
         for group in removed:
-            self._log(INFO, f"group {group.path} is removed", key=group.key)
+            self._log(INFO, f"removed group {group.path}", key=group.key)
         return removed
 
     def add_member(self, key: str, member: str, pid: int = 0) -> None:

@@ -106,7 +106,7 @@ def _take_free(locked: "LockedKey", priority: int, version: int, rdt_class: str,
         free = free_rmids(monitor.resctrl, rdt_class)
         if not may_take(free, priority, reserved=int(reserve.get("rmids", 0)), above=above):
             raise NoRMIDsError(
-                f"the free RMIDs are kept for pods of priorities above {above}",
+                f"the free RMIDs are reserved for pods with priorities above {above}",
                 hint="see monitoring.reserve in the configuration",
             )
         _make(locked, priority, version, rdt_class, monitor)

@@ -54,7 +54,7 @@ def balance(context: "Context", *, dry_run: bool = False, in_turns: bool = False
             from .counter_turns import set_turns
 
             set_turns(monitor, context.settings, holders, events[0])
-        changes = share(holders, capacity, events, keep_unheld=keep)
+        changes = share(holders, capacity, events, keep_ungrouped=keep)
         if not dry_run:
             changes = rearrange(monitor, changes)
         uncounted = {}
@@ -75,18 +75,18 @@ def ensure_counted(context: "Context", key: str) -> None:
     try:
         found = balance(context)
     except (LedgerError, LockTimeoutError, ResctrlError) as error:
-        context.log(WARNING, f"no bandwidth counter was looked for: {error}", key=key, reason=error.reason)
+        context.log(WARNING, f"cannot assign a bandwidth counter: {error}", key=key, reason=error.reason)
         return
     if found is None:
         return
     if key not in found.uncounted:
-        context.log(INFO, f"{key} got a counter for {found.event} that others had less need of", key=key)
+        context.log(INFO, f"{key} got a counter for {found.event} from groups of lower priority", key=key)
         return
     domains = ", ".join(str(domain) for domain in found.uncounted[key])
     context.log(
         WARNING,
-        f"all bandwidth counters are in use: {found.event} of {key} isn't counted in L3 domain {domains}"
-        "; reconcile assigns one that becomes free",
+        f"all bandwidth counters are in use: {found.event} of {key} is not counted in L3 domain {domains}; "
+        "reconcile assigns one when it becomes free",
         key=key,
         reason="no-counters",
     )

@@ -109,7 +109,7 @@ def hand_on(
     _unmark(both, monitor.ledger)
     log(
         INFO,
-        f"handed the RMID of {giver.key} (priority {priorities[0]}) on to {taker.key} (priority {priorities[1]})",
+        f"RMID handover from {giver.key} (priority {priorities[0]}) to {taker.key} (priority {priorities[1]})",
         key=taker.key,
         rdt_class=rdt_class,
     )
@@ -136,7 +136,7 @@ def give_back(giver: "LockedKey", monitor: "Monitor", log: "Log") -> bool:
     rules = rules_of(giver.record)
     giver.origins.clear()
     begin_to_wait(giver, monitor.ledger, claim.priority if claim else 0, rules)
-    log(INFO, f"took the RMID of {giver.key} for a pod that waits", key=giver.key)
+    log(INFO, f"released the RMID of {giver.key} for a waiting pod", key=giver.key)
     return True
 
 
@@ -173,7 +173,7 @@ def _take_back(giver: "LockedKey", moved: "dict[str, set[int]]", monitor: "Monit
         try:
             monitor.resctrl.add_tasks(name, giver.name, sorted(tids))
         except ResctrlError as error:
-            log(WARNING, f"reconcile will bring tasks of {giver.key} back into its group: {error}", key=giver.key)
+            log(WARNING, f"reconcile will move tasks of {giver.key} back to its group: {error}", key=giver.key)
 
 
 def _unmark(keys: "tuple[str, str]", ledger: "Ledger") -> None:

@@ -12,7 +12,7 @@ class NamespaceLimitError(NoRMIDsError):
     """The namespace holds as many RMIDs as `monitoring.limits` permits."""
 
     reason = "namespace-limit"
-    hint = "the workload runs unmonitored until a pod of its namespace ends; monitoring.limits says how many may be"
+    hint = "the workload is not monitored until a pod of its namespace ends; see monitoring.limits"
 
 
 def check_limit(key: str, namespace: str, context: "Context") -> None:
@@ -34,4 +34,4 @@ def check_limit(key: str, namespace: str, context: "Context") -> None:
         if record is not None and record.get("namespace", "") == namespace:
             held += len(record.get("groups", {}))
     if held >= most:
-        raise NamespaceLimitError(f"namespace {namespace} holds {held} RMIDs and may have {most}")
+        raise NamespaceLimitError(f"namespace {namespace} holds {held} RMIDs of at most {most}")

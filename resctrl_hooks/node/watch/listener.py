@@ -45,19 +45,19 @@ class Listener:
         except ConnectionRefusedError as error:
             raise NoConnectorError(
                 "no process connector in this network namespace",
-                hint="the watcher needs the host's initial network namespace",
+                hint="the watcher requires the host's initial network namespace",
                 errno=error.errno or 0,
             ) from error
         except OSError as error:
             raise _no_connector(error) from error
         if answer is None:
             raise NoConnectorError(
-                "the kernel does not answer on the process connector",
-                hint="it needs CONFIG_PROC_EVENTS, and the host's initial PID and user namespaces",
+                "no answer from the kernel on the process connector",
+                hint="this requires CONFIG_PROC_EVENTS and the host's initial PID and user namespaces",
             )
         if answer:
             raise NoConnectorError(
-                "the kernel refuses a subscription to execs", hint="it needs CAP_NET_ADMIN", errno=answer
+                "the kernel rejected the subscription to execs", hint="this requires CAP_NET_ADMIN", errno=answer
             )
         self._socket.send(request(LISTEN, EXEC))
 
@@ -115,10 +115,10 @@ def _open() -> "_socket.socket":
 
 def _no_connector(error: OSError) -> NoConnectorError:
     if error.errno in (errno.EPERM, errno.EACCES):
-        return NoConnectorError("no permission for the process connector", hint="it needs CAP_NET_ADMIN")
+        return NoConnectorError("no permission for the process connector", hint="this requires CAP_NET_ADMIN")
     if error.errno == errno.EPROTONOSUPPORT:
         return NoConnectorError("this kernel has no connector (CONFIG_CONNECTOR, CONFIG_PROC_EVENTS)")
-    return NoConnectorError("the process connector can't be used", errno=error.errno or 0)
+    return NoConnectorError("cannot use the process connector", errno=error.errno or 0)
 
 
 def _filter(socket: "_socket.socket") -> None:

@@ -108,7 +108,7 @@ class Watcher:
             try:
                 self.step()
             except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
-                self._say(WARNING, f"the exec watcher starts again in {_LOOK_AROUND:g} s: {as_hook_error(error)}")
+                self._say(WARNING, f"the exec watcher restarts in {_LOOK_AROUND:g} s: {as_hook_error(error)}")
                 self._close()
                 time.sleep(_LOOK_AROUND)
         self._close()
@@ -168,7 +168,9 @@ class Watcher:
         except NoConnectorError as error:
             self._listen_at = float("inf")
             self.status.become(SAMPLING, str(error))
-            self._say(WARNING, f"the exec watcher looks every {_SAMPLE_EVERY:g} s instead of at each exec: {error}")
+            self._say(
+                WARNING, f"the exec watcher polls every {_SAMPLE_EVERY:g} s instead of receiving each exec: {error}"
+            )
             return
         become_urgent()
         self._overruns = 0
@@ -195,7 +197,7 @@ class Watcher:
             self.status.values["degraded"] += 1
             why = f"more than {self._most} execs in a second"
             self.status.become(SAMPLING, why)
-            self._say(WARNING, f"{why}: the exec watcher looks every {_SAMPLE_EVERY:g} s for the next {DEGRADED:g} s")
+            self._say(WARNING, f"{why}: the exec watcher polls every {_SAMPLE_EVERY:g} s for the next {DEGRADED:g} s")
             return
         for pid in pids:
             self._serve(pid, 0)
@@ -215,7 +217,7 @@ class Watcher:
             outcome = serve(self._context, self._containers, pid)
         except Exception as error:  # noqa: BLE001  # one process's trouble is no other's
             values["failed"] += 1
-            self._say(DEBUG, f"process {pid} is left to reconcile: {as_hook_error(error)}")
+            self._say(DEBUG, f"process {pid} left to reconcile: {as_hook_error(error)}")
             return
         if outcome.what == MOVED:
             values["moved"] += 1

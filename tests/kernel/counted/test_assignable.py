@@ -30,11 +30,11 @@ def test_six_pods_share_four_counters(pods: list[KubernetesPod], installed: Inst
     assert states(installed, pods[:6]) == ["assigned"] * 4 + ["uncounted"] * 2
     assert "all bandwidth counters are in use: mbm_total_bytes of" in installed.said()
     found = resctrl_hook("--config", installed.config, "doctor")
-    assert "2 pods have no bandwidth counter" in found.stdout
+    assert "2 pods lack a bandwidth counter" in found.stdout
     assert not [line for line in found.stdout.splitlines() if line.startswith("PROBLEM self-test")]
     lines = items(installed, "top", "--interval", "1s")
     shown = {line["name"]: line for line in lines}
-    for name in ("(in no group)", "TOTAL"):
+    for name in ("(ungrouped)", "TOTAL"):
         assert shown[name]["memoryBandwidthBytesPerSecond"] is None, "the root file is the sum of four pods"
     assert shown["TOTAL"]["uncounted"] == 2
     assert sum(line["memoryBandwidthBytesPerSecond"] is not None for line in lines) == 4

@@ -61,7 +61,7 @@ class Systemd:
         assert len(given) == len(arguments[5:])
         self.calls.append(given)
         if self.silent:
-            raise ProgramError(f"{SYSTEMCTL} did not end within {seconds:g} s")
+            raise ProgramError(f"{SYSTEMCTL} did not exit within {seconds:g} s")
         unknown = sorted(given & self.refused)
         return (1, f"Unknown assignment: {unknown[0]}") if unknown else (0, "")
 
@@ -129,7 +129,7 @@ def test_property_unknown_to_systemd_fails_its_feature_only(host: Host, systemd:
     assert f"systemctl set-property {SCOPE} " in said
     assert all(one in said for one in BY_FEATURE[feature])
     assert not any(one in said for one in ALL - BY_FEATURE[feature])
-    assert f"Unknown assignment: {unknown}; the values hold only until the next systemctl daemon-reload" in said
+    assert f"Unknown assignment: {unknown}; the values are lost at the next systemctl daemon-reload" in said
     assert values(host) == AFTER
 
 
@@ -146,7 +146,7 @@ def test_limit_without_room_is_never_sent(host: Host, systemd: Systemd, policy: 
     outcome = start(host)
     assert outcome.code == code
     assert systemd.calls == [ALL - BY_FEATURE["memory"]]
-    assert "memory.high 67108864 is below the 68157440 bytes that the container uses already" in outcome.stderr
+    assert "memory.high 67108864 is below the container's current 68157440 bytes" in outcome.stderr
     assert values(host) == {**AFTER, "memory.high": "max", "memory.swap.max": "max"}
 
 

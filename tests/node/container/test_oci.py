@@ -37,18 +37,18 @@ def test_poststop_needs_no_pid(pid: int | None) -> None:
 @pytest.mark.parametrize(
     "change, words",
     [
-        ({"id": ""}, "no usable id"),
-        ({"id": None}, "no usable id"),
+        ({"id": ""}, "no valid id"),
+        ({"id": None}, "no valid id"),
         ({"id": 7}, "'id' should be str, not int"),
-        ({"id": "../x"}, "no usable id"),
-        ({"id": "a" * 201}, "no usable id"),
-        ({"id": "a\0"}, "no usable id"),
-        ({"id": "\ud800"}, "no usable id"),
-        ({"status": "paused"}, "no status of a hook's: 'paused'"),
-        ({"status": None}, "no status"),
-        ({"pid": -1}, "no usable pid: -1"),
-        ({"pid": 1 << 31}, "no usable pid"),
-        ({"pid": True}, "no usable pid"),
+        ({"id": "../x"}, "no valid id"),
+        ({"id": "a" * 201}, "no valid id"),
+        ({"id": "a\0"}, "no valid id"),
+        ({"id": "\ud800"}, "no valid id"),
+        ({"status": "paused"}, "an unexpected status: 'paused'"),
+        ({"status": None}, "unexpected status"),
+        ({"pid": -1}, "no valid pid: -1"),
+        ({"pid": 1 << 31}, "no valid pid"),
+        ({"pid": True}, "no valid pid"),
         ({"pid": 1.0}, "'pid' should be int, not float"),
         ({"pid": "1"}, "'pid' should be int, not str"),
         ({"bundle": "relative"}, "not an absolute path"),
@@ -108,7 +108,7 @@ def test_bundle_of_wrong_types_is_refused(host: Host, config: Any) -> None:
 def test_unreadable_bundle_is_refused(host: Host) -> None:
     path = host.root / "b"
     path.mkdir()
-    with pytest.raises(InputError, match=r"can't be read: No such file.* \(ENOENT\)"):
+    with pytest.raises(InputError, match=r"cannot read .*: No such file.* \(ENOENT\)"):
         read_bundle(str(path))
     file = path / "config.json"
     file.symlink_to("/etc/hostname")
@@ -130,7 +130,7 @@ def test_unreadable_bundle_is_refused(host: Host) -> None:
 
 def test_state_without_bundle_reads_none() -> None:
     for nothing in ("", "/"):
-        with pytest.raises(InputError, match="names no bundle"):
+        with pytest.raises(InputError, match="has no bundle"):
             read_bundle(nothing.rstrip("/"))
 
 

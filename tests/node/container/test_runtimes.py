@@ -74,7 +74,7 @@ def test_unreadable_folder_is_an_error(host: Host, monkeypatch: pytest.MonkeyPat
         raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr(runtimes, "list_folder", failing)
-    with pytest.raises(HookError, match="where a runtime keeps its containers, can't be read") as raised:
+    with pytest.raises(HookError, match="the runtime's state directory") as raised:
         runtimes.living_containers(host.context().settings, str(host.proc))
     assert raised.value.errno == errno.EIO
 

@@ -58,12 +58,12 @@ def test_sandbox_is_recognized(annotations: dict[str, str]) -> None:
 @pytest.mark.parametrize("annotations", [crio_annotations, containerd])
 @pytest.mark.parametrize("uid", ["", "x", UID[:-1], f"{UID}/..", f"../{UID}", f"{UID}\n", "\ud800" * 36, "0" * 31])
 def test_malformed_pod_uid_is_refused(annotations: Any, uid: str) -> None:
-    with pytest.raises(BadKeyError, match="names no pod UID"):
+    with pytest.raises(BadKeyError, match="has no pod UID"):
         workload(annotations(uid), f"/kubepods/pod{UID}/crio-x")
 
 
 def test_missing_pod_uid_is_refused() -> None:
-    with pytest.raises(BadKeyError, match="names no pod UID"):
+    with pytest.raises(BadKeyError, match="has no pod UID"):
         workload({"io.kubernetes.cri-o.ContainerType": "container"}, "/x")
 
 
@@ -217,7 +217,7 @@ def test_container_of_unknown_runtime_has_neither_names_nor_permissions(annotati
     found = workload(annotations, f"/kubepods/pod{UID}/{ID}")
     assert (found.key, found.namespace, found.pod, found.container, found.verified) == (UID, "", "", "", False)
     settings = Settings({"rdt": {"enabled": True, "allow": {"*": ["*"]}}})
-    with pytest.raises(BadKeyError, match="unverified runtime may not have gold"):
+    with pytest.raises(BadKeyError, match="unverified runtime is not allowed to have gold"):
         settings.check_allowed("rdt.allow", found, "gold", "have gold", BadKeyError)
 
 

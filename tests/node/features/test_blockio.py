@@ -106,7 +106,7 @@ def test_annotation_of_resource_policy_plugins_chooses_class(host: Host) -> None
     "annotations, why",
     [
         ({"io.kubernetes.cri-o.ContainerType": "sandbox"}, "a pod's sandbox gets no blockio"),
-        ({}, "no blockio class is annotated, and none is the default for it"),
+        ({}, "no blockio class by annotation or default"),
     ],
 )
 def test_container_without_class_has_no_step(host: Host, annotations: dict[str, str], why: str) -> None:

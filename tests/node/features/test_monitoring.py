@@ -34,7 +34,7 @@ def test_group_is_that_of_pod(host: Host) -> None:
     host.process(100)
     step = plan(host)
     assert (step.feature, step.action, step.parameters) == ("monitoring", "join", {"class": ""})
-    assert step.why == f"group of pod {UID} in the root class, since its bundle names no class"
+    assert step.why == f"group of pod {UID} in the root class, because its bundle names no class"
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_namespace_at_limit_waits_until_one_of_its_pods_ends(cluster: Cluster) -
     _, pid = cluster.start(2, second)
     assert cluster.groups_of(pid) == {("", "")}
     report = cluster.reconcile()
-    assert "namespace shop holds 1 RMIDs and may have 1" in report.waiting[second]
+    assert "namespace shop holds 1 RMIDs of at most 1" in report.waiting[second]
     cluster.poststop(ended)
     cluster.kernel.end(first_pid)
     cluster.end_pod(first)

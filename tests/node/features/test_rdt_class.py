@@ -76,12 +76,16 @@ def test_class_of_runtime_stays(rdt_host: Host) -> None:
     assert "the runtime assigned RDT class silver" in step.why
     rdt_host.end_process(100)
     rdt_host.process(100, rdt="silver")
-    assert "in RDT class silver already" in plan(rdt_host, crio_annotations() | {OURS: "gold"}).why
+    assert "already in RDT class silver" in plan(rdt_host, crio_annotations() | {OURS: "gold"}).why
 
 
 @pytest.mark.parametrize(
     "asked, words",
-    [("silver", "namespace shop may not have RDT class 'silver'"), ("../gold", "may not have"), ("x" * 999, "may not")],
+    [
+        ("silver", "namespace shop is not allowed to use RDT class 'silver'"),
+        ("../gold", "is not allowed to"),
+        ("x" * 999, "is not allowed to"),
+    ],
 )
 def test_only_allowed_classes_are_used(rdt_host: Host, asked: str, words: str) -> None:
     with pytest.raises(RdtClassError, match=words):
@@ -89,7 +93,7 @@ def test_only_allowed_classes_are_used(rdt_host: Host, asked: str, words: str) -
 
 
 def test_missing_class_is_reported(rdt_host: Host) -> None:
-    with pytest.raises(RdtClassError, match=r"there is no RDT class 'bronze' for annotation .*rdt apply"):
+    with pytest.raises(RdtClassError, match=r"unknown RDT class 'bronze' for annotation .*rdt apply"):
         plan(rdt_host, PODMAN | {OURS: "bronze"})
 
 
@@ -110,7 +114,9 @@ def test_defaults_need_no_permission(rdt_host: Host, defaults: dict[str, Any], c
 
 def test_container_without_namespace_is_described_so(rdt_host: Host) -> None:
     rdt_host.configure(rdt={"enabled": True, "allow": {"?*": ["*"]}})
-    with pytest.raises(RdtClassError, match=r"^a container without a namespace may not have RDT class 'bronze'"):
+    with pytest.raises(
+        RdtClassError, match=r"^a container without a namespace is not allowed to use RDT class 'bronze'"
+    ):
         plan(rdt_host, PODMAN | {OURS: "bronze"})
     rdt_host.configure(rdt={"enabled": True, "defaults": {"namespaces": {"": "gold"}}})
     assert plan(rdt_host, PODMAN).why.endswith("by the default of containers without a namespace")
@@ -128,7 +134,7 @@ def test_refusal_follows_policy_of_section(rdt_host: Host) -> None:
     pod = state(bundle=rdt_host.bundle(), annotations=crio_annotations() | {OURS: "silver"})
     outcome = rdt_host.call(pod)
     assert outcome.code == 0
-    assert "may not have RDT class 'silver'" in outcome.log
+    assert "is not allowed to use RDT class 'silver'" in outcome.log
     assert rdt_host.groups() == [f"mon_groups/{UID}"]
     rdt_host.configure(rdt={"enabled": True, "failurePolicy": "fail"})
     assert rdt_host.call(pod).code == 79

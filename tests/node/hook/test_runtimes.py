@@ -118,7 +118,7 @@ def test_fail_refuses_with_79_and_leaves_nothing(stage: Stage, runc: Callable[..
     stage.configure(resctrlPath=NOWHERE, failurePolicy="fail")
     with pytest.raises(RuntimeFailedError, match="exit status 79") as refused:
         runc().create()
-    assert f"there is no resctrl at {NOWHERE}" in str(refused.value)
+    assert f"resctrl is not mounted at {NOWHERE}" in str(refused.value)
     assert json.loads(runc("other").call("list", "--format", "json") or "null") is None
     assert stage.records() == []
 

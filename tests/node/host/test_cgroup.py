@@ -110,8 +110,8 @@ def test_file_name_outside_cgroup_is_refused(tmp_path: Path, name: str) -> None:
     (folder / "below").mkdir(parents=True)
     outside = tmp_path / "outside"
     outside.write_text("safe")
-    with pytest.raises(CgroupError, match="invalid file of a cgroup"):
+    with pytest.raises(CgroupError, match="invalid cgroup file"):
         write_value(str(folder), name, "max")
-    with pytest.raises(CgroupError, match="invalid file of a cgroup"):
+    with pytest.raises(CgroupError, match="invalid cgroup file"):
         read_value(f"{folder}/../leaf/below", "memory.high")
     assert outside.read_text() == "safe"

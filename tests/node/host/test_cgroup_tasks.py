@@ -45,7 +45,7 @@ def test_removed_cgroup_has_no_tasks(tmp_path: Path) -> None:
 def test_unreadable_cgroup_is_reported(tmp_path: Path) -> None:
     (tmp_path / "top").mkdir()
     (tmp_path / "top" / tasks._LISTS[0]).mkdir()
-    with pytest.raises(HookError, match="can't be read") as raised:
+    with pytest.raises(HookError, match="cannot read") as raised:
         tasks.CgroupThreads(str(tmp_path / "top"))
     assert raised.value.errno
 

@@ -349,7 +349,7 @@ def test_removed_class_is_reported_once(classes: Cluster) -> None:
     id_, pid = classes.start(1, rdt_class="gold")
     classes.kernel.rmdir(f"{classes.host.resctrl}/gold")
     assert classes.reconcile().ok
-    said = f"RDT class gold was removed under living container {id_[:12]}, which is in the root class now"
+    said = f"RDT class gold of running container {id_[:12]} was removed; it is now in the root class"
     assert classes.host.log.read_text().count(said) == 1
     assert classes.groups_of(pid) == {("", POD)}
 
@@ -410,6 +410,6 @@ def test_container_with_too_many_cgroups_is_reported_in_each_pass(
     report = cluster.reconcile()
     assert report.ok
     assert sum(cluster.groups_of(pid) == {("", POD)} for pid in late) == 3, "with its own cgroup four are searched"
-    (told,) = [line for line in cluster.host.log.read_text().splitlines() if "stay unmonitored" in line]
+    (told,) = [line for line in cluster.host.log.read_text().splitlines() if "are not monitored" in line]
     assert f"shop/web-0/c0 (cri-o, {POD})" in told
     assert id_ in told

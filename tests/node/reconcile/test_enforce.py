@@ -131,16 +131,16 @@ def test_ended_memtierd_is_restarted_a_limited_number_of_times(late: MemtierdHos
     host = late.host
     again(host)
     for number in range(MOST_STARTS):
-        keeper = late.keeper()
+        supervisor = late.supervisor()
         os.kill(late.pid(), signal.SIGKILL)
-        wait_until(lambda: not (late.runs() or os.path.exists(f"/proc/{keeper}")))  # noqa: B023 - asked at once
+        wait_until(lambda: not (late.runs() or os.path.exists(f"/proc/{supervisor}")))  # noqa: B023 - asked at once
         report = again(host)
         assert (report.applied == {"memtierd": [ID]}) == (number + 1 < MOST_STARTS)
     for _ in range(2):
         report = again(host)
-        assert "is not started again" in report.unmet[f"{ID[:12]} memtierd"]
+        assert "not restarted" in report.unmet[f"{ID[:12]} memtierd"]
         assert not report.applied
-    assert host.log.read_text().count("is not started again") == 1
+    assert host.log.read_text().count("not restarted") == 1
 
 
 UNTIL_USR1 = "going=1; trap going= USR1; while test $going; do sleep 0.02; done"
@@ -151,11 +151,11 @@ def test_last_lines_of_memtierd_are_logged(late: MemtierdHost) -> None:
     program(host.root / "memtierd", panics(UNTIL_USR1))
     again(host)
     os.kill(late.pid(), signal.SIGUSR1)
-    wait_until(lambda: not lives(late.keeper()))
+    wait_until(lambda: not lives(late.supervisor()))
     assert again(host).applied == {"memtierd": [ID]}
     assert late.runs()
     (line,) = [line for line in host.log.read_text().splitlines() if "memtierd" in line and "started again" in line]
-    assert f"had ended and is started again; {PANIC}" in line
+    assert f"exited and was restarted; {PANIC}" in line
     assert "step.go" not in line
 
 
@@ -173,7 +173,7 @@ def test_container_being_started_by_hook_is_left_alone(late: MemtierdHost, monke
     )  # as systemd's says of one that runs
     assert again(late.host).applied == {}
     assert (late.pid(), lives(pid)) == (pid, True)
-    assert "had ended" not in late.host.log.read_text()
+    assert "was restarted" not in late.host.log.read_text()
     assert record(late.host) == before
 
 
@@ -185,9 +185,9 @@ def test_memtierd_that_keeps_ending_is_reported_with_last_lines(
     again(host)
     for _ in range(MOST_STARTS):
         os.kill(late.pid(), signal.SIGUSR1)
-        wait_until(lambda: not lives(late.keeper()))
+        wait_until(lambda: not lives(late.supervisor()))
         report = again(host)
-    assert report.unmet[f"{ID[:12]} memtierd"].endswith(f"before an hour has passed; {PANIC}")
+    assert report.unmet[f"{ID[:12]} memtierd"].endswith(f"exits within an hour; {PANIC}")
     assert report.reasons == ["memtierd"]
     monkeypatch.setattr(feature.FEATURE, "lost", lambda *_: "which nobody asks again")
     assert again(host).unmet == report.unmet
@@ -195,27 +195,27 @@ def test_memtierd_that_keeps_ending_is_reported_with_last_lines(
 
 def test_memtierd_with_killed_supervisor_gets_another(late: MemtierdHost) -> None:
     again(late.host)
-    pid, keeper = late.pid(), late.keeper()
-    os.kill(keeper, signal.SIGKILL)
-    wait_until(lambda: not lives(keeper))
+    pid, supervisor = late.pid(), late.supervisor()
+    os.kill(supervisor, signal.SIGKILL)
+    wait_until(lambda: not lives(supervisor))
     assert lives(pid)
     assert again(late.host).applied == {"memtierd": [ID]}
     assert not lives(pid)
     assert lives(late.pid())
-    assert lives(late.keeper())
-    assert "its keeper was killed, so it would end at its next output" in late.host.log.read_text()
+    assert lives(late.supervisor())
+    assert "its supervisor was killed; it will end at its next output" in late.host.log.read_text()
 
 
 def test_unobserved_end_of_memtierd_is_logged(late: MemtierdHost) -> None:
     program(late.host.root / "memtierd", f"#!/bin/sh\n{UNTIL_USR1}\necho something\nsleep 1000\n")
     again(late.host)
-    pid, keeper = late.pid(), late.keeper()
-    os.kill(keeper, signal.SIGKILL)
-    wait_until(lambda: not lives(keeper))
+    pid, supervisor = late.pid(), late.supervisor()
+    os.kill(supervisor, signal.SIGKILL)
+    wait_until(lambda: not lives(supervisor))
     os.kill(pid, signal.SIGUSR1)  # it writes, and there is no reader
     wait_until(lambda: not lives(pid))
     assert again(late.host).applied == {"memtierd": [ID]}
-    assert "its keeper was killed, so nobody saw its end" in late.host.log.read_text()
+    assert "its supervisor was killed; its exit status is unknown" in late.host.log.read_text()
 
 
 def test_inapplicable_features_are_reported_once_and_recorded(late: MemtierdHost) -> None:
@@ -226,7 +226,7 @@ def test_inapplicable_features_are_reported_once_and_recorded(late: MemtierdHost
         report = again(host)
         assert report.ok
         assert "is below the" in report.unmet[f"{ID[:12]} memory"]
-        assert "may not have scheduling class 'gone'" in report.unmet[f"{ID[:12]} scheduling"]
+        assert "is not allowed to use scheduling class 'gone'" in report.unmet[f"{ID[:12]} scheduling"]
     assert set(record(host)["unmet"]) == {"memory", "scheduling"}
     log = host.log.read_text()
     assert (log.count("runs without memory"), log.count("runs without scheduling")) == (1, 1)

@@ -277,7 +277,7 @@ def test_removed_class_moves_pods_to_root_class_and_keeps_counting(cluster: Clus
     record = cluster.host.context().ledger.read_pod(POD)
     assert record is not None
     assert record["groups"] == {"": "created"}, "a group that is gone with its class is no longer said to be there"
-    said = f"RDT class gold was removed under living container {id_[:12]}, which is in the root class now"
+    said = f"RDT class gold of running container {id_[:12]} was removed; it is now in the root class"
     assert cluster.host.log.read_text().count(said) == 1
     assert cluster.reconcile().ok
     assert cluster.host.log.read_text().count(said) == 1, "it is said once"
@@ -479,7 +479,7 @@ def test_unreadable_runtime_folder_is_reported(host: Host, monkeypatch: pytest.M
         raise PermissionError(errno.EACCES, "Permission denied", path)
 
     monkeypatch.setattr("resctrl_hooks.node.container.runtimes.list_folder", denied)
-    with pytest.raises(HookError, match=r"/run/runc, where a runtime .* can't be read: .*\(EACCES\)"):
+    with pytest.raises(HookError, match=r"cannot read .*/run/runc, the runtime's state directory: .*\(EACCES\)"):
         reconcile(host.context())
 
 

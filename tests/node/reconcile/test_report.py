@@ -18,19 +18,19 @@ ID = "c" * 64
 NAMES: Any = {"namespace": "shop", "pod": "web-0", "container": "nginx"}
 
 DONE: dict[str, tuple[Any, str]] = {
-    "adopted": ([ID], "containers brought into their group"),
+    "adopted": ([ID], "containers moved to their group"),
     "moved": (3, "threads moved"),
     "released": ([KEY], "pods released"),
     "cleaned": (1, "dead containers cleaned up"),
     "claimed": ([KEY], "groups claimed or removed"),
-    "placed": ([ID], "containers placed that ran unplaced"),
-    "applied": ({"memory": [ID]}, "containers given their memory"),
-    "repaired": (1, "things put right"),
+    "placed": ([ID], "running containers placed"),
+    "applied": ({"memory": [ID]}, "containers updated with memory"),
+    "repaired": (1, "settings repaired"),
     "orphans": (["memtierd /x"], "orphaned memtierd instances that would be stopped"),
-    "turns": ([KEY], "RMIDs handed on in turns"),
-    "tidied": (1, "things put right"),
+    "turns": ([KEY], "RMID handovers by time-sharing"),
+    "tidied": (1, "settings repaired"),
     "counters_given": (2, "bandwidth counters assigned"),
-    "counters_taken": (2, "bandwidth counters taken back"),
+    "counters_taken": (2, "bandwidth counters released"),
 }
 """Numbers that count as a change, and their text."""
 
@@ -65,7 +65,7 @@ def test_each_change_is_counted_and_printed(name: str) -> None:
 
 
 def test_repairs_and_cleanups_are_summed() -> None:
-    assert report(repaired=2, tidied=3).as_line() == "things put right: 5"
+    assert report(repaired=2, tidied=3).as_line() == "settings repaired: 5"
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_queued_and_waiting_pods_are_one_number() -> None:
 
 def test_dry_run_prints_planned_changes() -> None:
     dry = report(dry_run=True, adopted=[ID], moved=2, orphans=["memtierd /b", "memtierd /a"])
-    assert dry.as_line().startswith("containers would be brought into their group: 1, threads would be moved: 2")
+    assert dry.as_line().startswith("containers would be moved to their group: 1, threads would be moved: 2")
     assert dry.as_text().endswith("  memtierd /a\n  memtierd /b\n")
 
 

@@ -72,7 +72,7 @@ def test_one_counter_is_assigned_and_released_per_line(info: Host) -> None:
 @pytest.mark.parametrize("number, kind", [(errno.ENOSPC, NoCountersError), (errno.EINVAL, ResctrlError)])
 def test_kernel_refusal_is_reported(info: Host, number: int, kind: type[ResctrlError]) -> None:
     (info.resctrl / "info/last_cmd_status").write_text("Failed to allocate counter\n")
-    for use, words in (("assign", "no counter for"), ("unassign", "the counter can't be taken back of")):
+    for use, words in (("assign", "cannot assign a counter for"), ("unassign", "cannot release the counter for")):
         with pytest.raises(kind, match=f"^{words} {TOTAL} of /group in L3 domain 1 ") as raised:
             getattr(assignments(info, Writes(number)), use)("/group", TOTAL, 1)
         assert raised.value.errno == number

@@ -4,7 +4,7 @@ import pytest
 from conftest import Host
 
 from resctrl_hooks.node.resctrl.assignment import EVENTS, parse
-from resctrl_hooks.node.resctrl.counter_share import FOREIGN, OURS, UNHELD, Change, Holder, rearrange, share
+from resctrl_hooks.node.resctrl.counter_share import FOREIGN, OURS, UNGROUPED, Change, Holder, rearrange, share
 
 TOTAL, LOCAL = EVENTS
 
@@ -25,9 +25,9 @@ def ranked(name: str, priority: int, turn: tuple[int, float] | None = None, tota
     return made
 
 
-def after(holders: list[Holder], number: int, *, keep_unheld: bool = False) -> dict[str, str]:
+def after(holders: list[Holder], number: int, *, keep_ungrouped: bool = False) -> dict[str, str]:
     """Return the counters in a domain after all changes: `tl`, `t`, `l` or nothing."""
-    changes = share(holders, {0: number}, EVENTS, keep_unheld=keep_unheld)
+    changes = share(holders, {0: number}, EVENTS, keep_ungrouped=keep_ungrouped)
     for change in changes:
         assert change.holder.has(change.event, change.domain) is not change.give
         change.holder.states[change.event][change.domain] = change.give
@@ -49,16 +49,16 @@ def test_assignment_file_is_parsed() -> None:
 
 def test_every_pod_has_first_event_before_any_has_second() -> None:
     # As the kernel leaves it with four counters: the root group and the first pod have all of them.
-    found = after([holder("root", "e", "e", UNHELD), holder("a", "e", "e"), holder("b"), holder("c")], 4)
+    found = after([holder("root", "e", "e", UNGROUPED), holder("a", "e", "e"), holder("b"), holder("c")], 4)
     assert found == {"/root": "", "/a": "tl", "/b": "t", "/c": "t"}
 
 
 def test_remaining_counters_go_to_classes() -> None:
-    assert after([holder("root", "e", "e", UNHELD), holder("a")], 3) == {"/root": "t", "/a": "tl"}
+    assert after([holder("root", "e", "e", UNGROUPED), holder("a")], 3) == {"/root": "t", "/a": "tl"}
 
 
 def test_classes_keep_counters_if_configured() -> None:
-    found = after([holder("root", "e", "e", UNHELD), holder("a", "e"), holder("b")], 3, keep_unheld=True)
+    found = after([holder("root", "e", "e", UNGROUPED), holder("a", "e"), holder("b")], 3, keep_ungrouped=True)
     assert found == {"/root": "tl", "/a": "t", "/b": ""}
 
 
@@ -81,7 +81,7 @@ def test_domains_are_assigned_independently() -> None:
 
 @pytest.mark.parametrize("number", range(9))
 def test_assignment_is_done_once(number: int) -> None:
-    holders = [holder("root", "e", "e", UNHELD), *(holder(name) for name in "abc")]
+    holders = [holder("root", "e", "e", UNGROUPED), *(holder(name) for name in "abc")]
     after(holders, max(number, 2))
     assert share(holders, {0: max(number, 2)}, EVENTS) == []
 

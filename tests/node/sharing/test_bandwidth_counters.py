@@ -82,12 +82,12 @@ def test_turns_happen_in_reconcile_and_on_request_only(
 def test_last_pod_is_told_of_missing_counter(tmp_path: Path) -> None:
     node = node_of(tmp_path, 3)
     key = node.pods[2].key
-    assert f"all bandwidth counters are in use: {TOTAL} of {key} isn't counted in L3 domain 0" in said(node)
+    assert f"all bandwidth counters are in use: {TOTAL} of {key} is not counted in L3 domain 0" in said(node)
 
 
 def test_counter_taken_from_less_important_use_is_reported(tmp_path: Path) -> None:
     node = node_of(tmp_path, 2)
-    assert f"{node.pods[0].key} got a counter for {TOTAL} that others had less need of" in said(node)
+    assert f"{node.pods[0].key} got a counter for {TOTAL} from groups of lower priority" in said(node)
 
 
 def test_busy_counters_are_no_failure(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_busy_counters_are_no_failure(tmp_path: Path) -> None:
     context.monitor.patience = 0.01
     with context.ledger.lock_named(LOCK, 1):
         ensure_counted(context, node.pods[0].key)
-    assert "no bandwidth counter was looked for: " in said(node)
+    assert "cannot assign a bandwidth counter: " in said(node)
 
 
 def test_kernel_without_assignment_needs_nothing(tmp_path: Path) -> None:

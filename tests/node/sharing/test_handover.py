@@ -73,7 +73,7 @@ def test_handover_is_reported_and_giver_keeps_unread_counts(tmp_path: Path) -> N
     batch = node.start("batch")
     node.kernel.now += 10
     gold = node.start("gold")
-    assert f"handed the RMID of {batch.key} (priority -10) on to {gold.key} (priority 100)" in node.host.log.read_text()
+    assert f"RMID handover from {batch.key} (priority -10) to {gold.key} (priority 100)" in node.host.log.read_text()
     totals = node.totals()
     assert totals[gold.key] == 0
     assert totals[batch.key] > 0
@@ -192,7 +192,7 @@ def test_pod_without_claim_has_priority_0(tmp_path: Path) -> None:
     first, late = node.start("batch"), node.start("batch")
     with held(node, first, late) as handing:
         assert handing.on()
-    assert f"handed the RMID of {first.key} (priority 0) on to {late.key} (priority 0)" in node.host.log.read_text()
+    assert f"RMID handover from {first.key} (priority 0) to {late.key} (priority 0)" in node.host.log.read_text()
     node.reconcile()
     assert [node.counted(), node.waiting()] == [[late], [first.key]]
 
@@ -309,7 +309,7 @@ def test_tasks_that_cannot_be_moved_back_are_reported_and_left_to_reconcile(
         with pytest.raises(ResctrlError):
             handing.on()
     said = node.host.log.read_text()
-    assert f"reconcile will bring tasks of {batch.key} back into its group: the kernel has no time" in said
+    assert f"reconcile will move tasks of {batch.key} back to its group: the kernel has no time" in said
     assert node.kernel.where(batch.pid) == ("", "")
     node.kernel.refuse_rename = 0
     node.reconcile()
@@ -327,7 +327,7 @@ def test_group_is_returned_with_counts_without_rename(tmp_path: Path) -> None:
         assert handing.back()
         assert handing.giver.origins == {}
         assert not handing.back()  # it has none now
-    assert f"took the RMID of {batch.key} for a pod that waits" in node.host.log.read_text()
+    assert f"released the RMID of {batch.key} for a waiting pod" in node.host.log.read_text()
     assert node.kernel.groups() == set()
     claims = kept(node)[0]
     assert [claims[pod.key]["priority"] for pod in (batch, late)] == [-10, -10]

@@ -45,4 +45,4 @@ def test_lost_events_are_counted(listener: Listener) -> None:
 def test_other_network_namespace_is_reported_as_cause(listener: Listener) -> None:
     words = ["unshare", "--net", sys.executable, "-c", TRY]
     done = subprocess.run(words, cwd=Path(__file__).parents[3], capture_output=True, text=True, check=False)
-    assert "needs the host's initial network namespace" in done.stderr
+    assert "requires the host's initial network namespace" in done.stderr

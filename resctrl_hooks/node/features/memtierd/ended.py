@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 _SHOWN_LINES = 5
 _CAUSES = ("panic: ", "fatal error: ")
-_NO_KEEPER = "its keeper was killed"
+_NO_SUPERVISOR = "its supervisor was killed"
 
 
 def last_words(output: str) -> str:
@@ -30,8 +30,8 @@ def why_process_ended(folder: "Opened") -> str:
         return ""
     output = (folder.read(OUTPUT) or folder.read(OLD_OUTPUT)).decode("utf-8", "replace")
     if memtierd_of(folder):
-        return f"{_NO_KEEPER}, so it would end at its next output"
+        return f"{_NO_SUPERVISOR}; it will end at its next output"
     # A living supervisor without memtierd is about to record the cause.
     if ENDED in output or living(folder):
         return last_words(output)
-    return f"{_NO_KEEPER}, so nobody saw its end; {last_words(output)}"
+    return f"{_NO_SUPERVISOR}; its exit status is unknown; {last_words(output)}"

@@ -47,7 +47,7 @@ class Memtierd(Feature):
         except HookError:
             return []
         if not choice.spec.get("memtierdconfig"):
-            return [Step(NAME, SKIP, {}, f"{choice.why}: without a memtierd")] if choice.name else []
+            return [Step(NAME, SKIP, {}, f"{choice.why}: no memtierd")] if choice.name else []
         supervisor = supervisor_of(context.settings)
         names = [workload.namespace, workload.pod, workload.container]
         root = run_dir(context.settings)
@@ -60,7 +60,7 @@ class Memtierd(Feature):
             "supervisor": supervisor,
             "cgroups": context.settings.cgroup_path,
         }
-        how = "a transient service of systemd" if supervisor == SYSTEMD else "a process of its own"
+        how = "a transient systemd service" if supervisor == SYSTEMD else "a separate process"
         return [Step(NAME, "start", needs, f"memtierd as {how}: {choice.why}")]
 
     def apply(self, step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
@@ -149,7 +149,9 @@ class Memtierd(Feature):
         if problems:
             from .start import MemtierdError  # not to end one
 
-            raise MemtierdError(f"{len(problems)} memtierds of no container can't be ended: {'; '.join(problems[:5])}")
+            raise MemtierdError(
+                f"{len(problems)} orphaned memtierd instances cannot be stopped: {'; '.join(problems[:5])}"
+            )
         return ended
 
 

@@ -46,14 +46,14 @@ def lacking(needs: Needs, settings: "Settings", cgroup: str = "") -> Lacking:
     fatal = [words for words in (tracker_lacks(settings, tracker) for tracker in needs.trackers) if words]
     missing = missing_capabilities()
     if missing:
-        fatal.append(f"{', '.join(missing)} is not among our capabilities, without which memtierd does nothing")
+        fatal.append(f"{', '.join(missing)} is missing from the capabilities; memtierd cannot work without it")
     idle = []
     if needs.swaps:
         if not swap_total(settings.proc_path):
-            idle.append("this node has no swap space (swapon), so memtierd will have nothing to swap to")
+            idle.append("this node has no swap space (swapon); memtierd cannot swap")
         closed = swap_forbidden_by(cgroup, settings.cgroup_path) if cgroup else ""
         if closed:
-            idle.append(f"{SWAP} is 0 in {closed}, so memtierd will try to swap in vain; allowswap would allow it")
+            idle.append(f"{SWAP} is 0 in {closed}; memtierd cannot swap; set allowswap to allow it")
     return Lacking(fatal, idle)
 
 
@@ -72,7 +72,7 @@ def _softdirty(settings: "Settings") -> str:
     flags = kernel_text("/proc/self/smaps").split("VmFlags:")[1:]
     if not flags or any("sd" in line.split("\n", 1)[0].split() for line in flags):
         return ""
-    return "the tracker softdirty needs a kernel with CONFIG_MEM_SOFT_DIRTY"
+    return "the tracker softdirty requires a kernel with CONFIG_MEM_SOFT_DIRTY"
 
 
 def _damon(settings: "Settings") -> str:
@@ -80,17 +80,17 @@ def _damon(settings: "Settings") -> str:
     if words:
         return words
     if read_value(f"{settings.sys_path}/module/damon_stat/parameters", "enabled") == "Y":
-        return "the tracker damon can't share the kernel's DAMON with damon_stat; turn that off"
+        return "the tracker damon conflicts with damon_stat in the kernel; disable damon_stat"
     for program in ("bpftrace", "perf"):
         try:
             return find_program(program, ALL_FOLDERS) and ""
         except HookError:
             continue
-    return "the tracker damon needs the program bpftrace or perf"
+    return "the tracker damon requires the program bpftrace or perf"
 
 
 def _without(folder: str, tracker: str, option: str) -> str:
-    return "" if is_folder(folder) else f"the tracker {tracker} needs a kernel with {option}"
+    return "" if is_folder(folder) else f"the tracker {tracker} requires a kernel with {option}"
 
 
 _TRACKERS: "dict[str, Callable[[Settings], str]]" = {"idlepage": _idlepage, "softdirty": _softdirty, "damon": _damon}

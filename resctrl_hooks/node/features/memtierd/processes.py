@@ -11,7 +11,7 @@ from ...host.procfs import boot_id, start_time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ...records import KeeperRecord
+    from ...records import SupervisorRecord
     from .run_dir import Opened
 
 PROC = "/proc"  # these processes are this machine's, whatever path the settings have for containers
@@ -21,7 +21,7 @@ _PATIENCE = 0.5  # seconds for SIGTERM, and again for SIGKILL
 _NAP = 0.01
 
 
-class KeeperError(HookError):
+class SupervisorError(HookError):
     """memtierd did not start as a plain process, or does not end."""
 
     reason = "memtierd"
@@ -31,10 +31,10 @@ def cgroup_folder(cgroup_root: str, container: str) -> str:
     """Return the cgroup of a container's memtierd.
 
     Raises:
-        KeeperError: the root, from a record, is not an absolute path.
+        SupervisorError: the root, from a record, is not an absolute path.
     """
     if cgroup_root[:1] != "/" or "/../" in f"{cgroup_root}/":
-        raise KeeperError(f"no absolute path: {cgroup_root[:200]!r}")
+        raise SupervisorError(f"not an absolute path: {cgroup_root[:200]!r}")
     return f"{cgroup_root}/{CGROUP}/memtierd-{container}"
 
 
@@ -45,7 +45,7 @@ def record(folder: "Opened", children: "list[int]") -> None:
     """
     pids = [posix.getpid(), *children]
     named = [[pid, start_time(PROC, pid)] for pid in pids]
-    kept: "KeeperRecord" = {"boot": boot_id(PROC), "processes": named}
+    kept: "SupervisorRecord" = {"boot": boot_id(PROC), "processes": named}
     folder.write(RECORD, format_json(kept))
 
 
@@ -69,7 +69,7 @@ def attended(folder: "Opened") -> bool:
 def _recorded(folder: "Opened") -> "list[tuple[int, int]]":
     """Return the recorded processes, the supervisor first: pids and start times."""
     try:
-        found: KeeperRecord = parse_json(folder.read(RECORD))
+        found: SupervisorRecord = parse_json(folder.read(RECORD))
         return [(int(pid), int(begun)) for pid, begun in found["processes"]] if found["boot"] == boot_id(PROC) else []
     except (ValueError, TypeError, KeyError):
         return []
@@ -79,7 +79,7 @@ def end(folder: "Opened", cgroup: str) -> None:
     """Stop a container's memtierd and its children, by its cgroup and by its run folder's record.
 
     Raises:
-        KeeperError: a process survives SIGKILL.
+        SupervisorError: a process survives SIGKILL.
     """
     for number in (SIGTERM, SIGKILL):
         targets = processes(cgroup) or _group(folder)
@@ -94,7 +94,7 @@ def end(folder: "Opened", cgroup: str) -> None:
             time.sleep(_NAP)
     else:
         if processes(cgroup) or _group(folder):
-            raise KeeperError(f"processes {targets} of a memtierd will not end", hint="look at them with ps")
+            raise SupervisorError(f"processes {targets} of a memtierd do not end", hint="inspect them with ps")
     _remove_cgroup(cgroup)
 
 
@@ -114,14 +114,14 @@ def _remove_cgroup(cgroup: str) -> None:
     """Remove the cgroup, and its parent if that is empty.
 
     Raises:
-        KeeperError: the kernel refuses; reconcile tries again while the run folder exists.
+        SupervisorError: the kernel refuses; reconcile tries again while the run folder exists.
     """
     try:
         posix.rmdir(cgroup)
     except OSError as error:
         if error.errno in GONE:
             return
-        raise KeeperError.of_file(error, cgroup, "removed") from error
+        raise SupervisorError.of_file(error, cgroup, "remove") from error
     try:
         posix.rmdir(cgroup.rpartition("/")[0])
     except OSError:

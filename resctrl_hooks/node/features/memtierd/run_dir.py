@@ -42,11 +42,11 @@ class RunFolder:
     def __init__(self, root: str, names: "tuple[str, str, str]", container: str) -> None:
         for name in names:
             if name and not _valid_name(name):
-                raise RunFolderError(f"{name[:80]!r} can't be a folder's name", hint="memtierd is not started")
+                raise RunFolderError(f"{name[:80]!r} is not a valid directory name", hint="memtierd is not started")
         if root[:1] != "/" or "/../" in f"{root}/":
-            raise RunFolderError(f"no absolute path: {root[:200]!r}", hint="memtierd is not started")
+            raise RunFolderError(f"not an absolute path: {root[:200]!r}", hint="memtierd is not started")
         if not valid_container_id(container):
-            raise RunFolderError(f"{container[:80]!r} can't be a folder's name", hint="memtierd is not started")
+            raise RunFolderError(f"{container[:80]!r} is not a valid directory name", hint="memtierd is not started")
         self.root = root
         self.parts = (*(name or NOBODY for name in names), container)
         self.path = "/".join((root, *self.parts))

@@ -42,7 +42,7 @@ def unit_name(container: str) -> str:
     # Of the characters in container ids, only the plus sign is invalid in a unit's name (systemd.unit(5)).
     name = _PREFIX + container.replace("+", "\\x2b") + _SUFFIX
     if len(name) > _LONGEST_UNIT:
-        raise UnitError(f"the id {container} is too long for a unit's name", hint="set memtierd.supervisor: process")
+        raise UnitError(f"the id {container} is too long for a unit name", hint="set memtierd.supervisor: process")
     return name
 
 

@@ -35,7 +35,7 @@ def configuration(name: str, cgroup: str, stats: str, settings: "Settings") -> s
     """
     template = next((spec["memtierdconfig"] for spec in settings.classes if spec.get("name") == name), None)
     if template is None:
-        raise MemtierdError(f"there is no memory class {name!r} any more")
+        raise MemtierdError(f"memory class {name!r} no longer exists")
     try:
         return fill(str(template), cgroup, stats)
     except TemplateError as error:
@@ -53,7 +53,8 @@ def program_of(settings: "Settings") -> str:
     except ProgramError as error:
         raise MemtierdError(
             error.message,
-            hint=error.hint or "install memtierd, or name it in memtierd.binary; no class needs one otherwise",
+            hint=error.hint
+            or "install memtierd, set memtierd.binary to its path, or remove memtierdconfig from the classes",
         ) from error
 
 
@@ -71,7 +72,7 @@ def check_needs(text: str, leaf: "Leaf", container: "Container", context: "Conte
             WARNING, f"memtierd of {container}: {words}", key=container.key, container=container.id, reason="idle"
         )
     if found.fatal:
-        raise MemtierdError("; ".join(found.fatal), hint="`resctrl-hook doctor` says what this node can do")
+        raise MemtierdError("; ".join(found.fatal), hint="run `resctrl-hook doctor` to check this node")
 
 
 def start(
@@ -112,12 +113,12 @@ def _start_service(
 
 def _start_process(command: "list[str]", container: "Container", opened: "Opened", context: "Context") -> None:
     from ...host.procfs import start_time
-    from . import supervisor as keeper
+    from . import supervisor
     from .processes import cgroup_folder, living
 
     cgroup = cgroup_folder(context.settings.cgroup_path, container.id)
     began = start_time(context.proc, container.pid)
-    keeper.start(keeper.Kept(command, cgroup, context.proc, container.pid, began), opened)
+    supervisor.start(supervisor.Kept(command, cgroup, context.proc, container.pid, began), opened)
     until = time.monotonic() + _start_seconds(context.settings)
     while time.monotonic() < until:
         if not living(opened):
@@ -133,4 +134,4 @@ def _start_seconds(settings: "Settings") -> float:
 def _ended(output: str) -> MemtierdError:
     from .ended import last_words
 
-    return MemtierdError(f"memtierd ended at once; {last_words(output)}", hint="mend the class's memtierdconfig")
+    return MemtierdError(f"memtierd exited immediately; {last_words(output)}", hint="fix the class's memtierdconfig")

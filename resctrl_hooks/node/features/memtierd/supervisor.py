@@ -12,7 +12,7 @@ from _signal import SIG_IGN, SIGKILL, SIGTERM, signal
 from ...host.files import list_folder
 from ...host.procfs import start_time
 from ...host.programs import spawn
-from .processes import KeeperError, end, record, tell
+from .processes import SupervisorError, end, record, tell
 from .run_dir import OUTPUT, PID
 
 TYPE_CHECKING = False
@@ -50,7 +50,7 @@ def start(kept: Kept, folder: "Opened") -> None:
     """Start memtierd and its supervisor, detached, and return once memtierd is executed.
 
     Raises:
-        KeeperError: it failed.
+        SupervisorError: it failed.
     """
     ours, theirs = posix.pipe()
     try:
@@ -66,7 +66,7 @@ def start(kept: Kept, folder: "Opened") -> None:
         if theirs >= 0:
             posix.close(theirs)
     if report != b"started":
-        raise KeeperError(f"memtierd can't be started: {report.decode('utf-8', 'replace') or 'its keeper died'}")
+        raise SupervisorError(f"cannot start memtierd: {report.decode('utf-8', 'replace') or 'its supervisor died'}")
 
 
 def _read(fd: int) -> bytes:

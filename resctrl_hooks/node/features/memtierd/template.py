@@ -30,13 +30,15 @@ def fill(text: str, cgroup: str, stats: str) -> str:
     for path in values.values():
         if not path.startswith("/") or path.endswith(":") or not _PATH.issuperset(path):
             raise TemplateError(
-                f"the path {path!r} can't stand in memtierd's configuration", hint="YAML could misread it"
+                f"the path {path!r} is not allowed in memtierd's configuration",
+                hint="YAML could interpret it differently",
             )
     filled = ""
     for piece, variable in _pieces(text):
         if variable and variable not in values:
             raise TemplateError(
-                f"memtierd's configuration has an unknown variable {variable}", hint=f"known are {CGROUP} and {STATS}"
+                f"memtierd's configuration has an unknown variable {variable}",
+                hint=f"known variables: {CGROUP} and {STATS}",
             )
         filled += piece + values.get(variable, "")
     return filled

@@ -49,7 +49,7 @@ class Book:
         try:
             self.reserved = parse_list(options.get("reservedCpus") or "")
         except ValueError as error:
-            raise PlacementError(f"placement.reservedCpus can't be read: {error}") from error
+            raise PlacementError(f"invalid placement.reservedCpus: {error}") from error
         self.unsure = is_there(self._path + _WRITING)
         self.lost = False
         self.places: "dict[tuple[object, ...], Place]" = {}

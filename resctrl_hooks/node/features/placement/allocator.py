@@ -42,14 +42,14 @@ def decide(book: "Book", request: "Request", context: "Context", *, share: bool)
 def _check_room(usage: "Usage", request: "Request") -> None:
     if not usage.common and (request.kind != RESERVED or not usage.reserved):
         raise PlacementError(
-            "no CPU is left to share: all are offline, isolated, reserved or somebody's own",
-            hint="bring CPUs online, or end a container that owns some",
+            "no shared CPUs left: all are offline, isolated, reserved or exclusive",
+            hint="bring CPUs online, or stop a container with exclusive CPUs",
         )
 
 
 def anywhere(book: "Book", request: "Request", error: PlacementError, mems: int = 0) -> Decision:
     """Return the whole node's shared CPUs."""
-    root, why = book.topology.root, f"it shares the whole node, since {error.message}"
+    root, why = book.topology.root, f"it shares the whole node: {error.message}"
     return Decision(SHARED, root.name, cpus=root.cpus, mems=mems, milli=request.milli, why=why)
 
 
@@ -58,7 +58,7 @@ def shares_instead(error: "HookError", container: str, key: str, context: "Conte
     context.failures.append(error.reason)
     context.log(
         WARNING,
-        f"container {container[:12]} shares CPUs instead of what it asks for: {error}",
+        f"container {container[:12]} shares CPUs; its request failed: {error}",
         key=key,
         container=container,
         reason=error.reason,
@@ -91,6 +91,6 @@ def policy_of(settings: "Settings") -> "Choose":
 
         return load_policy(name)
     raise PlacementError(
-        f"there is no placement policy {name!r}",
-        hint=f"write {TOPOLOGY_AWARE}, {POOLS}, or the path of a policy's file",
+        f"unknown placement policy {name!r}",
+        hint=f"write {TOPOLOGY_AWARE}, {POOLS}, or the path of a policy file",
     )

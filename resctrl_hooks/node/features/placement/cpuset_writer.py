@@ -78,17 +78,17 @@ def settle_in(entry: "Entry", leaf: "Leaf", usage: "Usage", context: "Context") 
         nodes = {"AllowedMemoryNodes": format_list(mems)} if mems else {}
         tell_own(leaf, {"AllowedCPUs": format_list(wanted), **nodes}, context, container=entry.id)
     if not _write(entry, format_list(wanted), format_list(mems)):
-        raise CgroupError(f"cgroup {entry.folder} is gone: the container has ended")
+        raise CgroupError(f"cgroup {entry.folder} no longer exists: the container has ended")
     entry.applied = wanted
     found = read_value(entry.folder, _EFFECTIVE)
     if found and parse_list(found) != wanted:
         lost = format_list(wanted & ~parse_list(found))
         if entry.decision.owned & wanted & ~parse_list(found) or not count(wanted & parse_list(found)):
             raise PlacementError(
-                f"the kernel gives the container CPUs {found}, not {format_list(wanted)}",
-                hint="a cgroup above it has a cpuset of its own: see cpuset.cpus.effective of each",
+                f"the kernel set the container's CPUs to {found} instead of {format_list(wanted)}",
+                hint="a parent cgroup has its own cpuset: see cpuset.cpus.effective of each",
             )
-        context.log(WARNING, f"a cgroup above container {entry.id[:12]} does not let it have CPUs {lost}")
+        context.log(WARNING, f"a parent cgroup of container {entry.id[:12]} does not allow CPUs {lost}")
 
 
 def _tell(entry: "Entry", cpus: int, context: "Context") -> None:

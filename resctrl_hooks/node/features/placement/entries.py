@@ -66,7 +66,7 @@ class Entry:
             return cls(id_, key, int(pid), int(start), folder, own, unit=unit, scope=scope)
         except ValueError as error:
             raise PlacementError(
-                f"the book of placements is damaged: {line[:80]!r}",
+                f"damaged record of placements: {line[:80]!r}",
                 hint="remove the file `placement` in stateDir and run `resctrl-hook reconcile`",
             ) from error
 
@@ -119,7 +119,7 @@ class Place:
         cpus, owned, hidden, mems = [int(one, 16) for one in sets]
         rest = feed + rest
         if rest.count("\n") != int(users) or rest.count("\t") != int(users) * _TABS:
-            raise ValueError("a place has not the containers that it should")
+            raise ValueError("an entry has the wrong containers")
         decision = Decision(kind, pool, cpus=cpus, owned=owned, hidden=hidden, mems=mems)
         return cls(decision, head, rest, int(milli), int(users))
 
@@ -179,5 +179,5 @@ class Place:
 
 def _checked(line: str, tabs: int) -> str:
     if not line.replace("\t", "").isprintable() or line.count("\t") != tabs:
-        raise PlacementError(f"a name with control characters can't be kept: {line[:200]!r}")
+        raise PlacementError(f"cannot record a name with control characters: {line[:200]!r}")
     return line

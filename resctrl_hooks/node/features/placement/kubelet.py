@@ -23,7 +23,7 @@ def static_managers(settings: "Settings") -> "list[str]":
         except (OSError, ValueError, AttributeError):
             continue  # no kubelet here, or none with that manager
         if policy in pinning:
-            found.append(f"the kubelet's {what} manager has policy {policy} ({folder}/{name})")
+            found.append(f"the kubelet's {what} manager has the policy {policy} ({folder}/{name})")
     return found
 
 
@@ -36,6 +36,6 @@ def check_kubelet(settings: "Settings") -> None:
     found = static_managers(settings)
     if found:
         raise PlacementError(
-            f"{' and '.join(found)}, so placement does nothing here",
-            hint="turn placement.enabled off, or set the kubelet's cpuManagerPolicy and memoryManagerPolicy to None",
+            f"{' and '.join(found)}; placement is inactive",
+            hint="set placement.enabled to false, or the kubelet's cpuManagerPolicy and memoryManagerPolicy to None",
         )

@@ -47,9 +47,9 @@ def steps_for(workload: "Workload", context: "Context", *, share: bool) -> "list
         if not share:
             raise
         shares_instead(error, workload.id, workload.key, context)
-        request, why = shared_request(workload, context.settings), f", since {error}"
-    what = f"{request.exclusive} CPUs of its own" if request.exclusive else f"{request.kind} CPUs"
-    why = f"{what} for a request of {request.milli}m by policy {policy_name(context.settings)}{why}"
+        request, why = shared_request(workload, context.settings), f": {error}"
+    what = f"{request.exclusive} exclusive CPUs" if request.exclusive else f"{request.kind} CPUs"
+    why = f"{what} for a request of {request.milli}m, policy {policy_name(context.settings)}{why}"
     needs: "PlacementNeeds" = {"request": request.as_record()}
     return [Step(NAME, "place", needs, why)]
 
@@ -66,7 +66,7 @@ def _why_not(workload: "Workload", context: "Context") -> str:
 
         if workload.id in specified(context):
             return ""
-        return "whoever made the container chose its CPUs or memory nodes, which stay"
+        return "container spec sets a cpuset; left unchanged"
     return ""
 
 

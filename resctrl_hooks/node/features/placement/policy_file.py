@@ -31,7 +31,7 @@ def load_policy(path: str) -> "Choose":
     except OSError as error:
         raise PlacementError.of_file(error, f"policy {path}") from error
     except Exception as error:
-        raise PlacementError(f"policy {path} is broken: {type(error).__name__}: {error}") from error
+        raise PlacementError(f"cannot load policy {path}: {type(error).__name__}: {error}") from error
     choose = space.get("choose")
     if not callable(choose):
         raise PlacementError(f"policy {path} has no function choose(topology, usage, request)")
@@ -44,7 +44,7 @@ def load_policy(path: str) -> "Choose":
         except Exception as error:
             raise PlacementError(f"policy {path} failed: {type(error).__name__}: {error}") from error
         if not isinstance(decision, Decision):
-            raise PlacementError(f"policy {path} answered with {type(decision).__name__}, not a Decision")
+            raise PlacementError(f"policy {path} returned {type(decision).__name__}, not a Decision")
         return decision
 
     return guarded

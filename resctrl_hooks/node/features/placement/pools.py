@@ -32,7 +32,7 @@ def choose(topology: "Topology", usage: "Usage", request: "Request") -> Decision
     domain = Domain("pool", name, pools[name][0])
     if not domain.cpus & usage.common:
         # Sharing others' pool is better than running unplaced, which would include exclusive CPUs.
-        domain, why = topology.root, f"{why}, has no CPU left to share, so it shares the whole node"
+        domain, why = topology.root, f"{why}, has no shared CPU left, so it shares the whole node"
     domain.above = domain.above or [domain]
     if request.exclusive:
         found = exclusive([domain], topology, usage, request)
@@ -40,7 +40,7 @@ def choose(topology: "Topology", usage: "Usage", request: "Request") -> Decision
             found.mems = pools[name][1] or found.mems
             found.runners_up = []
             return found
-        why += "; no whole cores of it are free"
+        why += "; it has no free whole cores"
     return Decision(
         SHARED,
         name,
@@ -69,7 +69,7 @@ def sets_of(
             cpus, mems = parse_list(pool["cpus"]) & usage.usable, parse_list(pool.get("mems") or "")
             found[pool["name"]] = cpus, mems & topology.memory_nodes, pool.get("namespaces") or []
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise PlacementError(f"placement.pools can't be read: {error}") from error
+            raise PlacementError(f"invalid placement.pools: {error}") from error
         left &= ~cpus
     if DEFAULT not in found:
         # If the pools contain every CPU, containers without a pool run on all of them.
@@ -83,9 +83,9 @@ def _pool_of(request: "Request", pools: "dict[str, tuple[int, int, list[str]]]")
     if request.pool:
         if request.pool not in pools:
             known = ", ".join(pools)
-            raise PlacementError(f"there is no pool {request.pool[:80]!r}", hint=f"the pools are {known}")
-        return request.pool, "which it names"
+            raise PlacementError(f"unknown pool {request.pool[:80]!r}", hint=f"the pools are {known}")
+        return request.pool, "requested"
     for name, (_, _, namespaces) in pools.items():
         if any(matches(pattern, request.namespace) for pattern in namespaces):
-            return name, f"its namespace's ({request.namespace})"
-    return DEFAULT, "since no other is its namespace's"
+            return name, f"of its namespace ({request.namespace})"
+    return DEFAULT, "because no pool has its namespace"

@@ -59,7 +59,7 @@ def adopt_all(
             if steps and (dry_run or _record_steps(container, workload, steps, context)):
                 placed.append(container.id)
         except (CgroupError, InputError, ProcessLookupError) as error:
-            context.log(DEBUG, f"container {container.id[:12]} can't be placed: {error}", container=container.id)
+            context.log(DEBUG, f"container {container.id[:12]} is not placed: {error}", container=container.id)
         except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
             failures[container.id] = error
     return placed, failures
@@ -77,7 +77,9 @@ def _record_steps(container: "Running", workload: "Workload", steps: "list[Step]
         else:
             record["steps"] = [*record.get("steps", []), *recorded]
             context.ledger.write_member(container.key, container.id, record)
-    context.log(INFO, f"container {container.id[:12]} ran before it was placed: {steps[0].why}", key=container.key)
+    context.log(
+        INFO, f"container {container.id[:12]} was running before its placement: {steps[0].why}", key=container.key
+    )
     return True
 
 
@@ -105,7 +107,7 @@ def repair_all(context: "Context", known: "set[str]") -> int:
             try:
                 repaired += record is not None and _repair_one(container, record, book, context)
             except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
-                problems.append(f"container {container[:12]} can't be placed: {as_hook_error(error)}")
+                problems.append(f"container {container[:12]} is not placed: {as_hook_error(error)}")
         book.save()
         done = follow(book, context, grow=False, checked=True)
         done += follow(book, context, grow=True, checked=True)
@@ -116,7 +118,7 @@ def repair_all(context: "Context", known: "set[str]") -> int:
     try:
         tell_all(untold, context)
     except HookError as error:
-        problems.append(f"systemd can't be told of all CPUs: {error}")
+        problems.append(f"cannot update AllowedCPUs= of all units: {error}")
     if problems:
         more = f" and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
         raise PlacementError("; ".join(problems[:_SHOWN]) + more)
@@ -190,7 +192,7 @@ def _repair_one(container: str, record: "MemberRecord", book: Book, context: "Co
         request = request_from(needs["request"], container, key, context.settings.placement)
         leaf = _cgroup_of(container, record, context)
         if leaf is None:
-            raise CgroupError(f"process {record['pid']} has ended, so it has no cgroup")
+            raise CgroupError(f"process {record['pid']} has ended and has no cgroup")
         place(request, record["pid"], leaf, book, context, share=True)  # a running container cannot be refused
     return 1
 

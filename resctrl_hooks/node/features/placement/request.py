@@ -38,7 +38,7 @@ def request_of(workload: "Workload", settings: "Settings") -> Request:
     request.pool = _annotation(workload, POOL)
     request.one_thread = _flag(workload, HIDE_THREADS) or False
     if len(request.pool) > _LONGEST_POOL:
-        raise PlacementError(f"annotation {POOL} is longer than any pool's name: {request.pool[:80]!r} …")
+        raise PlacementError(f"annotation {POOL} is too long for a pool name: {request.pool[:80]!r} …")
     if request.pool:
         _check_allowed(request.pool, f"pool {request.pool[:80]!r}", workload, settings)
     if any(matches(pattern, workload.namespace) for pattern in options.get("reservedNamespaces") or []):
@@ -82,7 +82,7 @@ def request_from(record: "RequestRecord", id_: str, key: str, options: "dict[str
     try:
         return Request(id_, key, options=options, **record)
     except TypeError as error:
-        raise PlacementError(f"the recorded request of {id_[:12]} can't be read: {error}") from error
+        raise PlacementError(f"invalid recorded request of {id_[:12]}: {error}") from error
 
 
 def _choose_kind(request: Request, workload: "Workload", options: "dict[str, Any]") -> None:
@@ -92,8 +92,8 @@ def _choose_kind(request: Request, workload: "Workload", options: "dict[str, Any
     if said:
         if kind not in (SHARED, EXCLUSIVE, MIXED, RESERVED) or (colon and not _is_number(number)):
             raise PlacementError(
-                f"annotation {CPUS} can't be {said[:80]!r}",
-                hint="write shared, exclusive, mixed or reserved; exclusive:4 and mixed:4 say how many",
+                f"invalid annotation {CPUS}: {said[:80]!r}",
+                hint="write shared, exclusive, mixed or reserved, with a number as in exclusive:4 or mixed:4",
             )
         request.kind = kind
         request.exclusive = min(int(number.lstrip("0")[:6] or 0), _MOST) if colon else 0
@@ -118,7 +118,7 @@ def _is_number(text: str) -> bool:
 
 
 def _check_allowed(name: str, what: str, workload: "Workload", settings: "Settings") -> None:
-    settings.check_allowed("placement.allow", workload, name, f"have {what}", PlacementError)
+    settings.check_allowed("placement.allow", workload, name, f"use {what}", PlacementError)
 
 
 def _annotation(workload: "Workload", name: str) -> str:

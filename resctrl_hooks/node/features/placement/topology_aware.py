@@ -44,7 +44,7 @@ def exclusive(order: "list[Domain]", topology: "Topology", usage: "Usage", reque
         owned = take_cores(topology, topology.isolated & ~usage.owned & ~usage.reserved, request.exclusive)
         if owned:
             return _own(order, owned, "isolated CPUs", topology, usage, request)
-        fallen = ", since no isolated CPUs are free"
+        fallen = " (no isolated CPUs are free)"
     for squeeze in (False, True):
         for domain in order:
             free = domain.cpus & usage.common
@@ -56,7 +56,7 @@ def exclusive(order: "list[Domain]", topology: "Topology", usage: "Usage", reque
             if owned:
                 why = f"{domain.name} has whole cores free{fallen}"
                 if squeeze:
-                    why += ", though its shared pools become narrow"
+                    why += " (its shared pools become narrow)"
                 return _own(order, owned, why, topology, usage, request, domain)
     return None
 
@@ -118,15 +118,15 @@ def _shared(order: "list[Domain]", topology: "Topology", usage: "Usage", request
     milli = max(request.milli, request.exclusive * MILLI)
     wide = -(-max(request.limit, milli) // MILLI)  # a limit of 4 CPUs has no use in a pool of two
     room = {domain: usage.room(domain.cpus) for domain in topology.domains}
-    failed = "no whole cores are free for it, so " if request.exclusive else ""
+    failed = "no whole cores are free, so " if request.exclusive else ""
     for domain in order:
         size = count(domain.cpus & usage.common)
         if size and size >= wide and all(room[wider] >= milli for wider in domain.above):
-            why = f"{failed}it shares {domain.name}, the tightest part with {milli}m of {room[domain]}m free"
+            why = f"{failed}it shares {domain.name}, the smallest part with room for {milli}m ({room[domain]}m free)"
             break
     else:
         domain = topology.root
-        why = f"{failed}it shares the whole node: no part has {milli}m free"
+        why = f"{failed}it shares the whole node: no part has room for {milli}m"
     return Decision(
         SHARED,
         domain.name,

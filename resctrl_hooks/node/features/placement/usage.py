@@ -130,8 +130,8 @@ def short_of_cpus(usage: Usage) -> str:
     users = sum(grant.users for grant in usage.grants if grant.decision.kind == SHARED)
     if usage.common or not users:
         return ""
-    where = "reserved CPUs" if usage.reserved else "CPUs that others own"
-    return f"no CPU is left to share, so {users} containers run on {where}"
+    where = "reserved CPUs" if usage.reserved else "exclusive CPUs of other containers"
+    return f"no shared CPUs left: {users} containers run on {where}"
 
 
 def check(decision: Decision, usage: Usage, topology: "Topology") -> None:
@@ -142,17 +142,17 @@ def check(decision: Decision, usage: Usage, topology: "Topology") -> None:
     """
     taken = decision.owned & (usage.owned | usage.reserved | ~topology.online)
     if decision.kind not in KINDS:
-        problem = f"there is no kind of placement {decision.kind!r}"
+        problem = f"unknown kind of placement {decision.kind!r}"
     elif not decision.pool.isprintable():
-        problem = f"a pool can't be called {decision.pool!r}"
+        problem = f"invalid pool name {decision.pool!r}"
     elif taken:
-        problem = f"it gives away CPUs {format_list(taken & topology.online) or 'that are offline'}, which are taken"
+        problem = f"it assigns CPUs {format_list(taken & topology.online) or 'that are offline'}, which are not free"
     elif decision.hidden & ~decision.owned or (decision.kind == EXCLUSIVE and not decision.owned & ~decision.hidden):
-        problem = "it leaves the container none of its own CPUs"
+        problem = "it leaves the container no exclusive CPUs"
     elif decision.owned and not usage.can_give(decision.owned & usage.usable, squeeze=True):
-        problem = "it leaves others without CPUs"
+        problem = "it leaves other containers without CPUs"
     elif decision.kind in (SHARED, MIXED) and not decision.cpus & usage.common & ~decision.owned:
         problem = f"pool {decision.pool} has no CPUs"
     else:
         return
-    raise PlacementError(f"the placement policy is wrong: {problem}", hint="mend or replace placement.policy")
+    raise PlacementError(f"invalid decision of the placement policy: {problem}", hint="fix or replace placement.policy")

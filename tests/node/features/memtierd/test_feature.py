@@ -17,7 +17,7 @@ from resctrl_hooks.cli import main
 from resctrl_hooks.node import registry
 from resctrl_hooks.node.features.memtierd import feature as memtierd
 from resctrl_hooks.node.features.memtierd import start as starting
-from resctrl_hooks.node.features.memtierd.processes import KeeperError
+from resctrl_hooks.node.features.memtierd.processes import SupervisorError
 from resctrl_hooks.node.features.memtierd.run_dir import RunFolder, RunFolderError
 from resctrl_hooks.node.features.memtierd.start import MemtierdError
 from resctrl_hooks.node.reconcile.reconcile import reconcile
@@ -46,10 +46,10 @@ def test_memtierd_starts_before_container_and_outlives_hook(node: MemtierdHost) 
 
 def test_poststop_stops_memtierd_and_leaves_nothing(node: MemtierdHost) -> None:
     node.start()
-    pid, keeper_pid = node.pid(), node.keeper()
+    pid, supervisor_pid = node.pid(), node.supervisor()
     assert node.stop().code == 0
     assert not lives(pid)
-    assert not lives(keeper_pid)
+    assert not lives(supervisor_pid)
     assert node.left() == []
     assert not (node.host.cgroup / "resctrl-hooks").exists()
 
@@ -82,8 +82,8 @@ def test_restart_with_same_id_replaces_memtierd(node: MemtierdHost) -> None:
     "text, words",
     [
         ("#!/bin/sh\necho first\necho 'bad configuration: what is this'\nexit 1\n", "bad configuration: what is this"),
-        (panics(), "memtierd ended at once; panic: runtime error: index out of range [3] with length 2; mend"),
-        ("#!/no/such/interpreter\n", "can't be started"),
+        (panics(), "memtierd exited immediately; panic: runtime error: index out of range [3] with length 2; fix"),
+        ("#!/no/such/interpreter\n", "cannot start"),
         ("#!/bin/sh\nexit 0\n", "memtierd ended with 0"),
     ],
 )
@@ -101,18 +101,18 @@ def test_missing_program_is_an_error_with_searched_path(node: MemtierdHost) -> N
     node.configure(binary="no-such-memtierd")
     outcome = node.start()
     assert outcome.code == 79
-    assert "there is no program no-such-memtierd in /usr/local/sbin" in outcome.stderr
+    assert "cannot find the program no-such-memtierd in /usr/local/sbin" in outcome.stderr
     node.configure(binary="no-such-memtierd", failurePolicy="ignore")
     outcome = node.start()
     assert outcome.code == 0
-    assert "there is no program no-such-memtierd" in outcome.stderr
+    assert "cannot find the program no-such-memtierd" in outcome.stderr
 
 
 def test_program_writable_by_others_is_not_run(node: MemtierdHost) -> None:
     (node.host.root / "memtierd").chmod(0o777)
     outcome = node.start()
     assert outcome.code == 79
-    assert "others than root can write" in outcome.stderr
+    assert "users other than root can write" in outcome.stderr
 
 
 def test_class_without_configuration_starts_nothing(node: MemtierdHost) -> None:
@@ -151,11 +151,11 @@ def test_unstoppable_stray_does_not_keep_others(node: MemtierdHost, monkeypatch:
 
     def end(folder: RunFolder, container: str, *rest: Any, **named: Any) -> bool:
         if container == first:
-            raise KeeperError("it will not end")
+            raise SupervisorError("it will not end")
         return real(folder, container, *rest, **named)
 
     monkeypatch.setattr(memtierd, "end", end)
-    with pytest.raises(MemtierdError, match="1 memtierds of no container can't be ended"):
+    with pytest.raises(MemtierdError, match="1 orphaned memtierd instances cannot be stopped"):
         memtierd.FEATURE.repair(ours, set())
     assert [folder.parts[-1] for folder in memtierd.orphaned(ours)] == [first]
     monkeypatch.undo()
@@ -203,9 +203,9 @@ def test_plan_names_program_class_and_policy(node: MemtierdHost) -> None:
     ours = node.host.context()
     (step,) = registry.plan(memtierd.FEATURE, workload_of(node.host, **{CLASS: "track"}), ours)
     assert step.parameters["supervisor"] == "process"
-    assert "memtierd as a process of its own: memory class track" in step.why
+    assert "memtierd as a separate process: memory class track" in step.why
     (skipped,) = registry.plan(memtierd.FEATURE, workload_of(node.host, **{CLASS: "plain"}), ours)
-    assert (skipped.action, "without a memtierd" in skipped.why) == ("skip", True)
+    assert (skipped.action, "no memtierd" in skipped.why) == ("skip", True)
     assert registry.plan(memtierd.FEATURE, workload_of(node.host), ours) == []
     assert registry.plan(memtierd.FEATURE, workload_of(node.host, **{CLASS: "gone"}), ours) == []  # memory's to refuse
     assert not node.run_dir.exists()
@@ -249,7 +249,7 @@ def test_failure_leaves_neither_folder_nor_open_file(
     def end(*given: Any) -> Any:
         calls.append(given)
         if len(calls) > 1 and not ends:
-            raise KeeperError("it will not end")
+            raise SupervisorError("it will not end")
         return real(*given)
 
     monkeypatch.setattr(starting, at, fails)
@@ -281,12 +281,12 @@ def test_list_show_and_explain_describe_memtierd(node: MemtierdHost) -> None:
         (cgroup / name).write_text(f"{value}\n")
     annotations = crio_annotations() | {CLASS: "track", "io.kubernetes.pod.name": "web-0"}
     told_state = json.dumps(state(id=ID, pid=100, bundle=node.host.bundle(), annotations=annotations)).encode()
-    assert "this would fail: there is no program /nowhere/memtierd" in told(node, "explain", data=told_state)
+    assert "would fail: cannot find the program /nowhere/memtierd" in told(node, "explain", data=told_state)
     node.configure()
     said = told(node, "explain", data=told_state)
-    assert f"where: {node.folder()}; it would be started" in said
+    assert f"where: {node.folder()}; would be started" in said
     node.start()
-    assert f"it runs as pid {node.pid()}" in told(node, "explain", data=told_state)
+    assert f"runs as pid {node.pid()}" in told(node, "explain", data=told_state)
     (line,) = [line for line in told(node, "list", "-o", "wide").splitlines() if "shop/web-0" in line]
     assert [word in line for word in ("track", "48.0 MiB of 64.0 MiB", "0 B", "runs")] == [True] * 4
     (pod,) = json.loads(told(node, "list", "--json"))["pods"]
@@ -294,7 +294,7 @@ def test_list_show_and_explain_describe_memtierd(node: MemtierdHost) -> None:
     said = told(node, "show", "web-0")
     assert "memory.current 48.0 MiB" in said
     assert f"runs as pid {node.pid()}" in said
-    os.kill(-node.keeper(), signal.SIGKILL)
+    os.kill(-node.supervisor(), signal.SIGKILL)
     wait_until(lambda: not lives(node.pid()))
     assert "does not run" in told(node, "list", "--all", "-o", "wide")
 
@@ -308,7 +308,7 @@ def test_held_lock_refuses_by_policy_of_feature(node: MemtierdHost, policy: dict
         outcome = node.start()
     assert outcome.code == code, outcome.stderr
     assert "was held for 0.4 s" in outcome.stderr
-    assert outcome.stderr.endswith({79: "the container is refused\n", 0: "the container starts without it\n"}[code])
+    assert outcome.stderr.endswith({79: "container rejected\n", 0: "container started without resctrl-hooks\n"}[code])
     assert node.left() == []
 
 
@@ -317,7 +317,7 @@ def test_expired_deadline_refuses_by_policy_of_feature(node: MemtierdHost, polic
     classes = [{"name": "track", "memtierdconfig": TEMPLATE}]
     node.host.configure(classes=classes, memtierd=node.section | policy | {"startSeconds": 60}, deadlineSeconds=0.5)
     outcome = node.start()
-    assert (outcome.code, "deadline passed" in outcome.stderr) == (code, True)
+    assert (outcome.code, "deadline of the hook exceeded" in outcome.stderr) == (code, True)
     if code:
         assert node.left() == []
         assert [record for record in node.host.records() if ID in record] == []  # the pod's group is the pod's

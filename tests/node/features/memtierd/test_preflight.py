@@ -38,7 +38,7 @@ def test_missing_requirements_are_listed(host: Host) -> None:
     found = lacking(Needs("name: idlepage\nswapoutms: 10"), settings, str(leaf))
     assert "CONFIG_IDLE_PAGE_TRACKING" in found.fatal[0]
     assert "no swap space" in found.idle[0]
-    assert f"memory.swap.max is 0 in {host.cgroup}/a," in found.idle[1]
+    assert f"memory.swap.max is 0 in {host.cgroup}/a; memtierd cannot swap" in found.idle[1]
     (host.proc / "meminfo").write_text("MemTotal: 100 kB\nSwapTotal: 50 kB\n")
     (host.cgroup / "a/memory.swap.max").write_text("max\n")
     (host.root / "sys/kernel/mm/page_idle").mkdir(parents=True)
@@ -53,7 +53,7 @@ def test_missing_capabilities_are_named(host: Host, monkeypatch: pytest.MonkeyPa
     others = [one for one in ("CAP_SYS_PTRACE", "CAP_SYS_ADMIN", "CAP_SYS_NICE") if one != name]
     assert memtierd_needs.missing_capabilities() == others
     found = lacking(Needs(""), Settings({"procPath": str(host.proc), "sysPath": "/sys", "cgroupPath": "/x"}))
-    assert found.fatal == [f"{', '.join(others)} is not among our capabilities, without which memtierd does nothing"]
+    assert found.fatal == [f"{', '.join(others)} is missing from the capabilities; memtierd cannot work without it"]
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_softdirty_needs_kernel_that_marks_new_mappings(
 ) -> None:
     smaps = "".join(f"55d0-55d1 r--p\nRss: 4 kB\nVmFlags: {line} \n7f00-7f01 rw-p sd\n" for line in flags)
     monkeypatch.setattr(memtierd_needs, "kernel_text", always(smaps))
-    words = "" if works else "the tracker softdirty needs a kernel with CONFIG_MEM_SOFT_DIRTY"
+    words = "" if works else "the tracker softdirty requires a kernel with CONFIG_MEM_SOFT_DIRTY"
     assert memtierd_needs.tracker_lacks(Settings({}), "softdirty") == words
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from resctrl_hooks.node.features.memtierd import processes
-from resctrl_hooks.node.features.memtierd.processes import KeeperError, attended, living, memtierd_of
+from resctrl_hooks.node.features.memtierd.processes import SupervisorError, attended, living, memtierd_of
 from resctrl_hooks.node.host.procfs import boot_id, start_time
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def test_process_that_survives_is_named_and_keeps_its_cgroup(
     monkeypatch: pytest.MonkeyPatch, cgroup: Path, cgroup_has: list[int], group_has: list[int]
 ) -> None:
     machine = Machine(cgroup_has, group_has, 0)
-    with pytest.raises(KeeperError, match=r"processes \[-?5\] of a memtierd will not end"):
+    with pytest.raises(SupervisorError, match=r"processes \[-?5\] of a memtierd do not end"):
         end(monkeypatch, machine, cgroup)
     assert machine.waited == pytest.approx(1.0, abs=0.03)
     assert cgroup.exists()
@@ -119,16 +119,16 @@ def test_kernel_write_returns_whether_it_succeeded(tmp_path: Path) -> None:
 
 def test_memtierd_is_supervised_while_supervisor_and_memtierd_live() -> None:
     begun = [start_time("/proc", pid) for pid in (os.getpid(), os.getppid())]
-    keeper, child = [os.getpid(), begun[0]], [os.getppid(), begun[1]]
+    supervisor, child = [os.getpid(), begun[0]], [os.getppid(), begun[1]]
     other = [os.getppid(), (begun[1] or 0) + 1]
     for named, alive, memtierd, is_attended in (
-        ([keeper, child], [keeper[0], child[0]], [child[0]], True),
-        ([keeper], [keeper[0]], [], False),
-        ([keeper, other], [keeper[0]], [], False),
-        ([other, keeper], [keeper[0]], [keeper[0]], False),
+        ([supervisor, child], [supervisor[0], child[0]], [child[0]], True),
+        ([supervisor], [supervisor[0]], [], False),
+        ([supervisor, other], [supervisor[0]], [], False),
+        ([other, supervisor], [supervisor[0]], [supervisor[0]], False),
         ([], [], [], False),
     ):
         folder: Any = Folder(*named)
         assert (living(folder), memtierd_of(folder), attended(folder)) == (alive, memtierd, is_attended)
-    earlier: Any = Folder(keeper, child, boot="another")
+    earlier: Any = Folder(supervisor, child, boot="another")
     assert living(earlier) == []

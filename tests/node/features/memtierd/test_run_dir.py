@@ -22,7 +22,7 @@ def node(host: Host) -> Iterator[MemtierdHost]:
 def test_hostile_names_reach_no_path(node: MemtierdHost, pod: str) -> None:
     outcome = node.start(pod=pod)
     assert outcome.code == 79
-    assert "can't be a folder's name" in outcome.stderr
+    assert "is not a valid directory name" in outcome.stderr
     assert not node.run_dir.exists()
     assert {path.name for path in node.host.root.iterdir()} == {
         *("resctrl", "cgroup", "proc", "config.json", "memtierd", "bundle", "log", "run")
@@ -46,7 +46,7 @@ def test_folder_writable_by_others_is_not_used(node: MemtierdHost) -> None:
     (node.run_dir / "shop").chmod(0o777)
     outcome = node.start()
     assert outcome.code == 79
-    assert "others than root own it or can write it" in outcome.stderr
+    assert "it is owned or writable by a user other than root" in outcome.stderr
 
 
 def test_run_folders_of_containers_without_pod_are_separate(tmp_path: Path) -> None:
@@ -74,5 +74,5 @@ def test_run_folders_are_private_to_root_under_any_umask(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("root", ["relative", "/run/../etc", "/.."])
 def test_root_that_leads_elsewhere_is_refused(root: str) -> None:
-    with pytest.raises(RunFolderError, match="no absolute path"):
+    with pytest.raises(RunFolderError, match="not an absolute path"):
         RunFolder(root, ("shop", "web-0", "c0"), "c" * 64)

@@ -118,5 +118,5 @@ def test_running_service_is_recorded(node: MemtierdHost, monkeypatch: pytest.Mon
 def test_unit_name_has_255_characters_at_most() -> None:
     longest = 255 - len("resctrl-hooks-memtierd-" + ".service")
     assert len(service.unit_name("x" * longest)) == 255
-    with pytest.raises(UnitError, match="too long for a unit's name"):
+    with pytest.raises(UnitError, match="too long for a unit name"):
         service.unit_name("x" * (longest + 1))

@@ -39,7 +39,7 @@ def test_supervisor_inherits_nothing_from_hook(node: MemtierdHost) -> None:
     os.close(writer)
     assert os.read(reader, 1) == b""  # no other process has it open, although memtierd runs
     os.close(reader)
-    for pid in (node.pid(), node.keeper()):
+    for pid in (node.pid(), node.supervisor()):
         opened = {os.readlink(f"/proc/{pid}/fd/{fd}").split(":")[0] for fd in os.listdir(f"/proc/{pid}/fd")}
         assert opened <= {"/dev/null", "socket", str(node.folder())}
         assert os.getsid(pid) not in (os.getsid(0), 0)
@@ -60,9 +60,9 @@ def test_memtierd_that_ignores_sigterm_is_killed_with_children(node: MemtierdHos
 
 def test_memtierd_ends_with_container_without_a_hook(node: MemtierdHost, monkeypatch: pytest.MonkeyPatch) -> None:
     node.start()
-    pid, keeper_pid = node.pid(), node.keeper()
+    pid, supervisor_pid = node.pid(), node.supervisor()
     node.host.end_process(100)
-    wait_until(lambda: not lives(pid) and not lives(keeper_pid))
+    wait_until(lambda: not lives(pid) and not lives(supervisor_pid))
 
 
 def test_output_file_is_bounded(node: MemtierdHost) -> None:
@@ -76,8 +76,8 @@ def test_output_file_is_bounded(node: MemtierdHost) -> None:
 def test_reused_pid_is_left_alone(node: MemtierdHost) -> None:
     node.start()
     record = json.loads((node.folder() / "memtierd.keeper").read_text())
-    os.kill(-node.keeper(), signal.SIGKILL)
-    wait_until(lambda: not lives(node.keeper()))
+    os.kill(-node.supervisor(), signal.SIGKILL)
+    wait_until(lambda: not lives(node.supervisor()))
     bystander = subprocess.Popen(["sleep", "1000"], start_new_session=True)
     try:
         record["processes"] = [[bystander.pid, 1], [bystander.pid, 1]]
@@ -94,8 +94,8 @@ def test_dead_supervisor_does_not_hide_memtierd(node: MemtierdHost) -> None:
     # Without a supervisor its output has no reader; this one writes nothing.
     node.start()
     pid = node.pid()
-    os.kill(node.keeper(), signal.SIGKILL)
-    wait_until(lambda: not lives(node.keeper()))
+    os.kill(node.supervisor(), signal.SIGKILL)
+    wait_until(lambda: not lives(node.supervisor()))
     assert lives(pid)
     assert details_of(node.record())["memtierd"]["state"] == f"runs as pid {pid}; {UNATTENDED}"
     node.stop()

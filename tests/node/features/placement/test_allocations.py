@@ -41,7 +41,7 @@ def test_unreadable_line_of_allocations_is_reported(node: PlacedHost) -> None:
     path = node.host.state / "placement"
     path.write_text(path.read_text().replace(f"\t{node.pids['a']}\t", "\tx\t", 1))
     real = node.host.context()
-    with pytest.raises(PlacementError, match="book of placements is damaged"):
+    with pytest.raises(PlacementError, match="damaged record of placements"):
         placement.FEATURE.repair(real, set(real.ledger.containers()))
 
 
@@ -70,7 +70,7 @@ def test_unusable_placement_file_is_replaced(node: PlacedHost, name: str) -> Non
     file.unlink(missing_ok=True)
     file.mkdir()
     report = reconcile(node.host.context())
-    assert f"{file} can't be used" in report.failures["placement"]
+    assert f"cannot use {file}" in report.failures["placement"]
     assert report.reasons == ["ledger"]
     outcome = node.host.call(node.state("a", status="stopped"))
     assert outcome.code == 0

@@ -72,7 +72,7 @@ def test_pending_unit_update_is_sent_next_time(node: PlacedHost, monkeypatch: py
 
     with monkeypatch.context() as patch:
         patch.setattr("resctrl_hooks.node.host.systemd.set_properties", too_late)
-        with pytest.raises(PlacementError, match="systemd can't be told of all CPUs: no time"):
+        with pytest.raises(PlacementError, match="cannot update AllowedCPUs= of all units: no time"):
             placement.FEATURE.repair(real, known)
     assert placement.FEATURE.repair(real, known) == 0
     assert len(told) == 2
@@ -165,10 +165,10 @@ def test_losing_container_is_written_before_exclusive_cpus_are_granted(
     [
         ("", 0, ""),
         ("0-3", 0b1111, ""),
-        ("0-1", 0, "does not let it have CPUs 2-3"),
-        ("0-1", 0b0011, "does not let it have CPUs 2-3"),
-        ("0-1", 0b0100, "the kernel gives the container CPUs 0-1, not 0-3"),
-        ("4-5", 0, "the kernel gives the container CPUs 4-5, not 0-3"),
+        ("0-1", 0, "does not allow CPUs 2-3"),
+        ("0-1", 0b0011, "does not allow CPUs 2-3"),
+        ("0-1", 0b0100, "the kernel set the container's CPUs to 0-1 instead of 0-3"),
+        ("4-5", 0, "the kernel set the container's CPUs to 4-5 instead of 0-3"),
     ],
 )
 def test_cpus_missing_in_parent_cgroup_are_reported(

@@ -25,7 +25,7 @@ def test_shared_container_follows_changes_by_others(node: PlacedHost) -> None:
     log = node.start("a", 500)
     assert node.cpus("a") == "0-3,16-19"
     assert (node.folder("a") / "cpuset.mems").read_text() == "0"
-    assert "it shares l3-0, the tightest part with 500m of 8000m free" in log
+    assert "it shares l3-0, the smallest part with room for 500m (8000m free)" in log
     node.start("b", 2000, **{CPUS: "exclusive"})
     assert node.cpus("b") == "0,16"  # close to the pod's other container
     assert node.cpus("a") == "1-3,17-19"
@@ -64,7 +64,7 @@ def test_cpuset_of_runtime_stays(node: PlacedHost) -> None:
     node.process("a")
     made = node.state("a")
     node.host.bundle({"linux": {"resources": {"cpu": {"cpus": "3"}}}}, "bundle-a")
-    assert "whoever made the container chose its CPUs" in node.host.call(made).log
+    assert "container spec sets a cpuset" in node.host.call(made).log
     assert node.cpus("a") == ""
 
 
@@ -82,7 +82,7 @@ def test_placement_avoids_kubelet_cpu_manager(node: PlacedHost, file: str, polic
     folder.mkdir()
     (folder / file).write_text(f'{{"policyName": "{policy}", "checksum": 1}}')
     log = node.start("a", 500)
-    assert ("so placement does nothing here" in log) is pins
+    assert ("placement is inactive" in log) is pins
     assert (node.cpus("a") == "") is pins
     assert bool(kubelet.static_managers(node.host.context().settings)) is pins
 
@@ -92,7 +92,7 @@ def test_refusal_follows_policy_of_section(node: PlacedHost) -> None:
     node.process("a")
     outcome = node.host.call(node.state("a", 1000, **{CPUS: "exclusive"}))
     assert outcome.code == 79
-    assert "namespace shop may not have exclusive CPUs" in outcome.stderr
+    assert "namespace shop is not allowed to use exclusive CPUs" in outcome.stderr
     assert Book(node.host.context()).entries == {}
 
 
@@ -112,7 +112,7 @@ def test_parent_cgroup_with_fewer_cpus_limits_placement(node: PlacedHost) -> Non
     node.process("b")
     (node.folder("b") / "cpuset.cpus.effective").write_text("1-3")
     log = node.host.call(node.state("b", 1000, **{CPUS: "exclusive"})).log
-    assert "the kernel gives the container CPUs 1-3, not 0,16; a cgroup above it" in log
+    assert "the kernel set the container's CPUs to 1-3 instead of 0,16; a parent cgroup" in log
     (entry,) = Book(node.host.context()).entries.values()
     assert (entry.decision.kind, entry.decision.owned, node.cpus("b")) == (SHARED, 0, "0-31")
     assert (node.folder("b") / "cpuset.mems").read_text() == "0-1"
@@ -130,14 +130,14 @@ def test_parent_cgroup_with_fewer_cpus_refuses_under_fail(node: PlacedHost) -> N
 @pytest.mark.parametrize(
     "section, annotations, words",
     [
-        ({"allow": {}}, {CPUS: "exclusive"}, "namespace shop may not have exclusive CPUs"),
-        ({}, {CPUS: "mine"}, "can't be 'mine'"),
+        ({"allow": {}}, {CPUS: "exclusive"}, "namespace shop is not allowed to use exclusive CPUs"),
+        ({}, {CPUS: "mine"}, f"invalid annotation {CPUS}: 'mine'"),
         (
             {"policy": "pools", "pools": [{"name": "db", "cpus": "0-3"}]},
             {"pool.placement.resctrl-hooks.io": "gone"},
-            "there is no pool 'gone'",
+            "unknown pool 'gone'",
         ),
-        ({"policy": "/nowhere.py"}, {}, "policy /nowhere.py can't be used"),
+        ({"policy": "/nowhere.py"}, {}, "cannot use policy /nowhere.py"),
     ],
 )
 def test_container_that_cannot_be_placed_shares_cpus(
@@ -147,7 +147,7 @@ def test_container_that_cannot_be_placed_shares_cpus(
     node.configure(**section)
     log = node.start("odd", 500, **annotations)
     assert words in log
-    assert "shares CPUs instead of what it asks for" in log
+    assert "shares CPUs; its request failed" in log
     assert parse_list(node.cpus("odd"))
     assert not parse_list(node.cpus("odd")) & parse_list(node.cpus("own"))
     node.assert_sound()
@@ -169,18 +169,18 @@ def test_external_policy_is_used(node: PlacedHost) -> None:
     assert node.cpus("a") == "3"
 
 
-@pytest.mark.parametrize("have, said", [("0,4-8", "the kernel gives"), ("0,16,40", ""), ("40", "the kernel gives")])
+@pytest.mark.parametrize("have, said", [("0,4-8", "the kernel set"), ("0,16,40", ""), ("40", "the kernel set")])
 def test_missing_exclusive_cpu_is_reported_as_too_few(node: PlacedHost, have: str, said: str) -> None:
     node.process("b")
     (node.folder("b") / "cpuset.cpus.effective").write_text(have)
     log = node.host.call(node.state("b", 1000, **{CPUS: "exclusive"})).log
     assert said in log
-    assert ("the kernel gives" in log) == bool(said)
+    assert ("the kernel set" in log) == bool(said)
 
 
 def test_shared_container_limited_to_some_cpus_is_reported(node: PlacedHost) -> None:
     node.process("a")
     (node.folder("a") / "cpuset.cpus.effective").write_text("1-3")
     log = node.host.call(node.state("a", 500)).log
-    assert "does not let it have CPUs 0,16-19" in log
+    assert "does not allow CPUs 0,16-19" in log
     assert node.cpus("a") == "0-3,16-19"

@@ -112,7 +112,7 @@ def place(topology: Topology, *wanted: Request, reserved: int = 0) -> list[Decis
 def test_small_container_gets_tightest_part() -> None:
     (decision,) = place(machine(2, 2, 2, 4), Request("a", milli=500))
     assert (decision.pool, decision.mems) == ("l3-0", 1)
-    assert "the tightest part with 500m of 8000m free" in decision.why
+    assert "the smallest part with room for 500m (8000m free)" in decision.why
     assert decision.runners_up == ["l3-1 (8000m free)", "l3-2 (8000m free)", "l3-3 (8000m free)"]
 
 
@@ -193,7 +193,7 @@ def test_isolated_cpus_are_granted_on_request() -> None:
     first, second = place(topology, *wanted)
     assert (first.pool, first.owned & ~topology.isolated) == ("isolated", 0)
     assert not second.owned & topology.isolated
-    assert "since no isolated CPUs are free" in second.why
+    assert "(no isolated CPUs are free)" in second.why
 
 
 def test_fast_cores_come_first() -> None:
@@ -204,7 +204,7 @@ def test_fast_cores_come_first() -> None:
 def test_exhausted_cores_give_shared_pool() -> None:
     found = place(machine(cores=2, threads=1), *(Request(f"c{n}", kind=EXCLUSIVE, exclusive=1) for n in range(2)))
     assert [decision.kind for decision in found] == [EXCLUSIVE, SHARED]
-    assert found[1].why.startswith("no whole cores are free for it, so it shares node, the tightest part")
+    assert found[1].why.startswith("no whole cores are free, so it shares node, the smallest part")
 
 
 def test_reserved_cpus_go_to_reserved_namespaces_only() -> None:
@@ -226,10 +226,10 @@ def test_owned_or_reserved_cpus_are_shared_when_no_other_is_left() -> None:
     none = Usage(topology, [own, full, Grant("", "", shared, milli=10, users=3)])
     assert effective(mixed, none) == 0b1000
     assert effective(shared, none) == topology.online
-    assert short_of_cpus(none) == "no CPU is left to share, so 3 containers run on CPUs that others own"
+    assert short_of_cpus(none) == "no shared CPUs left: 3 containers run on exclusive CPUs of other containers"
     reserved = Usage(topology, [own, Grant("s", "s", shared)], 0b1000)
     assert effective(shared, reserved) == 0b1000
-    assert short_of_cpus(reserved) == "no CPU is left to share, so 1 containers run on reserved CPUs"
+    assert short_of_cpus(reserved) == "no shared CPUs left: 1 containers run on reserved CPUs"
     assert short_of_cpus(Usage(topology, [own, full])) == ""
     isolated = machine(1, 1, 1, 4, 1, isolated=0b1111)
     assert effective(Decision(RESERVED, "reserved"), Usage(isolated, [])) == isolated.online
@@ -257,14 +257,14 @@ def test_memory_larger_than_a_node_spans_several() -> None:
 @pytest.mark.parametrize(
     "decision, words",
     [
-        (Decision("any", "x"), "no kind"),
-        (Decision(SHARED, "x\ty", cpus=0b100), "can't be called"),
-        (Decision(EXCLUSIVE, "x", owned=0b1), "gives away CPUs 0, which are taken"),
+        (Decision("any", "x"), "unknown kind"),
+        (Decision(SHARED, "x\ty", cpus=0b100), "invalid pool name"),
+        (Decision(EXCLUSIVE, "x", owned=0b1), "assigns CPUs 0, which are not free"),
         (Decision(EXCLUSIVE, "x", owned=1 << 40), "offline"),
-        (Decision(EXCLUSIVE, "x", owned=0b10), "taken"),
-        (Decision(EXCLUSIVE, "x", owned=0b100, hidden=0b100), "none of its own"),
-        (Decision(EXCLUSIVE, "x"), "none of its own"),
-        (Decision(EXCLUSIVE, "x", owned=0b11111100), "leaves others without CPUs"),
+        (Decision(EXCLUSIVE, "x", owned=0b10), "which are not free"),
+        (Decision(EXCLUSIVE, "x", owned=0b100, hidden=0b100), "no exclusive CPUs"),
+        (Decision(EXCLUSIVE, "x"), "no exclusive CPUs"),
+        (Decision(EXCLUSIVE, "x", owned=0b11111100), "leaves other containers without CPUs"),
         (Decision(SHARED, "x", cpus=0b1), "pool x has no CPUs"),
         (Decision(SHARED, "x"), "pool x has no CPUs"),
     ],
@@ -285,7 +285,7 @@ def test_named_pools_are_used() -> None:
     assert policy_pools.choose(topology, usage, Request("a", pool="x", options=pools)).pool == "x"
     rest = policy_pools.choose(topology, usage, Request("a", namespace="other", options=pools))
     assert (rest.pool, rest.cpus) == ("default", topology.online & ~0b11111)
-    with pytest.raises(PlacementError, match="there is no pool 'y'"):
+    with pytest.raises(PlacementError, match="unknown pool 'y'"):
         policy_pools.choose(topology, usage, Request("a", pool="y", options=pools))
 
 
@@ -308,11 +308,11 @@ def test_external_policy_is_loaded(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text, mode, words",
     [
-        (MINE, 0o666, "others than root own it or can write it"),
-        ("def choose(:", 0o644, "is broken: SyntaxError"),
-        ("raise OSError(1, 'no')", 0o644, "can't be used"),
+        (MINE, 0o666, "it is owned or writable by a user other than root"),
+        ("def choose(:", 0o644, "SyntaxError"),
+        ("raise OSError(1, 'no')", 0o644, "cannot use"),
         ("x = 1", 0o644, "has no function choose"),
-        ("def choose(*_): return None", 0o644, "answered with NoneType"),
+        ("def choose(*_): return None", 0o644, "returned NoneType"),
         ("def choose(*_): return 1/0", 0o644, "failed: ZeroDivisionError"),
     ],
 )

@@ -53,7 +53,7 @@ def test_repair_places_unplaced_containers(node: PlacedHost, monkeypatch: pytest
 
 
 def _late(*_: object) -> None:
-    raise DeadlineError("the hook's deadline passed")
+    raise DeadlineError("deadline of the hook exceeded")
 
 
 def test_reconcile_places_unseen_containers(node: PlacedHost) -> None:
@@ -69,7 +69,7 @@ def test_reconcile_places_unseen_containers(node: PlacedHost) -> None:
     assert not report.failures
     assert report.placed == [id_of("late")]
     assert report.placed == [id_of("late")]
-    assert "containers placed that ran unplaced" in report.as_text()
+    assert "running containers placed" in report.as_text()
     assert (node.cpus("late"), node.cpus("hooked")) == ("0,16", "1-3,17-19")
     node.assert_sound()
     assert reconcile(node.host.context()).placed == []
@@ -122,7 +122,7 @@ def test_reconcile_avoids_kubelet_cpu_manager(node: PlacedHost) -> None:
     (folder / "cpu_manager_state").write_text('{"policyName": "static"}')
     report = reconcile(node.host.context())
     assert report.placed == []
-    assert "placement does nothing here" in report.failures["placement"]
+    assert "placement is inactive" in report.failures["placement"]
     assert node.cpus("late") == ""
 
 
@@ -148,7 +148,7 @@ def test_request_of_one_container_does_not_stop_reconcile(node: PlacedHost, monk
     report = reconcile(node.host.context())
     ((which, why),) = report.failures.items()
     assert which == id_of("broken")
-    assert "a fault of resctrl-hook itself: KeyError: 'nothing' in test_reconcile.py:" in why
+    assert "internal error in resctrl-hook: KeyError: 'nothing' in test_reconcile.py:" in why
     assert node.cpus("last") == "0-3,16-19"
 
 
@@ -160,7 +160,7 @@ def test_unreadable_record_does_not_stop_reconcile(node: PlacedHost) -> None:
     record.mkdir()
     node.run_unseen("late", 500)
     report = reconcile(node.host.context())
-    assert any("can't be used: not a regular file (EINVAL)" in problem for problem in report.problems)
+    assert any("not a regular file (EINVAL)" in problem for problem in report.problems)
     assert node.cpus("late") == "0-3,16-19"
 
 
@@ -187,11 +187,11 @@ def test_missing_shared_cpus_are_reported(node: PlacedHost) -> None:
     assert node.cpus("own") == "0,16"
     take_offline(node, "1-15,17-31")
     report = reconcile(node.host.context())
-    assert "no CPU is left to share, so 1 containers run on CPUs that others own" in report.failures["placement"]
+    assert "no shared CPUs left: 1 containers run on exclusive CPUs of other containers" in report.failures["placement"]
     assert not report.ok
     assert (node.cpus("a"), node.cpus("own")) == ("0,16", "0,16")
     log = node.start("b", 500)
-    assert "no CPU is left to share: all are offline, isolated, reserved or somebody's own" in log
+    assert "no shared CPUs left: all are offline, isolated, reserved or exclusive" in log
     take_offline(node, "31")
     assert reconcile(node.host.context()).ok
     assert (node.cpus("a"), node.cpus("own")) == ("1-3,17-19", "0,16")
@@ -203,7 +203,7 @@ def test_reserved_cpus_are_shared_before_exclusive_ones(node: PlacedHost) -> Non
     node.start("a", 500)
     node.start("own", 2000, **{CPUS: "exclusive"})
     take_offline(node, "1-15,17-30")
-    assert "so 1 containers run on reserved CPUs" in reconcile(node.host.context()).failures["placement"]
+    assert "1 containers run on reserved CPUs" in reconcile(node.host.context()).failures["placement"]
     assert (node.cpus("a"), node.cpus("own")) == ("31", "0,16")
 
 
