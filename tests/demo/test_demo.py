@@ -181,5 +181,5 @@ def test_remaining_group_fails_demo(stage: Stage, monkeypatch: pytest.MonkeyPatc
 
 def test_failing_hook_is_reported(stage: Stage) -> None:
     stage.configure(resctrlPath="/nonexistent/resctrl")
-    with pytest.raises(RuntimeFailedError, match="there is no resctrl"):
+    with pytest.raises(RuntimeFailedError, match="resctrl is not mounted"):
         tell(stage, "process")

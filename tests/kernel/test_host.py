@@ -199,7 +199,7 @@ def test_restricted_reconcile_applies_edited_configuration(installed: None, comm
     run(["systemctl", "start", units.RECONCILE])
     said = run(["journalctl", "-t", "resctrl-hook", "--no-pager", "-n", "5"])
     assert '"failurePolicy": "fail"' in Path("/etc/resctrl-hooks/config.json").read_text(), said
-    assert "was edited: " in said
+    assert "applied the edited " in said
 
 
 def test_waiting_pod_wakes_reconcile(installed: None) -> None:

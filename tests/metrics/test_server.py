@@ -107,7 +107,7 @@ def test_health_needs_no_resctrl(host: MonitoredHost, ask: Ask) -> None:
 
 
 def test_other_pages_and_methods_are_refused(ask: Ask) -> None:
-    assert ask("/else")[::2] == (404, b"metrics are at /metrics\n")
+    assert ask("/else")[::2] == (404, b"the metrics are at /metrics\n")
     status, headers, _ = ask("/metrics", "POST")
     assert (status, headers["Allow"]) == (405, "GET, HEAD, OPTIONS")
 
@@ -130,7 +130,7 @@ def test_disconnected_client_causes_no_traceback(host: MonitoredHost, capfd: pyt
         (ConnectionResetError(104, "reset"), ""),
         (BrokenPipeError(32, "pipe"), ""),
         (TimeoutError(), ""),
-        (KeyError("x"), "resctrl-hook: a scrape failed: KeyError: 'x'\n"),
+        (KeyError("x"), "resctrl-hook: scrape failed: KeyError: 'x'\n"),
     ):
         _handle(server, error)
         assert capfd.readouterr() == ("", said)
@@ -169,7 +169,11 @@ def test_invalid_address_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text, words",
-    [("99999", "invalid port 99999; the highest port is 65535"), ("9" * 5000, "the last one"), ("a:b", "no port in")],
+    [
+        ("99999", "invalid port 99999; the highest port is 65535"),
+        ("9" * 5000, "the highest port"),
+        ("a:b", "the port is missing in"),
+    ],
 )
 def test_invalid_port_is_refused(text: str, words: str) -> None:
     with pytest.raises(ListenAddressError, match=words):

@@ -77,7 +77,7 @@ def test_end_of_key_wakes_reconcile_if_a_pod_waits(host: Host, waits: str) -> No
         host.context().ledger.flag("short-of-counters", on=True)
     assert settled(host)
     assert (host.state / "wake").exists() is bool(waits)
-    assert f"group {host.resctrl}/mon_groups/k is removed" in host.log.read_text()
+    assert f"removed group {host.resctrl}/mon_groups/k" in host.log.read_text()
 
 
 def test_member_without_process_follows_cgroup_of_pod(host: Host) -> None:

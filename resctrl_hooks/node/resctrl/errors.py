@@ -117,7 +117,7 @@ class NotPermittedError(ResctrlError):
     """Not root in the initial user namespace, or denied by a security module (EACCES, EPERM)."""
 
     reason = "not-permitted"
-    hint = "resctrl needs root; look for an AVC denial in the audit log"
+    hint = "resctrl requires root; look for an AVC denial in the audit log"
 
 
 class ReadOnlyError(ResctrlError):

@@ -76,7 +76,7 @@ def test_watch_repeats_until_interrupted(tmp_path: Path, peoples: bool) -> None:
 @pytest.mark.parametrize(
     "yaml, installed, fails, said",
     [
-        ("failurePolicy: fail\n", True, "fail", "was edited: "),
+        ("failurePolicy: fail\n", True, "fail", "applied the edited "),
         ("failurePolicy: maybe\n", True, "ignore", "cannot apply the edited "),
         ("failurePolicy: fail\n", False, "ignore", "run `resctrl-hook config apply`"),
     ],
@@ -118,7 +118,7 @@ def test_unusable_settings_are_reported(cluster: Cluster) -> None:
 
 def test_report_is_a_table_and_json(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
     assert reconcile_command(str(host.config), []) == 0
-    assert capsys.readouterr().out.startswith("containers that run ....")
+    assert capsys.readouterr().out.startswith("running containers ....")
     assert reconcile_command(str(host.config), ["--json", "--dry-run"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["ok"] is True

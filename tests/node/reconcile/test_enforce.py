@@ -154,7 +154,7 @@ def test_last_lines_of_memtierd_are_logged(late: MemtierdHost) -> None:
     wait_until(lambda: not lives(late.supervisor()))
     assert again(host).applied == {"memtierd": [ID]}
     assert late.runs()
-    (line,) = [line for line in host.log.read_text().splitlines() if "memtierd" in line and "started again" in line]
+    (line,) = [line for line in host.log.read_text().splitlines() if "memtierd" in line and "was restarted" in line]
     assert f"exited and was restarted; {PANIC}" in line
     assert "step.go" not in line
 

@@ -47,7 +47,7 @@ def test_empty_report_prints_nothing() -> None:
     nothing = Report()
     assert (nothing.ok, nothing.well, nothing.changed, nothing.only_limbo) == (True, True, False, True)
     assert nothing.as_line() == ""
-    assert nothing.as_text() == f"{'containers that run ':.<48} 0\n"
+    assert nothing.as_text() == f"{'running containers ':.<48} 0\n"
     said = nothing.as_document()
     assert said.pop("ok") is True
     assert not any(said[key] for key in said.keys() - {"apiVersion", "kind", "host", "time"})
@@ -86,7 +86,7 @@ def test_problems_are_printed(values: dict[str, Any], ok: bool, well: bool) -> N
 
 
 def test_queued_and_waiting_pods_are_one_number() -> None:
-    assert report(waiting={KEY: ""}, queued={"a": "", "b": ""}).as_line() == "pods that wait for an RMID: 3"
+    assert report(waiting={KEY: ""}, queued={"a": "", "b": ""}).as_line() == "pods waiting for an RMID: 3"
 
 
 def test_dry_run_prints_planned_changes() -> None:
