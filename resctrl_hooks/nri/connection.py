@@ -55,7 +55,7 @@ class Connection:
         connection is for.
 
         Raises:
-            ClosedError: the runtime hung up.
+            ClosedError: the runtime closed the connection.
             WireError: what it sent is not the protocol.
         """
         try:
@@ -75,7 +75,7 @@ class Connection:
         """Call the runtime; the stream on which the answer will come.
 
         Raises:
-            ClosedError: the runtime hung up, or does not read.
+            ClosedError: the runtime closed the connection, or does not read.
         """
         self._stream += 2
         self._send(multiplexer.RUNTIME, ttrpc.request(self._stream, SERVICE, method, payload, _CALL_TIMEOUT))

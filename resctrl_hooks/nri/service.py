@@ -131,7 +131,7 @@ class Service:
         """Register and serve, for as long as ``until`` is false.
 
         Raises:
-            ClosedError: the runtime hung up.
+            ClosedError: the runtime closed the connection.
             WireError: it does not speak the protocol.
             RegistrationError: it does not take this plugin.
             ResubscribeError: the plugin needs other events, and nothing is being served.

@@ -43,8 +43,8 @@ def test_connected_plugin_is_ok(host: Host) -> None:
 
 
 def test_last_disconnection_is_reported(host: Host) -> None:
-    found = words(told(host, drops=2, dropped=time.time() - 600, why="the runtime hung up"))
-    assert "dropped 2 times, last 10 min ago: the runtime hung up" in found
+    found = words(told(host, drops=2, dropped=time.time() - 600, why="the runtime closed the connection"))
+    assert "dropped 2 times, last 10 min ago: the runtime closed the connection" in found
 
 
 def test_disconnected_plugin_is_reported(host: Host) -> None:

@@ -30,7 +30,7 @@ def test_refused_container_is_recorded(host: Host, pod: dict[str, Any]) -> None:
     assert host.call(pod).code == 79
     (found,) = recent_refusals(str(host.state))
     assert found.items() >= NAMES.items()
-    assert "unknown RDT class 'platinum'" in found["why"]
+    assert "RDT class 'platinum' does not exist" in found["why"]
     assert read(host.context().ledger).stage("createRuntime").failures["refused"] == 1
 
 

@@ -105,7 +105,7 @@ def test_path_writable_by_others_is_not_mounted(tmp_path: Path, monkeypatch: pyt
     for good in ("/usr/bin", "/etc/passwd", str(tmp_path / "ours/x")):
         check_owner(good)
     check_owner("/dev/null", device=True)
-    alone = "is not root's alone"
+    alone = "is writable by users other than root"
     for bad, why in (("open", alone), ("group", alone), ("theirs", alone), ("link", "is a link"), ("none", "No such")):
         with pytest.raises(AdjustmentError, match=f"/{bad}.* {why}"):
             check_owner(str(tmp_path / bad / "x"))

@@ -181,7 +181,7 @@ def test_start_without_a_pid_is_served_at_post_start_and_counted_as_late(
     host.process(41, f"{POD_CGROUP}/{ID}")
     assert peer.event("StartContainer", POD, container(0)) == OK
     assert host.groups() == []
-    assert "names no process; PostStartContainer will" in plugin.log()
+    assert "has no pid; waiting for PostStartContainer" in plugin.log()
     assert peer.event("PostStartContainer", POD, container(41)) == OK
     assert host.groups() == [GROUP]
     plugin.wait_for_log("PostStartContainer of shop/web-0/c0: served late")
@@ -373,7 +373,7 @@ def test_plugin_writes_status(host: Host, start: Callable[..., Plugin]) -> None:
     host.process(41, f"{POD_CGROUP}/{ID}")
     peer.event("StartContainer", POD, container(41))
     plugin.runtime.close()
-    plugin.wait_for_log("not connected to a runtime: the runtime hung up")
+    plugin.wait_for_log("not connected to a runtime: the runtime closed the connection")
     told = json.loads((host.state / "nri.json").read_text())
     assert (told["pid"], told["connected"], told["drops"]) == (plugin.process.pid, False, 1)
     assert told["runtime"] == "containerd"

@@ -129,7 +129,7 @@ def test_numbers_keep_sign(value: int) -> None:
         (b"\x02\x00", "a field 0"),
         (b"\x0b\x0c", "wire type 3"),
         (b"\x0f", "wire type 7"),
-        (b"\xb1\x06four", "ends within a field"),
+        (b"\xb1\x06four", "is truncated within a field"),
     ],
 )
 def test_invalid_message_is_reported(data: bytes, what: str) -> None:

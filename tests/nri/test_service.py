@@ -213,7 +213,7 @@ def test_plugin_reconnects_when_runtime_returns(
     tmp_path: Path, runtime: FakeRuntime, plugin: Plugin, peer: Peer
 ) -> None:
     runtime.close()
-    plugin.wait_for("dropped the runtime hung up")
+    plugin.wait_for("dropped the runtime closed the connection")
     again = FakeRuntime(str(tmp_path / "nri.sock"))
     peer = again.accept()
     peer.greet()
