@@ -56,4 +56,4 @@ def _forget(context: "Context", key: str, classes: "set[str]", report: "Report")
                 del locked.origins[rdt_class]
                 locked.save()
                 report.repaired += 1
-                context.log(INFO, f"forgot the missing group of {key} in class {rdt_class!r}", key=key)
+                context.log(INFO, f"dropped the record of the missing group of {key} in class {rdt_class!r}", key=key)
