@@ -11,7 +11,7 @@ from resctrl_hooks.cli.top_table import Scene, power_lines
 from resctrl_hooks.inventory.models import PowerUsage
 from resctrl_hooks.inventory.package_energy import PackagePower, power_usage
 from resctrl_hooks.inventory.rates import Rates
-from resctrl_hooks.inventory.usage import FOREIGN, POD, TOTAL, UNHELD, Line
+from resctrl_hooks.inventory.usage import FOREIGN, POD, TOTAL, UNGROUPED, Line
 from resctrl_hooks.simulation import mounted
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def line(kind: str, watts: float | None) -> Line:
     return Line(kind, kind, kind, Rates(watts=watts))
 
 
-LINES = [line(POD, 40.0), line(POD, None), line(POD, 8.0), line(FOREIGN, 1.5), line(UNHELD, 2.5), line(TOTAL, 52.0)]
+LINES = [line(POD, 40.0), line(POD, None), line(POD, 8.0), line(FOREIGN, 1.5), line(UNGROUPED, 2.5), line(TOTAL, 52.0)]
 
 
 def powercap(root: Path, *joules: float) -> str:

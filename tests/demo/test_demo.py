@@ -103,7 +103,7 @@ def test_demo_without_fuse_uses_plain_tree_and_reports_it(temporary: Path, monke
 def test_demo_without_root_names_requirements(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert available() == (["process"], "run it as root to see the same with a real container")
-    with pytest.raises(DemoError, match="podman needs root"):
+    with pytest.raises(DemoError, match="podman requires root"):
         available("podman")
 
 
