@@ -85,7 +85,7 @@ def main() -> None:
                 follow(resctrl, begun, 120)
                 line("guarded", victim, neighbours, options.seconds)
                 before = dict(status(installed)["actions"])
-                line("guarded, a minute longer", victim, neighbours, 60)
+                line("guarded, later", victim, neighbours, 4 * options.seconds)
                 print(f"  {NOISY} MB {limits(resctrl)}, actions {before}, then {status(installed)['actions']}")
                 for words in (["top", "--once", "--by", "class", "--interval", "3s"], ["guard", "status"]):
                     print(succeeds("--config", installed.config, *words))
