@@ -31,7 +31,7 @@ def warning(text: str, remedy: str, fix: Callable[[], str] | None = None) -> Fin
 
 
 def problem(text: str, remedy: str, fix: Callable[[], str] | None = None) -> Finding:
-    """Return a finding that keeps containers from getting what is configured."""
+    """Return a finding that keeps containers from getting a configured feature."""
     return Finding("problem", text, remedy, fix)
 
 

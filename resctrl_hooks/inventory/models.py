@@ -35,7 +35,7 @@ STATES: dict[State, str] = {
 }
 SHORT_ID = 12
 _CONTAINER_ID = 64
-# What reconcile does about a state: with resctrl, and without.
+# The action of reconcile for a state: with resctrl, and without.
 _REMEDIES: dict[State, tuple[str, str]] = {
     "uncounted": ("reconcile assigns one when it becomes free", "not available without resctrl"),
     "part-counted": ("reconcile assigns more when they become free", "not available without resctrl"),

@@ -61,7 +61,7 @@ def default_key_validator(key: str) -> bool:
 
 
 KEY_RULE = "use 1 to 200 letters, digits and _+.-, not starting with a dot"
-"""What `default_key_validator` accepts, in words for errors."""
+"""The rule of `default_key_validator` in words, for errors."""
 
 
 def workload_key_validator(key: str) -> bool:

@@ -1,9 +1,8 @@
-"""What the JSON files below the state directory hold, as types: mypy finds a key that is misspelt where one is used.
+"""Types of the JSON files below the state directory, so that mypy finds misspelt keys.
 
-Only type checkers read this module, so it costs no hook anything: import from it under ``TYPE_CHECKING``. Where each
-file lies says `ledger`. A file may be another version's, or damaged, so a record may lack what its type doesn't ask
-for; who reads one uses ``get`` for that. New keys may be added, those that are here stay: an upgrade under running
-containers reads what the version before has written.
+Only type checkers import this module, under ``TYPE_CHECKING``; `ledger` has the files' paths. A file may be damaged or
+from another version, so readers use ``get`` for optional keys, and existing keys never change: an upgrade reads the
+previous version's files.
 """
 
 TYPE_CHECKING = False
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     # pods/KEY/pod
 
     class ClaimRecord(TypedDict):
-        """Who holds an RMID or waits for one, where they are shared by rules (`sharing.claims`)."""
+        """A holder of an RMID, or a waiting pod, under sharing rules (`sharing.claims`)."""
 
         priority: int
         since: float
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
         boot: str
         """The boot that it belongs to; another's is void."""
         groups: "dict[str, str]"
-        """By RDT class, how the group came to be ours: created, adopted or shared."""
+        """By RDT class, the group's origin: created, adopted or shared."""
         cgroup: str
         """The pod's cgroup, a folder; its end is the pod's."""
         namespace: str
@@ -57,9 +56,9 @@ if TYPE_CHECKING:
         """By feature, one of those below."""
 
     class MemberRecord(TypedDict, total=False):
-        """A container of a key: what it is called, where it lies, what is done for it.
+        """A container of a key: its names, its paths, its steps.
 
-        What a program added by the library has the first three, and what the program gave.
+        A member that a program added through the library has the first three keys, and the program's own.
         """
 
         id: str
@@ -69,7 +68,7 @@ if TYPE_CHECKING:
         format: int
         pid: int
         start: int
-        """When its init process began, in clock ticks since the boot: another process of that pid has another."""
+        """When its init process began, in clock ticks since the boot, which identifies it together with its pid."""
         runtime: str
         namespace: str
         pod: str
@@ -81,15 +80,15 @@ if TYPE_CHECKING:
         """When it was recorded, in seconds since 1970."""
         steps: "list[StepRecord]"
         again: bool
-        """It was started before under the same id, and no poststop has come since."""
+        """It was restarted under the same id before a poststop arrived."""
         late: bool
-        """It ran already when it was taken in."""
+        """It was already running when it was adopted."""
         unmet: "dict[str, str]"
-        """By feature, what it was to have and has not, and why."""
+        """By feature, what it lacks of its configured features, and why."""
         unplanned: "list[str]"
         """Features whose plan failed, for the reason in ``unmet``: reconcile plans them again."""
         starts: "dict[str, list[float]]"
-        """By feature, when reconcile started something of it again, in seconds since 1970."""
+        """By feature, when reconcile restarted its process, in seconds since 1970."""
 
     # The ``needs`` of steps, by feature
 
@@ -100,7 +99,7 @@ if TYPE_CHECKING:
     """Of memory: the class ("" for annotations alone), and values by the cgroup's file."""
 
     CgroupNeeds = TypedDict("CgroupNeeds", {"class": str, "values": "list[list[str]]", "properties": "dict[str, str]"})
-    """Of blockio: pairs of a file of the cgroup and what goes into it, and what systemd is told to keep that."""
+    """Of blockio: pairs of a cgroup file and its content, and the systemd properties that keep them."""
 
     class ProcessRecord(TypedDict, total=False):
         """How an init process is scheduled, in the words of the class."""
@@ -119,10 +118,10 @@ if TYPE_CHECKING:
     MemtierdNeeds = TypedDict(
         "MemtierdNeeds", {"class": str, "runDir": str, "names": "list[str]", "supervisor": str, "cgroups": str}
     )
-    """Of memtierd: all that is needed to end it again, whatever the settings say then."""
+    """Of memtierd: all data for stopping it, independent of later settings."""
 
     class RequestRecord(TypedDict, total=False):
-        """What a container asks of placement (`placement.policy.Request`); what is empty or 0 isn't there."""
+        """A container's placement request (`placement.policy.Request`), without empty and zero values."""
 
         namespace: str
         pod: str
@@ -138,7 +137,7 @@ if TYPE_CHECKING:
         pool: str
 
     class DecisionRecord(TypedDict):
-        """Where it went (`placement.policy.Decision`); sets as the kernel writes lists, empty ones aren't there."""
+        """A placement decision (`placement.policy.Decision`); sets are the kernel's lists, empty ones are left out."""
 
         kind: str
         pool: str
@@ -158,30 +157,30 @@ if TYPE_CHECKING:
     # counters
 
     GroupCountsRecord = list[Any]
-    """The group's identity, what is to be added to each counter (0 for nothing to any), what each said last."""
+    """The group's identity, the offset of each counter (0 if all are 0), and each counter's last value."""
     GroupTimesRecord = list[Any]
-    """Since when the group counts, what of that each counter did not (0 for nothing of any), when it was looked at."""
+    """When the group's counting started, each counter's uncounted seconds (0 if all are 0), and the last read."""
 
     InheritedRecord = list[Any]
-    """The identity of a group of another key, since when it is this key's, and what its gauges said then."""
+    """The identity of a group of another key, since when it is this key's, and its gauges' values then."""
 
     class CountsRecord(TypedDict):
-        """What is carried of a key over the ends of its groups; times in seconds since the boot."""
+        """A key's counter data over the ends of its groups; times in seconds since the boot."""
 
         groups: "dict[str, GroupCountsRecord]"
         """By class."""
         done: "NotRequired[dict[str, dict[str, int | float]]]"
-        """By class and path, what no group holds any more."""
+        """By class and path, counts of ended groups."""
         gone: NotRequired[int]
-        """Since when the key isn't tracked, in seconds since 1970."""
+        """Since when the key is released, in seconds since 1970."""
         inherited: "NotRequired[dict[str, InheritedRecord]]"
         """By class."""
         times: "NotRequired[dict[str, GroupTimesRecord]]"
         """By class."""
         spent: "NotRequired[dict[str, dict[str, float]]]"
-        """By class and path, the seconds of what is ``done``."""
+        """By class and path, the seconds of ``done``."""
         turns: "NotRequired[list[list[int | float]]]"
-        """Of a key that takes turns, the seconds and bytes of each of the last."""
+        """The seconds and bytes of each of the last turns of a time-sharing key."""
         turn: "NotRequired[list[int | float]]"
         """The seconds and bytes at the end of the last one."""
 
@@ -261,7 +260,7 @@ if TYPE_CHECKING:
         nodes: "list[MemoryNodeRecord]"
 
     KeptTopologyRecord = TypedDict("KeptTopologyRecord", {"as": "list[str]", "topology": TopologyRecord})
-    """A copy of it, with what tells whether it is still so: the boot, sysfs' folder, CPUs online and isolated."""
+    """A copy of it, with the conditions of its validity: the boot, sysfs' folder, CPUs online and isolated."""
 
     # memtierd.keeper, in a container's run folder
 
@@ -274,7 +273,7 @@ if TYPE_CHECKING:
     # vanished
 
     class VanishedRecord(TypedDict):
-        """Groups of living pods that another program removed; of each pod how often, when last, when to try again."""
+        """Groups of living pods that another program removed; by pod how often, when last, when to try again."""
 
         total: int
         last: float
@@ -290,7 +289,7 @@ if TYPE_CHECKING:
         failed: int
 
     class NriRecord(TypedDict):
-        """What the NRI plugin tells of itself; times in seconds since 1970."""
+        """The NRI plugin's status; times in seconds since 1970."""
 
         pid: int
         socket: str
@@ -308,7 +307,7 @@ if TYPE_CHECKING:
     # exec.json
 
     class WatchRecord(TypedDict):
-        """What the exec watcher tells of itself (`watch.status.Status`); times in seconds since 1970."""
+        """The exec watcher's status (`watch.status.Status`); times in seconds since 1970."""
 
         pid: int
         started: float

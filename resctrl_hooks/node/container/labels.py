@@ -1,14 +1,12 @@
-"""A pod's Kubernetes labels: CRI-O keeps them in the bundle of the pod's sandbox only, NRI tells them.
+"""A pod's Kubernetes labels, which CRI-O stores only in the bundle of the pod's sandbox, and NRI passes directly.
 
-CRI-O writes each label of a pod into the annotations of its sandbox's ``config.json``, after the pod's own annotations
-(cri-o, server/sandbox_run_linux.go). So what stands there under a label's name is the label; or, if the pod has no such
-label, an annotation that its author may have written in order to look like one. The pod's annotations are in each of
-its containers too, where its labels aren't. That tells them apart: a label is what the sandbox says and the container
-doesn't. ``io.kubernetes.cri-o.Labels``, which has them all, is no source: an annotation of that name replaces it.
+CRI-O writes labels into the annotations of the sandbox's ``config.json`` after the pod's own annotations (cri-o,
+server/sandbox_run_linux.go). An annotation is also in each container's bundle, a label is not: so an entry that only
+the sandbox has is a label. ``io.kubernetes.cri-o.Labels`` is not used, because a pod's annotation can replace it.
 
-A CRI-O that is restarted reads a pod's annotations from ``io.kubernetes.cri-o.Annotations`` of the sandbox, which an
-annotation of that name replaces, too: containers made later then lack the pod's annotations. The kubelet's own
-annotation ``kubernetes.io/config.seen``, a time in nanoseconds that no author knows, tells that.
+A restarted CRI-O reads a pod's annotations from ``io.kubernetes.cri-o.Annotations``, which an annotation can replace
+too; later containers then lack the pod's annotations. The kubelet's annotation ``kubernetes.io/config.seen``, a time in
+nanoseconds that no author knows, shows whether they are complete.
 """
 
 from ..errors import InputError

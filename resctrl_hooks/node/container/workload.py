@@ -1,8 +1,8 @@
-"""What a container is, whoever runs it: its key, its pod, its place on the node. One dialect per runtime family.
+"""Identity of a container under any runtime: its key, its pod, its place on the node.
 
-The dialects are data: where a runtime family keeps each fact. Which family it is, the name of the container's cgroup
-or the folder of its bundle tells, since no pod author chooses those. Where neither tells, the annotations do, and their
-container is `verified` not to be: it has no names, and is allowed nothing that depends on them.
+Dialects are data: the place of each fact by runtime family. The cgroup's name or the bundle's folder identifies the
+family, because no pod author chooses those; a container with annotations only is not `verified`, and gets no names and
+no permissions.
 """
 
 import time
@@ -65,20 +65,20 @@ _MARKS = (
     ("io.kubernetes.cri-o.ContainerType", "", CRIO),
     ("io.kubernetes.cri.container-type", "", CONTAINERD),
 )
-# What stands before a container's id in the name of its cgroup, by the runtime family that alone writes it.
+# Prefixes of container ids in cgroup names that only one runtime family writes.
 _MAKERS = {"crio": CRIO, "cri-containerd": CONTAINERD, "libpod": _PODMAN, "libpod-payload": _PODMAN}
 # In the path of every bundle of containerd's (containerd, core/runtime), which may name a cgroup by the id alone.
 _CONTAINERDS_BUNDLE = "/io.containerd.runtime.v"
 
 
 class Workload:
-    """One container as the node half deals with it.
+    """One container in the node half.
 
-    ``key`` names its group: the canonical pod UID, a Podman pod's id, or the container's own id. ``cgroup`` is
-    the folder of the container's own cgroup, ``pod_cgroup`` that of its pod's, whose end is the pod's end; both are
-    empty where there is none. ``sandbox`` is true for a pod's pause container as a CRI runtime keeps it. ``labels`` are
-    the pod's where somebody told them, else None. ``leaf`` is its own cgroup once a feature has asked for it.
-    ``verified`` is false where only annotations say whose it is, which a pod's author may have written.
+    ``key`` names its group: the canonical pod UID, a Podman pod's id, or the container's own id. ``cgroup`` is the
+    folder of the container's own cgroup, ``pod_cgroup`` that of its pod's, whose end is the pod's end; both may be
+    empty. ``sandbox`` is true for a pod's pause container in a CRI runtime. ``labels`` are the pod's if the runtime
+    passed them, else None. ``leaf`` is its own cgroup after a feature's first request. ``verified`` is false if only
+    annotations, which a pod's author may have written, name its pod.
     """
 
     __slots__ = (
@@ -144,7 +144,7 @@ class Workload:
         return threads_of(proc, self.pid)
 
     def details(self) -> "MemberRecord":
-        """What the ledger records of the container, beside its steps."""
+        """Return the ledger's data on the container, besides its steps."""
         return {
             "runtime": self.runtime,
             "namespace": self.namespace,
@@ -164,9 +164,9 @@ class Workload:
 def derive(
     state: "State", bundle: "Bundle", cgroups: "list[Cgroup]", cgroup_root: str, dialect: "Dialect | None" = None
 ) -> Workload:
-    """Say what the container is, from its state, its bundle and the cgroups that its process is really in.
+    """Return the workload for a state, a bundle and the process's actual cgroups.
 
-    ``dialect`` is whose annotations these are, where that is known otherwise than from themselves.
+    ``dialect`` is the annotations' dialect if known from elsewhere.
 
     Raises:
         BadKeyError: the pod UID is malformed, or is not that of the pod in whose cgroup the process is.
@@ -186,7 +186,7 @@ def derive(
         uid = workload.key = canonical_pod_uid(claimed)
     in_pod = False
     for cgroup, own in zip(cgroups, owns):
-        # What is below its own it may have made and named itself, after somebody else's pod too.
+        # The container may have created and named the cgroups below its own, even like another pod's.
         found, path = pod_in_cgroup(own or cgroup.path)
         if found and uid and found != uid:
             raise _bad_key(
@@ -199,10 +199,10 @@ def derive(
             workload.pod_cgroup = cgroup.folder(cgroup_root, path)
         if own:
             workload.cgroup = workload.cgroup or cgroup.folder(cgroup_root, own)
-        # Beside version 1, runtimes leave a pod's empty cgroups of these two behind: a controller's says when it ends.
+        # With version 1, runtimes leave a pod's empty cgroups of these two: a controller's shows the pod's end.
         if found and cgroup.hierarchy not in ("unified", "systemd"):
             break
-    # A process that has gone has no cgroup, and nothing is done for it. Whose containers bear no mark is no pod's.
+    # An ended process has no cgroup, and gets no steps. A container without a mark belongs to no pod.
     if cgroups and verified is None and (dialect is not _PLAIN or in_pod):
         workload.verified = False
         workload.namespace = workload.pod = workload.container = ""
@@ -216,7 +216,7 @@ def _verified_dialect(state: "State", owns: "list[str]") -> "Dialect | None":
         if dialect is not None:
             return dialect
     if _CONTAINERDS_BUNDLE in f"{state.bundle}/":
-        # containerd itself marks each container of a pod, after what the pod's author may write; ctr's have no mark.
+        # containerd itself marks each container of a pod, after the author's annotations; ctr's have no mark.
         return CONTAINERD if CONTAINERD.kind in state.annotations else _PLAIN
     return None
 
@@ -236,10 +236,10 @@ def dialect_of(annotations: "dict[str, str]") -> Dialect:
 
 
 def workload_of(container: str, pid: int, path: str, proc: str, cgroup_root: str) -> Workload:
-    """What a running container is, from its bundle and its process.
+    """Return the workload of a running container, from its bundle and its process.
 
     Raises:
-        InputError: its bundle can't be read.
+        InputError: its bundle cannot be read.
         BadKeyError: as `derive`.
     """
     from .oci import State, read_bundle  # a hook has its state and bundle already

@@ -1,4 +1,4 @@
-"""The node half's ``guard run`` and ``guard restore``: the resident guard, and what gives everything back after it."""
+"""The node half's ``guard run`` and ``guard restore``: the resident guard, and the restoration after its end."""
 
 import gc
 import posix
@@ -66,7 +66,7 @@ def run(context: Context) -> int:
     lock = only_instance(f"{context.settings.state_dir}/{LOCK}")
     notify = Notify()
     try:
-        give_back(context)  # what an earlier guard left behind; its values would pass for declared ones
+        give_back(context)  # leftovers of an earlier guard; its values would pass for declared ones
         if settings["mode"] == OFF:
             context.log(NOTICE, "guard: rdt.guard.mode is off; nothing to do", stage=STAGE)
             notify(READY="1")

@@ -26,7 +26,7 @@ STAGE = "guard"
 
 
 class Guard:
-    """One node's guard. ``act`` writes, otherwise it only logs what it would do.
+    """One node's guard. ``act`` writes, otherwise it only logs the intended changes.
 
     Raises:
         ResctrlError: resctrl is not mounted.
@@ -71,7 +71,7 @@ class Guard:
         return found
 
     def look(self, now: float) -> None:
-        """Look once at all domains, and do what the law says."""
+        """Sample all domains once, and apply the law's changes."""
         after = look(self._resctrl, ["", *self._resctrl.classes()], self._mount.l3, now)
         before, self._before = self._before, after
         if before is None:

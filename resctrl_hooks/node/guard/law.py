@@ -34,7 +34,7 @@ BLIND_SAMPLES, BLIND_SECONDS = 3, 10.0
 
 
 class Rules:
-    """What the operator configured: who is protected, who is throttled in which order, and the two loads."""
+    """The operator's configuration: protected classes, throttled classes in order, and the two loads."""
 
     def __init__(self, protect: "list[str]", throttle: "list[str]", high: float, low: float) -> None:
         self.protect = protect

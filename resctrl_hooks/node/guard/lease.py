@@ -92,7 +92,7 @@ def _by_text(values: "dict[str, dict[int, Any]]") -> "dict[str, dict[str, Any]]"
 
 
 class Restored:
-    """What a restoration did: texts by outcome."""
+    """The results of a restoration: texts by outcome."""
 
     def __init__(self) -> None:
         self.done: "list[str]" = []
@@ -132,7 +132,7 @@ def restore(resctrl: "Resctrl", lease: Lease) -> Restored:
 
 
 def restore_left(resctrl: "Resctrl", state_dir: str, proc: str) -> "Restored":
-    """Restore what a guard of this boot left or holds, before everything is removed."""
+    """Restore the changes of a guard of this boot, before everything is removed."""
     lease = Lease(state_dir, proc)
     if lease.load():
         return restore(resctrl, lease)
@@ -141,7 +141,7 @@ def restore_left(resctrl: "Resctrl", state_dir: str, proc: str) -> "Restored":
 
 
 def restore_stale(resctrl: "Resctrl", state_dir: str, proc: str) -> "Restored | None":
-    """Restore what a guard that has ended left; None where there is no such lease."""
+    """Restore the changes of an ended guard; None without its lease."""
     if not is_there(f"{state_dir}/{NAME}"):
         return None
     lease = Lease(state_dir, proc)

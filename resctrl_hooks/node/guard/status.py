@@ -82,7 +82,7 @@ class Status:
         self.values["events"] = [*self.values["events"], {"domain": str(number), **last}][-_MOST_EVENTS:]
 
     def write(self) -> None:
-        """Write the file. Errors are ignored: figures are no reason to stop."""
+        """Write the file. Errors are ignored: metrics are no reason to stop."""
         self.values["updated"] = time.time()
         try:
             write_file(self._path, format_json(self.values), 0o600)

@@ -12,7 +12,7 @@ _SLICE, _SCOPE, _SERVICE = ".slice", ".scope", ".service"
 _UNITS = {"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}  # in file names of huge pages
 _CLAMP, _UNCLAMPED = "cpu.uclamp.", "100.00"
 _GONE = "cgroup {folder} no longer exists: the container has ended", ""
-_NOT_ENABLED, _NO_SWAP = -1, -2  # beside the errnos
+_NOT_ENABLED, _NO_SWAP = -1, -2  # in addition to the errnos
 # Causes and remedies of failed writes (kernel, Documentation/admin-guide/cgroup-v2.rst).
 _REFUSALS = {
     errno.ENODEV: _GONE,

@@ -56,11 +56,11 @@ class Assignments:
         return _numbers(self._read(f"{self._root}/{_INFO}/num_mbm_cntrs"))
 
     def available(self) -> "dict[int, int]":
-        """Return how many counters nobody has, by domain."""
+        """Return the number of unassigned counters by domain."""
         return _numbers(self._read(f"{self._root}/{_INFO}/available_mbm_cntrs"))
 
     def of(self, folder: str) -> "States":
-        """What a group has: by event and domain, whether it is counted. Empty where counters aren't assigned."""
+        """Return a group's counters: by event and domain, whether it is counted. Empty if counters are not assigned."""
         return parse(self._read(f"{folder}/{FILE}"))
 
     def assign(self, folder: str, event: str, domain: int) -> None:
@@ -73,7 +73,7 @@ class Assignments:
         self._write(folder, event, domain, _ASSIGNED)
 
     def unassign(self, folder: str, event: str, domain: int) -> None:
-        """Take a group's counter away, with what it has counted: see `counter_share.rearrange`, which keeps that.
+        """Release a group's counter, which drops its count: `counter_share.rearrange` saves that.
 
         Raises:
             ResctrlError: the kernel refuses.
@@ -96,7 +96,7 @@ class Assignments:
 
 
 def parse(text: str) -> "States":
-    """What ``mbm_L3_assignments`` says."""
+    """Parse the content of ``mbm_L3_assignments``."""
     states: "States" = {}
     for line in text.splitlines():
         event, colon, domains = line.partition(":")

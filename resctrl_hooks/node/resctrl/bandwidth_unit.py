@@ -1,7 +1,7 @@
-"""What a number of ``MB`` means on this mount, and values with units converted to it.
+"""The unit of ``MB`` values on this mount, and the conversion of values with units to it.
 
-Intel's number is a per cent of each processor's rate; with the mount option ``mba_MBps`` it is MB/s of the class; AMD's
-is 1/8 GB/s for each L3. Sources: kernel, Documentation/filesystems/resctrl.rst, "Memory bandwidth Allocation and
+Intel's number is a percentage of each processor's rate; with the mount option ``mba_MBps`` it is MB/s of the class;
+AMD's is 1/8 GB/s for each L3. Sources: kernel, Documentation/filesystems/resctrl.rst, "Memory bandwidth Allocation and
 monitoring" and "mba_MBps"; fs/resctrl and arch/x86/kernel/cpu/resctrl/core.c (AMD's ``min_bandwidth`` is 0).
 """
 
@@ -51,8 +51,8 @@ def parse_amount(text: str) -> "tuple[int, str] | None":
 def convert(value: "Value", unit: str, capacity: float = 0.0) -> "tuple[int, str]":
     """Return a declared value as the mount's number, and an empty string or the reason why that is impossible.
 
-    A bare number has the mount's own unit. ``capacity`` is what one domain's memory carries in bytes per second, 0
-    where the configuration does not have it.
+    A bare number has the mount's own unit. ``capacity`` is the maximum traffic of one domain's memory in bytes per
+    second, 0 if it is not configured.
     """
     if isinstance(value, int) or value.isdigit():
         return int(value), ""

@@ -1,10 +1,8 @@
-"""What is carried on disk over the ends of groups: each key's counts, so that its totals never go back.
+"""Counter data that is carried over the ends of groups on disk, so that a key's totals never decrease.
 
-One file, ``totals/counters``: for each key and class what is done with, and for each of its groups what it said last.
-Whoever uses it holds the lock of `counter_totals`.
-
-Beside each count stands for how long it has been counted: from one look to the next where both found a number that did
-not go back. So it is never more than the truth, and a rate is their quotient whatever was unassigned in between.
+The file ``totals/counters`` has, for each key and class, the counts of ended groups and each group's last values; the
+lock of `counter_totals` protects it. Each count has the seconds in which it was counted, from one valid value to the
+next, so that their quotient is the rate in any case.
 """
 
 import time
@@ -239,10 +237,10 @@ class Carried:
         return GroupCounts(identity, offsets, [None] * number), made
 
     def inherit(self, key: str, rdt_class: str, identity: str, values: "list[Raw]") -> None:
-        """A key is about to get a group that was another's, RMID and counters with it: it counts from what they say.
+        """Count a group that a key is about to take over, with RMID and counters, from its present values.
 
-        Idempotent; if the key never gets it, this adds nothing. The one that it is taken from has to be brought up to
-        date first, with `update`: what is no longer found in a group of its own is then added to what it has.
+        Idempotent; it adds nothing if the key never gets the group. The giver must be brought up to date first with
+        `update`: counts of a group that no longer exists are then added to its total.
         """
         kept = self.keys.setdefault(key, {"groups": {}})
         kept.pop("gone", None)

@@ -46,13 +46,13 @@ def _names(folder: str) -> "list[str]":
 
 
 def read_group(folder: str, slots: "Sequence[Slot]") -> "tuple[str, list[Raw]]":
-    """Which group this is, and what each file says: a number, a state, or None where the file isn't there.
+    """Return a group's identity, and each file's value: a number, a state, or None if the file does not exist.
 
-    The first is the folder's device and inode number: they stay with a group that is renamed, while one that is made
-    anew gets others. The kernel's files are read with the folder open, so that both are of the same group.
+    The identity is the folder's device and inode number, which survive a rename but not a removal. The files are read
+    through the open folder, so that both belong to the same group.
 
     Raises:
-        OSError: there is no such group.
+        OSError: the group does not exist.
     """
     group = posix.open(folder, _FOLDER_FLAGS)
     try:

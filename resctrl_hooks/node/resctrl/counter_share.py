@@ -117,10 +117,10 @@ def lacking(holder: Holder, event: str, domains: "Iterable[int]") -> "list[int]"
 
 
 def holders_of(monitor: "Monitor") -> "list[Holder]":
-    """Return every group of the mount with what it has, ours in the order of their keys' first records.
+    """Return every group of the mount with its counters, ours in the order of their keys' first records.
 
     Raises:
-        NotMountedError, LedgerError: what their names say.
+        NotMountedError, LedgerError: see these types.
     """
     assignments = Assignments(monitor.resctrl)
     resctrl = monitor.resctrl
@@ -148,13 +148,12 @@ def _record(monitor: "Monitor", key: str) -> "PodRecord | None":
 
 
 def rearrange(monitor: "Monitor", changes: "Sequence[Change]") -> "list[Change]":
-    """Do the changes, and keep the totals of the keys that they concern; return those that could be done.
+    """Apply the changes, keep the totals of the affected keys, and return the successful changes.
 
-    A counter that is gone when it is to be given (another group got it meanwhile) is nobody's fault: the next `share`
-    sees it.
+    If another group got a counter meanwhile, that is no error: the next `share` considers it.
 
     Raises:
-        LedgerError, NotMountedError: the totals can't be kept; nothing is changed then.
+        LedgerError, NotMountedError: the totals cannot be kept; nothing is changed then.
     """
     from ..errors import ResctrlError
     from .counter_totals import read

@@ -1,9 +1,7 @@
-"""Counters that never go back: what each key has counted, carried on disk over whatever becomes of its groups.
+"""Totals of counters that never decrease: each key's counts, carried on disk over all changes of its groups.
 
-A group may be removed and made anew, move to another class, wrap, be reset, or be read by several programs in turn.
-One file of the state directory, ``totals/counters``, holds for each key and class what is done with, and for each
-group what it said last; it is read and replaced once per scrape, under a lock of its own. To bank a group's counts
-before removing it, read its key: what was seen last is what counts.
+A group may be recreated, moved to another class, reset, or read by several programs. The file ``totals/counters`` is
+read and replaced once per scrape, under its own lock; to save a group's counts before its removal, read its key.
 """
 
 from .carried import NOTHING, Carried
@@ -29,22 +27,22 @@ if TYPE_CHECKING:
         patience: float
         boot: str
 
-    Found = dict[str, tuple[str, list[Raw]]]  # by class: the group's identity, and what each of its files said
+    Found = dict[str, tuple[str, list[Raw]]]  # by class: the group's identity, and each file's value
 
 LOCK = "counters"
 _PATIENCE = 0.5  # seconds that a handing-on waits for a scrape to end: a container's start may wait for it
 
 
 class Look:
-    """All that one look at the tracked keys found.
+    """The result of one read of tracked keys.
 
     Attributes:
-        when: the moment, in seconds since the boot.
+        when: the time, in seconds since the boot.
         slots: the files of each group.
         readings: by key.
-        groups: by class and key, the group's identity and what each of its files said, in the order of ``slots``.
-        listed: by class, the names of all of its groups; empty in a look at a few keys.
-        turns: by key, the seconds and bytes of each turn of those that take turns.
+        groups: by class and key, the group's identity and each file's value, in the order of ``slots``.
+        listed: by class, the names of all of its groups; empty in a read of a few keys.
+        turns: by key, the seconds and bytes of each turn of time-sharing keys.
     """
 
     __slots__ = ("groups", "listed", "readings", "slots", "turns", "when")
@@ -68,14 +66,14 @@ def look(
     """Read the counters of these keys, or of every tracked key, once.
 
     Args:
-        monitor: what the node is read with.
-        keys: which keys; None for all.
-        by_class: readings of each RDT class rather than the sums over them.
-        read_one: how a group is read.
+        monitor: the node.
+        keys: the keys; None for all.
+        by_class: return readings of each RDT class rather than the sums over them.
+        read_one: reads a group.
 
     Raises:
-        LedgerError: the state directory can't be used.
-        NotMountedError: there is no resctrl.
+        LedgerError: the state directory is unusable.
+        NotMountedError: resctrl is not mounted.
     """
     with monitor.ledger.lock_totals(LOCK, monitor.patience):
         return _Scrape(monitor, read_one).run(keys, by_class=by_class)
@@ -99,13 +97,13 @@ def settle(
     taker: "tuple[str, str]",
     rename: "Callable[[], bool]",
 ) -> bool:
-    """Before a group is handed on: keeps what its key has counted, and lets the other key count from there.
+    """Prepare a handover: save the giver's counts, and start the taker's at the group's present values.
 
     ``giver`` and ``taker`` are a key and a class each, ``classes`` all in which the giver has groups. ``rename`` is
-    done under the counters' lock, so that no scrape falls in between; what it returns is returned.
+    called under the counters' lock, so that no scrape intervenes; its result is returned.
 
     Raises:
-        LedgerError, LockTimeoutError: the state directory can't be used; nothing was renamed.
+        LedgerError, LockTimeoutError: the state directory is unusable; nothing was renamed.
     """
     key, rdt_class = giver
     with monitor.ledger.lock_totals(LOCK, _PATIENCE):
@@ -127,7 +125,7 @@ def settle(
 
 
 class _Scrape:
-    """Reads the raw counters of some keys and adds what is carried of them."""
+    """Reader of some keys' raw counters that adds their carried counts."""
 
     def __init__(self, monitor: "Counted", read_one: "Callable[[str, list[Slot]], tuple[str, list[Raw]]]") -> None:
         self._monitor = monitor
@@ -139,7 +137,7 @@ class _Scrape:
         self._carried.see(layout(f"{self._resctrl.root}/{MON_DATA}"))
 
     def run(self, keys: "list[str] | None", *, by_class: bool) -> Look:
-        # Listed before the records are: a group that is listed and ours has its record already.
+        # Listed before the records are read: a listed group of ours has its record already.
         listed = {name: self._resctrl.groups(name) for name in self._classes} if keys is None else {}
         tracked = set(self._monitor.ledger.keys())
         wanted = tracked if keys is None else tracked.intersection(keys)
@@ -150,7 +148,7 @@ class _Scrape:
             try:
                 found[key][rdt_class] = self._read_one(folder, self._carried.slots)
             except OSError:
-                continue  # it was removed a moment ago, or is no group
+                continue  # just removed, or not a group
         for key, groups in found.items():
             self._carried.update(key, groups)
         self._carried.forget(tracked)
@@ -203,7 +201,7 @@ class _Scrape:
     def _with_totals(
         self, said: "list[Raw]", offsets: "list[int | float | None]", banked: "dict[str, int | float] | None"
     ) -> "list[Raw]":
-        """Return what a group said, its cumulative counters as totals."""
+        """Return a group's values, with totals for its cumulative counters."""
         if not offsets and not banked:
             return said
         values = list(said)
@@ -222,7 +220,7 @@ class _Scrape:
         ]
 
     def _of_waiting(self, key: str, classes: "list[str]") -> "list[Reading]":
-        """Return the readings of a key without a group: what it counted before, in the classes in which it did."""
+        """Return the readings of a key without a group: its earlier counts, by class."""
         if not classes and key not in self._waiting:
             return []  # it is not meant to be counted
         readings = []
@@ -237,9 +235,9 @@ class _Scrape:
 
 
 def summed(readings: "list[Reading]") -> "list[Reading]":
-    """Return the sums of readings by class; where a class in which the key has a group has no number, the sum says so.
+    """Return the sums of readings by class; a missing part is marked in the sum.
 
-    A gauge then has no value. A total has what is known of it.
+    A gauge then has no value. A total has the known parts.
     """
     sums: "dict[tuple[Domain, str], Reading]" = {}
     for part in readings:
@@ -248,7 +246,7 @@ def summed(readings: "list[Reading]") -> "list[Reading]":
         if known is None:
             sums[place] = Reading(part.domain, part.counter, part.value, part.state, None, part.seconds)
             continue
-        if part.seconds is not None:  # classes may count at the same time, so it is no sum
+        if part.seconds is not None:  # classes may count at the same time, so it is not a sum
             known.seconds = max(known.seconds or 0.0, part.seconds)
         if known.state == AVAILABLE:
             known.state = part.state

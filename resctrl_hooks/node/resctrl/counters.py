@@ -32,8 +32,8 @@ class Counter:
     Args:
         name: the file's name, such as ``mbm_total_bytes``.
         kind: ``gauge`` or ``cumulative``.
-        unit: UCUM's: ``By``, ``J``, ``F``, ``{cycle}``; empty where it isn't known.
-        text: what it counts, as a sentence.
+        unit: UCUM's: ``By``, ``J``, ``F``, ``{cycle}``; empty if unknown.
+        text: its meaning, as a sentence.
     """
 
     __slots__ = ("kind", "name", "text", "unit")

@@ -72,7 +72,7 @@ class NotTrackedError(ResctrlError, KeyError):
 
 
 class GroupExistsError(ResctrlError):
-    """A group of that name is there already (EEXIST), made by somebody else."""
+    """A foreign group of that name exists already (EEXIST)."""
 
     reason = "exists"
 
@@ -101,7 +101,7 @@ class BadPidError(ResctrlError, ValueError):
 
 
 class NotArrivedError(ResctrlError):
-    """The kernel took the thread ids, yet the threads are not in the group: somebody else moves them too."""
+    """The kernel accepted the thread ids, but the threads are not in the group: another program moves them too."""
 
     reason = "not-arrived"
     hint = "another program also manages these groups (a runtime's enableMonitoring, another plugin); keep only one"

@@ -1,6 +1,6 @@
-"""resctrl as the kernel offers it: a seam of system calls, and the operations on groups with errors that say why.
+"""resctrl's interface: a seam of system calls, and the operations on groups with explanatory errors.
 
-Source of the rules: kernel, Documentation/filesystems/resctrl.rst; what it leaves open was measured on Linux 7.2.
+Source of the rules: kernel, Documentation/filesystems/resctrl.rst; undocumented behaviour was measured on Linux 7.2.
 """
 
 import errno
@@ -193,9 +193,9 @@ class Resctrl:
         return len(seen)
 
     def move_all(self, rdt_class: str, name: str, threads: "Callable[[], list[int]]", pid: int = 0) -> "set[int]":
-        """Do `add_tasks` with what ``threads`` lists until that is nothing new, and return all of it.
+        """Repeat `add_tasks` with ``threads`` until there are no new ones, and return all of them.
 
-        Threads started while we move others inherit their creator's group, so a few rounds find them all.
+        Threads that start meanwhile inherit their creator's group, so a few rounds find them all.
         """
         seen: "set[int]" = set()
         for _ in range(_MOST_ROUNDS):
@@ -233,7 +233,7 @@ class Resctrl:
                 continue
             if where == (rdt_class, name):
                 continue
-            # A simulation's group is unknown to /proc, which on a host with RDT speaks of the real resctrl beside it.
+            # /proc does not show a simulation's groups; on a host with RDT it shows those of the real resctrl.
             if listed is None:
                 listed = self.tasks(rdt_class, name)
             if tid not in listed and tid in threads_of(self.proc, pid):

@@ -1,4 +1,4 @@
-"""What a group's new numbers mean for what is kept of it: offsets, last numbers, times. `carried` says what for."""
+"""A group's new values applied to its kept data: offsets, last values, times. `carried` explains their use."""
 
 from .counters import UNASSIGNED, UNAVAILABLE
 
@@ -13,10 +13,9 @@ INHERITED_SECONDS = 60.0  # for which an RMID's cache lines may be its previous 
 
 
 class GroupCounts:
-    """What is kept of a group: its identity, what is added to each counter, and the number that each said last.
+    """A group's kept data: its identity, each counter's offset, and each counter's last value.
 
-    ``offsets`` is empty if nothing is added to any. An offset of None waits for the first number, from which its
-    counter counts.
+    ``offsets`` is empty if all are 0. An offset of None waits for the first value, from which its counter counts.
     """
 
     __slots__ = ("identity", "lasts", "offsets")
@@ -37,11 +36,11 @@ class GroupCounts:
 
     @property
     def every_offset(self) -> "list[int | float | None]":
-        """What is added to each counter."""
+        """Each counter's offset."""
         return self.offsets or [0] * len(self.lasts)
 
     def counted(self, number: int) -> "int | float | None":
-        """Return what a counter has counted, as `counted` does."""
+        """Return a counter's count, as `counted` does."""
         return counted(self.lasts[number], self.offsets[number] if self.offsets else 0)
 
     def set_never_ran(self, values: "list[Raw]", energy: "list[tuple[int, int]]") -> None:
@@ -126,7 +125,7 @@ class GroupTimes:
 
 
 class Inherited:
-    """A group that was another key's: its identity, since when it is this key's, and what its gauges said then."""
+    """A group that was another key's: its identity, since when it is this key's, and its gauges' values then."""
 
     __slots__ = ("identity", "lines", "since")
 
@@ -137,7 +136,7 @@ class Inherited:
 
     @classmethod
     def of_record(cls, record: "InheritedRecord") -> "Inherited":
-        """Return what a record has."""
+        """Return the data of a record."""
         return cls(*record)
 
     def as_record(self) -> "InheritedRecord":
@@ -158,9 +157,9 @@ def spend(kept: "CountsRecord", rdt_class: str, name: str, seconds: float) -> No
 
 
 def counted(last: "int | float | None", offset: "int | float | None") -> "int | float | None":
-    """Return what a counter of a group has counted; None where it never said a number.
+    """Return the count of a group's counter; None if it never had a value.
 
-    One that is unassigned has all that it counted in its offset. Below zero, that is only where it will count from.
+    An unassigned one has its whole count in its offset. A negative result is only the start of later counting.
     """
     offset = offset or 0
     return None if last is None and offset <= 0 else (last or 0) + offset
@@ -169,7 +168,7 @@ def counted(last: "int | float | None", offset: "int | float | None") -> "int | 
 def add(
     kept: "CountsRecord", rdt_class: str, name: str, last: "int | float | None", offset: "int | float | None"
 ) -> None:
-    """Add what a counter of a class has counted, of a group that is done with."""
+    """Add the count of a class's counter in an ended group."""
     value = counted(last, offset)
     if value is not None:
         done = kept.setdefault("done", {}).setdefault(rdt_class, {})
@@ -177,7 +176,7 @@ def add(
 
 
 def trust(kept: "CountsRecord", groups: "dict[str, tuple[str, list[Raw]]]", slots: "list[Slot]", now: float) -> None:
-    """Forget that groups were inherited, once what their gauges say is their own."""
+    """Forget that groups were inherited, once their gauges' values are their own."""
     inherited = kept.get("inherited")
     if not inherited:
         return

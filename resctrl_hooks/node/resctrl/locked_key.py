@@ -32,8 +32,8 @@ class Group:
         key: the workload.
         rdt_class: its RDT class, a ctrl_group's name; empty for the root class.
         path: its folder.
-        origin: how it came to be ours: ``created``; ``adopted``, if we were told that it is ours now; ``shared``, if
-            somebody else made it, and so it is never removed by us.
+        origin: ``created`` by us; ``adopted``, if it was declared as ours later; ``shared``, if it is a foreign group,
+            which we never remove.
     """
 
     __slots__ = ("key", "origin", "path", "rdt_class")
@@ -104,13 +104,13 @@ class LockedKey:
             lock.__exit__()
 
     def lock_again(self, patience: float) -> None:
-        """Take the lock back, and read the record anew: others may have had the key in the meantime.
+        """Take the lock again, and read the record again: others may have changed the key meanwhile.
 
         Args:
             patience: how many seconds to wait for it.
 
         Raises:
-            DeadlineError: somebody else holds it all that time, so that nothing more can be done with the key.
+            DeadlineError: another process holds it all that time, so the key can no longer be used.
         """
         try:
             self.try_lock(patience)
@@ -118,10 +118,10 @@ class LockedKey:
             raise errors.DeadlineError(str(error)) from error
 
     def try_lock(self, patience: float) -> None:
-        """As `lock_again`, also in ``patience``, for who can do something before it tries once more.
+        """Take the lock again within ``patience``, for callers with something to do before another try.
 
         Raises:
-            LockTimeoutError: somebody else holds it all that time, and it is still let go.
+            LockTimeoutError: another process holds it all that time, and it is still released.
         """
         self._lock = self._ledger.lock(self.key, patience)
         self._load()
@@ -219,9 +219,9 @@ class LockedKey:
             self.tracked = False
 
     def assign_pid(self, pid: int) -> int:
-        """Move process ``pid``, all its threads, into the key's group in its own class; return how many threads.
+        """Move process ``pid`` with all threads into the key's group in its own class; return the number of threads.
 
-        Raises what `Monitor.assign_pid` does.
+        Raises the errors of `Monitor.assign_pid`.
         """
         if pid <= _INIT:
             from .errors import BadPidError
@@ -260,15 +260,15 @@ class LockedKey:
         return self._resctrl.assign(classes[-1], self.name, pid)
 
     def add_member(self, member: str, details: "Mapping[str, object] | None" = None, pid: int = 0) -> None:
-        """Records a member of the key, a container for one.
+        """Record a member of the key, such as a container.
 
         Args:
             member: its id, one safe part of a path.
-            details: what else is to be recorded of it, as JSON values.
-            pid: its init process, by whose end its death is seen later; 0 for none.
+            details: further data for its record, as JSON values.
+            pid: its init process, whose end is its death; 0 for none.
 
         Raises:
-            LedgerError: it can't be written.
+            LedgerError: it cannot be written.
         """
         record: MemberRecord = {"id": member, "key": self.key, "boot": self._boot}
         record.update(details or {})  # type: ignore[typeddict-item]  # a program may record what it likes
@@ -293,9 +293,10 @@ class LockedKey:
         return self._ledger.read_member(self.key, member)
 
     def member_is_dead(self, member: str) -> bool:
-        """Whether the init process of ``member`` is certainly gone: not there, a zombie, another one, of another boot.
+        """Return whether the init process of ``member`` is certainly gone.
 
-        One that was recorded without a pid never is; only whoever added it can say.
+        It is gone if it is missing, a zombie, another process, or of another boot. A member that was recorded without a
+        pid never counts as gone; only the program that added it can tell.
         """
         return record_is_dead(self.member(member), self._boot, self._resctrl.proc)
 

@@ -1,4 +1,4 @@
-"""Monitoring groups as a library: one group per key and class, for as long as somebody needs it.
+"""Monitoring groups as a library: one group per key and class, until it is removed.
 
 All state is on disk, in resctrl and in the ledger, so any number of `Monitor` objects, threads and processes agree.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Readings = list[Reading]
 
     class LogCallable(Protocol):
-        """What `Monitor` logs through: a syslog priority, a sentence, and fields."""
+        """`Monitor`'s log function: a syslog priority, a message, and fields."""
 
         def __call__(self, priority: int, message: str, **fields: "str | int") -> None:
             """Log one event."""
@@ -273,23 +273,23 @@ class Monitor:
         return read(self, [key], by_class=by_class).get(key, [])
 
     def read_all(self, *, by_class: bool = False) -> "dict[str, Readings]":
-        """As `read`, for every tracked key at once, with ``by_class`` too; readings by key.
+        """Return readings by key for every tracked key at once, as `read` does for one.
 
         Raises:
-            NotMountedError, LedgerError: what their names say.
+            NotMountedError, LedgerError: see these types.
         """
         from .counter_totals import read
 
         return read(self, None, by_class=by_class)
 
     def look(self, files: "OpenFiles | None" = None) -> "Look":
-        """Read every tracked key once, by class, with what each group itself said.
+        """Read every tracked key once, by class, with each group's own values.
 
         Args:
-            files: those that a program keeps open that looks again and again.
+            files: files that stay open between reads.
 
         Raises:
-            NotMountedError, LedgerError: what their names say.
+            NotMountedError, LedgerError: see these types.
         """
         from .counter_totals import look
 

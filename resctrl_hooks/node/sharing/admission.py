@@ -48,10 +48,10 @@ def ensure_for(
     most_tasks: int = MOST_TASKS,
     remove: bool = False,
 ) -> None:
-    """As `ensure_group`, for a key whose priority is known.
+    """Return the key's group as `ensure_group` does, for a known priority.
 
-    At most ``most`` others are asked for theirs, of whom each has at most ``most_tasks``. With ``remove``, where the
-    kernel can't rename groups, that of one of them is removed, and its RMID is to be had when it is out of limbo.
+    At most ``most`` others are tried for preemption, each with at most ``most_tasks`` tasks. With ``remove``, if the
+    kernel cannot rename groups, one of their groups is removed, and its RMID is available after limbo.
     """
     monitor = context.monitor
     version = version_of(context.settings.monitoring.get("priority") or [])
