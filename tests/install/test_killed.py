@@ -86,6 +86,7 @@ def each_kill(root: Path, prepare: Callable[[], object], act: Callable[[], objec
         root.mkdir()
         prepare()
         if not killed_before(number, act):
+            print(f"{number} kill points")
             return
         yield number
         number += 1
