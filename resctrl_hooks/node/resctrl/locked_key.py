@@ -118,7 +118,7 @@ class LockedKey:
             raise errors.DeadlineError(str(error)) from error
 
     def try_lock(self, patience: float) -> None:
-        """Take the lock again within ``patience``, for callers with something to do before another try.
+        """Take the lock again within ``patience`` seconds, for callers with something to do before another try.
 
         Raises:
             LockTimeoutError: another process holds it all that time, and it is still released.

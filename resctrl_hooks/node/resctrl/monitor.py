@@ -273,7 +273,7 @@ class Monitor:
         return read(self, [key], by_class=by_class).get(key, [])
 
     def read_all(self, *, by_class: bool = False) -> "dict[str, Readings]":
-        """Return readings by key for every tracked key at once, as `read` does for one.
+        """Return readings by key for every tracked key at once, as `read` does for one, also with ``by_class``.
 
         Raises:
             NotMountedError, LedgerError: see these types.
