@@ -10,16 +10,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from kernel.bundles import steady_program
 from kernel.groups import Resctrl, place_of
-from resctrl_hooks.inventory.interval import interval_of
-from resctrl_hooks.inventory.rates import of_pod
-from resctrl_hooks.inventory.snapshot import take
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.log import Log
 from resctrl_hooks.node.reconcile.reconcile import reconcile
@@ -46,9 +41,10 @@ while True:
 class Pod:
     """A pod as its runtime's state folder tells it, of one process that moves memory ten times a second."""
 
-    def __init__(self, number: int, folder: Path, command: Sequence[str] = ()) -> None:
+    def __init__(self, number: int, folder: Path) -> None:
         self.key = f"3f0ac7f2-8a3b-4f0e-9a55-{number:012d}"
-        self.process = subprocess.Popen(command or [sys.executable, "-I", "-S", "-c", LOAD, str(number + 1)])
+        command = [sys.executable, "-I", "-S", "-c", LOAD, str(number + 1)]
+        self.process = subprocess.Popen(command)
         pid = self.process.pid
         annotations = {
             "io.container.manager": "cri-o",
@@ -177,57 +173,3 @@ def test_rates_of_assignable_counters_in_turns_match_continuous_counting(
     compare(pods, alone, turns, seconds)
     for pod in pods:
         assert place_of(pod.process.pid).group == pod.key
-
-
-BURSTS = """
-while :; do
-    end=$(($(date +%s%N) + $1))
-    while [ $(date +%s%N) -lt $end ]; do "$0"; echo >>"$3"; done
-    sleep $2
-done
-"""
-"""A pod's shell script: for so many nanoseconds it runs a program of known accesses again and again, then it sleeps."""
-ACCESSES = 5_000_000
-WINDOW = 60.0
-
-
-@pytest.mark.measures
-@pytest.mark.guest(rmids=4, count=1, cpus=1)
-@pytest.mark.parametrize("load, idle, interval", [(2.0, 4.0, 1.0), (0.9, 2.1, 1.0), (4.0, 8.0, 6.0)])
-def test_interval_of_a_load_in_bursts_beside_the_truth(
-    resctrl: Resctrl, tmp_path: Path, load: float, idle: float, interval: float
-) -> None:
-    """Two pods take turns on one RMID; the program's accesses are the truth. Not compared: one window says little."""
-    program, log = tmp_path / "steady", tmp_path / "log"
-    steady_program(program, ACCESSES)
-    for number in range(2):
-        resctrl.make(group=f"taken{number}")
-    log.touch()
-    words = ["/bin/sh", "-c", BURSTS, str(program), str(int(load * 1e9)), str(idle), str(log)]
-    pods = [Pod(0, tmp_path, words), Pod(1, tmp_path, ["/bin/sleep", "1000"])]
-    context = context_of(tmp_path, resctrl)
-    context.settings.monitoring["share"]["interval"] = interval
-    try:
-        reconcile(context, Options())
-        begun, before = time.monotonic(), log.stat().st_size
-        looks = []
-        while time.monotonic() - begun < WINDOW:
-            looks.append(take(context))
-            time.sleep(interval / 3)
-            reconcile(context, Options())
-        seconds, moved = time.monotonic() - begun, 64 * ACCESSES * (log.stat().st_size - before)
-    finally:
-        for pod in pods:
-            pod.process.kill()
-            pod.process.wait()
-    key, truth = pods[0].key, moved / seconds
-    found = interval_of(take(context).turns.get(key, ()))
-    rates = [of_pod(one, other, key) for one, other in pairwise(looks)]
-    unknown = sum(one.total is None for one in rates)
-    waiting = sum(key not in look.held for look in looks[1:])
-    zeros = sum(one.total == 0 and key not in look.held for one, look in zip(rates, looks[1:], strict=True))
-    said = "no interval" if found is None else f"{found.rate / 1e6:.1f} ± {found.half / 1e6:.1f} MB/s"
-    print(f"MEASURED {load:g} s of {load + idle:g} s, turns of {interval:g} s, {seconds:.0f} s: {said}, truth "
-          f"{truth / 1e6:.1f} MB/s; {len(rates)} looks, {waiting} while it waited, {unknown} without a rate, "
-          f"{zeros} false zeros")  # fmt: skip
-    assert not zeros
