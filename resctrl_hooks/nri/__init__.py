@@ -1,7 +1,6 @@
-"""The NRI plugin: the node half's work, done on events of containerd or CRI-O instead of OCI hooks.
+"""The NRI plugin: the node half's work on events of containerd or CRI-O instead of OCI hooks.
 
-A third part beside the node half and the people half. It stays in memory, so it may import more than a hook, but like
-the node half it runs as ``python3 -I -S`` on Python 3.9 with nothing installed, and imports nothing of the people half.
-From the wire up: `protobuf` and `messages` (what the bytes mean), `multiplexer` and `ttrpc` (whose bytes they are),
-`service` (one connection to a runtime), `events` (what is done on each event).
+It stays in memory, so it may import more than a hook, but it runs as ``python3 -I -S`` on Python 3.9 without other
+packages, and imports nothing of the people half. From the wire up: `protobuf` and `messages` (encoding), `multiplexer`
+and `ttrpc` (framing), `service` (one connection to a runtime), `events` (the work for each event).
 """

@@ -1,7 +1,7 @@
-"""What the plugin changes in a container's specification: values of features, and what a class brings.
+"""The plugin's changes to a container's specification: values of features, and additions of a class.
 
-What a feature sets here it sets again when the container starts, so a runtime that leaves something out loses nothing.
-Sources: containerd/nri, pkg/api/api.proto; since which version a runtime takes a field, docs/nri.md.
+A feature sets its values again when the container starts, so a runtime that ignores some loses nothing. Sources:
+containerd/nri, pkg/api/api.proto; docs/nri.md lists the runtime versions of each field.
 """
 
 import posix
@@ -32,7 +32,7 @@ _BROUGHT = ("env", "mounts", "devices")
 
 
 class AdjustmentError(HookError):
-    """A class brings what must not be given to a container."""
+    """A class has an addition that must not be given to a container."""
 
     reason = "adjustment"
 
@@ -43,11 +43,11 @@ def adjusts(settings: "Settings") -> bool:
 
 
 def adjustment(workload: "Workload", steps: "list[Step]", settings: "Settings", version: str) -> "Adjustment":
-    """What is to be changed in a container; empty for nothing. ``version`` is the NRI version of the runtime.
+    """Return the changes to a container; empty for none. ``version`` is the NRI version of the runtime.
 
     Raises:
-        AdjustmentError: a path of the class is not root's alone.
-        HookError: the class can't be had.
+        AdjustmentError: a path of the class is not private to root.
+        HookError: the class is unavailable.
     """
     wanted = settings.nri.get("adjust") or []
     resources: "Adjustment" = {}
@@ -66,14 +66,14 @@ def adjustment(workload: "Workload", steps: "list[Step]", settings: "Settings", 
 
 
 def respecting(adjusted: "Adjustment", container: "Adjustment") -> "tuple[Adjustment, list[str]]":
-    """Return an adjustment without the values that a container has already, and what it has that differs from ours.
+    """Return an adjustment without values that the container already has, and the container's differing values.
 
-    A plugin that is called earlier has set them, or the runtime's client: two plugins that set one field make the
-    creation fail, also where both set the same value.
+    An earlier plugin or the runtime's client has set them. Two plugins that set one field make the creation fail, even
+    with the same value.
 
     Args:
-        adjusted: what `adjustment` made.
-        container: the message's container, as earlier plugins have left it.
+        adjusted: the result of `adjustment`.
+        container: the message's container, after earlier plugins.
     """
     linux: "Adjustment" = adjusted.get("linux", {})
     told: "Adjustment" = container.get("linux", {})
@@ -98,7 +98,7 @@ def respecting(adjusted: "Adjustment", container: "Adjustment") -> "tuple[Adjust
 
 
 def _leave(name: str, ours: "Adjustment", theirs: "Adjustment", differing: "list[str]") -> None:
-    """Take a value out of ours that is among theirs, and notes it if it differs."""
+    """Remove a value from ours that is among theirs, and record it if it differs."""
     if name in ours and theirs.get(name) not in (None, "", {}):
         if ours[name] != theirs[name]:
             differing.append(f"{name} is {_text(theirs[name])} instead of {_text(ours[name])}")
@@ -160,7 +160,7 @@ def _parsed(version: str) -> "tuple[int, int]":
 
 
 def _of_class(workload: "Workload", settings: "Settings") -> "Adjustment":
-    """Environment, mounts and devices of the container's class, if its namespace may have them."""
+    """Return environment, mounts and devices of the container's class, if allowed for its namespace."""
     if not any(spec.get(name) for spec in settings.classes for name in _BROUGHT):
         return {}
     choice = choice_of(workload, settings)
@@ -201,12 +201,12 @@ def _device(spec: "dict[str, Any]") -> "Adjustment":
 
 
 def check_owner(path: str, *, device: bool = False) -> None:
-    """See that a path, and each folder above it, is root's and writable by nobody else; that none of them is a link.
+    """Check that a path and its parents belong to root, are writable by root only, and are no links.
 
-    A device itself may be writable by others: that is what devices are for.
+    A device itself may be writable by others; that is the purpose of devices.
 
     Raises:
-        AdjustmentError: it isn't, or is not there.
+        AdjustmentError: a check fails, or the path does not exist.
     """
     at = ""
     parts = path.strip("/").split("/")

@@ -76,7 +76,7 @@ def nri_command(config: str, arguments: "list[str]", find: "Find" = load, compil
         posix.close(lock)
 
     gc.collect()
-    gc.freeze()  # so that the processes share what is there now
+    gc.freeze()  # the processes share everything that is loaded now
     workers = Workers(forget, plugin.serve)
     workers.keep(_exec_watcher(config, find, plugin, stderr=stderr))
     resident.run(workers)
@@ -85,7 +85,7 @@ def nri_command(config: str, arguments: "list[str]", find: "Find" = load, compil
 
 
 def _exec_watcher(config: str, find: "Find", plugin: NodePlugin, *, stderr: bool) -> Companion:
-    """Return the exec watcher as a process beside this one, whose memory it shares."""
+    """Return the exec watcher as a child process, which shares this one's memory."""
     parent = posix.getpid()
 
     def run() -> None:
@@ -126,7 +126,7 @@ def prepare(folder: str) -> None:
 
 
 def _overriding(find: "Find", given: "dict[str, str]") -> "Find":
-    """Return settings with what the options say: where cgroups are, how much is logged."""
+    """Return settings with the options' values: the place of cgroups, and the log level."""
 
     def found(config: str) -> "tuple[Settings, str]":
         settings, problem = find(config)

@@ -10,22 +10,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SERVICE = "nri.pkg.api.v1alpha1.Runtime"
-"""What the plugin calls; the runtime calls ``nri.pkg.api.v1alpha1.Plugin``."""
+"""The service that the plugin calls; the runtime calls ``nri.pkg.api.v1alpha1.Plugin``."""
 
 _AT_ONCE = 1 << 16
-_PATIENCE = 2.0  # seconds that the other side may take to read what we send
+_PATIENCE = 2.0  # seconds within which the peer must read our data
 _CALL_TIMEOUT = 10.0
 
 
 class ClosedError(Exception):
-    """The runtime ended the connection, or does not read what we send."""
+    """The runtime closed the connection, or does not read our data."""
 
 
 class Connection:
     """A connected socket.
 
     Raises:
-        OSError: nobody listens there.
+        OSError: the socket has no listener.
     """
 
     def __init__(self, path: str) -> None:
@@ -49,14 +49,14 @@ class Connection:
         self._socket.close()
 
     def read(self) -> "Iterator[ttrpc.Message]":
-        """Yield the messages that are complete now; to be called when there is something to read.
+        """Yield the complete messages; called when the socket is readable.
 
-        A request can only be one of the runtime's, a response only one to a call of ours: each is what its multiplexed
-        connection is for.
+        A request can only come from the runtime, a response only to our call, because each has its own multiplexed
+        connection.
 
         Raises:
             ClosedError: the runtime closed the connection.
-            WireError: what it sent is not the protocol.
+            WireError: the data violates the protocol.
         """
         try:
             data = self._socket.recv(_AT_ONCE)

@@ -1,7 +1,7 @@
-"""Placement in containers' own specifications: a cpuset at creation, and another for those whom somebody makes room.
+"""Placement in containers' own specifications: a cpuset at creation, and updates for displaced containers.
 
-What is placed where is decided and written to cgroups when a container starts, as without a plugin. Here the runtime is
-told, so that a `daemon-reload` and its own updates of a container leave it so.
+Decisions and cgroups are written at a container's start, as without a plugin. The plugin also informs the runtime, so
+that a `daemon-reload` and the runtime's own updates keep the values.
 """
 
 from ..node.features.placement.allocations import Book, lock
@@ -35,10 +35,10 @@ def without_cpuset(adjusted: "dict[str, Any]") -> "dict[str, Any]":
 
 
 def note(container: str, cpus: str, context: "Context") -> None:
-    """Write down what a specification says now.
+    """Record the cpuset in a specification.
 
     Raises:
-        OSError, LockTimeoutError: that can't be done.
+        OSError, LockTimeoutError: the write failed.
     """
     with lock(context):
         write_specified({**specified(context), container: cpus}, context)
@@ -50,10 +50,10 @@ def noted(context: "Context") -> "set[str]":
 
 
 def forget(containers: "set[str]", context: "Context") -> None:
-    """Forget what the specifications of these say: they are gone.
+    """Forget the specifications of removed containers.
 
     Raises:
-        OSError, LockTimeoutError: that can't be done.
+        OSError, LockTimeoutError: the write failed.
     """
     if containers & specified(context).keys():
         with lock(context):
@@ -68,13 +68,13 @@ def cpus_of(container: "dict[str, Any]") -> str:
 
 
 def learn(listed: "dict[str, str]", before: "set[str]", context: "Context") -> None:
-    """Take what specifications say from the runtime's list of all containers, CPUs by id: what was sent may be lost.
+    """Read the cpusets of all specifications from the runtime's list, CPUs by id: sent updates may be lost.
 
-    Those noted ``before`` who aren't listed are gone; those noted since came after the list. A cpuset of one that was
-    never placed is somebody else's choice, and not noted.
+    Containers recorded ``before`` and not listed are gone; those recorded since started after the list. A foreign
+    cpuset of a container that was never placed is not recorded.
 
     Raises:
-        OSError, HookError: the book of placements can't be read, or that can't be noted.
+        OSError, HookError: the allocations cannot be read, or the write failed.
     """
     with lock(context):
         said, book = specified(context), Book(context, look_only=True)
@@ -86,12 +86,14 @@ def learn(listed: "dict[str, str]", before: "set[str]", context: "Context") -> N
 
 
 def changes(started: str, context: "Context") -> "list[dict[str, Any]]":
-    """What `UpdateContainers` is to say: whoever runs on other CPUs than its specification has. Notes it as said.
+    """Return the content of `UpdateContainers`: containers on other CPUs than in their specification.
 
-    That is about those who are noted, and one that is ``started`` now: of others, as Podman's, no runtime here knows.
+    Records them as sent.
+
+    It concerns recorded containers, and the one ``started`` now: this runtime does not know others, such as Podman's.
 
     Raises:
-        OSError, HookError: the book of placements can't be read.
+        OSError, HookError: the allocations cannot be read.
     """
     with lock(context):
         book, said = Book(context, look_only=True), specified(context)

@@ -1,7 +1,7 @@
-"""CreateContainer: refuses what can be known to fail, and adjusts what may be adjusted.
+"""CreateContainer: refusal of foreseeable failures, and adjustments of the specification.
 
-It is the one event where every runtime obeys a refusal. So whatever keeps it from its end, time that has run out or a
-fault of our own too, refuses a container for which a feature is still to be asked whose policy is ``fail``.
+Only at this event does every runtime obey a refusal. So any failure to complete it, including timeouts and internal
+errors, refuses a container with a pending feature whose policy is ``fail``.
 """
 
 from ..node.errors import DeadlineError, HookError
@@ -34,12 +34,12 @@ _TIME_TO_FORGET = 0.1  # seconds for a lock, after the deadline and well before 
 
 
 def create_container(event: "Event", context: "Context") -> "tuple[str, bytes]":
-    """Refuse what can be known to fail, for features whose policy is to refuse; adjusts what may be adjusted.
+    """Refuse foreseeable failures of features whose policy is to refuse; return the adjustments.
 
-    ``context.strict`` says at each step whether a container is refused if this comes to no end.
+    ``context.strict`` is set at each step to whether an incomplete event refuses the container.
 
     Raises:
-        RefusedError: a feature can't do its part, and its policy is ``fail``.
+        RefusedError: a feature cannot be applied, and its policy is ``fail``.
     """
     settings = context.settings
     workload = workload_of(event.pod, event.container, event.runtime, settings)
@@ -68,10 +68,10 @@ def create_container(event: "Event", context: "Context") -> "tuple[str, bytes]":
 
 
 def adjusted_by(steps: "list[Step]", workload: "Workload", event: "Event", context: "Context") -> "dict[str, Any]":
-    """What is to be changed in a container; nothing where that can't be done, which is in the log then.
+    """Return the changes to a container; none, with a log line, if they are impossible.
 
     Raises:
-        RefusedError: it can't be done, and the general policy is ``fail``.
+        RefusedError: they are impossible, and the general policy is ``fail``.
     """
     try:
         found, differing = respecting(adjustment(workload, steps, context.settings, event.version), event.container)
@@ -94,10 +94,10 @@ def adjusted_by(steps: "list[Step]", workload: "Workload", event: "Event", conte
 
 
 def previewed(feature: "Feature", step: "Step", workload: "Workload", context: "Context") -> "Step":
-    """Return the step with what would be decided now, where it may refuse the container or adjust its specification.
+    """Return the step with its present decision, if it may refuse the container or adjust its specification.
 
     Raises:
-        RefusedError: the step could not be done, and its feature's policy is ``fail``.
+        RefusedError: the step is impossible, and its feature's policy is ``fail``.
     """
     refuses = failure_policy(feature.name, context.settings) == "fail"
     if not (refuses or feature.name in (context.settings.nri.get("adjust") or [])):
@@ -126,12 +126,12 @@ def is_noted(container: str, cpus: str, context: "Context") -> bool:
 
 
 def reserve(feature: "Feature", step: "Step", workload: "Workload", context: "Context") -> None:
-    """Create the pod's group before its container, so that an RMID is there when that starts.
+    """Create the pod's group before its container, so that an RMID is reserved for the start.
 
-    Where the runtime chooses the class and doesn't say which, there is no telling in which one it is needed.
+    If the runtime chooses the class and does not pass it, the group's class is unknown.
 
     Raises:
-        RefusedError: there is no RMID, none that could be had in time, or no resctrl to have one from.
+        RefusedError: no RMID was available in time, or resctrl is missing.
     """
     of_classes = [name for name in FEATURES if kind_of(name) == CLASS]
     if any(not is_in_use(one, context.settings) and concerns(one, workload, context.settings) for one in of_classes):
@@ -145,7 +145,7 @@ def reserve(feature: "Feature", step: "Step", workload: "Workload", context: "Co
         return  # the runtime may make it together with the container
     except (HookError, OSError) as caught:
         error = as_hook_error(caught)
-        set_deadline(0)  # the alarm would rise again, and a refusal that is lost is none
+        set_deadline(0)  # the alarm would be raised again, and a lost refusal has no effect
         if new:
             _stop_waiting(workload.key, context)
         message = f"{feature.name}: {error.message}"
@@ -153,7 +153,7 @@ def reserve(feature: "Feature", step: "Step", workload: "Workload", context: "Co
 
 
 def _stop_waiting(key: str, context: "Context") -> None:
-    """Let a pod that nobody knew before its container was refused not wait for an RMID; tried again, it waits anew."""
+    """Let a pod whose first container was refused not wait for an RMID; another try waits again."""
     try:
         with context.monitor.hold(key, _TIME_TO_FORGET) as locked:
             if locked.tracked and not locked.origins and not locked.members():

@@ -35,7 +35,7 @@ class Event:
         return found
 
     def names(self) -> "dict[str, str]":
-        """What the container is called, as far as that is known."""
+        """Return the container's names as far as known."""
         of = {"namespace": self.pod.get("namespace"), "pod": self.pod.get("name")}
         found = {"id": self.id, "key": self.key, **of, "container": self.container.get("name")}
         return {name: value for name, value in found.items() if value}

@@ -1,8 +1,8 @@
-"""What is done on each event: what an OCI hook would do, and what only a runtime's own word makes possible.
+"""The work for each event: that of an OCI hook, and work that needs data from the runtime.
 
-StartContainer is createRuntime: the process waits in its final cgroup and class. StopContainer is poststop. When
-RemovePodSandbox comes, the pod has ended, although its cgroup is still there. CreateContainer is the one place where
-every runtime obeys a refusal, so what can be known there is refused there.
+StartContainer is createRuntime: the process waits in its final cgroup and class. StopContainer is poststop, and
+RemovePodSandbox ends the pod although its cgroup still exists; CreateContainer is the only event at which every runtime
+obeys a refusal.
 """
 
 import time
@@ -55,12 +55,12 @@ class NoProcessError(Exception):
 
 
 def start_container(event: Event, context: "Context") -> "tuple[str, bytes]":
-    """Do for a process that waits to be started what createRuntime does, unless that has been done.
+    """Do createRuntime's work for a process that waits to be started, unless it is done already.
 
-    Nothing is refused: CRI-O starts a container that is refused here, so nothing is undone for that.
+    Nothing is refused or undone: CRI-O starts a container despite a refusal here.
 
     Raises:
-        NoProcessError: the message names none.
+        NoProcessError: the message has no process.
     """
     if not event.container.get("pid"):
         raise NoProcessError
@@ -77,14 +77,14 @@ def start_container(event: Event, context: "Context") -> "tuple[str, bytes]":
 
 
 def late_start(event: Event, context: "Context") -> "tuple[str, bytes]":
-    """Serve a container whose StartContainer named no process; its threads may have run before."""
+    """Serve a container whose StartContainer had no process; its threads may have run before."""
     try:
         summary, answer = start_container(event, context)
     except NoProcessError:
         raise InputError("the runtime sends no pid in StartContainer and PostStartContainer") from None
     if summary:
         context.failures.append(LATE)
-        context.ledger.wake()  # reconcile moves what the process has started by now
+        context.ledger.wake()  # reconcile moves the process's existing children
         summary = f"served late, because StartContainer has no pid: {summary}"
     return summary, answer
 
@@ -99,7 +99,7 @@ def is_done(container: str, pid: int, context: "Context") -> bool:
 
 
 def lenient(settings: "Settings") -> "Settings":
-    """A copy of settings by which nothing is refused: where that would not be obeyed, what can be done is done."""
+    """Return a copy of settings that refuses nothing, for events at which a refusal has no effect."""
     found = settings.__class__.__new__(settings.__class__)
     found.__dict__.update(settings.__dict__)
     found.failure_policy = "ignore"
@@ -109,7 +109,7 @@ def lenient(settings: "Settings") -> "Settings":
 
 
 def stop_container(event: Event, context: "Context") -> "tuple[str, bytes]":
-    """Take back what was done for a container that has ended; RemoveContainer again, in case Stop never came."""
+    """Undo the steps of an ended container; RemoveContainer repeats it in case Stop never came."""
     state = State(event.id, "stopped", 0, "", {})
     return poststop(state, context), b""
 
@@ -135,7 +135,7 @@ def remove_pod(event: Event, context: "Context") -> "tuple[str, bytes]":
             return f"{key} stays: another sandbox of the pod is running", b""
         removed = locked.release()
     if context.ledger.marked("waiting"):
-        context.ledger.wake()  # somebody may have the RMID that this has freed
+        context.ledger.wake()  # another pod may wait for the freed RMID
     return f"released {key} with {len(removed)} groups", b""
 
 
@@ -150,16 +150,16 @@ HANDLERS: "dict[str, Handler]" = {
 
 
 def follow_up(event: Event, context: "Context") -> bytes:
-    """What the runtime is to update in other containers once it has its answer, as `UpdateContainers` says it."""
+    """Return the updates of other containers that the runtime applies after its answer, as in `UpdateContainers`."""
     if not is_specified(context.settings) or event.name not in (*STARTS, *ENDS):
         return b""
-    if event.name == _GONE:  # one that has only ended may be started again, with what its specification says
+    if event.name == _GONE:  # an ended container may be started again with its specification
         forget({event.id}, context)
     return updates(event.id if event.name in STARTS else "", context)
 
 
 def updates(started: str, context: "Context") -> bytes:
-    """`UpdateContainers` for all whose cpuset is another than their specification says; empty for nobody."""
+    """Return `UpdateContainers` for all whose cpuset differs from their specification; empty for none."""
     found = changes(started, context)
     if not found:
         return b""
@@ -168,11 +168,11 @@ def updates(started: str, context: "Context") -> bytes:
 
 
 def serve(name: str, payload: bytes, runtime: "tuple[str, str]", context: "Context", reply: "Reply") -> bool:
-    """Serve one event within the deadline; replies, then log and counts it.
+    """Serve one event within the deadline; reply, then log and count it.
 
-    The reply is a status code, and by `pack` the answer or why it is refused and what is to be updated in other
-    containers afterwards. ``runtime`` is its name and its version of NRI. Returns whether the process can be trusted
-    with another event: where time ran out, or something of our own is broken, it cannot.
+    The reply is a status code and, encoded by `pack`, the answer or the reason of a refusal, with later updates of
+    other containers. ``runtime`` is its name and its version of NRI. Returns whether the process can serve another
+    event: after a timeout or an internal error it cannot.
     """
     begun = time.monotonic()
     event: "Event | None" = None
@@ -230,7 +230,7 @@ def _tidy(stage: str, context: "Context") -> bool:
 
 
 def synchronize(parts: "list[bytes]", runtime: str, context: "Context") -> bytes:
-    """Take in what ran before this plugin was connected, then reconcile; return an UpdateContainers, or nothing.
+    """Adopt containers from before this connection, then reconcile; return an UpdateContainers, or nothing.
 
     The settings of ``context`` are `lenient` ones.
     """
@@ -238,7 +238,7 @@ def synchronize(parts: "list[bytes]", runtime: str, context: "Context") -> bytes
     from ..node.reconcile.report import Options
 
     begun = time.monotonic()
-    placed_before = noted(context)  # before anybody can be created who isn't listed
+    placed_before = noted(context)  # before an unlisted container can be created
     pods: "dict[str, dict[str, Any]]" = {}
     containers: "list[dict[str, Any]]" = []
     for part in parts:

@@ -1,9 +1,8 @@
-"""The messages of NRI and ttrpc, and those of their fields that matter here: number, type and name, as protobuf has it.
+"""The messages of NRI and ttrpc with their relevant fields: number, type and name, in protobuf's terms.
 
-Sources: containerd/nri, pkg/api/api.proto (v0.12; a runtime with an older NRI leaves newer fields out, and each skips
-what it doesn't know); containerd/ttrpc, request.proto; googleapis, google/rpc/status.proto. Enums are int32 here. A map
-is always one of strings to strings. A message that is never read stays bytes, as it came. Left out: net devices, and
-what validates other plugins.
+Sources: containerd/nri, pkg/api/api.proto (v0.12; an older runtime leaves newer fields out, and unknown fields are
+skipped); containerd/ttrpc, request.proto; googleapis, google/rpc/status.proto. Enums are int32, maps are strings to
+strings, and messages that are never read stay bytes.
 """
 
 MESSAGES: "dict[str, dict[int, str]]" = {
@@ -45,7 +44,7 @@ MESSAGES: "dict[str, dict[int, str]]" = {
     },
     "StateChangeEvent": {1: "int32 event", 2: "PodSandbox pod", 3: "Container container"},
     "StateChangeHead": {1: "int32 event"},
-    # What tells whether there is anything to do on an event, in both dialects.
+    # The fields that show whether an event needs work, in both dialects.
     "PodEventHead": {1: "PodHead pod"},
     "ContainerEventHead": {2: "ContainerHead container"},
     "StateChangeEventHead": {2: "PodHead pod", 3: "ContainerHead container"},
@@ -172,7 +171,7 @@ MESSAGES: "dict[str, dict[int, str]]" = {
     "OptionalUInt32": {1: "uint32 value"},
     "OptionalUInt64": {1: "uint64 value"},
     "OptionalBool": {1: "bool value"},
-    # what a plugin changes
+    # the plugin's changes
     "ContainerAdjustment": {
         2: "map string annotations",
         3: "repeated Mount mounts",

@@ -1,7 +1,7 @@
 """The multiplexer: two logical connections on one socket, each message in one frame or more.
 
-A frame is the connection's number and a length, both u32 in network order, then so many bytes. Source: containerd/nri,
-pkg/net/multiplex. What makes up a message is ttrpc's business: frames of one connection are simply put together.
+A frame is the connection's number and a length, both u32 in network order, then the payload; ttrpc splits the payloads
+into messages. Source: containerd/nri, pkg/net/multiplex.
 """
 
 from .protobuf import WireError
@@ -30,9 +30,9 @@ class Demultiplexer:
         self._pending = bytearray()
 
     def feed(self, data: bytes) -> "Iterator[tuple[int, bytes]]":
-        """Yield the frames that are complete now: connection and payload.
+        """Yield the complete frames: connection and payload.
 
-        What comes before an error is given before it.
+        Frames before an error are yielded first.
 
         Raises:
             WireError: a frame belongs to no known connection, or is larger than any message.

@@ -1,4 +1,4 @@
-"""The plugin that the service serves: settings kept warm, events given to the core, what happens told to the log."""
+"""The plugin behind the service: cached settings, events passed to the core, results logged."""
 
 import posix
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Find = Callable[[str], tuple[Settings, str]]
     Compile = Callable[[str], dict[str, Any]]
 
-_OURS = 0.7  # of what the runtime gives a request is an event's deadline, at most
+_OURS = 0.7  # maximum part of the runtime's request timeout for an event's deadline
 _PATIENCE = 0.85  # of the runtime's timeout: a child that has not answered by then is killed
 _LEFT = {CREATE_CONTAINER: "container not changed", SYNCHRONIZE: "reconcile will adopt the containers"}
 _USUALLY_LEFT = "reconcile will complete the rest"
@@ -38,12 +38,12 @@ _TIMEOUT = 2.0  # seconds, containerd's default, where a runtime says nothing
 
 
 class NodePlugin:
-    """Serves events by the settings that are in force.
+    """Server of events with the active settings.
 
     Args:
-        name: what it registers as, and ``index`` when it is called among others, two digits.
-        config: the configuration's path; ``find`` gives the settings for it.
-        compile_: makes settings of a configuration that the runtime sends, which is YAML for those who can read it.
+        name: its registered name, and ``index`` its order among plugins, two digits.
+        config: the configuration's path; ``find`` returns its settings.
+        compile_: compiles a configuration that the runtime sends; the people half's also reads YAML.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class NodePlugin:
         self.refresh()
 
     def refresh(self) -> Settings:
-        """The settings in force, read again where they have changed, with the modules that they need imported."""
+        """Return the active settings, read again after a change, with their modules imported."""
         if self._sent is not None:
             return self._settings
         seen = [_stamp(path) for path in self._paths]
@@ -97,7 +97,7 @@ class NodePlugin:
         return self._settings
 
     def _use(self, settings: Settings) -> None:
-        """Put settings in force; processes that were forked before are not asked again."""
+        """Activate settings; processes that were forked before serve no more events."""
         self._settings = settings
         self._generation += 1
         features = features_in_use(settings)
@@ -122,7 +122,7 @@ class NodePlugin:
         self._version = request.get("runtime_version", "")
         self._nri = request.get("NRI_version", "")
         self._timeout = request.get("request_timeout", 0) / 1000 or _TIMEOUT
-        self._seen = self._sent = None  # what was sent on an earlier connection is void
+        self._seen = self._sent = None  # data sent on an earlier connection is void
         text = request.get("config", "").strip()
         if not text:
             return
@@ -207,10 +207,10 @@ class NodePlugin:
             return ""
 
     def refusal(self, event: str, payload: bytes) -> str:
-        """Why a container is refused whose CreateContainer came to nothing: nobody can say any more what concerns it.
+        """Return why a container is refused whose CreateContainer failed before its features were known.
 
-        So that is for the general policy to say, and for those of features that concern every container of its
-        namespace: on a node that has no time left, pods of other namespaces start as ever.
+        The general policy decides, and those of features for every container of its namespace: on a node without time
+        left, pods of other namespaces still start.
         """
         if event != CREATE_CONTAINER:
             return ""

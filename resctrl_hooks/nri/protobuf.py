@@ -1,8 +1,8 @@
-"""Protocol Buffers by a table: messages as dictionaries, decoded and encoded by what `messages` says of their fields.
+"""Protocol Buffers by a table: messages as dictionaries, decoded and encoded by the fields in `messages`.
 
-Only fields that are there are in the dictionary, in the order in which they came, so that a message encoded again has
-the same bytes. Unknown fields are skipped, as the format asks for. Sizes, nesting and the number of fields are bounded:
-what is decoded comes from another process. Source: https://protobuf.dev/programming-guides/encoding/
+The dictionary keeps the order of the fields, so that a message encoded again has the same bytes; unknown fields are
+skipped. Sizes, nesting and the number of fields are bounded, because the data comes from another process. Source:
+https://protobuf.dev/programming-guides/encoding/
 """
 
 from .messages import MESSAGES
@@ -24,7 +24,7 @@ _ONE_BYTE = 0x80  # a smaller number takes one byte
 _FIRST_TAG = 1 << 3
 _BITS_32, _BITS_64 = 1 << 32, 1 << 64
 
-# What a varint means for each scalar type; an enum's value travels as an int32's.
+# The meaning of a varint for each scalar type; an enum's value is encoded as an int32's.
 _SCALARS: "dict[str, Callable[[int], int]]" = {
     "bool": bool,
     "int32": lambda value: (value + (_BITS_32 >> 1)) % _BITS_32 - (_BITS_32 >> 1),
@@ -35,7 +35,7 @@ _SCALARS: "dict[str, Callable[[int], int]]" = {
 
 
 class WireError(Exception):
-    """What came over the connection is not what the protocol says."""
+    """Data on the connection violates the protocol."""
 
 
 class _Field:
@@ -57,10 +57,10 @@ _BY_NAME = {message: {field.name: field for field in fields.values()} for messag
 
 
 def decode(name: str, data: bytes) -> "Message":
-    """Read a message of the type ``name``, one of `MESSAGES`.
+    """Decode a message of the type ``name``, one of `MESSAGES`.
 
     Raises:
-        WireError: these bytes are no such message, or it is nested too deeply or has too many fields.
+        WireError: the bytes are not such a message, or it has too many levels or fields.
     """
     return _Decoder(data).message(name, 0, len(data), {}, 0)
 
@@ -171,7 +171,7 @@ def _put(found: "Message", field: _Field, values: "list[Any]") -> None:
 
 
 def _text(data: bytes) -> str:
-    return data.decode("utf-8", "replace")  # an id that is none is refused, and no other name is a reason to fail
+    return data.decode("utf-8", "replace")  # an invalid id is refused; no other name is a reason to fail
 
 
 def _encoded(field: _Field, value: "Any") -> bytes:

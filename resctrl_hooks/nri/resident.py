@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from .workers import Workers
 
     class Plugin(service.Plugin, Protocol):
-        """What is served, and what it is told of its connections."""
+        """The plugin that is served, and its notifications about connections."""
 
         def dropped(self, why: str) -> None:
-            """There is no connection any more, or could be none."""
+            """Handle the end, or the failure, of a connection."""
 
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds until the next attempt to connect; each is twice the one before
-_LASTED = 10.0  # a connection that lasted so long begins the pauses anew
+_LASTED = 10.0  # a connection of this duration resets the pauses
 
 
 class Resident:
@@ -55,7 +55,7 @@ class Resident:
                 continue
             self._plugin.dropped(why)
             if not self._ready:
-                self._ready = True  # who waits for a runtime that isn't there yet is ready too
+                self._ready = True  # also ready while the runtime is not there yet
                 self._notify(READY="1")
             if time.monotonic() - begun > _LASTED:
                 pause = FIRST_PAUSE
@@ -83,7 +83,7 @@ class Resident:
         return "shutting down"
 
     def _wait(self, seconds: float, workers: "Workers") -> None:
-        """Look after children, and tell the watchdog, while there is no connection."""
+        """Supervise children, and notify the watchdog, while there is no connection."""
         until = time.monotonic() + seconds
         while not self._ended and (left := until - time.monotonic()) > 0:
             waiting = select.poll()

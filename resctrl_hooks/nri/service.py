@@ -1,8 +1,8 @@
-"""One connection's conversation: register, Configure, Synchronize, then events, until the runtime hangs up.
+"""One connection: register, Configure, Synchronize, then events, until the runtime closes it.
 
-Both dialects of lifecycle events are served: up to NRI 0.11 they are StateChange with a number, since 0.12 a call for
-each. What nothing is done for is answered at once; the others are served by another process (`workers`). Synchronize
-is answered at once too, since its two seconds are for the whole node, and the work is done afterwards.
+Both dialects of lifecycle events are served: up to NRI 0.11 StateChange with a number, since 0.12 a call for each.
+Events without work are answered at once, and so is Synchronize, whose two seconds are for the whole node; other
+processes (`workers`) do the work.
 """
 
 import select
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from .workers import Done, Reply, Workers
 
     class Plugin(Protocol):
-        """What a service serves: what is done, and what is told."""
+        """The plugin of a service: its work and its notifications."""
 
         name: str
         index: str
 
         def configure(self, request: "dict[str, Any]") -> None:
-            """Take what the runtime says of itself, and a configuration that came with it."""
+            """Accept the runtime's data, and the configuration in it."""
 
         def subscription(self) -> int:
-            """The events that the settings need now, as Configure's answer has them; may read the settings anew."""
+            """Return the events that the settings need now, for Configure's answer; may read the settings again."""
 
         def generation(self) -> int:
             """Return a number that changes with the settings: processes of an earlier one serve by the old settings."""
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
             """Return whether there is anything to do on an event; ``event`` is its name as `serve` takes it."""
 
         def serve(self, event: str, payload: bytes, reply: "Reply") -> bool:
-            """Serve one event, in a process of its own; replies with what `pack` makes."""
+            """Serve one event in a separate process; reply with the result of `pack`."""
 
         def synchronize(self, parts: "list[bytes]", reply: "Reply") -> None:
-            """Make the node agree with what the runtime has, in a process of its own; replies as `serve` does."""
+            """Make the node agree with the runtime's list in a separate process; reply as `serve` does."""
 
         def limit(self, timeout: float) -> float:
             """Return how long an event that the runtime gives so many seconds may take before its process is killed."""
@@ -163,7 +163,7 @@ class Service:
             self._open = False
 
     def _patience(self, begun: float) -> int:
-        """Return milliseconds until there is something to do without anybody's saying so."""
+        """Return the milliseconds until the next scheduled work."""
         now = time.monotonic()
         seconds = min(self._notify.alive(), self._workers.next_limit() - now, _LOOK_AGAIN)
         if not (self._registered and self._configured):
@@ -253,7 +253,7 @@ class Service:
             done(None, b"")
 
     def _done(self, event: str, asked: bytes, stream: "int | None") -> "Done":
-        """What is done with a process's answer to an event: first of all, the runtime gets it."""
+        """Handle a process's answer to an event: the runtime gets it first."""
         begun = time.monotonic()
 
         def done(code: "int | None", answer: bytes) -> None:
@@ -265,7 +265,7 @@ class Service:
                 status = ttrpc.UNKNOWN if payload else ttrpc.OK
             try:
                 if stream is None or not self._open:
-                    pass  # the runtime has forgotten what it asked on an earlier connection
+                    pass  # the runtime has dropped requests of an earlier connection
                 elif status:
                     self._connection.answer(stream, code=status, message=payload.decode("utf-8", "replace"))
                 else:
@@ -278,9 +278,9 @@ class Service:
         return done
 
     def _send_updates(self) -> None:
-        """Send what must be updated outside of any event: from inside of one the runtime would wait for itself.
+        """Send updates outside of events: inside of one the runtime would wait for itself.
 
-        One after the other, so that a container ends with what was said last.
+        One after the other, so that the last one sent is the last one applied.
         """
         if _UPDATE not in self._calls.values():
             self._call(_UPDATE, self._updates.pop(0))

@@ -1,4 +1,4 @@
-"""What the plugin tells others of itself: a file in the state directory, read by `doctor` and the metrics."""
+"""The plugin's status: a file in the state directory, read by `doctor` and the metrics."""
 
 import posix
 import time
@@ -37,7 +37,7 @@ class Status:
         self.write()
 
     def dropped(self, why: str) -> None:
-        """There is no connection: one has ended, or none could be made."""
+        """Record that a connection has ended or failed."""
         if self.values["connected"]:
             self.values.update({"connected": False, "dropped": time.time()})
             self.values["drops"] += 1
@@ -54,7 +54,7 @@ class Status:
             self.write()
 
     def write(self) -> None:
-        """Write the file; that it can't be is nobody's trouble but the reader's."""
+        """Write the file; errors are ignored."""
         self._written = time.monotonic()
         try:
             write_file(self._path, format_json(self.values), 0o600)
