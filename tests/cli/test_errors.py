@@ -132,7 +132,7 @@ def test_system_error_is_not_reported_as_bug(monkeypatch: pytest.MonkeyPatch, ho
     assert run(host, "list").stderr == "resctrl-hook: /run/x: No space left on device\n"
 
 
-def test_closed_output_pipe_is_no_failure() -> None:
+def test_closed_output_pipe_is_not_a_failure() -> None:
     with pytest.raises(BrokenPipeError), in_one_line():
         raise BrokenPipeError(errno.EPIPE, "Broken pipe")
 

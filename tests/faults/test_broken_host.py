@@ -133,7 +133,7 @@ def test_settings_writable_by_others_are_ignored(host: Host, pod: dict[str, Any]
     assert host.groups() == []
 
 
-def test_closed_stderr_is_no_failure(host: Host, pod: dict[str, Any]) -> None:
+def test_closed_stderr_is_not_a_failure(host: Host, pod: dict[str, Any]) -> None:
     """The runtime's end of stderr is closed, and the log's socket has no reader."""
     host.configure(
         failurePolicy="fail",

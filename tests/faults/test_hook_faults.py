@@ -34,20 +34,20 @@ from resctrl_hooks.node.resctrl.locked_key import LockedKey
         json.dumps(state(status="stopped", pid=-1)).encode(),
     ],
 )
-def test_unreadable_poststop_state_is_no_failure(host: Host, data: bytes) -> None:
+def test_unreadable_poststop_state_is_not_a_failure(host: Host, data: bytes) -> None:
     host.configure(failurePolicy="fail")
     assert host.call(data, "poststop").code == 0
     assert host.call(data).code == (0 if b"stopped" in data else 79)
 
 
-def test_oversized_poststop_state_is_no_failure(host: Host) -> None:
+def test_oversized_poststop_state_is_not_a_failure(host: Host) -> None:
     host.configure(failurePolicy="fail")
     large = stopped(annotations={"a": "x" * (STATE_LIMIT + 1)})
     assert host.call(large).code == 0
     assert host.call(large | {"status": "created"}).code == 79
 
 
-def test_poststop_that_fails_before_reading_is_no_failure(host: Host, pod: dict[str, Any]) -> None:
+def test_poststop_that_fails_before_reading_is_not_a_failure(host: Host, pod: dict[str, Any]) -> None:
     host.configure(failurePolicy="fail")
     boot = host.proc / "sys/kernel/random/boot_id"
     boot.unlink()
@@ -90,7 +90,7 @@ def test_failing_feature_does_not_affect_others(
     assert limit.read_text().strip() == "0"
 
 
-def test_internal_error_in_poststop_is_no_failure(
+def test_internal_error_in_poststop_is_not_a_failure(
     host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host.configure(failurePolicy="fail")
@@ -141,7 +141,7 @@ def test_full_disk_under_ledger_follows_the_policy(
         assert host.context().ledger.key_of(ID) == ""
 
 
-def test_poststop_with_unusable_ledger_is_no_failure(
+def test_poststop_with_unusable_ledger_is_not_a_failure(
     host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host.configure(failurePolicy="fail")

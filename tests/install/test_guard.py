@@ -39,7 +39,7 @@ def test_only_status_79_is_passed_on(shell: list[str], status: int) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM, signal.SIGALRM, signal.SIGPIPE])
-def test_hook_killed_by_signal_is_no_failure(shell: list[str], number: signal.Signals) -> None:
+def test_hook_killed_by_signal_is_not_a_failure(shell: list[str], number: signal.Signals) -> None:
     assert guarded(shell, "/bin/sh", "-c", f"kill -{number.value} $$").returncode == 0
 
 
@@ -66,7 +66,7 @@ def test_state_reaches_hook(shell: list[str]) -> None:
     assert done.stderr == b'{"id": "abc"}\n'
 
 
-def test_closed_reader_of_stderr_is_no_failure(shell: list[str]) -> None:
+def test_closed_reader_of_stderr_is_not_a_failure(shell: list[str]) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     try:
@@ -92,7 +92,7 @@ def test_state_larger_than_pipe_is_always_read(shell: list[str], hook: str) -> N
 
 
 @pytest.mark.parametrize("closed", [0, 1, 2])
-def test_closed_descriptors_are_no_failure(shell: list[str], closed: int) -> None:
+def test_closed_descriptors_are_not_a_failure(shell: list[str], closed: int) -> None:
     words = [*shell, "-c", GUARD, "resctrl-hook", "/bin/sh", "-c", "echo something; exit 1"]
     done = subprocess.run(
         ["/bin/sh", "-c", f'exec "$@" {closed}>&-', "sh", *words], env={}, check=False, capture_output=True
@@ -100,7 +100,7 @@ def test_closed_descriptors_are_no_failure(shell: list[str], closed: int) -> Non
     assert done.returncode == 0
 
 
-def test_process_limit_is_no_failure(shell: list[str], tmp_path: Path) -> None:
+def test_process_limit_is_not_a_failure(shell: list[str], tmp_path: Path) -> None:
     # Run as a separate user, since root has no process limit.
     limited = ["/usr/bin/prlimit", "--nproc=1:1", "/usr/bin/setpriv", "--reuid=64321", "--clear-groups", "--"]
     words = [*shell, "-c", GUARD, "resctrl-hook", "/bin/sh", "-c", "exit 79"]

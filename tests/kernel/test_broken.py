@@ -164,7 +164,7 @@ def test_refusal_refuses_container(runtime: Runtime, bundle: Callable[..., str],
     assert "79" in printed
 
 
-def test_shell_without_processes_is_no_failure(host: Host) -> None:
+def test_shell_without_processes_is_not_a_failure(host: Host) -> None:
     folder = Path("/sys/fs/cgroup/no-process")
     folder.mkdir()
     try:

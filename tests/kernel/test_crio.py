@@ -230,7 +230,7 @@ def test_forged_labels_are_ignored(pods: Callable[..., CrioPod], resctrl: Resctr
     assert states(resctrl) == {OTHER: ("assigned", "1/1")}
 
 
-def test_annotation_is_no_label_after_crio_has_restarted(
+def test_annotation_is_not_a_label_after_crio_has_restarted(
     crio: Crio, pods: Callable[..., CrioPod], resctrl: Resctrl
 ) -> None:
     """CRI-O then reads the pod's annotations from one that the pod's author wrote, and containers have none of them."""

@@ -56,7 +56,7 @@ def test_invalid_state_directory_is_refused(tmp_path: Path, what: str) -> None:
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_link_to_foreign_folder_is_no_state_directory(tmp_path: Path) -> None:
+def test_link_to_foreign_folder_is_not_a_state_directory(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "state").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(LedgerError, match="cannot use"):
@@ -115,7 +115,7 @@ def test_damaged_record_is_ignored(ledger: Ledger, data: bytes) -> None:
     assert ledger.read_pod("k") is None
 
 
-def test_incomplete_record_is_no_member(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_incomplete_record_is_not_a_member(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger.write_member("k", "m", {})
 
     def killed(old: str, new: str) -> None:
@@ -150,7 +150,7 @@ def test_pointer_outside_is_ignored(ledger: Ledger, target: str) -> None:
     assert ledger.key_of("m") == ""
 
 
-def test_other_files_are_no_keys(ledger: Ledger) -> None:
+def test_other_files_are_not_keys(ledger: Ledger) -> None:
     for name in (".hidden", "a b"):
         Path(ledger.folder, "pods", name).mkdir()
         Path(ledger.folder, "idle", name).touch()

@@ -93,7 +93,7 @@ def test_slow_daemon_is_not_waited_for(tmp_path: Path, daemons: tuple[Daemon, Da
     assert daemons[1].lines() == []
 
 
-def test_missing_log_is_no_failure(tmp_path: Path) -> None:
+def test_missing_log_is_not_a_failure(tmp_path: Path) -> None:
     made(tmp_path, file=str(tmp_path / "none" / "file"))(INFO, "x")
     (tmp_path / "link").symlink_to("target")
     made(tmp_path, file=str(tmp_path / "link"))(INFO, "x")

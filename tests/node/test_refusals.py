@@ -96,7 +96,7 @@ def test_invalid_line_is_skipped(tmp_path: Path, line: bytes) -> None:
     assert [one["time"] for one in recent_refusals(str(tmp_path))] == [5]
 
 
-def test_unwritable_folder_is_no_failure(tmp_path: Path) -> None:
+def test_unwritable_folder_is_not_a_failure(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     record_refusal(str(tmp_path / "file" / "nothing"), NAMES, "why")
     (tmp_path / FILE).symlink_to(tmp_path / "elsewhere")

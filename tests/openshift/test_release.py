@@ -95,7 +95,7 @@ def test_options_are_those_of_rendering(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "a: [", "kind: Pod", "spec: {config: {storage: {files: [{path: x}]}}}", "\x00"])
-def test_file_that_is_no_machineconfig_is_reported(tmp_path: Path, text: str) -> None:
+def test_file_that_is_not_a_machineconfig_is_reported(tmp_path: Path, text: str) -> None:
     file = tmp_path / "other.yaml"
     file.write_text(text)
     done = run("--compare", str(file))

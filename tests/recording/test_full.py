@@ -77,7 +77,7 @@ def test_short_pause_does_not_end_the_time(pause: int, count: int) -> None:
     assert len(times([*pods({"etl": [80.0] * len(rates)}), *memory(rates)])) == count
 
 
-def test_rows_of_memory_and_guard_are_no_users() -> None:
+def test_rows_of_memory_and_guard_are_not_users() -> None:
     event: Row = {**memory([90])[0], "kind": GUARD, "event": "lowered"}
     found = recording_of([*pods(RATES), *memory([90]), event])
     assert {user.kind for user in found.users} == {"pod"}

@@ -200,6 +200,6 @@ def test_correct_simulation_passes(tmp_path: Path) -> None:
 
 
 @pytest.mark.fuse
-def test_the_model_of_arm_differs_only_where_the_kernels_source_says_so(tmp_path: Path) -> None:
+def test_model_of_arm_differs_only_where_the_kernel_source_does(tmp_path: Path) -> None:
     failed = failures(tmp_path / "r", "", "not processors", ARM)
     assert {name.partition("[")[0] for name in failed} == set(ARM_DIFFERS)

@@ -55,14 +55,14 @@ def test_each_class_runs_out_of_its_own_ids() -> None:
     assert [refusal(sim, "gold", name) for name in "abc"] == [None, None, errno.ENOSPC]
 
 
-def test_an_id_of_a_class_in_limbo_is_enospc_while_another_class_has_free_ones() -> None:
+def test_id_of_a_class_in_limbo_is_enospc_while_another_class_has_free_ones() -> None:
     sim = model(limbo=1.0)
     assert [refusal(sim, "", name) for name in "ab"] == [None, None]
     sim.remove(sim.root.monitored["a"])
     assert refusal(sim, "", "c") == errno.ENOSPC
 
 
-def test_a_new_class_is_one_without_ids_in_limbo() -> None:
+def test_new_class_has_no_ids_in_limbo() -> None:
     sim = model(limbo=1.0)
     sim.make_class("gold")
     sim.remove(sim.classes["gold"])
@@ -70,7 +70,7 @@ def test_a_new_class_is_one_without_ids_in_limbo() -> None:
     assert sim.classes["silver"].closid == 2
 
 
-def test_a_group_renamed_into_a_class_can_have_the_id_of_another_there() -> None:
+def test_group_renamed_into_a_class_can_have_the_id_of_another_there() -> None:
     sim = model()
     sim.make_class("gold")
     for rdt_class in ("", "gold"):
@@ -83,7 +83,7 @@ def test_a_group_renamed_into_a_class_can_have_the_id_of_another_there() -> None
 @pytest.mark.parametrize(
     "wrong", [["--vendor", "arm"], ["--pmg", "2"], ["--vendor", "arm", "--pmg", "2", "--partids", "2", "--cdp"]]
 )
-def test_a_processor_that_cannot_be_is_refused(wrong: list[str]) -> None:
+def test_impossible_processor_is_refused(wrong: list[str]) -> None:
     result = CliRunner().invoke(simulate, ["/nowhere", *wrong])
     assert result.exit_code == 2
     assert "Arm's processors" in result.output
@@ -123,7 +123,7 @@ def test_list_doctor_and_metrics_show_the_free_rmids_of_each_class(tmp_path: Pat
         assert 'resctrl_class_free_rmids{rdt_class="gold"} 2.0' in lines
 
 
-def test_a_group_does_not_follow_its_pod_into_another_class(tmp_path: Path) -> None:
+def test_group_does_not_follow_its_pod_into_another_class(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, pmg=3)
     node.kernel.mkdir(f"{node.host.resctrl}/extra")
     pod = node.start()
@@ -133,7 +133,7 @@ def test_a_group_does_not_follow_its_pod_into_another_class(tmp_path: Path) -> N
     assert node.kernel.groups() == {("", pod.key), ("extra", pod.key)}
 
 
-def test_an_id_is_handed_over_within_a_class_only(tmp_path: Path) -> None:
+def test_id_is_handed_over_within_a_class_only(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, pmg=2, priority=RULES)
     node.kernel.mkdir(f"{node.host.resctrl}/extra")
     batch, other = node.start("batch"), node.start("batch", rdt_class="extra")
@@ -165,7 +165,7 @@ def test_turns_go_round_within_each_class(tmp_path: Path) -> None:
     node.check()
 
 
-def test_the_reserve_is_kept_in_each_class(tmp_path: Path) -> None:
+def test_reserve_is_kept_in_each_class(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, pmg=3, priority=RULES, reserve={"rmids": 1, "above": 50})
     pods = [node.start("batch"), node.start("batch")]
     assert node.counted() == pods[:1]

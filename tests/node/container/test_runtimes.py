@@ -33,7 +33,7 @@ def test_matching_state_format_is_tried_first_next_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"pid": 0}, {"pid": -1}, {"pid": "7"}, {"process-start-time": 0}, {"bundle": None}])
-def test_state_without_process_is_no_container(tmp_path: Path, wrong: dict[str, Any]) -> None:
+def test_state_without_process_is_not_a_container(tmp_path: Path, wrong: dict[str, Any]) -> None:
     (tmp_path / "status").write_text(json.dumps(CRUN | wrong))
     assert read(tmp_path, list(runtimes._KINDS)) is None
 
@@ -79,7 +79,7 @@ def test_unreadable_folder_is_an_error(host: Host, monkeypatch: pytest.MonkeyPat
     assert raised.value.errno == errno.EIO
 
 
-def test_state_above_4_mib_is_no_container(tmp_path: Path) -> None:
+def test_state_above_4_mib_is_not_a_container(tmp_path: Path) -> None:
     (tmp_path / "status").write_text(json.dumps(CRUN).ljust(4 << 20))
     assert read(tmp_path, list(runtimes._KINDS)) == ("a", 7, 50, "/b")
     (tmp_path / "status").write_text(json.dumps(CRUN).ljust((4 << 20) + 1))

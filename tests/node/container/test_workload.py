@@ -138,7 +138,7 @@ def test_cgroup_below_container_is_not_its_identity(path: str, asked: str, own: 
     assert workload({}, path, cgroupsPath=asked).cgroup == f"/cg{own}"
 
 
-def test_session_scope_is_no_container() -> None:
+def test_session_scope_is_not_a_container() -> None:
     path = "/user.slice/session-1.scope/1"
     assert workload({}, path, id_="1").cgroup == f"/cg{path}"
 
@@ -155,7 +155,7 @@ def test_session_scope_is_no_container() -> None:
         "/crio-11",
     ],
 )
-def test_part_of_another_name_is_no_container(path: str) -> None:
+def test_part_of_another_name_is_not_a_container(path: str) -> None:
     assert workload({}, path, id_="1").cgroup == ""
 
 

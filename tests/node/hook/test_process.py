@@ -26,7 +26,7 @@ def test_rootless_podman_is_unaffected(host: Host, pod: dict[str, Any], policy: 
     assert host.groups() == []
 
 
-def test_closed_stdin_and_stderr_are_no_failure(host: Host, pod: dict[str, Any]) -> None:
+def test_closed_stdin_and_stderr_are_not_a_failure(host: Host, pod: dict[str, Any]) -> None:
     command = " ".join(f"'{part}'" for part in host.command())
     for redirection in ("<&-", "<&- 2>&-", "<&- 2>&- >&-"):
         done = subprocess.run(

@@ -130,7 +130,7 @@ def test_user_namespace_is_recognized() -> None:
     assert in_initial_user_namespace() == (mapped == ["0", "0", "4294967295"])
 
 
-def test_line_of_two_fields_is_no_cgroup(host: Host) -> None:
+def test_line_of_two_fields_is_not_a_cgroup(host: Host) -> None:
     host.process(7)
     (host.proc / "7/cgroup").write_text("junk:x\n0::/d\n1:cpu:/e\n")
     found = [(cgroup.hierarchy, cgroup.path) for cgroup in cgroups_of(str(host.proc), 7)]

@@ -187,7 +187,7 @@ def test_watch_survives_full_disk(
 
 
 @OURS
-def test_closed_stdout_is_no_failure(tmp_path: Path, peoples: bool) -> None:
+def test_closed_stdout_is_not_a_failure(tmp_path: Path, peoples: bool) -> None:
     host = Cluster(tmp_path).host
     ours = [sys.executable, "-m", "resctrl_hooks"] if peoples else [*PYTHON, str(LAUNCH)]
     words = [*ours, "--config", str(host.config), "reconcile"]

@@ -81,7 +81,9 @@ def test_unreadable_container_hides_no_other_and_is_reported_while_it_lives(
     assert seen.problems[0].startswith(f"container {started[1][0]}: ")
 
 
-def test_container_that_ends_during_the_read_is_no_problem(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_container_that_ends_during_the_read_is_not_a_problem(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cluster.start(1)
     monkeypatch.setattr(discovery, "start_time", lambda *_given: 0)
     monkeypatch.setattr(discovery, "_recorded", lambda *_given: json.loads("{"))

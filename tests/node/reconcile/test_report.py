@@ -171,7 +171,7 @@ def test_applied_features_are_listed_by_feature() -> None:
     ]  # fmt: skip
 
 
-def test_a_pod_without_a_counter_is_an_item_with_its_domains() -> None:
+def test_pod_without_a_counter_is_an_item_with_its_domains() -> None:
     (item,) = report(uncounted={KEY: [0, 2]}).as_document()["items"]
     assert (item["event"], item["id"], item["message"]) == ("uncounted", KEY, "in L3 domain 0, 2")
 

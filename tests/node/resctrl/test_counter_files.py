@@ -76,7 +76,7 @@ def test_sub_numa_nodes_are_parts_of_their_cache(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["L3_00", "mon_L3", "mon_00", "mon__00", "mon_L3_0x", "mon_L3_²", "info"])
-def test_other_names_are_no_domains(name: str) -> None:
+def test_other_names_are_not_domains(name: str) -> None:
     assert domain_named(name) is None
 
 

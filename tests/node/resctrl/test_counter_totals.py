@@ -248,7 +248,7 @@ def test_energy_after_handover_in_unused_package_counts_from_zero(tree: Tree) ->
 
 
 @pytest.mark.parametrize("word", ["Unavailable", "Error"])
-def test_baseline_without_value_is_no_total(tree: Tree, word: str) -> None:
+def test_baseline_without_value_gives_no_total(tree: Tree, word: str) -> None:
     group = with_baseline(tree, 5000.0)
     say_paths(group, {ENERGY: word})
     assert tree.read() == {ENERGY: word}

@@ -90,7 +90,7 @@ def test_counter_taken_from_less_important_use_is_reported(tmp_path: Path) -> No
     assert f"{node.pods[0].key} got a counter for {TOTAL} from groups of lower priority" in said(node)
 
 
-def test_busy_counters_are_no_failure(tmp_path: Path) -> None:
+def test_busy_counters_are_not_a_failure(tmp_path: Path) -> None:
     node = node_of(tmp_path, 1)
     context = node.context()
     context.monitor.patience = 0.01

@@ -88,7 +88,7 @@ def test_container_without_a_record_is_reported(cluster: Cluster) -> None:
     assert (outcome.what, outcome.cgroup) == (NEW, str(cluster.host.cgroup / f"kubepods/pod{POD}/crio-{id_}"))
 
 
-def test_ended_process_is_no_failure(cluster: Cluster) -> None:
+def test_ended_process_is_not_a_failure(cluster: Cluster) -> None:
     id_, _ = cluster.start(1)
     pid = execed(cluster, id_)
     cluster.kernel.end(pid)

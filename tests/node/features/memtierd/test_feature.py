@@ -162,7 +162,7 @@ def test_unstoppable_stray_does_not_keep_others(node: MemtierdHost, monkeypatch:
     assert memtierd.FEATURE.repair(ours, set()) == 1
 
 
-def test_container_starting_during_cleanup_is_no_stray(node: MemtierdHost, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_container_starting_during_cleanup_is_not_a_stray(node: MemtierdHost, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stopping one takes seconds; a restart under another's id meanwhile brings a memtierd that is not a stray."""
     node.start()
     node.start(OTHER, 200)
