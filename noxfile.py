@@ -26,12 +26,18 @@ def run(session: nox.Session, *command: str) -> None:
     session.run(sys.executable if READY else "python", "-m", *command, external=READY)
 
 
+CHECKED_TEXT = ("resctrl_hooks", "tests", "docs", "contrib", ".ci", "README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+"""Where codespell looks."""
+
+
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Style: ruff's rules and its formatting; import contracts of pyproject.toml."""
+    """Style: ruff's rules and its formatting, spelling, forbidden idioms; import contracts of pyproject.toml."""
     run(session, "ruff", "check", *session.posargs)
     run(session, "ruff", "format", "--check")
+    run(session, "codespell_lib", *CHECKED_TEXT)
     python = sys.executable if READY else "python"
+    session.run(python, ".ci/wording.py", external=READY)
     session.run(python, "-c", "import importlinter.cli as it; it.lint_imports_command()", external=READY)
 
 

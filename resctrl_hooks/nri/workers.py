@@ -66,7 +66,7 @@ class Companion:
 class Workers:
     """The processes of this one. ``forget`` is called in each of them first, to close what is not theirs.
 
-    Signals wake whoever polls `descriptors`: the end of a process, and what the process has handlers for.
+    Signals wake pollers of `descriptors`: the end of a process, and what the process has handlers for.
     """
 
     def __init__(self, forget: "Callable[[], None]", serve: "Serve") -> None:

@@ -77,7 +77,7 @@ def test_closed_reader_of_stderr_is_not_a_failure(shell: list[str]) -> None:
 
 
 def written_whole(words: list[str], state: bytes) -> int:
-    """Write a state as crun does, whom SIGPIPE kills where its hook ends before it has read all; the hook's exit."""
+    """Write a state as crun does, which SIGPIPE kills where its hook ends before it has read all; the hook's exit."""
     with subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, env={}, cwd="/") as hook:
         assert hook.stdin
         hook.stdin.write(state)  # BrokenPipeError where crun would be killed

@@ -310,7 +310,7 @@ def test_configuration_that_became_invalid_is_reported(tmp_path: Path) -> None:
     result = run("install", "--runtime", "crio", "--root", str(tmp_path))
     assert result.exit_code == 0  # the last valid settings stay active
     assert "namespaces: " in result.output
-    assert "stays in force" in result.output
+    assert "stays active" in result.output
 
 
 @pytest.mark.parametrize("words", [("--config", "my.yaml", "install"), ("install", "--python", "python3")])

@@ -109,7 +109,7 @@ class CrioPod(Pod):
 
     Args:
         labels: the pod's.
-        annotations: the pod's, whoever wrote them.
+        annotations: the pod's, from any author.
     """
 
     def __init__(

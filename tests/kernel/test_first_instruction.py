@@ -94,7 +94,7 @@ def test_restart_keeps_group_and_counters(pod: KubernetesPod, resctrl: Resctrl, 
     assert os.stat(group).st_ino == inode
     pid = pod.start(again, SLEEP)
     assert place_of(pid) == Place("", UID)
-    assert os.stat(group).st_ino == inode, "the group was made anew, so its counters began again"
+    assert os.stat(group).st_ino == inode, "the group was created again, so its counters restarted"
     assert total_bytes(resctrl, UID) >= counted
     assert list(resctrl.groups()) == [group]
     pod.end(again)

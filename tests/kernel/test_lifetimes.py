@@ -106,7 +106,7 @@ def test_pod_of_four_containers_keeps_rmid_over_ten_restarts(pod: Pod, resctrl: 
         pod.end(name)
         pid = pod.start(name)
         assert place_of(pid).group == UID
-    assert os.stat(group).st_ino == made, "the group was made anew, so its counters began again"
+    assert os.stat(group).st_ino == made, "the group was created again, so its counters restarted"
     for name in names:
         pod.end(name)
     assert os.path.isdir(group), "the pod lives, without containers"

@@ -120,7 +120,7 @@ def test_commands_print_what_the_page_shows(host: None, page: str) -> None:
     wrong = []
     for typed, expected in typed_on[page]:
         printed = type_(INSTEAD.get(typed, typed))
-        print(f"# {typed}\n{printed}", end="")  # the transcript, for whoever mends the page
+        print(f"# {typed}\n{printed}", end="")  # the transcript, to correct the page
         if not pattern(expected).fullmatch(normal(printed)):
             wrong.append(f"# {typed}\n{printed}--- but the page says:\n" + "".join(f"{line}\n" for line in expected))
     assert wrong == [], "\n".join(wrong)

@@ -36,7 +36,7 @@ def plugin_of(host: Host, **config: Any) -> NodePlugin:
 
 @pytest.fixture
 def serve(host: Host) -> Iterator[Callable[..., tuple[int, bytes]]]:
-    """Has a plugin, made anew as in a child, serve a CreateContainer: status, and the answer or why it is refused."""
+    """Has a plugin, created as in a child, serve a CreateContainer: status, and the answer or why it is refused."""
 
     def make(pod: dict[str, Any], id_: str = "a" * 64, **config: Any) -> tuple[int, bytes]:
         plugin = plugin_of(host, **config)

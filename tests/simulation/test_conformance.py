@@ -130,7 +130,7 @@ BROKEN = (
         "energy=True, cpus=2",
     ),
     Broken(
-        "energy begins anew",
+        "energy restarts",
         "start = counters.Counters.start\n"
         "def broken(self, group):\n"
         "    start(self, group); self._meters[group.rmid].work.clear()\n"

@@ -1,4 +1,4 @@
-"""`--changed [REVISION]`: only the test files that a change concerns, for whoever is at work. CI runs all of them.
+"""`--changed [REVISION]`: only the test files that a change concerns, for local use. CI runs all of them.
 
 A change is what differs from a revision (by default where this branch left `main`), uncommitted and new files included.
 It concerns a test file

@@ -3,7 +3,7 @@
 First all tests run once, unchanged, and are watched: which lines of the node half each of them runs, how long it takes,
 and whether it starts processes, whose lines nobody sees. A mutant is then tried by the tests that run its lines, and
 by those that start processes, its module's own test file first, until one fails. In the fork the
-function that differs gets its new code in place, and the file has it too, for whatever imports it anew. What is decided
+function that differs gets its new code in place, and the file has it too, for later imports. What is decided
 while a module is imported is tried in an interpreter of its own.
 """
 
@@ -345,10 +345,10 @@ class _Chosen:
         items[:] = sorted(wanted, key=lambda item: self._order[item.nodeid])
 
 
-def anew(names: list[str]) -> int:
+def retry(names: list[str]) -> int:
     """Run the named tests in this interpreter, until one fails; pytest's exit code."""
     return int(pytest.main([*OPTIONS, "-x", *sorted(set(map(_file, names)))], plugins=[_Chosen(names)]))
 
 
 if __name__ == "__main__":
-    sys.exit(anew(json.loads(Path(sys.argv[1]).read_text())))
+    sys.exit(retry(json.loads(Path(sys.argv[1]).read_text())))

@@ -1,7 +1,7 @@
 """Where the guest is kept: a folder outside the tree, each part in a folder named by a stamp of what it is made from.
 
 A part is made in a temporary folder beside its final place and renamed when it is complete, under a lock: a build
-that was interrupted leaves nothing that looks built, and two builds at once are one build and one wait. Whoever uses
+that was interrupted leaves nothing that looks built, and two builds at once are one build and one wait. A user of
 a part holds its folder open and locked, so that the clean-up of old parts (of other checkouts, perhaps) never takes
 one that is in use.
 """

@@ -57,7 +57,7 @@ class Report:
 
 @dataclasses.dataclass
 class Total:
-    """What all boots of a run came to, for whoever adds up several runs (.ci/parts.py)."""
+    """What all boots of a run came to, to add up several runs (.ci/parts.py)."""
 
     counts: Counts
     chosen: int

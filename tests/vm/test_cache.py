@@ -1,4 +1,4 @@
-"""Parts of the guest: made once, never half, never taken away from whoever uses them."""
+"""Parts of the guest: made once, never half, never removed while in use."""
 
 import os
 import subprocess

@@ -88,7 +88,7 @@ def format_json(value: "Any") -> bytes:
 def read_file(path: str, limit: int, *, trusted: bool = False, follow: bool = False) -> bytes:
     """Read a regular file of at most ``limit`` bytes without following a link in its last part.
 
-    With ``trusted``, only one that root (or whoever runs this) owns and nobody else can write is read: what it says
+    With ``trusted``, only a file that only root (or the calling user) owns and can write is read: what it says
     will be obeyed. A FIFO or device in the file's place is refused rather than waited for.
 
     Raises:
@@ -122,7 +122,7 @@ def read_small_file(path: str, limit: int) -> bytes:
 
 
 def is_roots_alone(found: "posix.stat_result") -> bool:
-    """Return whether root, or whoever runs this, owns what was found, and nobody else can write it."""
+    """Return whether only root, or the calling user, owns and can write what was found."""
     return not found.st_mode & (S_IWGRP | S_IWOTH) and found.st_uid in (0, posix.geteuid())
 
 

@@ -38,7 +38,7 @@ def enforce(
     report: "Report",
     marked: "Iterable[str] | None" = None,
 ) -> "list[Running]":
-    """Put in force what each container is to have, under one lock each; return those that wait for an RMID.
+    """Apply what each container should have, under one lock each; return those that wait for an RMID.
 
     ``marked`` are the keys marked as waiting, where they were listed a moment ago.
     """

@@ -107,7 +107,7 @@ def _gone(context: "Context", containers: "Iterable[Running]", groups: "Groups",
             with context.monitor.hold(key, _PATIENCE) as locked:
                 recorded = rdt_class in locked.origins and not resctrl.exists(rdt_class, locked.name)
         except HookError:
-            continue  # whoever has it looks after it
+            continue  # its lock holder takes care of it
         if recorded:
             found.append(key)
     return found

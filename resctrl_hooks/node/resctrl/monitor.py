@@ -115,7 +115,7 @@ class Monitor:
         """Take a second key's lock beside one that is held, in the order of their names: so nobody waits in a ring.
 
         Args:
-            locked: the one that is held. It may let go of its lock for a moment, and then reads its record anew.
+            locked: the one that is held. It may let go of its lock for a moment, and then reads its record again.
             key: the second one.
             patience: how many seconds to wait for it.
 

@@ -81,7 +81,7 @@ def turns(
     at_least: float,
     delay: "Callable[[], float]" = float,
 ) -> "list[tuple[Claim, Claim]]":
-    """Who hands on to whom now: pairs of equals, each in one pair at most, in the order of the queue.
+    """Handovers due now: pairs of equals, each in one pair at most, in the order of the queue.
 
     ``delay`` gives the seconds by which each of those who wait is put back in it, at random. Every ``interval`` seconds
     there is a round (``last`` was the one before); in a round as many waiting pods as there

@@ -358,19 +358,19 @@ def test_annotation_never_selects_another_class(name: str) -> None:
         choice_of(workload, Settings({"classes": CLASSES}))
 
 
-def mended(host: Host) -> int:
+def repaired(host: Host) -> int:
     return len(host.enforce().applied.get("memory", []))
 
 
 def test_reconcile_repairs_undone_values(host: Host, pod: dict[str, Any], limits: Path) -> None:
     start(host, pod, **{CLASS: "noswap", HIGH: "64M"})
-    assert mended(host) == 0
+    assert repaired(host) == 0
     (limits / "memory.swap.max").write_text("max\n")
     (limits / "memory.current").write_text("90000000\n")  # above the high limit, which is active and stays
-    assert mended(host) == 1
+    assert repaired(host) == 1
     assert (limits / "memory.swap.max").read_text() == "0"
     assert (limits / "memory.high").read_text() == str(64 << 20)
-    assert mended(host) == 0
+    assert repaired(host) == 0
 
 
 def test_high_limit_that_would_stall_now_is_reported_and_not_repaired(
@@ -383,7 +383,7 @@ def test_high_limit_that_would_stall_now_is_reported_and_not_repaired(
     assert "memory.high 67108864 is below the" in why
     assert (limits / "memory.high").read_text() == "max\n"
     host.end_process(100)
-    assert mended(host) == 0
+    assert repaired(host) == 0
 
 
 def test_repair_in_scope_is_sent_to_systemd(host: Host, scope: list[Any]) -> None:
@@ -394,7 +394,7 @@ def test_repair_in_scope_is_sent_to_systemd(host: Host, scope: list[Any]) -> Non
     scope.clear()
     give_limits(host, path)
     give_limits(host, f"{path}/container")
-    assert mended(host) == 1
+    assert repaired(host) == 1
     assert scope == [(f"libpod-{ID}.scope", {"MemorySwapMax": "0"})]
     assert [(folder / "memory.swap.max").read_text() for folder in (upper, lower)] == ["0", "0"]
 

@@ -223,7 +223,7 @@ def features(monkeypatch: pytest.MonkeyPatch) -> list[Planned]:
 
 def test_steps_that_cannot_be_planned_are_unmet_and_others_apply(cluster: Cluster, features: list[Planned]) -> None:
     features += [
-        Planned("placement", ValueError("it takes in whom it lacks itself")),
+        Planned("placement", ValueError("it adopts what it lacks itself")),
         Planned("memory", HookError("no such class")),
         Planned("monitoring"),
         Planned("blockio"),

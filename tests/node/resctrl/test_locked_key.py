@@ -59,7 +59,7 @@ def test_group_created_concurrently_is_shared(host: Host) -> None:
     with hold(host, Racing()) as locked:
         assert locked.ensure_group().origin == SHARED
     with hold(host) as locked:
-        assert locked.origins == {"": SHARED}, "whoever comes later must know that it isn't ours"
+        assert locked.origins == {"": SHARED}, "later callers must know that it is not ours"
         assert locked.release() == []
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MOST_EFFECTS = 80
 
 
-def mended(node: SharedNode) -> None:
+def repaired(node: SharedNode) -> None:
     """Reconcile until nothing is in limbo, and look whether all promises are kept."""
     for _ in range(2):
         node.kernel.now += 2
@@ -39,7 +39,7 @@ def test_hook_killed_at_any_effect_is_finished_by_reconcile(tmp_path: Path) -> N
         gold = node.start("gold", effects=effects)
         finished = gold in node.counted()
         node.kernel.now += 10
-        mended(node)
+        repaired(node)
         assert node.counted() == [silver, gold], effects
         assert node.waiting() == [batch.key], effects
         totals = node.totals()
@@ -61,11 +61,11 @@ def test_pod_with_killed_hook_leaves_nothing_at_its_end(tmp_path: Path) -> None:
         silver, batch = node.start("silver"), node.start("batch")
         gold = node.start("gold", effects=effects)
         node.end(gold)
-        mended(node)
+        repaired(node)
         assert node.counted() == [silver, batch], effects
         for pod in (silver, batch):
             node.end(pod)
-        mended(node)
+        repaired(node)
         assert node.kernel.groups() == set()
         assert node.context().ledger.keys() == []
 
@@ -83,7 +83,7 @@ def test_reconcile_killed_at_any_effect_of_a_turn_is_finished_by_next(tmp_path: 
             node.reconcile(seam)
             done.append(True)
         node.kernel.now += 10
-        mended(node)
+        repaired(node)
         assert len(node.counted()) == 1
         totals = node.totals()
         # Both together were counted while one of them was in the one group that there is, and never twice.
