@@ -24,7 +24,8 @@ _PACKAGE = "__init__"
 _LAUNCH = "launch"
 _DIGITS = 12
 _ONLY_SYNTAX = 0x400  # ast.PyCF_ONLY_AST; nothing else of ast is needed
-_ALWAYS_NEEDED = (".main", ".features.monitoring")
+_ALWAYS_NEEDED = (".main",)
+_BY_STAGE = ((".hook.create_runtime", ".container.workload", ".features.monitoring"), (".lifecycle",))
 _C_MODULES = ("_json", "_socket", "fcntl")  # modules that some distributions do not build in
 _USAGE = "usage: compile [FOLDER [SHOWN]]\n"
 
@@ -54,6 +55,11 @@ class _Source:
         self.tree.body = [node for node in self.tree.body if node not in statements]
         return tuple((module, names) for _, module, names in taken)
 
+    def as_part(self, folder: str) -> "tuple[str, CodeType, bool, tuple[tuple[str, tuple[str, ...]], ...]]":
+        """Return the module as `launch.py` runs it: its name, its code, whether it is a package, and its imports."""
+        imports = self.take_imports()
+        return self.name, self.code(folder), self.is_package, imports
+
     def code(self, folder: str) -> "CodeType":
         """Return its code without parts for readers. ``folder`` is its folder's name in tracebacks."""
         _strip(self.tree)
@@ -65,8 +71,9 @@ def compile_folder(folder: str, target: str = "", shown: str = "") -> str:
     """Compile all modules in ``folder`` and in its archive for this interpreter into one file and return its path.
 
     ``shown`` is the folder's name in the code, where it will lie elsewhere than now. The file begins with the magic
-    number and the size of a table in `marshal`'s format: the code to run at once, where C modules are, and, in bytes of
-    its own since most calls of a hook don't need it, where every other module's code is. `launch.py` reads it.
+    number and the size of a table in `marshal`'s format: the code that every call of a hook runs, the code that one
+    stage runs, the files of C modules, and the places of every other module's code. The second and the last are bytes
+    of their own, because not every call needs them. `launch.py` reads the file.
 
     Raises:
         OSError: a module can't be read, one that is needed isn't there, or the file can't be written.
@@ -75,22 +82,19 @@ def compile_folder(folder: str, target: str = "", shown: str = "") -> str:
     texts = read_archive(folder)
     texts.update((path, read_file(f"{folder}/{path}", _LIMIT)) for path in _sources(folder))
     sources = {source.name: source for source in (_Source(path, texts[path]) for path in sorted(texts))}
-    at_once = _in_order(sources, folder)
+    groups = _groups(sources, folder)
     shown = shown or folder
-    first = []
+    first, *others = (tuple(sources[name].as_part(shown) for name in group) for group in groups)
+    later = tuple((tuple(names), marshal.dumps(parts)) for names, parts in zip(groups[1:], others))
     places = {}
     rest = b""
-    for name in at_once:
-        source = sources[name]
-        imports = source.take_imports()
-        first.append((name, source.code(shown), source.is_package, imports))
     for name, source in sources.items():
-        if name not in at_once:
+        if not any(name in group for group in groups):
             code = marshal.dumps(source.code(shown))
             places[name] = (len(rest), len(code), source.is_package)
             rest += code
     libraries = {name: path for name, path in ((name, _library(name)) for name in _C_MODULES) if path}
-    table = marshal.dumps((tuple(first), libraries, marshal.dumps(places)))
+    table = marshal.dumps((first, later, libraries, marshal.dumps(places)))
     magic: bytes = sys.modules["_frozen_importlib_external"].MAGIC_NUMBER
     path = target or f"{folder}/{compiled_name()}"
     write_file(path, magic + f"{len(table):{_DIGITS}d}".encode() + table + rest, 0o644)
@@ -140,8 +144,23 @@ def _is_for_checkers(node: "Any") -> bool:
     return type(node).__name__ == "If" and getattr(node.test, "id", "") == "TYPE_CHECKING"
 
 
-def _in_order(sources: "dict[str, _Source]", folder: str) -> "list[str]":
-    """Return the package and the modules of a createRuntime call, each after its package and its imports.
+def _groups(sources: "dict[str, _Source]", folder: str) -> "list[list[str]]":
+    """Return the modules that every call of a hook needs, and for each stage the modules that only this stage needs.
+
+    The first group also has all packages, and the modules that several stages need.
+
+    Raises:
+        FileNotFoundError: as `_in_order`.
+    """
+    stages = [_in_order(sources, folder, roots) for roots in _BY_STAGE]
+    names = [name for stage in stages for name in stage]
+    common = [name for name in names if sources[name].is_package or names.count(name) > 1]
+    first = _in_order(sources, folder, (*_ALWAYS_NEEDED, *common))
+    return [first, *([name for name in stage if name not in first] for stage in stages)]
+
+
+def _in_order(sources: "dict[str, _Source]", folder: str, roots: "tuple[str, ...]") -> "list[str]":
+    """Return the package and the modules that ``roots`` need, each after its package and its imports.
 
     Raises:
         FileNotFoundError: one of them is missing. The compiled form of an incomplete folder would stay broken after its
@@ -162,7 +181,7 @@ def _in_order(sources: "dict[str, _Source]", folder: str) -> "list[str]":
                 add(f"{module}.{one}")  # `from .room import module`; our packages' own files define nothing
         found.append(name)
 
-    for root in _ALWAYS_NEEDED:
+    for root in roots:
         if root in sources:
             add(root)
     return found

@@ -42,10 +42,11 @@ class Row:
         policies: the sections whose first ``failurePolicy`` counts; empty for its own. Features with such sections
             refuse by default, as the memtierd plugin does: a workload must not run with another memory policy
             unnoticed.
+        reverts: whether its steps leave things that must be removed when the container ends.
         most_starts: how often it is restarted within an hour if it ends by itself; 0 if it does not.
     """
 
-    __slots__ = ("by_class", "defaults", "kind", "mark", "module", "most_starts", "policies", "serves")
+    __slots__ = ("by_class", "defaults", "kind", "mark", "module", "most_starts", "policies", "reverts", "serves")
 
     def __init__(
         self,
@@ -57,6 +58,8 @@ class Row:
         by_class: str = "",
         policies: "tuple[str, ...]" = (),
         most_starts: int = 0,
+        *,
+        reverts: bool = False,
     ) -> None:
         self.module = module
         self.mark = mark
@@ -66,6 +69,7 @@ class Row:
         self.by_class = by_class
         self.policies = policies
         self.most_starts = most_starts
+        self.reverts = reverts
 
 
 _MEMTIERD_MARK = "memtierd.nri.io"
@@ -101,6 +105,7 @@ FEATURES: "dict[str, Row]" = {
         {"enabled": False, "policy": "topology-aware", "pinMemory": True, "kubeletPath": "/var/lib/kubelet"},
         NODE,
         LISTED,
+        reverts=True,
     ),
     "blockio": Row("blockio", "blockio", {"enabled": False}),
     "scheduling": Row("scheduling", "scheduling", {"enabled": False}),
@@ -119,5 +124,6 @@ FEATURES: "dict[str, Row]" = {
         by_class="memtierdconfig",
         policies=("memtierd", "memory"),
         most_starts=5,
+        reverts=True,
     ),
 }

@@ -1,9 +1,10 @@
 """Starts the node half from its folder: the script that hooks and units name, run by ``python3 -I -S``.
 
 Finding and reading twenty small modules is the largest part of a hook's start, so `bytecode.py` puts all of them into
-one file beside this one. What a createRuntime call needs is run from it at once, past the import system, which would
-take as long again; the rest is read when it is imported. Where the file is missing, or another interpreter's, modules
-are imported in the ordinary way, or from the archive in which a MachineConfig delivers them.
+one file beside this one. The modules that every call needs run from it at once, past the import system, which would
+take as long again; those of one stage do when the first of them is imported; the rest is read one by one. Where the
+file is missing, or another interpreter's, modules are imported in the ordinary way, or from the archive in which a
+MachineConfig delivers them.
 """
 
 import marshal
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from types import CodeType, ModuleType
 
     Imports = tuple[tuple[str, tuple[str, ...]], ...]  # modules by their name after the node half's, and names
+    Part = tuple[str, CodeType, bool, Imports]  # a module: its name, its code, whether it is a package, its imports
+    Group = tuple[tuple[str, ...], bytes]  # names of modules, and their parts in marshal's format
 
 _FOLDER = __file__.rpartition("/")[0] or "."
 # A script in front of this one starts an installed node half and names the compiled file.
@@ -34,15 +37,19 @@ _C_MODULES = ("errno", "_json", "fcntl", "_socket")  # modules that nearly every
 class CompiledFinder:
     """Importer for modules in the compiled file ``fd``, and for C modules at their paths.
 
-    ``index`` has the position of each module's code after ``start``, ``libraries`` the file of each C module.
+    ``index`` has the position of each module's code after ``start``, ``libraries`` the file of each C module. The
+    modules of one of the ``groups`` are created together.
     """
 
-    def __init__(self, fd: int, start: int, index: bytes, libraries: "dict[str, str]") -> None:
+    def __init__(
+        self, fd: int, start: int, index: bytes, libraries: "dict[str, str]", groups: "tuple[Group, ...]" = ()
+    ) -> None:
         self._fd = fd
         self._start = start
         self._index = index
         self._places: "dict[str, tuple[int, int, bool]]" = {}
         self._libraries = libraries
+        self._groups = groups
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> "ModuleSpec | None":
         """Return the spec of a module in the compiled file, with its code, or of a known C module.
@@ -50,9 +57,17 @@ class CompiledFinder:
         The file stays open, so that all code is of one version; root owns it, as the source.
         """
         del path, target
+        short = _short(name)
+        for names, parts in self._groups:
+            if short in names:
+                try:
+                    codes = marshal.loads(parts)  # noqa: S302  # as below
+                except (ValueError, EOFError, TypeError):
+                    return None  # as below
+                run_at_once(codes, self)
+                return sys.modules[name].__spec__
         if not self._places:  # deferred: most hook calls import nothing more
             self._places = marshal.loads(self._index)  # noqa: S302  # as below
-        short = _short(name)
         place = self._places.get(short)
         if place is not None:
             start, size, package = place
@@ -74,12 +89,15 @@ class CompiledFinder:
         loader = sys.modules["_frozen_importlib_external"].ExtensionFileLoader(name, library)
         return _Spec(name, loader, origin=library)
 
-    def create_module(self, spec: "ModuleSpec") -> None:
-        """Leave the creation of the module to the interpreter."""
+    def create_module(self, spec: "ModuleSpec") -> "ModuleType | None":
+        """Return the module of a group, which exists already; leave the creation of others to the interpreter."""
+        return sys.modules.get(spec.name)
 
     def exec_module(self, module: "ModuleType") -> None:
-        """Run a module's code."""
-        exec(module.__spec__.loader_state, module.__dict__)  # type: ignore[union-attr]  # noqa: S102
+        """Run a module's code; that of a group has run already."""
+        code: "CodeType | None" = module.__spec__.loader_state  # type: ignore[union-attr]
+        if code is not None:
+            exec(code, module.__dict__)  # noqa: S102
 
 
 def _short(name: str) -> str:
@@ -109,10 +127,10 @@ def load_compiled() -> None:
     if table is None:
         posix.close(fd)
         return
-    at_once, libraries, index = table
+    at_once, groups, libraries, index = table
     for name in _C_MODULES:
         make_c_module(name, libraries.get(name, ""))
-    sys.meta_path.insert(0, CompiledFinder(fd, _HEAD + size, index, libraries))
+    sys.meta_path.insert(0, CompiledFinder(fd, _HEAD + size, index, libraries, groups))
     run_at_once(at_once)
 
 
@@ -133,13 +151,13 @@ def make_c_module(name: str, library: str = "") -> None:
         sys.modules.pop(name, None)  # the interpreter finds it itself
 
 
-def run_at_once(codes: "tuple[tuple[str, CodeType, bool, Imports], ...]") -> None:
+def run_at_once(codes: "tuple[Part, ...]", loader: "CompiledFinder | None" = None) -> None:
     """Create modules from code in the order of their imports, each package before its modules.
 
     Their mutual imports are bound here: import statements take ten times as long, and are not in the code.
     """
     for name, code, package, imports in codes:
-        module = make_module(name, package=package)
+        module = make_module(name, package=package, loader=loader)
         if name:
             above, _, last = module.__name__.rpartition(".")
             setattr(sys.modules[above], last, module)
@@ -150,12 +168,12 @@ def run_at_once(codes: "tuple[tuple[str, CodeType, bool, Imports], ...]") -> Non
         exec(code, module.__dict__)  # noqa: S102  # as above
 
 
-def make_module(name: str, *, package: bool) -> "ModuleType":
+def make_module(name: str, *, package: bool, loader: "CompiledFinder | None" = None) -> "ModuleType":
     """Return an empty module of the package, or with an empty name the package, whose modules are this folder's."""
     module = _Module(_PACKAGE + name)
     sys.modules[_PACKAGE + name] = module
     # Relative imports use this; Python 3.15 ignores __package__.
-    module.__spec__ = _Spec(module.__name__, None, is_package=package)
+    module.__spec__ = _Spec(module.__name__, loader, is_package=package)  # type: ignore[arg-type]  # by its methods
     if package:
         module.__path__ = [_FOLDER + name.replace(".", "/")]
     return module

@@ -129,5 +129,5 @@ def test_command_in_container_sees_node(
     options = [word for word in typed.partition(" IMAGE ")[0].replace("\\\n", " ").split() if word != "--rm"]
     command = [sys.executable, "-m", "resctrl_hooks", "list", "--json"]
     printed = engine.command("run", "--rm", *options, *code(), "--rootfs", image_root, *command)
-    states = {pod["key"]: pod["state"] for pod in json.loads(printed)["pods"]}
+    states = {pod["key"]: pod["state"] for pod in json.loads(printed)["items"]}
     assert states[os.path.basename(group)] == "assigned"

@@ -23,7 +23,9 @@ def test_all_modules_are_in_file(tmp_path: Path) -> None:
     data = Path(path).read_bytes()
     assert data[:4] == importlib.util.MAGIC_NUMBER
     start = 16 + int(data[4:16])
-    at_once, _, index = marshal.loads(data[16:start])
+    first, later, _, index = marshal.loads(data[16:start])
+    at_once = [part for parts in (first, *(marshal.loads(group) for _, group in later)) for part in parts]
+    assert {name for names, _ in later for name in names} == {name for name, *_ in at_once[len(first) :]}
     places = marshal.loads(index)
     paths = {str(module.relative_to(LAUNCH.parent)) for module in LAUNCH.parent.rglob("*.py")}
     packages = {name for name, _, package, _ in at_once if package} | {name for name in places if places[name][2]}
@@ -36,13 +38,16 @@ def test_all_modules_are_in_file(tmp_path: Path) -> None:
     assert (tmp_path / "x").stat().st_mode & 0o777 == 0o644
 
 
-def compiled_at_once(folder: Path, sources: dict[str, str]) -> list[tuple[str, CodeType, bool, tuple[Any, ...]]]:
+def compiled_at_once(
+    folder: Path, sources: dict[str, str], group: int = 0
+) -> list[tuple[str, CodeType, bool, tuple[Any, ...]]]:
     """Return the immediate modules: names, code, whether they are packages, and their imports."""
     for path, source in sources.items():
         (folder / path).parent.mkdir(exist_ok=True)
         (folder / path).write_text(source)
     data = Path(compile_folder(str(folder))).read_bytes()
-    return list(marshal.loads(data[16 : 16 + int(data[4:16])])[0])
+    first, later, *_ = marshal.loads(data[16 : 16 + int(data[4:16])])
+    return list(marshal.loads(later[group - 1][1]) if group else first)
 
 
 def test_immediate_modules_follow_their_imports(tmp_path: Path) -> None:
@@ -56,9 +61,22 @@ def test_immediate_modules_follow_their_imports(tmp_path: Path) -> None:
         "features/__init__.py": "",
         "features/monitoring.py": "from .. import c\nfrom ..a import B\n",
     }
-    names = [name for name, *_ in compiled_at_once(tmp_path, sources)]
-    assert names == ["", ".b", ".a", ".main", ".features", ".c", ".features.monitoring"]
-    assert compiled._in_order({}, "") == []
+    names = [[name for name, *_ in compiled_at_once(tmp_path, sources, group)] for group in range(3)]
+    assert names == [["", ".b", ".a", ".main", ".features"], [".c", ".features.monitoring"], []]
+    assert compiled._in_order({}, "", ("",)) == []
+
+
+def test_modules_of_two_stages_run_with_every_call(tmp_path: Path) -> None:
+    sources = {
+        "__init__.py": "",
+        "main.py": "",
+        "both.py": "",
+        "lifecycle.py": "from .both import X\n",
+        "features/__init__.py": "",
+        "features/monitoring.py": "from ..both import X\n",
+    }
+    names = [[name for name, *_ in compiled_at_once(tmp_path, sources, group)] for group in range(3)]
+    assert names == [["", ".main", ".features", ".both"], [".features.monitoring"], [".lifecycle"]]
 
 
 @pytest.mark.parametrize(

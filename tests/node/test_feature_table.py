@@ -1,6 +1,8 @@
 """Default features and permissions."""
 
+from resctrl_hooks.node.feature import Feature
 from resctrl_hooks.node.feature_table import FEATURES
+from resctrl_hooks.node.registry import feature_named
 
 
 def test_only_monitoring_is_on_by_default() -> None:
@@ -16,3 +18,10 @@ def test_only_memory_classes_are_unrestricted_by_default() -> None:
 def test_foreign_group_is_not_claimed_by_default() -> None:
     assert FEATURES["monitoring"].defaults["takeOver"] is False
     assert FEATURES["placement"].defaults["pinMemory"] is True
+
+
+def test_features_that_leave_things_behind_are_the_ones_that_revert_steps() -> None:
+    for name, row in FEATURES.items():
+        feature = feature_named(name)
+        assert feature is not None
+        assert row.reverts == (type(feature).revert is not Feature.revert), name

@@ -130,6 +130,35 @@ def test_immediate_module_finds_its_imports(monkeypatch: pytest.MonkeyPatch) -> 
             sys.modules.pop(name, None)
 
 
+def test_modules_of_a_group_are_created_when_the_first_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for path, source in {
+        "__init__.py": "", "main.py": "", "lifecycle.py": "from .a import VALUE\n", "a.py": "VALUE = [7]\n"
+    }.items():  # fmt: skip
+        (tmp_path / path).write_text(source)
+    compile_folder(str(tmp_path))
+    monkeypatch.setattr(launch, "_FOLDER", str(tmp_path))
+    monkeypatch.setattr(launch, "_COMPILED", str(tmp_path), raising=False)
+    monkeypatch.setattr(launch, "_PACKAGE", "tried")
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    launch.load_compiled()
+    try:
+        assert "tried.lifecycle" not in sys.modules
+        module: ModuleType = __import__("tried.lifecycle", fromlist=["VALUE"])
+        assert module is sys.modules["tried.lifecycle"]
+        assert module.VALUE is sys.modules["tried.a"].VALUE
+        assert not hasattr(module, "__file__")  # not from its source
+    finally:
+        for name in ("tried", "tried.main", "tried.lifecycle", "tried.a"):
+            sys.modules.pop(name, None)
+
+
+def test_group_that_is_damaged_comes_from_its_sources() -> None:
+    finder = launch.CompiledFinder(-1, 0, b"", {}, ((("resctrl_hooks.node.x", ".x"), b"damaged"),))
+    assert finder.find_spec("resctrl_hooks.node.x") is None
+
+
 def test_other_modules_are_located_on_first_import() -> None:
     finder = launch.CompiledFinder(-1, 0, b"damaged", {})
     with pytest.raises((ValueError, EOFError, TypeError)):

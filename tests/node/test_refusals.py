@@ -48,7 +48,9 @@ def test_refusal_by_internal_error_is_recorded(
     host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch, policy: str, refused: list[str]
 ) -> None:
     host.configure(failurePolicy=policy)
-    monkeypatch.setattr(call, "create_runtime", always_raises(ZeroDivisionError("a bug")))
+    monkeypatch.setattr(
+        "resctrl_hooks.node.hook.create_runtime.create_runtime", always_raises(ZeroDivisionError("a bug"))
+    )
     assert host.call(pod).code == (79 if refused else 0)
     found = recent_refusals(str(host.state))
     assert [one["key"] for one in found] == refused

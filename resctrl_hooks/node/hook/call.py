@@ -4,13 +4,11 @@ import time
 
 from .. import errors
 from ..container.oci import CREATE_RUNTIME, HOOK, POSTSTOP, STATE_LIMIT, parse_state, read_bundle
-from ..container.workload import derive
 from ..context import Context
 from ..host.files import read_beginning, read_to_end
 from ..host.procfs import cgroups_of, in_initial_user_namespace
 from ..log import ERROR, INFO, WARNING, Log
 from ..settings import load
-from .create_runtime import create_runtime, give_up, is_refusal, refuses
 from .deadline import TIME_TO_TAKE_BACK, set_deadline
 from .poststop import poststop
 
@@ -73,6 +71,8 @@ def _answer(call: "_Call", context: Context, started: float) -> int:
         finally:
             set_deadline(0)
     except errors.HookError as error:
+        from .create_runtime import is_refusal, refuses
+
         refused = (is_refusal(error) or refuses(context)) and call.is_refusable()
         left = "reconcile will clean up" if call.stage == POSTSTOP else "container started without resctrl-hooks"
         outcome = "container rejected" if refused else left
@@ -160,19 +160,7 @@ class _Call:
         state = self.state = parse_state(data)
         if self.stage == HOOK:
             self.stage = state.stage
-        if self.stage == POSTSTOP:
-            summary = poststop(state, context)
-        else:
-            if not state.pid:
-                raise errors.InputError("the container state has no pid")
-            bundle = read_bundle(state.bundle)
-            cgroups = cgroups_of(context.proc, state.pid)
-            workload = self.workload = derive(state, bundle, cgroups, context.settings.cgroup_path)
-            try:
-                summary = create_runtime(workload, context)
-            except Exception as error:
-                give_up(error, workload, context)
-                raise
+        summary = poststop(state, context) if self.stage == POSTSTOP else self._create(state, context)
         try:
             if context.ledger.marked("idle"):
                 from ..lifecycle import reap_some  # an import that most calls do not need
@@ -182,3 +170,18 @@ class _Call:
             # This container's part is complete: leftovers of others are no reason to refuse it.
             context.log(WARNING, f"idle groups left to reconcile: {error}", stage=self.stage)
         return summary
+
+    def _create(self, state: "State", context: Context) -> str:
+        from ..container.workload import derive  # a poststop needs neither
+        from .create_runtime import create_runtime, give_up
+
+        if not state.pid:
+            raise errors.InputError("the container state has no pid")
+        bundle = read_bundle(state.bundle)
+        cgroups = cgroups_of(context.proc, state.pid)
+        workload = self.workload = derive(state, bundle, cgroups, context.settings.cgroup_path)
+        try:
+            return create_runtime(workload, context)
+        except Exception as error:
+            give_up(error, workload, context)
+            raise

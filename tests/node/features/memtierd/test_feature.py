@@ -289,7 +289,7 @@ def test_list_show_and_explain_describe_memtierd(node: MemtierdHost) -> None:
     assert f"runs as pid {node.pid()}" in told(node, "explain", data=told_state)
     (line,) = [line for line in told(node, "list", "-o", "wide").splitlines() if "shop/web-0" in line]
     assert [word in line for word in ("track", "48.0 MiB of 64.0 MiB", "0 B", "runs")] == [True] * 4
-    (pod,) = json.loads(told(node, "list", "--json"))["pods"]
+    (pod,) = json.loads(told(node, "list", "--json"))["items"]
     assert pod["containers"][0]["details"]["memtierd"]["state"] == f"runs as pid {node.pid()}"
     said = told(node, "show", "web-0")
     assert "memory.current 48.0 MiB" in said
