@@ -99,7 +99,7 @@ def mutants(session: nox.Session) -> None:
 
 @nox.session
 def demo(session: nox.Session) -> None:
-    """A real container in its monitoring group, on a simulated resctrl. Arguments are `resctrl-hook demo`'s."""
+    """Run the tests on a real resctrl, in a guest that is built if needed. Arguments: docs/testing.md, and pytest's."""
     run(session, "resctrl_hooks", "demo", *session.posargs)
 
 

@@ -1,4 +1,4 @@
-"""Starts the node half from its folder: the script that hooks and units name, run by ``python3 -I -S``.
+"""Start of the node half from its folder: the script that hooks and units name, run by ``python3 -I -S``.
 
 Finding and reading twenty small modules is the largest part of a hook's start, so `bytecode.py` puts all of them into
 one file beside this one. The modules that every call needs run from it at once, past the import system, which would

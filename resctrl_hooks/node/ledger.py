@@ -1,21 +1,21 @@
-"""What we did to the node, on disk: files only, so that any process can undo what another did, and none must agree.
+"""The records of this program's effects on the node: files only, so that any process can undo another's work.
 
 Layout of the state directory::
 
-    locks/00 … 1f       what keys hash to; flock'ed, never unlinked
+    locks/00 … 1f       locks of keys, by hash; flock'ed, never unlinked
     pods/KEY/pod        the record of a key: its groups, its pod's cgroup
     pods/KEY/c-ID       the record of one member (container) of the key
-    containers/ID       a symbolic link that says "KEY": where poststop, which knows little, finds its way back
-    idle/KEY            keys that had no live member when somebody last looked: what a passing hook reaps
-    waiting/KEY         keys that want a group and got no RMID
-    rmids/RANK.TIME.KEY where RMIDs are shared by rules: keys that hold one, to be seen by one look at the folder
-    changing/KEY        where RMIDs are shared by rules: keys that get or give an RMID just now
-    totals/             what is carried over the ends of groups (`carried`, `metrics.class_totals`), and their locks
+    containers/ID       a symbolic link to "KEY", with which poststop finds the record
+    idle/KEY            keys without a live member at the last check: a passing hook releases them
+    waiting/KEY         keys that wait for an RMID
+    rmids/RANK.TIME.KEY under sharing rules: holders of RMIDs, listed by one read of the folder
+    changing/KEY        under sharing rules: keys in a handover
+    totals/             data carried over the ends of groups (`carried`, `metrics.class_totals`), and their locks
     calls, calls.old    a line for each call of a hook, which `call_metrics` counts
-    short-of-counters   there while a pod lacks a bandwidth counter, where the kernel assigns them
+    short-of-counters   exists while a pod lacks an assignable bandwidth counter
     vanished            how many groups of living pods another program removed, in all and by key
-    searched            made by a hook that looked for dead keys in vain; others don't for some seconds
-    wake                touched when somebody starts to wait; a systemd path unit looks at it
+    searched            written by a hook that searched for dead keys in vain; others wait some seconds
+    wake                touched when a pod starts to wait; a systemd path unit watches it
 
 A record is written before what it describes is done, and each is replaced whole. Records name the boot they belong to;
 another boot's are void.

@@ -30,12 +30,12 @@ def is_hex(text: str, length: int) -> bool:
 
 
 def canonical_pod_uid(uid: str) -> str:
-    """A pod's ``uid`` as it names a group: lower case and dashed, also from the 32 digits of a static pod's.
+    """Return a pod's ``uid`` in the form of group names: lower case and dashed, also from a static pod's 32 digits.
 
         >>> canonical_pod_uid("3F0AC7F28A3B4F0E9A551D9D3B7E6C01")
         '3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01'
 
-    Anything that is neither form comes back as it was, for a validator to refuse. Kepler looks for just this form.
+    Any other text is returned unchanged, for a validator to refuse. Kepler expects this form.
     """
     text = uid.lower()
     if is_hex(text, 32):

@@ -153,7 +153,7 @@ _BY_FEATURE: "dict[str, Callable[[Adjustment, Adjustment, Adjustment, tuple[int,
 
 
 def _parsed(version: str) -> "tuple[int, int]":
-    """The first two numbers of an NRI version; that of NRI 0.9 and earlier is not told, so those count as 0.0."""
+    """Return the first two numbers of an NRI version; NRI 0.9 and earlier do not send theirs, and count as 0.0."""
     major, _, rest = version.lstrip("v").partition(".")
     minor = rest.partition(".")[0]
     return (int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else (0, 0)

@@ -108,7 +108,7 @@ class NodePlugin:
         return self._generation
 
     def subscription(self) -> int:
-        """The events that the settings need: CreateContainer only where a container may be refused or changed."""
+        """Return the events that the settings need: CreateContainer only if it may refuse or adjust a container."""
         self.refresh()
         return mask_of(name for name in events.HANDLERS if name != CREATE_CONTAINER or self._creates)
 
@@ -173,7 +173,7 @@ class NodePlugin:
         reply(ttrpc.OK, pack(b"", others))
 
     def _context(self, *, strict: bool) -> Context:
-        """The context of an event, the same one for all of a process; only a ``strict`` one's policies may refuse."""
+        """Return the context of an event, shared by all of a process; only a ``strict`` one's policies may refuse."""
         context = self._contexts.get(strict)
         if context is None:
             settings = self._settings if strict else events.lenient(self._settings)
@@ -186,7 +186,7 @@ class NodePlugin:
         return min(timeout or self._timeout, self._timeout) * _PATIENCE
 
     def served(self, event: str, payload: bytes, seconds: float, code: "int | None") -> None:
-        """Counts an event, and says when its process came to nothing."""
+        """Count an event, and log a failure of its process."""
         name = event.partition(":")[0]
         self._status.served(name, seconds, failed=code not in (ttrpc.OK, NOT_YET))
         if code == NOT_YET:

@@ -39,12 +39,12 @@ class Resident:
         self._connection: "Connection | None" = None
 
     def close(self) -> None:
-        """Close what a child must not hold: the runtime sees the end of a connection only when nobody has it."""
+        """Close descriptors that a child must not hold: the runtime sees a connection's end when all are closed."""
         if self._connection is not None:
             self._connection.close()
 
     def run(self, workers: "Workers") -> None:
-        """Connects, serves, and connects again."""
+        """Connect, serve, and connect again."""
         for number in (SIGTERM, SIGINT):
             signal(number, self._end)
         pause = FIRST_PAUSE

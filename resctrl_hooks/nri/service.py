@@ -48,16 +48,16 @@ if TYPE_CHECKING:
             """Return how long an event that the runtime gives so many seconds may take before its process is killed."""
 
         def served(self, event: str, payload: bytes, seconds: float, code: "int | None") -> None:
-            """Counts an event: 0 is served, None that its process came to nothing."""
+            """Count an event: 0 is success, None a failure of its process."""
 
         def refusal(self, event: str, payload: bytes) -> str:
             """Return why a container is refused of whose event no process made anything; empty where it goes on."""
 
         def updated(self, why: str) -> None:
-            """The runtime has answered an UpdateContainers: why it could not be done, or nothing."""
+            """Handle the runtime's answer to UpdateContainers: the error, or nothing."""
 
         def connected(self) -> None:
-            """The runtime has registered and configured this plugin."""
+            """Handle the runtime's registration and configuration of this plugin."""
 
 
 NRI_VERSION = "v0.12.0"

@@ -30,7 +30,7 @@ class Status:
         }
 
     def connected(self, runtime: str, version: str) -> None:
-        """A runtime has taken us."""
+        """Record a connection to a runtime."""
         now = time.time()
         self.values.update({"connected": True, "since": now, "runtime": runtime, "version": version})
         self.values["connections"] += 1
@@ -45,7 +45,7 @@ class Status:
         self.write()
 
     def served(self, event: str, seconds: float, *, failed: bool) -> None:
-        """Counts an event."""
+        """Count an event."""
         kept = self.values["events"].setdefault(event, {"count": 0, "seconds": 0.0, "failed": 0})
         kept["count"] += 1
         kept["seconds"] += seconds

@@ -96,5 +96,5 @@ def _as_oci(linux: "dict[str, Any]", *, created: bool) -> "dict[str, Any]":
 
 
 def _value(told: "Any") -> "Any":
-    """What an optional value holds: one that is zero leaves it out."""
+    """Return the content of an optional value; a zero is left out."""
     return told.get("value", 0) if isinstance(told, dict) else told

@@ -92,11 +92,11 @@ def test_invalid_key_error_names_allowed_form(tmp_path: Path) -> None:
     with pytest.raises(errors.BadKeyError, match="letters, digits"):
         Monitor(str(tmp_path), state_dir=str(tmp_path)).canonical_key("a/b")
     pods = Monitor(str(tmp_path), state_dir=str(tmp_path), key_validator=pod_uid_validator)
-    with pytest.raises(errors.BadKeyError, match="key_validator pod_uid_validator refuses it"):
+    with pytest.raises(errors.BadKeyError, match="key_validator pod_uid_validator rejects it"):
         pods.canonical_key("job-17")
 
 
-@pytest.mark.parametrize("pid, why", [(0, "the caller itself"), (1, "init"), (-1, "negative")])
+@pytest.mark.parametrize("pid, why", [(0, "the caller"), (1, "init"), (-1, "negative")])
 def test_pid_without_movable_process_is_refused(tmp_path: Path, pid: int, why: str) -> None:
     (tmp_path / "resctrl/mon_groups").mkdir(parents=True)
     monitor = Monitor(str(tmp_path / "resctrl"), state_dir=str(tmp_path / "state"))

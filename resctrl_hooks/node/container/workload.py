@@ -128,7 +128,7 @@ class Workload:
         return self.key != self.id
 
     def annotation(self, *names: str) -> "tuple[str, str]":
-        """The value of the first of these annotations that is there, and its name; two empty strings for none."""
+        """Return the first existing one of these annotations: value and name; two empty strings for none."""
         for name in names:
             if name in self.annotations:
                 return self.annotations[name], name
@@ -210,7 +210,7 @@ def derive(
 
 
 def _verified_dialect(state: "State", owns: "list[str]") -> "Dialect | None":
-    """The dialect of the runtime family that made a container, as its cgroups' names or its bundle's folder tell."""
+    """Return the dialect of the container's runtime family, by its cgroups' names or its bundle's folder."""
     for own in owns:
         dialect = _MAKERS.get(maker_of(own, state.id))
         if dialect is not None:

@@ -23,13 +23,13 @@ class Cgroup:
         self.path = path
 
     def folder(self, cgroup_root: str, path: str = "") -> str:
-        """The folder of this cgroup, or of ``path`` in the same hierarchy, below the mount at ``cgroup_root``."""
+        """Return the folder of this cgroup, or of ``path`` in the same hierarchy, below the mount ``cgroup_root``."""
         root = f"{cgroup_root}/{self.hierarchy}" if self.hierarchy else cgroup_root
         return root + (path or self.path).rstrip("/")
 
 
 def cgroups_of(proc: str, pid: int) -> "list[Cgroup]":
-    """The cgroups of a process, version 2's first; empty if the process is gone (cgroups(7), /proc/pid/cgroup)."""
+    """Return a process's cgroups, version 2's first; empty if it is gone (cgroups(7), /proc/pid/cgroup)."""
     text = _read(f"{proc}/{pid}/cgroup")
     # Only a line feed ends a line: a nested cgroup's name can contain a form feed.
     lines = [line.split(":", 2) for line in text.split("\n") if line.count(":") > 1]

@@ -220,10 +220,10 @@ class Carried:
         return times.as_record()
 
     def _first_seen(self, key: str, rdt_class: str, identity: str, number: int) -> "tuple[GroupCounts, float]":
-        """A group that is new to us, of that ``number`` of counters, and when it was made as far as that is known.
+        """Return the data of a new group with ``number`` counters, and the time of its creation if known.
 
-        mkdir starts the L3 counters at zero, but PERF_PKG's go on from the RMID's previous user: those count from what
-        they said at creation, else from their first reading.
+        mkdir starts the L3 counters at zero, but PERF_PKG's continue from the RMID's previous user: those count from
+        their values at creation, else from their first reading.
         """
         offsets: "list[int | float | None]" = []
         record = self._ledger.read_pod(key) or {}

@@ -72,12 +72,12 @@ class Change:
 def share(
     holders: "Sequence[Holder]", capacity: "dict[int, int]", events: "Sequence[str]", *, keep_ungrouped: bool = False
 ) -> "list[Change]":
-    """What is to change so that the counters go where they should, all that is taken first.
+    """Return the changes to the desired assignment, releases first.
 
-    In each domain every one of our groups gets a counter for the first event, then every one for the second. The
-    highest priority is served first; among equals who has one keeps it, or in a round of turns (`Holder.turn`) they are
-    served in that order; else the order is that of ``holders``. What is left over goes to the classes' own. With
-    ``keep_ungrouped`` those come before all of ours. What a foreign group has stays with it.
+    In each domain every group of ours gets a counter for the first event, then every one for the second. The highest
+    priority is served first; among equals holders keep theirs, or in a round of turns (`Holder.turn`) that order holds;
+    otherwise it is that of ``holders``. The remaining counters go to the classes' own groups. With ``keep_unheld``
+    those precede all of ours. Foreign groups keep theirs.
     """
     ours = [holder for holder in holders if holder.kind == OURS]
     ungrouped = [holder for holder in holders if holder.kind == UNGROUPED]

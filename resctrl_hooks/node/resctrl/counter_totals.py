@@ -85,7 +85,7 @@ def read(monitor: "Counted", keys: "list[str] | None", *, by_class: bool) -> "di
 
 
 def turns(monitor: "Counted", key: str) -> "list[tuple[float, float]]":
-    """The seconds and bytes of each turn of a key, as the last look found them; empty for one that takes none."""
+    """Return the seconds and bytes of each turn of a key, from the last read; empty without turns."""
     with monitor.ledger.lock_totals(LOCK, monitor.patience):
         return Carried(monitor.ledger, monitor.boot).turns(key)
 

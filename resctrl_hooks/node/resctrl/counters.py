@@ -161,7 +161,7 @@ class Reading:
 
 
 def domain_named(name: str, below: "Domain | None" = None) -> "Domain | None":
-    """The domain of a folder in ``mon_data``, or with ``below`` of one in a domain's folder; None if it is none."""
+    """Return the domain of a folder in ``mon_data``, or with ``below`` of one in a domain's folder; None for others."""
     prefix = _SUB if below else "mon_"
     resource, _, number = name[len(prefix) :].rpartition("_")
     if not name.startswith(prefix) or not resource or not (number.isascii() and number.isdecimal()):

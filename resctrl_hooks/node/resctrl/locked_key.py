@@ -152,7 +152,10 @@ class LockedKey:
         self.tracked = True
 
     def ensure_group(self, rdt_class: str = "") -> Group:
-        """The key's group in class ``rdt_class``, made if it isn't there; raises what `Monitor.ensure_group` does."""
+        """Return the key's group in class ``rdt_class``, created if missing.
+
+        Raises what `Monitor.ensure_group` does.
+        """
         there = self._resctrl.exists(rdt_class, self.name)
         if rdt_class not in self.origins or not there:
             if there:

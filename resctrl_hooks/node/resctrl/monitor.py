@@ -88,7 +88,7 @@ class Monitor:
         raise errors.BadKeyError(f"invalid key {key[:80]!r}", hint=rule if default_key_validator(key) else KEY_RULE)
 
     def hold(self, key: str, patience: "float | None" = None) -> LockedKey:
-        """Takes the key's lock, for several operations that belong together.
+        """Take the key's lock, for several operations that belong together.
 
             >>> with monitor.hold("job-17") as locked:
             ...     locked.ensure_group("gold")
@@ -96,7 +96,7 @@ class Monitor:
 
         Args:
             key: the workload.
-            patience: how many seconds to wait for somebody else who holds it; the monitor's own by default.
+            patience: how many seconds to wait for another holder; the monitor's own by default.
 
         Raises:
             BadKeyError: as `canonical_key`.
@@ -196,7 +196,7 @@ class Monitor:
         return removed
 
     def add_member(self, key: str, member: str, pid: int = 0) -> None:
-        """Records that somebody uses the key's groups: a container of a pod, a step of a job.
+        """Record a user of the key's groups: a container of a pod, a step of a job.
 
         Args:
             key: the workload.
@@ -250,7 +250,7 @@ class Monitor:
         return gone
 
     def read(self, key: str, *, by_class: bool = False) -> "Readings":
-        """What has been counted for a key, a reading for each counter in each domain.
+        """Return the counts of a key, a reading for each counter in each domain.
 
             >>> sum(one.value or 0 for one in monitor.read("job-17") if one.counter.name == "mbm_total_bytes")
 

@@ -84,7 +84,7 @@ def ensure_for(
 
 
 def ensure_another(locked: "LockedKey", rdt_class: str, context: "Context") -> None:
-    """A group for tasks of a key in a class where it has none yet, by the priority that is recorded of it.
+    """Return a group for tasks of a key in a further class, by the key's recorded priority.
 
     Raises:
         NoRMIDsError, ResctrlError, HookError: as `ensure_for`.
