@@ -274,7 +274,7 @@ def test_bad_input_in_process_has_a_defined_outcome(tmp_path: Path, policy: str,
         seen[outcome.code] = seen.get(outcome.code, 0) + 1
         assert outcome.code == 0 or (outcome.code == 79 and policy == "fail"), (number, data[:500], outcome)
         assert "Traceback" not in outcome.stderr
-        assert "fault of resctrl-hook" not in outcome.stderr, (number, data[:500], outcome)
+        assert "internal error in resctrl-hook" not in outcome.stderr, (number, data[:500], outcome)
         assert outcome.stderr.count("\n") <= 1 or policy == "ignore", (number, outcome.stderr)
         if outcome.stderr:
             assert "reason=" in outcome.log
@@ -378,7 +378,7 @@ def test_any_request_to_every_feature_has_a_defined_outcome(tmp_path: Path, poli
         codes.add(outcome.code)
         where = (number, told, outcome)
         assert "Traceback" not in outcome.stderr, where
-        assert "fault of resctrl-hook" not in outcome.stderr, where
+        assert "internal error in resctrl-hook" not in outcome.stderr, where
         found = re.findall(r"reason=(\S+)", outcome.log)
         reasons.update(found)
         assert bool(outcome.stderr) <= bool(found), where
@@ -432,7 +432,7 @@ def test_bad_input_to_hook_process_has_a_defined_outcome(tmp_path: Path) -> None
         codes.add(done.returncode)
         assert done.stdout == b""
         assert b"Traceback" not in done.stderr
-        assert b"fault of resctrl-hook" not in done.stderr, data[:500]
+        assert b"internal error in resctrl-hook" not in done.stderr, data[:500]
         assert (done.returncode == 79) <= done.stderr.count(b"\n") <= 1, (data[:500], done.stderr)
     assert codes == {0, 79}
     assert tree(host.root, host.state, host.resctrl, host.log) == before
@@ -476,6 +476,6 @@ def test_any_json_has_a_defined_outcome(value: Any, config: Any, policy: tuple[s
             value["bundle"] = folder
         outcome = host.call(value)
         assert outcome.code in (0, policy[1])
-        assert "fault of resctrl-hook" not in outcome.stderr
+        assert "internal error in resctrl-hook" not in outcome.stderr
         assert bool(outcome.code) <= (outcome.stderr.count("\n") == 1)
         ours(host)

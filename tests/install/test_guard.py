@@ -186,7 +186,7 @@ def test_refusal_is_passed_on_with_reason(host: Path) -> None:
     (host / "etc/resctrl-hooks/config.json").write_text(json.dumps(settings))
     done = call(command(host), state={"id": "c1", "status": "created", "pid": 1, "bundle": "/nonexistent"})
     assert done.returncode == 79
-    assert b"refused" in done.stderr
+    assert b"rejected" in done.stderr
     assert [one["id"] for one in recent_refusals(str(host / "state"))] == ["c1"]
 
 

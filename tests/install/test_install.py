@@ -211,7 +211,7 @@ def test_unreadable_runtime_configuration_is_named(tmp_path: Path) -> None:
     result = run("install", "--runtime", "crio", "--root", str(tmp_path))
     assert result.exit_code == 1
     assert f"{broken}: " in result.output
-    assert "nothing was installed" in result.output
+    assert "not installed" in result.output
     removed = run("uninstall", "--root", str(tmp_path))  # which is also searched without a record
     assert removed.exit_code == 1
     assert removed.output.startswith(f"resctrl-hook: {broken}: ")
@@ -317,7 +317,7 @@ def test_configuration_that_became_invalid_is_reported(tmp_path: Path) -> None:
 def test_host_paths_are_absolute(tmp_path: Path, words: tuple[str, ...]) -> None:
     result = run(*words, "--runtime", "crio", "--root", str(tmp_path))
     assert result.exit_code == 2
-    assert "begins with /" in result.output
+    assert "must be an absolute path" in result.output
     assert files(tmp_path) == set()
 
 
@@ -379,7 +379,7 @@ def test_read_only_vendor_directory_gets_drop_in(tmp_path: Path, monkeypatch: py
 def test_existing_resctrl_mount_is_kept(tmp_path: Path, own: str) -> None:
     (tmp_path / own).parent.mkdir(parents=True)
     (tmp_path / own).write_text("resctrl /sys/fs/resctrl resctrl cdp 0 0\n")
-    assert "left alone" in install(tmp_path)
+    assert "its mount is not changed" in install(tmp_path)
     install(tmp_path)
     uninstall(tmp_path)
     assert files(tmp_path) == {f"/{own}"}
@@ -414,7 +414,7 @@ def test_named_doctor_examines_the_root(tmp_path: Path) -> None:
     words = shlex.split(said.partition("`")[2].partition("`")[0])
     assert words == ["resctrl-hook", "doctor", "--root", str(root)]
     examined = run(*words[1:])
-    assert "the node half" in examined.stdout, examined.stderr
+    assert "ok      code" in examined.stdout, examined.stderr
 
 
 def test_other_readers_of_the_folder_are_reported(tmp_path: Path) -> None:
@@ -422,7 +422,7 @@ def test_other_readers_of_the_folder_are_reported(tmp_path: Path) -> None:
         (tmp_path / "usr/bin").mkdir(parents=True, exist_ok=True)
         (tmp_path / "usr/bin" / name).write_text("")
     said = install(tmp_path, runtime="crio")
-    assert f"note: podman reads {VENDOR_HOOKS} too, so its containers get the hook as well" in said
+    assert f"note: podman also reads {VENDOR_HOOKS}, so its containers get the hook as well" in said
     assert 'namespaces: ["?*"]' in said
     assert "containers get the hook as well" not in install(tmp_path, runtime="podman")
 

@@ -232,7 +232,7 @@ def test_plugin_started_before_runtime_waits(tmp_path: Path, start: Callable[...
 
 def test_runtime_that_rejects_plugin_is_asked_again(runtime: FakeRuntime, plugin: Plugin) -> None:
     runtime.accept().take_registration(2, "invalid plugin index")
-    plugin.wait_for("dropped the runtime does not take this plugin: invalid plugin index")
+    plugin.wait_for("dropped the runtime rejected this plugin: invalid plugin index")
     runtime.accept().greet()
 
 

@@ -143,7 +143,7 @@ def test_working_mount_is_left_alone(tmp_path: Path) -> None:
     with mounted(tmp_path / "r", rmids=5) as path:
         result = CliRunner().invoke(simulate, [path, "--background"])
         assert result.exit_code == 1
-        assert "something is mounted" in result.output
+        assert "is already a mount point" in result.output
         assert Path(path, "info/L3_MON/num_rmids").read_text() == "5\n"
 
 
