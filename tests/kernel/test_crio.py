@@ -145,6 +145,7 @@ def exec_watcher(crio: Crio) -> Iterator[None]:
     process.wait(60)
 
 
+@pytest.mark.parametrize("driver", ["cgroupfs"])  # under systemd the installed unit is the node's only watcher
 def test_exec_joins_the_group_of_its_containers_class(
     pods: Callable[..., CrioPod], exec_watcher: None, resctrl: Resctrl
 ) -> None:
