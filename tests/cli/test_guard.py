@@ -46,7 +46,7 @@ def test_status_shows_load_state_and_lowered_class(node: Node) -> None:
 
 def test_status_of_ended_guard_has_last_time(node: Node) -> None:
     node.host.end_process(100)
-    assert "guard: act (experimental), not running; last seen 0s ago" in run(node.host, "guard", "status").output
+    assert "guard: act (experimental), not running; last seen " in run(node.host, "guard", "status").output
     assert [family.name for family in guard_families(node.context())] == ["resctrl_domain_capacity_bytes_per_second"]
 
 
