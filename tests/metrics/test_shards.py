@@ -21,8 +21,8 @@ SENT = {
     'instance:resctrl_exporter_up:bool{instance="b"}': "0x30",
     'instance:resctrl_pods:count{instance="a"}': "3x30",
     'instance:resctrl_pods:count{instance="b"}': "4x30",
-    'instance_namespace_pod:l3_mbm_total_bytes:last_counted_rate{instance="a",namespace="shop",pod="web"}': "10x30",
-    'instance_namespace_pod:l3_mbm_total_bytes:last_counted_rate{instance="b",namespace="shop",pod="web"}': "20x30",
+    'instance_namespace:l3_mbm_total_bytes:last_counted_rate{instance="a",namespace="shop"}': "10x30",
+    'instance_namespace:l3_mbm_total_bytes:last_counted_rate{instance="b",namespace="shop"}': "20x30",
 }
 """Series sent by two shards of one node each."""
 COUNTED = {

@@ -4,7 +4,8 @@ nri-resctrl-mon removes every group with a UUID as its name that it did not crea
 such a group again each time gives the pod nothing but counters that restart.
 
 A group that a killed handover left recorded under the wrong key has not vanished, and neither has one for which no RMID
-is free. A hook that is killed between a group's record and its creation cannot be told from one whose group vanished.
+is free, or which a killed reconcile was about to create again. A hook that is killed between a group's record and its
+creation cannot be told from one whose group vanished.
 """
 
 import time
@@ -70,6 +71,7 @@ def note_vanished(
     for one in over:
         one[2] = 0.0  # the group is created again now, and if it is gone after that, it has vanished again
     for key in fresh:
+        context.ledger.mark(CHANGING, key)  # until `tidy` finds the group: a killed pass is no other program
         count, last, _ = pods.get(key, [0, 0.0, 0.0])
         count = int(count) + 1 if 0 <= now - last <= _FORGOTTEN else 1
         wait = min(_FIRST_WAIT * 2 ** min(count - 2, 16), _LONGEST_WAIT) if count > 1 else 0.0

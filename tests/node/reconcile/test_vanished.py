@@ -10,6 +10,7 @@ from hosts.shared_node import RULES, SharedNode
 from node.reconcile.cluster import POD, Cluster
 from resctrl_hooks.node.reconcile import vanished
 from resctrl_hooks.node.reconcile.vanished import read_vanished
+from resctrl_hooks.node.resctrl.filesystem import Resctrl
 
 
 def remove_like_resctrl_mon(cluster: Cluster) -> list[str]:
@@ -36,6 +37,24 @@ def test_vanished_group_is_counted_logged_and_recreated(cluster: Cluster) -> Non
     assert f"group of {POD} vanished while its tasks live" in cluster.host.log.read_text()
     assert cluster.reconcile().ok
     assert read_vanished(str(cluster.host.state))["total"] == 1
+
+
+def test_killed_reconcile_that_recreates_a_group_counts_once(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    _, pid = cluster.start(1)
+    remove_like_resctrl_mon(cluster)
+    with monkeypatch.context() as patched:
+        patched.setattr(Resctrl, "create", killed)
+        with pytest.raises(KeyboardInterrupt):
+            cluster.reconcile()
+    assert cluster.reconcile().ok
+    assert cluster.groups_of(pid) == {("", POD)}
+    assert read_vanished(str(cluster.host.state))["total"] == 1
+    remove_like_resctrl_mon(cluster)
+    cluster.reconcile()
+    assert read_vanished(str(cluster.host.state))["total"] == 2
 
 
 def test_repeatedly_vanishing_group_is_paused_and_reported(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
