@@ -1,7 +1,7 @@
 """What the bandwidth guard does for a victim, in the guest whose memory bandwidth runs out: work per second by phase.
 
     python tests/vm run --cpus 8 --numa 2 --bandwidth 640 --core 320 -- python tests/bench/guard_guest.py
-    python tests/vm run --amd 1 --cpus 8 --sockets 4 --numa 2 --bandwidth 1000 --core 500 --memory_cpus 4 \
+    python tests/vm run --amd 1 --cpus 8 --sockets 8 --numa 2 --bandwidth 1000 --core 500 --memory_cpus 4 \
         -- python tests/bench/guard_guest.py --capacity 1000
 
 The first half of the processors has one memory: the victim runs on the first of them, the neighbours on the others, and
