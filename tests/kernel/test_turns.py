@@ -41,10 +41,9 @@ while True:
 class Pod:
     """A pod as its runtime's state folder tells it, of one process that moves memory ten times a second."""
 
-    def __init__(self, number: int, folder: Path) -> None:
+    def __init__(self, number: int, folder: Path, command: Sequence[str] = ()) -> None:
         self.key = f"3f0ac7f2-8a3b-4f0e-9a55-{number:012d}"
-        command = [sys.executable, "-I", "-S", "-c", LOAD, str(number + 1)]
-        self.process = subprocess.Popen(command)
+        self.process = subprocess.Popen(command or [sys.executable, "-I", "-S", "-c", LOAD, str(number + 1)])
         pid = self.process.pid
         annotations = {
             "io.container.manager": "cri-o",
