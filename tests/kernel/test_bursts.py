@@ -65,7 +65,10 @@ def test_pod_with_bursts_has_no_false_zero_in_turns(
     rates = [of_pod(one, other, key) for one, other in pairwise(looks)]
     unknown = sum(one.total is None for one in rates)
     waiting = sum(key not in look.held for look in looks[1:])
-    zeros = sum(one.total == 0 and key not in look.held for one, look in zip(rates, looks[1:], strict=True))
+    zeros = sum(
+        one.total == 0 and key not in first.held and key not in last.held
+        for one, (first, last) in zip(rates, pairwise(looks), strict=True)
+    )
     shown = "no interval" if found is None else f"{found.rate / 1e6:.1f} ± {found.half / 1e6:.1f} MB/s"
     print(
         f"MEASURED {load:g} s of {load + idle:g} s, turns of {interval:g} s, {seconds:.0f} s: {shown}, truth "
