@@ -6,6 +6,7 @@ Hooks are also killed at any of their effects: the next reconcile restores all i
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -65,7 +66,8 @@ class NodeLife(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = tempfile.mkdtemp(prefix="rh")
+        # Next to the other tests' files, which `./dev tests` keeps in memory: a busy disk has stalled this for minutes.
+        self.folder = tempfile.mkdtemp(prefix="rh", dir=os.environ.get("PYTEST_DEBUG_TEMPROOT"))
         self.host = Host(Path(self.folder), runtimeRoots={"crun": f"{self.folder}/crun"}, monitoring=self.monitoring)
         (Path(self.folder) / "crun").mkdir()
         self.kernel = Kernel(self.host, rmids=self.rmids)
