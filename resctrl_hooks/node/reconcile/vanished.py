@@ -92,12 +92,15 @@ def note_vanished(
 
 
 def _gone(context: "Context", containers: "Iterable[Running]", groups: "Groups", waiting: "set[str]") -> "list[str]":
-    """Return the keys of which a recorded group is gone, while its class and a container in it are there."""
+    """Return the keys of which a recorded group is gone, while its class and a container in it are there.
+
+    A key with groups in several classes counts once.
+    """
     resctrl = context.monitor.resctrl
-    found = []
+    found: "list[str]" = []
     explained: "set[str] | None" = None
     for key, rdt_class in sorted({(one.key, one.recorded_class) for one in containers if one.recorded}, key=str):
-        if key in waiting or rdt_class is None or groups.has(rdt_class, key):
+        if key in waiting or key in found or rdt_class is None or groups.has(rdt_class, key):
             continue
         if explained is None:
             explained = {*context.ledger.marked(CHANGING), *context.ledger.marked("waiting")}

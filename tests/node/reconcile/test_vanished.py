@@ -57,6 +57,17 @@ def test_killed_reconcile_that_recreates_a_group_counts_once(cluster: Cluster, m
     assert read_vanished(str(cluster.host.state))["total"] == 2
 
 
+def test_pod_with_groups_in_two_classes_counts_once(cluster: Cluster) -> None:
+    cluster.kernel.mkdir(f"{cluster.host.resctrl}/gold")
+    _, first = cluster.start(1)
+    _, second = cluster.start(2, rdt_class="gold")
+    for path in (f"mon_groups/{POD}", f"gold/mon_groups/{POD}"):
+        cluster.kernel.rmdir(f"{cluster.host.resctrl}/{path}")
+    assert cluster.reconcile().ok
+    assert (cluster.groups_of(first), cluster.groups_of(second)) == ({("", POD)}, {("gold", POD)})
+    assert read_vanished(str(cluster.host.state))["total"] == 1
+
+
 def test_repeatedly_vanishing_group_is_paused_and_reported(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     _, pid = cluster.start(1)
     for _ in range(2):
