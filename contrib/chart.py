@@ -143,9 +143,7 @@ def rendered(template: Template) -> str:
         ValueError: a text that the chart replaces is not in the manifest.
     """
     text = (CONTRIB / template.source).read_text()
-    comment, _, text = text.partition("apiVersion:")
-    del comment  # tells how to apply the manifest
-    text = f"apiVersion:{text}"
+    text = text[text.index("apiVersion:") :]  # the comment before it tells how to apply the manifest
     for old, new in template.replaced:
         if old not in text:
             raise ValueError(f"contrib/{template.source} does not contain {old!r}, which the Helm chart replaces")

@@ -77,7 +77,7 @@ def command(
         mount_options=mount_options,
         python=python,
         nri=nri,
-        archive=not as_butane,  # a comment, for people
+        archive=not as_butane,  # people read the Butane source
     )
     if as_list:
         for entry in entries(content):

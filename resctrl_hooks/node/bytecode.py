@@ -117,7 +117,7 @@ def _imports(tree: "Module", package: "list[str]") -> "list[tuple[Any, str, tupl
     found = []
     statements: "list[Any]" = tree.body
     for node in statements:
-        if getattr(node, "level", 0):  # an import of neighbouring modules
+        if getattr(node, "level", 0):  # a relative import
             above = package[: len(package) - node.level + 1]
             module = "".join(f".{part}" for part in [*above, *([node.module] if node.module else [])])
             found.append((node, module, tuple(alias.name for alias in node.names)))
@@ -128,7 +128,7 @@ def _strip(node: "Any") -> None:
     """Remove the parts for readers and type checkers: annotations of functions, and imports for them."""
     for field in node._fields:
         value = getattr(node, field, None)
-        if field in ("annotation", "returns") and not hasattr(node, "simple"):  # a variable's docstring
+        if field in ("annotation", "returns") and not hasattr(node, "simple"):  # required in AnnAssign
             setattr(node, field, None)
         elif isinstance(value, list):
             kept = [one for item in value for one in (item.orelse if _is_for_checkers(item) else [item])]

@@ -1,10 +1,9 @@
 """Start of the node half from its folder: the script that hooks and units name, run by ``python3 -I -S``.
 
 Finding and reading twenty small modules is the largest part of a hook's start, so `bytecode.py` puts all of them into
-one file beside this one. The modules that every call needs run from it at once, past the import system, which would
-take as long again; those of one stage do when the first of them is imported; the rest is read one by one. Where the
-file is missing, or another interpreter's, modules are imported in the ordinary way, or from the archive in which a
-MachineConfig delivers them.
+one file next to this one. The modules that every call needs run from it at once, without the import system, which would
+double the time. The modules of one stage run when the first of them is imported; the others are read one by one. If the
+file is missing or is for another interpreter, modules are imported as usual, or from a MachineConfig's archive.
 """
 
 import marshal

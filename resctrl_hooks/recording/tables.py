@@ -57,8 +57,8 @@ def noisy_table(found: Sequence[Noisy]) -> str:
         for time in found
     ]
     heads = ("Pod", "L3 domain", "From", "For", "Bandwidth", "Share of the domain")
-    nobody = "No noisy pods by this rule."
-    return f'<h2>Noisy pods</h2><p class="note">{escape(rule)}</p>{_table(heads, rows, nobody)}'
+    empty = "No noisy pods by this rule."
+    return f'<h2>Noisy pods</h2><p class="note">{escape(rule)}</p>{_table(heads, rows, empty)}'
 
 
 def full_table(recording: Recording, capacity: Mapping[str, float]) -> str:

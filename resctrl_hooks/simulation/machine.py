@@ -53,7 +53,7 @@ class Vendor:
         bandwidth: Minimum and maximum memory bandwidth, and the step between values.
         linear: Whether bandwidth is throttled linearly (`delay_linear`).
         throttle_mode: Whether threads of a core can differ in it (`thread_throttle_mode`).
-        counts_bandwidth: Whether groups have bandwidth counters beside `llc_occupancy`.
+        counts_bandwidth: Whether groups have bandwidth counters in addition to `llc_occupancy`.
         architecture: The machine's name in `uname -m`.
     """
 

@@ -54,7 +54,7 @@ class BlockIO(Feature):
         name, spec, why = chosen_class(workload, context.settings, NAME, ANNOTATIONS)
         if not name:
             return [Step(NAME, SKIP, {}, why)]
-        own_cgroup(workload, context)  # `explain` reports problems of the class too
+        own_cgroup(workload, context)  # raises here, so that `explain` reports it too
         values, weight = values_of(spec, context.settings.sys_path)
         properties = {"IOAccounting": "yes", **({"IOWeight": str(weight)} if weight else {})}
         shown = ", ".join(f"{file} {value}" for file, value in values) or "no device matches its patterns"

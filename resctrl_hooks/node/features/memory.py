@@ -46,7 +46,7 @@ class Memory(Feature):
                 f"{HIGH} {high} would stall the container's start",
                 hint=f"the minimum to start a container is {SMALLEST_HIGH} bytes",
             )
-        own_cgroup(workload, context)  # `explain` reports problems of the class too
+        own_cgroup(workload, context)  # raises here, so that `explain` reports it too
         limits = ", ".join(f"{name} {value}" for name, value in choice.limits.items())
         needs: "LimitNeeds" = {"class": choice.name, "limits": choice.limits}
         return [Step(NAME, "limit", needs, f"{limits}: {choice.why}")]

@@ -77,7 +77,7 @@ class RdtClass(Feature):
     def holds(self, step: "Step", container: "Container", context: "Context") -> bool:
         """Return whether the container is in the class, or in one to which another program moved it, which stays."""
         where = _where(context, container.pid)
-        if where is None:  # unknown in /proc: a simulation
+        if where is None:  # /proc does not have it: a simulation, or Linux before 5.9
             resctrl = context.monitor.resctrl
             return any(container.pid in resctrl.tasks(name, "") for name in resctrl.classes())
         return where != ""

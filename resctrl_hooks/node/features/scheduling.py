@@ -64,7 +64,7 @@ class Scheduling(Feature):
             if spec.get(key) is not None
         }
         if values:
-            own_cgroup(workload, context)  # `explain` reports problems of the class too
+            own_cgroup(workload, context)  # raises here, so that `explain` reports it too
         shown = ", ".join(
             [*(f"{key} {value}" for key, value in process.items()), *(f"{file} {value}" for file, value in values)]
         )

@@ -6,7 +6,7 @@ from _signal import ITIMER_REAL, SIG_UNBLOCK, SIGALRM, pthread_sigmask, setitime
 from .. import errors
 from ..host.files import read_file
 
-TIME_TO_TAKE_BACK = 1.0  # seconds between the deadline and its repetitions, well before the runtime's own timeout
+TIME_TO_TAKE_BACK = 1.0  # seconds for undoing steps after the deadline, well before the runtime's own timeout
 LONGEST_STARVED = 60.0  # maximum seconds of waiting for a processor; beyond that the hook hangs
 _ALARM_AGAIN = 0.25
 _SCHEDSTAT = "/proc/self/schedstat"

@@ -34,7 +34,7 @@ def threads_of_container(proc: str, cgroup: str, pid: int, found: "CgroupThreads
     """Return all thread ids of a container: those in its own cgroup and below, or else of its init and all descendants.
 
     The latter also where its cgroup is a plain folder, as a simulated host's. A cgroup that has gone has no threads: by
-    now its init's process id may be somebody else's.
+    now its init's process id may belong to another process.
 
     At most `MOST_CGROUPS` cgroups are looked at, those nearest to its own: a container makes as many as it likes.
     ``found`` is what its cgroup has, where that was read already.

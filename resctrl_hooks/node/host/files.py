@@ -153,7 +153,7 @@ def read_beginning(fd: int, limit: int) -> bytes:
 
 
 def read_to_end(fd: int) -> None:
-    """Read ``fd`` to its end for nobody: SIGPIPE kills who writes to a pipe that is closed, as crun to its hook's."""
+    """Read ``fd`` to its end and drop the data: SIGPIPE kills a program that writes to a closed pipe, as crun does."""
     try:
         while posix.read(fd, _PIPE):
             pass

@@ -163,8 +163,8 @@ def _plan(
 
     Return the added steps.
 
-    What can't be planned is among its `Running.unmet`. The group's own trouble is everybody's if nobody has planned for
-    the container: we don't know then whether it is ours at all.
+    Features that cannot be planned are in its `Running.unmet`. Without ``only``, an error of the feature that assigns
+    groups is raised: it is unknown then whether the container is ours.
     """
     before = (list(container.steps), dict(container.unmet))
     container.unplanned = []

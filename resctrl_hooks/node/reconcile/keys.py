@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def correct_keys(
     context: "Context", keys: "Iterable[str]", containers: "list[Running]", groups: "Groups", report: "Report"
 ) -> None:
-    """Correct the names in keys' records by those of living members, and forget missing groups that nobody needs.
+    """Correct the names in keys' records by those of living members, and forget missing groups that no container needs.
 
     A member without a namespace may have come first. Groups that a living container needs were created again by
     `adopt`. The totals of a forgotten group stay: those are kept apart from groups. A key of another program is that

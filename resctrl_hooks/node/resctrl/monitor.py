@@ -112,7 +112,7 @@ class Monitor:
             raise
 
     def hold_beside(self, locked: LockedKey, key: str, patience: float) -> LockedKey:
-        """Take a second key's lock beside one that is held, in the order of their names: so nobody waits in a ring.
+        """Take a second key's lock while one is held, in the order of their names, which prevents deadlocks.
 
         Args:
             locked: the one that is held. It may let go of its lock for a moment, and then reads its record again.

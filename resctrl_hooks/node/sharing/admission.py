@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..resctrl.monitor import Monitor
 
 _MOST_ASKED = 16  # pods of lower priority that a hook tries before it leaves preemption to reconcile
-_SHARE_OF_DEADLINE = 0.4  # maximum seconds of trying, which a hook may do twice
+_SHARE_OF_DEADLINE = 0.4  # maximum part of a hook's deadline for trying, which it may do twice
 _PATIENCE = 0.5  # seconds for the lock of each
 _SHORT_PATIENCE = 0.02  # while there are other candidates
 _LOCK = "rmids"
