@@ -99,13 +99,13 @@ def mutants(session: nox.Session) -> None:
 
 @nox.session
 def demo(session: nox.Session) -> None:
-    """Run the tests on a real resctrl, in a guest that is built if needed. Arguments: docs/testing.md, and pytest's."""
+    """Show a monitored container on a simulated resctrl and explain each step. Arguments: those of the command."""
     run(session, "resctrl_hooks", "demo", *session.posargs)
 
 
 @nox.session
 def kernel(session: nox.Session) -> None:
-    """The tests on a real resctrl, in a guest that is built if needed. Arguments: docs/testing.md, and pytest's."""
+    """Run the tests on a real resctrl, in a guest. Arguments: docs/dev/testing.md, and pytest's."""
     if not READY:
         session.install("-q", "-e", ".[dev]")
     session.run(sys.executable if READY else "python", "tests/vm", "test", *session.posargs, external=READY)
@@ -113,7 +113,7 @@ def kernel(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """What a hook costs a container's start. Arguments: --count N, --instructions, --write docs/performance.md.
+    """What a hook costs a container's start. Arguments: --count N, --instructions, --write docs/dev/performance.md.
 
     Without arguments also what a scrape of 500 pods costs, placing a container beside 500 others, reconcile with up to
     10 000 containers, RMIDs shared by rules, and the NRI plugin's events.

@@ -1,1 +1,1 @@
-"""A read-only tree in resctrl's layout with pods' totals, for programs that read such files. See docs/kepler.md."""
+"""A read-only tree in resctrl's layout with pods' totals, for programs that read such files. See docs/energy.md."""

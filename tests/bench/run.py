@@ -1,6 +1,6 @@
 """What a hook costs a container's start: whole processes, interleaved, in one run. Used by `nox -s bench`.
 
-python tests/bench/run.py [--count 60] [--instructions] [--write docs/performance.md]
+python tests/bench/run.py [--count 60] [--instructions] [--write docs/dev/performance.md]
 """
 
 import argparse

@@ -18,7 +18,7 @@ from resctrl_hooks.metrics.guard import guard_families
 from resctrl_hooks.node.reconcile.cleanup import tidy
 from resctrl_hooks.node.reconcile.report import Report
 
-PAGES = ("index.md", "recording.md", "architecture.md")
+PAGES = ("index.md", "recording.md", "dev/architecture.md")
 FULL = {"gold": 20.0, "silver": 20.0, "bronze": 55.0}
 
 

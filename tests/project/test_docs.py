@@ -15,6 +15,7 @@ from resctrl_hooks.config.schema import json_schema
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("**/*.md")])
 OTHERS = sorted([ROOT / "CONTRIBUTING.md", *(ROOT / "contrib").glob("**/*.md")])
+LINKED = [*PAGES, *OTHERS, ROOT / "CHANGELOG.md", ROOT / "SECURITY.md"]
 LINK = re.compile(r"\]\(([^)#\s]*)(#[^)\s]*)?\)")
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 FENCED = re.compile(r"^( *)```yaml\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
@@ -33,7 +34,7 @@ def anchors(page: Path) -> set[str]:
     return {"#" + re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", LINKED, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_have_targets(page: Path) -> None:
     for link, anchor in links(page):
         target = page.parent / link if link else page

@@ -103,7 +103,7 @@ def debian_root() -> str:
 
 def missing_for_debian() -> str:
     """Return the missing requirements of the test of the installed Debian package."""
-    return "" if debian_root() else "DEBIAN_ROOT names no clean Debian (docs/testing.md), or this isn't root"
+    return "" if debian_root() else "DEBIAN_ROOT names no clean Debian (docs/dev/testing.md), or this isn't root"
 
 
 def missing_for_rpm() -> str:

@@ -1,4 +1,4 @@
-"""The queries of docs/kepler.md give the watts of a node with known counters."""
+"""The queries of docs/energy.md give the watts of a node with known counters."""
 
 import re
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-PAGE = Path(__file__).parents[2] / "docs/kepler.md"
+PAGE = Path(__file__).parents[2] / "docs/energy.md"
 MAPPED, REST, WHOLE, UNATTRIBUTED = re.findall(r"```promql\n(.*?)```", PAGE.read_text(), re.DOTALL)
 LABELS = 'instance="n1:9177", node="n1", namespace="shop", pod="{pod}", pod_uid="{pod}-uid"'
 

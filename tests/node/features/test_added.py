@@ -1,4 +1,4 @@
-"""The feature that docs/architecture.md adds, with its two rows and nothing else, is done, seen and put back."""
+"""The feature that docs/dev/architecture.md adds, with its two rows and nothing else, is done, seen and put back."""
 
 import json
 import sys
@@ -18,7 +18,7 @@ from resctrl_hooks.node.feature_table import FEATURES, Row
 from resctrl_hooks.node.registry import failure_policy, features_in_use
 from resctrl_hooks.node.settings import Settings
 
-PAGE = Path(__file__).parents[3] / "docs/architecture.md"
+PAGE = Path(__file__).parents[3] / "docs/dev/architecture.md"
 
 
 def written(path: str, value: int) -> None:
