@@ -89,6 +89,19 @@ class Share(Section):
             raise wrong("atLeast is longer than interval", "make atLeast shorter than interval", at=("atLeast",))
         return self
 
+    def remarks(self) -> list[Remark]:
+        """Return a remark for rounds that could synchronise with a periodic load: docs/sharing.md, Rounds."""
+        if self.interval >= INTERVAL:
+            return []
+        every = max(1, int(self.interval / 3))
+        return [
+            Remark(
+                ("interval",),
+                "too short for reconcile's timer alone, which runs every 30 s: measured rates can be wrong; use "
+                f"{INTERVAL:g}s or more, or also run `resctrl-hook reconcile --watch {every}`",
+            )
+        ]
+
 
 BandwidthEvent = Literal["mbm_total_bytes", "mbm_local_bytes"]
 

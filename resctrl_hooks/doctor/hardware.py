@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from typing import Final
 
+from resctrl_hooks.inventory.gather import queued_pods
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.names import RESCTRL_ROOT
 from resctrl_hooks.node.resctrl.counter_files import layout, read_group
@@ -121,16 +122,17 @@ def rmids(host: Host) -> Iterator[Finding]:
     by_class = inventory.rmids.free_by_class
     if by_class:
         text += f"; free by class: {inventory.rmids.classes_text()}"
-    if inventory.waiting and host.settings.shares_rmids:
+    waiting = [pod for pod in inventory.pods if pod.key in inventory.waiting]
+    queued = queued_pods(host.context, waiting)
+    if waiting and host.settings.shares_rmids:
         yield warning(
             f"{text}, according to the rules in `monitoring`",
             "`resctrl-hook list --demand` shows how much of the time each pod is counted, and the effect of "
             "other rules",
         )
-    elif inventory.waiting:
-        names = [pod.name for pod in inventory.pods if pod.key in inventory.waiting]
+    elif len(waiting) > len(queued):
         yield problem(
-            f"{text}: {some(names)}" if names else text,
+            f"{text}: {some([pod.name for pod in waiting if pod not in queued])}",
             "run fewer pods on this node, narrow `namespaces` or `labelSelector`, remove groups of other tools, "
             "or select the counted pods with `monitoring.priority` and `.share`; waiting pods get RMIDs as they "
             "become free",
@@ -138,7 +140,7 @@ def rmids(host: Host) -> Iterator[Finding]:
     elif used >= total * 0.9 or (by_class and min(by_class.values()) <= 0):
         yield warning(text, "few RMIDs are left: narrow `namespaces` or `labelSelector`")
     else:
-        yield ok(text)
+        yield ok(f"{text} because of `monitoring.limits`" if queued else text)
 
 
 def bandwidth_counters(host: Host) -> Iterator[Finding]:

@@ -1,6 +1,7 @@
 """Reading of resctrl, the ledger and the processes into reports. Read-only; takes no locks."""
 
 import os
+from collections import Counter
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from resctrl_hooks.node.host.procfs import resctrl_groups_of
 from resctrl_hooks.node.reconcile.tasks import outside
 from resctrl_hooks.node.refusals import recent_refusals
 from resctrl_hooks.node.resctrl.rmids import free_rmids, rmids_of_each_class, total_rmids
+from resctrl_hooks.node.sharing.limits import limit_of
 
 from .coverage import bandwidth_counters, counted_state, free_counters
 from .details import details_of
@@ -38,7 +40,8 @@ def gather(context: Context) -> Inventory:
     waiting = set(context.ledger.marked("waiting"))
     keys = sorted(set(context.ledger.keys()) | waiting)
     found.pods = [pod for pod in (pod_of(context, key, waiting) for key in keys) if pod is not None]
-    found.waiting = _lacking(found.pods, waiting)
+    lacking = _lacking(found.pods, waiting)
+    found.waiting = [pod.key for pod in lacking]
     found.refusals = refusals(context)
     try:
         classes = ["", *sorted(resctrl.classes())]
@@ -60,13 +63,35 @@ def gather(context: Context) -> Inventory:
 
 def waiting_keys(context: Context) -> list[str]:
     """Return the keys that wait for an RMID: a hook or reconcile has marked them, and they still lack it."""
+    return [pod.key for pod in waiting_pods(context)]
+
+
+def waiting_pods(context: Context) -> list[Pod]:
+    """Return the pods of `waiting_keys`."""
     marked = set(context.ledger.marked("waiting"))
     pods = (pod_of(context, key, marked) for key in sorted(marked))
     return _lacking([pod for pod in pods if pod is not None], marked)
 
 
-def _lacking(pods: list[Pod], marked: Collection[str]) -> list[str]:
-    return [pod.key for pod in pods if pod.key in marked and pod.state in _LACKING]
+def _lacking(pods: list[Pod], marked: Collection[str]) -> list[Pod]:
+    return [pod for pod in pods if pod.key in marked and pod.state in _LACKING]
+
+
+def queued_pods(context: Context, waiting: list[Pod]) -> list[Pod]:
+    """Return the waiting pods that a rule of the operator keeps waiting: sharing rules, or their namespace's limit."""
+    if context.settings.shares_rmids or not context.settings.groups.get("limits"):
+        return waiting if context.settings.shares_rmids else []
+    held: Counter[str] = Counter()
+    keys = context.ledger.keys()
+    for key in keys:
+        record = context.ledger.read_pod(key) or {}
+        held[record.get("namespace", "")] += len(record.get("groups", {}))
+    most = {pod.namespace: limit_of(pod.namespace, context) for pod in waiting}
+    return [
+        pod
+        for pod in waiting
+        if not pod.groups and (limit := most[pod.namespace]) is not None and held[pod.namespace] >= limit
+    ]
 
 
 def refusals(context: Context) -> list[Refusal]:

@@ -8,7 +8,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.utils import floatToGoString
 
 from resctrl_hooks import __version__
-from resctrl_hooks.inventory.gather import rmids_of, waiting_keys
+from resctrl_hooks.inventory.gather import queued_pods, rmids_of, waiting_pods
 from resctrl_hooks.node import call_metrics
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.feature_table import CLASS, CONTAINER, FEATURES
@@ -67,13 +67,13 @@ def _rmids(context: Context) -> list[Metric]:
     for rdt_class, free in rmids.free_by_class.items() if rmids else ():
         by_class.add_metric([rdt_class], free)
     text = "Pods that wait for an RMID."
-    waiting = len(waiting_keys(context))
-    queued = "Pods that wait for an RMID because of monitoring.priority, reserve or share."
+    waiting = waiting_pods(context)
+    queued = "Pods that wait for an RMID because of monitoring.priority, reserve, share or limits."
     return [
         found,
         *([by_class] if by_class.samples else []),
-        GaugeMetricFamily("resctrl_hooks_waiting_pods", text, waiting),
-        GaugeMetricFamily("resctrl_hooks_queued_pods", queued, waiting if context.settings.shares_rmids else 0),
+        GaugeMetricFamily("resctrl_hooks_waiting_pods", text, len(waiting)),
+        GaugeMetricFamily("resctrl_hooks_queued_pods", queued, len(queued_pods(context, waiting))),
     ]
 
 

@@ -328,6 +328,12 @@ def test_pods_waiting_by_rules_are_silent(tmp_path: Path) -> None:
 
 
 @pytest.mark.promtool
+def test_pod_waiting_beside_pods_at_their_limit_fires_alert(tmp_path: Path) -> None:
+    waiting = {"resctrl_hooks_waiting_pods": "9x60", "resctrl_hooks_queued_pods": "8x60"}
+    check(tmp_path, [promtool_test(HEALTHY | waiting, "ResctrlPodsUnmonitored")])
+
+
+@pytest.mark.promtool
 def test_rates_by_counted_time_separate_pods_and_sum_classes(tmp_path: Path) -> None:
     """Two pods, one of them in two classes; each counter was counted for half of the time."""
     rates = {"web": {"": 60, "gold": 120}, "db": {"": 600}}

@@ -131,6 +131,14 @@ def test_pods_waiting_by_rules_are_separate(host: MonitoredHost) -> None:
     assert (found["resctrl_hooks_waiting_pods",], found["resctrl_hooks_queued_pods",]) == (1, 1)
 
 
+@pytest.mark.parametrize("most, queued", [(0, 1), (1, 0)])
+def test_pods_waiting_by_their_namespaces_limit_are_separate(host: MonitoredHost, most: int, queued: int) -> None:
+    values = json.loads(host.config.read_text())
+    host.config.write_text(json.dumps(values | {"monitoring": {"limits": {"*": most}}}))
+    found = samples(host.run("metrics").stdout)
+    assert (found["resctrl_hooks_waiting_pods",], found["resctrl_hooks_queued_pods",]) == (1, queued)
+
+
 def test_histogram_is_cumulative(host: MonitoredHost) -> None:
     text = host.run("metrics").stdout
     family = next(family for family in parse_openmetrics(text) if family.name == "resctrl_hooks_duration_seconds")

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..context import Context
-    from ..errors import HookError
     from ..records import MemberRecord, PodRecord
+    from ..resctrl.errors import NoRMIDsError
 
 _SHORT = 12
 API_VERSION = "resctrl-hooks/v1"
@@ -132,12 +132,12 @@ class Report:
         """Record that a feature was applied to a container, or would be."""
         self.applied.setdefault(feature, []).append(container)
 
-    def wait(self, key: str, error: "HookError", *, limbo: bool) -> None:
+    def wait(self, key: str, error: "NoRMIDsError", *, limbo: bool) -> None:
         """Record that a key waits for an RMID: in ``limbo``, one returns by itself.
 
-        Under sharing rules, waiting is no problem.
+        Under sharing rules, or because of its namespace's limit, waiting is no problem.
         """
-        (self.queued if self.shared else self.waiting)[key] = str(error)
+        (self.queued if self.shared or error.by_rule else self.waiting)[key] = str(error)
         self.only_limbo = self.only_limbo and limbo
 
     def forget_waiting(self) -> None:

@@ -38,6 +38,8 @@ class NoRMIDsError(ResctrlError):
 
     reason = "no-rmids"
     hint = "`resctrl-hook list` shows the pods that hold them"
+    by_rule = False
+    """Whether a rule of the operator refuses the RMID, so that the wait is no problem."""
 
 
 class RMIDsBusyError(NoRMIDsError):

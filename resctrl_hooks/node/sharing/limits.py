@@ -12,6 +12,7 @@ class NamespaceLimitError(NoRMIDsError):
     """The namespace holds as many RMIDs as `monitoring.limits` permits."""
 
     reason = "namespace-limit"
+    by_rule = True
     hint = "the workload is not monitored until a pod of its namespace ends; see monitoring.limits"
 
 
@@ -24,8 +25,7 @@ def check_limit(key: str, namespace: str, context: "Context") -> None:
     Raises:
         NamespaceLimitError: its namespace has reached its limit.
     """
-    limits: "dict[str, int]" = context.settings.groups.get("limits") or {}
-    most = next((number for pattern, number in limits.items() if matches(pattern, namespace)), None)
+    most = limit_of(namespace, context)
     if most is None:
         return
     held = 0
@@ -35,3 +35,9 @@ def check_limit(key: str, namespace: str, context: "Context") -> None:
             held += len(record.get("groups", {}))
     if held >= most:
         raise NamespaceLimitError(f"namespace {namespace} holds {held} RMIDs of at most {most}")
+
+
+def limit_of(namespace: str, context: "Context") -> "int | None":
+    """Return the maximum number of RMIDs of a namespace; None without a limit."""
+    limits: "dict[str, int]" = context.settings.groups.get("limits") or {}
+    return next((number for pattern, number in limits.items() if matches(pattern, namespace)), None)

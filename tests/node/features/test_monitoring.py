@@ -133,9 +133,10 @@ def test_namespace_at_limit_waits_until_one_of_its_pods_ends(cluster: Cluster) -
     _, pid = cluster.start(2, second)
     assert cluster.groups_of(pid) == {("", "")}
     report = cluster.reconcile()
-    assert "namespace shop holds 1 RMIDs of at most 1" in report.waiting[second]
+    assert "namespace shop holds 1 RMIDs of at most 1" in report.queued[second]
+    assert (report.ok, report.waiting) == (True, {})
     cluster.poststop(ended)
     cluster.kernel.end(first_pid)
     cluster.end_pod(first)
-    assert cluster.reconcile().waiting == {}
+    assert cluster.reconcile().queued == {}
     assert cluster.groups_of(pid) == {("", second)}

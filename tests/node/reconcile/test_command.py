@@ -16,11 +16,12 @@ from conftest import LAUNCH, PYTHON, Host, crio_annotations
 import resctrl_hooks
 from node.reconcile.cluster import POD, Cluster
 from resctrl_hooks.cli import main
-from resctrl_hooks.errors import HookError, InputError
+from resctrl_hooks.errors import InputError
 from resctrl_hooks.install.units import RECONCILE, units
 from resctrl_hooks.node.reconcile.command import reconcile_command
 from resctrl_hooks.node.reconcile.live_keys import read_live
 from resctrl_hooks.node.reconcile.report import Report
+from resctrl_hooks.node.resctrl.errors import NoRMIDsError
 from resctrl_hooks.node.settings import load
 
 OURS = pytest.mark.parametrize("peoples", [False, True], ids=["node-half", "people-half"])
@@ -201,7 +202,7 @@ def test_waiting_pods_do_not_fail_timer_unit(
 ) -> None:
     def waiting(*_: object) -> Report:
         report = Report()
-        report.wait(POD, HookError("no RMID is free"), limbo=False)
+        report.wait(POD, NoRMIDsError("no RMID is free"), limbo=False)
         if failed:
             report.failures[POD] = "whatever"
         return report

@@ -93,11 +93,11 @@ def test_reconcile_killed_at_any_effect_of_a_turn_loses_no_total(tmp_path: Path)
 @pytest.mark.parametrize(
     "share, times",
     [
-        (None, (30.0, 10.0)),
-        ({}, (30.0, 10.0)),
+        (None, (90.0, 30.0)),
+        ({}, (90.0, 30.0)),
         ({"interval": 60}, (60.0, 20.0)),
         ({"interval": 60, "atLeast": 5}, (60.0, 5.0)),
-        ({"atLeast": 0}, (30.0, 0.0)),
+        ({"atLeast": 0}, (90.0, 0.0)),
     ],
 )
 def test_turn_lasts_a_third_of_a_round_by_default(share: Any, times: tuple[float, float]) -> None:
