@@ -9,7 +9,7 @@ from .section import Allow, ClassName, NamespacePattern, Remark, Section, wrong
 
 
 class ClassDefaults(Section):
-    """The class of containers that ask for none; `allow` does not concern these."""
+    """The class of containers that request none. `allow` does not apply to it."""
 
     namespaces: dict[NamespacePattern, ClassName] = {}
     """By namespace: `{namespace pattern: class}`. The first match applies, before the QoS class."""

@@ -8,7 +8,7 @@ from .section import AbsolutePath, Remark, Section
 
 
 class LogSection(Section):
-    """Where the hooks' lines go. A warning is also one line on stderr, for the runtime's own log."""
+    """Destination of the hooks' log. Warnings are also printed on stderr, for the runtime's own log."""
 
     target: Literal["auto", "journal", "syslog", "file", "none"] = DEFAULTS["target"]
     """`auto` selects the first available of journal, syslog and `file`."""

@@ -16,9 +16,9 @@ _DEFAULTS = FEATURES["memory"].defaults
 
 
 class MemoryClass(Section):
-    """One class of workloads, chosen by the annotation `class.memtierd.nri.io`.
+    """A memory class, selected by the annotation `class.memtierd.nri.io`.
 
-    The plugin reads keys in any case, so these are too.
+    Keys can be written in any case, as in the NRI plugin.
     """
 
     name: Annotated[str, Field(min_length=1)]
@@ -68,7 +68,7 @@ def _limits(allow: Allow) -> Allow:
 
 
 class Memory(FeatureSection):
-    """Memory classes. They are in use as soon as `classes` has one."""
+    """Memory classes. On if `classes` contains a class."""
 
     failure_policy: FailurePolicy | None = None
     """Failure policy if a class or limit cannot be applied. Default: `memtierd.failurePolicy`, else `fail`, as in the

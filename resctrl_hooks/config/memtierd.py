@@ -39,7 +39,7 @@ _DEFAULTS = FEATURES["memtierd"].defaults
 
 
 class Memtierd(FeatureSection):
-    """How memtierd is run for containers of a class that has a `memtierdconfig`."""
+    """Instances of memtierd, for containers of classes with a `memtierdconfig`."""
 
     failure_policy: FailurePolicy | None = None
     """Failure policy if memtierd cannot be started. Prefer `memory.failurePolicy`, which is the default; without both,

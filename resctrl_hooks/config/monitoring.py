@@ -17,7 +17,7 @@ _DEFAULTS = FEATURES["monitoring"].defaults
 
 
 class PriorityRule(Section):
-    """One rule: it fits a pod if everything that it names does."""
+    """A rule with the priority of some pods. It matches a pod if all of its conditions do."""
 
     namespaces: list[NamespacePattern] = []
     """Namespaces of the pods that the rule matches. Empty means all."""
@@ -65,7 +65,7 @@ Capacity = Annotated[
 
 
 class Reserve(Section):
-    """RMIDs that stay free for pods that matter."""
+    """RMIDs that stay free for pods of high priority."""
 
     rmids: Annotated[int, Field(ge=1)]
     """Number of RMIDs to keep free."""
@@ -75,7 +75,7 @@ class Reserve(Section):
 
 
 class Share(Section):
-    """Turns among pods of one priority."""
+    """Time-sharing of RMIDs among pods of one priority."""
 
     interval: Annotated[Duration, Field(ge=1)] = INTERVAL
     """Interval of RMID handovers, such as `30s` or `2m`. Handovers happen when reconcile runs."""
@@ -137,7 +137,7 @@ class Monitoring(FeatureSection):
 
     exec: Literal["watch", "reconcile"] = _DEFAULTS["exec"]
     """How processes that enter a running container (`kubectl exec`, exec probes) get into its pod's group: `watch`
-    moves them within microseconds of each exec; `reconcile` moves them at its next run."""
+    moves each process when it starts; `reconcile` moves them in its next pass."""
 
     priority: list[PriorityRule] = []
     """Priorities of pods if there are fewer RMIDs than pods. The first matching rule applies; default: 0. A pod without

@@ -44,17 +44,17 @@ class ClassMount(Section):
 
 
 class ClassDevice(Section):
-    """A device of the host in containers of a class, which may read and write it: NRI has no other access."""
+    """A device of the host in containers of a class. They can read and write it: NRI supports no other access."""
 
     path: Annotated[AbsolutePath, Field(pattern=r"^/dev/")]
-    """Below /dev, the same in the container."""
+    """Path below /dev, the same on the host and in the container."""
 
 
 Environment = dict[Annotated[str, AfterValidator(_name)], Annotated[str, AfterValidator(_value)]]
 
 
 class Nri(Section):
-    """What the NRI plugin changes at a container's creation. Hooks can't, and nothing is changed by default."""
+    """Changes of the NRI plugin to a new container. Hooks cannot make them. By default the plugin makes none."""
 
     adjust: list[Adjustable] = []
     """Features that also set their values in the container's specification, so that the values survive a daemon-reload

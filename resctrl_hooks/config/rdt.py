@@ -79,7 +79,7 @@ _GUARD = _DEFAULTS["guard"]
 
 
 class RdtClass(Section):
-    """What one class may use, for all domains or by domain. What isn't said stays as the kernel has it."""
+    """Limits of one class, for all domains or by domain. A resource without a key keeps the kernel's value."""
 
     l3: Mask | dict[Domain, Mask] | None = Field(default=None, alias="L3")
     """Ways of the L3 cache: a hexadecimal mask, a share from the lowest way (`60%`), or a range (`40-99%`)."""
@@ -137,7 +137,7 @@ Floor = Annotated[Any, AfterValidator(_floor), WithJsonSchema(_ONE)]
 
 
 class Throttle(Section):
-    """How far one class may be lowered."""
+    """Limit down to which the guard may lower one class."""
 
     floor: Floor
     """Lower limit of the guard: per cent (20 or "20%"; on AMD, of `monitoring.capacity`), or "2000MBps"."""
@@ -188,7 +188,7 @@ class Guard(Section):
 
 
 class Rdt(FeatureSection):
-    """RDT classes: which a workload is put into if its runtime chose none. Off unless `enabled` is true."""
+    """RDT classes of containers to which the runtime assigned none. Off unless `enabled` is true."""
 
     failure_policy: FailurePolicy | None = None
     """Failure policy if a container's class cannot be applied. Default: the general `failurePolicy`."""

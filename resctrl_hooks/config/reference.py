@@ -44,7 +44,7 @@ def in_page(page: str) -> str:
 
 
 def _table(title: str, text: str, model: type[BaseModel], schema: dict[str, Any]) -> str:
-    rows = ["| Key | Value | Default | |", "|---|---|---|---|"]
+    rows = ["| Key | Value | Default | Meaning |", "|---|---|---|---|"]
     inner = []
     for name, field in model.model_fields.items():
         section = _section_of(field)

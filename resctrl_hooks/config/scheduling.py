@@ -55,7 +55,7 @@ _DEFAULTS = FEATURES["scheduling"].defaults
 
 
 class SchedulingClass(Section):
-    """One scheduling class. What isn't said stays as it is."""
+    """One scheduling class. Without a key, the value stays unchanged."""
 
     policy: Literal["normal", "batch", "idle", "fifo", "rr"] | None = None
     """Scheduling policy of the init process, inherited by its children (sched(7))."""
