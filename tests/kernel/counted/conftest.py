@@ -27,7 +27,7 @@ _ROWS: list[Compared] = []
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the table: docs/counters.md has one."""
+    """Print the table: docs/dev/accuracy.md has one."""
     if _ROWS:
         terminalreporter.write_line("\n".join(["", *table(_ROWS)]))
 
