@@ -152,7 +152,8 @@ def _create_runtime(state: State, bundle: Bundle, context: Context, said: Explan
 def _said_step(step: Step, workload: Workload, context: Context) -> StepModel:
     """Return a step with the current state of its target. Read-only."""
     found = Found() if step.action == SKIP else DISPLAYS[step.feature].probe(step, workload, context)
-    return StepModel(step.feature, step.action, step.parameters, step.why, *found)
+    kept = f"; left unchanged: {', '.join(step.kept)}" if step.kept else ""
+    return StepModel(step.feature, step.action, step.parameters, step.why + kept, *found)
 
 
 def _described(workload: Workload) -> dict[str, Any]:

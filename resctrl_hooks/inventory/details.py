@@ -30,6 +30,7 @@ def details_of(record: "MemberRecord") -> dict[str, Any]:
         except Exception as error:  # noqa: BLE001  # one record must not hide the node's other pods
             unreadable[name] = str(error) if isinstance(error, HookError) else f"{type(error).__name__}: {error}"
     found["without"] = dict(record.get("unmet") or {})
+    found["kept"] = {name: "; ".join(values) for name, values in (record.get("kept") or {}).items()}
     found["unreadable"] = unreadable
     found[CGROUP] = memory_of(str(record.get("cgroup", "")))
     return {name: values for name, values in found.items() if values}

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from resctrl_hooks.node.container.labels import pod_labels
-from resctrl_hooks.node.container.workload import workload_of
+from resctrl_hooks.node.container.recorded import recorded_workload
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
 
@@ -65,13 +65,11 @@ def _requirement(text: str) -> _Requirement:
 
 
 def labels_of(context: Context, pod: Pod) -> dict[str, str]:
-    """Return a pod's labels; empty where its runtime tells none (only CRI-O does) or no container of it runs."""
+    """Return a pod's labels; empty where no running container's bundle or record has them."""
     for one in pod.containers:
         record = context.ledger.read_member(pod.key, one.id) or {}
         try:
-            labels = pod_labels(
-                workload_of(one.id, one.pid, str(record.get("bundle", "")), context.proc, context.settings.cgroup_path)
-            )
+            labels = pod_labels(recorded_workload(one.id, one.pid, record, context))
         except (HookError, OSError):
             continue
         if labels:

@@ -55,6 +55,12 @@ if TYPE_CHECKING:
         needs: "Any"
         """By feature, one of those below."""
 
+    class ToldRecord(TypedDict):
+        """A pod's labels and those of its annotations that a feature may read."""
+
+        labels: "dict[str, str]"
+        annotations: "dict[str, str]"
+
     class MemberRecord(TypedDict, total=False):
         """A container of a key: its names, its paths, its steps.
 
@@ -89,6 +95,10 @@ if TYPE_CHECKING:
         """Features whose plan failed, for the reason in ``unmet``: reconcile plans them again."""
         starts: "dict[str, list[float]]"
         """By feature, when reconcile restarted its process, in seconds since 1970."""
+        told: ToldRecord
+        """What NRI passed and the bundle lacks."""
+        kept: "dict[str, list[str]]"
+        """By feature, foreign values that stay although the feature would set others."""
 
     # The ``needs`` of steps, by feature
 

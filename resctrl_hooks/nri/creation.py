@@ -75,6 +75,7 @@ def adjusted_by(steps: "list[Step]", workload: "Workload", event: "Event", conte
     """
     try:
         found, differing = respecting(adjustment(workload, steps, context.settings, event.version), event.container)
+        differing = [*(value for step in steps for value in step.kept), *differing]
         if differing:
             what = f"{CREATE_CONTAINER} of {event}: already set by an earlier NRI plugin or the runtime's client"
             fields = {"key": event.key, "container": event.id}

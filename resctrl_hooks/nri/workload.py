@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _DIALECTS = {"cri-o": CRIO, "containerd": CONTAINERD}
 _MOST_PID = 1 << 31
+_POLICIES = {1: "SCHED_OTHER", 2: "SCHED_FIFO", 3: "SCHED_RR", 4: "SCHED_BATCH", 5: "SCHED_ISO", 6: "SCHED_IDLE"}
+_IO_CLASSES = {1: "IOPRIO_CLASS_RT", 2: "IOPRIO_CLASS_BE", 3: "IOPRIO_CLASS_IDLE"}
 
 
 def workload_of(pod: "dict[str, Any]", container: "dict[str, Any]", runtime: str, settings: "Settings") -> "Workload":
@@ -92,7 +94,16 @@ def _as_oci(linux: "dict[str, Any]", *, created: bool) -> "dict[str, Any]":
             "closID": _value(rdt.get("clos_id", {})) or "",
             "enableMonitoring": bool(_value(rdt.get("enable_monitoring", {}))),
         }
-    return {"linux": config}
+    return {"linux": config, "process": _process(linux)}
+
+
+def _process(linux: "dict[str, Any]") -> "dict[str, Any]":
+    """Return scheduler and I/O priority in the words of a bundle; the enums are those of NRI's api.proto."""
+    scheduler, io = linux.get("scheduler") or {}, linux.get("io_priority") or {}
+    return {
+        "scheduler": {**scheduler, "policy": _POLICIES.get(scheduler.get("policy", 0), "")},
+        "ioPriority": {**io, "class": _IO_CLASSES.get(io.get("class", 0), "")},
+    }
 
 
 def _value(told: "Any") -> "Any":

@@ -151,4 +151,4 @@ def test_scheduler_of_earlier_plugin_stays(start: Callable[..., Plugin]) -> None
     assert not code
     found = decode("CreateContainerResponse", payload)["adjust"]["linux"]
     assert found == {"resources": {"unified": {"cpu.weight": "200"}}, "io_priority": {"class": 2, "priority": 4}}
-    assert "left unchanged: scheduler is {'policy': 4}" in plugin.log()
+    assert "left unchanged: policy batch instead of policy fifo priority 7" in plugin.log()

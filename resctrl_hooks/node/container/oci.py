@@ -28,6 +28,16 @@ STAGES = {
     "stopped": POSTSTOP,
 }
 
+# Scheduling policies and I/O classes (OCI runtime specification, config.md, "Scheduler" and "IOPriority").
+_POLICIES = {
+    "SCHED_OTHER": "normal",
+    "SCHED_FIFO": "fifo",
+    "SCHED_RR": "rr",
+    "SCHED_BATCH": "batch",
+    "SCHED_IDLE": "idle",
+}
+_IO_CLASSES = {"IOPRIO_CLASS_RT": "realtime", "IOPRIO_CLASS_BE": "best-effort", "IOPRIO_CLASS_IDLE": "idle"}
+
 
 class State:
     """A validated container state, as a runtime writes it to its hooks."""
@@ -48,9 +58,12 @@ class State:
 
 
 class Bundle:
-    """The relevant parts of a bundle's config.json; empty for an unreadable bundle."""
+    """The relevant parts of a bundle's config.json; empty for an unreadable bundle.
 
-    __slots__ = ("annotations", "cgroups_path", "class_name", "monitored", "resources")
+    ``scheduled`` are the scheduler and the I/O priority, in the words of a scheduling class.
+    """
+
+    __slots__ = ("annotations", "cgroups_path", "class_name", "monitored", "resources", "scheduled")
 
     def __init__(self, config: "dict[str, Any]") -> None:
         linux = _field(config, "linux", dict, {})
@@ -61,6 +74,7 @@ class Bundle:
         self.cgroups_path: str = _field(linux, "cgroupsPath", str, "")
         self.resources: "dict[str, Any]" = _field(linux, "resources", dict, {})
         self.annotations = _strings(config.get("annotations"), "config.json: annotations")
+        self.scheduled = _scheduled(_field(config, "process", dict, {}))
 
 
 def parse_state(data: bytes) -> State:
@@ -107,6 +121,20 @@ def read_bundle(path: str) -> Bundle:
     if not isinstance(config, dict):
         raise errors.InputError(f"{path[:200]}/config.json is not a JSON object")
     return Bundle(config)
+
+
+def _scheduled(process: "dict[str, Any]") -> "dict[str, Any]":
+    """Return the specified scheduler and I/O priority, in the words of a scheduling class; empty for none."""
+    found: "dict[str, Any]" = {}
+    scheduler, io = _field(process, "scheduler", dict, {}), _field(process, "ioPriority", dict, {})
+    if scheduler.get("policy"):
+        policy = str(scheduler["policy"])
+        found["policy"] = _POLICIES.get(policy, policy)
+        found.update((name, scheduler[name]) for name in ("priority", "nice") if isinstance(scheduler.get(name), int))
+    if io.get("class"):
+        found["ioClass"] = _IO_CLASSES.get(str(io["class"]), str(io["class"]))
+        found["ioPriority"] = io["priority"] if isinstance(io.get("priority"), int) else 0
+    return found
 
 
 def _field(value: "dict[str, Any]", name: str, kind: type, default: "Any") -> "Any":

@@ -19,8 +19,9 @@ class Running:
     ``unsaid`` are those of them that nobody has been told yet; ``unplanned`` are those whose plan failed, which are
     planned again; ``starts`` says when reconcile started something of it again. ``changed`` says that its record is to
     be written. ``wanted`` is false for one that is not to be monitored; ``recorded_class`` is the RDT class in which
-    its group was recorded, ``rdt_class`` the one that it is in. ``in_cgroup`` has the threads of its cgroup when the
-    node was observed; None if they were not read.
+    its group was recorded, ``rdt_class`` the one that it is in. ``told`` is true if the record has what NRI passed.
+    ``kept`` are foreign values that stay, by feature. ``in_cgroup`` has the threads of its cgroup when the node was
+    observed; None if they were not read.
     """
 
     def __init__(self, key: str, found: "Found", record: "MemberRecord", *, recorded: bool) -> None:
@@ -48,6 +49,8 @@ class Running:
         self.recorded_class: "str | None" = None
         self.rdt_class = ""
         self.in_cgroup: "CgroupThreads | None" = None
+        self.told = "told" in record
+        self.kept: "dict[str, list[str]]" = dict(record.get("kept", {}))
         self._record = record
 
     def __str__(self) -> str:
@@ -86,6 +89,7 @@ class Running:
             "unplanned": self.unplanned,
             "late": self.late,
             "starts": self.starts,
+            "kept": self.kept,
         }
         if not self.unmet:
             del record["unmet"]
@@ -95,4 +99,6 @@ class Running:
             del record["late"]
         if not self.starts:
             del record["starts"]
+        if not self.kept:
+            del record["kept"]
         return record

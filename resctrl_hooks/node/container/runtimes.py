@@ -66,6 +66,12 @@ def living_containers(settings: "Settings", proc: str, known: "Container[str]" =
     return list(found.values())
 
 
+def bundle_of(container: str, settings: "Settings") -> str:
+    """Return the path of a container's bundle, as its runtime's state names it; empty if no state does."""
+    states = (_read(f"{root}/{container}", container, list(_KINDS)) for root in roots_of(settings))
+    return next((found.bundle for found in states if found is not None and found.bundle), "")
+
+
 def _names(root: str) -> "list[str]":
     try:
         return list_folder(root)

@@ -70,6 +70,10 @@ _MAKERS = {"crio": CRIO, "cri-containerd": CONTAINERD, "libpod": _PODMAN, "libpo
 # In the path of every bundle of containerd's (containerd, core/runtime), which may name a cgroup by the id alone.
 _CONTAINERDS_BUNDLE = "/io.containerd.runtime.v"
 
+# Parts of the names of all annotations that a feature reads; a record keeps these where the bundle lacks them.
+_READ = ("resctrl-hooks.io", "nri.io", "rdt", "blockio")
+_MOST_TOLD, _LONGEST_TOLD = 256, 1024  # a record has a size limit
+
 
 class Workload:
     """One container in the node half.
@@ -145,7 +149,7 @@ class Workload:
 
     def details(self) -> "MemberRecord":
         """Return the ledger's data on the container, besides its steps."""
-        return {
+        details: "MemberRecord" = {
             "runtime": self.runtime,
             "namespace": self.namespace,
             "pod": self.pod,
@@ -155,6 +159,10 @@ class Workload:
             "podCgroup": self.pod_cgroup,
             "time": int(time.time()),
         }
+        if self.labels is not None:
+            notes = {name: value for name, value in self.annotations.items() if any(mark in name for mark in _READ)}
+            details["told"] = {"labels": _bounded(self.labels), "annotations": _bounded(notes)}
+        return details
 
     def __str__(self) -> str:
         name = "/".join(part for part in (self.namespace, self.pod, self.container) if part)
@@ -207,6 +215,11 @@ def derive(
         workload.verified = False
         workload.namespace = workload.pod = workload.container = ""
     return workload
+
+
+def _bounded(values: "dict[str, str]") -> "dict[str, str]":
+    short = [name for name, value in values.items() if len(name) + len(value) <= _LONGEST_TOLD]
+    return {name: values[name] for name in short[:_MOST_TOLD]}
 
 
 def _verified_dialect(state: "State", owns: "list[str]") -> "Dialect | None":

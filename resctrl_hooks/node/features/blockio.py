@@ -6,9 +6,10 @@ Documentation/admin-guide/cgroup-v2.rst, "IO Interface Files").
 
 import posix
 
+from ..cgroup_settings.foreign import without_foreign
 from ..cgroup_settings.own import own_cgroup
 from ..cgroup_settings.values import WEIGHT, are_in_force, put
-from ..classes.choice import chosen_class
+from ..classes.choice import ClassError, chosen_class
 from ..feature import SKIP, Feature, Step
 from ..host.files import S_IFBLK, S_IFMT, is_there, kernel_text, list_folder
 from ..names import matches
@@ -50,16 +51,18 @@ class BlockIO(Feature):
             CgroupError: the container has no cgroup for it.
         """
         if workload.bundle.resources.get("blockIO"):
-            return [Step(NAME, SKIP, {}, "the runtime limits its block I/O; left unchanged")]
+            return [Step(NAME, SKIP, {}, "the runtime limits its block I/O; left unchanged", _kept(workload, context))]
         name, spec, why = chosen_class(workload, context.settings, NAME, ANNOTATIONS)
         if not name:
             return [Step(NAME, SKIP, {}, why)]
         own_cgroup(workload, context)  # raises here, so that `explain` reports it too
-        values, weight = values_of(spec, context.settings.sys_path)
+        wanted, weight = values_of(spec, context.settings.sys_path)
+        values, kept = without_foreign(wanted, workload, context)
         properties = {"IOAccounting": "yes", **({"IOWeight": str(weight)} if weight else {})}
-        shown = ", ".join(f"{file} {value}" for file, value in values) or "no device matches its patterns"
+        nothing = "all is set already" if kept else "no device matches its patterns"
+        shown = ", ".join(f"{file} {value}" for file, value in values) or nothing
         needs: "CgroupNeeds" = {"class": name, "values": values, "properties": properties}
-        return [Step(NAME, "limit", needs, f"{shown}: {why}")]
+        return [Step(NAME, "limit", needs, f"{shown}: {why}", kept)]
 
     def apply(self, step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
         """Write the values."""
@@ -75,6 +78,15 @@ class BlockIO(Feature):
         """Return whether all values are in place."""
         needs: "CgroupNeeds" = step.parameters
         return are_in_force(needs["values"], container, context)
+
+
+def _kept(workload: "Workload", context: "Context") -> "list[str]":
+    """Return, in words, that a class of ours is not applied; empty if the container has none."""
+    try:
+        name = chosen_class(workload, context.settings, NAME, ANNOTATIONS)[0]
+    except ClassError:
+        return []
+    return [f"limits of the specification instead of class {name}"] if name else []
 
 
 def values_of(spec: "list[dict[str, Any]]", sys_path: str) -> "tuple[list[list[str]], int]":

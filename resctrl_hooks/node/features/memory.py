@@ -1,5 +1,6 @@
 """Swap and memory limits of a container by class or annotation, written to its cgroup before its process runs."""
 
+from ..cgroup_settings.foreign import without_foreign
 from ..cgroup_settings.own import living_cgroup, own_cgroup
 from ..cgroup_settings.values import are_in_force, put
 from ..classes.memory import HIGH, MAX, SWAP, MemoryLimitError, choice_of
@@ -29,7 +30,7 @@ class Memory(Feature):
     name = NAME
 
     def plan(self, workload: "Workload", context: "Context", earlier: "Sequence[Step]" = ()) -> "list[Step]":
-        """Set the limits that the container's class and annotations choose.
+        """Set the limits that the container's class and annotations choose, except those that another program has set.
 
         Raises:
             MemoryClassError, MemoryLimitError: the choice is missing, not allowed or not sensible.
@@ -47,9 +48,12 @@ class Memory(Feature):
                 hint=f"the minimum to start a container is {SMALLEST_HIGH} bytes",
             )
         own_cgroup(workload, context)  # raises here, so that `explain` reports it too
-        limits = ", ".join(f"{name} {value}" for name, value in choice.limits.items())
-        needs: "LimitNeeds" = {"class": choice.name, "limits": choice.limits}
-        return [Step(NAME, "limit", needs, f"{limits}: {choice.why}")]
+        left, kept = without_foreign(_values(choice.limits), workload, context)
+        if not left:
+            return [Step(NAME, SKIP, {}, choice.why, kept)]
+        limits = ", ".join(f"{name} {value}" for name, value in left)
+        needs: "LimitNeeds" = {"class": choice.name, "limits": {one[0]: one[1] for one in left}}
+        return [Step(NAME, "limit", needs, f"{limits}: {choice.why}", kept)]
 
     def apply(self, step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
         """Write the limits to the cgroup and, for a systemd scope, to the unit, so that a daemon-reload keeps them."""

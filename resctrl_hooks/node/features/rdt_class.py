@@ -46,7 +46,7 @@ class RdtClass(Feature):
         """
         name, why = choose(workload, context)
         if not name:
-            return [Step(NAME, SKIP, {}, why)]
+            return [Step(NAME, SKIP, {}, why, _kept(workload, context))]
         needs: "ClassNeeds" = {"class": name}
         return [Step(NAME, INTO_CLASS, needs, f"RDT class {name}, {why}")]
 
@@ -104,6 +104,18 @@ def choose(workload: "Workload", context: "Context") -> "tuple[str, str]":
             hint="declare it in rdt.classes and run `resctrl-hook rdt apply`, or fix the reference to it",
         )
     return name, f"by {why}"
+
+
+def _kept(workload: "Workload", context: "Context") -> "list[str]":
+    """Return, in words, that another class than ours stays; empty if there is none, or it is the same."""
+    theirs = workload.bundle.class_name or _where(context, workload.pid)
+    if not theirs:
+        return []
+    try:
+        ours, _ = class_name(workload, context.settings, NAME, _annotations(workload), RdtClassError, _ROOT_NAMES)
+    except RdtClassError:
+        return []
+    return [f"class is {theirs} instead of {ours}"] if ours not in ("", theirs) else []
 
 
 def _where(context: "Context", pid: int) -> "str | None":

@@ -6,6 +6,7 @@ All children inherit the init process's values (sched(7), setpriority(2), ioprio
 import errno
 import posix
 
+from ..cgroup_settings.foreign import without_foreign
 from ..cgroup_settings.own import own_cgroup
 from ..cgroup_settings.values import are_in_force, put
 from ..classes.choice import ClassError, chosen_class
@@ -34,12 +35,19 @@ _IO_PRIORITY = "{ioClass}: prio {ioPriority}"
 IO_PRIORITY_UNSET = 4
 _RESET_ON_FORK = 0x40000000  # sched(7): a flag in the kernel's answer
 _INFINITY = "infinity"
+_PARTS = (("policy", "priority", "nice"), ("ioClass", "ioPriority"))
 # Settings with the cgroup's file and the systemd property of each, if any (systemd.resource-control(5)).
 _MEMORY = (
     ("memoryMin", "memory.min", "MemoryMin"),
     ("memoryLow", "memory.low", "MemoryLow"),
     ("memoryMax", "memory.max", "MemoryMax"),
 )
+_PROPERTIES = {
+    "cpu.idle": ("CPUWeight",),
+    "cpu.weight": ("CPUWeight",),
+    "cpu.max": ("CPUQuota", "CPUQuotaPeriodSec"),
+    **{file: (unit_property,) for _, file, unit_property in _MEMORY},
+}
 
 
 class Scheduling(Feature):
@@ -57,19 +65,19 @@ class Scheduling(Feature):
         name, spec, why = chosen_class(workload, context.settings, NAME, ANNOTATIONS)
         if not name:
             return [Step(NAME, SKIP, {}, why)]
-        values, properties = cgroup_values_of(spec)
-        process: "Any" = {
-            key: spec[key]
-            for key in ("policy", "priority", "nice", "ioClass", "ioPriority")
-            if spec.get(key) is not None
-        }
+        wanted, properties = cgroup_values_of(spec)
+        values, kept = without_foreign(wanted, workload, context) if wanted else ([], [])
+        for name_ in {name_ for name_, _ in wanted} - {name_ for name_, _ in values}:
+            for unit_property in _PROPERTIES.get(name_, ()):
+                properties.pop(unit_property, None)
+        process = _process_of(spec, workload.bundle.scheduled, kept)
         if values:
             own_cgroup(workload, context)  # raises here, so that `explain` reports it too
         shown = ", ".join(
             [*(f"{key} {value}" for key, value in process.items()), *(f"{file} {value}" for file, value in values)]
         )
         needs: "SchedulingNeeds" = {"class": name, "process": process, "values": values, "properties": properties}
-        return [Step(NAME, "schedule", needs, f"{shown or 'nothing'}: {why}")]
+        return [Step(NAME, "schedule", needs, f"{shown or 'nothing'}: {why}", kept)]
 
     def apply(self, step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
         """Set the process's part on each of its threads, then the cgroup's part."""
@@ -130,6 +138,29 @@ def cgroup_values_of(spec: "dict[str, Any]") -> "tuple[list[list[str]], dict[str
     for size, value in (spec.get("hugepages") or {}).items():
         values.append([f"hugetlb.{size}.max", canonical(f"hugetlb.{size}.max", str(value))])
     return values, properties
+
+
+def _process_of(spec: "dict[str, Any]", theirs: "dict[str, Any]", kept: "list[str]") -> "Any":
+    """Return a class's values for the process, without those that the specification sets to others.
+
+    These are added to ``kept``, in words.
+    """
+    process: "dict[str, Any]" = {}
+    for part in _PARTS:
+        ours = {key: spec[key] for key in part if spec.get(key) is not None}
+        if not ours or theirs.get(part[0]) is None or _whole(part, ours) == _whole(part, theirs):
+            process.update(ours)
+        else:
+            was, wanted = (" ".join(f"{key} {one[key]}" for key in part if one.get(key)) for one in (theirs, ours))
+            kept.append(f"{was} instead of {wanted}")
+    return process
+
+
+def _whole(part: "tuple[str, ...]", values: "dict[str, Any]") -> "tuple[Any, ...]":
+    """Return the values of a scheduler or an I/O priority, with defaults for missing ones."""
+    if part[0] == "policy":
+        return values.get("policy") or "normal", values.get("priority") or 0, values.get("nice") or 0
+    return values["ioClass"], 0 if values["ioClass"] == "idle" else values.get("ioPriority", IO_PRIORITY_UNSET)
 
 
 def _is_scheduled(pid: int, process: "ProcessRecord") -> bool:

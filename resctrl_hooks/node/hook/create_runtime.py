@@ -7,7 +7,7 @@ from .. import errors
 from ..container.oci import CREATE_RUNTIME
 from ..feature import SKIP
 from ..feature_table import GROUP, NODE
-from ..log import WARNING
+from ..log import INFO, WARNING
 from ..registry import failure_policy, features_in_use, kind_of, plan
 from ..steps import apply_steps
 from .deadline import TIME_TO_TAKE_BACK, set_deadline
@@ -31,6 +31,10 @@ def create_runtime(workload: "Workload", context: "Context") -> str:
     """
     unplanned: "dict[str, str]" = {}
     steps = planned(workload, context, features_in_use(context.settings, workload), unplanned)
+    kept = {step.feature: step.kept for _, step in steps if step.kept}
+    if kept:
+        what = f"{workload}: set by an earlier NRI plugin or the runtime's client, left unchanged: {in_words(kept)}"
+        context.log(INFO, what, stage=CREATE_RUNTIME, key=workload.key, container=workload.id)
     todo = [(feature, step) for feature, step in steps if step.action != SKIP]
     if not todo:
         return "; ".join(step.why for _, step in steps) or "no feature applies"
@@ -45,6 +49,8 @@ def create_runtime(workload: "Workload", context: "Context") -> str:
         details: MemberRecord = {**workload.details(), "steps": [step.as_record() for _, step in todo]}
         if earlier:
             details["again"] = True
+        if kept:
+            details["kept"] = kept
         if unplanned:
             details["unmet"] = unplanned
             details["unplanned"] = list(unplanned)
@@ -94,6 +100,11 @@ def planned(
             if unplanned is not None and kind_of(feature.name) != NODE:
                 unplanned[feature.name] = str(trouble)
     return found
+
+
+def in_words(kept: "dict[str, list[str]]") -> str:
+    """Return foreign values that stay, by feature, as one text."""
+    return "; ".join(f"{feature}: {', '.join(values)}" for feature, values in kept.items())
 
 
 def refuses(context: "Context") -> bool:

@@ -195,6 +195,8 @@ def _grain(name: str) -> int:
     """Return the rounding of a file's amounts in bytes; 0 for files without memory amounts."""
     controller, _, rest = name.partition(".")
     if controller == "memory":
+        if rest == "oom.group":
+            return 0
         return posix.sysconf("SC_PAGE_SIZE")
     size = rest.partition(".")[0]  # hugetlb.2MB.max
     number, unit = size[:-2], size[-2:]

@@ -1,5 +1,6 @@
 """What runs on this node, and what of it is ours: read without any lock, so it may be out of date a moment later."""
 
+from ..container.recorded import recorded_workload
 from ..container.running import Running
 from ..container.runtimes import Found, living_containers
 from ..container.workload import workload_of
@@ -138,7 +139,7 @@ def _recorded(key: str, found: Found, record: "MemberRecord", context: "Context"
     container = Running(key, found, record, recorded=True)
     planned: "list[Step]" = []
     if container.unplanned:
-        workload = workload_of(found.id, found.pid, container.bundle, context.proc, context.settings.cgroup_path)
+        workload = recorded_workload(found.id, found.pid, container.details(), context)
         planned = _plan(container, workload, context, container.unplanned)
     container.joins(group_step(container))
     for step in planned:
@@ -175,7 +176,7 @@ def _plan(
         if only is not None and name not in only:
             continue
         try:
-            steps = [step for step in plan(feature, workload, context, recorded + added) if step.action != SKIP]
+            steps = plan(feature, workload, context, recorded + added)
         except Exception as error:
             if kind == NODE:
                 continue  # its `adopt` plans again, and says what is wrong
@@ -187,7 +188,8 @@ def _plan(
                 container.unmet[name] = why
                 container.unsaid.add(name)
             continue
-        added += steps
+        added += [step for step in steps if step.action != SKIP]
+        container.kept.update({step.feature: step.kept for step in steps if step.kept})
     container.steps += [step.as_record() for step in added]
     for name in set(only or ()) - set(container.unplanned):
         container.unmet.pop(name, None)  # planned by now, or not in use any more

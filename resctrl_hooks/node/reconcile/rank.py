@@ -1,6 +1,6 @@
 """The order in which running containers get RMIDs under sharing rules, and the admission of one of them."""
 
-from ..container.workload import workload_of
+from ..container.recorded import recorded_workload
 from ..sharing.admission import ensure_for
 from ..sharing.claims import claim_of, now
 from ..sharing.priority import priority_of, version_of
@@ -43,6 +43,4 @@ def priority(context: "Context", container: "Running", claim: "Claim | None") ->
         return claim.priority
     if not rules:
         return 0
-    settings = context.settings
-    workload = workload_of(container.id, container.pid, container.bundle, context.proc, settings.cgroup_path)
-    return priority_of(workload, rules)
+    return priority_of(recorded_workload(container.id, container.pid, container.details(), context), rules)

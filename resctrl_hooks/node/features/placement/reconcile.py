@@ -1,6 +1,6 @@
 """Reconcile's part of placement: place unplaced containers, and make records, allocations and cpusets agree."""
 
-from ...container.workload import workload_of
+from ...container.recorded import recorded_workload
 from ...errors import HookError, InputError, LedgerError
 from ...fault_report import as_hook_error
 from ...feature import SKIP
@@ -44,16 +44,14 @@ def adopt_all(
         one
         for one in containers
         # An unrecorded container was recorded by its plan meanwhile, or has no step yet.
-        if one.bundle and (one.recorded or not one.steps) and not _needs_of(_record_of(one.id, context))
+        if (one.bundle or one.told) and (one.recorded or not one.steps) and not _needs_of(_record_of(one.id, context))
     ]
     if late:
         check_kubelet(context.settings)
     for container in late:
         try:
-            workload = workload_of(
-                container.id, container.pid, container.bundle, context.proc, context.settings.cgroup_path
-            )
-            if workload.sandbox:
+            workload = recorded_workload(container.id, container.pid, container.details(), context)
+            if workload.sandbox or not workload.bundle_path:  # without a bundle, its cpuset is unknown
                 continue
             steps = [step for step in steps_for(workload, context, share=True) if step.action != SKIP]
             if steps and (dry_run or _record_steps(container, workload, steps, context)):
