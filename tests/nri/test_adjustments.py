@@ -14,7 +14,7 @@ from resctrl_hooks.nri.protobuf import decode
 
 __all__ = ["host", "start"]
 BATCH = {"name": "batch", "allowswap": True}
-MEMORY = {**POD, "annotations": {CLASS: "batch", "memory.high.memtierd.nri.io": "64M"}}
+MEMORY: dict[str, Any] = {**POD, "annotations": {CLASS: "batch", "memory.high.memtierd.nri.io": "64M"}}
 LIMITS = {"memory": {"allowLimits": {"*": ["*"]}}, "classes": [BATCH]}
 
 
