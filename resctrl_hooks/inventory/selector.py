@@ -69,7 +69,7 @@ def labels_of(context: Context, pod: Pod) -> dict[str, str]:
     for one in pod.containers:
         record = context.ledger.read_member(pod.key, one.id) or {}
         try:
-            labels = pod_labels(recorded_workload(one.id, one.pid, record, context))
+            labels = pod_labels(recorded_workload(one.id, one.pid, record, context.settings))
         except (HookError, OSError):
             continue
         if labels:

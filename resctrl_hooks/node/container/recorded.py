@@ -11,26 +11,26 @@ from .workload import CONTAINERD, CRIO, derive, workload_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..context import Context
     from ..records import MemberRecord
+    from ..settings import Settings
     from .workload import Workload
 
 _DIALECTS = {dialect.name: dialect for dialect in (CRIO, CONTAINERD)}
 
 
-def recorded_workload(container: str, pid: int, record: "MemberRecord", context: "Context") -> "Workload":
+def recorded_workload(container: str, pid: int, record: "MemberRecord", settings: "Settings") -> "Workload":
     """Return the workload of a running container with its record.
 
     Raises:
         InputError: its bundle cannot be read.
         BadKeyError: as `derive`.
     """
-    proc, cgroup_root, path = context.proc, context.settings.cgroup_path, record.get("bundle", "")
+    proc, cgroup_root, path = settings.proc_path, settings.cgroup_path, record.get("bundle", "")
     told = record.get("told")
     dialect = _DIALECTS.get(record.get("runtime", ""))
     if told is None or dialect is None:
         return workload_of(container, pid, path, proc, cgroup_root)
-    path = path or bundle_of(container, context.settings)
+    path = path or bundle_of(container, settings)
     bundle = read_bundle(path) if path else Bundle({})
     annotations = {
         **bundle.annotations,

@@ -139,7 +139,7 @@ def _recorded(key: str, found: Found, record: "MemberRecord", context: "Context"
     container = Running(key, found, record, recorded=True)
     planned: "list[Step]" = []
     if container.unplanned:
-        workload = recorded_workload(found.id, found.pid, container.details(), context)
+        workload = recorded_workload(found.id, found.pid, container.details(), context.settings)
         planned = _plan(container, workload, context, container.unplanned)
     container.joins(group_step(container))
     for step in planned:

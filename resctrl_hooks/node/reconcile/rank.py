@@ -43,4 +43,4 @@ def priority(context: "Context", container: "Running", claim: "Claim | None") ->
         return claim.priority
     if not rules:
         return 0
-    return priority_of(recorded_workload(container.id, container.pid, container.details(), context), rules)
+    return priority_of(recorded_workload(container.id, container.pid, container.details(), context.settings), rules)

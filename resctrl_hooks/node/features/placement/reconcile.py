@@ -50,7 +50,7 @@ def adopt_all(
         check_kubelet(context.settings)
     for container in late:
         try:
-            workload = recorded_workload(container.id, container.pid, container.details(), context)
+            workload = recorded_workload(container.id, container.pid, container.details(), context.settings)
             if workload.sandbox or not workload.bundle_path:  # without a bundle, its cpuset is unknown
                 continue
             steps = [step for step in steps_for(workload, context, share=True) if step.action != SKIP]
