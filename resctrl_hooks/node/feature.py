@@ -15,19 +15,23 @@ if TYPE_CHECKING:
     from .records import MemberRecord, StepRecord
     from .resctrl.locked_key import LockedKey
 
-    class Container(Protocol):
-        """The object of a step: a `Workload` before it runs, or a `Running` container."""
+    class OfCgroup(Protocol):
+        """A container with a cgroup."""
 
         id: str
-        key: str
         pid: int
         cgroup: str
+        leaf: "Leaf | None"
+
+    class Container(OfCgroup, Protocol):
+        """The object of a step: a `Workload` before it runs, or a `Running` container."""
+
+        key: str
         pod_cgroup: str
         namespace: str
         pod: str
         container: str
         runtime: str
-        leaf: "Leaf | None"
 
         def threads(self, proc: str) -> "list[int]":
             """Return the ids of all its threads."""
@@ -106,6 +110,10 @@ class Feature:
         Raises:
             HookError: it failed.
         """
+
+    def values(self, step: "Step") -> "list[list[str]]":
+        """Return the step's values in the container's cgroup: pairs of a file's name and its content."""
+        return []
 
     def properties(self, step: "Step", container: "Container", context: "Context") -> "dict[str, str]":
         """Return the systemd properties that keep the step's values; those that cannot be sent are left out."""

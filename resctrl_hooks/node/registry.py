@@ -1,7 +1,7 @@
 """Features in use, their application to a container, and the consequences of their failures, by `feature_table`."""
 
 from .feature import SKIP, Step
-from .feature_table import FEATURES, LISTED, SELECTED
+from .feature_table import CONTAINER, FEATURES, LISTED, SELECTED
 from .names import matches
 
 TYPE_CHECKING = False
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .container.workload import Workload
     from .context import Context
     from .feature import Feature
+    from .records import StepRecord
     from .settings import Settings
 
 
@@ -23,6 +24,12 @@ def feature_named(name: str) -> "Feature | None":
     module = __import__(f"features.{row.module}", globals(), None, ("FEATURE",), 1)
     feature: Feature = module.FEATURE
     return feature
+
+
+def cgroup_values(step: "StepRecord") -> "list[list[str]]":
+    """Return the values that a recorded step sets in the container's cgroup."""
+    feature = feature_named(step["feature"]) if kind_of(step["feature"]) == CONTAINER else None
+    return feature.values(Step.of_record(step)) if feature is not None else []
 
 
 def kind_of(name: str) -> str:

@@ -8,11 +8,11 @@ from ..host.cgroup import CgroupError, leaf_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..context import Context
-    from ..feature import Container
+    from ..feature import Container, OfCgroup
     from ..host.cgroup import Leaf
 
 
-def own_cgroup(container: "Container", context: "Context") -> "Leaf | None":
+def own_cgroup(container: "OfCgroup", context: "Context") -> "Leaf | None":
     """Return the container's own cgroup, or None if its process is gone.
 
     Raises:

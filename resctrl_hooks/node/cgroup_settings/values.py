@@ -7,7 +7,7 @@ from .own import living_cgroup, own_cgroup
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..context import Context
-    from ..feature import Container
+    from ..feature import Container, OfCgroup
     from ..host.cgroup import Leaf
 
 WEIGHT, BFQ_WEIGHT = "io.weight", "io.bfq.weight"
@@ -71,7 +71,7 @@ def is_in_force(have: str, name: str, value: str) -> bool:
     return bool(wanted) and all(word.endswith("=max") for word in wanted)
 
 
-def are_in_force(values: "list[list[str]]", container: "Container", context: "Context") -> bool:
+def are_in_force(values: "list[list[str]]", container: "OfCgroup", context: "Context") -> bool:
     """Return whether all values are as written; true for an ended container."""
     leaf = own_cgroup(container, context)
     return leaf is None or all(

@@ -69,6 +69,11 @@ class BlockIO(Feature):
         needs: "CgroupNeeds" = step.parameters
         put(container, needs["values"], needs["properties"], context)
 
+    def values(self, step: "Step") -> "list[list[str]]":
+        """Return the values of the container's cgroup."""
+        needs: "CgroupNeeds" = step.parameters
+        return needs["values"]
+
     def properties(self, step: "Step", container: "Container", context: "Context") -> "dict[str, str]":
         """Return the systemd properties that keep the values."""
         needs: "CgroupNeeds" = step.parameters

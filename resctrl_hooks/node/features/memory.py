@@ -57,8 +57,12 @@ class Memory(Feature):
 
     def apply(self, step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
         """Write the limits to the cgroup and, for a systemd scope, to the unit, so that a daemon-reload keeps them."""
+        put(container, self.values(step), self.properties(step, container, context), context)
+
+    def values(self, step: "Step") -> "list[list[str]]":
+        """Return the limits by the cgroup's file."""
         needs: "LimitNeeds" = step.parameters
-        put(container, _values(needs["limits"]), self.properties(step, container, context), context)
+        return _values(needs["limits"])
 
     def properties(self, step: "Step", container: "Container", context: "Context") -> "dict[str, str]":
         """Return the systemd properties that keep the limits.
@@ -73,8 +77,7 @@ class Memory(Feature):
 
     def holds(self, step: "Step", container: "Container", context: "Context") -> bool:
         """Return whether all limits are in place."""
-        needs: "LimitNeeds" = step.parameters
-        return are_in_force(_values(needs["limits"]), container, context)
+        return are_in_force(self.values(step), container, context)
 
 
 def _values(limits: "dict[str, str]") -> "list[list[str]]":

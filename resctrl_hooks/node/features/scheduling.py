@@ -91,6 +91,11 @@ class Scheduling(Feature):
         if needs["values"]:
             put(container, needs["values"], needs["properties"], context)
 
+    def values(self, step: "Step") -> "list[list[str]]":
+        """Return the values of the container's cgroup."""
+        needs: "SchedulingNeeds" = step.parameters
+        return needs["values"]
+
     def properties(self, step: "Step", container: "Container", context: "Context") -> "dict[str, str]":
         """Return the systemd properties that keep the cgroup's part."""
         needs: "SchedulingNeeds" = step.parameters

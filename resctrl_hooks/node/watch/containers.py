@@ -4,24 +4,35 @@ import posix
 import time
 
 from ..features.monitoring import NAME as MONITORING
+from ..registry import cgroup_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ..host.cgroup import Leaf
     from ..ledger import Ledger
+    from ..records import MemberRecord
 
 _SETTLED = 100_000_000  # nanoseconds: a folder's time is as coarse as the kernel's clock tick
 
 
 class Member:
-    """A recorded container. ``wanted`` says whether it is to be monitored."""
+    """A recorded container.
 
-    __slots__ = ("cgroup", "id", "key", "wanted")
+    ``wanted`` says whether it is to be monitored. ``values`` are those that its steps set in its cgroup: pairs of a
+    file and its content.
+    """
 
-    def __init__(self, key: str, id_: str, cgroup: str, *, wanted: bool) -> None:
+    __slots__ = ("cgroup", "id", "key", "leaf", "pid", "values", "wanted")
+
+    def __init__(self, key: str, id_: str, record: "MemberRecord") -> None:
+        steps = record.get("steps", [])
         self.key = key
         self.id = id_
-        self.cgroup = cgroup
-        self.wanted = wanted
+        self.pid = record.get("pid", 0)
+        self.cgroup = record.get("cgroup", "")
+        self.wanted = any(step.get("feature") == MONITORING for step in steps)
+        self.values = [value for step in steps for value in cgroup_values(step)]
+        self.leaf: "Leaf | None" = None
 
 
 class Containers:
@@ -55,8 +66,7 @@ class Containers:
             if record is None:
                 complete = False  # its hook has made the link, and not yet the record
                 continue
-            wanted = any(step.get("feature") == MONITORING for step in record.get("steps", []))
-            self._by_id[name] = Member(key, name, record.get("cgroup", ""), wanted=wanted)
+            self._by_id[name] = Member(key, name, record)
         self._by_cgroup = {member.cgroup: member for member in self._by_id.values() if member.cgroup}
         settled = complete and time.time_ns() - stamp > _SETTLED
         self._stamp = stamp if settled else None
@@ -69,6 +79,16 @@ class Containers:
                 return member
             folder = folder.rpartition("/")[0]
         return None
+
+    def with_values(self) -> "list[Member]":
+        """Return the containers with values in their cgroups."""
+        return [member for member in self._by_id.values() if member.values]
+
+    def read_again(self) -> None:
+        """Let the next `refresh` read the records with values again: reconcile can have planned other ones."""
+        for member in self.with_values():
+            del self._by_id[member.id]
+        self._stamp = None
 
     def wanted(self) -> "list[Member]":
         """Return the containers that are to be monitored."""

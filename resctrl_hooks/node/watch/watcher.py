@@ -20,6 +20,7 @@ from .newcomers import Newcomers
 from .priority import become_ordinary, become_urgent
 from .sample import sample
 from .status import EVENTS, OFF, SAMPLING, Status
+from .values import EVERY, SHARE, Values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ _RETRIES = (0.002, 0.01, 0.05, 0.25)  # seconds until a process whose key was bu
 _LOOK_AROUND = 2.0  # seconds
 _OFF_FOR = 10.0
 _SAY_EVERY = 60.0
+_NEVER = float("inf")
 STAGE = "watch"
 _UNWANTED = "monitoring.exec is not watch, or monitoring is off"
 
@@ -93,6 +95,8 @@ class Watcher:
         self._wanted = False  # a sample, once
         self._retries: "list[tuple[float, int, int]]" = []
         self._newcomers = Newcomers()
+        self._values = Values()
+        self._check_at = _NEVER
         self._say_at = 0.0
         self._use(settings)
         self.status = Status(self._context.settings.state_dir)
@@ -135,13 +139,15 @@ class Watcher:
         else:
             self._take(self._source, self._source.wait(seconds))
         self._look_again()
+        if time.monotonic() >= self._check_at:
+            self._check_values()
         if (self._wanted or self._source is None) and time.monotonic() >= self._sample_at:
             self._sample()
         self.status.write_sometimes()
 
     def _seconds(self, now: float) -> float:
         """Return how long nothing but an exec needs attention."""
-        due = [self._look_at, *(when for when, _, _ in self._retries[:1])]
+        due = [self._look_at, self._check_at, *(when for when, _, _ in self._retries[:1])]
         if self._wanted or self._source is None:
             due.append(self._sample_at)
         return max(0.0, min(due) - now)
@@ -157,6 +163,21 @@ class Watcher:
                 self._say(WARNING, f"{error}; the previous settings stay active")
         if self._newcomers.are_late(time.monotonic(), self._is_recorded_or_gone):
             self._context.ledger.wake()
+        if self.is_on and self._check_at == _NEVER:
+            self._containers.refresh()
+            if self._containers.with_values():
+                self._check_at = 0.0
+
+    def _check_values(self) -> None:
+        """Ask reconcile to repair values in containers' cgroups that another program has changed."""
+        begun = time.monotonic()
+        self._containers.refresh()
+        members = self._containers.with_values()
+        if self._values.need_repair(members, self._context, begun):
+            self._context.ledger.wake()
+            self._containers.read_again()
+        took = time.monotonic() - begun
+        self._check_at = begun + max(EVERY, took * SHARE) if members else _NEVER
 
     def _is_recorded_or_gone(self, cgroup: str) -> bool:
         self._containers.refresh()
@@ -166,7 +187,7 @@ class Watcher:
         try:
             self._source = self._listen()
         except NoConnectorError as error:
-            self._listen_at = float("inf")
+            self._listen_at = _NEVER
             self.status.become(SAMPLING, str(error))
             self._say(
                 WARNING, f"the exec watcher polls every {_SAMPLE_EVERY:g} s instead of receiving each exec: {error}"

@@ -58,8 +58,8 @@ class Cluster:
         status = {"pid": pid, "process-start-time": self.kernel.threads.table[pid][1], "bundle": bundle}
         (folder / "status").write_text(json.dumps(status))
 
-    def hook(self, id_: str, pid: int, pod: str = POD) -> None:
-        config = {"annotations": crio_annotations(pod), "linux": {}}
+    def hook(self, id_: str, pid: int, pod: str = POD, **annotations: str) -> None:
+        config = {"annotations": crio_annotations(pod, **annotations), "linux": {}}
         bundle = str(self.kernel.bundle(f"bundle-{id_[-8:]}", config))
         state = {"id": id_, "status": "created", "pid": pid, "bundle": bundle, **config}
         context = self.context()
