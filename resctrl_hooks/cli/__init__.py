@@ -39,7 +39,7 @@ _COMMANDS = {
     "report": ("report", "Draw a recording as one HTML page."),
     "topology": ("topology", "Draw this node's CPUs, caches and memory."),
     "rdt": ("rdt", "Apply and show declared RDT classes."),
-    "guard": ("guard", "Lower RDT classes while the memory of others is full."),
+    "guard": ("guard", "Limit the bandwidth of RDT classes while memory is full."),
     "simulate": ("simulate", "Mount a simulated resctrl."),
     "demo": ("demo", "Demonstrate the hook with one container, on any Linux machine."),
 }

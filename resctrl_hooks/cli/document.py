@@ -94,7 +94,7 @@ def output_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``-o`` and its older spelling ``--json`` to a command, which receives a `Form` as ``form``."""
 
     @click.option("-o", "--output", type=click.Choice(FORMS), help="Output format; all except wide are for programs.")
-    @click.option("--json", "as_json", is_flag=True, help="As -o json.")
+    @click.option("--json", "as_json", is_flag=True, help="Same as -o json.")
     @functools.wraps(command)
     def called(*positional: Any, output: Form | None, as_json: bool, **given: Any) -> Any:
         return command(*positional, form=output or ("json" if as_json else "table"), **given)

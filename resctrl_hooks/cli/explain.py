@@ -56,7 +56,9 @@ def command(config: str, stage: str | None, bundle: str, *, form: Form) -> None:
 
 
 def _print(said: Explanation) -> None:
-    process = {"lives": f"process {said.pid}", "gone": f"process {said.pid}, gone", "none": "no process"}[said.process]
+    process = {"lives": f"process {said.pid}", "gone": f"process {said.pid} has ended", "none": "no process"}[
+        said.process
+    ]
     stopped = said.stage != POSTSTOP or said.status == STOPPED
     status = f"status {said.status}" if stopped else f"evaluated as stopped; the state's status is {said.status}"
     click.echo(f"{said.stage} of container {said.container} ({status}, {process})")

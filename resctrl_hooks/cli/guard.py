@@ -21,7 +21,7 @@ _STYLES = {"idle": "green", "holding": "yellow", "pressed": "red", "exhausted": 
 
 @click.group()
 def command() -> None:
-    """Lower declared RDT classes while the memory of others is full (experimental; `rdt.guard`)."""
+    """Limit the bandwidth of RDT classes while the memory of protected classes is full (experimental; `rdt.guard`)."""
 
 
 @command.command("run")

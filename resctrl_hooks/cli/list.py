@@ -160,9 +160,9 @@ def _demand(found: list[Demand], view: View) -> None:
     else:
         out = console()
         for one in found:
-            kept = f", {one.reserved} in reserve" if one.reserved else ""
-            others = f"{one.others} with classes and others{kept}"
-            out.print(f"{one.total} {one.resource}: {others}; {one.wanted} pods need one.")
+            kept = f", {one.reserved} reserved" if one.reserved else ""
+            others = f"{one.others} used by classes and foreign groups{kept}"
+            out.print(f"{one.total} {one.resource}: {others}; wanted by {one.wanted} pods.")
             printed = table("PRIORITY", "PODS", "COUNTED", "WAITING", "KEEP", "TURN", right=_DEMAND_HEADS)
             for level in one.levels:
                 counts = (level.priority, level.wanted, level.counted, level.wanted - level.counted, level.kept)
@@ -170,8 +170,8 @@ def _demand(found: list[Demand], view: View) -> None:
             if printed.row_count:
                 print_table(out, printed)
         if found and view.headers:
-            out.print("KEEP: pods counted all the time without `monitoring.share`; other pods are never counted.")
-            out.print("TURN: share of the time that each pod is counted with `monitoring.share`.")
+            out.print("KEEP: pods that are always counted without `monitoring.share`; other pods are never counted.")
+            out.print("TURN: part of the time that each pod is counted with `monitoring.share`.")
 
 
 Cell = str | Name

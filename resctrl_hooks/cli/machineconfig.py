@@ -106,9 +106,9 @@ def _compare(path: str, content: Delivery) -> None:
     for difference in found:
         detail = f" ({difference.detail})" if difference.detail else ""
         click.echo(f"{difference.kind:8}{difference.path}{detail}")
-    named = f"version {version}" if version else "no version"
-    said = f"{len(found)} differences" if found else "the same"
-    click.echo(f"{path} names {named}; this is version {content.version} with {len(ours)} files: {said}")
+    named = f"version {version}" if version else "no version label"
+    said = f"{len(found)} differences" if found else "no differences"
+    click.echo(f"{path} has {named}; this is version {content.version} with {len(ours)} files: {said}")
     if found:
         raise SystemExit(1)
 

@@ -18,7 +18,7 @@ from resctrl_hooks.node.reconcile.command import reconcile_command
 @click.command()
 @click.option("--dry-run", is_flag=True, help="Report the changes without making them.")
 @click.option("-o", "--output", type=click.Choice(["json"]), help="Report format, for programs.")
-@click.option("--json", "as_json", is_flag=True, help="As -o json.")
+@click.option("--json", "as_json", is_flag=True, help="Same as -o json.")
 @click.option(
     "--live",
     metavar="FILE",

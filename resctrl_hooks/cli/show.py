@@ -314,7 +314,8 @@ def _print_containers(out: Console, pod: Pod) -> None:
             out.print(f"    [yellow]{counted(one.outside, 'thread')} outside the group[/]:")
             for thread in one.outside_threads[:_MOST_THREADS]:
                 group = f"group {thread.group}" if thread.group else "no group"
-                where = "elsewhere" if thread.rdt_class == "?" else f"class {thread.rdt_class or _ROOT}, {group}"
+                known = thread.rdt_class != "?"
+                where = f"class {thread.rdt_class or _ROOT}, {group}" if known else "unknown group"
                 _line(out, f"      {thread.thread} {escape(where)}", 8)
         for feature, values in one.details.items():
             amounts = feature == CGROUP  # the kernel's values, in bytes
@@ -350,13 +351,15 @@ def _print_counters(out: Console, pod: PodDetails, readings: list[Reading], prob
         )
     print_table(out, rows)
     if pod.turn_rate is not None:
-        _line(out, f"in turns: {escape(_turns_said(pod.turn_rate))}", 4)
+        _line(out, f"rate from turns: {escape(_turns_said(pod.turn_rate))}", 4)
     if any(counter.partial for counter in pod.counters):
         out.print(f"{MARK}: counted for only part of the pod's life")
 
 
 def _print_rates(out: Console, rates: PodRates) -> None:
-    counted_part = "" if rates.counted_percent in (None, _ALL) else f", {rates.counted_percent:.0f}% of it counted"
+    counted_part = (
+        "" if rates.counted_percent in (None, _ALL) else f", {rates.counted_percent:.0f}% of the time counted"
+    )
     out.print(f"\n[bold]Rates[/], over {rates.seconds:.3g} s{counted_part}")
     for name, value, unit in (
         ("memory", rates.memory_bandwidth_bytes_per_second, "B/s"),
@@ -367,16 +370,16 @@ def _print_rates(out: Console, rates: PodRates) -> None:
     for one in rates.memory_domains:
         rate, mark = one.memory_bandwidth_bytes_per_second, MARK if one.estimated else ""
         share = "-" if one.share_percent is None else f"{mark}{one.share_percent:.0f}%"
-        load = "" if one.load_percent is None else f"; its load is {mark}{one.load_percent:.0f}%"
+        load = "" if one.load_percent is None else f"; load {mark}{one.load_percent:.0f}%"
         moved = "-" if rate is None else f"{mark}{scaled(rate, 'B/s')}"
-        out.print(f"  memory {one.domain}: {moved}, {share} of its traffic{load}")
+        out.print(f"  memory {one.domain}: {moved}, {share} of the domain's traffic{load}")
 
 
 def _turns_said(rate: TurnRate) -> str:
     """Return a pod's rate from its turns: ``37 ± 20 MB/s``."""
     over = f"{counted(rate.turns, 'turn')}, {duration(rate.counted_seconds)} counted"
     if rate.low is None or rate.high is None:
-        return f"{scaled(rate.bytes_per_second, 'B/s')}, too few turns for an interval ({over})"
+        return f"{scaled(rate.bytes_per_second, 'B/s')}, too few turns for a confidence interval ({over})"
     return f"{with_margin(rate.bytes_per_second, rate.high - rate.bytes_per_second, 'B/s')} ({over})"
 
 

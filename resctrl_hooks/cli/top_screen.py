@@ -17,19 +17,20 @@ _FRAME = 8  # lines without a user: head, state, table head, ungrouped, total, p
 _KEPT = 64  # samples in a sparkline
 _FOOT = "q quit  / filter  space pause  t totals  ? help"
 _HELP = """\
-l m o w n   sort by LLC, MBM, LOCAL, POWER, name      r   reverse the order
-t           pods, then totals by namespace, then by RDT class
-d           all L3 caches, then each of them
-/           filter by part of a name; Enter keeps it, Esc drops it
-space       pause, and go on
+l m o w n   sort by LLC, MBM, LOCAL, POWER or name
+r           reverse the order
+t           next totals: pods, namespaces, RDT classes
+d           next L3 cache: all caches, then each cache
+/           filter by part of a name; Enter applies the filter, Esc removes it
+space       pause or continue
 arrows, j k, PgUp PgDn, Home End   scroll
 q           quit
 
-LLC    what of the last-level caches is filled for a pod; L3% of all L3 caches of this node
-MBM    memory traffic through the L3; LOCAL the part that stays on its NUMA node
-LAST   MBM of the last looks, all to one scale
+LLC    bytes in the last-level caches; L3% is their part of all L3 caches of this node
+MBM    memory bandwidth through the L3 caches; LOCAL is its part to the local NUMA node
+LAST   MBM of the last samples; all rows have the same scale
 
-Any key goes back."""
+Press any key to return."""
 
 
 class Screen:

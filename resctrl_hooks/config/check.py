@@ -157,13 +157,13 @@ def _walk(value: Any, at: KeyPath) -> Iterator[tuple[KeyPath, Remark]]:
 def trust_problems(path: str) -> list[Problem]:
     """Return the reasons to distrust a configuration file: its commands, for example memtierd's, run as root."""
     found = []
-    for place, what in ((path, ""), (os.path.dirname(os.path.abspath(path)), "its folder ")):
+    for place, what in ((path, ""), (os.path.dirname(os.path.abspath(path)), "its directory ")):
         try:
             seen = os.stat(place)
         except OSError:
             continue
         if seen.st_uid not in (0, os.geteuid()):
-            found.append(f"{what}belongs to user {seen.st_uid}, who could change what root executes or reads")
+            found.append(f"{what}belongs to user {seen.st_uid}, who can change files that root executes or reads")
         if seen.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not (what and seen.st_mode & stat.S_ISVTX):
             found.append(f"{what}is writable by users other than its owner (mode {stat.S_IMODE(seen.st_mode):04o})")
     return [Problem(text, "run chown root and chmod go-w on it", file=path, severity="warning") for text in found]

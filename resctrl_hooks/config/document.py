@@ -166,7 +166,7 @@ class _Builder:
             name = self._scalar(key)
             if not isinstance(name, str):
                 line = key.start_mark.line + 1
-                raise DocumentError(f"the key {key.value!r} is read as {name!r}, not as a text", "quote it", line)
+                raise DocumentError(f"the key {key.value!r} is read as {name!r}, not as text", "quote it", line)
             value[name] = self.build(item, depth)
         return value
 

@@ -97,7 +97,7 @@ def _check_yaml(text: str, before: int) -> None:
         mark = error.problem_mark
         # Lines of a nested text are unknown from outside, so only the template's own lines are counted.
         line = mark.line + 1 if mark is not None and not before else 0
-        which = "a config text within it" if before else "it"
+        which = "a nested configuration in it" if before else "it"
         message = f"{which} is not valid YAML after the replacement of variables: {error.problem}"
         raise wrong(message, "see memtierd's sample", line=line) from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:

@@ -26,7 +26,7 @@ class PriorityRule(Section):
     """Kubernetes QoS class of the pods that the rule matches. Default: any."""
 
     labels: dict[str, str] = {}
-    """Labels that a pod must have, all of them. Hooks see labels only with CRI-O."""
+    """Labels of the pods that the rule matches; a pod must have all of them. Hooks see labels only with CRI-O."""
 
     value: Priority
     """Priority of the pods that the rule matches. The highest priority is served first."""
@@ -78,7 +78,7 @@ class Share(Section):
     """Time-sharing of RMIDs among pods of one priority."""
 
     interval: Annotated[Duration, Field(ge=1)] = INTERVAL
-    """Interval of RMID handovers, such as `30s` or `2m`. Handovers happen when reconcile runs."""
+    """Time between two rounds of RMID handovers, such as `30s` or `2m`. Reconcile makes the handovers."""
 
     at_least: Annotated[Duration, Field(ge=0)] | None = None
     """Minimum length of a turn; only a pod of higher priority ends one earlier. Default: a third of `interval`."""
@@ -147,8 +147,8 @@ class Monitoring(FeatureSection):
     """RMIDs reserved for pods above a priority."""
 
     share: Share | None = None
-    """Time-sharing of RMIDs among pods of one priority if there are fewer RMIDs than pods. Without it, the first pods
-    keep their RMIDs."""
+    """Time-sharing of RMIDs among pods of the same priority if there are fewer RMIDs than pods. Without time-sharing,
+    the first pods keep their RMIDs."""
 
     limits: dict[NamespacePattern, Annotated[int, Field(ge=0)]] = {}
     """Maximum number of RMIDs per namespace. The first matching pattern applies; default: no limit. Pods beyond the

@@ -44,7 +44,8 @@ def _policy(value: str) -> str:
 def _pool_name(value: str) -> str:
     if not _POOL_NAME.fullmatch(value):
         raise wrong(
-            f"{value!r} is not a valid pool name", "use up to 63 letters, digits and _.-, and a letter or digit first"
+            f"{value!r} is not a valid pool name",
+            "use up to 63 letters, digits and _.-, starting with a letter or digit",
         )
     if value in _KINDS:
         raise wrong(f"{value!r} is not a valid pool name", "the name is reserved in `allow`; use another name")

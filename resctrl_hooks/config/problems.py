@@ -154,7 +154,7 @@ def _words(details: ErrorDetails, path: KeyPath, model: type[Section]) -> tuple[
     if kind == "literal_error":
         choices = _choices(context["expected"])
         close = _close(value, choices) if isinstance(value, str) else ""  # `off` is false in YAML, not "fail"
-        return f"{_shown(value)} is not a choice", close or f"choose {', '.join(choices[:-1])} or {choices[-1]}"
+        return f"{_shown(value)} is not an allowed value", close or f"choose {', '.join(choices[:-1])} or {choices[-1]}"
     if kind in _BOUNDS:
         words, name = _BOUNDS[kind]
         return f"{_shown(value)} should be {words} {context[name]:g}", ""

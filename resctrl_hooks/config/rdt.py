@@ -151,7 +151,7 @@ def _mode(value: Any) -> Any:
 
 
 class Guard(Section):
-    """Lowers the MB values of some classes while a memory domain is full. `act` is experimental."""
+    """Lowers the MB values of throttled classes while a memory domain is full. `act` is experimental."""
 
     mode: Annotated[Literal["off", "observe", "act"], BeforeValidator(_mode)] = _GUARD["mode"]
     """`observe` logs what `act` would write. `act` is experimental."""
@@ -207,7 +207,7 @@ class Rdt(FeatureSection):
     class."""
 
     guard: Guard = Guard()
-    """Lowers classes while the memory of others is full."""
+    """Limits the bandwidth of some classes while the memory of protected classes is full."""
 
     def remarks(self) -> list[Remark]:
         """Return a remark for undeclared classes. Without any declared class, other programs may create them."""

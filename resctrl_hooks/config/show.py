@@ -45,7 +45,7 @@ class Shown(BaseModel):
     path: str
     problem: str
     settings: Annotated[dict[str, Any], _LikeConfiguration()]
-    set: list[str] = Field(description="What is set, as opposed to a default.")
+    set: list[str] = Field(description="The keys that are set; all other keys have their defaults.")
     yaml: YamlFile
     warnings: list[str]
 

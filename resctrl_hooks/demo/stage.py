@@ -97,7 +97,7 @@ def staged(*, plain: bool = False) -> Iterator[Stage]:
     with contextlib.ExitStack() as stack:
         # For root below /tmp, the folder has mode 0700: other users can neither read nor write the hooks' files.
         folder = os.path.realpath(stack.enter_context(tempfile.TemporaryDirectory(prefix="resctrl-demo-")))
-        why_plain = "a plain tree was asked for" if plain else ""
+        why_plain = "a plain tree was requested" if plain else ""
         if not plain:
             try:
                 stack.enter_context(mounted(f"{folder}/resctrl", rmids=RMIDS))

@@ -90,7 +90,7 @@ def tell(stage: Stage, wanted: str = "") -> None:
     if missing:
         click.secho(f"For more: {missing}.", fg="yellow")
     if stage.why_plain:
-        click.secho(f"For a resctrl with ids that run out and counters that grow: {stage.why_plain}.", fg="yellow")
+        click.secho(f"For a resctrl with limited RMIDs and growing counters: {stage.why_plain}.", fg="yellow")
     click.echo("Next: run `resctrl-hook doctor` to check this machine, and read docs/index.md.")
 
 

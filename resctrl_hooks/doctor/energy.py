@@ -39,19 +39,20 @@ def _absent(host: Host) -> Finding:
     words = [word for word in host.proc("cmdline").split() if word.startswith("rdt=")]
     if any("!energy" in word.partition("=")[2].split(",") for word in words):
         return warning(
-            f"no energy counters: the kernel's command line turns them off ({' '.join(words)})", "remove that"
+            f"no energy counters: the kernel's command line disables them ({' '.join(words)})",
+            "remove `!energy` and reboot",
         )
     config = _kernel_config(host)
     if config and config.get(_OPTION) != "y":
         modules = [f"{name}={config[name]}" for name in _NEEDED if config.get(name) not in ("y", None)]
         absent = [name for name in _NEEDED if name not in config]
-        why = [f"it has {' and '.join(modules)}"] if modules else []
-        why += [f"it lacks {' and '.join(absent)}"] if absent else []
+        why = [f"set: {' and '.join(modules)}"] if modules else []
+        why += [f"missing: {' and '.join(absent)}"] if absent else []
         also = f" ({'; '.join(why)})" if why else ""
         return _by_processor(
             host,
             f"no energy counters: this kernel has no {_OPTION}{also}",
-            f"{_BOOT}; it needs {' and '.join(f'{name}=y' for name in _NEEDED)}(=m is not sufficient)",
+            f"{_BOOT}; it needs {' and '.join(f'{name}=y' for name in _NEEDED)} (=m is not sufficient)",
         )
     if "insufficient RMIDs" in (host.run("dmesg") or ""):
         return warning(
@@ -75,7 +76,7 @@ def _by_processor(host: Host, text: str, remedy: str) -> Finding:
     found = next(filter(None, rmids), "")
     if found:
         return warning(f"{text}; the processor counts energy for {found} RMIDs", remedy)
-    return ok(f"{text}; no sign of them in the processor")
+    return ok(f"{text}; the processor reports none")
 
 
 def _kernel_config(host: Host) -> dict[str, str]:
@@ -104,7 +105,8 @@ def _limit(host: Host) -> Iterator[Finding]:
     if own and fewest and own < numbers[fewest]:
         yield warning(
             f"{counts} have {own} RMIDs and {fewest} has {numbers[fewest]}: there can be {own - 1} groups",
-            "without `perf` in `rdt=` on the kernel's command line the kernel disables perf events and their limit",
+            "remove `perf` from `rdt=` on the kernel's command line; the kernel then disables perf events and "
+            "their limit",
         )
     else:
         yield ok(f"{counts} by package")

@@ -67,7 +67,7 @@ def _swap(settings: Settings, classes: list[str]) -> MemoryCheck:
     if total:
         return MemoryCheck("swap", "good", f"{total // _MIB} MiB of swap space")
     repair = "turn swap on (swapon, zram); on Kubernetes the kubelet must allow it (failSwapOn: false)"
-    return MemoryCheck("swap", "note", f"no swap space; {', '.join(classes)} can use it", repair)
+    return MemoryCheck("swap", "note", f"no swap space for the memory classes {', '.join(classes)}", repair)
 
 
 def _program(settings: Settings) -> MemoryCheck:

@@ -46,7 +46,7 @@ def placement(host: Host) -> Iterator[Finding]:
         yield warning(
             f"{len(strangers)} containers without placement run on exclusive CPUs of other containers: "
             f"{_listed(strangers)}",
-            "`resctrl-hook reconcile` places those that placement applies to; give the rest a cpuset",
+            "run `resctrl-hook reconcile` to place those that placement selects; set a cpuset for the others",
         )
     slices = [name for name in _HOSTS_OWN if _cpus(f"{host.settings.cgroup_path}/{name}") & usage.owned]
     if slices:

@@ -81,7 +81,7 @@ def registered(host: Host) -> Iterator[Finding]:
                 wrong = hook_problems(host.tree.read(f"{folder}/{name}") or b"")
                 if wrong:
                     yield warning(
-                        f"{folder}/{name}of another program is invalid: {wrong[0]}",
+                        f"{folder}/{name} of another program is invalid: {wrong[0]}",
                         "fix or remove it; CRI-O does not start with a malformed hook",
                     )
 
@@ -112,11 +112,11 @@ def _registration(host: Host, runtimes: list[str], path: str) -> Iterator[Findin
         missing.remove(config)
     if missing:
         theirs = [word for word in missing if word != config and not word.startswith(CODE)]
-        remedy = f"install what provides {' and '.join(theirs)}" if theirs else again
+        remedy = f"install the packages that provide {' and '.join(theirs)}" if theirs else again
         if host.manifest and host.manifest.python in theirs:
             remedy += ", or name another Python: `resctrl-hook install --python PATH`"
-        gone = "isn't" if len(missing) == 1 else "aren't"
-        yield problem(f"{path} names {' and '.join(missing)}, which {gone} there", remedy)
+        gone = "does" if len(missing) == 1 else "do"
+        yield problem(f"{path} names {' and '.join(missing)}, which {gone} not exist", remedy)
     elif compiled_path(config) != compiled_path(host.config):
         yield warning(
             f"{who} call{'s' * (len(runtimes) == 1)} the hook with {config}, but doctor checks {host.config}",

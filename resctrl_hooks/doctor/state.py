@@ -146,7 +146,7 @@ def groups(host: Host) -> Iterator[Finding]:
     if leaked:
         yield warning(
             f"groups with names like the hook's, but without a record: {some([group.path for group in leaked])}",
-            "`resctrl-hook reconcile --claim` adopts those of living pods and removes the rest",
+            "`resctrl-hook reconcile --claim` adopts the groups of live pods and removes the others",
         )
     if others:
         yield ok(f"foreign groups are not changed: {some([group.path for group in others])}")
@@ -154,7 +154,7 @@ def groups(host: Host) -> Iterator[Finding]:
     if partly:
         yield warning(
             f"ungrouped threads: {some(partly)}",
-            "run `resctrl-hook reconcile` to move them into their groups",
+            "run `resctrl-hook reconcile` to move these threads into their pods' groups",
             _reconcile(host),
         )
     missing = [
@@ -167,7 +167,7 @@ def groups(host: Host) -> Iterator[Finding]:
             _reconcile(host),
         )
     if not (leaked or partly or missing):
-        yield ok("no leaked groups, no missing groups")
+        yield ok("no leaked, missing or incomplete groups")
 
 
 def _claimable(host: Host) -> list[str]:

@@ -26,7 +26,7 @@ from .model import Explanation, StepModel
 
 _FATES = {
     LIVES: "stays: other containers of the key are running",
-    WAITS: "stays until the pod ends, that is until {} is gone",
+    WAITS: "stays until the pod ends (while its cgroup {} exists)",
     ENDS: "is removed and its RMID freed",
 }
 
@@ -105,7 +105,7 @@ def _own_bundle(state: State, said: Explanation) -> Bundle:
     try:
         return read_bundle(state.bundle)
     except InputError as error:
-        what = "the hook would stop there; the explanation assumes an empty one; name another with --bundle"
+        what = "the hook would fail; the explanation assumes an empty config.json; name another file with --bundle"
         said.notes.append(f"{error}: {what}")
         said.blocked = str(error)
         return Bundle({})
@@ -115,7 +115,7 @@ def _create_runtime(state: State, bundle: Bundle, context: Context, said: Explan
     cgroups = cgroups_of(context.proc, state.pid)
     workload = derive(state, bundle, cgroups, context.settings.cgroup_path)
     said.workload = _described(workload)
-    gone = f"process {state.pid} has ended" if state.pid else "the state names no process"
+    gone = f"process {state.pid} has ended" if state.pid else "the state has no pid"
     if said.process != "lives":
         said.notes.append(
             f"{gone}, so its cgroup and RDT class are unknown: the hook would fail; the explanation uses only the "
@@ -126,7 +126,7 @@ def _create_runtime(state: State, bundle: Bundle, context: Context, said: Explan
             said.blocked = gone
     elif not workload.cgroup:
         where = ", ".join(dict.fromkeys(cgroup.path for cgroup in cgroups)) or "none"
-        said.notes.append(f"is process {state.pid} the container's? Its cgroup is not the container's own: {where}")
+        said.notes.append(f"process {state.pid} may not be the container's: it is in the cgroup {where}")
     steps = planned(workload, context)
     said.steps = [_said_step(step, workload, context) for _, step in steps]
     _look_back(workload, context, said)

@@ -21,9 +21,9 @@ class Level(Record):
 
     priority: int
     wanted: int = Field(description="Pods of this priority.")
-    counted: int = Field(description="Those that are counted now.")
-    kept: int = Field(description="Those that are counted all the time where there are no turns; the others never are.")
-    turn_percent: float = Field(description="Of the time that each is counted if they take turns.")
+    counted: int = Field(description="Pods that are counted now.")
+    kept: int = Field(description="Pods that are always counted without time-sharing; the others are never counted.")
+    turn_percent: float = Field(description="Part of the time that each pod is counted with time-sharing.")
 
 
 class Demand(Record):
@@ -31,8 +31,8 @@ class Demand(Record):
 
     resource: str = Field(description="RMIDs, or an event's counters in an L3 domain.")
     total: int
-    others: int = Field(description="Held by the root group, classes and groups of others.")
-    reserved: int = Field(description="Kept for priorities above `reserve.above`.")
+    others: int = Field(description="Used by the root group, classes and foreign groups.")
+    reserved: int = Field(description="Reserved for priorities above `reserve.above`.")
     levels: list[Level]
 
     @property

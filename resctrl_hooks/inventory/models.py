@@ -23,25 +23,25 @@ State = Literal[
 ]
 
 STATES: dict[State, str] = {
-    "assigned": "every thread of its containers is in its group",
-    "uncounted": "it has a group, but no bandwidth counter",
-    "part-counted": "it has a bandwidth counter in some L3 domains only",
-    "partly": "some threads of its containers are ungrouped",
+    "assigned": "every thread of the pod's containers is in its group",
+    "uncounted": "the pod has a group, but no bandwidth counter",
+    "part-counted": "the pod has a bandwidth counter in some L3 domains only",
+    "partly": "some threads of the pod's containers are ungrouped",
     "waiting": "no RMID was free",
     "idle": "no container is running; the group is removed with the pod",
     "unmonitored": "not selected for monitoring; only other features apply",
-    "refused": "its containers were rejected and never started",
+    "refused": "the pod's containers were rejected and never started",
     "foreign": "created by another program",
 }
 SHORT_ID = 12
 _CONTAINER_ID = 64
 # The action of reconcile for a state: with resctrl, and without.
 _REMEDIES: dict[State, tuple[str, str]] = {
-    "uncounted": ("reconcile assigns one when it becomes free", "not available without resctrl"),
-    "part-counted": ("reconcile assigns more when they become free", "not available without resctrl"),
-    "partly": ("reconcile moves them into it", "reconcile cannot move them without resctrl"),
+    "uncounted": ("reconcile assigns a counter when one is free", "reconcile cannot assign one without resctrl"),
+    "part-counted": ("reconcile assigns counters when more are free", "reconcile cannot assign more without resctrl"),
+    "partly": ("reconcile moves these threads into the pod's group", "reconcile cannot move them without resctrl"),
     "waiting": (
-        "reconcile creates its group as soon as one is free",
+        "reconcile creates the pod's group when an RMID is free",
         "reconcile cannot create a group without resctrl",
     ),
 }
@@ -100,13 +100,15 @@ class Container(Record):
     runtime: str = ""
     pid: int = 0
     alive: bool
-    rdt_class: str | None = Field(description="The class it is really in, empty for the root class.")
-    monitored: bool = Field(default=True, description="Whether a group is wanted for it.")
+    rdt_class: str | None = Field(description="Current RDT class of its process, empty for the root class.")
+    monitored: bool = Field(default=True, description="Whether monitoring selects it.")
     threads: int = 0
-    outside: int = Field(0, serialization_alias="threadsOutside", description="Those not in the pod's group.")
-    since: Moment = Field(default=0, serialization_alias="startTime", description="When it was recorded.")
+    outside: int = Field(
+        0, serialization_alias="threadsOutside", description="Threads that are not in the pod's group."
+    )
+    since: Moment = Field(default=0, serialization_alias="startTime", description="Time of its record.")
     cgroup: str = ""
-    details: dict[str, Any] = Field(default_factory=dict, description="What each feature did for it.")
+    details: dict[str, Any] = Field(default_factory=dict, description="Applied values, by feature.")
     outside_threads: list[Outside] = Field(default_factory=list)
 
 
@@ -130,13 +132,14 @@ class Pod(Record):
     namespace: str = ""
     pod: str = ""
     state: State
-    priority: int | None = Field(default=None, description="Where RMIDs are shared by rules: the pod's.")
-    since: Moment = Field(default=0, serialization_alias="startTime", description="Of its first container.")
+    priority: int | None = Field(default=None, description="The pod's priority; null without rules for RMIDs.")
+    since: Moment = Field(default=0, serialization_alias="startTime", description="Start of its first container.")
     cgroup: str = ""
     containers: list[Container] = Field(default_factory=list)
     groups: list[Group] = Field(default_factory=list)
     bandwidth_counters: dict[str, dict[int, bool]] = Field(
-        default_factory=dict, description="By event and L3 domain, whether it has one; empty where each group has."
+        default_factory=dict,
+        description="Whether it has a counter, by event and L3 domain; empty if the kernel assigns none.",
     )
     problems: list[str] = Field(default_factory=list)
 
@@ -205,25 +208,25 @@ class Rmids(Record):
 class Counter(Record):
     """One counter of one domain, with the total of the pod's earlier groups."""
 
-    domain: str = Field(description="The folder in mon_data.")
+    domain: str = Field(description="Directory in mon_data.")
     resource: str
     id: int
     node: int | None
     counter: str
     rdt_class: str | None
-    value: int | float | None = Field(description="Of a total that has no number now, what it had.")
+    value: int | float | None = Field(description="Last known value if a total has no value now.")
     kind: str
-    unit: str = Field(description="UCUM's: By, J, F, s.")
-    state: str = Field(description="`available`, or in the kernel's word why there is no number now.")
-    seconds: float | None = Field(default=None, description="For how long it was counted; null for what is no total.")
-    partial: bool = Field(default=False, description="Whether the value misses a part of the pod's life.")
+    unit: str = Field(description="Unit in UCUM: By, J, F, s.")
+    state: str = Field(description="`available`, or the kernel's word for a missing value.")
+    seconds: float | None = Field(default=None, description="Counted time; null for gauges.")
+    partial: bool = Field(default=False, description="Whether the value covers only a part of the pod's life.")
 
 
 class TurnRate(Record):
     """The memory traffic of a time-sharing pod, from its last turns: the true rate is between ``low`` and ``high``."""
 
     bytes_per_second: float
-    low: float | None = Field(description="Of the interval of 95 %; null where there were too few turns for one.")
+    low: float | None = Field(description="Lower bound of the 95 % confidence interval; null after too few turns.")
     high: float | None
     turns: int
     counted_seconds: float
@@ -232,22 +235,24 @@ class TurnRate(Record):
 class PodMemory(Record):
     """A pod's part of a memory domain in an interval; null for what is unknown."""
 
-    domain: int = Field(description="The lowest of its L3 domains.")
-    memory_bandwidth_bytes_per_second: float | None = Field(description="The pod's, to and from this memory.")
-    share_percent: float | None = Field(description="Of the domain's traffic.")
-    load_percent: float | None = Field(description="Of the domain; null without `monitoring.capacity`.")
-    estimated: bool = Field(description="Remote traffic is spread evenly, or local traffic is not counted.")
+    domain: int = Field(description="The lowest id of its L3 domains.")
+    memory_bandwidth_bytes_per_second: float | None = Field(description="The pod's traffic to and from this memory.")
+    share_percent: float | None = Field(description="The pod's share of the domain's traffic.")
+    load_percent: float | None = Field(description="Load of the domain; null without `monitoring.capacity`.")
+    estimated: bool = Field(
+        description="Whether rates are estimates: remote traffic is spread evenly, or local traffic is not counted."
+    )
 
 
 class PodRates(Record):
     """A pod's use in an interval; null for unknown values."""
 
-    seconds: float = Field(description="Of the interval.")
+    seconds: float = Field(description="Length of the interval.")
     memory_bandwidth_bytes_per_second: float | None
     memory_bandwidth_local_bytes_per_second: float | None
     power_watts: float | None
     counted_percent: float | None = Field(
-        description="Of the interval in which the rates were counted; below 100 they are estimated."
+        description="Counted part of the interval; below 100, the rates are estimates."
     )
     memory_domains: list[PodMemory] = Field(default_factory=list)
 
@@ -264,49 +269,55 @@ class Failure(Record):
 class PodDetails(Pod):
     """A pod with its counters and last failures."""
 
-    counters: list[Counter] = Field(default_factory=list, description="By class.")
-    totals: list[Counter] = Field(default_factory=list, description="Over all classes of the pod; `rdtClass` is null.")
-    turn_rate: TurnRate | None = Field(default=None, description="Of a pod that takes turns.")
-    rates: PodRates | None = Field(default=None, description="With `--rates` only.")
+    counters: list[Counter] = Field(default_factory=list, description="Counters of each RDT class.")
+    totals: list[Counter] = Field(
+        default_factory=list, description="Sums over all RDT classes of the pod; `rdtClass` is null."
+    )
+    turn_rate: TurnRate | None = Field(default=None, description="Rate of a time-sharing pod.")
+    rates: PodRates | None = Field(default=None, description="Only with `--rates`.")
     failures: list[Failure] = Field(default_factory=list)
 
 
 class Usage(Record):
-    """A user's use in an interval. ``kind`` is pod, foreign, ungrouped, or total."""
+    """The use of one row in an interval. ``kind`` is pod, foreign, ungrouped, or total."""
 
     kind: str
     name: str
     key: str
     namespace: str = ""
     pod: str = ""
-    rdt_class: str | None = Field(default=None, description="Empty for the root class; null for several.")
+    rdt_class: str | None = Field(
+        default=None, description="RDT class; empty for the root class, null for several classes."
+    )
     llc_occupancy_bytes: float | None
-    llc_share_percent: float | None = Field(description="Of all L3 caches of the node.")
+    llc_share_percent: float | None = Field(description="Share of all L3 caches of the node.")
     memory_bandwidth_bytes_per_second: float | None
     memory_bandwidth_local_bytes_per_second: float | None
     power_watts: float | None
     counted_percent: float | None = Field(
-        default=None, description="Of the interval in which the rates were counted; below 100 they are estimated."
+        default=None, description="Counted part of the interval; below 100, the rates are estimates."
     )
-    uncounted: int = Field(default=0, description="Pods whose memory traffic isn't counted now.")
-    partial: bool = Field(default=False, description="Whether a pod's counters miss a part of its life.")
+    uncounted: int = Field(default=0, description="Number of pods whose memory traffic is not counted now.")
+    partial: bool = Field(default=False, description="Whether a pod's counters cover only a part of its life.")
 
 
 class PowerUsage(Record):
     """The power of the node's processor packages in an interval; null where the kernel counts no energy by pod."""
 
-    packages_watts: float = Field(description="All packages with caches and memory controllers, by RAPL.")
-    attributed_watts: float | None = Field(description="The cores' power of all pods.")
-    other_tasks_watts: float | None = Field(description="The cores' power of other tasks.")
-    unattributed_watts: float | None = Field(description="The packages' power without that of the pods.")
+    packages_watts: float = Field(description="Power of all packages (RAPL), with caches and memory controllers.")
+    attributed_watts: float | None = Field(description="Power of the cores for all pods.")
+    other_tasks_watts: float | None = Field(description="Power of the cores for other tasks.")
+    unattributed_watts: float | None = Field(description="Power of the packages without that of the pods.")
 
 
 class DomainUsage(Record):
     """The traffic of an L3 cache in an interval, and its occupancy."""
 
-    domain: int = Field(description="Its number: 1 of mon_L3_01.")
+    domain: int = Field(description="Id of the L3 domain, such as 1 for mon_L3_01.")
     memory_bandwidth_bytes_per_second: float | None
-    peak_bytes_per_second: float | None = Field(description="The most that this command has seen, or was told.")
+    peak_bytes_per_second: float | None = Field(
+        description="Largest rate that this command has measured, or the value of --capacity."
+    )
     llc_occupancy_bytes: float | None
     llc_bytes: int | None
 
@@ -316,19 +327,21 @@ class MemoryShare(Record):
 
     name: str
     memory_bandwidth_bytes_per_second: float
-    share_percent: float = Field(description="Of the domain's traffic.")
+    share_percent: float = Field(description="The pod's share of the domain's traffic.")
 
 
 class MemoryUsage(Record):
     """The load of a memory domain in an interval."""
 
-    domain: int = Field(description="The lowest of its L3 domains.")
+    domain: int = Field(description="The lowest id of its L3 domains.")
     l3: list[int]
     memory_bandwidth_bytes_per_second: float | None
     capacity_bytes_per_second: float | None = Field(description="`monitoring.capacity`.")
     load_percent: float | None
-    estimated: bool = Field(description="Remote traffic is spread evenly, or local traffic is not counted.")
-    pods: list[MemoryShare] = Field(description="The three that move most.")
+    estimated: bool = Field(
+        description="Whether rates are estimates: remote traffic is spread evenly, or local traffic is not counted."
+    )
+    pods: list[MemoryShare] = Field(description="The three pods with the most traffic.")
 
 
 class FreeCounters(Record):
@@ -340,7 +353,7 @@ class FreeCounters(Record):
 
 
 class Refusal(Record):
-    """A refused container, and the reason."""
+    """A rejected container, and the reason."""
 
     time: Moment
     key: str = ""
@@ -367,4 +380,4 @@ class Inventory(Record):
     pods: list[Pod] = Field(default_factory=list)
     foreign: list[Group] = Field(default_factory=list)
     waiting: list[str] = Field(default_factory=list)
-    refusals: list[Refusal] = Field(default_factory=list, description="The containers refused lately, the latest last.")
+    refusals: list[Refusal] = Field(default_factory=list, description="Recently rejected containers, the latest last.")

@@ -57,7 +57,7 @@ def class_families(
     families = _Families(selection)
     unknown = GaugeMetricFamily(
         "resctrl_class_uncounted_groups",
-        "Groups of a class without a value, so that the class has no value; 0 if only its ungrouped tasks have none.",
+        "Groups without a value, if the class has no value; 0 if only its ungrouped tasks have no value.",
         labels=_UNKNOWN_LABELS,
     )
     for place, counts in snapshot.foreign.items():

@@ -132,7 +132,7 @@ class Ledger:
         """Create the state directory and its folders, private to root."""
         for path in (self.folder, *(f"{self.folder}/{name}" for name in _FOLDERS)):
             if not make_folder(path, _PRIVATE) and not is_folder(path):
-                raise FileExistsError(errno.EEXIST, "not a folder", path)  # perhaps a link, which others could redirect
+                raise FileExistsError(errno.EEXIST, "not a directory", path)  # a link could be redirected
 
     # Records of keys
 

@@ -67,7 +67,7 @@ def plan(feature: "Feature", workload: "Workload", context: "Context", earlier: 
         HookError: as `Feature.plan`.
     """
     if workload.sandbox:
-        return [Step(feature.name, SKIP, {}, f"a pod's sandbox gets no {feature.name}")]
+        return [Step(feature.name, SKIP, {}, f"{feature.name} does not apply to a pod's sandbox")]
     return feature.plan(workload, context, earlier)
 
 

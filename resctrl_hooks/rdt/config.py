@@ -79,7 +79,7 @@ def _bandwidth(values: list[Any], can: BandwidthCapability, capacity: float) -> 
     if problem:
         return "", problem
     if number < can.least or (can.most and number > can.most):
-        return "", f"{number} is not between {can.least} and {can.most or 'its most'}"
+        return "", f"{number} is not between {can.least} and {can.most or 'its maximum'}"
     # The kernel rounds up to its steps; `show` must compare with the rounded value.
     return str(-(-number // can.step) * can.step), ""
 

@@ -103,17 +103,17 @@ def _in_turns(rates: Mapping[User, Interval]) -> go.Figure:
         x=[escape(user.name) for user in most], y=[one.rate / BANDWIDTH.scale for one in found], error_y=bars
     )
     figure.update_layout(height=_HEIGHT + 80, margin={"t": 40, "b": 40}, template="plotly_white")
-    figure.update_yaxes(title=f"{BANDWIDTH.unit}, 95 of 100 within the bar", rangemode="tozero")
+    figure.update_yaxes(title=f"{BANDWIDTH.unit}, with 95 % confidence intervals", rangemode="tozero")
     return figure
 
 
 def _summary(recording: Recording) -> str:
     start, end = recording.times[0], recording.times[-1]
-    looks = len(recording.times)
-    every = f", one every {(end - start) / (looks - 1):.2g} s" if looks > 1 else ""
+    samples = len(recording.times)
+    every = f", one every {(end - start) / (samples - 1):.2g} s" if samples > 1 else ""
     pods = sum(user.kind == "pod" for user in recording.users)
     return (
-        f"<p>{utc(start)} to {utc(end)}: {looks} looks{every}; {pods} monitored pods. "
+        f"<p>{utc(start)} to {utc(end)}: {samples} samples{every}; {pods} monitored pods. "
         f'<span class="note">Made by resctrl-hooks {escape(__version__)}.</span></p>'
     )
 

@@ -41,9 +41,9 @@ def energy_table(recording: Recording, grams_per_kwh: float | None) -> str:
 def noisy_table(found: Sequence[Noisy]) -> str:
     """Return who was noisy when."""
     rule = (
-        f"A time begins when a pod moves more than {NOISY_SHARE:.0%} of its L3 domain's traffic, and the domain moves "
-        f"more than {BUSY_SHARE:.0%} of its peak in this recording. It ends when one stays below {STILL:.0%} of that "
-        "for a minute. The charts are shaded at these times."
+        f"A noisy period begins when a pod moves more than {NOISY_SHARE:.0%} of its L3 domain's traffic, and the "
+        f"domain moves more than {BUSY_SHARE:.0%} of its peak in this recording. The period ends when one of these "
+        f"shares stays below {STILL:.0%} of its limit for a minute. The charts mark these periods."
     )
     rows = [
         (
@@ -98,7 +98,7 @@ def uncovered_table(recording: Recording) -> str:
     rows = [
         (one.user.name, one.column, one.word, _number(100 * one.rows / one.of, "%")) for one in uncovered(recording)
     ]
-    rows += [("(all)", "no look", utc(start), _number(end - start, "s")) for start, end in recording.gaps]
+    rows += [("(all)", "no sample", utc(start), _number(end - start, "s")) for start, end in recording.gaps]
     heads = ("Pod", "Counter", "Value in the kernel", "Share of its rows")
     return f"<h2>Gaps</h2>{_table(heads, rows, 'Every counter had a value in every sample.')}"
 

@@ -86,7 +86,7 @@ def test_list_without_resctrl_shows_records_and_a_remark(tmp_path: Path) -> None
 def test_without_resctrl_no_reconcile_is_promised(host: MonitoredHost, tmp_path: Path) -> None:
     host.pod(0, "web-0", outside=1)
     host.context.ledger.mark("waiting", KEYS[1])
-    brought, given = "reconcile moves them into it", "reconcile creates its group"
+    brought, given = "reconcile moves these threads", "reconcile creates the pod's group"
     text = host.run("list").stdout
     assert brought in text
     assert given in text
@@ -97,7 +97,7 @@ def test_without_resctrl_no_reconcile_is_promised(host: MonitoredHost, tmp_path:
     done = host.run("list")
     assert f"mount it: mount -t resctrl resctrl {empty}" in done.stderr
     assert (
-        "partly: some threads of its containers are ungrouped; reconcile cannot move them without resctrl"
+        "partly: some threads of the pod's containers are ungrouped; reconcile cannot move them without resctrl"
         in done.stdout
     )
     assert "waiting: no RMID was free; reconcile cannot create a group without resctrl" in done.stdout
@@ -276,7 +276,7 @@ def test_show_of_pod_with_refused_container_names_the_refusal(host: MonitoredHos
     record_refusal(host.context.ledger.folder, names, "no RMID is free")
     said = host.run("show", what)
     assert said.exit_code == 0, said.output
-    assert "refused: its containers were rejected and never started" in said.stdout
+    assert "refused: the pod's containers were rejected and never started" in said.stdout
     assert "shop/never/c1 was refused: no RMID is free" in said.stdout
     (found,) = host.json("show", what, "-o", "json")["items"]
     assert (found["key"], found["state"], found["containers"]) == (KEYS[5], "refused", [])
@@ -353,4 +353,4 @@ def test_rates_of_show_have_the_share_of_each_memory_domain(host: MonitoredHost)
         assert 0 < part["sharePercent"] <= 100
         assert part["loadPercent"] > 0
     assert [part["domain"] for part in one["rates"]["memoryDomains"]] == [0, 1]
-    assert re.search(r"\n  memory 0: [\d.]+ MB/s, \d+% of its traffic; its load is \d+%\n", host.run(*words).output)
+    assert re.search(r"\n  memory 0: [\d.]+ MB/s, \d+% of the domain's traffic; load \d+%\n", host.run(*words).output)

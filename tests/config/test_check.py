@@ -111,20 +111,20 @@ def test_runtime_roots_are_accepted_in_every_form(roots: Any) -> None:
         ("takeOver: true", "c.yaml:1: takeOver: unknown key; it belongs to monitoring.takeOver"),
         ("log:\n  xyzzy: 1", "c.yaml:2: log.xyzzy: unknown key; known here: target, level, file, journalSocket, syslogSocket"),
         ("classes:\n- name: a\n  swap: 1", 'c.yaml:3: classes[0].swap: unknown key; did you mean "allowswap"?'),
-        ("monitoring: {release: container}", "c.yaml:1: monitoring.release: 'container' is not a choice; did you mean \"last-container\"?"),
-        ("failurePolicy: 1", "c.yaml:1: failurePolicy: 1 is not a choice; choose ignore or fail"),
-        ("failurePolicy: off", "c.yaml:1: failurePolicy: false is not a choice; choose ignore or fail"),
-        ("log: {level: off}", "c.yaml:1: log.level: false is not a choice; choose error, warning, notice, info or debug"),
+        ("monitoring: {release: container}", "c.yaml:1: monitoring.release: 'container' is not an allowed value; did you mean \"last-container\"?"),
+        ("failurePolicy: 1", "c.yaml:1: failurePolicy: 1 is not an allowed value; choose ignore or fail"),
+        ("failurePolicy: off", "c.yaml:1: failurePolicy: false is not an allowed value; choose ignore or fail"),
+        ("log: {level: off}", "c.yaml:1: log.level: false is not an allowed value; choose error, warning, notice, info or debug"),
         ("monitoring: {enabled: maybe}", "c.yaml:1: monitoring.enabled: should be true or false, not 'maybe'"),
         ("monitoring: {share: {interval: 30x}}", "c.yaml:1: monitoring.share.interval: '30x' is not a duration; write a number and ms, s, m or h: 30s"),
         ("monitoring: {share: {interval: 5s, atLeast: 1m}}", "c.yaml:1: monitoring.share.atLeast: atLeast is longer than interval; make atLeast shorter than interval"),
-        ("monitoring: {priority: [{qos: best, value: 1}]}", "c.yaml:1: monitoring.priority[0].qos: 'best' is not a choice; choose Guaranteed, Burstable or BestEffort"),
+        ("monitoring: {priority: [{qos: best, value: 1}]}", "c.yaml:1: monitoring.priority[0].qos: 'best' is not an allowed value; choose Guaranteed, Burstable or BestEffort"),
         ("monitoring: [1]", "c.yaml:1: monitoring: should be a mapping, not a list"),
         ("namespaces: shop", "c.yaml:1: namespaces: should be a list, not 'shop'"),
         ("namespaces:\n- a\n- 1\n", "c.yaml:3: namespaces[1]: should be a text, not 1; put it in quotes"),
         ("memory: {allow: {a: ['']}}", "c.yaml:1: memory.allow.a[0]: an empty pattern matches nothing; write a name, or * for all"),
         ("labelSelector: {a: true}", "c.yaml:1: labelSelector.a: should be a text, not true; put it in quotes"),
-        ("labelSelector: {on: x}", "c.yaml:1: the key 'on' is read as True, not as a text; quote it"),
+        ("labelSelector: {on: x}", "c.yaml:1: the key 'on' is read as True, not as text; quote it"),
         ("resctrlPath: sys", "c.yaml:1: resctrlPath: 'sys' is not an absolute path; start it with a slash"),
         ("stateDir: /a/../b", "c.yaml:1: stateDir: '/a/../b' goes through '..'; write a plain absolute path"),
         ("runtimeRoots: [/a, b]", "c.yaml:1: runtimeRoots[1]: 'b' is not an absolute path; start it with a slash"),
@@ -139,9 +139,9 @@ def test_runtime_roots_are_accepted_in_every_form(roots: Any) -> None:
         ("rdt: {classes: {a: {L3: [1]}}}", "c.yaml:1: rdt.classes.a.L3: should be a text or a mapping, not a list"),
         ("rdt: {classes: {a: {MB: x}}}", "c.yaml:1: rdt.classes.a.MB: 'x' is not a bandwidth; write a number, \"50%\", \"2000MBps\" or \"2GBps\""),
         ("rdt: {classes: {a: {MB: {'0': 0}}}}", "c.yaml:1: rdt.classes.a.MB['0']: 0 should be at least 1"),
-        ("scheduling: {classes: {a: {hugepages: {3: 1}}}}", "c.yaml:1: the key '3' is read as 3, not as a text; quote it"),
+        ("scheduling: {classes: {a: {hugepages: {3: 1}}}}", "c.yaml:1: the key '3' is read as 3, not as text; quote it"),
         ("scheduling: {classes: {a: {hugepages: {three: 1G}}}}", "c.yaml:1: scheduling.classes.a.hugepages.three: 'three' is not a huge page size; write it as the kernel does: 2MB or 1GB"),
-        ("placement: {pools: [{name: 'a b', cpus: '0'}]}", "c.yaml:1: placement.pools[0].name: 'a b' is not a valid pool name; use up to 63 letters, digits and _.-, and a letter or digit first"),
+        ("placement: {pools: [{name: 'a b', cpus: '0'}]}", "c.yaml:1: placement.pools[0].name: 'a b' is not a valid pool name; use up to 63 letters, digits and _.-, starting with a letter or digit"),
         ("placement: {pools: [{name: isolated, cpus: '0'}]}", "c.yaml:1: placement.pools[0].name: 'isolated' is not a valid pool name; the name is reserved in `allow`; use another name"),
         ("placement: {pools: [{name: a, cpus: ''}]}", "c.yaml:1: placement.pools[0].cpus: should not be empty"),
         ("memory: {allowLimits: {'*': [memory.max]}}", "c.yaml:1: memory.allowLimits['*'][0]: 'memory.max' matches no limit; the limits are memory.swap.max and memory.high"),
@@ -153,7 +153,7 @@ def test_runtime_roots_are_accepted_in_every_form(roots: Any) -> None:
         (TEMPLATE + "      run: $PATH\n", "c.yaml:6: classes[0].memtierdconfig: unknown variable $PATH; known variables: $CGROUP2_ABS_PATH and $MEMTIERD_SWAP_STATS_PATH"),
         (TEMPLATE + "      p: ${CGROUP2_ABS_PATH}\n", "c.yaml:6: classes[0].memtierdconfig: ${CGROUP2_ABS_PATH} is not replaced; write $CGROUP2_ABS_PATH, without braces"),
         (TEMPLATE + "     x: $CGROUP2_ABS_PATH\n", "c.yaml:6: classes[0].memtierdconfig: it is not valid YAML after the replacement of variables: expected <block end>, but found '<block mapping start>'; see memtierd's sample"),
-        (TEMPLATE + "      config: '[$CGROUP2_ABS_PATH'\n", "c.yaml:3: classes[0].memtierdconfig: a config text within it is not valid YAML after the replacement of variables: expected ',' or ']', but got '<stream end>'; see memtierd's sample"),
+        (TEMPLATE + "      config: '[$CGROUP2_ABS_PATH'\n", "c.yaml:3: classes[0].memtierdconfig: a nested configuration in it is not valid YAML after the replacement of variables: expected ',' or ']', but got '<stream end>'; see memtierd's sample"),
         ("classes: [{name: a, memtierdconfig: text}]", "c.yaml:1: classes[0].memtierdconfig: memtierd's configuration should be a mapping; begin it with `policy:`"),
         ("- a", "c.yaml:1: the configuration must be a mapping, not a list or a single value; begin with a key such as `namespaces:`"),
         ("log: {target: none, target: file}", "c.yaml:1: the key 'target' is a duplicate of line 1; keep one"),
@@ -330,7 +330,7 @@ def test_untrusted_owner_or_mode_is_reported(tmp_path: Path) -> None:
     path.chmod(0o644)
     tmp_path.chmod(0o777)
     (warning,) = check_file(str(path)).problems
-    assert "its folder is writable" in str(warning)
+    assert "its directory is writable" in str(warning)
     tmp_path.chmod(0o1777)
     assert check_file(str(path)).problems == []
 

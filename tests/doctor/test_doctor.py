@@ -278,9 +278,9 @@ def swap_missing(patient: Patient) -> None:
         (hook_malformed, "hook", "invalid JSON"),
         (foreign_hook_malformed, "hook", "other.json"),
         (crio_malformed, "runtimes", "cannot read"),
-        (code_gone, "hook", "isn't there"),
-        (shell_gone, "hook", "/bin/sh, which isn't there"),
-        (python_gone, "hook", "/usr/bin/python3, which isn't there"),
+        (code_gone, "hook", "does not exist"),
+        (shell_gone, "hook", "/bin/sh, which does not exist"),
+        (python_gone, "hook", "/usr/bin/python3, which does not exist"),
         (code_gone, "code", "incomplete"),
         (modules_gone, "code", "incomplete"),
         (half_of_them_gone, "code", "registry.py"),
@@ -331,7 +331,7 @@ def remedies(patient: Patient, check: str) -> list[str]:
 
 def test_foreign_requirement_is_not_fixed_by_reinstall(patient: Patient) -> None:
     shell_gone(patient)
-    assert remedies(patient, "hook") == ["install what provides /bin/sh"]
+    assert remedies(patient, "hook") == ["install the packages that provide /bin/sh"]
     patient.write("bin/sh", "")
     python_gone(patient)
     assert "install --python PATH" in remedies(patient, "hook")[0]
@@ -413,7 +413,7 @@ def test_runtimes_with_shared_folder_are_named_together(patient: Patient) -> Non
     assert f"crio and podman call the hook through {HOOKS}" in [text for _, _, text in patient.findings()]
     code_gone(patient)
     assert [text for name, level, text in patient.findings() if name == "hook" and level != "ok"] == [
-        f"{HOOKS} names {CODE}/launch.py, which isn't there"
+        f"{HOOKS} names {CODE}/launch.py, which does not exist"
     ]
 
 

@@ -58,9 +58,9 @@ def unknown(_: Patient) -> None:
 @pytest.mark.parametrize(
     "cause, text, remedy",
     [
-        (turned_off, "turns them off (rdt=!energy,perf)", "remove that"),
-        (modules, "has CONFIG_INTEL_PMT_TELEMETRY=m and CONFIG_INTEL_TPMI=m", "(=m is not sufficient)"),
-        (drivers_absent, "lacks CONFIG_INTEL_PMT_TELEMETRY and CONFIG_INTEL_TPMI", "Linux 7.0"),
+        (turned_off, "disables them (rdt=!energy,perf)", "remove `!energy`"),
+        (modules, "set: CONFIG_INTEL_PMT_TELEMETRY=m and CONFIG_INTEL_TPMI=m", "(=m is not sufficient)"),
+        (drivers_absent, "missing: CONFIG_INTEL_PMT_TELEMETRY and CONFIG_INTEL_TPMI", "Linux 7.0"),
         (mounted_too_early, "although the kernel supports them", "first mount"),
         (unknown, "no energy counters;", "cannot be read"),
     ],

@@ -96,7 +96,7 @@ def test_unreadable_machine_is_reported(made: Made) -> None:
     made.configure(sysPath=str(made.root / "nowhere"), placement=section)
     (finding,) = found(made)
     assert finding.level == "problem"
-    assert "names no CPUs" in finding.text
+    assert "lists no CPUs" in finding.text
 
 
 def test_kubelet_state_is_read_from_placement_path(made: Made) -> None:

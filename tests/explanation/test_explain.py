@@ -96,7 +96,7 @@ def test_missing_requirements_are_in_the_outcome(host: Host, pod: dict[str, Any]
     said = as_json(host, pod)
     words = {
         "process": "process 100 has ended",
-        "pid": "the state names no process",
+        "pid": "the state has no pid",
         "bundle": "/nonexistent/config.json",
     }
     assert words[missing] in said["outcome"]
@@ -176,11 +176,11 @@ def test_poststop_depends_on_other_living_containers(host: Host, pod: dict[str, 
 
 def test_reused_pid_is_detected(host: Host, pod: dict[str, Any]) -> None:
     host.process(100, "/system.slice/sshd.service")
-    assert "is process 100 the container's?" in as_json(host, pod)["notes"][0]
+    assert "process 100 may not be the container's" in as_json(host, pod)["notes"][0]
     (host.proc / "100/cgroup").write_text(
         "".join(f"{number}:c{number}:/\n" for number in range(3)) + "0::/init.scope\n"
     )
-    assert as_json(host, pod)["notes"][0].endswith("not the container's own: /init.scope, /")
+    assert as_json(host, pod)["notes"][0].endswith("not be the container's: it is in the cgroup /init.scope, /")
 
 
 def test_pod_author_text_reaches_terminal_without_control_characters(host: Host, pod: dict[str, Any]) -> None:

@@ -85,4 +85,4 @@ def test_missing_sysfs_is_reported(host: Host) -> None:
     host.configure(sysPath=str(host.root / "nowhere"))
     done = CliRunner().invoke(main, ["--config", str(host.config), "topology"])
     assert done.exit_code == 1
-    assert "names no CPUs" in done.output
+    assert "lists no CPUs" in done.output

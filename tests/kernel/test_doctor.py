@@ -125,7 +125,7 @@ Fault = Callable[[], contextlib.AbstractContextManager[None]]
     "fault, check, words, remedy",
     [
         (interpreter_gone, "code", "cannot run /usr/bin/python3", "install Python"),
-        (code_gone, "hook", f"names {CODE}/launch.py, which isn't there", "resctrl-hook install --runtime podman"),
+        (code_gone, "hook", f"names {CODE}/launch.py, which does not exist", "resctrl-hook install --runtime podman"),
         (half_of_them_gone, "code", "changed or missing", "resctrl-hook install"),
         (settings_garbage, "configuration", "config.json", "resctrl-hook config apply"),
         (disk_full, "state", "is full", "free some space"),

@@ -53,8 +53,8 @@ def test_release_names_its_version(text: str) -> None:
 def test_rendering_of_this_version_is_identical(rendered: Path) -> None:
     done = run("--compare", str(rendered))
     assert (done.exit_code, done.stdout.count("\n")) == (0, 1)
-    assert f"names version {__version__}" in done.stdout
-    assert done.stdout.endswith("the same\n")
+    assert f"has version {__version__}" in done.stdout
+    assert done.stdout.endswith("no differences\n")
 
 
 def test_manual_changes_are_found(rendered: Path) -> None:

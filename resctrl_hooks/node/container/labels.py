@@ -39,7 +39,7 @@ def pod_labels(workload: "Workload") -> "dict[str, str]":
     if not folder:
         return {}
     if folder[0] != "/" or "/../" in f"{folder}/":
-        raise InputError(f"the pod's sandbox folder is not an absolute path: {folder[:200]!r}")
+        raise InputError(f"the pod's sandbox directory is not an absolute path: {folder[:200]!r}")
     try:
         notes = parse_json(read_file(f"{folder}/config.json", BUNDLE_LIMIT))["annotations"]
         copied = notes.get(_SEEN) == workload.annotations.get(_SEEN)

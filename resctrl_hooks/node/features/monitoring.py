@@ -34,7 +34,7 @@ class Monitoring(Feature):
             return [Step(NAME, SKIP, {}, reason)]
         into = [step for step in earlier if step.action == INTO_CLASS]
         if into:
-            rdt_class, source = into[-1].parameters["class"], "which it is put into first"
+            rdt_class, source = into[-1].parameters["class"], "the class of the previous step"
         else:
             rdt_class, source = class_of(workload, context)
         what = "pod" if workload.in_pod else "container"

@@ -64,7 +64,7 @@ class RdtClass(Feature):
             now = _where(context, container.pid) or "the root class"
             raise RdtClassError(
                 f"RDT class {name} was removed; the container runs in {now}",
-                hint="`resctrl-hook rdt apply`, then reconcile",
+                hint="run `resctrl-hook rdt apply`, then `resctrl-hook reconcile`",
             )
         resctrl.move_all(name, "", lambda: container.threads(context.proc))
         where = _where(context, container.pid)

@@ -94,7 +94,7 @@ class Guard:
     ) -> None:
         number = found.domain[0]
         if change.kind == REPORT:
-            seen = "would be exhausted if no cut had an effect" if self.mode == OBSERVE else "is exhausted"
+            seen = "would be exhausted if lowering had no effect" if self.mode == OBSERVE else "is exhausted"
             priority = NOTICE if self.mode == OBSERVE else WARNING
             self._say(priority, f"guard: memory domain {number} {seen}: {change.reason}", domain=number)
         elif self.mode == OBSERVE:
@@ -105,7 +105,7 @@ class Guard:
                 # The value that stands is not the law's, so the law must not build on it.
                 limit = old[change.name]
                 domain.limits[change.name] = Limit(limit.declared, limit.floor, limit.now, overridden=True)
-                self._say(WARNING, f"guard: {problem}; class {change.name} is left alone until the guard restarts")
+                self._say(WARNING, f"guard: {problem}; the guard does not change class {change.name} until it restarts")
                 return
             self._say(NOTICE, f"guard {DONE[change.kind]} {self._in_words(number, change)}", domain=number)
         self._status.did(number, change)
@@ -115,7 +115,7 @@ class Guard:
         name, numbers = change.name, found.domain
         now = read_limits(self._resctrl, name)
         if any(number not in now for number in numbers):
-            return f"RDT class {name} or its {RESOURCE} is gone"
+            return f"RDT class {name} has no {RESOURCE} value any more"
         held = self._lease.ours.get(name, {})
         if any(number in held and now[number] != held[number][-1] for number in numbers):
             return f"another program changed {RESOURCE} of class {name} to {now}"
@@ -126,7 +126,7 @@ class Guard:
         if shared and shared_cores(self._resctrl, name, self._protect, self._topology):  # type: ignore[arg-type]  # as above
             return (
                 f"thread_throttle_mode is max and class {name} shares processor cores with a protected class, "
-                "which a limit would slow too"
+                "which a limit would also slow down"
             )
         use = _use(name, before, after)
         new = self._mount.values(change.new, numbers, use, declared)

@@ -28,7 +28,7 @@ def read_topology(sys_path: str) -> Topology:
     online = _list(f"{folder}/online")
     if not online:
         raise TopologyError(
-            f"{folder}/online names no CPUs", hint="placement needs sysfs; sysPath in the configuration says where"
+            f"{folder}/online lists no CPUs", hint="placement needs sysfs; check sysPath in the configuration"
         )
     packages: "dict[int, int]" = {}
     dies: "dict[str, int]" = {}

@@ -71,8 +71,8 @@ def tell_of_bound(context: "Context", container: "Running") -> None:
     if container.in_cgroup is None and container.cgroup:
         container.in_cgroup = CgroupThreads(container.cgroup)
     if container.in_cgroup is not None and container.in_cgroup.is_partial:
-        what = f"{container} has {MOST_CGROUPS} cgroups or more: threads in others than the nearest {MOST_CGROUPS}"
-        what = f"{what} are not monitored until it removes some"
+        what = f"{container} has {MOST_CGROUPS} or more cgroups: threads outside the nearest {MOST_CGROUPS} are not"
+        what = f"{what} monitored until the container removes some cgroups"
         context.log(WARNING, what, stage="reconcile", key=container.key, container=container.id)
 
 

@@ -74,7 +74,7 @@ def restore_limits(context: "Context", done: "Released") -> None:
     try:
         restored = restore_left(context.monitor.resctrl, context.settings.state_dir, context.proc)
     except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
-        done.problems.append(f"cannot restore what the bandwidth guard changed: {as_hook_error(error)}")
+        done.problems.append(f"cannot restore the values changed by the bandwidth guard: {as_hook_error(error)}")
         return
     done.restored += restored.done
     done.problems += [f"cannot restore {line}" for line in restored.failed]

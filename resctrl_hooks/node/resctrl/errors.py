@@ -111,7 +111,7 @@ class NotArrivedError(ResctrlError):
     @classmethod
     def of(cls, who: str, group: str, where: "tuple[str, str] | None") -> "NotArrivedError":
         """Return the error for a thread in another class and group than the target; None if its place is unknown."""
-        found = f"in {where[0] or 'the root class'}, group {where[1] or 'none'}" if where else "elsewhere"
+        found = f"in {where[0] or 'the root class'}, group {where[1] or 'none'}" if where else "in another group"
         return cls(f"{who} was moved to {group} but is {found}")
 
 

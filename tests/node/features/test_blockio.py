@@ -105,7 +105,7 @@ def test_annotation_of_resource_policy_plugins_chooses_class(host: Host) -> None
 @pytest.mark.parametrize(
     "annotations, why",
     [
-        ({"io.kubernetes.cri-o.ContainerType": "sandbox"}, "a pod's sandbox gets no blockio"),
+        ({"io.kubernetes.cri-o.ContainerType": "sandbox"}, "blockio does not apply to a pod's sandbox"),
         ({}, "no blockio class by annotation or default"),
     ],
 )

@@ -346,7 +346,7 @@ def test_sandbox_has_no_class(host: Host) -> None:
     workload = workload_of(host, **{CLASS: "gone", "io.kubernetes.cri-o.ContainerType": "sandbox"})
     host.configure(classes=CLASSES)
     (step,) = registry.plan(memory.FEATURE, workload, host.context())
-    assert (step.action, step.why) == ("skip", "a pod's sandbox gets no memory")
+    assert (step.action, step.why) == ("skip", "memory does not apply to a pod's sandbox")
 
 
 @given(st.text(min_size=1, max_size=40).filter(lambda name: name.strip() not in ("", "noswap", "swap", "leave")))

@@ -164,7 +164,7 @@ def test_reconcile_repairs_tasks_in_root_class(rdt_host: Host) -> None:
 
 def test_sandbox_has_no_class(rdt_host: Host) -> None:
     step = plan(rdt_host, crio_annotations(**{OURS: "gold", "io.kubernetes.cri-o.ContainerType": "sandbox"}))
-    assert (step.action, step.why) == ("skip", "a pod's sandbox gets no rdt")
+    assert (step.action, step.why) == ("skip", "rdt does not apply to a pod's sandbox")
 
 
 def test_class_removed_under_running_container_is_reported(rdt_host: Host) -> None:

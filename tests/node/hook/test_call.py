@@ -110,7 +110,7 @@ def test_stage_can_be_named(host: Host, pod: dict[str, Any]) -> None:
 
 def test_sandbox_is_not_monitored(host: Host, pod: dict[str, Any]) -> None:
     pod["annotations"]["io.kubernetes.cri-o.ContainerType"] = "sandbox"
-    assert "sandbox gets no monitoring" in host.call(pod).log
+    assert "monitoring does not apply to a pod's sandbox" in host.call(pod).log
     assert host.groups() == []
 
 

@@ -47,7 +47,7 @@ def test_older_names_and_cpus_without_memory_are_read(tmp_path: Path) -> None:
 
 
 def test_missing_sysfs_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(TopologyError, match="names no CPUs"):
+    with pytest.raises(TopologyError, match="lists no CPUs"):
         read_topology(str(tmp_path))
 
 

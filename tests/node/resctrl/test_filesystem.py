@@ -251,7 +251,7 @@ def test_arrival_is_checked_in_proc_or_tasks(host: Host) -> None:
     resctrl(host).create("", "k")
     assert resctrl(host).assign("", "k", 7) == 1
     resctrl(host).create("", "other")
-    with pytest.raises(NotArrivedError, match="is elsewhere"):
+    with pytest.raises(NotArrivedError, match="is in another group"):
         resctrl(host, Losing()).assign("", "other", 7)
     (host.proc / "7/task/7/cpu_resctrl_groups").write_text("res:/\nmon:other\n")
     assert resctrl(host, Losing()).assign("", "other", 7) == 1

@@ -90,4 +90,4 @@ def test_show_reports_too_few_turns(host: MonitoredHost) -> None:
     take_turns(host, 2)
     (pod,) = json.loads(host.run("show", "shop/web-0", "-o", "json").stdout)["items"]
     assert (pod["turnRate"]["low"], pod["turnRate"]["high"]) == (None, None)
-    assert "too few turns for an interval" in host.run("show", "shop/web-0").output
+    assert "too few turns for a confidence interval" in host.run("show", "shop/web-0").output

@@ -88,4 +88,4 @@ def _pool_of(request: "Request", pools: "dict[str, tuple[int, int, list[str]]]")
     for name, (_, _, namespaces) in pools.items():
         if any(matches(pattern, request.namespace) for pattern in namespaces):
             return name, f"of its namespace ({request.namespace})"
-    return DEFAULT, "because no pool has its namespace"
+    return DEFAULT, "because no pool lists its namespace"
