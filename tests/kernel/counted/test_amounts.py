@@ -38,7 +38,7 @@ def test_first_instructions_are_counted(pods: list[KubernetesPod], comparison: C
     container = Stepped(late.start("late", at_once, hooks={}))  # as before the installation
     container.rest()
     comparison.installed.reconcile()
-    missed = comparison.check(late.uid, "the same, taken in by reconcile afterwards")
+    missed = comparison.check(late.uid, "the same, adopted by reconcile afterwards")
     assert missed < NEAR * counted
     container.step()
     later = comparison.check(late.uid, "and copies 10 MiB then")

@@ -142,7 +142,7 @@ def test_energy_of_a_handover_is_split_between_giver_and_taker(
     on(pid, HERE)
     giver.step()
     rmid = energy.rmid(low)
-    first = energy.check(low, "works in package 0 and hands its RMID over")
+    first = energy.check(low, "works in package 0 and loses its RMID to another pod")
     no_rmid_left()
     pid = high.start("taker", in_steps(copy(20)), annotations={"io.kubernetes.pod.namespace": "urgent"})
     assert energy.rmid(high) == rmid, energy.installed.said()

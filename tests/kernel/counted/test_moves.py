@@ -50,7 +50,7 @@ def test_handed_over_rmid_counts_each_pod_separately(
     giver = Stepped(low.start("giver", in_steps(copy(20), copy(20), copy(20))))
     giver.step()
     rmid = comparison.rmid(low.uid)
-    first = comparison.check(low.uid, "copies 20 MiB and hands its RMID on")
+    first = comparison.check(low.uid, "copies 20 MiB and loses its RMID to another pod")
     context, files = Context(load(installed.config)[0]), open_files()
     before = take(context, files)
     no_rmid_left()
