@@ -13,6 +13,9 @@ from .nri import ClassDevice, ClassMount, Environment
 from .section import Allow, FailurePolicy, FeatureSection, KeyPath, Remark, Section, in_any_case, wrong
 
 _DEFAULTS = FEATURES["memory"].defaults
+_POLICY = (
+    "ignored: only a process can set its own memory policy (set_mempolicy); `placement.pools` with `mems` binds memory"
+)
 
 
 class MemoryClass(Section):
@@ -30,6 +33,13 @@ class MemoryClass(Section):
     memtierdconfig: Annotated[str, AfterValidator(check_template)] | None = None
     """Configuration of a memtierd instance for the container. `$CGROUP2_ABS_PATH` and `$MEMTIERD_SWAP_STATS_PATH` are
     replaced. memtierd runs the commands in it as root."""
+
+    swaplimitratio: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Minimum share of the container's memory limit that is in swap when the limit is reached, as in the memory-qos NRI
+    plugin: memory.high is the limit times 1 minus this, memory.swap.max is max."""
+
+    policy: Any = Field(default=None, exclude=True)
+    """Ignored. Accepted for compatibility with the configuration file of the memory-policy NRI plugin."""
 
     env: Environment = {}
     """Environment variables of its containers. Only the NRI plugin sets them, for the namespaces in `nri.allow`."""
@@ -49,6 +59,8 @@ class MemoryClass(Section):
         """Return remarks for errors that memtierd itself would not notice."""
         at: KeyPath = ("memtierdconfig",)
         found = []
+        if self.policy is not None:
+            found.append(Remark(("policy",), _POLICY))
         if self.memtierdconfig and "$CGROUP2_ABS_PATH" not in self.memtierdconfig:
             found.append(
                 Remark(at, "the template does not use $CGROUP2_ABS_PATH, so memtierd cannot find the container")

@@ -1,8 +1,12 @@
-"""Keys of nri-resctrl-mon's and nri-memtierd's files in another case: Go's YAML accepts ``ResctrlPath``."""
+"""Keys of the NRI plugins' files in another case: Go's YAML accepts ``ResctrlPath``.
+
+The plugins are resctrl-mon, memtierd, memory-qos, and memory-policy.
+"""
 
 from typing import Any, Final
 
-_KEYS: Final = {key.lower(): key for key in ("resctrlPath", "namespaces", "labelSelector", "classes")}
+_OURS: Final = ("resctrlPath", "namespaces", "labelSelector", "classes", "unifiedAnnotations", "injectMpolset")
+_KEYS: Final = {key.lower(): key for key in _OURS}
 
 
 def with_our_case(value: dict[Any, Any]) -> tuple[dict[Any, Any], dict[str, str]]:

@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
+from resctrl_hooks.node.classes.memory import UNIFIED
 from resctrl_hooks.node.names import default_key_validator
 from resctrl_hooks.node.settings import DEFAULTS, LONGEST_DEADLINE
 
@@ -30,6 +31,8 @@ from .section import (
 )
 
 _TELEMETRY = "ignored: this configures the exporter of the resctrl-mon plugin; see `resctrl-hook metrics`"
+_MPOLSET = "ignored: this configures the memory-policy plugin; memory policies of processes are not supported"
+_NO_FILE = "ignored: the supported files are {}"
 _LIMITS = (
     "if classes are configured, pods that set memory.high or memory.swap.max by annotation are rejected, except in "
     'namespaces of memory.allowLimits; `memory: {allowLimits: {"*": ["*"]}}` matches the memtierd plugin'
@@ -102,6 +105,10 @@ class Configuration(Section):
     classes: Annotated[list[MemoryClass], AfterValidator(unique_names)] = []
     """Memory classes of workloads, in the format of the memtierd NRI plugin."""
 
+    unified_annotations: list[str] = []
+    """Files such as memory.high that every pod may set by the annotation `FILE.memory-qos.nri.io`, as in the memory-qos
+    NRI plugin. Default: none."""
+
     memory: Memory = Memory()
     memtierd: Memtierd = Memtierd()
     rdt: Rdt = Rdt()
@@ -114,11 +121,21 @@ class Configuration(Section):
     telemetry: Any = Field(default=None, exclude=True)
     """Ignored. Accepted for compatibility with the configuration file of the resctrl-mon NRI plugin."""
 
+    inject_mpolset: Any = Field(default=None, exclude=True)
+    """Ignored. Accepted for compatibility with the configuration file of the memory-policy NRI plugin."""
+
     def remarks(self) -> list[Remark]:
         """Return remarks on ignored, unreachable and ineffective settings, and on classes for pods with limits."""
         found = self._on_memory_classes()
         if self.telemetry is not None:
             found.append(Remark(("telemetry",), _TELEMETRY))
+        if self.inject_mpolset is not None:
+            found.append(Remark(("injectMpolset",), _MPOLSET))
+        found += [
+            Remark(("unifiedAnnotations", place), _NO_FILE.format(", ".join(UNIFIED)))
+            for place, name in enumerate(self.unified_annotations)
+            if name not in UNIFIED
+        ]
         hidden = next((folder for folder in _HIDDEN if f"{self.state_dir}/".startswith(f"{folder}/")), "")
         if hidden:
             found.append(Remark(("stateDir",), f"reconcile's systemd unit cannot access {hidden}"))
@@ -133,6 +150,7 @@ class Configuration(Section):
             remarks = allowed_in_vain(allow, names, "{pattern} matches no class; the classes are {known}")
             found += [Remark((section, *remark.at), remark.text) for remark in remarks]
         policy = self.memory.failure_policy or self.memtierd.failure_policy or "fail"
-        if policy == "fail" and "allow_limits" not in self.memory.model_fields_set:
+        of_memtierd = any(one.swaplimitratio is None and one.policy is None for one in self.classes)
+        if of_memtierd and policy == "fail" and "allow_limits" not in self.memory.model_fields_set:
             found.append(Remark(("classes",), _LIMITS))
         return found

@@ -39,6 +39,7 @@ class Row:
         kind: the scope of its steps, one of the four above.
         serves: SELECTED or LISTED; empty if annotations and classes select its containers.
         by_class: the key of a memory class that enables it; empty if ``enabled`` in its section does.
+        by_list: with ``by_class``, the top-level list that enables it too; empty for none.
         policies: the sections whose first ``failurePolicy`` counts; empty for its own. Features with such sections
             refuse by default, as the memtierd plugin does: a workload must not run with another memory policy
             unnoticed.
@@ -46,7 +47,18 @@ class Row:
         most_starts: how often it is restarted within an hour if it ends by itself; 0 if it does not.
     """
 
-    __slots__ = ("by_class", "defaults", "kind", "mark", "module", "most_starts", "policies", "reverts", "serves")
+    __slots__ = (
+        "by_class",
+        "by_list",
+        "defaults",
+        "kind",
+        "mark",
+        "module",
+        "most_starts",
+        "policies",
+        "reverts",
+        "serves",
+    )
 
     def __init__(
         self,
@@ -59,6 +71,7 @@ class Row:
         policies: "tuple[str, ...]" = (),
         most_starts: int = 0,
         *,
+        by_list: str = "",
         reverts: bool = False,
     ) -> None:
         self.module = module
@@ -67,12 +80,13 @@ class Row:
         self.kind = kind
         self.serves = serves
         self.by_class = by_class
+        self.by_list = by_list
         self.policies = policies
         self.most_starts = most_starts
         self.reverts = reverts
 
 
-_MEMTIERD_MARK = "memtierd.nri.io"
+_MEMORY_MARK = ".nri.io"  # of nri-memtierd's annotations and nri-memory-qos'
 
 FEATURES: "dict[str, Row]" = {
     "rdt": Row(
@@ -109,10 +123,17 @@ FEATURES: "dict[str, Row]" = {
     ),
     "blockio": Row("blockio", "blockio", {"enabled": False}),
     "scheduling": Row("scheduling", "scheduling", {"enabled": False}),
-    "memory": Row("memory", _MEMTIERD_MARK, {"allow": {"*": ["*"]}}, by_class="name", policies=("memory", "memtierd")),
+    "memory": Row(
+        "memory",
+        _MEMORY_MARK,
+        {"allow": {"*": ["*"]}},
+        by_class="name",
+        by_list="unified_annotations",
+        policies=("memory", "memtierd"),
+    ),
     "memtierd": Row(
         "memtierd.feature",
-        _MEMTIERD_MARK,
+        _MEMORY_MARK,
         {
             "allow": {"*": ["*"]},
             "runDir": f"{STATE_DIR}/memtierd",

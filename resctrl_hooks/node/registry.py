@@ -40,9 +40,11 @@ def kind_of(name: str) -> str:
 
 def is_in_use(name: str, settings: "Settings") -> bool:
     """Return whether the settings enable a feature."""
-    key = FEATURES[name].by_class
-    if key:
-        return any(spec.get(key) for spec in settings.classes)
+    row = FEATURES[name]
+    if row.by_class:
+        return any(spec.get(row.by_class) for spec in settings.classes) or bool(
+            row.by_list and getattr(settings, row.by_list)
+        )
     return bool(getattr(settings, name)["enabled"])
 
 

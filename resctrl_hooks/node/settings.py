@@ -46,6 +46,7 @@ DEFAULTS: "dict[str, Any]" = {
     "namespaces": [],
     "labelSelector": {},
     "classes": [],
+    "unifiedAnnotations": [],
     "nri": {},
     "log": {},
 }
@@ -90,6 +91,7 @@ class Settings(Sections):
         self.namespaces: "list[str]" = checked["namespaces"]
         self.label_selector: "dict[str, str]" = checked["labelSelector"]
         self.classes: "list[dict[str, Any]]" = checked["classes"]
+        self.unified_annotations: "list[str]" = checked["unifiedAnnotations"]
         self.nri: "dict[str, Any]" = checked["nri"]
         self.log: "dict[str, Any]" = checked["log"]
         for name, row in FEATURES.items():

@@ -263,6 +263,29 @@ def test_cpus_missing_on_this_machine_have_a_remark(tmp_path: Path) -> None:
     assert check_file(str(path)).remarks == []
 
 
+def test_memory_qos_file_is_valid() -> None:
+    found = check_file(str(FIXTURES / "nri-memory-qos.yaml"))
+    assert [(note.key, note.what) for note in found.remarks if note.severity == "note"] == [
+        ("unifiedannotations", "this is read as unifiedAnnotations")
+    ]
+    assert [one.swaplimitratio for one in found.valid().classes] == [0.5, 0.25]
+    assert found.valid().unified_annotations == ["memory.high", "memory.oom.group"]
+
+
+def test_memory_policy_file_is_valid_and_its_policies_have_remarks() -> None:
+    found = check_file(str(FIXTURES / "nri-memory-policy.yaml"))
+    assert found.errors == []
+    notes = {note.key: note.what for note in found.remarks if note.severity == "note"}
+    assert sorted(notes) == ["classes[0].policy", "injectMpolset"]
+    assert "only a process can set its own memory policy" in notes["classes[0].policy"]
+
+
+def test_unsupported_unified_annotation_has_a_remark() -> None:
+    (note,) = check_text(b"unifiedAnnotations: [memory.high, cpu.max]", "config.yaml").remarks
+    assert note.key == "unifiedAnnotations[1]"
+    assert "the supported files are memory.swap.max, memory.high" in note.what
+
+
 def test_misplaced_memtierd_table_has_remarks() -> None:
     text = b"classes: [{name: a}]\nmemory: {allowLimits: {}}\nmemtierd: {allow: {x: [b]}}"
     notes = {note.key: note.what for note in check_text(text, "config.yaml").remarks}

@@ -1,7 +1,7 @@
 """Selection of a container's memory class and limits, from annotations, classes and permissions.
 
-The annotations are those of the memtierd NRI plugin (nri-plugins, docs/memory/memtierd.md): a container's own precedes
-its pod's, and an empty value means none.
+The annotations are those of the NRI plugins memtierd and memory-qos (nri-plugins, docs/memory/memtierd.md and
+memory-qos.md): a container's own precedes its pod's, and an empty value means none.
 """
 
 import posix
@@ -16,10 +16,13 @@ if TYPE_CHECKING:
     from ..container.workload import Workload
     from ..settings import Settings
 
-SUFFIX = ".memtierd.nri.io"
+SUFFIX, QOS_SUFFIX = ".memtierd.nri.io", ".memory-qos.nri.io"
 SWAP = "memory.swap.max"
 HIGH = "memory.high"
 LIMITS = (SWAP, HIGH)
+OOM_GROUP = "memory.oom.group"
+UNIFIED = (*LIMITS, "memory.swap.high", "memory.min", "memory.low", "memory.max", "memory.zswap.max", OOM_GROUP)
+"""The files that memory-qos' annotations may set, if ``unifiedAnnotations`` has them."""
 MAX = "max"
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _DIGITS = frozenset("0123456789")
@@ -58,7 +61,9 @@ def choice_of(workload: "Workload", settings: "Settings") -> Choice:
         MemoryClassError: the class does not exist, or is not allowed for its namespace.
         MemoryLimitError: a limit's value is invalid, or the namespace is not allowed to set limits.
     """
-    name, why = class_name(workload, settings, "memory", _annotations(workload, "class"), MemoryClassError)
+    suffixes = _suffixes(settings)
+    names = _class_annotations(workload, suffixes)
+    name, why = class_name(workload, settings, "memory", names, MemoryClassError)
     spec: "dict[str, Any]" = {}
     limits: "dict[str, str]" = {}
     if name:
@@ -66,6 +71,11 @@ def choice_of(workload: "Workload", settings: "Settings") -> Choice:
         swap = spec.get("allowswap")
         if swap is not None:
             limits[SWAP] = MAX if swap else "0"
+        if spec.get("swaplimitratio"):
+            limits[HIGH] = str(int(_memory_limit(name, workload) * (1 - spec["swaplimitratio"])))
+            limits.setdefault(SWAP, MAX)
+    if QOS_SUFFIX in suffixes:
+        why += _direct_values(workload, settings, limits)
     for limit in LIMITS:
         value, source = workload.annotation(*_annotations(workload, limit))
         if not source:
@@ -81,10 +91,62 @@ def choice_of(workload: "Workload", settings: "Settings") -> Choice:
     return Choice(name, spec, limits, why)
 
 
-def _annotations(workload: "Workload", what: str) -> "list[str]":
+def _annotations(workload: "Workload", what: str, suffix: str = SUFFIX) -> "list[str]":
     """Return an annotation's full names, the container's own before its pod's."""
-    own = [f"{what}{SUFFIX}/{workload.container}"] if workload.container else []
-    return [*own, what + SUFFIX]
+    own = [f"{what}{suffix}/{workload.container}"] if workload.container else []
+    return [*own, what + suffix]
+
+
+def _class_annotations(workload: "Workload", suffixes: "tuple[str, ...]") -> "list[str]":
+    """Return the annotations that name a class, the container's own before its pod's.
+
+    Raises:
+        MemoryClassError: they name different classes, each for another plugin.
+    """
+    each = [_annotations(workload, "class", suffix) for suffix in suffixes]
+    if len({workload.annotation(*names)[0] for names in each} - {""}) > 1:
+        raise MemoryClassError(
+            f"annotations class{SUFFIX} and class{QOS_SUFFIX} name different classes",
+            hint="a container has one class here: merge the two into one",
+        )
+    return [name for names in zip(*each) for name in names]
+
+
+def _suffixes(settings: "Settings") -> "tuple[str, ...]":
+    """Return the suffixes of annotations that are read: without settings of memory-qos, its own plugin may run here."""
+    of_qos = settings.unified_annotations or any(spec.get("swaplimitratio") is not None for spec in settings.classes)
+    return (SUFFIX, QOS_SUFFIX) if of_qos else (SUFFIX,)
+
+
+def _memory_limit(name: str, workload: "Workload") -> int:
+    memory = workload.bundle.resources.get("memory")
+    limit = memory.get("limit") if isinstance(memory, dict) else 0
+    if not isinstance(limit, int) or limit <= 0:
+        raise MemoryLimitError(
+            f"memory class {name} has a swaplimitratio, but the container has no memory limit",
+            hint="add resources.limits.memory to the container",
+        )
+    return limit
+
+
+def _direct_values(workload: "Workload", settings: "Settings", limits: "dict[str, str]") -> str:
+    """Set the values of memory-qos' annotations, and return their reasons.
+
+    Raises:
+        MemoryLimitError: one is not allowed.
+    """
+    why = ""
+    for limit in UNIFIED:
+        value, source = workload.annotation(*_annotations(workload, limit, QOS_SUFFIX))
+        if source:
+            limits.pop(limit, None)
+        if value:
+            if not workload.verified or limit not in settings.unified_annotations:
+                hint = "unifiedAnnotations in the configuration lists the files"
+                raise MemoryLimitError(f"annotation {source} is not allowed", hint=hint)
+            limits[limit] = value
+            why += f", {limit} by {source}"
+    return why
 
 
 def _class_named(name: str, workload: "Workload", settings: "Settings") -> "dict[str, Any]":
@@ -95,7 +157,7 @@ def _class_named(name: str, workload: "Workload", settings: "Settings") -> "dict
             return spec
     known = ", ".join(str(spec.get("name")) for spec in settings.classes[:20])
     raise MemoryClassError(
-        f"unknown memory class {name[:80]!r}", hint=f"fix the annotation class{SUFFIX}; the classes are {known}"
+        f"unknown memory class {name[:80]!r}", hint=f"fix the class annotation; the classes are {known}"
     )
 
 
@@ -108,6 +170,10 @@ def canonical(limit: str, value: str) -> str:
     Raises:
         MemoryLimitError: it is neither, or between 0 and a page.
     """
+    if limit == OOM_GROUP:
+        if value in ("0", "1"):
+            return value
+        raise MemoryLimitError(f"invalid {limit} {value[:40]!r}", hint="write 0 or 1")
     if value == MAX:
         return MAX
     digits, unit = value, 1

@@ -19,7 +19,13 @@ if TYPE_CHECKING:
     from ..resctrl.locked_key import LockedKey
 
 NAME = "memory"
-_PROPERTIES = {SWAP: "MemorySwapMax", HIGH: "MemoryHigh"}  # systemd.resource-control(5)
+_PROPERTIES = {  # systemd.resource-control(5)
+    SWAP: "MemorySwapMax",
+    HIGH: "MemoryHigh",
+    "memory.min": "MemoryMin",
+    "memory.low": "MemoryLow",
+    "memory.max": "MemoryMax",
+}
 _INFINITY = "infinity"
 SMALLEST_HIGH = 4 << 20  # bytes; a runtime's own init needs that much, and is extremely slow with less
 
@@ -73,7 +79,8 @@ class Memory(Feature):
         needs: "LimitNeeds" = step.parameters
         limits = needs["limits"]
         _check_room(living_cgroup(container, context), limits.get(HIGH, MAX))
-        return {_PROPERTIES[name]: _INFINITY if value == MAX else value for name, value in limits.items()}
+        kept = {name: _INFINITY if value == MAX else value for name, value in limits.items() if name in _PROPERTIES}
+        return {_PROPERTIES[name]: value for name, value in kept.items()}
 
     def holds(self, step: "Step", container: "Container", context: "Context") -> bool:
         """Return whether all limits are in place."""

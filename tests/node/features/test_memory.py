@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -11,6 +12,7 @@ from conftest import FIXTURES, ID, POD_CGROUP, Host, always, fixture, state, wor
 from hypothesis import given
 from hypothesis import strategies as st
 
+from resctrl_hooks.config.check import check_file
 from resctrl_hooks.node import registry
 from resctrl_hooks.node.classes.memory import MemoryClassError, choice_of
 from resctrl_hooks.node.container.oci import Bundle, parse_state
@@ -23,9 +25,6 @@ from resctrl_hooks.node.host.cgroup import CgroupError, Leaf, same_value, write_
 from resctrl_hooks.node.host.procfs import cgroups_of
 from resctrl_hooks.node.registry import features_in_use
 from resctrl_hooks.node.settings import Settings
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NOSWAP = {"name": "noswap", "allowswap": False}
 CLASSES = [NOSWAP, {"name": "swap", "allowswap": True}, {"name": "leave"}]
@@ -84,6 +83,71 @@ def test_annotations_work_as_in_plugin(
     outcome = start(host, pod, **annotations)
     assert (outcome.code, outcome.stderr) == (0, "")
     assert (limits / "memory.swap.max").read_text().strip() == swap
+
+
+QOS_CLASS, QOS_HIGH = "class.memory-qos.nri.io", "memory.high.memory-qos.nri.io"
+OOM = "memory.oom.group.memory-qos.nri.io"
+GIB = 1 << 30
+
+
+@pytest.fixture
+def qos(host: Host, pod: dict[str, Any]) -> Path:
+    """Return the cgroup of the pod's container, which has a memory limit of 1 GiB, with memory-qos' settings."""
+    found = check_file(str(FIXTURES / "nri-memory-qos.yaml")).valid()
+    host.configure(**found.model_dump(mode="json", by_alias=True, exclude_unset=True))
+    (Path(pod["bundle"]) / "config.json").write_text(json.dumps({"linux": {"resources": {"memory": {"limit": GIB}}}}))
+    return give_limits(host, **{"memory.oom.group": "1"})
+
+
+@pytest.mark.parametrize(
+    "annotations, high, swap, oom",
+    [
+        ({QOS_CLASS: "half"}, str(GIB // 2), "max", "1"),
+        ({QOS_CLASS: "half", f"{QOS_CLASS}/c0": "most"}, str(GIB * 3 // 4), "max", "1"),
+        ({QOS_CLASS: "half", f"{QOS_CLASS}/c0": ""}, "max", "max", "1"),
+        ({QOS_CLASS: "half", QOS_HIGH: "64M"}, str(64 << 20), "max", "1"),
+        ({f"{QOS_HIGH}/c0": "max", OOM: "0"}, "max", "max", "0"),
+        ({CLASS: "half"}, str(GIB // 2), "max", "1"),
+    ],
+)
+def test_annotations_of_memory_qos_work_as_in_plugin(
+    host: Host, pod: dict[str, Any], qos: Path, annotations: dict[str, str], high: str, swap: str, oom: str
+) -> None:
+    outcome = start(host, pod, **annotations)
+    assert (outcome.code, outcome.stderr) == (0, "")
+    found = [(qos / name).read_text().strip() for name in ("memory.high", "memory.swap.max", "memory.oom.group")]
+    assert found == [high, swap, oom]
+
+
+@pytest.mark.parametrize(
+    "annotations, why",
+    [
+        ({"memory.swap.max.memory-qos.nri.io": "0"}, "is not allowed; unifiedAnnotations"),
+        ({OOM: "yes"}, "invalid memory.oom.group 'yes'; write 0 or 1"),
+        ({QOS_CLASS: "none"}, "unknown memory class 'none'"),
+        ({QOS_CLASS: "half", CLASS: "most"}, "name different classes"),
+    ],
+)
+def test_impossible_annotation_of_memory_qos_is_refused(
+    host: Host, pod: dict[str, Any], qos: Path, annotations: dict[str, str], why: str
+) -> None:
+    outcome = start(host, pod, **annotations)
+    assert outcome.code == 79
+    assert why in outcome.stderr
+
+
+def test_swap_ratio_without_memory_limit_is_refused(host: Host, pod: dict[str, Any], qos: Path) -> None:
+    (Path(pod["bundle"]) / "config.json").write_text("{}")
+    outcome = start(host, pod, **{QOS_CLASS: "half"})
+    assert outcome.code == 79
+    assert "has a swaplimitratio, but the container has no memory limit" in outcome.stderr
+
+
+def test_annotations_of_memory_qos_are_left_to_its_plugin_without_its_settings(
+    host: Host, pod: dict[str, Any], limits: Path
+) -> None:
+    assert start(host, pod, **{QOS_CLASS: "theirs", QOS_HIGH: "64M"}).code == 0
+    assert (limits / "memory.high").read_text() == "max\n"
 
 
 def test_absent_allowswap_changes_nothing(host: Host, pod: dict[str, Any], limits: Path) -> None:
