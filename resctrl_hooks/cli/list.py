@@ -270,7 +270,7 @@ def _print_sums(found: Inventory, view: View) -> None:
     for one in found.bandwidth_counters if not view.filtered else ():
         out.print(f"{one.free} of {one.total} bandwidth counters free in L3 domain {one.domain}.")
     if found.refusals:
-        out.print("\n[bold]Recently refused[/]")
+        out.print("\n[bold]Recently rejected[/]")
     for refusal, times in repeated(found.refusals, lambda one: (one.name, one.why))[-_MOST_REFUSALS:]:
         said = f"  {age(refusal.time)} ago  {escape(refusal.name)}: {escape(refusal.why)}{often(times)}"
         print_wrapped(out, Text.from_markup(said, emoji=False), 4)

@@ -210,7 +210,7 @@ def _failures(context: Context, key: str) -> list[Failure]:
         if of == key
     ]
     refused = [
-        Failure(time=one.time, stage="createRuntime", reasons=[REASON], message=f"{one.name} was refused: {one.why}")
+        Failure(time=one.time, stage="createRuntime", reasons=[REASON], message=f"{one.name} was rejected: {one.why}")
         for one in refusals(context)
         if one.key == key
     ]

@@ -253,7 +253,7 @@ def test_refused_containers_are_listed(host: MonitoredHost) -> None:
     record_refusal(folder, names, "memory: class gold is not allowed in namespace shop")
     record_refusal(folder, {"id": "b" * 64}, "the bundle can't be read")
     text = host.run("list").output
-    assert "Recently refused\n" in text
+    assert "Recently rejected\n" in text
     assert "ago  shop/whole/c1: memory: class gold is not allowed in namespace shop\n" in text
     assert "ago  bbbbbbbb" in text
     assert [one["why"] for one in listed(host)["refusals"]] == [
@@ -266,7 +266,7 @@ def test_refused_containers_are_listed(host: MonitoredHost) -> None:
     assert "is not allowed in namespace shop (2 times)\n" in text
     said = host.run("show", "shop/whole").output
     assert said.count("class gold") == 1
-    assert "shop/whole/c1 was refused: memory: class gold is not allowed" in said
+    assert "shop/whole/c1 was rejected: memory: class gold is not allowed" in said
     assert "bundle can't be read" not in said
 
 
@@ -277,7 +277,7 @@ def test_show_of_pod_with_refused_container_names_the_refusal(host: MonitoredHos
     said = host.run("show", what)
     assert said.exit_code == 0, said.output
     assert "refused: the pod's containers were rejected and never started" in said.stdout
-    assert "shop/never/c1 was refused: no RMID is free" in said.stdout
+    assert "shop/never/c1 was rejected: no RMID is free" in said.stdout
     (found,) = host.json("show", what, "-o", "json")["items"]
     assert (found["key"], found["state"], found["containers"]) == (KEYS[5], "refused", [])
     assert "unknown pod or container" in host.run("show", "shop/another").stderr
