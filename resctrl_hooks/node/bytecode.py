@@ -4,13 +4,14 @@ The file is fast, and it makes an upgrade one rename: a hook runs the old node h
 Docstrings and annotations are left out, because hooks do not use them.
 """
 
-import errno
+import errno as _errno
 import marshal
 import posix
 import sys
 
 from .archive import read_archive
 from .host.files import is_folder, make_folder, read_file, write_file
+from .rare_functions import RARE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ _DIGITS = 12
 _ONLY_SYNTAX = 0x400  # ast.PyCF_ONLY_AST; nothing else of ast is needed
 _ALWAYS_NEEDED = (".main",)
 _BY_STAGE = ((".hook.create_runtime", ".container.workload", ".features.monitoring"), (".lifecycle",))
+_NUMBERS = {"errno": _errno, "posix": posix}
 _C_MODULES = ("_json", "_socket", "fcntl")  # modules that some distributions do not build in
 _USAGE = "usage: compile [FOLDER [SHOWN]]\n"
 
@@ -58,13 +60,14 @@ class _Source:
     def as_part(self, folder: str) -> "tuple[str, CodeType, bool, tuple[tuple[str, tuple[str, ...]], ...]]":
         """Return the module as `launch.py` runs it: its name, its code, whether it is a package, and its imports."""
         imports = self.take_imports()
+        _strip(self.tree)
+        _defer(self.tree, RARE.get(self.name, "").split(), f"{folder}/{self.path}")
         return self.name, self.code(folder), self.is_package, imports
 
     def code(self, folder: str) -> "CodeType":
         """Return its code without parts for readers. ``folder`` is its folder's name in tracebacks."""
         _strip(self.tree)
-        code: "CodeType" = compile(self.tree, f"{folder}/{self.path}", "exec", dont_inherit=True, optimize=2)
-        return code
+        return _compile(self.tree, f"{folder}/{self.path}")
 
 
 def compile_folder(folder: str, target: str = "", shown: str = "") -> str:
@@ -85,16 +88,20 @@ def compile_folder(folder: str, target: str = "", shown: str = "") -> str:
     groups = _groups(sources, folder)
     shown = shown or folder
     first, *others = (tuple(sources[name].as_part(shown) for name in group) for group in groups)
-    later = tuple((tuple(names), marshal.dumps(parts)) for names, parts in zip(groups[1:], others))
-    places = {}
     rest = b""
+    later = []
+    for names, parts in zip(groups[1:], others):
+        code = marshal.dumps(parts)
+        later.append((tuple(names), len(rest), len(code)))
+        rest += code
+    places = {}
     for name, source in sources.items():
         if not any(name in group for group in groups):
             code = marshal.dumps(source.code(shown))
             places[name] = (len(rest), len(code), source.is_package)
             rest += code
     libraries = {name: path for name, path in ((name, _library(name)) for name in _C_MODULES) if path}
-    table = marshal.dumps((first, later, libraries, marshal.dumps(places)))
+    table = marshal.dumps((first, tuple(later), libraries, marshal.dumps(places)))
     magic: bytes = sys.modules["_frozen_importlib_external"].MAGIC_NUMBER
     path = target or f"{folder}/{compiled_name()}"
     write_file(path, magic + f"{len(table):{_DIGITS}d}".encode() + table + rest, 0o644)
@@ -124,24 +131,72 @@ def _imports(tree: "Module", package: "list[str]") -> "list[tuple[Any, str, tupl
     return found
 
 
-def _strip(node: "Any") -> None:
-    """Remove the parts for readers and type checkers: annotations of functions, and imports for them."""
+def _strip(node: "Any") -> "Any":
+    """Remove the parts for readers and type checkers from a node, and return what replaces it, or None.
+
+    These are annotations, and imports for annotations. `errno` alone costs 1 % of a bare interpreter, so its names and
+    those of `posix` become the numbers of this system.
+    """
+    kind = type(node).__name__
+    if kind == "Attribute" and getattr(node.value, "id", "") in _NUMBERS:
+        number = getattr(_NUMBERS[node.value.id], node.attr, None)
+        return _made(repr(number), node).value if type(number) is int else node
+    if kind == "Import" and node.names[0].name == "errno" and not node.names[0].asname:
+        return _made("pass", node)
+    if kind == "AnnAssign":
+        if node.value is None:
+            return _made("pass", node)
+        assignment = _made("_ = _", node)
+        assignment.targets, assignment.value = [node.target], node.value
+        node = assignment
     for field in node._fields:
         value = getattr(node, field, None)
-        if field in ("annotation", "returns") and not hasattr(node, "simple"):  # required in AnnAssign
+        if field in ("annotation", "returns"):
             setattr(node, field, None)
         elif isinstance(value, list):
-            kept = [one for item in value for one in (item.orelse if _is_for_checkers(item) else [item])]
-            setattr(node, field, kept)
-            for item in kept:
-                if hasattr(item, "_fields"):
-                    _strip(item)
+            found = [one for item in value for one in (item.orelse if _is_for_checkers(item) else [item])]
+            setattr(node, field, [_strip(item) if hasattr(item, "_fields") else item for item in found])
         elif hasattr(value, "_fields"):
-            _strip(value)
+            setattr(node, field, _strip(value))
+    return node
 
 
 def _is_for_checkers(node: "Any") -> bool:
     return type(node).__name__ == "If" and getattr(node.test, "id", "") == "TYPE_CHECKING"
+
+
+def _compile(tree: "Module", path: str) -> "CodeType":
+    code: "CodeType" = compile(tree, path, "exec", dont_inherit=True, optimize=2)
+    return code
+
+
+def _made(text: str, origin: "Any") -> "Any":
+    """Return the statement ``text``, and its value if it is an expression, with the line number of ``origin``."""
+    module: "Any" = compile(text, "", "exec", _ONLY_SYNTAX)
+    (made,) = module.body
+    for node in (made, getattr(made, "value", None)):
+        for name in ("lineno", "end_lineno", "col_offset", "end_col_offset"):
+            if hasattr(node, name):
+                setattr(node, name, getattr(origin, name))
+    return made
+
+
+def _defer(room: "Any", rare: "list[str]", path: str, prefix: str = "") -> None:
+    """Replace the ``rare`` functions of a module or class by `launch.rare` with the code that creates them."""
+    for place, node in enumerate(room.body):
+        name = prefix + getattr(node, "name", "")
+        if type(node).__name__ == "ClassDef":
+            _defer(node, rare, path, f"{name}.")
+        elif name in rare:
+            decorators, node.decorator_list = node.decorator_list, []
+            module: "Any" = compile("", path, "exec", _ONLY_SYNTAX)
+            module.body = [node]
+            made = _made(f"{node.name} = rare({marshal.dumps(_compile(module, path))!r}, __name__)", node)
+            for decorator in reversed(decorators):
+                decorated = _made("_(_)", decorator).value
+                decorated.func, decorated.args = decorator, [made.value]
+                made.value = decorated
+            room.body[place] = made
 
 
 def _groups(sources: "dict[str, _Source]", folder: str) -> "list[list[str]]":
@@ -172,7 +227,7 @@ def _in_order(sources: "dict[str, _Source]", folder: str, roots: "tuple[str, ...
         if name in found:
             return
         if name not in sources:
-            raise FileNotFoundError(errno.ENOENT, "module not found", folder + name.replace(".", "/"))
+            raise FileNotFoundError(_errno.ENOENT, "module not found", folder + name.replace(".", "/"))
         if name:
             add(name.rpartition(".")[0])
         for _, module, names in sources[name].imports:
@@ -207,7 +262,8 @@ def compile_command(arguments: "list[str]") -> int:
     try:
         make_folder(folder, 0o755)
         script = f"{here}/{_LAUNCH}{_ENDING}"
-        code = compile(read_file(script, _LIMIT), f"{shown}/{_LAUNCH}{_ENDING}", "exec", dont_inherit=True, optimize=2)
+        tree: "Module" = compile(read_file(script, _LIMIT), script, "exec", _ONLY_SYNTAX, dont_inherit=True)
+        code = _compile(_strip(tree), f"{shown}/{_LAUNCH}{_ENDING}")
         magic = sys.modules["_frozen_importlib_external"].MAGIC_NUMBER
         tag = sys.implementation.cache_tag
         write_file(f"{folder}/{_LAUNCH}.{tag}", marshal.dumps((magic, code)), 0o644)

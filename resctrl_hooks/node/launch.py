@@ -14,10 +14,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import CodeType, ModuleType
+    from typing import Any, Callable
 
     Imports = tuple[tuple[str, tuple[str, ...]], ...]  # modules by their name after the node half's, and names
     Part = tuple[str, CodeType, bool, Imports]  # a module: its name, its code, whether it is a package, its imports
-    Group = tuple[tuple[str, ...], bytes]  # names of modules, and their parts in marshal's format
+    Group = tuple[tuple[str, ...], int, int]  # names of modules, and the place and size of their parts in the file
 
 _FOLDER = __file__.rpartition("/")[0] or "."
 # A script in front of this one starts an installed node half and names the compiled file.
@@ -30,7 +31,7 @@ _Spec: "type[ModuleSpec]" = type(sys.__spec__)
 _Module: "type[ModuleType]" = type(sys)
 _HEAD = 16  # the interpreter's magic number and the size of what is read at once, as `bytecode.py` writes them
 _MAGIC = 4
-_C_MODULES = ("errno", "_json", "fcntl", "_socket")  # modules that nearly every hook call uses
+_C_MODULES = ("_json", "fcntl", "_socket")  # modules that nearly every hook call uses
 
 
 class CompiledFinder:
@@ -57,23 +58,21 @@ class CompiledFinder:
         """
         del path, target
         short = _short(name)
-        for names, parts in self._groups:
+        for names, start, size in self._groups:
             if short in names:
-                try:
-                    codes = marshal.loads(parts)  # noqa: S302  # as below
-                except (ValueError, EOFError, TypeError):
-                    return None  # as below
-                run_at_once(codes, self)
+                parts = self._load(start, size)
+                if parts is None:
+                    return None
+                run_at_once(parts, self)
                 return sys.modules[name].__spec__
         if not self._places:  # deferred: most hook calls import nothing more
             self._places = marshal.loads(self._index)  # noqa: S302  # as below
         place = self._places.get(short)
         if place is not None:
             start, size, package = place
-            try:
-                code: "CodeType" = marshal.loads(posix.pread(self._fd, size, self._start + start))  # noqa: S302
-            except (OSError, ValueError, EOFError, TypeError):
-                return None  # damaged: the source exists too
+            code = self._load(start, size)
+            if code is None:
+                return None
             spec = _Spec(name, self, loader_state=code, is_package=package)  # type: ignore[arg-type]  # by its methods
             if package:
                 spec.submodule_search_locations = [_FOLDER + short.replace(".", "/")]
@@ -87,6 +86,13 @@ class CompiledFinder:
             return None  # the interpreter finds it itself
         loader = sys.modules["_frozen_importlib_external"].ExtensionFileLoader(name, library)
         return _Spec(name, loader, origin=library)
+
+    def _load(self, start: int, size: int) -> "Any":
+        """Return a value of the compiled file; None if that is damaged: the sources exist too."""
+        try:
+            return marshal.loads(posix.pread(self._fd, size, self._start + start))  # noqa: S302  # root owns it
+        except (OSError, ValueError, EOFError, TypeError):
+            return None
 
     def create_module(self, spec: "ModuleSpec") -> "ModuleType | None":
         """Return the module of a group, which exists already; leave the creation of others to the interpreter."""
@@ -153,26 +159,51 @@ def make_c_module(name: str, library: str = "") -> None:
 def run_at_once(codes: "tuple[Part, ...]", loader: "CompiledFinder | None" = None) -> None:
     """Create modules from code in the order of their imports, each package before its modules.
 
-    Their mutual imports are bound here: import statements take ten times as long, and are not in the code.
+    Their mutual imports are bound here: import statements take ten times as long, and are not in the code. The code
+    calls `rare` instead of the definitions that `bytecode.py` replaced.
     """
     for name, code, package, imports in codes:
         module = make_module(name, package=package, loader=loader)
-        if name:
-            above, _, last = module.__name__.rpartition(".")
-            setattr(sys.modules[above], last, module)
+        values = module.__dict__
+        values["rare"] = rare
         for source, names in imports:
             given = sys.modules[_PACKAGE + source]
+            known = given.__dict__
             for one in names:
-                setattr(module, one, getattr(given, one))
-        exec(code, module.__dict__)  # noqa: S102  # as above
+                values[one] = known[one] if one in known else getattr(given, one)
+        exec(code, values)  # noqa: S102  # as above
+
+
+def rare(code: bytes, module: str) -> "Callable[..., Any]":
+    """Return a function of a module that few calls of a hook run; its first call reads its ``code``."""
+    function: "Any" = None
+
+    def call(*values: "Any", **named: "Any") -> "Any":
+        nonlocal function
+        if function is None:
+            defined: "dict[str, Any]" = {}
+            exec(marshal.loads(code), sys.modules[module].__dict__, defined)  # noqa: S102, S302  # as above
+            (function,) = defined.values()
+        return function(*values, **named)
+
+    return call
 
 
 def make_module(name: str, *, package: bool, loader: "CompiledFinder | None" = None) -> "ModuleType":
-    """Return an empty module of the package, or with an empty name the package, whose modules are this folder's."""
-    module = _Module(_PACKAGE + name)
-    sys.modules[_PACKAGE + name] = module
-    # Relative imports use this; Python 3.15 ignores __package__.
-    module.__spec__ = _Spec(module.__name__, loader, is_package=package)  # type: ignore[arg-type]  # by its methods
+    """Return an empty module of the package, or with an empty name the package, whose modules are this folder's.
+
+    With a ``loader``, the import system is importing it or another module of its group.
+    """
+    full = _PACKAGE + name
+    module = sys.modules[full] = _Module(full)
+    if name:
+        above, _, last = full.rpartition(".")
+        setattr(sys.modules[above], last, module)
+    # Relative imports use only its parent, the package, so others share the package's. Python 3.15 ignores __package__.
+    if package or loader is not None:
+        module.__spec__ = _Spec(full, loader, is_package=package)  # type: ignore[arg-type]  # by its methods
+    else:
+        module.__spec__ = sys.modules[above].__spec__
     if package:
         module.__path__ = [_FOLDER + name.replace(".", "/")]
     return module

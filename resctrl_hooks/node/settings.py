@@ -62,10 +62,11 @@ class Settings(Sections):
             kind = type(default)
             value = given.get(name)
             if value is None:
-                value = kind(default)  # changed lists and mappings must not change the defaults
+                checked[name] = kind(default)  # changed lists and mappings must not change the defaults
+                continue
             if not isinstance(value, (int, float) if kind is float else kind) or isinstance(value, bool):
                 raise errors.SettingsError(f"{path}: {name} should be {kind.__name__}, not {type(value).__name__}")
-            if str(default)[:1] == "/" != str(value)[:1]:
+            if kind is str and default[:1] == "/" != str(value)[:1]:
                 raise errors.SettingsError(f"{path}: {name} should be an absolute path, not {str(value)[:80]!r}")
             checked[name] = value
         if checked["failurePolicy"] not in ("ignore", "fail"):

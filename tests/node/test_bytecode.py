@@ -24,8 +24,9 @@ def test_all_modules_are_in_file(tmp_path: Path) -> None:
     assert data[:4] == importlib.util.MAGIC_NUMBER
     start = 16 + int(data[4:16])
     first, later, _, index = marshal.loads(data[16:start])
-    at_once = [part for parts in (first, *(marshal.loads(group) for _, group in later)) for part in parts]
-    assert {name for names, _ in later for name in names} == {name for name, *_ in at_once[len(first) :]}
+    groups = [marshal.loads(data[start + place : start + place + size]) for _, place, size in later]
+    at_once = [part for parts in (first, *groups) for part in parts]
+    assert {name for names, *_ in later for name in names} == {name for name, *_ in at_once[len(first) :]}
     places = marshal.loads(index)
     paths = {str(module.relative_to(LAUNCH.parent)) for module in LAUNCH.parent.rglob("*.py")}
     packages = {name for name, _, package, _ in at_once if package} | {name for name in places if places[name][2]}
@@ -46,8 +47,12 @@ def compiled_at_once(
         (folder / path).parent.mkdir(exist_ok=True)
         (folder / path).write_text(source)
     data = Path(compile_folder(str(folder))).read_bytes()
-    first, later, *_ = marshal.loads(data[16 : 16 + int(data[4:16])])
-    return list(marshal.loads(later[group - 1][1]) if group else first)
+    start = 16 + int(data[4:16])
+    first, later, *_ = marshal.loads(data[16:start])
+    if not group:
+        return list(first)
+    _, place, size = later[group - 1]
+    return list(marshal.loads(data[start + place : start + place + size]))
 
 
 def test_immediate_modules_follow_their_imports(tmp_path: Path) -> None:

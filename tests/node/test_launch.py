@@ -154,9 +154,11 @@ def test_modules_of_a_group_are_created_when_the_first_is_imported(
             sys.modules.pop(name, None)
 
 
-def test_group_that_is_damaged_comes_from_its_sources() -> None:
-    finder = launch.CompiledFinder(-1, 0, b"", {}, ((("resctrl_hooks.node.x", ".x"), b"damaged"),))
-    assert finder.find_spec("resctrl_hooks.node.x") is None
+def test_group_that_is_damaged_comes_from_its_sources(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"damaged")
+    with (tmp_path / "x").open("rb") as file:
+        finder = launch.CompiledFinder(file.fileno(), 0, b"", {}, (((".x",), 0, 7),))
+        assert finder.find_spec("resctrl_hooks.node.x") is None
 
 
 def test_other_modules_are_located_on_first_import() -> None:

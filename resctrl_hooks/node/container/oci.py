@@ -149,6 +149,6 @@ def _field(value: "dict[str, Any]", name: str, kind: type, default: "Any") -> "A
 def _strings(value: "Any", what: str) -> "dict[str, str]":
     if value is None:
         return {}
-    if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
+    if not isinstance(value, dict) or not {str}.issuperset(map(type, value.values())):
         raise errors.InputError(f"{what} should be an object of strings")
     return value

@@ -224,7 +224,7 @@ def _bounded(values: "dict[str, str]") -> "dict[str, str]":
 
 def _verified_dialect(state: "State", owns: "list[str]") -> "Dialect | None":
     """Return the dialect of the container's runtime family, by its cgroups' names or its bundle's folder."""
-    for own in owns:
+    for own in filter(None, owns):
         dialect = _MAKERS.get(maker_of(own, state.id))
         if dialect is not None:
             return dialect

@@ -20,8 +20,11 @@ def own_cgroup(path: str, container: str, asked: str) -> str:
     place = f"{path}/".find(f"/{wanted}/") if wanted else -1
     if place >= 0:
         return path[: place + len(wanted) + 1]
+    named = "-".join(asked.split(":")[1:]) or container
+    if container not in path and named not in path:
+        return ""
     parts = path.split("/")
-    names = {container, "-".join(asked.split(":")[1:]) or container, *(f"{maker}-{container}" for maker in _MAKERS)}
+    names = {container, named, *(f"{maker}-{container}" for maker in _MAKERS)}
     for end, part in enumerate(parts, 1):
         if part in names or part.removesuffix(".scope") in names:
             cruns = part.endswith(".scope") and parts[end : end + 1] == [CRUNS_LEAF]
@@ -58,7 +61,7 @@ def pod_in_cgroup(path: str) -> "tuple[str, str]":
     (kubernetes, pkg/kubelet/cm); Podman's is the pod's id, or ``…-libpod_pod_<id>.slice``, and contains
     ``libpod-<id>``.
     """
-    parts = path.split("/")
+    parts = path.split("/") if "pod" in path else ()
     for index, part in enumerate(parts):
         found = _pod_of_part(part, parts[index + 1] if index + 1 < len(parts) else "")
         if found:
