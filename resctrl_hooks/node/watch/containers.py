@@ -18,19 +18,22 @@ _SETTLED = 100_000_000  # nanoseconds: a folder's time is as coarse as the kerne
 class Member:
     """A recorded container.
 
-    ``wanted`` says whether it is to be monitored. ``values`` are those that its steps set in its cgroup: pairs of a
-    file and its content.
+    ``wanted`` says whether it is to be monitored. ``classes`` are RDT classes in which its pod may have a group: the
+    container's, and after an exec all that the pod had then. ``values`` are those that its steps set in its cgroup:
+    pairs of a file and its content.
     """
 
-    __slots__ = ("cgroup", "id", "key", "leaf", "pid", "values", "wanted")
+    __slots__ = ("cgroup", "classes", "id", "key", "leaf", "pid", "values", "wanted")
 
     def __init__(self, key: str, id_: str, record: "MemberRecord") -> None:
         steps = record.get("steps", [])
+        monitored = [step for step in steps if step.get("feature") == MONITORING]
         self.key = key
         self.id = id_
         self.pid = record.get("pid", 0)
         self.cgroup = record.get("cgroup", "")
-        self.wanted = any(step.get("feature") == MONITORING for step in steps)
+        self.wanted = bool(monitored)
+        self.classes: "tuple[str, ...]" = tuple(step.get("needs", {}).get("class", "") for step in monitored)
         self.values = [value for step in steps for value in cgroup_values(step)]
         self.leaf: "Leaf | None" = None
 

@@ -11,7 +11,6 @@ from .connector import ACK, EXEC, FAMILY, GROUP, LISTEN, PROTOCOL, events, exec_
 _BUFFER = 8 << 20  # bytes; an event takes about 1 kB of it, so some 8000 execs can wait
 _SO_RCVBUFFORCE, _SO_ATTACH_FILTER = 33, 26
 _LONGEST = 4096
-_MOST_AT_ONCE = 256
 _PATIENCE = 2.0  # seconds for the kernel's acknowledgement, which comes at once
 
 
@@ -74,24 +73,22 @@ class Listener:
         self._socket.close()
 
     def wait(self, seconds: float) -> "list[int]":
-        """Wait at most so long for an exec, and return the processes of those that are there, each once."""
-        found: "dict[int, None]" = {}
+        """Wait at most so long for an exec, and return the processes of the first datagram.
+
+        It does not wait for a second one, because the first process may live for a millisecond.
+        """
         if not self._poll.poll(max(0, int(seconds * 1000))):
             return []
-        for _ in range(_MOST_AT_ONCE):
-            try:
-                datagram = self._socket.recv(_LONGEST)
-            except BlockingIOError:
-                break
-            except OSError as error:
-                if error.errno != errno.ENOBUFS:
-                    raise
-                self.overruns += 1
-                continue
-            for kind, value in events(datagram):
-                if kind == EXEC:
-                    found[value] = None
-        return [*found]
+        try:
+            datagram = self._socket.recv(_LONGEST)
+        except BlockingIOError:
+            return []  # poll can return without a datagram
+        except OSError as error:
+            if error.errno != errno.ENOBUFS:
+                raise
+            self.overruns += 1
+            return []
+        return [value for kind, value in events(datagram) if kind == EXEC]
 
 
 def _open() -> "_socket.socket":

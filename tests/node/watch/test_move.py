@@ -103,12 +103,22 @@ def test_process_that_ends_meanwhile_is_gone(cluster: Cluster) -> None:
     assert move.serve(context, Containers(context.ledger), pid).what == GONE
 
 
-def test_busy_key_is_not_waited_for(cluster: Cluster) -> None:
+def test_process_joins_its_group_while_the_key_is_busy(cluster: Cluster) -> None:
     id_, _ = cluster.start(1)
     pid = execed(cluster, id_)
     with cluster.context().monitor.hold(POD):
+        assert serve(cluster, pid).what == MOVED
+    assert cluster.groups_of(pid) == {("", POD)}
+
+
+def test_busy_key_is_not_waited_for(cluster: Cluster) -> None:
+    cluster.kernel.mkdir(str(cluster.host.resctrl / "gold"))
+    id_, _ = cluster.start(1)
+    pid = execed(cluster, id_, rdt_class="gold")  # the pod has no group there yet
+    with cluster.context().monitor.hold(POD):
         assert serve(cluster, pid).what == BUSY
     assert serve(cluster, pid).what == MOVED
+    assert cluster.groups_of(pid) == {("gold", POD)}
 
 
 def test_containers_are_read_again_after_a_change(cluster: Cluster) -> None:

@@ -112,7 +112,9 @@ def test_exec_in_a_container_is_moved_and_counted(watched: Watched) -> None:
 
 def test_busy_key_is_retried_and_then_left_to_reconcile(watched: Watched) -> None:
     id_, _ = watched.cluster.start(1)
-    first, second = enter(watched, id_), enter(watched, id_)
+    for rdt_class in ("gold", "silver"):  # without a group of the pod, which a process would join at once
+        watched.cluster.kernel.mkdir(str(watched.cluster.host.resctrl / rdt_class))
+    first, second = enter(watched, id_, rdt_class="gold"), enter(watched, id_, rdt_class="silver")
     with watched.cluster.context().monitor.hold(POD):
         watched.steps([first])
     assert watched.values["moved"] == 0
