@@ -134,18 +134,29 @@ def test_two_containers_join_two_classes(pods: Callable[..., CrioPod], resctrl: 
 
 
 @pytest.fixture
-def exec_watcher(crio: Crio) -> Iterator[None]:
-    """The exec watcher of the installation, without systemd."""
+def exec_watcher(crio: Crio, driver: str) -> Iterator[None]:
+    """The exec watcher of the installation: its unit under systemd, else a process."""
     del crio
+
+    def receives_execs() -> bool:
+        return (read_status(STATE_DIR) or {}).get("mode") == "events"
+
+    if driver == "systemd":
+        wait_until(receives_execs, "the unit's exec watcher receives events")
+        yield
+        return
     process = subprocess.Popen(node_command(str(CONFIG), "watch"))
     wait_until(lambda: (read_status(STATE_DIR) or {}).get("pid") == process.pid, "the exec watcher has started")
-    wait_until(lambda: (read_status(STATE_DIR) or {}).get("mode") == "events", "the exec watcher receives events")
+    wait_until(receives_execs, "the exec watcher receives events")
     yield
     process.terminate()
     process.wait(60)
 
 
-@pytest.mark.parametrize("driver", ["cgroupfs"])  # under systemd the installed unit is the node's only watcher
+@pytest.mark.parametrize(
+    "driver, runtime_name",
+    [("cgroupfs", "runc"), ("cgroupfs", "crun"), pytest.param("systemd", "crun", marks=pytest.mark.systemd)],
+)
 def test_exec_joins_the_group_of_its_containers_class(
     pods: Callable[..., CrioPod], exec_watcher: None, resctrl: Resctrl
 ) -> None:

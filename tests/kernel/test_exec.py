@@ -19,6 +19,7 @@ STAY = ["/bin/sleep", "1000"]
 IN_TIME = "sleep 1; cat /proc/self/cpu_resctrl_groups"
 """A shell line that says where its children are born once it has been moved."""
 RUNS = 6
+PARALLEL = 100
 
 
 @pytest.fixture
@@ -93,6 +94,41 @@ def test_storm_of_short_execs_leaks_nothing_and_spares_the_host(
     assert (figures["failed"], figures["overruns"], figures["degraded"]) == (0, 0, 0)
     assert len(os.listdir(f"/proc/{figures['pid']}/fd")) < 12
     runtime.delete("stormed", force=True)
+    assert not list(resctrl.groups())
+
+
+@pytest.mark.parametrize("driver", ["cgroupfs"])
+@pytest.mark.parametrize("runtime_name", ["runc"])
+def test_parallel_execs_all_join_the_group(
+    runtime: Runtime, bundle: Callable[..., str], installed: Installed, watcher: Watcher, resctrl: Resctrl
+) -> None:
+    linux = {"cgroupsPath": runtime.cgroups_path("crowded")}
+    command = ["/bin/sh", "-c", "mkfifo /dev/go; exec sleep 1000"]
+    runtime.create("crowded", bundle("crowded", command, hooks=installed.hooks, linux=linux))
+    runtime.start("crowded")
+    init = runtime.pid("crowded")
+    go = f"/proc/{init}/root/dev/go"
+    wait_until(lambda: os.path.exists(go), "the container has its FIFO")
+    group = place_of(init).group
+    cgroup = Path("/sys/fs/cgroup" + Path(f"/proc/{init}/cgroup").read_text().split("::")[1].strip())
+    kept = sorted(Path(installed.state).rglob("*"))
+    words = ["runc", "exec", "crowded", "/bin/sh", "-c", ": </dev/go"]  # waits for a writer without a child
+    execs = [subprocess.Popen(words, stdin=subprocess.DEVNULL) for _ in range(PARALLEL)]
+
+    def all_are_inside() -> bool:
+        inside = {int(pid) for pid in (cgroup / "cgroup.threads").read_text().split()}
+        return len(inside) > PARALLEL and resctrl.tasks("", group) == inside
+
+    wait_until(all_are_inside, "all of them are in the group")
+    with open(go, "w"):
+        assert [one.wait(60) for one in execs] == [0] * PARALLEL
+    wait_until(lambda: resctrl.tasks("", group) == {init}, "they have ended")
+    wait_until(lambda: watcher.figures()["moved"] >= PARALLEL, "the figures are written")
+    figures = watcher.figures()
+    assert (figures["failed"], figures["left"], figures["overruns"], figures["degraded"]) == (0, 0, 0, 0)
+    assert len(os.listdir(f"/proc/{figures['pid']}/fd")) < 12
+    assert sorted(Path(installed.state).rglob("*")) == kept
+    runtime.delete("crowded", force=True)
     assert not list(resctrl.groups())
 
 
