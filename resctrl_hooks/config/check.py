@@ -33,6 +33,7 @@ class Checked:
     file: str
     config: Configuration | None = None
     problems: list[Problem] = field(default_factory=list)
+    readable: bool = True
 
     @property
     def errors(self) -> list[Problem]:
@@ -61,7 +62,8 @@ def check_file(path: str) -> Checked:
         text = read_file(path, LARGEST, follow=True)
     except OSError as error:
         right = "create it, or name another file with --config" if error.errno == errno.ENOENT else ""
-        return Checked(path, None, [Problem(f"cannot read the file: {error.strerror}", right, file=path)])
+        unread = Problem(f"cannot read the file: {error.strerror}", right, file=path)
+        return Checked(path, None, [unread], readable=False)
     checked = check_text(text, path, here=True)
     checked.problems += trust_problems(path)
     return checked

@@ -88,8 +88,7 @@ def _compare(config: str, found: Effective, settings: dict[str, Any]) -> tuple[Y
         return "applied", []  # the path of a compiled file: no YAML to compare
     checked = check_file(config)
     if checked.config is None:
-        missing = not checked.errors[0].line and "cannot read" in checked.errors[0].what
-        return ("missing" if missing else "invalid"), []
+        return ("invalid" if checked.readable else "missing"), []
     if found.source in ("yaml", "defaults"):
         return "never-applied", changes_between(explicit_values_of(Configuration()), explicit_values_of(checked.config))
     differences = changes_between(settings, explicit_values_of(checked.config))

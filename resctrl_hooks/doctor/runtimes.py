@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -15,6 +16,9 @@ from resctrl_hooks.install.installation import named_folder
 from resctrl_hooks.install.paths import CODE, HOOK_NAME, UNITS
 from resctrl_hooks.install.units import NRI
 from resctrl_hooks.install.watching import LOOKS_PAST, looks_past
+from resctrl_hooks.node.call_metrics import read as read_metrics
+from resctrl_hooks.node.resctrl.assignment import Assignments
+from resctrl_hooks.node.resctrl.errors import NoRMIDsError, RMIDsBusyError
 from resctrl_hooks.node.settings import compiled_path
 
 from .finding import Finding, ok, problem, warning
@@ -26,8 +30,7 @@ _INSTALL: Final = "`resctrl-hook install --runtime {}`"
 _OPTION: Final = "--config"
 _SECONDS: Final = 30
 _INJECTOR: Final = "hook-injector"
-_NO_RMID: Final = "RMID"
-_NO_COUNTER: Final = "all bandwidth counters are in use"
+_NO_RMID: Final = frozenset({NoRMIDsError.reason, RMIDsBusyError.reason})
 _CONTEXT: Final = 3  # user, role, type, and often a level
 _TEST_UID: Final = "00000000-0000-4000-8000-00000000d0c7"
 
@@ -210,30 +213,46 @@ def _tried(host: Host, command: list[str], process: subprocess.Popen[bytes], bun
         "io.kubernetes.container.name": "doctor",
     }
     state = {"ociVersion": "1.0.2", "id": id_, "status": "created", "pid": process.pid, "bundle": bundle}
+    started = int(time.time())
     created = _call(command, {**state, "annotations": annotations})
     group = f"{host.settings.resctrl_path}/mon_groups/{host.settings.group_prefix}{_TEST_UID}"
     made = os.path.isdir(group)
+    uncounted = made and _is_uncounted(host, group)
     process.kill()
     process.wait()
     stopped = _call(command, {**state, "status": "stopped", "pid": 0, "annotations": annotations})
     said = (created.stderr + stopped.stderr).decode("utf-8", "replace").strip().splitlines()
     failed = bool(created.returncode or stopped.returncode)
-    if said and not failed and all(_NO_RMID in line for line in said):
-        return warning("no RMID was free for a test process", "see RMIDs; a freed RMID can be used again after a delay")
-    without = any(_NO_COUNTER in line for line in said)
-    said = [line for line in said if _NO_COUNTER not in line]
-    if failed or said:
+    reasons = _reasons(host, started)
+    waiting = bool(reasons) and _NO_RMID.issuperset(reasons)
+    if failed or len(said) > (len(reasons) if waiting else uncounted):  # the hook prints one line for each
         status = created.returncode or stopped.returncode
         return problem(
-            f"the hook failed with status {status}: {said[-1] if said else 'no output'}",
+            f"the hook failed with status {status}: {'; '.join(said) or 'no output'}",
             "see the other checks and the journal",
         )
+    if waiting:
+        return warning("no RMID was free for a test process", "see RMIDs; a freed RMID can be used again after a delay")
     if not made and not host.settings.label_selector:
         return warning("the hook created no group for a test process", "see `resctrl-hook explain` and the journal")
     if os.path.isdir(group):
         return problem(f"{group} was not removed", "see the journal; `resctrl-hook reconcile` removes it")
-    uncounted = "; no bandwidth counter was free (see bandwidth)" if without else ""
-    return ok(f"the hook created and removed a group for a test process{uncounted}{_domain(host)}")
+    without = "; no bandwidth counter was free (see bandwidth)" if uncounted else ""
+    return ok(f"the hook created and removed a group for a test process{without}{_domain(host)}")
+
+
+def _reasons(host: Host, started: int) -> list[str]:
+    """Return the reasons of the hook's failures for the test process since a time."""
+    failures = read_metrics(host.context.ledger).failures
+    recent = [reasons for when, _, reasons, key in failures if key == _TEST_UID and when >= started]
+    return [reason for reasons in recent for reason in reasons.split(",")]
+
+
+def _is_uncounted(host: Host, group: str) -> bool:
+    """Return whether a group lacks a bandwidth counter for the first event in some L3 domain."""
+    assignments = Assignments(host.context.monitor.resctrl)
+    states = assignments.of(group) if assignments.enabled() else {}
+    return not all(states.get(host.settings.monitoring["events"][0], {}).values())
 
 
 def _domain(host: Host) -> str:

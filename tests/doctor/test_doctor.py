@@ -463,7 +463,8 @@ def test_self_test_is_skipped_without_free_rmid(patient: Patient, here: Host, mo
 
 
 def test_rmid_in_limbo_is_not_a_hook_problem(patient: Patient, here: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = "echo 'resctrl-hook: monitoring of x: mkdir (EBUSY); kernel: Out of RMIDs' >&2"
+    call = f"$(date +%s) createRuntime 1000 rmids-busy {runtimes._TEST_UID}"
+    said = f"if grep -q created; then echo {call} >>{here.settings.state_dir}/calls; echo 'no free one' >&2; fi"
     monkeypatch.setattr(runtimes, "_registered_command", lambda host: ["/bin/sh", "-c", said])
     (found,) = runtimes.self_test(here)
     assert (found.level, found.text) == ("warning", "no RMID was free for a test process")
@@ -478,8 +479,9 @@ def test_self_test_is_ok_where_all_bandwidth_counters_are_in_use(
     The hook creates the group, and reports that it is not counted.
     """
     group = f"{here.settings.resctrl_path}/mon_groups/{runtimes._TEST_UID}"
-    said = "echo 'resctrl-hook: all bandwidth counters are in use: mbm_total_bytes of x' >&2"
-    hook = f"if grep -q created; then mkdir {group}; {said}{more}; else rmdir {group}; fi"
+    Path(here.settings.resctrl_path, "info/L3_MON/mbm_assign_mode").write_text("[mbm_event]\ndefault\n")
+    said = f"echo 'mbm_total_bytes:0=_;1=e' >{group}/mbm_L3_assignments; echo 'not counted' >&2"
+    hook = f"if grep -q created; then mkdir {group}; {said}{more}; else rm -r {group}; fi"
     monkeypatch.setattr(runtimes, "_registered_command", lambda host: ["/bin/sh", "-c", hook])
     (found,) = runtimes.self_test(here)
     assert found.level == level
