@@ -115,7 +115,7 @@ def kernel(session: nox.Session) -> None:
 def bench(session: nox.Session) -> None:
     """What a hook costs a container's start. Arguments: --count N, --instructions, --write docs/dev/performance.md.
 
-    Without arguments also what a scrape of 500 pods costs, placing a container beside 500 others, reconcile with up to
+    Without arguments also what a scrape of 500 pods costs, placing a container among 500 others, reconcile with up to
     10 000 containers, RMIDs shared by rules, and the NRI plugin's events.
     """
     if not READY:

@@ -311,7 +311,7 @@ NODE_SECTIONS: Sequence[Section] = [
             ),
             Lines(
                 "L3 cache by kind",
-                "As beside it. Lines stay until others need their place.",
+                "As in the previous panel. Lines stay until other data replaces them.",
                 "bytes",
                 _kinds("instance", ON_NODE, "l3_llc_occupancy_bytes:sum"),
                 stacked=True,
@@ -342,7 +342,7 @@ NODE_SECTIONS: Sequence[Section] = [
             ),
             Lines(
                 "L3 cache by RDT class",
-                "As beside it.",
+                "As in the previous panel.",
                 "bytes",
                 [_of_classes(f"instance_class:resctrl_class_l3_llc_occupancy_bytes:sum{ON_NODE}")],
             ),

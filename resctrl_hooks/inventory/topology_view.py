@@ -89,7 +89,7 @@ class MemoryNodeReport(Record):
 
     id: int
     cpus: str
-    distances: dict[str, int] = Field(description="By node, as ACPI's SLIT has them: 10 is local.")
+    distances: dict[str, int] = Field(description="Distance to each node, as in ACPI's SLIT: 10 is local.")
     memory_bytes: int
     kind: str
 
@@ -101,12 +101,12 @@ class PlacedContainer(Record):
     key: str
     kind: str
     pool: str
-    cpus: str = Field(description="Of the pool that its shared part runs on.")
-    owned: str = Field(description="CPUs that nobody else may have.")
-    hidden: str = Field(description="Those of its own that it does not see, so that a core has one thread.")
-    mems: str = Field(description="NUMA nodes that its memory comes from, empty for all.")
+    cpus: str = Field(description="CPUs of the pool on which its shared part runs.")
+    owned: str = Field(description="Exclusive CPUs of the container.")
+    hidden: str = Field(description="Its exclusive CPUs that it does not use, so that each core runs one thread.")
+    mems: str = Field(description="NUMA nodes of its memory; empty for all.")
     request_milli_cpus: int
-    runs_on: str = Field(description="Its CPUs now.")
+    runs_on: str = Field(description="Its present CPUs.")
 
 
 class TopologyReport(Record):
@@ -121,7 +121,7 @@ class TopologyReport(Record):
     cores: list[str]
     kinds: dict[str, str]
     nodes: list[MemoryNodeReport]
-    usage: list[PlacedContainer] | None = Field(description="With --usage.")
+    usage: list[PlacedContainer] | None = Field(description="Only with --usage.")
 
 
 def report(book: Book, *, usage: bool = False) -> TopologyReport:

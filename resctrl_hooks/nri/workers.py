@@ -49,7 +49,7 @@ class Worker:
 
 
 class Companion:
-    """A process that lives beside this one: the exec watcher.
+    """A process that runs next to this one: the exec watcher.
 
     Args:
         run: what it does; it returns when this process has ended.
@@ -81,7 +81,7 @@ class Workers:
         self._companion: "Companion | None" = None
 
     def keep(self, companion: Companion) -> None:
-        """Have a process run beside this one, and start it again when it has ended."""
+        """Run a process next to this one, and start it again after its end."""
         self._companion = companion
         self._look_after(companion)
 

@@ -143,7 +143,7 @@ def hooks(node: Node, count: int) -> None:
 def turns(node: Node, count: int) -> None:
     """Print the table of passes: one without a turn, one in which all RMIDs are handed over."""
     print("\na pass of reconcile                           system calls   ms   of reading the same files")
-    for name, interval in (("nobody's turn ends", 3600.0), ("all RMIDs are handed on", 0.001)):
+    for name, interval in (("no turn ends", 3600.0), ("all RMIDs are handed over", 0.001)):
         node.configure(share={"interval": interval, "atLeast": 0.0})
         for _ in range(2):  # the first reads the rules
             subprocess.run(node.reconcile(), check=True, stdout=subprocess.DEVNULL)

@@ -164,7 +164,7 @@ class SharedNode:
         return sorted(self.context().ledger.marked("waiting"))
 
     def check(self) -> None:
-        """What must always hold between reconciles: groups, records and index agree, and nobody is in another's."""
+        """Check the invariants between reconciles: groups, records and index agree, no task is in a wrong group."""
         ledger = self.context().ledger
         owned = set()
         for key in ledger.keys():  # noqa: SIM118

@@ -1,4 +1,4 @@
-"""What comes of an event when somebody else keeps a lock that it needs, or its time runs out: in this process."""
+"""NRI events while another process holds a needed lock, or after their time limit; served in this process."""
 
 import signal
 from collections.abc import Callable, Iterator

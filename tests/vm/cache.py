@@ -1,6 +1,6 @@
 """Where the guest is kept: a folder outside the tree, each part in a folder named by a stamp of what it is made from.
 
-A part is made in a temporary folder beside its final place and renamed when it is complete, under a lock: a build
+A part is made in a temporary folder next to its final place and renamed when it is complete, under a lock: a build
 that was interrupted leaves nothing that looks built, and two builds at once are one build and one wait. A user of
 a part holds its folder open and locked, so that the clean-up of old parts (of other checkouts, perhaps) never takes
 one that is in use.
@@ -83,7 +83,7 @@ def part(name: str, stamp: str, make: Callable[[str], None]) -> Iterator[str]:
     with locked(os.path.join(cache, f"{name}.lock"), f"waiting for another build of the {name}"):
         if not os.path.isdir(final):
             for entry in os.listdir(cache):
-                if entry.startswith(f".{name}-"):  # left by an interrupted build: we hold the lock, so nobody's
+                if entry.startswith(f".{name}-"):  # left by an interrupted build: we hold the lock, so no build uses it
                     remove(os.path.join(cache, entry))
             temporary = tempfile.mkdtemp(prefix=f".{name}-", dir=cache)
             try:
@@ -103,7 +103,7 @@ def part(name: str, stamp: str, make: Callable[[str], None]) -> Iterator[str]:
 
 
 def _forget_old(cache: str, name: str) -> None:
-    """Remove what nobody uses, but for the newest few."""
+    """Remove unused parts, except the newest few."""
     stamps = [os.path.join(cache, entry) for entry in os.listdir(cache) if entry.startswith(f"{name}-")]
     for path in sorted(stamps, key=os.path.getmtime, reverse=True)[KEEP_PARTS:]:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)

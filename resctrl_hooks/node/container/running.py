@@ -1,4 +1,4 @@
-"""A container that runs: what the ledger recorded of it, or else what was planned for it just now."""
+"""A running container: its record in the ledger, else the plan for it."""
 
 from ..host.cgroup_tasks import threads_of_container
 from ..host.procfs import resctrl_groups_of, start_time
@@ -12,16 +12,15 @@ if TYPE_CHECKING:
 
 
 class Running:
-    """One living container.
+    """One live container.
 
-    ``recorded`` says whether the ledger has it as it runs now. ``steps`` are as the ledger keeps them. ``late`` is true
-    for one that was taken in when it ran already. ``unmet`` says by feature what it was to have and has not, and why;
-    ``unsaid`` are those of them that nobody has been told yet; ``unplanned`` are those whose plan failed, which are
-    planned again; ``starts`` says when reconcile started something of it again. ``changed`` says that its record is to
-    be written. ``wanted`` is false for one that is not to be monitored; ``recorded_class`` is the RDT class in which
-    its group was recorded, ``rdt_class`` the one that it is in. ``told`` is true if the record has what NRI passed.
-    ``kept`` are foreign values that stay, by feature. ``in_cgroup`` has the threads of its cgroup when the node was
-    observed; None if they were not read.
+    ``recorded``: the ledger has it as it runs now. ``steps``: as in the ledger. ``late``: it was adopted while it
+    ran. ``unmet``: the features that it lacks, with the reasons; ``unsaid``: those of them that are not logged yet;
+    ``unplanned``: those whose plan failed, which are planned again. ``starts``: when reconcile restarted a feature's
+    process. ``changed``: its record must be written. ``wanted``: it is to be monitored. ``recorded_class``: the RDT
+    class of its recorded group; ``rdt_class``: its present class. ``told``: the record has the values that NRI
+    passed. ``kept``: foreign values that stay, by feature. ``in_cgroup``: the threads of its cgroup when the node
+    was observed; None if they were not read.
     """
 
     def __init__(self, key: str, found: "Found", record: "MemberRecord", *, recorded: bool) -> None:
@@ -39,7 +38,7 @@ class Running:
         self.changed = False
         self.starts: "dict[str, list[float]]" = dict(record.get("starts", {}))
         self.cgroup: str = record.get("cgroup", "")
-        self.leaf: "Leaf | None" = None  # its own cgroup once a feature has asked for it
+        self.leaf: "Leaf | None" = None  # its own cgroup; set when a feature first needs it
         self.pod_cgroup: str = record.get("podCgroup", "")
         self.namespace: str = record.get("namespace", "")
         self.pod: str = record.get("pod", "")
@@ -58,14 +57,14 @@ class Running:
         return f"{name or 'container'} ({self.runtime or self.id[:12]}, {self.key[:36]})"
 
     def joins(self, step: "StepRecord | None") -> None:
-        """Take over what its step of monitoring says, if it has one."""
+        """Take the class and the wish for a group from its monitoring step; None if it has no such step."""
         self.wanted = step is not None
         if step is not None:
             self.rdt_class = step["needs"]["class"]
             self.recorded_class = self.rdt_class if self.recorded else None
 
     def look_again(self, proc: str) -> bool:
-        """Return whether it is still the same process; if so, finds out in which class it is now."""
+        """Return whether it is still the same process; if so, update its RDT class."""
         if start_time(proc, self.pid) != self.start:
             return False
         try:
@@ -77,11 +76,11 @@ class Running:
         return True
 
     def threads(self, proc: str) -> "list[int]":
-        """Return the ids of all its threads, whatever processes it has started."""
+        """Return the ids of all its threads, including those of all its processes."""
         return threads_of_container(proc, self.cgroup, self.pid)
 
     def details(self) -> "MemberRecord":
-        """What the ledger is to record of it."""
+        """Return its data for the ledger."""
         record: "MemberRecord" = {
             **self._record,
             "steps": self.steps,

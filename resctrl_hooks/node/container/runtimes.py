@@ -1,7 +1,7 @@
-"""The containers that run on this node, as the OCI runtimes' own state folders tell: runc's, crun's, containerd's.
+"""The containers that run on this node, from the state directories of the OCI runtimes runc, crun and containerd.
 
-runc writes ``<root>/<id>/state.json`` (libcontainer's state), crun ``<root>/<id>/status``; both only after the
-createRuntime hooks, so that a missing file says nothing of a container that is just starting.
+runc writes ``<root>/<id>/state.json`` (libcontainer's state), crun ``<root>/<id>/status``. Both write it after the
+createRuntime hooks, so a container without such a file may be just starting.
 """
 
 from ..errors import HookError
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Kind = tuple[str, Callable[[dict[str, Any]], tuple[Any, Any, Any]]]
 
-# Where root's containers are unless the settings say otherwise. CRI-O and Podman use the runtimes' own defaults.
+# The default state directories of root's containers. CRI-O and Podman use the runtimes' own defaults.
 DEFAULT_ROOTS = (
     "/run/runc",
     "/run/crun",
@@ -29,7 +29,7 @@ _LIMIT = 4 << 20
 
 
 class Found:
-    """A container that a runtime knows and whose init process lives."""
+    """A container that a runtime knows and whose init process is alive."""
 
     __slots__ = ("bundle", "id", "pid", "start")
 
@@ -41,7 +41,7 @@ class Found:
 
 
 def roots_of(settings: "Settings") -> "list[str]":
-    """Return the state folders to look in."""
+    """Return the runtimes' state directories."""
     configured = settings.runtime_roots.values()
     folders = [path for value in configured for path in (value if isinstance(value, list) else [value])]
     return folders or list(DEFAULT_ROOTS)
@@ -80,7 +80,7 @@ def _names(root: str) -> "list[str]":
 
 
 def _read(folder: str, id_: str, kinds: "list[Kind]") -> "Found | None":
-    """Read a container's state in whichever runtime's form it is; the form that fits is tried first the next time."""
+    """Read a container's state in the format of any runtime; the matching format is tried first the next time."""
     for kind in tuple(kinds):
         name, read = kind
         try:

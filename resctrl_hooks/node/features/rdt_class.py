@@ -107,7 +107,7 @@ def choose(workload: "Workload", context: "Context") -> "tuple[str, str]":
 
 
 def _kept(workload: "Workload", context: "Context") -> "list[str]":
-    """Return, in words, that another class than ours stays; empty if there is none, or it is the same."""
+    """Return a message about another program's class that stays, in a list; empty if no other class is set."""
     theirs = workload.bundle.class_name or _where(context, workload.pid)
     if not theirs:
         return []

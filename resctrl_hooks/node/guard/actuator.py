@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..resctrl.filesystem import Resctrl
 
 _ARM = ("aarch64", "arm64")
-_MOST_TASKS = 256  # of a class are asked where they may run
+_MOST_TASKS = 256  # tasks of a class whose CPUs are read
 
 
 class Mount:

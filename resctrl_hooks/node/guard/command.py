@@ -31,9 +31,9 @@ _PAUSE = 0.2  # seconds between two looks at the signal flag
 
 
 def guard_command(config: str, arguments: "list[str]", find: "Find" = load) -> int:
-    """Run the guard until SIGTERM, or restore what an ended one left.
+    """Run the guard until SIGTERM, or restore the values that an ended guard changed.
 
-    Returns 0 when done, 1 for a failure, 2 for wrong use.
+    Return 0 when done, 1 for a failure, 2 for wrong use.
     """
     if arguments not in (["run"], ["restore"]):
         posix.write(2, _USAGE.encode())
@@ -101,7 +101,7 @@ def _loop(guard: Guard, interval: float, notify: Notify, ended: "list[int]") -> 
 
 
 def give_back(context: Context) -> int:
-    """Restore the values of a lease that is there; 1 where the kernel refused one."""
+    """Restore the values of an existing lease; return 1 if the kernel refused one."""
     result = restore_left(context.monitor.resctrl, context.settings.state_dir, context.proc)
     for line in result.done:
         context.log(NOTICE, f"guard: restored {line}", stage=STAGE)

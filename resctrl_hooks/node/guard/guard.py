@@ -1,6 +1,6 @@
-"""The guard at work: one look at all domains each interval, the law's answer for each, and its effect on ``schemata``.
+"""The resident guard: in each interval it samples all domains, asks the law, and writes ``schemata``.
 
-It never touches the root class, a protected or an unnamed class, or a value that another program wrote.
+It never changes the root class, a protected or an unnamed class, or a value that another program wrote.
 """
 
 from ..errors import ResctrlError
@@ -59,7 +59,7 @@ class Guard:
             self._say(WARNING, f"no monitoring.capacity for memory domain {', '.join(missing)}: its load stays unknown")
 
     def _limits_of(self, numbers: "tuple[int, ...]") -> "dict[str, Limit]":
-        """Return the limits of the throttled classes in a memory domain, as they are found."""
+        """Return the current limits of the throttled classes in a memory domain."""
         found = {}
         for name, rule in self._throttle.items():
             floor = self._mount.floor_of((rule or {}).get("floor", 0), capacity_of(self._capacity, numbers[0]))
@@ -111,7 +111,7 @@ class Guard:
         self._status.did(number, change)
 
     def _write(self, found: Traffic, change: Change, limit: Limit, before: Look, after: Look) -> str:
-        """Write a class's values in a memory domain; return an empty string or why nothing was written."""
+        """Write a class's values in a memory domain; return why nothing was written, or an empty string."""
         name, numbers = change.name, found.domain
         now = read_limits(self._resctrl, name)
         if any(number not in now for number in numbers):
@@ -160,7 +160,7 @@ def _present(rules: Rules, domain: Domain) -> Rules:
 
 
 def _use(name: str, before: Look, after: Look) -> "dict[int, float]":
-    """Return how much a class moved in each L3 domain between two looks, in bytes."""
+    """Return a class's traffic in each L3 domain between two samples, in bytes."""
     found = {}
     for number, (total, _) in after.counts.get(name, {}).items():
         old, _ = before.counts.get(name, {}).get(number, (None, None))

@@ -44,12 +44,12 @@ class Rules:
 
 
 class Sample:
-    """One look at a memory domain.
+    """One sample of a memory domain.
 
     Args:
         time: Seconds of a monotonic clock.
-        load: Traffic as a share of the capacity, None where it is unknown.
-        capacity: Bytes per second that the domain carries.
+        load: Traffic as a share of the capacity, None if unknown.
+        capacity: Bandwidth of the domain in bytes per second.
         rates: Bytes per second of each class's own traffic.
     """
 
@@ -63,7 +63,7 @@ class Sample:
 
 
 class Change:
-    """One thing to do or to report: ``kind`` of `LOWER`, `RAISE`, `RESTORE` or `REPORT`."""
+    """One action or report: ``kind`` is `LOWER`, `RAISE`, `RESTORE` or `REPORT`."""
 
     __slots__ = ("kind", "name", "new", "old", "reason")
 
@@ -99,11 +99,11 @@ class Domain:
 
     @property
     def cut(self) -> "list[str]":
-        """The classes that are held below their declared value."""
+        """The classes with a value below the declared one."""
         return [name for name, limit in self.limits.items() if limit.is_cut]
 
     def decide(self, sample: Sample, rules: Rules, scale: "PerCent | OfRate") -> "list[Change]":
-        """Return the changes that this sample asks for, at most one but for a restoration."""
+        """Return the changes for this sample: at most one, except for a restoration."""
         if sample.load is None:
             return self._without_value(sample.time)
         self._missing = 0
@@ -116,7 +116,7 @@ class Domain:
         return self._without_pressure(sample, rules, scale)
 
     def _without_value(self, time: float) -> "list[Change]":
-        """Hold for a while, then restore everything: a limit must not stay on an unknown ground."""
+        """Hold for a while, then restore everything: no limit may stay while the load is unknown."""
         self._window, self._calm = [], 0
         self._missing += 1
         if self._missing == 1:

@@ -1,7 +1,7 @@
-"""The guard's lease: which values it found, which it wrote, and how to give the found ones back.
+"""The guard's lease: the values that it found, the values that it wrote, and their restoration.
 
-The file is written before each change, so whatever ends the guard, `restore` knows which values are the guard's. It
-lies in the state directory and belongs to one boot: resctrl starts a boot with its own values.
+The file is written before each change, so `restore` knows the guard's values however the guard ends. It is in the
+state directory and belongs to one boot: resctrl starts a boot with its own values.
 """
 
 from ..errors import ResctrlError
@@ -53,13 +53,13 @@ class Lease:
         return not self.started or start_time(self._proc, self.pid) != self.started
 
     def hold(self, pid: int) -> None:
-        """Make the lease this process's."""
+        """Make this process the holder of the lease."""
         self.pid, self.started, self.boot = pid, start_time(self._proc, pid), boot_id(self._proc)
 
     def intend(self, name: str, found: "dict[int, int]", new: "dict[int, int]") -> None:
-        """Record that values are about to be replaced, before they are.
+        """Record a change of values before it happens.
 
-        ``found`` are the values now, ``new`` those to come, by L3 domain. Both count as the guard's from then on.
+        ``found`` are the values now, ``new`` the next values, by L3 domain. Both count as the guard's from then on.
         """
         for number, value in new.items():
             self.declared.setdefault(name, {}).setdefault(number, found[number])
@@ -101,9 +101,9 @@ class Restored:
 
 
 def restore(resctrl: "Resctrl", lease: Lease) -> Restored:
-    """Write the declared values wherever the guard's own still stand, and remove the lease if that succeeded.
+    """Write the declared values in place of the guard's, and remove the lease if that succeeded.
 
-    A value that another program wrote stays; a class that is gone needs nothing.
+    A value that another program wrote stays. A class that was removed needs no restoration.
     """
     result = Restored()
     for name, declared in sorted(lease.declared.items()):
@@ -132,7 +132,7 @@ def restore(resctrl: "Resctrl", lease: Lease) -> Restored:
 
 
 def restore_left(resctrl: "Resctrl", state_dir: str, proc: str) -> "Restored":
-    """Restore the changes of a guard of this boot, before everything is removed."""
+    """Restore the changes of a guard of this boot before everything is removed."""
     lease = Lease(state_dir, proc)
     if lease.load():
         return restore(resctrl, lease)

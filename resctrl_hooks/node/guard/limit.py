@@ -5,11 +5,11 @@ class Limit:
     """One class's MB value in one memory domain, in the unit of its ``schemata``; larger means more bandwidth.
 
     Args:
-        declared: The value that the class has without the guard, and gets back.
+        declared: The value of the class without the guard, which is restored in the end.
         floor: The guard never writes a lower value.
         now: The value now.
-        overridden: Another program changed the value; the guard leaves the class alone until it is restarted.
-        before: The measured rate before the first cut in the same unit, 0 where no cut is in effect.
+        overridden: Another program changed the value; the guard does not change the class until it is restarted.
+        before: The measured rate before the first cut in the same unit, 0 without a cut.
     """
 
     __slots__ = ("before", "declared", "floor", "now", "overridden")

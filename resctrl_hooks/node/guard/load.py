@@ -30,13 +30,13 @@ class Look:
 
 
 class Traffic:
-    """What one memory domain carried between two looks.
+    """The traffic of one memory domain between two samples.
 
     Args:
         domain: Its L3 domains; the lowest names it.
-        rate: Bytes per second to its memory, None where that is unknown.
-        rates: Bytes per second that each class's tasks on its processors moved, to any memory.
-        estimated: Whether remote traffic had to be spread evenly, or local traffic is not counted.
+        rate: Bytes per second to and from its memory, None if unknown.
+        rates: Bytes per second of each class's tasks on its processors, to and from any memory.
+        estimated: Whether remote traffic is spread evenly, or local traffic is not counted.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ def look(resctrl: "Resctrl", classes: "Sequence[str]", l3: "Sequence[int]", time
 
 
 def traffic(before: Look, after: Look, domains: "Sequence[tuple[int, ...]]") -> "list[Traffic]":
-    """Return what each memory domain carried between two looks at the same classes."""
+    """Return the traffic of each memory domain between two samples of the same classes."""
     seconds = after.time - before.time
     same = before.counts.keys() == after.counts.keys() and seconds > 0
     moved = _moved(before, after, seconds) if same else {}
@@ -107,9 +107,9 @@ def traffic(before: Look, after: Look, domains: "Sequence[tuple[int, ...]]") -> 
 def to_memory(
     of: "dict[int, tuple[float, float | None]]", domain: "tuple[int, ...]", domains: "Sequence[tuple[int, ...]]"
 ) -> float:
-    """Return what goes to a domain's memory of a user's total and local traffic by L3 domain.
+    """Return the part of a user's traffic to a domain's memory, from its total and local traffic by L3 domain.
 
-    That is all of it where there is one domain; the local traffic of unknown parts counts as none.
+    With one domain, this is all traffic. Unknown local traffic counts as 0.
     """
     if len(domains) == 1:
         return sum(of[number][0] for number in domain)
@@ -144,7 +144,7 @@ def _moved(before: Look, after: Look, seconds: float) -> "dict[str, dict[int, tu
 
 
 def _uncounted(resctrl: "Resctrl", classes: "Sequence[str]") -> "set[int]":
-    """Return the L3 domains in which a group has no assigned counter: the kernel's sums then miss it without a word."""
+    """Return the L3 domains in which a group has no assigned counter: the kernel omits it from its sums silently."""
     found: "set[int]" = set()
     if not resctrl.fs.is_folder(f"{resctrl.root}/info/L3_MON") or not _text(resctrl, f"{resctrl.root}/{_EVENTS}"):
         return found

@@ -1,4 +1,4 @@
-"""The largest pods of a class in a full memory domain, for the guard's log: whose traffic a cut is about to slow."""
+"""The largest pods of a class in a full memory domain, for the guard's log: a cut slows their traffic."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -10,7 +10,7 @@ _SHOWN = 3
 
 
 class Pods:
-    """The counters of the mon_groups of some classes, as they were at the last two looks."""
+    """The counters of the mon_groups of some classes in the last two samples."""
 
     def __init__(self, context: "Context") -> None:
         self._context = context
@@ -32,7 +32,7 @@ class Pods:
             self._last[place] = now
 
     def largest(self, domain: int, name: str) -> "list[str]":
-        """Return the names of the pods that moved most between the last two looks, the largest first."""
+        """Return the names of the pods with the most traffic between the last two samples, the largest first."""
         moved = self._moved.get((domain, name), {})
         groups = sorted((group for group, value in moved.items() if value > 0), key=lambda group: -moved[group])
         return [self._named(group) for group in groups[:_SHOWN]]

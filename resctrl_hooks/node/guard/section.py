@@ -1,4 +1,4 @@
-"""The ``rdt.guard`` section of the settings, with its defaults, which have their home in the feature table."""
+"""The ``rdt.guard`` section of the settings with its defaults, which are in the feature table."""
 
 from ..feature_table import FEATURES
 

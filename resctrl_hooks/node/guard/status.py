@@ -42,7 +42,7 @@ class Status:
         }
 
     def saw(self, domain: "Domain", found: "Traffic", load: "float | None", seconds: float) -> None:
-        """Record one look at a domain that took ``seconds``."""
+        """Record one sample of a domain that took ``seconds``."""
         name = str(found.domain[0])
         known = self.values["domains"].setdefault(name, {"l3": list(found.domain), "since": time.time()})
         if known.get("state") != domain.state:
@@ -82,7 +82,7 @@ class Status:
         self.values["events"] = [*self.values["events"], {"domain": str(number), **last}][-_MOST_EVENTS:]
 
     def write(self) -> None:
-        """Write the file. Errors are ignored: metrics are no reason to stop."""
+        """Write the file. Errors are ignored: the guard continues without metrics."""
         self.values["updated"] = time.time()
         try:
             write_file(self._path, format_json(self.values), 0o600)

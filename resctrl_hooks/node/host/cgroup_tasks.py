@@ -1,4 +1,4 @@
-"""Every thread of a container: what is in its own cgroup and below, or else its init process and its descendants."""
+"""All threads of a container: those in its own cgroup and below it, else its init process and all descendants."""
 
 import errno
 import posix
@@ -7,7 +7,7 @@ from ..errors import HookError
 from .files import GONE, is_folder, is_there, list_folder, read_kernel_file
 from .procfs import threads_of
 
-_LISTS = ("cgroup.threads", "tasks")  # version 2's, which unlike cgroup.procs threaded cgroups have too; version 1's
+_LISTS = ("cgroup.threads", "tasks")  # of cgroup v2, also in threaded cgroups unlike cgroup.procs; of cgroup v1
 MOST_CGROUPS = 1000
 _LONGEST_PATH = 4000  # PATH_MAX is 4096, and a file's name comes behind it
 _LINKS_OF_A_LEAF = 2
@@ -15,15 +15,15 @@ _ELSEWHERE = (*GONE, errno.EOPNOTSUPP)
 
 
 class CgroupThreads:
-    """The threads of a cgroup and of those below. ``is_partial``: it has more than `MOST_CGROUPS` cgroups."""
+    """The threads of a cgroup and of those below. ``is_partial``: there are more than `MOST_CGROUPS` cgroups."""
 
     __slots__ = ("is_partial", "tids")
 
     def __init__(self, cgroup: str) -> None:
-        """Read them.
+        """Read the threads.
 
         Raises:
-            HookError: a list of threads can't be read.
+            HookError: a list of threads cannot be read.
         """
         folders = cgroups_below(cgroup)
         self.is_partial = len(folders) == MOST_CGROUPS
@@ -31,13 +31,13 @@ class CgroupThreads:
 
 
 def threads_of_container(proc: str, cgroup: str, pid: int, found: "CgroupThreads | None" = None) -> "list[int]":
-    """Return all thread ids of a container: those in its own cgroup and below, or else of its init and all descendants.
+    """Return all thread ids of a container: those in its own cgroup and below, else of its init and all descendants.
 
-    The latter also where its cgroup is a plain folder, as a simulated host's. A cgroup that has gone has no threads: by
-    now its init's process id may belong to another process.
+    The descendants are also used if its cgroup is a plain folder, as on a simulated host. A removed cgroup has no
+    threads: its init's process id may belong to another process by now.
 
-    At most `MOST_CGROUPS` cgroups are looked at, those nearest to its own: a container makes as many as it likes.
-    ``found`` is what its cgroup has, where that was read already.
+    At most `MOST_CGROUPS` cgroups are read, the nearest to its own first, because a container can create any number.
+    ``found`` are the threads of its cgroup, if they were read already.
     """
     if cgroup:
         tids = (found or CgroupThreads(cgroup)).tids
@@ -74,7 +74,10 @@ def _threads_in(folders: "list[str]") -> "list[int]":
 
 
 def _may_have_folders(folder: str) -> bool:
-    """A folder's link count is two more than its folders, where the file system counts them: kernfs and tmpfs do."""
+    """Return whether a folder may contain folders.
+
+    Its link count is two more than their number if the file system counts them, as kernfs and tmpfs do.
+    """
     try:
         return posix.lstat(folder).st_nlink != _LINKS_OF_A_LEAF
     except OSError:

@@ -1,9 +1,7 @@
-"""Files as a root process may use them: bounded and unfollowed when read, whole or not at all when written; and JSON.
+"""Safe file access for root: bounded reads that follow no link, atomic writes, and JSON.
 
-JSON goes through the C scanner and encoder of ``_json`` directly: the ``json`` package imports ``re``, which alone
-would double a hook's start-up.
-
-`posix.open` closes on exec by itself (PEP 446).
+JSON uses the C scanner and encoder of ``_json`` directly: the ``json`` package imports ``re``, which alone would double
+a hook's start-up time. `posix.open` sets close-on-exec itself (PEP 446).
 """
 
 import errno
@@ -20,9 +18,9 @@ S_IWGRP, S_IWOTH = 0o020, 0o002
 _READABLE = 0o755
 _PAGE = 4096
 _LARGEST_KERNEL_FILE = 1 << 26
-_PIPE = 1 << 16  # what Linux gives a pipe
-GONE = (errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ESRCH)  # a file, cgroup, group or task that is not there
-UNFINISHED = "~"  # what marks a file that is being written: no id or key holds it
+_PIPE = 1 << 16  # a pipe's size on Linux
+GONE = (errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ESRCH)  # a missing file, cgroup, group or task
+UNFINISHED = "~"  # marks an unfinished file; no id or key contains it
 _LONGEST_INTEGER = 32  # more digits than any number in an OCI file; int() of a million digits takes seconds
 
 
@@ -37,7 +35,7 @@ def _constant(name: str) -> None:
 
 
 class _Decoder:
-    """What `_json.make_scanner` reads its options from; the attributes are json.JSONDecoder's."""
+    """The options that `_json.make_scanner` reads; the attributes are those of json.JSONDecoder."""
 
     strict = True
     object_hook = None
@@ -81,18 +79,18 @@ _encode = make_encoder(None, _no_json, encode_basestring_ascii, None, ": ", ", "
 
 
 def format_json(value: "Any") -> bytes:
-    """Return ``value`` as one line of ASCII JSON, which lone surrogates of hostile input survive as escapes."""
+    """Return ``value`` as one line of ASCII JSON; lone surrogates of hostile input become escapes."""
     return ("".join(_encode(value, 0)) + "\n").encode()
 
 
 def read_file(path: str, limit: int, *, trusted: bool = False, follow: bool = False) -> bytes:
     """Read a regular file of at most ``limit`` bytes without following a link in its last part.
 
-    With ``trusted``, only a file that only root (or the calling user) owns and can write is read: what it says
-    will be obeyed. A FIFO or device in the file's place is refused rather than waited for.
+    With ``trusted``, only a file that only root (or the calling user) owns and can write is read, because its
+    content is obeyed. A FIFO or device in the file's place is refused: waiting for it could block.
 
     Raises:
-        OSError: from the kernel, or EFBIG (too large), ELOOP (a link), EPERM (not to be trusted), EINVAL (no file).
+        OSError: from the kernel, or EFBIG (too large), ELOOP (a link), EPERM (not trusted), EINVAL (no regular file).
     """
     flags = posix.O_RDONLY | posix.O_NONBLOCK | (0 if follow else posix.O_NOFOLLOW)
     fd = posix.open(path, flags)
@@ -112,7 +110,7 @@ def read_file(path: str, limit: int, *, trusted: bool = False, follow: bool = Fa
 
 
 def read_small_file(path: str, limit: int) -> bytes:
-    """Read a file as `read_file` does, with one system call less for a file that is shorter than a page."""
+    """Read a file as `read_file` does, with one system call less if the file is shorter than a page."""
     fd = posix.open(path, posix.O_RDONLY | posix.O_NONBLOCK | posix.O_NOFOLLOW)
     try:
         data = posix.read(fd, _PAGE)
@@ -122,18 +120,18 @@ def read_small_file(path: str, limit: int) -> bytes:
 
 
 def is_roots_alone(found: "posix.stat_result") -> bool:
-    """Return whether only root, or the calling user, owns and can write what was found."""
+    """Return whether a file is owned and writable only by root or the calling user, by its status."""
     return not found.st_mode & (S_IWGRP | S_IWOTH) and found.st_uid in (0, posix.geteuid())
 
 
 def check_owner(found: "posix.stat_result", path: str) -> None:
-    """Refuse what others own or can write, by OSError EPERM: root is about to obey what it says."""
+    """Raise OSError EPERM if other users own the file or can write to it: root is about to obey its content."""
     if not is_roots_alone(found):
         raise OSError(errno.EPERM, "it is owned or writable by a user other than root", path)
 
 
 def read_all(fd: int, limit: int, what: str) -> bytes:
-    """Read ``fd`` to its end; more than ``limit`` bytes are OSError EFBIG that names ``what``."""
+    """Read ``fd`` to its end; raise OSError EFBIG, which names ``what``, for more than ``limit`` bytes."""
     data = read_beginning(fd, limit)
     if len(data) > limit:
         raise OSError(errno.EFBIG, f"larger than {limit} bytes", what)
@@ -141,9 +139,9 @@ def read_all(fd: int, limit: int, what: str) -> bytes:
 
 
 def read_beginning(fd: int, limit: int) -> bytes:
-    """Read ``fd`` to its end, or until that is more than ``limit`` bytes.
+    """Read ``fd`` to its end, or until the data exceeds ``limit`` bytes.
 
-    It begins with a page, since the kernel clears a buffer as large as what one asks /proc/sys for.
+    The first read is a page, because the kernel clears a buffer of the requested size for /proc/sys.
     """
     data = chunk = posix.read(fd, _PAGE)
     while chunk and len(data) <= limit:
@@ -173,7 +171,7 @@ def read_kernel_file(path: str) -> bytes:
 
 
 def kernel_text(path: str) -> str:
-    """What such a file says, without the blanks around it; empty for one that can't be read."""
+    """Return the text of such a file without surrounding blanks; empty if it cannot be read."""
     try:
         return read_kernel_file(path).decode("ascii", "replace").strip()
     except OSError:
@@ -181,12 +179,12 @@ def kernel_text(path: str) -> str:
 
 
 def write_file(path: str, data: bytes, mode: int = 0o600) -> None:
-    """Replace ``path`` by ``data``, atomically against a kill at any moment: the old content or the new, never half.
+    """Replace ``path`` by ``data`` atomically: after a kill at any moment, it has the old content or the new content.
 
-    There is no fsync: everything that is written this way describes one boot and is void after the next.
+    There is no fsync: every file that is written this way describes one boot and is void after the next.
 
     Raises:
-        OSError: from the kernel; what was there before is still there.
+        OSError: from the kernel; the old content is kept.
     """
     temporary = f"{path}{UNFINISHED}{posix.getpid()}"
     flags = posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC | posix.O_NOFOLLOW
@@ -204,9 +202,9 @@ def write_file(path: str, data: bytes, mode: int = 0o600) -> None:
 
 
 def make_folder(path: str, mode: int) -> bool:
-    """Make a folder, and for all to read those above it that are missing; say whether it was missing itself.
+    """Create a folder, and missing parents readable by all users; return whether the folder was missing.
 
-    The path begins with a slash. Folders that are there stay as they are, and may be links: as /var/run is.
+    The path begins with a slash. Existing folders stay unchanged, and may be links, as /var/run is.
     """
     parts = path.split("/")
     for depth in range(2, len(parts)):
@@ -224,7 +222,7 @@ def make_folder(path: str, mode: int) -> bool:
 
 
 def remove_file(path: str) -> bool:
-    """Remove ``path`` if it is there, and say whether it was."""
+    """Remove ``path`` if it exists, and return whether it existed."""
     try:
         posix.unlink(path)
     except FileNotFoundError:
@@ -233,7 +231,7 @@ def remove_file(path: str) -> bool:
 
 
 def list_folder(path: str) -> "list[str]":
-    """Return the names in a folder, or none if it isn't there."""
+    """Return the names in a folder; empty if it does not exist."""
     try:
         return posix.listdir(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -241,7 +239,7 @@ def list_folder(path: str) -> "list[str]":
 
 
 def is_folder(path: str) -> bool:
-    """Return whether ``path`` is a folder, and no link to one."""
+    """Return whether ``path`` is a folder, and not a link to one."""
     try:
         return posix.lstat(path).st_mode & S_IFMT == S_IFDIR
     except (FileNotFoundError, NotADirectoryError):
@@ -249,7 +247,7 @@ def is_folder(path: str) -> bool:
 
 
 def is_there(path: str) -> bool:
-    """Return whether there is anything of that path."""
+    """Return whether ``path`` exists; a dangling link exists."""
     try:
         posix.lstat(path)
     except OSError:

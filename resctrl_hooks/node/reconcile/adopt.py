@@ -1,4 +1,4 @@
-"""Adopts containers that run: their record, the group of their pod, their threads; also into a class that changed."""
+"""Adopts running containers: their record, their pod's group and their threads, also after a change of their class."""
 
 import posix
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def adopt(context: "Context", containers: "list[Running]", report: "Report") -> "list[Running]":
-    """Try again for containers that want an RMID; return those that still do."""
+    """Try again for containers that wait for an RMID; return those that still wait."""
     waiting: "list[Running]" = []
     for container in containers:
         try:
@@ -45,7 +45,7 @@ def sweep(context: "Context", containers: "list[Running]", report: "Report") -> 
 
 
 def can_join(context: "Context", containers: "list[Running]", report: "Report") -> bool:
-    """Return whether there are groups to join; where resctrl isn't mounted the report says so, once for all."""
+    """Return whether there are groups to join; if resctrl is not mounted, report it once for all containers."""
     if not any(container.wanted for container in containers):
         return False
     from ..resctrl.errors import NotMountedError
@@ -67,7 +67,7 @@ def stray_threads(context: "Context", container: "Running") -> int:
 
 
 def tell_of_bound(context: "Context", container: "Running") -> None:
-    """Log that a container has more cgroups than are searched: threads may be outside its group for good."""
+    """Log that a container has more cgroups than are searched: threads may stay outside its group."""
     if container.in_cgroup is None and container.cgroup:
         container.in_cgroup = CgroupThreads(container.cgroup)
     if container.in_cgroup is not None and container.in_cgroup.is_partial:
@@ -77,7 +77,7 @@ def tell_of_bound(context: "Context", container: "Running") -> None:
 
 
 def take_in(context: "Context", container: "Running", report: "Report") -> bool:
-    """Record a container, create its group, and move its threads; false if it has to wait for an RMID."""
+    """Record a container, create its group, and move its threads; return false if it waits for an RMID."""
     with context.monitor.hold(container.key) as locked:
         if not container.look_again(context.proc):
             return True
@@ -95,7 +95,7 @@ def record_late(container: "Running", locked: "LockedKey") -> None:
 
 
 def join(locked: "LockedKey", context: "Context", container: "Running", report: "Report") -> bool:
-    """Move a recorded container's threads into its group; false if it has to wait for an RMID."""
+    """Move a recorded container's threads into its group; return false if it waits for an RMID."""
     from ..resctrl.errors import NoRMIDsError, RMIDsBusyError
 
     _follow(locked, context, container)
@@ -134,7 +134,7 @@ def join(locked: "LockedKey", context: "Context", container: "Running", report: 
 
 
 def _has_own_tasks(locked: "LockedKey", context: "Context", container: "Running") -> bool:
-    """Return whether a container has a task that is to be in its key's group: all of them may be in a foreign group."""
+    """Return whether a container has a task for its key's group; all of its tasks may be in a foreign group."""
     if context.settings.groups["takeOver"]:
         return True
     found = outside(context, locked.name, set(), container.cgroup, container.pid)
@@ -142,7 +142,7 @@ def _has_own_tasks(locked: "LockedKey", context: "Context", container: "Running"
 
 
 def _follow(locked: "LockedKey", context: "Context", container: "Running") -> None:
-    """If the container's class has changed, takes the key's group along where that moves nobody else."""
+    """Move the key's group to the container's new class, if the class changed and this moves no other container."""
     old, new = container.recorded_class, container.rdt_class
     if old is None or old == new or old not in locked.origins:
         return
@@ -163,7 +163,7 @@ def _follow(locked: "LockedKey", context: "Context", container: "Running") -> No
     if used and _follow_class(locked, context, old, new, used):
         context.log(INFO, f"moved the group of {locked.key} from class {old!r} to {new!r}", key=locked.key)
     record_running(container, locked)
-    container.recorded_class = new  # who needs which group is asked after this
+    container.recorded_class = new  # the needed groups are determined after this
 
 
 def born_at(container: "Running") -> float:
@@ -178,18 +178,18 @@ def record_running(container: "Running", locked: "LockedKey") -> None:
 
 
 def note_class(container: "Running") -> None:
-    """Let the step by which a container joins its group name the class that it is in now."""
+    """Update the class in the step by which a container joins its group."""
     for step in container.steps:
         if kind_of(step["feature"]) == GROUP:
             step["needs"] = {**step["needs"], "class": container.rdt_class}
 
 
 def _follow_class(locked: "LockedKey", context: "Context", old: str, new: str, used: "set[str]") -> bool:
-    """Rename the group of a class that living tasks have left into the one that they are in now.
+    """Rename the group of a class that live tasks have left into the class that they are in now; return whether it did.
 
-    RMID and counters go with it. Only an empty group in a class that no living task of the key uses is renamed, since a
-    rename changes the class of every task in it, and only where the new class has none. Says whether it did. Linux
-    can't before Linux 6.5, and then both groups are kept and counted together.
+    RMID and counters stay with the group. A rename changes the class of every task in the group, so only an empty group
+    in a class that no live task of the key uses is renamed, and only if the new class has no group. Linux before 6.5
+    cannot rename; both groups are kept then and counted together.
     """
     resctrl = context.monitor.resctrl
     if locked.origins.get(old, SHARED) == SHARED or old in used or new in locked.origins:
@@ -200,7 +200,7 @@ def _follow_class(locked: "LockedKey", context: "Context", old: str, new: str, u
     if not resctrl.exists(old, locked.name) or resctrl.exists(new, locked.name) or resctrl.tasks(old, locked.name):
         return False
     locked.origins[new] = CREATED
-    locked.save()  # before the rename: whichever of the two exists afterwards is ours
+    locked.save()  # before the rename, so that the group is ours in either class
     moved = resctrl.move(old, locked.name, new)
     del locked.origins[old if moved else new]
     since = locked.record.get("since", {})

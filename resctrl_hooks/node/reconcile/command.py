@@ -95,8 +95,8 @@ def reconcile_command(config: str, arguments: "list[str]", apply: "Callable[[str
 def once(config: str, live: str, *, dry_run: bool, claim: bool, json: bool, waiting_ok: bool = False) -> int:
     """Run one pass and print its report. Settings are read again each time.
 
-    With ``waiting_ok``, as in the timer's unit, pods that wait for an RMID are no failure: a node with more pods than
-    RMIDs is not broken.
+    With ``waiting_ok``, as in the timer's unit, waiting pods are not a failure: a node with more pods than RMIDs
+    works as intended.
 
     Raises:
         BrokenPipeError: the reader of stdout is gone.

@@ -1,4 +1,7 @@
-"""What runs on this node, and what of it is ours: read without any lock, so it may be out of date a moment later."""
+"""The running containers of this node, their records, and groups without a record.
+
+Everything is read without locks, so it may be outdated a moment later.
+"""
 
 from ..container.recorded import recorded_workload
 from ..container.running import Running
@@ -28,7 +31,7 @@ _MOST_DEPTH = 8
 
 
 class Observation:
-    """The containers that live, whatever could not be read of them, and all ids that the ledger had before."""
+    """The live containers, the errors of unreadable ones, and all ids that the ledger had before."""
 
     def __init__(self, containers: "list[Running]", problems: "list[str]", pointed: "Iterable[str]" = ()) -> None:
         self.containers = containers
@@ -37,7 +40,7 @@ class Observation:
         self._pods: "set[str] | None" = None
 
     def unrecorded(self, context: "Context") -> "Iterator[tuple[str, str]]":
-        """Groups of our shape (prefix and a workload's key) that the ledger doesn't know as ours: class and key."""
+        """Groups with the prefix and a workload's key that the ledger does not know as ours: class and key."""
         prefix = context.monitor.group_prefix
         for rdt_class in ["", *context.monitor.resctrl.classes()]:
             for name in context.monitor.resctrl.groups(rdt_class):
@@ -57,7 +60,10 @@ class Observation:
 
 
 def observe(context: "Context") -> Observation:
-    """Find every living container, from the runtimes' folders and from the ledger (one may be just starting)."""
+    """Return all live containers, from the runtimes' state directories and from the ledger.
+
+    A container that is just starting may only be in the ledger.
+    """
     pointed = context.ledger.containers()
     containers, broken = _recorded_containers(context, pointed)
     known = {container.id for container in containers}
@@ -79,9 +85,9 @@ def observe(context: "Context") -> Observation:
 
 
 def _recorded_containers(context: "Context", pointed: "Iterable[str]") -> "tuple[list[Running], dict[str, Exception]]":
-    """Return the living containers that the ledger has as they run now, and errors by container.
+    """Return the live containers with a current record, and errors by container.
 
-    What a runtime keeps of them says nothing more: a container's init process is the same as long as it lives.
+    The runtimes' state adds nothing for them: a container keeps its init process as long as it lives.
     """
     containers: "list[Running]" = []
     broken: "dict[str, Exception]" = {}
@@ -108,7 +114,7 @@ def _recorded_containers(context: "Context", pointed: "Iterable[str]") -> "tuple
 
 
 def _threads_in_own_cgroup(record: "MemberRecord", id_: str) -> "CgroupThreads | None":
-    """Return the threads of a container's cgroup; None if it has none that is its own alone, named after it."""
+    """Return the threads of a container's own cgroup, which is named after it; None without such a cgroup."""
     cgroup = record.get("cgroup", "")
     if id_ not in cgroup:
         return None
@@ -127,7 +133,7 @@ def _is_init_among(found: "CgroupThreads | None", record: "MemberRecord", contex
 
 
 def _from_runtime(found: Found, context: "Context") -> Running:
-    """Return a container of which a runtime tells, as the ledger has it by now, or as it is planned."""
+    """Return a container from a runtime's state, with its current record, else with a new plan."""
     key = context.ledger.key_of(found.id)
     record = context.ledger.read_member(key, found.id) if key else None
     if record is not None and (record.get("pid"), record.get("start")) == (found.pid, found.start):
@@ -149,7 +155,7 @@ def _recorded(key: str, found: Found, record: "MemberRecord", context: "Context"
 
 
 def _unrecorded(found: Found, context: "Context") -> Running:
-    """Return a container that no hook has seen, or only one that was killed: every feature in use plans for it."""
+    """Return a container that no hook has recorded (a hook may have been killed); every feature in use plans for it."""
     workload = workload_of(found.id, found.pid, found.bundle, context.proc, context.settings.cgroup_path)
     container = Running(workload.key, found, workload.details(), recorded=False)
     _plan(container, workload, context)
@@ -165,7 +171,7 @@ def _plan(
     Return the added steps.
 
     Features that cannot be planned are in its `Running.unmet`. Without ``only``, an error of the feature that assigns
-    groups is raised: it is unknown then whether the container is ours.
+    groups is raised, because it is unknown then whether the container is ours.
     """
     before = (list(container.steps), dict(container.unmet))
     container.unplanned = []
@@ -179,7 +185,7 @@ def _plan(
             steps = plan(feature, workload, context, recorded + added)
         except Exception as error:
             if kind == NODE:
-                continue  # its `adopt` plans again, and says what is wrong
+                continue  # its `adopt` plans again, and reports the problem
             if kind == GROUP and only is None:
                 raise
             why = str(as_hook_error(error))
@@ -209,7 +215,7 @@ def _pods_in_cgroups(root: str, path: str, depth: int) -> "Iterator[str]":
     for name in list_folder(root + path):
         below = f"{path}/{name}"
         if is_folder(root + below):
-            # A Podman pod is known by what is in it, so look one level further than the name.
+            # A Podman pod is identified by its content, so search one level below the name.
             inside = [
                 below,
                 *(f"{below}/{child}" for child in list_folder(root + below) if child.startswith("libpod-")),

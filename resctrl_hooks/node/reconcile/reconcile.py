@@ -1,7 +1,7 @@
-"""Makes records and groups agree with what really runs: the second half of every promise that the hooks make.
+"""Reconciliation of records and groups with the running containers: it completes what the hooks could not.
 
-It observes (runtimes' state folders, cgroups, the ledger, resctrl), says what is to be done, and does each thing under
-its key's lock after looking again, so that it can run beside hooks and beside another reconcile.
+It observes the runtimes' state directories, cgroups, the ledger and resctrl, and decides the changes. It makes each
+change under the key's lock after checking again, so it can run in parallel with hooks and with another reconcile.
 """
 
 import time
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 
 _PATIENCE_FOR_LIMBO = 4.0
 _NAP = 0.3
-_MOST_SECONDS_FOR_THE_DEAD = 20.0  # thousands of records on a disk take minutes, and the living wait for them
+_MOST_SECONDS_FOR_THE_DEAD = 20.0  # thousands of records on a disk take minutes, and live containers wait for them
 
 
 def reconcile(context: "Context", options: "Options | None" = None) -> Report:
-    """Do it once and say what was done and what is still wrong.
+    """Run one pass, and return its changes and the remaining problems.
 
-    Where an RMID is in limbo only, it waits a few seconds for it, as long as nothing else is wrong.
+    If RMIDs are only in limbo, it waits a few seconds for them, as long as nothing else is wrong.
 
     Raises:
-        HookError: the node can't be observed at all.
+        HookError: the node cannot be observed at all.
     """
     options = options or Options()
     shared = context.settings.shares_rmids and not options.dry_run
@@ -88,9 +88,9 @@ def reconcile(context: "Context", options: "Options | None" = None) -> Report:
 
 
 def _end_what_is_dead(context: "Context", seen: "Observation", options: Options, report: Report) -> "set[str]":
-    """End keys whose pod or last member is dead, and members whose init is gone: that may free RMIDs for others.
+    """Release keys whose pod or last member has ended, and forget members whose init has ended: this may free RMIDs.
 
-    Returns the keys that had a record before.
+    Return the keys that had a record before.
     """
     living = {container.id: container.key for container in seen.containers if container.recorded}
     keys = set(context.ledger.keys())
@@ -138,9 +138,9 @@ def _say_what_is_dead(context: "Context", key: str, unwanted: bool, report: Repo
 
 
 def _claim(context: "Context", seen: "Observation", options: Options, report: Report) -> None:
-    """For a lost ledger: takes groups of our shape that nobody records, of living pods as ours, the rest away.
+    """Adopt unrecorded groups of live pods with names like ours, and remove unused ones, after a loss of the ledger.
 
-    Those of containers that the filters leave out are not ours, and so are those that a runtime made for itself.
+    Groups of containers that the filters exclude, and groups that a runtime created for itself, are foreign.
     """
     living = {container.key: container for container in seen.containers if container.wanted}
     for rdt_class, key in seen.unrecorded(context):
@@ -167,7 +167,7 @@ def _claim(context: "Context", seen: "Observation", options: Options, report: Re
 
 
 def _count(context: "Context", options: Options, report: Report) -> None:
-    """Shares out the bandwidth counters, where the kernel assigns them; a lack of them is no failure."""
+    """Assign the bandwidth counters where the kernel assigns them; a lack of counters is not a failure."""
     from ..sharing.bandwidth_counters import balance
 
     if not context.settings.groups["enabled"]:
@@ -184,7 +184,7 @@ def _count(context: "Context", options: Options, report: Report) -> None:
 
 
 def _place(context: "Context", seen: "Observation", options: Options, report: Report) -> None:
-    """Let features of the whole node take in the containers that their hook has missed; `_end_orphans` places these."""
+    """Let features of the whole node adopt the containers that their hook has missed; `_end_orphans` places these."""
     for feature in features_in_use(context.settings):
         try:
             placed, failures = feature.adopt(context, seen.containers, dry_run=report.dry_run)
@@ -197,7 +197,7 @@ def _place(context: "Context", seen: "Observation", options: Options, report: Re
 
 
 def _end_orphans(context: "Context", pointed: "Iterable[str]", options: Options, report: Report) -> None:
-    """Let each feature in use end what it started for containers that nobody records any more, and repair the rest."""
+    """Let each feature in use stop what it started for containers without a record, and repair its other state."""
     known = set(pointed)
     for feature in features_in_use(context.settings):
         try:

@@ -133,9 +133,9 @@ class Report:
         self.applied.setdefault(feature, []).append(container)
 
     def wait(self, key: str, error: "NoRMIDsError", *, limbo: bool) -> None:
-        """Record that a key waits for an RMID: in ``limbo``, one returns by itself.
+        """Record that a key waits for an RMID; with ``limbo``, an RMID becomes free without an action.
 
-        Under sharing rules, or because of its namespace's limit, waiting is no problem.
+        Under sharing rules, or because of its namespace's limit, waiting is not a problem.
         """
         (self.queued if self.shared or error.by_rule else self.waiting)[key] = str(error)
         self.only_limbo = self.only_limbo and limbo

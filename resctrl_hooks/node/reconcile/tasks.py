@@ -1,6 +1,6 @@
-"""Brings every thread of a container into its key's groups, although they keep forking and others enter by exec.
+"""Moves every thread of a container into its key's groups, although threads fork and others enter by exec.
 
-A thread that a moved one starts is born into the group, so each round leaves fewer outside, and the last finds none.
+Threads that a moved thread starts are in the group, so each round finds fewer outside, and the last finds none.
 """
 
 from ..errors import ResctrlError
@@ -17,7 +17,7 @@ _MOST_ROUNDS = 100
 
 
 class Gathering:
-    """What became of a container's threads: moved, left outside, or in a group of somebody else's."""
+    """The results for a container's threads: moved, left outside, or in a foreign group."""
 
     __slots__ = ("foreign", "left", "moved")
 
@@ -32,9 +32,9 @@ def outside(
 ) -> "list[tuple[int, str, str]]":
     """Return the threads of a container that are not in group ``name`` of their class: thread id, class, group.
 
-    A container of several threads is compared with the groups' ``tasks`` files first: that is one read for all of them.
-    Where /proc doesn't say (a simulation, Linux before 5.9), only these files do, and the class is given as "?" since
-    only a move can tell. ``seen`` are the threads of its cgroup, where they were read already.
+    For several threads, the groups' ``tasks`` files are compared first: one read serves all of them. If /proc does
+    not show groups (a simulation, Linux before 5.9), only these files are compared, and the class is "?", because
+    only a move can find it. ``seen`` are the threads of its cgroup, if they were read already.
     """
     found = []
     tids = threads_of_container(context.proc, cgroup, pid, seen)
@@ -57,18 +57,18 @@ def outside(
 
 
 def _listed(context: "Context", name: str, classes: "set[str]") -> "set[int]":
-    """Return the threads that the group of this name has in any of the classes."""
+    """Return the threads in the groups of this name, in all classes."""
     return set().union(*(context.monitor.resctrl.tasks(rdt_class, name) for rdt_class in classes))
 
 
 def gather(locked: "LockedKey", context: "Context", cgroup: str, pid: int, fallback_class: str) -> Gathering:
-    """Move every thread of a container into the key's group of its own class, making groups where they are missing.
+    """Move every thread of a container into the key's group of its own class; create missing groups.
 
-    Threads in a group that somebody else made (a runtime's own, another tool's) stay there.
+    Threads in a foreign group (a runtime's own, another tool's) stay there.
 
     Raises:
-        NoRMIDsError: a class that the container uses has no group, and none can be made.
-        ResctrlError: the kernel refused otherwise.
+        NoRMIDsError: a class that the container uses has no group, and none can be created.
+        ResctrlError: the kernel refused for another reason.
     """
     from ..resctrl.errors import ClassMismatchError
 
@@ -95,13 +95,13 @@ def gather(locked: "LockedKey", context: "Context", cgroup: str, pid: int, fallb
                 context.monitor.resctrl.add_tasks(rdt_class, locked.name, tids)
             except ClassMismatchError:
                 if not _somewhere(locked, context, rdt_class, tids):
-                    continue  # their class changed under our hands; the next round sees the new one
+                    continue  # their class has changed since the read; the next round sees the new class
             result.moved += len(tids)
     return result
 
 
 def _somewhere(locked: "LockedKey", context: "Context", but: str, tids: "list[int]") -> bool:
-    """Where only the kernel knows a thread's class, tries the key's other groups."""
+    """Try the key's other groups if only the kernel knows a thread's class."""
     for rdt_class in locked.origins:
         if rdt_class != but:
             try:

@@ -1,11 +1,9 @@
-"""Detects groups of living pods that another program removed, and waits longer each time it happens again.
+"""Detects groups of live pods that another program removed, and waits longer each time it happens again.
 
-nri-resctrl-mon removes every group with a UUID as its name that it did not create itself, again every 30 s. Creating
-such a group again each time gives the pod nothing but counters that restart.
-
-A group that a killed handover left recorded under the wrong key has not vanished, and neither has one for which no RMID
-is free, or which a killed reconcile was about to create again. A hook that is killed between a group's record and its
-creation cannot be told from one whose group vanished.
+nri-resctrl-mon removes each group with a UUID as its name that it did not create, every 30 s; creating such a group
+again each time only restarts the pod's counters. Groups that a killed handover recorded under the wrong key, that have
+no free RMID, or that a killed reconcile was about to create do not count; a group whose hook was killed before its
+creation does.
 """
 
 import time
@@ -31,11 +29,11 @@ VANISHED = "vanished"
 _LIMIT = 1 << 20
 _PATIENCE = 0.5
 _FIRST_WAIT, _LONGEST_WAIT = 60.0, 3600.0  # seconds from the second time on, doubled each time
-_FORGOTTEN = 2 * _LONGEST_WAIT  # seconds without another one, after which the next one is the first again
+_FORGOTTEN = 2 * _LONGEST_WAIT  # seconds without a removal, after which the next removal counts as the first
 
 
 class GroupVanishedError(HookError):
-    """Another program removed a group whose tasks live, again and again."""
+    """Another program removed a group with live tasks repeatedly."""
 
     reason = "vanished"
     hint = "stop nri-resctrl-mon on this node, or set groupPrefix; `resctrl-hook doctor` names the program"
@@ -54,13 +52,13 @@ def read_vanished(state_dir: str) -> "VanishedRecord":
 def note_vanished(
     context: "Context", containers: "Iterable[Running]", groups: "Groups", report: "Report"
 ) -> "set[str]":
-    """Count recorded groups of living containers that are gone; return the keys that must wait for another one.
+    """Count missing groups of live containers; return the keys that must wait for a new group.
 
     Args:
         context: the node.
-        containers: the living containers.
-        groups: the groups that there are.
-        report: where a key that must wait fails.
+        containers: the live containers.
+        groups: the existing groups.
+        report: receives a failure for each key that must wait.
     """
     known = read_vanished(context.settings.state_dir)
     pods = known["pods"]
@@ -69,7 +67,7 @@ def note_vanished(
     # A longer wait than the longest was written before the clock was set back.
     over = [one for one in pods.values() if one[2] and not now < one[2] <= now + _LONGEST_WAIT]
     for one in over:
-        one[2] = 0.0  # the group is created again now, and if it is gone after that, it has vanished again
+        one[2] = 0.0  # the group is created again now; if it is missing later, it has vanished again
     for key in fresh:
         context.ledger.mark(CHANGING, key)  # until `tidy` finds the group: a killed pass is no other program
         count, last, _ = pods.get(key, [0, 0.0, 0.0])
@@ -92,7 +90,7 @@ def note_vanished(
 
 
 def _gone(context: "Context", containers: "Iterable[Running]", groups: "Groups", waiting: "set[str]") -> "list[str]":
-    """Return the keys of which a recorded group is gone, while its class and a container in it are there.
+    """Return the keys with a missing group whose class and a container in it exist.
 
     A key with groups in several classes counts once.
     """

@@ -26,12 +26,12 @@ class Holder:
 
     Args:
         folder: the group's.
-        states: what it has, as `Assignments.of` says.
-        kind: ``ours``, a key's; ``ungrouped``, a class's own (the root's, too), which counts what no group holds;
-            ``foreign``, somebody else's, which is left as it is.
-        key: the key of one of ours.
-        priority: that of one of ours; the highest are served first.
-        turn: where equals take turns, its place among them; the lowest is served first. None: who has one keeps it.
+        states: its counters, as `Assignments.of` returns them.
+        kind: ``ours``, the group of a key; ``ungrouped``, the own group of a class (also the root's), which counts
+            ungrouped tasks; ``foreign``, a foreign group, which is left unchanged.
+        key: the key of a group of ours.
+        priority: the priority of a group of ours; the highest is served first.
+        turn: its place among equals in a round of turns; the lowest is served first. None: a holder keeps its counter.
     """
 
     __slots__ = ("folder", "key", "kind", "priority", "states", "turn")
@@ -74,10 +74,10 @@ def share(
 ) -> "list[Change]":
     """Return the changes to the desired assignment, releases first.
 
-    In each domain every group of ours gets a counter for the first event, then every one for the second. The highest
-    priority is served first; among equals holders keep theirs, or in a round of turns (`Holder.turn`) that order holds;
-    otherwise it is that of ``holders``. The remaining counters go to the classes' own groups. With ``keep_unheld``
-    those precede all of ours. Foreign groups keep theirs.
+    In each domain every group of ours gets a counter for the first event, then every group one for the second. The
+    highest priority is served first. Among equals, holders keep their counters; in a round of turns (`Holder.turn`)
+    its order applies, otherwise the order of ``holders``. The remaining counters go to the classes' own groups, or
+    with ``keep_ungrouped`` the classes' own groups are served first. Foreign groups keep their counters.
     """
     ours = [holder for holder in holders if holder.kind == OURS]
     ungrouped = [holder for holder in holders if holder.kind == UNGROUPED]
@@ -150,7 +150,7 @@ def _record(monitor: "Monitor", key: str) -> "PodRecord | None":
 def rearrange(monitor: "Monitor", changes: "Sequence[Change]") -> "list[Change]":
     """Apply the changes, keep the totals of the affected keys, and return the successful changes.
 
-    If another group got a counter meanwhile, that is no error: the next `share` considers it.
+    If another group got a counter meanwhile, the next `share` considers it.
 
     Raises:
         LedgerError, NotMountedError: the totals cannot be kept; nothing is changed then.

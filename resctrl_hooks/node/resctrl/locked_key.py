@@ -60,14 +60,14 @@ class Group:
 
 
 class LockedKey:
-    """One key under its lock, as a context manager; made by `Monitor.hold`.
+    """One key under its lock, as a context manager; returned by `Monitor.hold`.
 
         >>> with monitor.hold("job-17") as locked:
         ...     group = locked.ensure_group()
         ...     locked.assign_pid(pid)
 
-    Its methods are those of `Monitor` for this key, and raise what those do. ``record`` is what the ledger holds of the
-    key; changes to it are written by the methods here.
+    Its methods are those of `Monitor` for this key, and raise the same errors. ``record`` is the key's content of
+    the ledger; the methods here write changes to it.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class LockedKey:
     def ensure_group(self, rdt_class: str = "") -> Group:
         """Return the key's group in class ``rdt_class``, created if missing.
 
-        Raises what `Monitor.ensure_group` does.
+        Raises the errors of `Monitor.ensure_group`.
         """
         there = self._resctrl.exists(rdt_class, self.name)
         if rdt_class not in self.origins or not there:
@@ -201,10 +201,10 @@ class LockedKey:
         self.save()
 
     def lacks(self, rdt_class: str, event: str) -> bool:
-        """Whether counters are assigned here, and the key's group in ``rdt_class`` has none for ``event`` somewhere.
+        """Return whether the key's group in ``rdt_class`` lacks an assignable counter for ``event`` in any domain.
 
-        ``event`` is a counter's name, such as ``mbm_total_bytes``, and somewhere any domain. It takes one look into the
-        group's own folder, which has no such file where every group has counters of its own.
+        ``event`` is a counter's name, such as ``mbm_total_bytes``. The group's own folder has no assignment file if
+        the kernel assigns no counters.
         """
         path = f"{self._resctrl.group_folder(rdt_class, self.name)}/mbm_L3_assignments"
         try:
@@ -323,7 +323,7 @@ class LockedKey:
             self._ledger.unmark(RMIDS, entry)
 
     def remove_unused(self, rdt_class: str) -> None:
-        """Remove a group that was created for tasks of which none joined it: a reader would count it as a pod's.
+        """Remove a new group that none of its intended tasks joined: readers would count it as a pod's group.
 
         Args:
             rdt_class: the group's class.

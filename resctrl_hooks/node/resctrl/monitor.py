@@ -39,15 +39,15 @@ class Monitor:
 
     Args:
         resctrl_root: where resctrl is mounted.
-        state_dir: the ledger's folder; programs that share it share their groups. It has no default: in the hooks'
-            own, ``/run/resctrl-hooks``, `remove` and `reconcile` end the groups of pods.
-        group_prefix: stands before each key in a group's name. Kepler expects none.
-        key_validator: which keys are accepted, before and after canonicalization.
-        key_canonicalizer: gives each key its one spelling; it must leave a canonical key as it is.
+        state_dir: the ledger's folder; programs with the same folder share their groups. It has no default: in the
+            hooks' own folder, ``/run/resctrl-hooks``, `remove` and `reconcile` would end the groups of pods.
+        group_prefix: prefix of group names, before the key. Kepler expects an empty one.
+        key_validator: returns whether a key is accepted, before and after canonicalization.
+        key_canonicalizer: returns the canonical spelling of a key; it must not change a canonical key.
         log: called with a syslog priority, a sentence and fields.
         fs: the system calls on resctrl, for tests.
         proc: where procfs is mounted.
-        patience: how many seconds to wait for another process that holds a key's lock.
+        patience: maximum seconds to wait for another process that holds a key's lock.
     """
 
     def __init__(
@@ -75,10 +75,10 @@ class Monitor:
         self.boot = boot_id(proc)
 
     def canonical_key(self, key: str) -> str:
-        """Return the one spelling of ``key``, under which its groups and records stand.
+        """Return the canonical spelling of ``key``, which names its groups and records.
 
         Raises:
-            BadKeyError: it, or what the canonicalizer makes of it, is not valid or not one safe part of a path.
+            BadKeyError: the key, or its canonical spelling, is not valid or not one safe part of a path.
         """
         if self._valid(key):
             canonical = self._canonical(key) if self._canonical else key
@@ -96,12 +96,12 @@ class Monitor:
 
         Args:
             key: the workload.
-            patience: how many seconds to wait for another holder; the monitor's own by default.
+            patience: maximum seconds to wait for another holder; the monitor's own by default.
 
         Raises:
             BadKeyError: as `canonical_key`.
-            LockTimeoutError: somebody else held the lock all that time.
-            LedgerError: the state directory can't be used.
+            LockTimeoutError: another process held the lock all that time.
+            LedgerError: the state directory is unusable.
         """
         key = self.canonical_key(key)
         lock = self.ledger.lock(key, self.patience if patience is None else patience)
@@ -115,12 +115,12 @@ class Monitor:
         """Take a second key's lock while one is held, in the order of their names, which prevents deadlocks.
 
         Args:
-            locked: the one that is held. It may let go of its lock for a moment, and then reads its record again.
-            key: the second one.
-            patience: how many seconds to wait for it.
+            locked: the key that is held. It may release its lock for a moment, and then reads its record again.
+            key: the second key.
+            patience: maximum seconds to wait for the second key.
 
         Raises:
-            LockTimeoutError: somebody else held the lock of ``key`` all of ``patience``; ``locked`` is held still.
+            LockTimeoutError: another process held the lock of ``key`` all that time; ``locked`` is still held.
             DeadlineError: ``locked`` could not be held again.
         """
         mine, other = lock_name(locked.key), lock_name(key)
@@ -142,19 +142,18 @@ class Monitor:
         return beside
 
     def ensure_group(self, key: str, rdt_class: str = "") -> Group:
-        """Return the key's group under a class, and make it if there is none; the class's ctrl_group must exist.
+        """Return the key's group in a class, created if missing; the class's ctrl_group must exist.
 
-        It can be called again and again. A group of that name that somebody else made is shared: joined, and never
-        removed by us.
+        Further calls return the same group. A foreign group of that name is shared: joined, and never removed by us.
 
         Args:
             key: the workload.
             rdt_class: the name of the class's ctrl_group; empty for the root class.
 
         Raises:
-            NoRMIDsError, RMIDsBusyError: none is free, or none just now.
-            BadClassError: no such class.
-            BadKeyError, NotMountedError, NotPermittedError, ReadOnlyError, LedgerError: what their names say.
+            NoRMIDsError, RMIDsBusyError: no RMID is free; the freed ones are in limbo.
+            BadClassError: the class does not exist.
+            BadKeyError, NotMountedError, NotPermittedError, ReadOnlyError, LedgerError: see these types.
         """
         with self.hold(key) as locked:
             group = locked.ensure_group(rdt_class)
@@ -164,28 +163,28 @@ class Monitor:
     def assign_pid(self, key: str, pid: int) -> int:
         """Move a process, with all its threads, into the key's group in the process's own class.
 
-        Returns how many threads were moved; they have been seen to arrive. What they start later is in the group by
-        itself, so move a process before it forks.
+        Return the number of moved threads, after a check that they arrived. Later threads and children start in the
+        group, so move a process before it forks.
 
         Args:
             key: the workload, which has a group in that class.
-            pid: the process, as our PID namespace counts; from 2 on.
+            pid: the process, in our PID namespace; 2 or more.
 
         Raises:
-            BadPidError: 0 would be the caller itself, 1 is init, and no process has a negative one.
+            BadPidError: 0 would be the caller itself, 1 is init, and negative ids do not exist.
             NotTrackedError: the key has no group.
-            ClassMismatchError: it has none in the process's class; the process is left where it is.
+            ClassMismatchError: the key has no group in the process's class; the process stays where it is.
             TaskGoneError: the process has ended.
-            NotArrivedError: somebody moved it elsewhere at once.
+            NotArrivedError: another program moved the process at once.
         """
         with self.hold(key) as locked:
             return locked.assign_pid(pid)
 
     def remove(self, key: str) -> "Groups":
-        """Remove the groups of ``key`` in all classes and all that is recorded of it; return the groups removed.
+        """Remove the groups of ``key`` in all classes and all its records; return the removed groups.
 
         Raises:
-            NotTrackedError: nothing is recorded of the key.
+            NotTrackedError: the key has no record.
         """
         with self.hold(key) as locked:
             if not locked.tracked:
@@ -201,11 +200,11 @@ class Monitor:
         Args:
             key: the workload.
             member: the member's name, one safe part of a path.
-            pid: its process, by whose end its death is seen later; 0 for none.
+            pid: its process, whose end is the member's end; 0 for none.
 
         Raises:
             NotTrackedError: the key has no group.
-            BadKeyError: the member's name can't be a file's.
+            BadKeyError: the member's name is not valid as a file name.
         """
         if not default_key_validator(member):
             raise errors.BadKeyError(f"invalid name of a member {member[:80]!r}", hint=KEY_RULE)
@@ -215,25 +214,25 @@ class Monitor:
             locked.add_member(member, pid=pid)
 
     def remove_member(self, key: str, member: str) -> int:
-        """Forget ``member`` of ``key``, if it is one; return how many are left. The group stays until `remove`."""
+        """Forget ``member`` of ``key``, if recorded; return the number of its other members. The group stays."""
         with self.hold(key) as locked:
             return locked.remove_member(member) if default_key_validator(member) else len(locked.members())
 
     def member_count(self, key: str) -> int:
-        """Return how many members ``key`` has."""
+        """Return the number of members of ``key``."""
         return len(self.ledger.members(self.canonical_key(key)))
 
     def member_is_dead(self, key: str, member: str) -> bool:
-        """Return whether the process of ``member`` of ``key`` is certainly gone; one added without a pid never is.
+        """Return whether the process of ``member`` of ``key`` has certainly ended; false for a member without a pid.
 
-        No lock.
+        Takes no lock.
         """
         return record_is_dead(self.ledger.read_member(key, member), self.boot, self.resctrl.proc)
 
     def reconcile(self, live: "Iterable[str]") -> "Keys":
-        """Remove every tracked key that is not in ``live``, and return those. Untracked groups are left alone.
+        """Remove every tracked key that is not in ``live``, and return the removed keys. Untracked groups stay.
 
-        Keys of ``live`` that are no valid keys are ignored.
+        Invalid keys in ``live`` are ignored.
         """
         keep = set()
         for key in live:
@@ -254,16 +253,17 @@ class Monitor:
 
             >>> sum(one.value or 0 for one in monitor.read("job-17") if one.counter.name == "mbm_total_bytes")
 
-        Cumulative values never go back while the key is tracked, whatever becomes of its groups; reading a key before
-        its group is removed or emptied keeps what it counted until then. Each value is in its reading's unit.
+        Cumulative values never decrease while the key is tracked, also after a change of its groups. Read a key
+        before its group is removed or emptied, so that its counts until then are kept. Each value is in its
+        reading's unit.
 
         Args:
             key: the workload.
-            by_class: readings of each RDT class rather than the sums over all that hold groups of the key.
+            by_class: readings of each RDT class rather than the sums over all classes with groups of the key.
 
         Raises:
-            NotTrackedError: nothing is recorded of the key.
-            NotMountedError, LedgerError: what their names say.
+            NotTrackedError: the key has no record.
+            NotMountedError, LedgerError: see these types.
         """
         key = self.canonical_key(key)
         if (self.ledger.read_pod(key) or {}).get("boot") != self.boot:
@@ -273,7 +273,7 @@ class Monitor:
         return read(self, [key], by_class=by_class).get(key, [])
 
     def read_all(self, *, by_class: bool = False) -> "dict[str, Readings]":
-        """Return readings by key for every tracked key at once, as `read` does for one, also with ``by_class``.
+        """Return the readings of every tracked key by key, each as `read` returns them, also with ``by_class``.
 
         Raises:
             NotMountedError, LedgerError: see these types.

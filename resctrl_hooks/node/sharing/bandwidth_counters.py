@@ -68,9 +68,9 @@ def balance(context: "Context", *, dry_run: bool = False, in_turns: bool = False
 
 
 def ensure_counted(context: "Context", key: str) -> None:
-    """Assign a counter to a pod whose group got none from the kernel, and log its absence.
+    """Assign a counter to a pod whose group got none from the kernel; log if none is free.
 
-    An error is no failure of the pod's monitoring: reconcile tries again.
+    An error does not fail the pod's monitoring: reconcile tries again.
     """
     try:
         found = balance(context)

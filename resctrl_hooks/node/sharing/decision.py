@@ -56,10 +56,10 @@ _SHORTEST = 1 / 3  # of the interval
 
 
 def gap(interval: float, chance: float) -> float:
-    """Return for how long a round lasts: ``interval`` on average, a third to three times of it by ``chance`` (0 to 1).
+    """Return the duration of a round: ``interval`` on average, a third to three times of it by ``chance`` (0 to 1).
 
-    With rounds of one length a load that comes in bursts can keep step with its pod's turns, and is then counted always
-    or never. Exponential lengths make what one turn meets nearly independent of what the last one met.
+    With rounds of equal length, a load in bursts can synchronise with its pod's turns, and is then always counted or
+    never. With exponential lengths, the loads of two turns are nearly independent.
     """
     place, part = divmod(chance * (len(_QUANTILES) - 1), 1)
     low, high = _QUANTILES[int(place)], _QUANTILES[min(int(place) + 1, len(_QUANTILES) - 1)]
@@ -81,12 +81,12 @@ def turns(
     at_least: float,
     delay: "Callable[[], float]" = float,
 ) -> "list[tuple[Claim, Claim]]":
-    """Handovers due now: pairs of equals, each in one pair at most, in the order of the queue.
+    """Return the handovers that are due: pairs of pods of the same priority, in the order of the queue.
 
-    ``delay`` gives the seconds by which each of those who wait is put back in it, at random. Every ``interval`` seconds
-    there is a round (``last`` was the one before); in a round as many waiting pods as there
-    are holders of their priority get a turn, from those who have held longest, and nobody's turn ends before it has
-    lasted ``at_least`` seconds.
+    A round is due ``interval`` seconds after the previous one, ``last``. In a round, as many waiting pods as there
+    are holders of their priority get an RMID, from the longest holders first; a pod is in one pair at most. A turn
+    never ends before ``at_least`` seconds. ``delay`` returns random seconds by which a waiting pod is moved back in
+    the queue.
     """
     if now - last < interval:
         return []

@@ -38,7 +38,10 @@ def can_rename(monitor: "Monitor") -> bool:
 
 
 def possible_givers(claims: "list[Claim]", rdt_class: str, monitor: "Monitor") -> "list[Claim]":
-    """Return the holders whose RMID a pod of a class can get: all, or where each class has its own those with one."""
+    """Return the holders whose RMID a pod of a class can get.
+
+    These are all holders, or those with a group in this class if each class has its own RMIDs.
+    """
     if not rmids_of_each_class(monitor.resctrl):
         return claims
     return [claim for claim in claims if rdt_class in (monitor.ledger.read_pod(claim.key) or {}).get("groups", {})]
@@ -53,15 +56,15 @@ def hand_on(
     *,
     most_tasks: int = MOST_TASKS,
 ) -> bool:
-    """Make a group of ``giver`` the one of ``taker`` in a class; both keys are held. Says whether it did.
+    """Make a group of ``giver`` the group of ``taker`` in a class; both keys are locked. Return whether it succeeded.
 
-    It doesn't where the taker has one or the giver's isn't ours to give, where the giver has more tasks than are to be
-    moved or goes on starting them faster than they can be, where the kernel can't rename, or where each class has its
-    own RMIDs and the giver has none of this class. Nothing is changed then.
-    Afterwards the giver has no group and waits for one; whose tasks join the taker's group is for the caller.
+    It changes nothing if the taker has a group, the giver's group is foreign, the giver has too many tasks or starts
+    them faster than they can be moved, the kernel cannot rename groups, or each class has its own RMIDs and the
+    giver has none of this class. Afterwards the giver has no group and waits for one. The caller moves the taker's
+    tasks into the group.
 
     Raises:
-        HookError: the ledger or the counters can't be used; reconcile finds what was begun.
+        HookError: the ledger or the counters are unusable; reconcile completes a started handover.
     """
     if rdt_class in taker.origins or SHARED in giver.origins.values() or not can_rename(monitor):
         return False
@@ -117,10 +120,9 @@ def hand_on(
 
 
 def give_back(giver: "LockedKey", monitor: "Monitor", log: "Log") -> bool:
-    """Where groups can't be renamed: removes the key's, with its counts kept, so that another pod can have its RMID.
+    """Remove a key's group if groups cannot be renamed, with its counts kept, so that another pod can have its RMID.
 
-    That is in limbo for a second or more. Says whether it did; it doesn't for a group that isn't ours, or where groups
-    can be renamed.
+    The RMID is in limbo for a second or more. Return whether the group was removed; a foreign group never is.
     """
     if can_rename(monitor) or not giver.origins or SHARED in giver.origins.values():
         return False

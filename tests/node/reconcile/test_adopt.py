@@ -1,4 +1,4 @@
-"""Containers that run are taken in: once, said once, and into another class only where that moves nobody else."""
+"""Running containers are adopted once and logged once; a group changes its class only if no other container moves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A container's threads come into their group wherever they were, but for those that are in somebody else's."""
+"""Threads of a container are moved into their group from all places except foreign groups."""
 
 from __future__ import annotations
 
