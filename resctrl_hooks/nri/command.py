@@ -9,6 +9,7 @@ from ..node.host.notify import Notify
 from ..node.log import ERROR, Log
 from ..node.settings import load
 from ..node.watch.command import watch
+from ..node.watch.priority import become_urgent
 from ..node.watch.watcher import is_wanted
 from .plugin import NodePlugin
 from .resident import Resident
@@ -79,6 +80,7 @@ def nri_command(config: str, arguments: "list[str]", find: "Find" = load, compil
     gc.freeze()  # the processes share everything that is loaded now
     workers = Workers(forget, plugin.serve)
     workers.keep(_exec_watcher(config, find, plugin, stderr=stderr))
+    become_urgent()  # it only passes messages on, and its children start without this
     resident.run(workers)
     workers.end()
     return 0

@@ -229,6 +229,14 @@ def _tidy(stage: str, context: "Context") -> bool:
     return True
 
 
+def adopt(context: "Context") -> None:
+    """Adopt running containers that the node itself shows, without data from the runtime."""
+    from ..node.reconcile.reconcile import reconcile
+    from ..node.reconcile.report import Options
+
+    reconcile(context, Options())
+
+
 def synchronize(parts: "list[bytes]", runtime: str, context: "Context") -> bytes:
     """Adopt containers from before this connection, then reconcile; return an UpdateContainers, or nothing.
 

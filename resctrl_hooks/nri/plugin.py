@@ -172,6 +172,16 @@ class NodePlugin:
             return
         reply(ttrpc.OK, pack(b"", others))
 
+    def adopt(self, reply: "Reply") -> None:
+        """As `events.adopt`."""
+        try:
+            events.adopt(self._context(strict=False))
+        except Exception as error:  # noqa: BLE001  # as in `synchronize`
+            self.log(ERROR, f"adopting: {as_hook_error(error)}; the reconcile timer will adopt the containers")
+            reply(ttrpc.UNKNOWN, b"")
+            return
+        reply(ttrpc.OK, pack(b"", b""))
+
     def _context(self, *, strict: bool) -> Context:
         """Return the context of an event, shared by all of a process; only a ``strict`` one's policies may refuse."""
         context = self._contexts.get(strict)

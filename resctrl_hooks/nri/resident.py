@@ -5,6 +5,7 @@ import time
 from _signal import SIGINT, SIGTERM, signal
 
 from .connection import ClosedError, Connection
+from .gap import Gap
 from .protobuf import WireError
 from .service import RegistrationError, ResubscribeError, Service
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from ..node.host.notify import Notify
     from . import service
-    from .workers import Workers
+    from .workers import Reply, Workers
 
     class Plugin(service.Plugin, Protocol):
         """The plugin that is served, and its notifications about connections."""
@@ -22,8 +23,11 @@ if TYPE_CHECKING:
         def dropped(self, why: str) -> None:
             """Handle the end, or the failure, of a connection."""
 
+        def adopt(self, reply: "Reply") -> None:
+            """Adopt running containers in a separate process, without the runtime; reply as `serve` does."""
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds until the next attempt to connect; each is twice the one before
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 1.0  # seconds until the next attempt to connect; each is twice the one before
 _LASTED = 10.0  # a connection of this duration resets the pauses
 
 
@@ -37,6 +41,7 @@ class Resident:
         self._ended = False
         self._ready = False
         self._connection: "Connection | None" = None
+        self._gap = Gap(plugin.adopt)
 
     def close(self) -> None:
         """Close descriptors that a child must not hold: the runtime sees a connection's end when all are closed."""
@@ -70,7 +75,8 @@ class Resident:
         except OSError as error:
             return f"{self._path}: {error.strerror or error}"
         try:
-            Service(self._connection, self._plugin, workers, self._notify).run(lambda: self._ended)
+            service = Service(self._connection, self._plugin, workers, self._notify, self._gap)
+            service.run(lambda: self._ended)
         except (ClosedError, WireError) as error:
             return str(error)
         except RegistrationError as error:
@@ -91,6 +97,7 @@ class Resident:
                 waiting.register(fd, select.POLLIN)
             ready = waiting.poll(int(min(left, self._notify.alive()) * 1000) + 1)
             workers.collect([fd for fd, _ in ready])
+            self._gap.serve(workers)
 
     def _end(self, *_: object) -> None:
         self._ended = True

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from ..node.host.notify import Notify
     from .connection import Connection
+    from .gap import Gap
     from .workers import Done, Reply, Workers
 
     class Plugin(Protocol):
@@ -85,6 +86,7 @@ _SYNCHRONIZE_LIMIT = 600.0
 _UPDATE = "UpdateContainers"
 _HEAD = 4  # bytes of a process's answer that say how long the event's is in it
 _LOOK_AGAIN = 2.0  # seconds after which settings that need other events are noticed without an event
+_SOON = 0.5  # seconds between two looks before Synchronize
 _MOST_PARTS = 64 << 20  # bytes of a node's containers that Synchronize may tell
 
 
@@ -109,13 +111,16 @@ def pack(payload: bytes, others: bytes) -> bytes:
 class Service:
     """Serves a plugin on a connection."""
 
-    def __init__(self, connection: "Connection", plugin: "Plugin", workers: "Workers", notify: "Notify") -> None:
+    def __init__(
+        self, connection: "Connection", plugin: "Plugin", workers: "Workers", notify: "Notify", gap: "Gap"
+    ) -> None:
         self._connection = connection
+        self._gap = gap
         self._plugin = plugin
         self._workers = workers
         self._notify = notify
         self._parts: "list[bytes]" = []
-        self._registered = self._configured = False
+        self._registered = self._configured = self._synchronized = False
         self._subscribed = 0
         self._open = True
         self._updates: "list[bytes]" = []
@@ -159,8 +164,11 @@ class Service:
                     self._send_updates()
                 if self._configured:
                     self._workers.prepare(self._plugin.generation())
+                self._gap.serve(self._workers)
         finally:
             self._open = False
+            if self._configured:
+                self._gap.open(connected=False)
 
     def _patience(self, begun: float) -> int:
         """Return the milliseconds until the next scheduled work."""
@@ -168,6 +176,8 @@ class Service:
         seconds = min(self._notify.alive(), self._workers.next_limit() - now, _LOOK_AGAIN)
         if not (self._registered and self._configured):
             seconds = min(seconds, begun + _REGISTRATION - now)
+        elif not self._synchronized:
+            seconds = min(seconds, _SOON)
         return max(0, int(seconds * 1000) + 1)
 
     def _look_around(self, begun: float) -> None:
@@ -214,6 +224,8 @@ class Service:
     def _greet(self) -> None:
         if self._registered and self._configured:  # in any order: Configure may overtake the answer
             self._plugin.connected()
+            if not self._synchronized:
+                self._gap.open(connected=True)
 
     def _synchronize(self, stream: int, payload: bytes, timeout: float) -> None:
         more = decode("SynchronizeRequestHead", payload).get("more", False)
@@ -223,6 +235,8 @@ class Service:
         self._connection.answer(stream, encode("SynchronizeResponse", {"more": True} if more else {}))
         if not more:
             parts, self._parts = self._parts, []
+            self._synchronized = True
+            self._gap.close()
             done = self._done(SYNCHRONIZE, b"", None)
             try:
                 self._workers.start(lambda reply: self._plugin.synchronize(parts, reply), _SYNCHRONIZE_LIMIT, done)

@@ -10,6 +10,8 @@ import posix
 import time
 from _signal import SIG_DFL, SIGCHLD, SIGINT, SIGKILL, SIGTERM, set_wakeup_fd, signal
 
+from ..node.watch.priority import become_ordinary, become_urgent
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,7 +73,7 @@ class Workers:
 
     def __init__(self, forget: "Callable[[], None]", serve: "Serve") -> None:
         self._forget = forget
-        self._serve = serve
+        self._served = serve
         self._awake, self._waker = posix.pipe2(posix.O_CLOEXEC | posix.O_NONBLOCK)
         set_wakeup_fd(self._waker, warn_on_full_buffer=False)
         signal(SIGCHLD, lambda *_: None)
@@ -79,6 +81,16 @@ class Workers:
         self._ready: "Worker | None" = None
         self._ending: "list[int]" = []
         self._companion: "Companion | None" = None
+
+    def _serve(self, event: str, payload: bytes, reply: "Reply") -> bool:
+        """Serve an event with priority until the runtime has its answer: on a starved node it drops a late plugin."""
+
+        def answered(code: int, answer: bytes) -> None:
+            reply(code, answer)
+            become_ordinary()
+
+        become_urgent()
+        return self._served(event, payload, answered)
 
     def keep(self, companion: Companion) -> None:
         """Run a process next to this one, and start it again after its end."""
@@ -235,6 +247,7 @@ class Workers:
         reply = _reply_on(fd)
         fit = True
         while fit:
+            become_urgent()  # also to read the job
             data = posix.read(fd, _AT_ONCE)
             if not data:
                 return

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from resctrl_hooks.node.host.notify import Notify
 from resctrl_hooks.nri import ttrpc
 from resctrl_hooks.nri.connection import Connection
+from resctrl_hooks.nri.gap import Gap
 from resctrl_hooks.nri.protobuf import decode, encode
 from resctrl_hooks.nri.resident import Resident
 from resctrl_hooks.nri.service import Service, pack
@@ -69,6 +70,8 @@ class Stub:
         name = "StateChangeEvent" if event.endswith(":StateChange") else "ContainerEvent"
         pod = decode(name, payload).get("pod", {}).get("name", "")
         self.tell("serve", event, pod)
+        if pod == "policy":
+            self.tell("policy", os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK)
         if pod == "crash":
             os.abort()
         if pod == "hang":
@@ -87,6 +90,10 @@ class Stub:
         count = sum(len(decode("SynchronizeRequest", part).get("containers", [])) for part in parts)
         self.tell("synchronize", count)
         reply(0, pack(b"", update("c1") if count == 1 else b""))
+
+    def adopt(self, reply: "Reply") -> None:
+        self.tell("adopt")
+        reply(0, pack(b"", b""))
 
     def served(self, event: str, payload: bytes, seconds: float, code: int | None) -> None:
         if b"subscribe" in payload:
@@ -132,7 +139,7 @@ def main() -> None:
         connection = connected(path)
         served[:] = [connection]
         try:
-            Service(connection, stub, workers, notify).run(lambda: False)
+            Service(connection, stub, workers, notify, Gap(stub.adopt)).run(lambda: False)
         except Exception as error:  # noqa: BLE001  # whatever it is, the test asks what
             stub.tell("ended", type(error).__name__, error)
         connection.close()

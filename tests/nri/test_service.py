@@ -116,6 +116,26 @@ def test_configure_can_precede_registration_answer(runtime: FakeRuntime, plugin:
     plugin.wait_for("connected")
 
 
+def test_unsynchronized_plugin_adopts_containers_by_itself(runtime: FakeRuntime, plugin: Plugin) -> None:
+    peer = runtime.accept()
+    peer.take_registration()
+    peer.configure()
+    plugin.wait_for("adopt")  # the runtime holds Synchronize back while it creates pods
+    assert "synchronize 0" not in plugin.told()
+
+
+def test_dropped_plugin_adopts_containers_by_itself(runtime: FakeRuntime, peer: Peer, plugin: Plugin) -> None:
+    plugin.wait_for("synchronize 0")
+    runtime.close()
+    plugin.wait_for("adopt")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="realtime priorities need root")
+def test_event_is_served_with_realtime_priority(peer: Peer, plugin: Plugin) -> None:
+    assert peer.event("StartContainer", pod("policy"), CONTAINER) == (0, "", b"")
+    assert f"policy {os.SCHED_RR}" in plugin.told()
+
+
 @pytest.mark.parametrize("name", [CONTAINERD, CRIO, SPLIT])
 def test_whole_session_of_runtime_is_answered(name: str, runtime: FakeRuntime, plugin: Plugin) -> None:
     peer = runtime.accept()
