@@ -3,7 +3,7 @@
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.host.files import is_folder
-from resctrl_hooks.node.names import canonical_pod_uid
+from resctrl_hooks.node.names import canonical_pod_uid, pod_uid_validator
 from resctrl_hooks.node.refusals import recent_refusals
 
 from .models import group_name
@@ -11,6 +11,7 @@ from .pod_names import PodNames
 from .podman import podman_names, serves_podman
 
 _MOST_SHOWN = 8
+_STATIC = "`resctrl-hook list` shows all; for a static pod enter its name or its `kubernetes.io/config.hash`"
 _WHAT_IT_HAS = "`resctrl-hook top` shows its counters"
 
 
@@ -52,7 +53,9 @@ def find(context: Context, what: str) -> str:
         where = _foreign_group(context, what)
         if where:
             raise NoSuchPodError(f"{what!r} is a foreign group without a record: {where}", hint=_WHAT_IT_HAS)
-        raise NoSuchPodError(f"unknown pod or container {what!r}")
+        # The API shows a static pod's mirror pod, whose UID the node does not know: docs/metrics.md.
+        hint = _STATIC if pod_uid_validator(what) else NoSuchPodError.hint
+        raise NoSuchPodError(f"unknown pod or container {what!r}", hint=hint)
     called = PodNames(context)
     called.learn(found)
     shown = ", ".join(sorted(called.of(key).whole for key in found)[:_MOST_SHOWN])

@@ -232,6 +232,11 @@ def test_podman_names_come_from_podman(host: MonitoredHost, tmp_path: Path, monk
     assert alone[:12] in host.run("list").output
 
 
+def test_show_of_an_unknown_uid_explains_static_pods(host: MonitoredHost) -> None:
+    assert "for a static pod enter its name or its `kubernetes.io/config.hash`" in host.run("show", KEYS[7]).stderr
+    assert "static pod" not in host.run("show", "nobody").stderr
+
+
 def test_show_finds_foreign_group(host: MonitoredHost) -> None:
     os.mkdir(host.resctrl / "gold")
     os.mkdir(host.resctrl / "gold/mon_groups/somebody")

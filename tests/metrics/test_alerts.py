@@ -18,6 +18,7 @@ from resctrl_hooks.metrics.packages import package_family
 
 REPOSITORY = Path(__file__).parents[2]
 RULES = REPOSITORY / "contrib/prometheus/resctrl-hooks.rules.yaml"
+METRICS_PAGE = REPOSITORY / "docs/metrics.md"
 NAME = re.compile(r"(?<![\w:])(?:l3|perf|resctrl)_\w+(?![\w:])")
 RECORDED = re.compile(r"(?<![\w:])\w+:\w+:\w+")
 MATCHER = re.compile(r'\b(\w+)(?:=|!=|=~|!~)"')
@@ -350,6 +351,26 @@ def test_rates_by_counted_time_separate_pods_and_sum_classes(tmp_path: Path) -> 
         for pod, classes in rates.items()
     ]
     asked = [{"expr": name, "eval_time": "30m", "exp_samples": expected}]
+    check(tmp_path, [{"interval": "1m", "input_series": values, "promql_expr_test": asked}])
+
+
+@pytest.mark.promtool
+def test_relabelled_hash_of_static_pod_is_its_key(tmp_path: Path) -> None:
+    (query,) = re.findall(r"### Static pods.*?```promql\n(.*?)```", METRICS_PAGE.read_text(), re.DOTALL)
+    key = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
+    hash_ = f'annotation_kubernetes_io_config_hash="{key.replace("-", "")}"'
+    values = [
+        {"series": f'kube_pod_annotations{{uid="mirror",{hash_}}}', "values": "1x60"},
+        {"series": f'l3_llc_occupancy_bytes{{pod_uid="{key}"}}', "values": "7x60"},
+    ]
+    joined = f"l3_llc_occupancy_bytes * on (pod_uid) group_left (uid) ({query})"
+    asked = [
+        {
+            "expr": joined,
+            "eval_time": "30m",
+            "exp_samples": [{"labels": f'{{pod_uid="{key}",uid="mirror"}}', "value": 7}],
+        }
+    ]
     check(tmp_path, [{"interval": "1m", "input_series": values, "promql_expr_test": asked}])
 
 

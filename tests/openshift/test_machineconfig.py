@@ -17,8 +17,6 @@ from click.testing import CliRunner
 from conftest import crio_annotations
 from install.staged import call
 from project.test_node_half import EVERY_PYTHON
-from requirements import ignition_schema
-from schema_checks import refusal
 
 from resctrl_hooks.cli import main
 from resctrl_hooks.install.hook_json import hook_problems
@@ -90,9 +88,19 @@ def test_doctor_finds_healthy_node_and_nothing_else_changes_it(value: dict[str, 
 
 @pytest.mark.ignition
 @pytest.mark.parametrize("words", [(), ("--no-mount",), ("--kernel-argument", "rdt=cmt", "--mount-options", "cdp")])
-def test_schema_of_ignition_accepts_configuration(words: tuple[str, ...]) -> None:
+def test_ignition_accepts_configuration(words: tuple[str, ...], tmp_path: Path) -> None:
     config = yaml.safe_load(rendered(*words))["spec"]["config"]
-    assert refusal(config, json.loads(Path(ignition_schema()).read_text())) == ""
+    assert validated(config, tmp_path) == (0, "")
+    config["storage"]["files"].append(config["storage"]["files"][0])
+    assert validated(config, tmp_path)[0] == 1
+
+
+def validated(config: dict[str, Any], folder: Path) -> tuple[int, str]:
+    (folder / "config.ign").write_text(json.dumps(config))
+    done = subprocess.run(
+        ["ignition-validate", str(folder / "config.ign")], capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stdout + done.stderr
 
 
 def test_rules_missing_in_schema_are_checked(value: dict[str, Any], text: str) -> None:

@@ -202,7 +202,8 @@ def test_failed_installation_is_a_failure_with_last_line(tmp_path: Path) -> None
         os.chmod(tmp_path / name, 0o755)
     tools = tmp_path / "bin"
     tools.mkdir()
-    (tools / "promtool").symlink_to("/bin/true")
+    for program in ("promtool", "ignition-validate"):
+        (tools / program).symlink_to("/bin/true")
     path = {"PATH": f"{tools}:/usr/bin:/bin"}  # and no HOME
     done = subprocess.run([tmp_path / ".ci/run"], env=path, capture_output=True, text=True, check=False)
     assert done.returncode == 1
