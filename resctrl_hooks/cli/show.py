@@ -269,6 +269,8 @@ def _print(pod: PodDetails, readings: list[Reading], problem: str, *, headers: b
     if pod.cgroup:
         _field(out, "cgroup", escape(pod.cgroup))
     _field(out, "age", age(pod.since))
+    if pod.unread:
+        _field(out, "not read", escape(f"annotations {', '.join(pod.unread)}"))
     _print_groups(out, pod)
     _print_containers(out, pod)
     _print_counters(out, pod, readings, problem, headers=headers)

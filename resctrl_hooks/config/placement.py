@@ -22,7 +22,7 @@ from .section import (
 )
 
 _POOL_NAME = re.compile(r"^[A-Za-z0-9]([A-Za-z0-9_.-]{0,62})$")
-_KINDS = ("exclusive", "isolated", "reserved")
+_KINDS = ("exclusive", "isolated", "reserved", "preserve")
 _DEFAULT_POOL = "default"
 _OURS = ("topology-aware", "pools")
 
@@ -70,6 +70,10 @@ class Pool(Section):
     mems: Cpus = ""
     """Memory nodes of the pool; default: those of its CPUs."""
 
+    prefer_isol_cpus: bool = False
+    """Whether exclusive CPUs of its containers are taken from the kernel's isolated CPUs, anywhere on the node, while
+    some are free."""
+
     namespaces: list[NamespacePattern] = []
     """Namespaces whose containers run in the pool. The first matching pool applies."""
 
@@ -92,14 +96,18 @@ class Placement(FeatureSection):
     """Only containers of these namespaces are placed. Empty means all, including containers without a namespace."""
 
     allow: Allow = {}
-    """Kinds of CPUs (`exclusive`, `isolated`, `reserved`) and pools that each namespace may request by annotation:
-    `{namespace pattern: [exclusive, POOL]}`. Default: none."""
+    """Kinds of CPUs (`exclusive`, `isolated`, `reserved`), `preserve` (not to be placed) and pools that each namespace
+    may request by annotation: `{namespace pattern: [exclusive, POOL]}`. Default: none."""
 
     reserved_cpus: Cpus = ""
     """CPUs reserved for the system; other containers do not get them."""
 
     reserved_namespaces: list[NamespacePattern] = []
     """Namespaces whose containers run on the reserved CPUs, such as kube-system."""
+
+    prefer_isol_cpus: bool = _DEFAULTS["preferIsolCpus"]
+    """Whether exclusive CPUs are taken from the kernel's isolated CPUs while some are free. The annotation
+    `prefer-isolated-cpus.resource-policy.nri.io: "false"` excludes a container."""
 
     pin_memory: bool = _DEFAULTS["pinMemory"]
     """Whether containers are also bound to the memory near their CPUs."""

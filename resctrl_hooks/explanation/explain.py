@@ -9,6 +9,7 @@ from resctrl_hooks.config import Effective
 from resctrl_hooks.inventory.feature_display.model import Found
 from resctrl_hooks.inventory.feature_display.table import DISPLAYS
 from resctrl_hooks.node.container.oci import BUNDLE_LIMIT, POSTSTOP, Bundle, State, parse_state, read_bundle
+from resctrl_hooks.node.container.unread import unread
 from resctrl_hooks.node.container.workload import Workload, derive
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError, InputError
@@ -130,6 +131,9 @@ def _create_runtime(state: State, bundle: Bundle, context: Context, said: Explan
     steps = planned(workload, context)
     said.steps = [_said_step(step, workload, context) for _, step in steps]
     _look_back(workload, context, said)
+    names = unread(workload.annotations)
+    if names:
+        said.notes.append(f"annotations of NRI plugins that are not read: {', '.join(names)}")
     lost = said.process == "gone"  # it includes all steps for the container
     impossible = [step for step in said.steps if not step.skipped and (lost or not step.possible)]
     why = f": {gone}" if lost else ""

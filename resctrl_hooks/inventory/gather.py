@@ -143,6 +143,7 @@ def pod_of(context: Context, key: str, all_waiting: Collection[str] | None = Non
         groups=groups,
         state="assigned",
         priority=record.get("claim", {}).get("priority"),
+        unread=list(record.get("unread") or []),
     )
     for id_, member in members.items():
         pod.containers.append(_container(context, pod, id_, member))

@@ -141,6 +141,9 @@ class Pod(Record):
         default_factory=dict,
         description="Whether it has a counter, by event and L3 domain; empty if the kernel assigns none.",
     )
+    unread: list[str] = Field(
+        default_factory=list, description="Its annotations for NRI plugins that resctrl-hooks does not read."
+    )
     problems: list[str] = Field(default_factory=list)
 
     @computed_field  # type: ignore[prop-decorator]  # as pydantic documents it

@@ -116,7 +116,13 @@ FEATURES: "dict[str, Row]" = {
     "placement": Row(
         "placement.feature",
         "",
-        {"enabled": False, "policy": "topology-aware", "pinMemory": True, "kubeletPath": "/var/lib/kubelet"},
+        {
+            "enabled": False,
+            "policy": "topology-aware",
+            "preferIsolCpus": False,
+            "pinMemory": True,
+            "kubeletPath": "/var/lib/kubelet",
+        },
         NODE,
         LISTED,
         reverts=True,

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
         baselines: "dict[str, tuple[str, dict[str, float]]]"
         """By RDT class, the new group's identity and its PERF_PKG counters (`energy_baseline`)."""
         claim: ClaimRecord
+        unread: "list[str]"
+        """Names of its annotations for NRI plugins that nothing reads; they are logged once."""
 
     # pods/KEY/c-ID
 
@@ -144,6 +146,7 @@ if TYPE_CHECKING:
         memory: int
         isolated: bool
         one_thread: bool
+        any_memory: bool
         pool: str
 
     class DecisionRecord(TypedDict):

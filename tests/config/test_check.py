@@ -183,7 +183,7 @@ def test_each_problem_has_line_and_remedy(text: str, line: str) -> None:
         ("monitoring: {priority: [{qos: Guaranteed, value: 5}], reserve: {rmids: 1, above: 5}}", "monitoring.reserve.above", "no pod gets these RMIDs"),
         ("monitoring: {share: {interval: 60s}}", "monitoring.share.interval", "use 90s or more, or also run `resctrl-hook reconcile --watch 20`"),
         ("placement: {enabled: true, allow: {shop: [exlusive]}}", "placement.allow.shop[0]", "'exlusive' matches nothing"),
-        ("placement: {enabled: true, pools: [{name: a, cpus: '0'}], policy: pools, allow: {s: [a, default, b]}}", "placement.allow.s[2]", "exclusive, isolated, reserved, a, default"),
+        ("placement: {enabled: true, pools: [{name: a, cpus: '0'}], policy: pools, allow: {s: [a, default, b]}}", "placement.allow.s[2]", "exclusive, isolated, reserved, preserve, a, default"),
         ("placement: {enabled: true, pools: [{name: a, cpus: '0'}]}", "placement.pools", "set `policy: pools`"),
         ("placement: {reservedCpus: '0'}", "placement", "no effect without `enabled: true`"),
         ("rdt: {classes: {a: {MB: 50}}}", "rdt", "`resctrl-hook rdt apply` creates the classes anyway"),

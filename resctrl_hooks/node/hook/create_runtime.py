@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from ..refusals import RefusedError
     from ..resctrl.locked_key import LockedKey
 
+_NRI = "nri.io"
+
 
 def create_runtime(workload: "Workload", context: "Context") -> str:
     """Apply the steps of every feature to a workload whose process waits to be started.
@@ -63,6 +65,8 @@ def create_runtime(workload: "Workload", context: "Context") -> str:
             context.strict = _strict(todo[number + 1 :], context)
 
         apply_steps(todo, workload, locked, context, on_step)
+        if any(_NRI in name for name in workload.annotations):
+            _note_unread(workload, locked, context)
         refusal = next((problem for problem in problems if problem is not None and is_refusal(problem)), None)
         if refusal is not None:
             _release_in(locked, workload.id, context)
@@ -105,6 +109,21 @@ def planned(
 def in_words(kept: "dict[str, list[str]]") -> str:
     """Return foreign values that stay, by feature, as one text."""
     return "; ".join(f"{feature}: {', '.join(values)}" for feature, values in kept.items())
+
+
+def _note_unread(workload: "Workload", locked: "LockedKey", context: "Context") -> None:
+    """Record, and log once for a pod, annotations of NRI plugins that nothing reads."""
+    from ..container.unread import unread  # few pods have such annotations
+
+    names = unread(workload.annotations)
+    if not names or not locked.tracked or locked.record.get("unread") == names:
+        return
+    locked.record["unread"] = names
+    locked.save()
+    # Without placement, the plugin that reads most of them probably runs on this node.
+    priority = WARNING if context.settings.placement["enabled"] else INFO
+    what = f"{workload}: annotations of NRI plugins are not read: {', '.join(names)}; see docs/comparison.md"
+    context.log(priority, what, stage=CREATE_RUNTIME, key=workload.key, container=workload.id)
 
 
 def refuses(context: "Context") -> bool:

@@ -11,7 +11,7 @@ from .allocator import anywhere, decide, policy_name, shares_instead
 from .cpuset_writer import follow, settle_in, tell_others
 from .entries import Entry
 from .policy import SHARED, PlacementError
-from .request import request_of, shared_request
+from .request import PRESERVE_CPUS, preserves, request_of, shared_request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ def steps_for(workload: "Workload", context: "Context", *, share: bool) -> "list
     own_cgroup(workload, context)  # `explain` reports its problems too
     why = ""
     try:
+        if preserves(workload, context.settings):
+            return [Step(NAME, SKIP, {}, f"annotation {PRESERVE_CPUS}: CPUs and memory nodes left unchanged")]
         request = request_of(workload, context.settings)
     except PlacementError as error:
         if not share:

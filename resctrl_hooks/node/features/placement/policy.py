@@ -30,11 +30,12 @@ class Request:
 
     ``kind`` is the kind of its CPUs; ``exclusive`` the number of exclusive ones; ``milli`` its whole CPU request and
     ``limit`` its CPU limit, both in thousandths, 0 for none; ``memory`` its limit in bytes, 0 for none. ``isolated``:
-    it prefers isolated CPUs. ``one_thread``: it uses one thread of each core. ``pool`` is a requested pool. ``options``
-    is the ``placement`` section of the settings.
+    it prefers isolated CPUs. ``one_thread``: it uses one thread of each core. ``any_memory``: it is not bound to memory
+    nodes. ``pool`` is a requested pool. ``options`` is the ``placement`` section of the settings.
     """
 
     __slots__ = (
+        "any_memory",
         "container",
         "exclusive",
         "id",
@@ -68,6 +69,7 @@ class Request:
         memory: int = 0,
         isolated: bool = False,
         one_thread: bool = False,
+        any_memory: bool = False,
         pool: str = "",
         options: "dict[str, Any] | None" = None,
     ) -> None:
@@ -84,6 +86,7 @@ class Request:
         self.memory = memory
         self.isolated = isolated
         self.one_thread = one_thread
+        self.any_memory = any_memory
         self.pool = pool
         self.options = {**FEATURES["placement"].defaults, **(options or {})}
 

@@ -27,17 +27,19 @@ def choose(topology: "Topology", usage: "Usage", request: "Request") -> Decision
     """
     if request.kind == RESERVED and usage.reserved:
         return Decision(RESERVED, "reserved", cpus=usage.reserved, milli=request.milli, why="the reserved CPUs")
-    pools = sets_of(request.options.get("pools") or [], topology, usage)
+    declared = request.options.get("pools") or []
+    pools = sets_of(declared, topology, usage)
     name, why = _pool_of(request, pools)
-    domain = Domain("pool", name, pools[name][0])
+    domain, mems = Domain("pool", name, pools[name][0]), 0 if request.any_memory else pools[name][1]
     if not domain.cpus & usage.common:
         # Sharing others' pool is better than running unplaced, which would include exclusive CPUs.
         domain, why = topology.root, f"{why}, has no shared CPU left, so it shares the whole node"
     domain.above = domain.above or [domain]
     if request.exclusive:
-        found = exclusive([domain], topology, usage, request)
+        isolated = any(pool.get("preferIsolCpus") for pool in declared if pool["name"] == name)
+        found = exclusive([domain], topology, usage, request, isolated=isolated)
         if found is not None:
-            found.mems = pools[name][1] or found.mems
+            found.mems = mems or found.mems
             found.runners_up = []
             return found
         why += "; it has no free whole cores"
@@ -45,7 +47,7 @@ def choose(topology: "Topology", usage: "Usage", request: "Request") -> Decision
         SHARED,
         name,
         cpus=domain.cpus,
-        mems=pools[name][1] or (memory_for(topology, domain.cpus, request) if name != DEFAULT else 0),
+        mems=mems or (memory_for(topology, domain.cpus, request) if name != DEFAULT else 0),
         milli=request.milli,
         why=f"pool {name}, {why}",
         runners_up=[

@@ -21,8 +21,22 @@ POOL = "pool.placement.resctrl-hooks.io"
 _NRI = ".resource-policy.nri.io"
 PREFER_SHARED, PREFER_ISOLATED = f"prefer-shared-cpus{_NRI}", f"prefer-isolated-cpus{_NRI}"
 PREFER_RESERVED, HIDE_THREADS = f"prefer-reserved-cpus{_NRI}", f"hide-hyperthreads{_NRI}"
+PRESERVE_CPUS, PRESERVE_MEMORY = f"cpu.preserve{_NRI}", f"memory.preserve{_NRI}"
+_PRESERVE = "preserve"
 _MOST = 1 << 14
 _LONGEST_POOL = 253  # the request is part of the record, which has a size limit
+
+
+def preserves(workload: "Workload", settings: "Settings") -> bool:
+    """Return whether a container's CPUs and memory nodes stay as they are, by annotation.
+
+    Raises:
+        PlacementError: its namespace may not request that; it could run on exclusive CPUs of others.
+    """
+    if not _flag(workload, PRESERVE_CPUS):
+        return False
+    settings.check_allowed("placement.allow", workload, _PRESERVE, "keep its CPUs unchanged", PlacementError)
+    return True
 
 
 def request_of(workload: "Workload", settings: "Settings") -> Request:
@@ -37,6 +51,7 @@ def request_of(workload: "Workload", settings: "Settings") -> Request:
     request = shared_request(workload, settings)
     request.pool = _annotation(workload, POOL)
     request.one_thread = _flag(workload, HIDE_THREADS) or False
+    request.any_memory = _flag(workload, PRESERVE_MEMORY) or False
     if len(request.pool) > _LONGEST_POOL:
         raise PlacementError(f"annotation {POOL} is too long for a pool name: {request.pool[:80]!r} …")
     if request.pool:
@@ -50,9 +65,10 @@ def request_of(workload: "Workload", settings: "Settings") -> Request:
     if request.kind in (EXCLUSIVE, MIXED):
         _check_allowed(EXCLUSIVE, "exclusive CPUs", workload, settings)
         request.exclusive = request.exclusive or max(request.milli // MILLI, 1)
-        if _flag(workload, PREFER_ISOLATED):
+        wanted = _flag(workload, PREFER_ISOLATED)
+        if wanted:
             _check_allowed("isolated", "isolated CPUs", workload, settings)
-            request.isolated = True
+        request.isolated = bool(options.get("preferIsolCpus")) if wanted is None else wanted
     return request
 
 

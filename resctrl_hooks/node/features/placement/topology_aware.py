@@ -37,10 +37,15 @@ def ranked(topology: "Topology", usage: "Usage", request: "Request") -> "list[Do
     return sorted(topology.domains, key=rank)
 
 
-def exclusive(order: "list[Domain]", topology: "Topology", usage: "Usage", request: "Request") -> "Decision | None":
-    """Return whole exclusive cores from the first part with enough, or None."""
+def exclusive(
+    order: "list[Domain]", topology: "Topology", usage: "Usage", request: "Request", *, isolated: bool = False
+) -> "Decision | None":
+    """Return whole exclusive cores from the first part with enough, or None.
+
+    With ``isolated``, isolated CPUs are preferred even if the request does not.
+    """
     fallen = ""
-    if request.isolated:
+    if isolated or request.isolated:
         owned = take_cores(topology, topology.isolated & ~usage.owned & ~usage.reserved, request.exclusive)
         if owned:
             return _own(order, owned, "isolated CPUs", topology, usage, request)
@@ -145,7 +150,7 @@ def _runners_up(order: "list[Domain]", usage: "Usage", but: str) -> "list[str]":
 
 def memory_for(topology: "Topology", cpus: int, request: "Request") -> int:
     """Return the NUMA nodes of a set of CPUs, and next ones until the memory limit fits; 0 for all nodes."""
-    if not request.options["pinMemory"]:
+    if request.any_memory or not request.options["pinMemory"]:
         return 0
     mems = size = 0
     for node in topology.memory_near(cpus):

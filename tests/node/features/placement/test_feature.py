@@ -9,6 +9,7 @@ from hosts.placed import CPUS, PlacedHost, id_of
 from resctrl_hooks.node.features.placement import kubelet
 from resctrl_hooks.node.features.placement.allocations import Book
 from resctrl_hooks.node.features.placement.policy import EXCLUSIVE, SHARED
+from resctrl_hooks.node.features.placement.request import PRESERVE_CPUS
 from resctrl_hooks.node.host.cpulist import parse_list
 
 
@@ -34,6 +35,15 @@ def test_shared_container_follows_changes_by_others(node: PlacedHost) -> None:
     node.stop("a")
     assert Book(node.host.context()).entries == {}
     assert node.host.records() == []
+
+
+def test_container_that_preserves_its_cpus_is_not_placed(node: PlacedHost) -> None:
+    log = node.start("a", 500, **{PRESERVE_CPUS: "true"})
+    assert "annotation cpu.preserve.resource-policy.nri.io: CPUs and memory nodes left unchanged" in log
+    assert Book(node.host.context()).entries == {}
+    node.configure(allow={"shop": ["exclusive"]})
+    assert "is not allowed to keep its CPUs unchanged" in node.start("b", 500, **{PRESERVE_CPUS: "true"})
+    assert node.cpus("b") == "0-3,16-19"
 
 
 def test_decision_is_in_record_of_container(node: PlacedHost) -> None:

@@ -196,6 +196,31 @@ def test_isolated_cpus_are_granted_on_request() -> None:
     assert "(no isolated CPUs are free)" in second.why
 
 
+def test_pool_that_prefers_isolated_cpus_gets_them_while_some_are_free() -> None:
+    topology = MACHINES["offline and isolated"]
+    pools = {"pools": [{"name": "db", "cpus": "0-1", "preferIsolCpus": True, "namespaces": ["shop"]}]}
+    wanted = Request("a", namespace="shop", kind=EXCLUSIVE, exclusive=6, options=pools)
+    first = policy_pools.choose(topology, Usage(topology, []), wanted)
+    assert (first.pool, first.owned & ~topology.isolated, count(first.owned)) == ("isolated", 0, 6)
+    second = policy_pools.choose(topology, Usage(topology, [Grant("a", "a", first)]), wanted)
+    assert not second.owned & topology.isolated
+    other = Request("b", namespace="other", kind=EXCLUSIVE, exclusive=1, options=pools)
+    assert not policy_pools.choose(topology, Usage(topology, []), other).owned & topology.isolated
+    shares = Request("c", namespace="shop", milli=500, options=pools)
+    assert policy_pools.choose(topology, Usage(topology, []), shares).kind == SHARED
+
+
+def test_container_that_preserves_memory_is_bound_to_no_nodes() -> None:
+    topology = machine(2, 1, 1, 4)
+    pools = {"pools": [{"name": "db", "cpus": "0-3", "mems": "1", "namespaces": ["shop"]}]}
+    for any_memory, mems in ((False, 0b10), (True, 0)):
+        wanted = Request("a", namespace="shop", any_memory=any_memory, options=pools)
+        assert policy_pools.choose(topology, Usage(topology, []), wanted).mems == mems
+    for any_memory in (False, True):
+        own = Request("a", kind=EXCLUSIVE, exclusive=1, milli=1000, any_memory=any_memory)
+        assert (policy_topology.choose(topology, Usage(topology, []), own).mems == 0) == any_memory
+
+
 def test_fast_cores_come_first() -> None:
     (own,) = place(MACHINES["hybrid"], Request("a", kind=EXCLUSIVE, exclusive=2))
     assert not own.owned & ~MACHINES["hybrid"].kinds["performance"]

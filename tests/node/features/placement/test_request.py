@@ -7,7 +7,7 @@ from hosts.placed import CPUS
 from resctrl_hooks.node.container.oci import Bundle, State
 from resctrl_hooks.node.container.workload import Workload, derive
 from resctrl_hooks.node.features.placement.policy import EXCLUSIVE, MIXED, RESERVED, SHARED, PlacementError
-from resctrl_hooks.node.features.placement.request import _memory, request_from, request_of
+from resctrl_hooks.node.features.placement.request import _memory, preserves, request_from, request_of
 from resctrl_hooks.node.host.procfs import Cgroup
 from resctrl_hooks.node.settings import Settings
 
@@ -98,6 +98,27 @@ def test_record_gives_request_or_belongs_to_another_version() -> None:
     newer: Any = {"kind": MIXED, "colour": "red"}
     with pytest.raises(PlacementError, match="invalid recorded request of cccccccccccc"):
         request_from(newer, "c" * 64, UID, {})
+
+
+@pytest.mark.parametrize("said, isolated", [("", True), ("true", True), ("false", False)])
+def test_preference_for_isolated_cpus_in_settings_needs_no_permission(said: str, isolated: bool) -> None:
+    allow = ["exclusive", "isolated"] if said == "true" else ["exclusive"]
+    settings = Settings({"placement": {"preferIsolCpus": True, "allow": {"shop": allow}}})
+    annotations = {f"prefer-isolated-cpus.{NRI}": said} if said else {}
+    assert request_of(workload("Guaranteed", 2048, annotations), settings).isolated is isolated
+
+
+def test_permission_to_preserve_cpus_is_needed() -> None:
+    asks = workload("Burstable", 1024, {f"cpu.preserve.{NRI}/container.c0": "true"})
+    assert preserves(asks, Settings({"placement": {"allow": {"shop": ["preserve"]}}}))
+    assert not preserves(workload("Burstable", 1024, {}), Settings({}))
+    with pytest.raises(PlacementError, match="is not allowed to keep its CPUs unchanged"):
+        preserves(asks, Settings({"placement": {"allow": {"shop": ["exclusive"]}}}))
+
+
+def test_preserved_memory_is_part_of_request() -> None:
+    asks = workload("Burstable", 1024, {f"memory.preserve.{NRI}": "true"})
+    assert request_of(asks, Settings({"placement": {}})).as_record()["any_memory"]
 
 
 def test_guaranteed_pod_without_permission_shares_cpus() -> None:

@@ -1,0 +1,43 @@
+"""Annotations of the NRI plugins that nothing here reads: a pod that migrates may rely on them.
+
+Source of the names: nri-plugins (pkg/resmgr/cache, cmd/plugins). The annotations of memtierd and memory-qos are left
+out: memory classes read them, or their plugins run on the node.
+"""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+MARK = "nri.io"
+"""The common part of all these annotations."""
+
+_POLICY, _PLAIN = ".resource-policy.nri.io", "resource-policy.nri.io/"
+_OTHERS = (".memory-policy.nri.io", "epc-limit.nri.io")
+READ = frozenset(
+    (
+        "rdtclass",
+        "blockioclass",
+        "scheduling-class",
+        "prefer-shared-cpus",
+        "prefer-isolated-cpus",
+        "prefer-reserved-cpus",
+        "hide-hyperthreads",
+        "cpu.preserve",
+        "memory.preserve",
+    )
+)
+"""The names before ``.resource-policy.nri.io`` that features read."""
+_MOST = 32
+
+
+def unread(annotations: "Iterable[str]") -> "list[str]":
+    """Return the names of annotations that nothing reads, without a container's or a pod's suffix, sorted."""
+    found = set()
+    for name in annotations:
+        if name.startswith(_PLAIN):
+            found.add(name[:128])
+            continue
+        base = name.partition("/")[0]
+        if base.endswith(_OTHERS) or (base.endswith(_POLICY) and base[: -len(_POLICY)] not in READ):
+            found.add(base[:128])
+    return sorted(found)[:_MOST]

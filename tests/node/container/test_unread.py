@@ -1,0 +1,54 @@
+"""Annotations of NRI plugins that nothing reads: each is named, once for a pod."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from conftest import Host
+
+import resctrl_hooks.node.features
+from resctrl_hooks.cli import main
+from resctrl_hooks.node.container.unread import READ, unread
+
+NRI = "resource-policy.nri.io"
+TYPE, BALLOON = f"memory-type.{NRI}", f"balloon.balloons.{NRI}"
+
+
+def test_annotations_that_features_read_are_known() -> None:
+    """Every annotation of these plugins in a feature's code is in the table, and none else."""
+    folder = Path(resctrl_hooks.node.features.__path__[0])
+    text = "\n".join(path.read_text() for path in folder.rglob("*.py"))
+    found = re.findall(r'"([a-z.-]+)\.resource-policy\.nri\.io"', text) + re.findall(r'f"([a-z.-]+)\{_NRI\}"', text)
+    assert {name for name in found if name} == set(READ)
+
+
+@pytest.mark.parametrize(
+    "name, found",
+    [
+        (f"{TYPE}/container.c0", [TYPE]),
+        (f"{BALLOON}/pod", [BALLOON]),
+        (f"{NRI}/affinity", [f"{NRI}/affinity"]),
+        ("class.memory-policy.nri.io", ["class.memory-policy.nri.io"]),
+        (f"rdtclass.{NRI}/container.c0", []),
+        (f"prefer-isolated-cpus.{NRI}", []),
+        ("class.memtierd.nri.io/c0", []),
+        ("devices.nri.io/container.c0", []),
+    ],
+)
+def test_annotation_is_named_without_its_container(name: str, found: list[str]) -> None:
+    assert unread([name, "app"]) == found
+
+
+def test_unread_annotations_are_logged_once_per_pod_and_shown(host: Host, pod: dict[str, Any]) -> None:
+    pod["annotations"] |= {f"{TYPE}/container.c0": "dram", BALLOON: "quick", f"rdtclass.{NRI}": "gold"}
+    said = f"annotations of NRI plugins are not read: {BALLOON}, {TYPE}; see docs/comparison.md"
+    explained = CliRunner().invoke(main, ["--config", str(host.config), "explain", "--json"], input=json.dumps(pod))
+    (item,) = json.loads(explained.stdout)["items"]
+    assert item["notes"] == [f"annotations of NRI plugins that are not read: {BALLOON}, {TYPE}"]
+    assert said in host.call(pod).log
+    assert said not in host.call(pod).log
+    shown = CliRunner().invoke(main, ["--config", str(host.config), "show", "web-0"]).output
+    assert f"not read annotations {BALLOON}, {TYPE}" in " ".join(shown.split())
