@@ -34,7 +34,8 @@ class Row:
 
     Args:
         module: its module below `features`.
-        mark: the common part of all annotations that request it; empty if annotations do not.
+        mark: the common part of all annotations that request it, or several of which each has one; empty if annotations
+            do not.
         defaults: its section of the settings with defaults.
         kind: the scope of its steps, one of the four above.
         serves: SELECTED or LISTED; empty if annotations and classes select its containers.
@@ -52,7 +53,7 @@ class Row:
         "by_list",
         "defaults",
         "kind",
-        "mark",
+        "marks",
         "module",
         "most_starts",
         "policies",
@@ -63,7 +64,7 @@ class Row:
     def __init__(
         self,
         module: str,
-        mark: str,
+        mark: "str | tuple[str, ...]",
         defaults: "dict[str, Any]",
         kind: str = CONTAINER,
         serves: str = "",
@@ -75,7 +76,7 @@ class Row:
         reverts: bool = False,
     ) -> None:
         self.module = module
-        self.mark = mark
+        self.marks = (mark,) if isinstance(mark, str) and mark else tuple(mark)
         self.defaults = defaults
         self.kind = kind
         self.serves = serves
@@ -86,7 +87,7 @@ class Row:
         self.reverts = reverts
 
 
-_MEMORY_MARK = ".nri.io"  # of nri-memtierd's annotations and nri-memory-qos'
+_MEMORY_MARKS = ("memtierd.nri.io", "memory-qos.nri.io")
 
 FEATURES: "dict[str, Row]" = {
     "rdt": Row(
@@ -131,7 +132,7 @@ FEATURES: "dict[str, Row]" = {
     "scheduling": Row("scheduling", "scheduling", {"enabled": False}),
     "memory": Row(
         "memory",
-        _MEMORY_MARK,
+        _MEMORY_MARKS,
         {"allow": {"*": ["*"]}},
         by_class="name",
         by_list="unified_annotations",
@@ -139,7 +140,7 @@ FEATURES: "dict[str, Row]" = {
     ),
     "memtierd": Row(
         "memtierd.feature",
-        _MEMORY_MARK,
+        _MEMORY_MARKS,
         {
             "allow": {"*": ["*"]},
             "runDir": f"{STATE_DIR}/memtierd",

@@ -81,7 +81,7 @@ def concerns(name: str, workload: "Workload", settings: "Settings") -> bool:
     row = FEATURES[name]
     if row.serves == LISTED:  # then it applies to all of their containers
         return serves(name, workload.namespace, settings)
-    if not row.mark or any(row.mark in annotation for annotation in workload.annotations):
+    if not row.marks or any(mark in annotation for annotation in workload.annotations for mark in row.marks):
         return True
     return any((getattr(settings, name).get("defaults") or {}).values())
 

@@ -231,7 +231,7 @@ class NodePlugin:
         except HookError:
             pass  # it names no container
         else:
-            everybodys = [one.name for one in features_in_use(settings) if not FEATURES[one.name].mark]
+            everybodys = [one.name for one in features_in_use(settings) if not FEATURES[one.name].marks]
             policies += [failure_policy(name, settings) for name in everybodys if serves(name, namespace, settings)]
         return "the NRI plugin's worker died or exceeded its time" if "fail" in policies else ""
 
