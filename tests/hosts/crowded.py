@@ -1,4 +1,4 @@
-"""A made-up host on which everything is in use: placement, memory classes, memtierds with their supervisors."""
+"""A simulated host that uses every feature: placement, memory classes, memtierds with their supervisors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STAND_IN = '#!/bin/sh\nexec "$(dirname "$0")/sleeper" 1000\n'
 
 
 class Crowd(PlacedHost):
-    """A host with two placed containers of one pod, one of them with a memtierd, and one of another pod that comes."""
+    """A host with two placed containers of one pod, one with a memtierd, and a starting container of another pod."""
 
     def __init__(self, host: Host) -> None:
         super().__init__(host)
@@ -81,14 +81,14 @@ class Crowd(PlacedHost):
         return state
 
     def runs(self, state: dict[str, Any]) -> None:
-        """The runtime goes on: the container is in its state folder."""
+        """Put the container into the runtime's state folder, as the runtime does after the hooks."""
         folder = self.host.root / "crun" / id_of(MAIN)
         folder.mkdir(parents=True, exist_ok=True)
         status = {"pid": state["pid"], "process-start-time": state["pid"], "bundle": state["bundle"]}
         (folder / "status").write_text(json.dumps(status))
 
     def ends(self) -> None:
-        """The container and its pod have ended, and the runtime has deleted it."""
+        """End the container and its pod; the runtime has deleted it."""
         self.die(MAIN)
         self.host.end_cgroup(f"kubepods/pod{POD}")
         shutil.rmtree(self.host.root / "crun" / id_of(MAIN), ignore_errors=True)
@@ -101,13 +101,13 @@ class Crowd(PlacedHost):
         return state | {"status": "stopped", "pid": 0}
 
     def end_and_reconcile(self) -> None:
-        """Without a poststop the container's end leaves nothing either."""
+        """End the container without a poststop; reconcile leaves nothing of it either."""
         self.ends()
         self.reconcile()
         assert self.seen() == self.before
 
     def reconcile(self) -> dict[str, Any]:
-        """Run one reconcile as the timer does, in a separate process, which names the supervisors that it starts."""
+        """Run one reconcile as the timer does, in a separate process; it names the supervisors that it starts."""
         done = subprocess.run(
             [*self.host.command("reconcile"), "--json"],
             stdin=subprocess.DEVNULL,
@@ -162,7 +162,7 @@ class Crowd(PlacedHost):
         return {name: (self.folder(MAIN) / name).read_text() for name in LIMITS}
 
     def recorded(self) -> set[str]:
-        """Return the features of which the container's record has a step."""
+        """Return the features with a step in the container's record."""
         record = self.host.context().ledger.read_member(POD, id_of(MAIN))
         return {step["feature"] for step in (record or {}).get("steps", [])}
 

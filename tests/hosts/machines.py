@@ -1,4 +1,4 @@
-"""Made-up machines for tests of placement: as topologies, and as sysfs trees."""
+"""Simulated machines for tests of placement: as topologies, and as sysfs trees."""
 
 from pathlib import Path
 
@@ -20,8 +20,8 @@ def machine(
 ) -> Topology:
     """Return a machine with so many packages, NUMA nodes in each, L3 caches in each node, cores in each cache.
 
-    Threads are numbered as Linux does on most machines: first one thread of each core, then the second ones.
-    ``efficient`` is how many of the last cores have one thread and are of the efficient kind.
+    Threads are numbered as Linux does on most machines: first one thread of each core, then the second threads.
+    ``efficient`` is the number of the last cores, which have one thread and are of the efficient kind.
     """
     total = packages * nodes * caches * cores
     every = [sum(1 << core + total * thread for thread in range(threads)) for core in range(total)]
@@ -77,7 +77,7 @@ MACHINES = {
 
 
 def write_sysfs(topology: Topology, root: Path) -> str:
-    """Write a machine down as sysfs has it; return the path to read it from."""
+    """Write a machine as a sysfs tree; return its path."""
     cpu = root / "devices/system/cpu"
     _write(cpu / "online", format_list(topology.online))
     _write(cpu / "offline", format_list(topology.offline))

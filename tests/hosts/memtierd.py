@@ -1,4 +1,4 @@
-"""A made-up host whose containers get a stand-in for memtierd."""
+"""A simulated host whose containers get a stand-in for memtierd."""
 
 import json
 import time
@@ -32,7 +32,7 @@ PANIC = "panic: runtime error: index out of range [3] with length 2"
 
 
 def panics(after: str = "") -> str:
-    """Return a stand-in that ends as the real one does when a process that it tracks dies at the wrong moment."""
+    """Return a stand-in that crashes as the real memtierd does if a tracked process dies at the wrong moment."""
     return f"#!/bin/sh\n{after}\ncat >&2 <<END\n{PANIC}\n\ngoroutine 1 [running]:\n{FRAMES}END\nexit 2\n"
 
 
@@ -105,12 +105,12 @@ class MemtierdHost:
         return record
 
     def step(self) -> Step:
-        """Return the step of it that is recorded of the container."""
+        """Return the memtierd step in the container's record."""
         steps = [Step.of_record(step) for step in self.record()["steps"]]
         return next(step for step in steps if step.feature == memtierd.NAME)
 
     def runs(self) -> bool:
-        """Return whether the container's memtierd does."""
+        """Return whether the container's memtierd runs."""
         return bool(memtierd.running(self.step(), ID))
 
     def left(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""A simulated resctrl with pods of real processes in it, and a configuration to look at it with."""
+"""A simulated resctrl with pods of real processes, and a configuration for commands that show it."""
 
 import json
 import subprocess
@@ -41,7 +41,7 @@ class MonitoredHost:
         rdt_class: str = "",
         namespace: str = "shop",
     ) -> str:
-        """Make a pod with so many containers of one process, the last ones not in the group; return its key."""
+        """Create a pod with so many containers of one process, the last ones outside the group; return its key."""
         key = KEYS[number]
         with self.context.monitor.hold(key) as locked:
             locked.record.update({"namespace": namespace, "pod": name, "cgroup": ""})
@@ -80,7 +80,7 @@ class MonitoredHost:
 
 @contextmanager
 def monitored_host(root: Path, resctrl: str, **config: Any) -> Iterator[MonitoredHost]:
-    """A host, and the end of its processes."""
+    """Yield a host; end its processes afterwards."""
     host = MonitoredHost(root, resctrl, **config)
     try:
         yield host
@@ -90,7 +90,7 @@ def monitored_host(root: Path, resctrl: str, **config: Any) -> Iterator[Monitore
 
 @contextmanager
 def host_of_one_pod(root: Path) -> Iterator[tuple[MonitoredHost, tuple[Path, Path]]]:
-    """A host on a plain tree with pod shop/web-0 (the first of KEYS); the folders that count: the root's, the pod's."""
+    """Return a host on a plain tree with pod shop/web-0 (the first of KEYS), and two folders: the root's, the pod's."""
     resctrl = root / "resctrl"
     for name in ("mon_groups", "info"):
         (resctrl / name).mkdir(parents=True)

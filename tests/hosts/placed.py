@@ -1,4 +1,4 @@
-"""A made-up host with a machine and cgroups, whose containers come and go and are placed."""
+"""A simulated host with a machine and cgroups, whose containers are placed."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ MACHINE = machine(2, 1, 2, 4, 2)  # l3-0: 0-3,16-19  l3-1: 4-7,20-23  l3-2: 8-11
 
 
 class PlacedHost:
-    """A host with cgroups and a machine, whose containers come and go."""
+    """A host with cgroups and a machine, whose containers start and end."""
 
     def __init__(self, host: Host) -> None:
         self.host = host
@@ -59,7 +59,7 @@ class PlacedHost:
         return outcome.log
 
     def run_unseen(self, name: str, milli: int = 0, **annotations: str) -> dict[str, Any]:
-        """Return a container that runs, as crun knows it, without that any hook was called; its state."""
+        """Start a container that crun knows without any hook call; return its state."""
         self.process(name)
         told = self.state(name, milli, **annotations)
         bundle = Path(told["bundle"]) / "config.json"

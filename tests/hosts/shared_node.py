@@ -33,7 +33,7 @@ RULES = [
 
 
 class CountingKernel(Kernel):
-    """A kernel whose counters have the values of the moment of each reading of tasks and each rename."""
+    """A kernel whose counters get new values at each reading of tasks and at each rename."""
 
     UNIT = UNIT_BYTES
     refuse_rename = 0  # the errno
@@ -56,7 +56,7 @@ class CountingKernel(Kernel):
 
 
 class Pod:
-    """A container, by default of a pod of its own: its pod's key, and its process while it lives."""
+    """A container, by default the only one of its pod: its pod's key, and its process while it runs."""
 
     def __init__(self, number: int, namespace: str) -> None:
         self.key = f"3f0ac7f2-8a3b-4f0e-9a55-{number:012d}"
@@ -73,7 +73,7 @@ class Pod:
 
 
 class SharedNode:
-    """The node; a kernel of ``rmids`` RMIDs, of which the root group has one."""
+    """The node, whose kernel has ``rmids`` RMIDs, one of them for the root group."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class SharedNode:
         beside: Pod | None = None,
         rdt_class: str = "",
     ) -> Pod:
-        """Start a pod, or a container in another one's pod; its hook is killed at the effect after so many."""
+        """Start a pod, or a container in the pod of another one; kill its hook at the effect after so many."""
         pod = Pod(len(self.pods), namespace)
         if beside is not None:
             pod.beside(beside)
@@ -140,7 +140,7 @@ class SharedNode:
         return reconcile(self.context(seam), Options(wait=False))
 
     def counted(self) -> list[Pod]:
-        """Return the pods all of whose threads are in their own group."""
+        """Return the pods with all threads in their own group."""
         return [
             pod
             for pod in self.pods
@@ -148,7 +148,7 @@ class SharedNode:
         ]
 
     def totals(self) -> dict[str, int]:
-        """Return each pod's bandwidth total, as the library reads it now."""
+        """Return each pod's bandwidth total as the library reads it."""
         self.kernel.show_counters()
         found = self.context().monitor.read_all()
         return {

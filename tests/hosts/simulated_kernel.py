@@ -1,7 +1,7 @@
-"""A kernel for tests in one process: the simulation's resctrl model, a made-up /proc and cgroups, all consistent.
+"""A kernel for tests in one process: the simulation's resctrl model with a consistent, simulated /proc and cgroups.
 
-The model is the one that the conformance tests hold to the real kernel. Here its groups are mirrored into a plain tree,
-so that code which reads counters and inodes finds them, and every move of a task shows in /proc at once.
+The model is the one that the conformance tests compare with the real kernel. Its groups are mirrored into a plain
+tree for code that reads counters and inodes, and every move of a task shows in /proc at once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ROOT_CALLER = (1, 0)
 
 
 class Threads:
-    """The simulation's questions about threads, answered from a table: thread id to process and start time."""
+    """Answers the simulation's questions about threads from a table: thread id to process and start time."""
 
     def __init__(self) -> None:
         self.table: dict[int, tuple[int, int]] = {}
@@ -130,7 +130,7 @@ class Kernel(Filesystem):
         self.write_cgroup(cgroup)
 
     def write_cgroup(self, cgroup: str) -> None:
-        """Lists a cgroup's threads in it."""
+        """Write the list of a cgroup's threads."""
         folder = self.host.cgroup / cgroup.lstrip("/")
         folder.mkdir(parents=True, exist_ok=True)
         here = [tid for tid in self.threads.table if self._cgroup_of(tid) == cgroup]
@@ -158,7 +158,7 @@ class Kernel(Filesystem):
     # resctrl
 
     def sync(self) -> None:
-        """Make the plain tree show the model's groups as they are now."""
+        """Update the plain tree from the model's groups."""
         wanted = {""}
         for parent in self.model.all_classes():
             base = parent.name
@@ -170,7 +170,7 @@ class Kernel(Filesystem):
             (self.host.resctrl / path).mkdir(exist_ok=True)
 
     def show_counters(self) -> None:
-        """Write every group's counters as they are now."""
+        """Write the present counters of every group."""
         for path in {""} | self._mirrored():
             if not path.endswith("mon_groups"):
                 self._show_counters(path)
@@ -250,5 +250,5 @@ class Kernel(Filesystem):
         return {(parent.name, name) for parent in self.model.all_classes() for name in parent.monitored}
 
     def bundle(self, name: str, config: Mapping[str, Any]) -> Path:
-        """Make a bundle."""
+        """Create a bundle."""
         return Path(self.host.bundle(dict(config), name))

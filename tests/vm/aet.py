@@ -1,6 +1,6 @@
-"""The kernel with energy counters: Debian's source, unmodified, built with `aet.config`, as no Debian kernel has them.
+"""The kernel with energy counters, which no Debian kernel has: Debian's unmodified source, built with `aet.config`.
 
-The build takes six minutes of two processors and 2 GB for that time, once: it is kept as the guest is.
+The build takes six minutes of two processors and 2 GB once; the result is kept like the guest.
 """
 
 import contextlib
@@ -63,13 +63,13 @@ def _make(guest: str, target: str) -> None:
 
 
 def stamp() -> str:
-    """Change when the kernel would: with its configuration and the guest's Debian, not with Python packages."""
+    """Return the kernel's stamp: it depends on its configuration and the guest's Debian, not on Python packages."""
     return cache.stamp_of([CONFIG, os.path.join(HERE, "guest.py")], BUILD)
 
 
 @contextlib.contextmanager
 def image(guest: str) -> Iterator[str]:
-    """The kernel's path, built first if it is not here yet.
+    """Yield the kernel's path; build it first if it is missing.
 
     Raises:
         VmError: it cannot be built here.

@@ -1,9 +1,9 @@
-"""A pytest plugin that knows which boot of the guest a test needs, from its markers.
+"""A pytest plugin that groups tests by the boot of the guest that they need, from their markers.
 
-On the machine (`--boots-to FILE --collect-only`) it writes down the boots that the chosen tests need, and how many of
-which file; in a guest (`--boot JSON`, `--only FILE`) it leaves only those that belong there. A test says what it needs
-with `@pytest.mark.guest(rmids=4)`; `@pytest.mark.systemd` is `@pytest.mark.guest(init="systemd")`. What a test does
-not say is as the command line has it.
+On the machine (`--boots-to FILE --collect-only`) it writes the boots that the chosen tests need, with the number of
+tests by file. In a guest (`--boot JSON`, `--only FILE`) it deselects the tests of other boots.
+`@pytest.mark.guest(rmids=4)` and `@pytest.mark.systemd`, which is `guest(init="systemd")`, name a test's needs; the
+command line sets the others.
 """
 
 import json
@@ -28,7 +28,7 @@ def needs_of(item: pytest.Item) -> dict[str, object]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The runner's two options."""
+    """Add the two options of the runner."""
     parser.addoption("--boots-to", help="write the boots that the collected tests need to this file, as JSON")
     parser.addoption("--seconds", type=float, default=float("inf"), help="skip what would begin later than this")
     parser.addoption("--failed-to", help="write the ids of the tests that failed to this file, a line each")
@@ -73,14 +73,14 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write the failures down."""
+    """Write the failures to their file."""
     if path := session.config.getoption("--failed-to"):
         with open(path, "w", encoding="utf-8") as out:
             out.writelines(f"{name}\n" for name in _FAILED)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Write down the boots, in the order in which the tests ask for them, with the numbers of tests by file."""
+    """Write the boots in the order in which the tests need them, with the numbers of tests by file."""
     if path := session.config.getoption("--boots-to"):
         boots: dict[str, dict[str, int]] = {}
         for item in session.items:

@@ -1,7 +1,7 @@
-"""The project's bytecode, compiled on this machine by the guest's Python: emulated, it takes each boot ten seconds.
+"""The project's bytecode, compiled here with the guest's Python: in the emulator this takes ten seconds a boot.
 
-A compiled module holds the time at which its source changed, which the job's archive keeps, and no path that matters:
-an import puts in where the module lies.
+A compiled module contains the time of its source, which the job's archive keeps, and no path that matters: an import
+sets the module's place.
 """
 
 import contextlib

@@ -1,9 +1,8 @@
-"""Where the guest is kept: a folder outside the tree, each part in a folder named by a stamp of what it is made from.
+"""The guest's cache: a folder outside the tree, with one folder for each part, named by a stamp of the part's sources.
 
-A part is made in a temporary folder next to its final place and renamed when it is complete, under a lock: a build
-that was interrupted leaves nothing that looks built, and two builds at once are one build and one wait. A user of
-a part holds its folder open and locked, so that the clean-up of old parts (of other checkouts, perhaps) never takes
-one that is in use.
+A part is made in a temporary folder next to its final place and renamed when it is complete, under a lock: an
+interrupted build leaves nothing that looks complete, and of two parallel builds one waits. A user of a part holds
+its folder open and locked, so the removal of old parts, perhaps by another checkout, never removes one in use.
 """
 
 import contextlib
@@ -44,7 +43,7 @@ def folder() -> str:
 
 
 def stamp_of(files: Iterable[str], *more: object) -> str:
-    """Twelve hex digits that change when one of `files` or `more` (anything with a stable repr) does."""
+    """Return twelve hex digits that change with the content of `files` or with `more`, which needs a stable repr."""
     digest = hashlib.sha256(repr(more).encode())
     for path in files:
         with open(path, "rb") as source:
@@ -71,12 +70,12 @@ def locked(path: str, waiting: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def part(name: str, stamp: str, make: Callable[[str], None]) -> Iterator[str]:
-    """The folder of part `name`, in use (and safe from clean-up) while the context lasts.
+    """Yield the folder of part `name`, which stays in use (safe from removal) while the context lasts.
 
     Args:
-        name: what it is, `guest` for instance.
-        stamp: what it is made from; another stamp is another folder.
-        make: called with an empty temporary folder if the part isn't there yet.
+        name: the part, such as `guest`.
+        stamp: the stamp of its sources; another stamp is another folder.
+        make: called with an empty temporary folder if the part does not exist yet.
     """
     cache = folder()
     final = os.path.join(cache, f"{name}-{stamp}")
@@ -117,7 +116,7 @@ def _forget_old(cache: str, name: str) -> None:
 
 
 def new_run() -> str:
-    """Return a new folder for one run's logs and reports; the oldest ones go."""
+    """Return a new folder for one run's logs and reports; remove the oldest ones."""
     runs = os.path.join(folder(), "runs")
     os.makedirs(runs, exist_ok=True)
     for old in sorted(os.listdir(runs))[: -KEEP_RUNS + 1]:

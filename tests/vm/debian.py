@@ -1,6 +1,6 @@
-"""The machine's own Debian: its apt, its tools, and commands inside a tree that is being installed.
+"""This machine's Debian: its apt, its tools, and commands inside a tree during its installation.
 
-No mirror is named anywhere: what apt on this machine uses is used, with its proxies and certificates.
+The project names no mirror: the settings of this machine's apt are used, with its proxies and certificates.
 """
 
 import os
@@ -26,7 +26,7 @@ LOG_TAIL = 15
 
 
 def need_builder() -> None:
-    """Say in one sentence why this machine can't build the guest, if it can't."""
+    """Raise an error with the reason if this machine cannot build the guest."""
     if platform.machine() != "x86_64":
         raise VmError(f"the guest needs an amd64 machine, this is {platform.machine()}")
     if not os.path.exists("/etc/debian_version"):
@@ -36,7 +36,7 @@ def need_builder() -> None:
 
 
 def logged(command: Sequence[str], log: str, *, cwd: str | None = None, **environment: str) -> None:
-    """Run a command, in folder `cwd` if given, with its output going to the end of `log`.
+    """Run a command, in folder `cwd` if given, and append its output to `log`.
 
     Raises:
         VmError: the command failed; the message ends with the last lines of its output.
@@ -62,7 +62,7 @@ def logged(command: Sequence[str], log: str, *, cwd: str | None = None, **enviro
 
 
 def install_tools(log: str) -> None:
-    """Install what the build itself needs, if it is missing."""
+    """Install the build's own tools if they are missing."""
     missing = [package for tool, package in TOOLS.items() if not shutil.which(tool)]
     if not os.path.exists("/usr/include/stdio.h"):
         missing += ALSO
@@ -91,15 +91,15 @@ def mirror(log: str) -> str:
 
 
 def apt_settings() -> str:
-    """Return the machine's apt settings about the way to the mirror, as an apt.conf for elsewhere."""
+    """Return this machine's apt settings for access to the mirror, as an apt.conf for a tree."""
     dump = subprocess.run(["apt-config", "dump"], capture_output=True, text=True, check=True).stdout
     return "".join(f"{line}\n" for line in dump.splitlines() if line.startswith(APT_SETTINGS))
 
 
 def download(package: str, suite: str, target: str, log: str) -> str:
-    """Fetch what `package` (a metapackage) depends on first from another Debian suite: the path of the .deb.
+    """Download the first dependency of `package` (a metapackage) from another Debian suite; return the .deb's path.
 
-    The machine's apt does it, with lists and cache of its own in `target`: the machine's stay as they are.
+    This machine's apt does it with separate lists and a separate cache in `target`; the machine's own stay unchanged.
     """
     sources = os.path.join(target, "sources.list")
     with open(sources, "w", encoding="utf-8") as out:
@@ -124,7 +124,7 @@ def download(package: str, suite: str, target: str, log: str) -> str:
 
 
 def isolated(command: Sequence[str], proc: str = "/proc") -> list[str]:
-    """The command in mount and process namespaces of its own: its mounts and daemons end with it, however it ends."""
+    """Return the command in its own mount and process namespaces: its mounts and daemons end with it."""
     return ["unshare", "--mount", "--pid", "--fork", "--kill-child", f"--mount-proc={proc}", *command]
 
 

@@ -1,4 +1,4 @@
-"""The devices in which the emulated processor counts energy: a program for each package, which QEMU talks to."""
+"""The devices that count energy for the emulated processor: one program for each package, to which QEMU connects."""
 
 import contextlib
 import dataclasses
@@ -19,7 +19,7 @@ _SECONDS = 20
 
 @dataclasses.dataclass(frozen=True)
 class Devices:
-    """What the emulator is told of them."""
+    """The emulator's options for the devices."""
 
     plugin_option: str = ""
     options: tuple[str, ...] = ()
@@ -27,14 +27,14 @@ class Devices:
 
 @contextlib.contextmanager
 def served(packages: int, perf_rmids: int) -> Iterator[Devices]:
-    """The devices, as long as the context lasts.
+    """Yield the devices; they run as long as the context lasts.
 
     Args:
-        packages: how many; none for a processor without energy counters.
-        perf_rmids: for how many RMIDs they say that they count performance events.
+        packages: their number; 0 for a processor without energy counters.
+        perf_rmids: the number of RMIDs for which the devices report performance events.
 
     Raises:
-        VmError: one does not start.
+        VmError: a device does not start.
     """
     if not packages:
         yield Devices()

@@ -1,6 +1,6 @@
-"""Boots the guest with a job: a folder that travels as a tar on a disk, and results that come back on another one.
+"""Boots the guest with a job: a folder as a tar on one disk, and results as a tar on another disk.
 
-Nothing here needs root or changes the machine: the guest's disk is thrown away after each boot.
+It needs no root and changes nothing on the machine: changes to the guest's disk are discarded after each boot.
 """
 
 import contextlib
@@ -107,7 +107,7 @@ class Boot:
     arguments: str = ""
 
     def __str__(self) -> str:
-        """Only what differs from the defaults, for people and file names."""
+        """Return the differences from the defaults, for people and file names."""
         differing = [
             f"{field.name}={value}"
             for field in dataclasses.fields(self)
@@ -117,7 +117,7 @@ class Boot:
 
     @property
     def packages(self) -> int:
-        """How many sockets there are."""
+        """The number of sockets."""
         return self.sockets or min(self.cpus, SOCKETS)
 
     @property
@@ -142,7 +142,7 @@ class Boot:
 
 @dataclasses.dataclass(frozen=True)
 class Machine:
-    """The parts that a boot needs, all built and held in use."""
+    """The parts that a boot needs, all built and in use."""
 
     guest: str
     plugin: str
@@ -152,10 +152,10 @@ class Machine:
 
 @contextlib.contextmanager
 def built(kernel: str) -> Iterator[Machine]:
-    """The machine with kernel `kernel` (one of kernels.NAMES), of which what is missing is built first.
+    """Yield the machine with kernel `kernel` (one of kernels.NAMES); missing parts are built first.
 
     Raises:
-        VmError: it can't be built here.
+        VmError: it cannot be built here.
     """
     with (
         guest.guest() as made,
@@ -168,7 +168,7 @@ def built(kernel: str) -> Iterator[Machine]:
 
 @dataclasses.dataclass
 class Outcome:
-    """How a boot ended: the job's exit status, and the folder with what it left in /results."""
+    """The end of a boot: the job's exit status, and the folder with its /results."""
 
     status: int
     folder: str
@@ -190,7 +190,7 @@ def _travels(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
 
 
 def _metadata(archive: tarfile.TarFile) -> None:
-    """Make the project look installed, as pip would: its commands, and the metadata that importlib.metadata reads."""
+    """Make the project look like an installed one: its commands, and the metadata that importlib.metadata reads."""
     with open(os.path.join(guest.PROJECT, "pyproject.toml"), "rb") as source:
         project = tomllib.load(source)
     with open(os.path.join(guest.PROJECT, project["tool"]["hatch"]["version"]["path"]), encoding="utf-8") as source:
@@ -207,7 +207,7 @@ def _metadata(archive: tarfile.TarFile) -> None:
 
 
 def _write_job(path: str, script: str, compiled: str) -> None:
-    """The job disk: the project's files, their bytecode, the metadata of an installed project, and `run`."""
+    """Write the job disk: the project's files, their bytecode, the metadata of an installed project, and `run`."""
     with tarfile.open(path, "w") as archive:
         for name in sorted(os.listdir(guest.PROJECT)):
             if not name.startswith("."):
@@ -221,7 +221,7 @@ def _write_job(path: str, script: str, compiled: str) -> None:
 
 
 def _disk(serial: str, path: str, options: str) -> list[str]:
-    """Return a disk that the guest finds by its serial, whatever order the kernel names disks in."""
+    """Return a disk that the guest finds by its serial: the kernel names disks in any order."""
     path = path.replace(",", ",,")  # QEMU's way to write a comma
     return [
         *("-drive", f"file={path},if=none,id={serial},format=raw,{options}"),
@@ -258,7 +258,7 @@ def _command(machine: Machine, boot: Boot, work: str, *, shell: bool, energy: en
 
 
 def _follow(path: str, process: subprocess.Popen[bytes], deadline: float, show: Callable[[str], None]) -> None:
-    """Show what the job prints as it comes, until the emulator has ended.
+    """Show the job's output as it comes, until the emulator has ended.
 
     Raises:
         VmError: the guest was still running at `deadline` (of time.monotonic).
@@ -280,7 +280,7 @@ def _follow(path: str, process: subprocess.Popen[bytes], deadline: float, show: 
 
 @contextlib.contextmanager
 def _emulator(command: list[str], machine: Machine, work: str, *, shell: bool) -> Iterator[subprocess.Popen[bytes]]:
-    """The running emulator; it never outlives the context, whatever ends it."""
+    """Yield the running emulator; it never outlives the context."""
     with open(os.path.join(work, "qemu"), "wb") as log:
         process = subprocess.Popen(
             command,
@@ -302,17 +302,17 @@ def _emulator(command: list[str], machine: Machine, work: str, *, shell: bool) -
 
 
 def end_all() -> None:
-    """End the emulators of other threads, whose boots then fail, and those that they may start yet."""
+    """End the emulators of other threads, whose boots then fail, and prevent further ones."""
     _ENDING.set()
     for process in list(_RUNNING):
         process.kill()
 
 
 def _results(work: str) -> int:
-    """Unpack what came back; the job's exit status.
+    """Unpack the results, and return the job's exit status.
 
     Raises:
-        VmError: nothing came back.
+        VmError: there are no results.
     """
     packed = os.path.join(work, "results.tar")
     try:
@@ -341,7 +341,7 @@ def _tail(work: str) -> str:
 
 
 def terminate_as_interrupt() -> None:
-    """A SIGTERM (a cancelled CI job) cleans up as ^C does."""
+    """Handle SIGTERM (a cancelled CI job) like ^C, so that it also cleans up."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
 

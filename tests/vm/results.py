@@ -1,4 +1,4 @@
-"""What the tests of a boot came to, and how several boots share a terminal."""
+"""Results of the tests in the boots, and the terminal that several boots share."""
 
 import dataclasses
 import json
@@ -11,7 +11,7 @@ from typing import Self
 
 @dataclasses.dataclass
 class Counts:
-    """Numbers of tests, as the reports of all boots have them."""
+    """Numbers of tests, summed over the reports of all boots."""
 
     passed: int = 0
     failed: int = 0
@@ -41,10 +41,10 @@ class Counts:
 
 @dataclasses.dataclass
 class Report:
-    """How one boot's tests ended: pytest's exit status, the numbers, and the ids of what failed.
+    """The end of one boot's tests: pytest's exit status, the numbers, and the ids of failed tests.
 
-    `expected` is how many tests were chosen for it, `begun` whether pytest came to its end, `unsteady` the ids of what
-    failed and then passed in a second boot.
+    `expected` is the number of tests chosen for it, `begun` whether pytest ended normally, `unsteady` the ids of
+    tests that failed and then passed in a second boot.
     """
 
     status: int
@@ -57,7 +57,7 @@ class Report:
 
 @dataclasses.dataclass
 class Total:
-    """What all boots of a run came to, to add up several runs (.ci/parts.py)."""
+    """The sums of all boots of a run, for adding up several runs (.ci/parts.py)."""
 
     counts: Counts
     chosen: int
@@ -74,12 +74,12 @@ class Total:
 
     @property
     def ran(self) -> int:
-        """How many tests ran to an end: nothing skips in the guest, unless for want of time."""
+        """The number of tests that ran to their end: in the guest tests are skipped only for lack of time."""
         return self.counts.passed + self.counts.failed + self.counts.expected + self.counts.unsteady
 
     @property
     def whole(self) -> bool:
-        """Whether every test that was chosen ran."""
+        """Whether every chosen test ran."""
         return self.ran >= self.chosen and not self.counts.skipped
 
     def save(self, path: str) -> None:
@@ -89,20 +89,20 @@ class Total:
 
     @classmethod
     def load(cls, path: str) -> Self:
-        """Read what `save` wrote."""
+        """Read a file that `save` wrote."""
         with open(path, encoding="utf-8") as source:
             values = json.load(source)
         return cls(Counts(**values["counts"]), values["chosen"], values["unsteady"])
 
 
 class Screen:
-    """Standard output as several boots share it: by whole lines, each with its boot's number in front."""
+    """Standard output shared by several boots: whole lines, each with its boot's number in front."""
 
     def __init__(self) -> None:
         self._printing = threading.Lock()
 
     def share(self, number: int) -> Callable[[str], None]:
-        """What shows the pieces that come from boot `number`."""
+        """Return a function that shows output of boot `number`."""
         begun = ""
 
         def show(text: str) -> None:

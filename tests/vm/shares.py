@@ -1,7 +1,7 @@
-"""Shares tests out to boots: what needs the same boot, by whole files, so that no boot takes much longer than others.
+"""Assigns tests to boots by whole files: tests in a boot have equal needs, and no boot takes much longer than others.
 
-A file stays together, because its tests share fixtures. `seconds.json` has how long a test of a file takes on average,
-by the init that it needs; `times.py` writes it.
+A file is not split, because its tests share fixtures. `seconds.json` has the average time of a file's tests, by
+init; `times.py` writes it.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ UNKNOWN = 4.0
 class Share:
     """Tests for one boot.
 
-    `needs` is what they say about it, `files` how many there are of each file.
+    `needs` are their boot requirements, `files` the number of tests by file.
     """
 
     needs: dict[str, object]
@@ -28,12 +28,12 @@ class Share:
 
     @property
     def tests(self) -> int:
-        """How many there are."""
+        """The number of tests."""
         return sum(self.files.values())
 
     @property
     def seconds(self) -> float:
-        """How long they may take."""
+        """The expected duration."""
         return sum(seconds(name, self.needs) * count for name, count in self.files.items())
 
 
@@ -50,7 +50,7 @@ def seconds(name: str, needs: dict[str, object]) -> float:
 
 
 def split(share: Share, longest: float) -> list[Share]:
-    """As many shares as keep each one's time near `longest`: the longest file first, to the share that has least."""
+    """Return as many shares as keep each one's time near `longest`: the longest file first, to the shortest share."""
     number = min(max(1, round(share.seconds / longest)), len(share.files))
     parts = [Share(share.needs, {}) for _ in range(number)]
     for name in sorted(share.files, key=lambda name: -seconds(name, share.needs) * share.files[name]):
@@ -59,7 +59,7 @@ def split(share: Share, longest: float) -> list[Share]:
 
 
 def shared_out(needed: list[Share], jobs: int) -> list[Share]:
-    """Return the boots, the longest first: the last ones then end together. One job gets no more than there must be."""
+    """Return the boots, the longest first, so that the last ones end together; one job gets the minimum number."""
     if jobs == 1:
         return needed
     longest = sum(share.seconds for share in needed) / (jobs * EACH)

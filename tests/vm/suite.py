@@ -1,4 +1,4 @@
-"""Runs the tests in the guest: finds out which boots they need, boots them side by side, passes results through."""
+"""Runs the tests in the guest: finds the boots that they need, boots in parallel, and passes the results on."""
 
 import concurrent.futures
 import dataclasses
@@ -45,21 +45,21 @@ NO_REPORT = 97
 
 
 def chosen(arguments: list[str]) -> list[str]:
-    """pytest's arguments with the kernel suites in front, unless they name files themselves."""
+    """Return pytest's arguments, with the kernel suites in front unless they name files."""
     named = any(os.path.exists(os.path.join(guest.PROJECT, word.split("::")[0])) for word in arguments)
     suites = [] if named else [name for name in SUITES if os.path.isdir(os.path.join(guest.PROJECT, name))]
     return [*suites, *arguments]
 
 
 def boots_needed(arguments: list[str], work: str, kernel: str = kernels.OWN) -> list[Share]:
-    """Return the chosen tests by what they say about their boots.
+    """Return the chosen tests by their boot requirements.
 
     Collecting imports the tests here, but runs none of them.
 
-    Tests of energy counters need the kernel that has them; on that, there are no others.
+    Tests of energy counters need the kernel with these counters, which runs no other tests.
 
     Raises:
-        VmError: pytest can't collect them; it has said why.
+        VmError: pytest cannot collect them; its output has the reason.
     """
     path = os.path.join(work, "boots.json")
     done = subprocess.run(
@@ -83,11 +83,11 @@ def boots_needed(arguments: list[str], work: str, kernel: str = kernels.OWN) -> 
 
 @dataclasses.dataclass
 class Suite:
-    """How to run tests: in which guest, for how long.
+    """How to run tests: in which guest, and how long.
 
-    `base` is the boot of tests that don't say what they need, `limit` the seconds of each boot, and `end` when, by the
-    monotonic clock, nothing more is begun. A test for which either leaves no time is skipped, and said to be. `jobs`
-    is how many boots there are at the same time.
+    `base` is the boot of tests without requirements, `limit` the seconds of each boot, and `end` the time of the
+    monotonic clock after which nothing more starts. A test without enough time is skipped and reported. `jobs` is
+    the number of parallel boots.
     """
 
     machine: Machine
@@ -136,7 +136,7 @@ class Suite:
         return report
 
     def boot_again(self, share: Share, first: Report, work: str, show: Callable[[str], None]) -> Report:
-        """Boot once more, for what failed the first time; how it all ended then."""
+        """Boot once more for the failed tests; return the combined results."""
         say(f"once more, in a boot of their own: {' '.join(first.failed)}")
         names = {name.partition("::")[0]: 0 for name in first.failed}
         second = self.boot(Share(share.needs, names), first.failed, work, show)
@@ -151,9 +151,9 @@ class Suite:
 
 
 def jobs_here() -> int:
-    """Return how many boots this machine can have at the same time: one for each processor that has memory for it.
+    """Return the number of boots that this machine can run in parallel: one for each processor with enough memory.
 
-    A guest is busy on one processor at a time, whatever it has: its tests do one thing after another.
+    A guest uses one processor at a time, because its tests run one after another.
     """
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
     return max(1, min(os.cpu_count() or 1, memory // (machine.MEMORY + SPARE)))
@@ -163,14 +163,14 @@ def run(suite: Suite, arguments: list[str], *, kernel: str, again: bool = False,
     """Run the tests that `arguments` (of pytest) choose; without any file, the suites.
 
     Args:
-        suite: how.
+        suite: how to run them.
         arguments: pytest's.
         kernel: the machine's, one of kernels.NAMES.
-        again: a test that fails has a second chance in a boot of its own; what passes there is said to be unsteady.
+        again: whether failed tests get a second boot; those that pass there are reported as unsteady.
         counts_to: a file for the numbers, as JSON (results.Total).
 
     Returns:
-        pytest's exit status: the first that is not 0; FAILED where not all tests ran.
+        pytest's exit status: the first that is not 0; FAILED if not all tests ran.
     """
     arguments = chosen(arguments)
     folder = cache.new_run()
@@ -210,7 +210,7 @@ def run(suite: Suite, arguments: list[str], *, kernel: str, again: bool = False,
 
 
 def summarize(reports: list[Report], total: results.Total, *, kernel: str) -> None:
-    """Print what failed, and the numbers of all boots."""
+    """Print the failures, and the numbers of all boots."""
     for report in reports:
         write("".join(f"FAILED {name}\n" for name in report.failed))
     kernel_name = "the guest's kernel" if kernel == kernels.OWN else f"Linux {kernel}"

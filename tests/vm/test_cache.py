@@ -1,4 +1,4 @@
-"""Parts of the guest: made once, never half, never removed while in use."""
+"""Parts of the guest: built once, complete, and never removed while in use."""
 
 import os
 import subprocess

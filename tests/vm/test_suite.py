@@ -1,4 +1,4 @@
-"""Which boots a choice of tests needs, and what travels into the guest."""
+"""The boots that chosen tests need, and the content of the job disk."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Where the time went, out of reports."""
+"""Times of phases and files from test reports."""
 
 from pathlib import Path
 

@@ -23,9 +23,9 @@ SHOWN = 12
 
 @dataclasses.dataclass
 class Session:
-    """One pytest: its boot's name (or `unit`), its seconds from the start of the boot on, and each test by its file.
+    """One pytest session: its boot's name (or `unit`), its seconds since the start of the boot, and its tests by file.
 
-    `idle` is the share of its guest's processor time, in percent, in which there was nothing to do but wait.
+    `idle` is the idle share of the guest's processor time, in per cent.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Session:
 
     @property
     def running(self) -> float:
-        """The tests with their fixtures; more than the wall's time if they ran side by side."""
+        """The tests with their fixtures; the sum exceeds the wall time if they ran in parallel."""
         return sum(took for _, took in self.tests)
 
 
@@ -49,7 +49,7 @@ def file_of(classname: str) -> str:
 
 
 def read(report: str, name: str, wall: float | None = None) -> Session:
-    """One JUnit file."""
+    """Read one JUnit file."""
     (suite,) = ET.parse(report).getroot().iter("testsuite")
     inside = float(suite.get("time", 0))
     tests = [(file_of(case.get("classname", "")), float(case.get("time", 0))) for case in suite.iter("testcase")]
@@ -66,7 +66,7 @@ def idle(stat: str) -> str:
 
 
 def sessions(paths: Iterable[str]) -> Iterator[Session]:
-    """Yield all of these reports, second boots left out."""
+    """Yield the sessions of all these reports, without second boots."""
     for path in paths:
         if os.path.isfile(path):
             yield read(path, "unit")
@@ -80,7 +80,7 @@ def sessions(paths: Iterable[str]) -> Iterator[Session]:
 
 
 def by_phase(found: list[Session]) -> list[str]:
-    """Return a table: what passes before pytest runs, with pytest but in no test, and in tests."""
+    """Return a table of the time before pytest runs, in pytest outside tests, and in tests."""
     lines = ["| | tests | s | boot, start and end | collection | tests | idle |", "|---|---|---|---|---|---|---|"]
     for one in found:
         between = max(0.0, one.inside - one.running)
@@ -109,7 +109,7 @@ def init_of(one: Session) -> str:
 
 
 def averages(found: list[Session]) -> dict[str, dict[str, float]]:
-    """What seconds.json has: how long a test of each file takes on average, by init."""
+    """Return the content of seconds.json: the average time of a test of each file, by init."""
     taken: dict[str, dict[str, list[float]]] = {}
     for one in found:
         for name, took in one.tests if one.name != "unit" else ():
@@ -121,7 +121,7 @@ def averages(found: list[Session]) -> dict[str, dict[str, float]]:
 
 
 def main(words: list[str]) -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true")
     parser.add_argument("reports", nargs="+", metavar="REPORT")
