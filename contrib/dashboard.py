@@ -272,8 +272,8 @@ NODE_SECTIONS: Sequence[Section] = [
             ),
             _pods(
                 "L3 cache: top 10",
-                "Lines that the pod's tasks brought in and that are still in the caches. It is no working set: an idle "
-                "pod keeps its lines until others need the room.",
+                "Lines that the pod's tasks loaded and that are still in the caches. This is not the working set: "
+                "an idle pod keeps its lines until other tasks replace them.",
                 "bytes",
                 OCCUPANCY,
             ),

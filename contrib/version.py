@@ -63,7 +63,7 @@ def export(source: Path, target: Path) -> str:
     """Clone the last commit into a directory, set its version, and regenerate its files; return the version.
 
     Raises:
-        subprocess.CalledProcessError: The source is no Git repository, or a program failed.
+        subprocess.CalledProcessError: The source is not a Git repository, or a program failed.
     """
     if has_changes(source):
         sys.stderr.write("version: warning: uncommitted changes are not in the release\n")

@@ -195,7 +195,7 @@ class Rmids(Record):
 
     @model_serializer(mode="wrap")
     def _omit_classes(self, serialize: SerializerFunctionWrapHandler):  # type: ignore[no-untyped-def]  # noqa: ANN202  # the schema stays the model's
-        """Leave out the numbers of classes where there are none."""
+        """Omit the numbers by class if classes share their RMIDs."""
         made = serialize(self)
         return made if self.free_by_class else {key: made[key] for key in ("total", "used", "free")}
 

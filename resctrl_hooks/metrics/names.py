@@ -20,7 +20,7 @@ _NODE = "node"
 def family_of(slot: Slot, labels: Sequence[str] = (), *, prefix: str = "") -> Family:
     """Return an empty family for the counter of a slot; its samples have ``labels`` and then those of the domain.
 
-    ``prefix`` marks values of other users than pods, which are no part of a sum over pods.
+    ``prefix`` marks values of other users than pods, which a sum over pods omits.
     """
     counter = slot.counter
     part = "_node" if slot.domain.node is not None else ""

@@ -326,7 +326,7 @@ class Ledger:
             finally:
                 posix.close(fd)
         except OSError:
-            pass  # metrics are no reason to fail a container
+            pass  # missing metrics must not fail a container
 
     def _names(self, folder: str) -> "list[str]":
         path = f"{self.folder}/{folder}"

@@ -84,7 +84,7 @@ class Log:
             finally:
                 posix.close(fd)
         except (OSError, ValueError):
-            pass  # an unwritable log is no reason to fail a container
+            pass  # an unwritable log must not fail a container
 
 
 def _clean(value: "str | int") -> str:

@@ -38,7 +38,7 @@ def apply_steps(
             raise
         except errors.HookError as error:
             problem = error
-        except Exception as caught:  # noqa: BLE001  # no feature's trouble is another's
+        except Exception as caught:  # noqa: BLE001  # a failure of one feature must not affect others
             from .fault_report import as_hook_error  # only when something is broken
 
             problem = as_hook_error(caught)

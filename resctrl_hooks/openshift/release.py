@@ -95,7 +95,7 @@ def _parted(listed: list[Entry], folder: str) -> tuple[list[Entry], list[Entry]]
 
 
 def code_folder(listed: list[Entry]) -> str:
-    """Return the name of the modules' folder, which identifies the code; empty if there is none."""
+    """Return the name of the modules' folder, which identifies the code; empty without such a folder."""
     names = {part for entry in listed for part in entry.path.split("/") if is_payload_folder(part)}
     return min(names, default="")
 

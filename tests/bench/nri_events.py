@@ -1,4 +1,4 @@
-"""What the NRI plugin costs: time of its events, processor time, and memory, beside other plugins if you have them.
+"""What the NRI plugin costs: time of its events, processor time, and memory, compared with other plugins if present.
 
     python tests/bench/nri_events.py [--count 50] [--no-op PATH] [--resctrl-mon PATH]
 

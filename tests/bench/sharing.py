@@ -3,7 +3,7 @@
     python tests/bench/sharing.py [--pods 100] [--count 10]
 
 resctrl is a simulation in FUSE, so each call on it takes longer than in a kernel; system calls are counted by strace,
-those of the interpreter's own start taken off. Beside the times of a turn stands a bare loop that reads the same files.
+those of the interpreter's own start taken off. For comparison, a bare loop reads the same files.
 """
 
 import argparse

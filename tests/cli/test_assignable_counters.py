@@ -131,7 +131,7 @@ def test_total_never_decreases_over_reassignments(host: MonitoredHost) -> None:
     (total,) = [line for line in here if line.startswith("l3_mbm_total_bytes_total{")]
     assert float(total.split()[-1]) == kept.value
     assert [line for line in here if line.startswith("resctrl_unavailable{") and f'counter="{TOTAL}"' in line]
-    assert _top(host, key) is None, "nobody knows its rate"
+    assert _top(host, key) is None, "its rate is unknown"
     moved(host, key, give=True)
     now = reading(host, key)
     assert now.value is not None

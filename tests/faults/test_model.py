@@ -347,7 +347,7 @@ class NodeLife(RuleBasedStateMachine):
         waiting = {*report.waiting, *report.queued}
         wanting = {container.pod for container in self.living()}
         if waiting:
-            assert len(self.used_rmids()) >= self.rmids - self.reserved, "somebody waits although an RMID is free"
+            assert len(self.used_rmids()) >= self.rmids - self.reserved, "a pod waits although an RMID is free"
         self.check_order(waiting)
         for container in self.living():
             for pid in container.pids:
@@ -356,7 +356,7 @@ class NodeLife(RuleBasedStateMachine):
                     assert group == container.pod or container.pod in waiting, (tid, rdt_class, group)
         owned = self.owned()
         for rdt_class, name in self.kernel.groups() - self.foreign:
-            assert (rdt_class, name) in owned, f"nobody owns {rdt_class}/{name}"
+            assert (rdt_class, name) in owned, f"{rdt_class}/{name} has no owner"
             assert self.pod_exists(name), f"{name} has ended, its group has not"
         for pod in wanting - waiting:
             assert any(name == pod for _, name in self.kernel.groups())

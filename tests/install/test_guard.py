@@ -1,4 +1,4 @@
-"""The guard: whatever becomes of our files and of the interpreter, a hook call ends soon, and only 79 is no success."""
+"""The hook's shell guard: with damaged files or a broken interpreter, a call ends soon, with exit code 0 or 79."""
 
 import json
 import os

@@ -83,7 +83,7 @@ def test_podman_is_asked_for_missing_names_but_not_at_each_scrape(
     assert [names.of(key) for key in (DB, POD, GONE)] == [
         PodName("", "db", "db"),
         PodName("", "shop", ""),
-        PodName("", "c" * 12, ""),  # nobody knows it: its short id
+        PodName("", "c" * 12, ""),  # an unknown container: its short id
     ]
     assert len(asked) == 1
 

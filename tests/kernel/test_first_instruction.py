@@ -145,7 +145,7 @@ def test_hostile_pod_uid_has_no_effect(pod: KubernetesPod, resctrl: Resctrl, tmp
     assert not {path for path, _ in before} - {path for path, _ in everything("/etc", str(tmp_path / "host"))}
     assert pod.installed.records() == []
     assert (state / "canary").read_text() == "sings"
-    assert all(line.startswith("<") for line in pod.installed.said().splitlines()), "a line of somebody else's"
+    assert all(line.startswith("<") for line in pod.installed.said().splitlines()), "a line of another program"
     pod.installed.configure(failurePolicy="fail")
     with pytest.raises(Failed):
         pod.runtime.run("c0", bundle)

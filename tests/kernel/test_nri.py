@@ -236,7 +236,7 @@ def test_hook_and_plugin_on_one_node_do_nothing_twice(
     assert (served.count(f"createRuntime {of_it}"), served.count(f"StartContainer {of_it}")) == (1, 0), served.said()
     assert served.status()["events"]["StartContainer"]["failed"] == 0
     pod.stop(container)
-    wait_until(lambda: not any(container in record for record in served.records()), "somebody takes it back")
+    wait_until(lambda: not any(container in record for record in served.records()), "the stop removes the record")
     pod.remove_container(container)
     assert groups(resctrl) == {group_of(pod)}
     pod.end()

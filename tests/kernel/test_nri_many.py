@@ -47,7 +47,7 @@ def test_fifty_containers_are_adopted_survive_a_kill_and_leave_nothing(
     served.kill()
     *left, unseen = pods
     unseen.end()
-    assert groups(resctrl) == {group_of(pod) for pod in pods}, "nobody was there to see it"
+    assert groups(resctrl) == {group_of(pod) for pod in pods}, "the plugin did not run at their start"
     unseen.remove()
     position = len(served.said())
     served.start()

@@ -45,7 +45,7 @@ def test_cpusets_are_in_specifications_also_of_displaced_containers(
 
     owner = node.pod("owner", annotations={CPUS: "exclusive:3"})
     second = owner.create("c0", LOOK)
-    assert has(shares, first) == before, "nobody has taken any yet"
+    assert has(shares, first) == before, "no CPU is exclusive yet"
     promised = specified(owner, second)
     assert promised.bit_count() == 3
     owner.start(second)
@@ -78,7 +78,7 @@ def test_runtime_that_dies_gets_pending_cpusets_after_restart(node: Containerd, 
         wait_until(lambda: not served.status()["connected"], "the plugin has lost the runtime")
     assert stopping.exception() is not None
     wait_until(lambda: "StopContainer of shop/owner/c0: " in served.said()[position:], "the event is served")
-    assert TOLD in served.said()[position:], "which nobody heard"
+    assert TOLD in served.said()[position:], "the plugin logs the update"
 
     position = len(served.said())
     node.start()

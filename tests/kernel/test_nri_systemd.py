@@ -82,7 +82,7 @@ def test_installed_unit_serves_and_is_uninstalled_with_running_containers(
     assert not is_active()
     assert place_of(pod.pid(container)) == Place("", pod.uid), "what runs goes on, and stays where it is"
     pod.run("c2", FIRST_INSTRUCTION)
-    assert parse_place(pod.said("c2")) == Place("", ""), "what starts now is nobody's concern"
+    assert parse_place(pod.said("c2")) == Place("", ""), "new containers are not monitored"
     pod.stop(container)
     pod.end()
     assert groups(resctrl) == {group_of(pod)}, "for a later installation to find"

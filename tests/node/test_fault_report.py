@@ -43,7 +43,7 @@ def test_fault_is_one_line_with_its_place(host: Host) -> None:
 def test_policy_decides_exit_code(host: Host) -> None:
     host.configure(failurePolicy="fail")
     assert reported(host, ValueError())[0]
-    assert not reported(host, ValueError(), None)[0], "there is nobody to refuse"
+    assert not reported(host, ValueError(), None)[0], "there is no container to reject"
 
 
 @pytest.mark.parametrize("garbage", ["", "{", '{"format":1,"log":{"level":[]}}', '{"format":1,"log":7}'])

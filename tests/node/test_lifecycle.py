@@ -205,7 +205,7 @@ def dead_of(feature: Failing, host: Host, monkeypatch: pytest.MonkeyPatch) -> Co
 
 
 def test_key_that_cannot_be_released_is_kept(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    feature = Failing(LockTimeoutError("somebody else places"))
+    feature = Failing(LockTimeoutError("another process places"))
     context = dead_of(feature, host, monkeypatch)
     assert reap(context, ["a", "b"]) == 0
     assert context.ledger.members("a") == ["ma"]

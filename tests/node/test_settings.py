@@ -64,7 +64,7 @@ def test_empty_value_is_replaced_by_default(tmp_path: Path) -> None:
     assert settings.monitoring == FEATURES["monitoring"].defaults
     assert settings.placement == {**FEATURES["placement"].defaults, "pinMemory": False}
     assert settings.memtierd == {**FEATURES["memtierd"].defaults, "startSeconds": 0, "allow": {}}
-    assert not settings.memory["allow"], "nobody is allowed more than was said"
+    assert not settings.memory["allow"], "no namespace is allowed more than configured"
 
 
 def test_compiled_file_is_active(tmp_path: Path) -> None:

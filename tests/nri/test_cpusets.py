@@ -66,7 +66,7 @@ def updated(peer: Peer, code: int = 0, words: str = "") -> dict[str, str]:
     assert (connection, asked["method"]) == (multiplexer.RUNTIME, "UpdateContainers")
     peer.send(ttrpc.response(message.stream, b"", code, words), multiplexer.RUNTIME)
     found = decode("UpdateContainersRequest", asked["payload"])["update"]
-    assert all(one["ignore_failure"] for one in found), "one that has ended by now is nobody's trouble"
+    assert all(one["ignore_failure"] for one in found), "a container that has ended by now causes no failure"
     return {one["container_id"]: one["linux"]["resources"]["cpu"]["cpus"] for one in found}
 
 
@@ -79,7 +79,7 @@ def test_specification_has_cpuset_from_creation(host: Host, place: Callable[...,
     promised = created(peer, OWNER, FIRST)
     assert parse_list(promised).bit_count() == 3
     started(peer, host, OWNER, FIRST, 41, promised)
-    assert runs_on(host, FIRST) == promised, "a cpuset of our own making is no choice of somebody else's"
+    assert runs_on(host, FIRST) == promised, "our own cpuset does not count as a foreign choice"
     assert peer.event("StartContainer", POD, container(99, SECOND)) == OK, "and nothing is left to tell the runtime"
 
 

@@ -44,7 +44,7 @@ def serve(host: Host) -> Iterator[Callable[..., tuple[int, bytes]]]:
         event = encode("ContainerEvent", {"pod": pod, "container": container(id_=id_)})
         plugin.serve("CreateContainer", event, lambda code, answer: replies.append((code, answer)))
         ((code, answer),) = replies
-        return code, answer[4:]  # nobody else is to be told of anything
+        return code, answer[4:]  # no further notification
 
     before = signal.getsignal(signal.SIGALRM)
     yield make
@@ -115,7 +115,7 @@ def test_any_failure_to_complete_refuses_under_fail(
 ) -> None:
     break_at(where, error, monkeypatch)
     code, words = serve(POD, **policy)
-    if (where, policy, error) == ("adjustment", MONITORED, FAULT):  # which is no part of monitoring, nor of its time
+    if (where, policy, error) == ("adjustment", MONITORED, FAULT):  # not part of monitoring, and not of its time
         assert (code, words, host.groups()) == (0, b"", [GROUP])
         return
     assert (code, str(error) in words.decode()) == (2, True)
@@ -235,7 +235,7 @@ def test_unrecorded_cpuset_costs_no_mount(host: Host, serve: Callable[..., tuple
     assert not code
     adjusted = decode("CreateContainerResponse", answer)["adjust"]
     assert [mount["destination"] for mount in adjusted["mounts"]] == ["/host-usr"]
-    assert "linux" not in adjusted, "nobody would know that the cpuset is no choice of somebody else's"
+    assert "linux" not in adjusted, "our cpuset would count as a foreign choice"
     assert "gets its cpuset only at its start" in host.log.read_text()
 
 

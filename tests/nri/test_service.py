@@ -185,7 +185,7 @@ def test_container_with_lost_event_is_refused_if_configured(peer: Peer, plugin: 
 def test_hanging_child_is_killed_and_answered_in_time(peer: Peer, plugin: Plugin) -> None:
     stream = peer.request("StartContainer", encode("ContainerEvent", {"pod": pod("hang"), "container": CONTAINER}))
     other = peer.request("StartContainer", encode("ContainerEvent", {"pod": POD, "container": CONTAINER}))
-    assert peer.receive()[1].stream == other, "nobody waits for somebody else's event"
+    assert peer.receive()[1].stream == other, "an event does not wait for another pod's event"
     assert peer.receive()[1].stream == stream
     plugin.wait_for("served StartContainer None")
 

@@ -5,7 +5,7 @@ It concerns a test file
 
 - that imports what changed, directly or by other modules, but not by way of a hub, which imports nearly everything;
 - that stands in `tests/` where the changed module stands in the package: `node/hook/call.py` and `tests/node/hook/`;
-- that names what changed, or its folder, if that is no module: a page, a unit, a fixture;
+- that names what changed, or its folder, if that is not a module: a page, a unit, a fixture;
 - of `tests/kernel`, that is named like the module or its room, and for all of what runs on a node two more.
 
 What all tests rest on (`tests/conftest.py`, `pyproject.toml`) concerns all of them.

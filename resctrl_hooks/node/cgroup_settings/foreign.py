@@ -26,7 +26,7 @@ _NEW = {
     "cpu.uclamp.min": "0.00",
     "cpu.uclamp.max": MAX,
 }
-# Nobody's decision for one container: the kubelet sets them everywhere (kubernetes, pkg/kubelet/kuberuntime,
+# No decision for one container: the kubelet sets them everywhere (kubernetes, pkg/kubelet/kuberuntime,
 # kuberuntime_container_linux.go), and a runtime without a swap limit sets the first one.
 _USUAL = {(SWAP, "0"), ("memory.oom.group", "1")}
 _IO_MAX, _UNLIMITED = "io.max", "=max"

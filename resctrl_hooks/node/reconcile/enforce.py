@@ -49,7 +49,7 @@ def enforce(
             try:
                 if not pass_.enforce(container):
                     waiting.append(container)
-            except Exception as error:  # noqa: BLE001  # one container's trouble is no other's
+            except Exception as error:  # noqa: BLE001  # a failure of one container must not affect others
                 report.fail(context, container.id, error)
     return waiting
 

@@ -39,7 +39,7 @@ class NoRMIDsError(ResctrlError):
     reason = "no-rmids"
     hint = "`resctrl-hook list` shows the pods that hold them"
     by_rule = False
-    """Whether a rule of the operator refuses the RMID, so that the wait is no problem."""
+    """Whether a rule of the operator refuses the RMID; waiting is intended then."""
 
 
 class RMIDsBusyError(NoRMIDsError):

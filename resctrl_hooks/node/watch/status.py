@@ -53,7 +53,7 @@ class Status:
             self.write()
 
     def write(self) -> None:
-        """Write the file if anything has changed. Errors are ignored: figures are no reason to stop watching."""
+        """Write the file if anything has changed. Errors are ignored: the watcher continues without figures."""
         self._written = time.monotonic()
         data = format_json(self.values)
         if data == self._was:

@@ -236,7 +236,7 @@ class Watcher:
         values = self.status.values
         try:
             outcome = serve(self._context, self._containers, pid)
-        except Exception as error:  # noqa: BLE001  # one process's trouble is no other's
+        except Exception as error:  # noqa: BLE001  # a failure of one process must not affect others
             values["failed"] += 1
             self._say(DEBUG, f"process {pid} left to reconcile: {as_hook_error(error)}")
             return

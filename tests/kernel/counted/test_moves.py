@@ -35,7 +35,7 @@ def test_total_continues_in_another_class(pods: list[KubernetesPod], comparison:
     looks.append(take(context, files))
     after = comparison.check(pod.uid, "and 20 MiB in class gold", "gold")
     looks.append(take(context, files))
-    assert of_pod(looks[0], looks[1], pod.uid).total is None, "nobody knows when the threads left their class"
+    assert of_pod(looks[0], looks[1], pod.uid).total is None, "the time of the class change is unknown"
     assert of_pod(looks[0], looks[1], pod.uid).moved[TOTAL] == after - before
     assert of_pod(looks[1], looks[2], pod.uid).total == 0, "it waits for its next step, and is counted"
     assert 1.7 < after / before < 2.3
@@ -63,7 +63,7 @@ def test_handed_over_rmid_counts_each_pod_separately(
     now = take(context, files)
     gave, took = of_pod(before, now, low.uid), of_pod(before, now, high.uid)
     assert took.moved[TOTAL] == sum(comparison.said(high.uid))
-    assert not gave.moved.get(TOTAL), "what nobody counted is in no rate"
+    assert not gave.moved.get(TOTAL), "uncounted bytes are in no rate"
     assert all(one.total is None or one.estimated for one in (gave, took)), "each was counted for a part"
     high.end("taker")
     os.rmdir(high.cgroup)

@@ -98,7 +98,9 @@ def test_processes_file_is_read_only_in_plain_folders(tmp_path: Path) -> None:
     process(tmp_path, 5, t5="8")
     process(tmp_path, 8, t8="")
     cgroup = tmp_path / "cgroup"
-    assert tasks.threads_of_container(str(tmp_path), str(cgroup), 5) == [], "it has gone, and 5 may be somebody else's"
+    assert tasks.threads_of_container(str(tmp_path), str(cgroup), 5) == [], (
+        "the container has ended, and pid 5 may be reused"
+    )
     cgroup.mkdir()
     assert tasks.threads_of_container(str(tmp_path), str(cgroup), 5) == [5, 8]
     (cgroup / "cgroup.threads").touch()

@@ -99,7 +99,7 @@ def test_locked_key_does_not_keep_other_pointers(host: Host, monkeypatch: pytest
 
         def holding(key: str, broken: str = broken) -> LockedKey:
             if key == broken:
-                raise LockTimeoutError("somebody else has it")
+                raise LockTimeoutError("another process holds it")
             return hold(key)
 
         monkeypatch.setattr(context.monitor, "hold", holding)

@@ -189,7 +189,7 @@ def test_memtierd_that_keeps_ending_is_reported_with_last_lines(
         report = again(host)
     assert report.unmet[f"{ID[:12]} memtierd"].endswith(f"exits within an hour; {PANIC}")
     assert report.reasons == ["memtierd"]
-    monkeypatch.setattr(feature.FEATURE, "lost", lambda *_: "which nobody asks again")
+    monkeypatch.setattr(feature.FEATURE, "lost", lambda *_: "must not be asked again")
     assert again(host).unmet == report.unmet
 
 

@@ -118,7 +118,7 @@ def test_three_hundred_finished_pods_hold_no_rmid(tmp_path: Path) -> None:
     for number in range(300):
         _, pid = cluster.start(number, pod_number(number))
         assert cluster.groups_of(pid) == {("", pod_number(number))}, "RMIDs ran out"
-        cluster.kernel.end(pid)  # the Job is done; nobody deletes its container, so no poststop comes
+        cluster.kernel.end(pid)  # the Job has ended; its container is not deleted, so there is no poststop
         cluster.end_pod(pod_number(number))
         cluster.kernel.now += 2
         if number % 10 == 9:
@@ -545,7 +545,7 @@ def test_dead_keys_beyond_time_limit_are_left_to_next_pass(cluster: Cluster, mon
 
 @pytest.mark.parametrize("jump", [86400.0, -86400.0])
 def test_clock_jump_of_a_day_loses_nothing(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, jump: float) -> None:
-    """CLOCK_REALTIME says when something was recorded; nobody's life goes by it."""
+    """CLOCK_REALTIME is only shown as the time of a record; no decision depends on it."""
     _, first = cluster.start(1)
     clock = time.time
     monkeypatch.setattr(time, "time", lambda: clock() + jump)

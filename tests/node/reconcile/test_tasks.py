@@ -102,7 +102,7 @@ def test_threads_of_several_classes_join_group_of_their_class(host: Host, thread
         moved = _moves(threads, context)
         gathering = tasks.gather(locked, context, "/c", 1, "")
         assert set(locked.origins) == {"", "gold"}
-    assert (sorted(moved), gathering.left) == ([1, 2, 3], 0)  # 3 was in a group that nobody had recorded
+    assert (sorted(moved), gathering.left) == ([1, 2, 3], 0)  # 3 was in an unrecorded group
     assert gathering.moved == 3
 
 

@@ -38,7 +38,7 @@ class Tree:
         return Path(self.monitor.ensure_group(key, rdt_class).path)
 
     def read(self, *, by_class: bool = False) -> dict[str, object]:
-        """Return `Monitor.read`'s result by path: the value, or the state if there is none."""
+        """Return `Monitor.read`'s result by path: the value, or the state without a value."""
         return shown(Monitor(str(self.resctrl), state_dir=str(self.state)).read(KEY, by_class=by_class))
 
     def states(self) -> dict[str, str]:

@@ -121,7 +121,7 @@ def _choose_kind(request: Request, workload: "Workload", options: "dict[str, Any
     if request.qos != GUARANTEED or request.milli < MILLI or shared:
         return
     if not allows(options.get("allow"), workload.namespace, EXCLUSIVE):
-        return  # an implicit request is no reason to refuse
+        return  # an implicit request does not justify a rejection
     if not request.milli % MILLI:
         request.kind = EXCLUSIVE
     elif shared is False:

@@ -94,7 +94,7 @@ def test_any_sequence_of_changes_stays_consistent(policy: str, name: str, events
             runs = effective(grant.decision, usage)
             assert runs, "a container without CPUs"
             assert not runs & ~topology.online
-            assert not runs & owned & ~grant.decision.owned, "it runs on somebody's own CPUs"
+            assert not runs & owned & ~grant.decision.owned, "it runs on exclusive CPUs of another container"
             if grant.decision.kind != RESERVED:
                 assert not runs & usage.reserved
                 assert not runs & topology.isolated & ~grant.decision.owned
