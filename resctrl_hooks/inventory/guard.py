@@ -11,7 +11,7 @@ from resctrl_hooks.node.guard.lease import Lease
 from resctrl_hooks.node.guard.section import OBSERVE
 from resctrl_hooks.node.guard.status import DONE, NAME, WOULD
 from resctrl_hooks.node.host.files import parse_json, read_file
-from resctrl_hooks.node.host.procfs import start_time
+from resctrl_hooks.node.host.procfs import lives
 
 _LIMIT = 1 << 20
 
@@ -100,7 +100,7 @@ def guard_status(context: Context) -> GuardStatus | None:
             {"domain": name, "last": None, **of} | ({"last": _last(of["last"])} if "last" in of else {})
             for name, of in record["domains"].items()
         ]
-        running = start_time(context.proc, record["pid"]) == record["start"] > 0
+        running = lives(context.proc, record["pid"], record["start"])
         events = [_last(event) for event in record.get("events", [])]
         return GuardStatus.model_validate({**record, "running": running, "domains": domains, "events": events})
     except (OSError, ValueError, KeyError, TypeError, AttributeError, ValidationError):

@@ -25,6 +25,9 @@ RARE = {
     ".host.files": """
         _constant _no_json read_to_end kernel_text make_folder is_there
     """,
+    ".host.procfs": """
+        lives
+    """,
     ".ledger": """
         Ledger.lock_totals Ledger.prepare Ledger.keys Ledger.remove_pod Ledger.members Ledger.read_member
         Ledger.has_member Ledger.remove_member Ledger.containers Ledger.forget Ledger.forget_unusable

@@ -15,7 +15,7 @@ from ..node.hook.create_runtime import create_runtime, give_up, refuses
 from ..node.hook.deadline import set_deadline
 from ..node.hook.poststop import poststop
 from ..node.host.cgroup import read_value
-from ..node.host.procfs import start_time
+from ..node.host.procfs import lives, start_time
 from ..node.lifecycle import reap_some, release_container
 from ..node.log import ERROR, INFO, WARNING
 from ..node.names import canonical_pod_uid, pod_uid_validator
@@ -93,9 +93,7 @@ def is_done(container: str, pid: int, context: "Context") -> bool:
     """Return whether a container is recorded with this very process."""
     key = context.ledger.key_of(container)
     record = context.ledger.read_member(key, container) if key else None
-    if record is None or not pid or record.get("pid") != pid:
-        return False
-    return bool(record.get("start")) and record["start"] == start_time(context.proc, pid)
+    return record is not None and record.get("pid") == pid and lives(context.proc, pid, record.get("start"))
 
 
 def lenient(settings: "Settings") -> "Settings":

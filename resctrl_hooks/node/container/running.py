@@ -1,7 +1,7 @@
 """A running container: its record in the ledger, else the plan for it."""
 
 from ..host.cgroup_tasks import threads_of_container
-from ..host.procfs import resctrl_groups_of, start_time
+from ..host.procfs import lives, resctrl_groups_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Running:
 
     def look_again(self, proc: str) -> bool:
         """Return whether it is still the same process; if so, update its RDT class."""
-        if start_time(proc, self.pid) != self.start:
+        if not lives(proc, self.pid, self.start):
             return False
         try:
             where = resctrl_groups_of(proc, self.pid)

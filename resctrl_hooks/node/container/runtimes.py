@@ -6,7 +6,7 @@ createRuntime hooks, so a container without such a file may be just starting.
 
 from ..errors import HookError
 from ..host.files import list_folder, parse_json, read_file
-from ..host.procfs import start_time
+from ..host.procfs import lives
 from ..names import valid_container_id
 
 TYPE_CHECKING = False
@@ -61,7 +61,7 @@ def living_containers(settings: "Settings", proc: str, known: "Container[str]" =
         for id_ in _names(root):
             if id_ not in known and valid_container_id(id_):
                 container = _read(f"{root}/{id_}", id_, kinds)
-                if container is not None and start_time(proc, container.pid) == container.start:
+                if container is not None and lives(proc, container.pid, container.start):
                     found[id_] = container
     return list(found.values())
 

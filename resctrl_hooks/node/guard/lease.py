@@ -6,7 +6,7 @@ state directory and belongs to one boot: resctrl starts a boot with its own valu
 
 from ..errors import ResctrlError
 from ..host.files import format_json, is_there, parse_json, read_file, remove_file, write_file
-from ..host.procfs import boot_id, start_time
+from ..host.procfs import boot_id, lives, start_time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Lease:
     @property
     def is_stale(self) -> bool:
         """Whether the guard that wrote it has ended."""
-        return not self.started or start_time(self._proc, self.pid) != self.started
+        return not lives(self._proc, self.pid, self.started)
 
     def hold(self, pid: int) -> None:
         """Make this process the holder of the lease."""

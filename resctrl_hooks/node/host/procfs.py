@@ -87,6 +87,11 @@ def start_time(proc: str, pid: int) -> int:
     return int(fields[_START_TIME]) if len(fields) > _START_TIME and fields[0] not in "ZXx" else 0
 
 
+def lives(proc: str, pid: int, start: "int | None") -> bool:
+    """Return whether the process that had this pid and start time still lives; 0 or None is no process's start."""
+    return bool(start) and start_time(proc, pid) == start
+
+
 def boot_id(proc: str) -> str:
     """Return this boot's random id, or an empty string where /proc is not the host's own."""
     return _read(f"{proc}/sys/kernel/random/boot_id").strip()

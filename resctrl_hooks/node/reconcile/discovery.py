@@ -14,7 +14,7 @@ from ..feature_table import FEATURES, GROUP, NODE
 from ..host.cgroup_names import pod_in_cgroup
 from ..host.cgroup_tasks import CgroupThreads
 from ..host.files import is_folder, list_folder
-from ..host.procfs import start_time
+from ..host.procfs import lives
 from ..names import workload_key_validator
 from ..registry import features_in_use, kind_of, plan
 from ..resctrl.locked_key import record_is_dead
@@ -75,7 +75,7 @@ def observe(context: "Context") -> Observation:
             continue
         except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
             broken.pop(found.id, None)
-            if start_time(context.proc, found.pid) == found.start:
+            if lives(context.proc, found.pid, found.start):
                 broken[found.id] = error
             continue
         broken.pop(found.id, None)

@@ -7,7 +7,7 @@ foreign group of that name, which we join and never remove).
 import time
 
 from .. import errors
-from ..host.procfs import resctrl_groups_of, start_time
+from ..host.procfs import lives, resctrl_groups_of, start_time
 from ..ledger import RMIDS
 
 TYPE_CHECKING = False
@@ -353,5 +353,4 @@ def record_is_dead(record: "MemberRecord | None", boot: str, proc: str) -> bool:
     pid = record.get("pid", 0)
     if not pid:
         return False
-    started = start_time(proc, pid)
-    return not started or started != record.get("start")  # a member that was dead when recorded has a start of 0
+    return not lives(proc, pid, record.get("start"))  # a member that was dead when recorded has a start of 0

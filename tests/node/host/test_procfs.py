@@ -14,6 +14,7 @@ from resctrl_hooks.node.host.procfs import (
     boot_id,
     cgroups_of,
     in_initial_user_namespace,
+    lives,
     resctrl_groups_of,
     start_time,
     threads_of,
@@ -102,6 +103,13 @@ def test_start_time_identifies_process() -> None:
         assert start_time("/proc", child.pid) == 0  # a zombie: ended, and its parent has not looked yet
     for none in (0, -1):
         assert start_time("/proc", none) == 0
+
+
+def test_process_lives_with_its_own_start_time_only(host: Host) -> None:
+    host.process(7, start=500)
+    proc = str(host.proc)
+    assert lives(proc, 7, 500)
+    assert not any(lives(proc, *other) for other in ((7, 501), (7, 0), (7, None), (8, 500), (8, 0)))
 
 
 @given(st.integers(1, 1 << 22), st.integers(1, 1 << 50), st.sampled_from("RSDTtIZXx"))

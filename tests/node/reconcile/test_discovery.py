@@ -85,7 +85,7 @@ def test_container_that_ends_during_the_read_is_not_a_problem(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster.start(1)
-    monkeypatch.setattr(discovery, "start_time", lambda *_given: 0)
+    monkeypatch.setattr(discovery, "lives", lambda *_given: False)
     monkeypatch.setattr(discovery, "_recorded", lambda *_given: json.loads("{"))
     assert (observe(cluster.context()).containers, observe(cluster.context()).problems) == ([], [])
 

@@ -7,7 +7,7 @@ from _signal import SIGKILL, SIGTERM
 from ...errors import HookError
 from ...host.cgroup import processes
 from ...host.files import GONE, format_json, parse_json
-from ...host.procfs import boot_id, start_time
+from ...host.procfs import boot_id, lives, start_time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def record(folder: "Opened", children: "list[int]") -> None:
 
 def living(folder: "Opened") -> "list[int]":
     """Return the supervisor and the memtierd in a run folder's record, if they are still the same processes."""
-    return [pid for pid, begun in _recorded(folder) if begun and start_time(PROC, pid) == begun]
+    return [pid for pid, begun in _recorded(folder) if lives(PROC, pid, begun)]
 
 
 def memtierd_of(folder: "Opened") -> "list[int]":

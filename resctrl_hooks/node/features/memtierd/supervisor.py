@@ -10,7 +10,7 @@ import time
 from _signal import SIG_IGN, SIGKILL, SIGTERM, signal
 
 from ...host.files import list_folder
-from ...host.procfs import start_time
+from ...host.procfs import lives
 from ...host.programs import spawn
 from .processes import SupervisorError, end, record, tell
 from .run_dir import OUTPUT, PID
@@ -43,7 +43,7 @@ class Kept:
 
     def container_lives(self) -> bool:
         """Return whether the container's init is still the same process."""
-        return start_time(self.proc, self.pid) == self.start
+        return lives(self.proc, self.pid, self.start)
 
 
 def start(kept: Kept, folder: "Opened") -> None:

@@ -1,6 +1,6 @@
 """Containers with the same place, kept as lines of text until one of them is needed: most never are."""
 
-from ...host.procfs import start_time
+from ...host.procfs import lives
 from .policy import Decision, PlacementError
 
 TYPE_CHECKING = False
@@ -72,7 +72,7 @@ class Entry:
 
     def is_dead(self, context: "Context") -> bool:
         """Return whether its init process is gone."""
-        return start_time(context.proc, self.pid) != self.start or not self.start
+        return not lives(context.proc, self.pid, self.start)
 
 
 class Place:

@@ -8,7 +8,6 @@ from ...cgroup_settings.own import living_cgroup
 from ...errors import HookError
 from ...feature import SKIP, Feature, Step
 from ...host.cpulist import format_list
-from ...host.procfs import start_time
 from .allocations import Book, lock
 from .allocator import decide
 from .cpuset_writer import follow, tell_others
@@ -67,8 +66,7 @@ class Placement(Feature):
     def holds(self, step: "Step", container: "Container", context: "Context") -> bool:
         """Return whether the container has a place; `repair` compares all cpusets with the places."""
         entry = Book(context, look_only=True).find(container.id)
-        now = container.pid, start_time(context.proc, container.pid)
-        return entry is not None and (entry.pid, entry.start) == now
+        return entry is not None and entry.pid == container.pid and not entry.is_dead(context)
 
     def revert(self, step: "Step", member: "MemberRecord", locked: "LockedKey", context: "Context") -> None:
         """Release a dead container's CPUs, first to the other containers of its pool."""
