@@ -228,7 +228,7 @@ def _tried(host: Host, command: list[str], process: subprocess.Popen[bytes], bun
     if failed or len(said) > (len(reasons) if waiting else uncounted):  # the hook prints one line for each
         status = created.returncode or stopped.returncode
         return problem(
-            f"the hook failed with status {status}: {'; '.join(said) or 'no output'}",
+            f"the hook failed with status {status}: {said[-1] if said else 'no output'}",
             "see the other checks and the journal",
         )
     if waiting:
