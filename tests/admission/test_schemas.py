@@ -5,6 +5,7 @@ Objects of custom resources (PodMonitor, PrometheusRule, SecurityContextConstrai
 
 import json
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,19 +25,30 @@ CUSTOM = {
 }
 
 
-def objects() -> dict[str, dict[str, Any]]:
-    """Return all objects that people apply, by file or folder and by name."""
-    texts = {
-        folder: subprocess.run(
-            ["kubectl", "kustomize", str(CONTRIB / folder)], capture_output=True, text=True, check=True
-        ).stdout
-        for folder in ("daemonset", "openshift")
-    }
-    texts |= {
-        str(path.relative_to(CONTRIB)): path.read_text()
-        for folder in ("daemonset", "openshift", "prometheus", "machineconfig")
-        for path in (CONTRIB / folder).glob("*.yaml")
-    }
+def in_files() -> dict[str, dict[str, Any]]:
+    """Return all objects that people apply, by file and by name."""
+    return by_name(
+        {
+            str(path.relative_to(CONTRIB)): path.read_text()
+            for folder in ("daemonset", "openshift", "prometheus", "machineconfig")
+            for path in (CONTRIB / folder).glob("*.yaml")
+        }
+    )
+
+
+def kustomized() -> dict[str, dict[str, Any]]:
+    """Return the objects of the kustomizations, by folder and by name."""
+    return by_name(
+        {
+            folder: subprocess.run(
+                ["kubectl", "kustomize", str(CONTRIB / folder)], capture_output=True, text=True, check=True
+            ).stdout
+            for folder in ("daemonset", "openshift")
+        }
+    )
+
+
+def by_name(texts: dict[str, str]) -> dict[str, dict[str, Any]]:
     return {
         f"{where}: {one['kind']} {one['metadata']['name']}": one
         for where, text in texts.items()
@@ -45,14 +57,19 @@ def objects() -> dict[str, dict[str, Any]]:
     }
 
 
+SOURCES = [(in_files, 8), pytest.param(kustomized, 8, marks=pytest.mark.kubectl)]
+
+
 def of_kubernetes(all_of_them: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return {name: one for name, one in all_of_them.items() if one["apiVersion"].partition("/")[0] not in CUSTOM}
 
 
-@pytest.mark.kubectl
-def test_objects_match_schemas_of_all_supported_versions() -> None:
+@pytest.mark.parametrize("objects, least", SOURCES)
+def test_objects_match_schemas_of_all_supported_versions(
+    objects: Callable[[], dict[str, dict[str, Any]]], least: int
+) -> None:
     found = of_kubernetes(objects())
-    assert len(found) > 15
+    assert len(found) >= least
     for version in VERSIONS:
         for name, one in found.items():
             assert kubernetes_validate.validate(one, version, strict=True) == version, name
@@ -68,7 +85,11 @@ def test_schemas_refuse_unknown_fields_and_wrong_types() -> None:
                 kubernetes_validate.validate(changed, version, strict=True)
 
 
-@pytest.mark.kubectl
-def test_objects_fit_into_kubectl_apply_annotation() -> None:
-    for name, one in objects().items():
+@pytest.mark.parametrize("objects, least", SOURCES)
+def test_objects_fit_into_kubectl_apply_annotation(
+    objects: Callable[[], dict[str, dict[str, Any]]], least: int
+) -> None:
+    found = objects()
+    assert len(found) >= least
+    for name, one in found.items():
         assert len(json.dumps(one)) < ANNOTATION * 9 // 10, name

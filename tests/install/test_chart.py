@@ -6,6 +6,8 @@ from typing import Any
 import kubernetes_validate
 import pytest
 import yaml
+from admission.pod_security import BASELINE, PRIVILEGED, level, violations
+from admission.test_schemas import VERSIONS, of_kubernetes
 
 pytestmark = pytest.mark.helm
 CONTRIB = Path(__file__).parents[2] / "contrib"
@@ -112,7 +114,23 @@ def test_chart_passes_helms_lint() -> None:
     assert {message["error"] for message in report["messages"]} <= {"icon is recommended"}
 
 
-@pytest.mark.parametrize("version", ["1.29", "1.37"])
-def test_objects_fit_the_schemas_of_kubernetes(version: str) -> None:
-    for one in render().values():
-        assert kubernetes_validate.validate(one, version, strict=True) == version
+@pytest.mark.parametrize(
+    "values",
+    [{}, {"runtime": "containerd", "image": {"repository": "r/i", "digest": DIGEST}, "monitoring": {"enabled": True}}],
+    ids=["defaults", "changed"],
+)
+def test_objects_fit_the_schemas_of_kubernetes(values: dict[str, Any]) -> None:
+    found = of_kubernetes({f"{kind} {name}": one for (kind, name), one in render(**values).items()})
+    assert len(found) >= 6
+    for version in VERSIONS:
+        for one in found.values():
+            assert kubernetes_validate.validate(one, version, strict=True) == version
+
+
+@pytest.mark.parametrize("runtime", ["crio", "containerd"])
+def test_namespace_that_the_page_creates_admits_the_pods(runtime: str) -> None:
+    labels = yaml.safe_load((CONTRIB / "daemonset/namespace.yaml").read_text())["metadata"]["labels"]
+    assert {labels[f"pod-security.kubernetes.io/{mode}"] for mode in ("enforce", "warn", "audit")} == {PRIVILEGED}
+    found = render(runtime=runtime)
+    assert level(daemonset(found)["spec"]) == PRIVILEGED
+    assert violations(daemonset(found, "resctrl-hooks-metrics")["spec"], BASELINE) == ["hostPath", "seLinuxOptions"]
