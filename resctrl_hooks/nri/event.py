@@ -10,18 +10,23 @@ if TYPE_CHECKING:
     from typing import Any
 
 POD_EVENTS = ("RemovePodSandbox",)
+START, LATE_START = "StartContainer", "PostStartContainer"
+STARTS = (START, LATE_START)
+ENDS = ("StopContainer", "RemoveContainer", *POD_EVENTS)
 
 
 class Event:
-    """One event, read: its name, the pod and container that it tells of, the runtime's name and its version of NRI."""
+    """One event, read: its name, its pod and container, the runtime's name and its version of NRI.
+
+    Of a start and an end, only the fields are read that it needs.
+    """
 
     def __init__(self, name: str, payload: bytes, runtime: str, version: str) -> None:
-        self.name, _, dialect = name.partition(":")
+        self.name = name.partition(":")[0]
         self.runtime = runtime
         self.version = version
-        kind = "StateChangeEvent" if dialect else "PodEvent" if self.name in POD_EVENTS else "ContainerEvent"
         try:
-            message = decode(kind, payload)
+            message = decode(_type_of(name), payload)
         except WireError as error:
             raise HookError(f"cannot parse the runtime's {self.name}: {error}") from error
         self.pod: "dict[str, Any]" = message.get("pod", {})
@@ -64,9 +69,14 @@ def has_record(name: str, payload: bytes, state_dir: str) -> bool:
 
 
 def _head_of(name: str, payload: bytes) -> "dict[str, Any]":
-    event, _, dialect = name.partition(":")
-    kind = "StateChangeEventHead" if dialect else "PodEventHead" if event in POD_EVENTS else "ContainerEventHead"
     try:
-        return decode(kind, payload)
+        return decode(_type_of(name, "Head"), payload)
     except WireError:
         return {}
+
+
+def _type_of(name: str, part: str = "") -> str:
+    """Return an event's type in `messages`: the ``part`` of its fields, by default those that it needs."""
+    event, _, dialect = name.partition(":")
+    kind = "StateChangeEvent" if dialect else "PodEvent" if event in POD_EVENTS else "ContainerEvent"
+    return kind + (part or ("Start" if event in STARTS else "Head" if event in ENDS else ""))

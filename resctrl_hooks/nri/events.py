@@ -24,7 +24,7 @@ from ..node.resctrl.locked_key import record_is_dead
 from . import ttrpc
 from .cpusets import STAGE, changes, cpus_of, forget, is_specified, learn, noted
 from .creation import CREATE_CONTAINER, create_container
-from .event import POD_EVENTS, Event
+from .event import ENDS, LATE_START, POD_EVENTS, START, STARTS, Event
 from .protobuf import decode, encode
 from .service import NOT_YET, pack
 from .workload import workload_of
@@ -43,9 +43,6 @@ if TYPE_CHECKING:
 _GONE = "RemoveContainer"
 _UNFIT = {"deadline", "fault"}
 """Reasons after which a process serves no other event."""
-START, LATE_START = "StartContainer", "PostStartContainer"
-STARTS = (START, LATE_START)
-ENDS = ("StopContainer", _GONE, *POD_EVENTS)
 LATE = "late"
 """The reason that is counted where a container is served only after its start."""
 

@@ -22,6 +22,8 @@ _FIXED = {_I64: 8, _I32: 4}
 _MOST_VARINT_BITS = 70  # ten bytes of seven
 _ONE_BYTE = 0x80  # a smaller number takes one byte
 _FIRST_TAG = 1 << 3
+_KEY, _VALUE = 1 << 3 | _LEN, 2 << 3 | _LEN  # tags of a map's entry
+_SHORTEST_ENTRY = 4
 _BITS_32, _BITS_64 = 1 << 32, 1 << 64
 
 # The meaning of a varint for each scalar type; an enum's value is encoded as an int32's.
@@ -39,7 +41,7 @@ class WireError(Exception):
 
 
 class _Field:
-    __slots__ = ("kind", "name", "number", "shape")
+    __slots__ = ("is_map", "is_text", "kind", "name", "number", "shape")
 
     def __init__(self, number: int, declared: str) -> None:
         words = declared.split()
@@ -47,6 +49,8 @@ class _Field:
         self.name = words[-1]
         self.kind = words[-2]
         self.shape = words[0] if len(words) > 2 else ""  # noqa: PLR2004  # "repeated string args"
+        self.is_text = self.kind == "string" and not self.shape
+        self.is_map = self.shape == "map"
 
 
 _BY_NUMBER = {
@@ -105,11 +109,17 @@ class _Decoder:
                 at += 1
             else:
                 size, at = self._varint(at, end)
-            if size > end - at:
+            begin, at = at, at + size
+            if at > end:
                 raise WireError(f"{name} has a field longer than the message")
-            if field is not None:
-                self._length_delimited(found, field, at, at + size, depth)
-            at += size
+            if field is None:
+                continue
+            if field.is_text:  # an invalid id is refused; no other name is a reason to fail
+                found[field.name] = data[begin:at].decode("utf-8", "replace")
+            elif field.is_map:
+                self._entry(found.setdefault(field.name, {}), begin, at, depth)
+            else:
+                self._length_delimited(found, field, begin, at, depth)
         return found
 
     def _number(self, name: str, found: "Message", field: "_Field | None", wire: int, at: int, end: int) -> int:
@@ -126,13 +136,22 @@ class _Decoder:
             raise WireError(f"{name} has a field of the wire type {wire}")
         return at
 
+    def _entry(self, entries: "dict[str, str]", at: int, end: int, depth: int) -> None:
+        """Take an entry of a map; written out for its usual form, a key and a value of one-byte lengths."""
+        data = self._data
+        if end - at >= _SHORTEST_ENTRY and data[at] == _KEY and data[at + 1] < _ONE_BYTE:
+            begin = at + 2
+            middle = begin + data[at + 1]
+            if end - middle >= 2 and data[middle] == _VALUE and data[middle + 1] == end - middle - 2 < _ONE_BYTE:
+                key = data[begin:middle].decode("utf-8", "replace")
+                entries[key] = data[middle + 2 : end].decode("utf-8", "replace")
+                return
+        entry = self.message("MapEntry", at, end, {}, depth + 1)
+        entries[entry.get("key", "")] = entry.get("value", "")
+
     def _length_delimited(self, found: "Message", field: _Field, at: int, end: int, depth: int) -> None:
         if field.kind == "string":
-            if field.shape == "map":
-                entry = self.message("MapEntry", at, end, {}, depth + 1)
-                found.setdefault(field.name, {})[entry.get("key", "")] = entry.get("value", "")
-            else:
-                _put(found, field, [_text(self._data[at:end])])
+            _put(found, field, [self._data[at:end].decode("utf-8", "replace")])
         elif field.kind == "bytes":
             _put(found, field, [self._data[at:end]])
         elif field.kind in _SCALARS:
@@ -168,10 +187,6 @@ def _put(found: "Message", field: _Field, values: "list[Any]") -> None:
         found.setdefault(field.name, []).extend(values)
     else:
         found[field.name] = values[-1]
-
-
-def _text(data: bytes) -> str:
-    return data.decode("utf-8", "replace")  # an invalid id is refused; no other name is a reason to fail
 
 
 def _encoded(field: _Field, value: "Any") -> bytes:

@@ -220,4 +220,4 @@ def test_damaged_message_is_a_message_or_refused(sent: Sent, data: st.DataObject
 
 def test_string_with_invalid_utf_8_is_read_with_replacements() -> None:
     """A container's end must be served whatever its name is; an id like that is refused where it is used."""
-    assert protobuf._text(b"a\xff\xfeb") == "a\ufffd\ufffdb"
+    assert decode("OptionalString", b"\x0a\x04a\xff\xfeb") == {"value": "a\ufffd\ufffdb"}
