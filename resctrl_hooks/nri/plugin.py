@@ -14,7 +14,7 @@ from . import events, ttrpc
 from .adjustments import adjusts
 from .cpusets import is_specified
 from .creation import CREATE_CONTAINER
-from .event import Event, container_of, has_record
+from .event import ENDS, LATE_START, Event, container_of, has_record
 from .service import NOT_YET, SYNCHRONIZE, mask_of, pack
 
 TYPE_CHECKING = False
@@ -144,14 +144,14 @@ class NodePlugin:
         name = event.partition(":")[0]
         if name == CREATE_CONTAINER:
             return self._creates
-        if name == events.LATE_START:
+        if name == LATE_START:
             if not self._without_pid:
                 return False
             container = container_of(event, payload)
             waited = container in self._without_pid
             self._without_pid.discard(container)
             return waited
-        if name in events.ENDS and not is_specified(settings):
+        if name in ENDS and not is_specified(settings):
             return has_record(event, payload, settings.state_dir)
         return name in events.HANDLERS
 

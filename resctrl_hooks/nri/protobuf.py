@@ -94,10 +94,9 @@ class _Decoder:
         while at < end:
             self._fields += 1
             tag = data[at]
-            if tag < _ONE_BYTE:  # written out for nearly all fields: calls would take most of the time
-                at += 1
-            else:
-                tag, at = self._varint(at, end)
+            at += 1
+            if tag >= _ONE_BYTE:  # without a call for nearly all fields: calls would take most of the time
+                tag, at = self._varint(at - 1, end)
             if tag < _FIRST_TAG or self._fields > MOST_FIELDS:
                 raise WireError(f"{name} has a field 0, or a message has more than {MOST_FIELDS} fields")
             field = fields.get(tag >> 3)
@@ -113,8 +112,8 @@ class _Decoder:
             if at > end:
                 raise WireError(f"{name} has a field longer than the message")
             if field is None:
-                continue
-            if field.is_text:  # an invalid id is refused; no other name is a reason to fail
+                pass
+            elif field.is_text:  # an invalid id is refused; no other name is a reason to fail
                 found[field.name] = data[begin:at].decode("utf-8", "replace")
             elif field.is_map:
                 self._entry(found.setdefault(field.name, {}), begin, at, depth)
@@ -142,9 +141,9 @@ class _Decoder:
         if end - at >= _SHORTEST_ENTRY and data[at] == _KEY and data[at + 1] < _ONE_BYTE:
             begin = at + 2
             middle = begin + data[at + 1]
-            if end - middle >= 2 and data[middle] == _VALUE and data[middle + 1] == end - middle - 2 < _ONE_BYTE:
-                key = data[begin:middle].decode("utf-8", "replace")
-                entries[key] = data[middle + 2 : end].decode("utf-8", "replace")
+            value = middle + 2
+            if value <= end and data[middle] == _VALUE and data[middle + 1] == end - value < _ONE_BYTE:
+                entries[data[begin:middle].decode("utf-8", "replace")] = data[value:end].decode("utf-8", "replace")
                 return
         entry = self.message("MapEntry", at, end, {}, depth + 1)
         entries[entry.get("key", "")] = entry.get("value", "")

@@ -1,14 +1,15 @@
 """One connection: register, Configure, Synchronize, then events, until the runtime closes it.
 
 Both dialects of lifecycle events are served: up to NRI 0.11 StateChange with a number, since 0.12 a call for each.
-Events without work are answered at once, and so is Synchronize, whose two seconds are for the whole node; other
-processes (`workers`) do the work.
+Events without work are answered at once. So are ends, which nothing can refuse, and Synchronize, whose two seconds are
+for the whole node. Other processes (`workers`) do the work.
 """
 
 import select
 import time
 
 from . import ttrpc
+from .event import ENDS
 from .protobuf import WireError, decode, encode
 
 TYPE_CHECKING = False
@@ -259,10 +260,13 @@ class Service:
         if not self._plugin.serves(name, payload):
             self._connection.answer(stream)
             return
-        done = self._done(name, payload, stream)
+        first = event in ENDS
+        if first:
+            self._connection.answer(stream)
+        done = self._done(name, payload, None if first else stream)
         try:
             limit = self._plugin.limit(timeout)
-            self._workers.ask(name, payload, self._plugin.generation(), limit, done)
+            self._workers.ask(name, payload, self._plugin.generation(), limit, done, answered=first)
         except OSError:
             done(None, b"")
 

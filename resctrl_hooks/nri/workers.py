@@ -2,11 +2,12 @@
 
 An event thus has the node half's own deadline, which is an alarm of the whole process. A process that crashes or hangs
 blocks no other event: it is killed at a limit, and another one takes its place. Jobs and answers travel over a socket,
-each after its length.
+each after its length. A process may go on after its answer, again until a limit, and reports when it is free.
 """
 
 import _socket
 import posix
+import select
 import time
 from _signal import SIG_DFL, SIGCHLD, SIGINT, SIGKILL, SIGTERM, set_wakeup_fd, signal
 
@@ -31,6 +32,10 @@ _MOST_JOBS = 5000  # then another process takes over, so that no leak grows
 COMPANION_PAUSE = 5.0  # seconds between two starts of a companion
 _FAULT = 70  # sysexits.h's EX_SOFTWARE
 _NEVER = float("inf")
+_FREE, _WORN = 255, 254
+"""The codes that a process sends when it has nothing left to do after its answer, and can serve another event or not.
+"""
+PATIENCE = 0.1  # seconds for which an event waits for the previous one's work; a fork takes some milliseconds
 
 
 class Worker:
@@ -42,8 +47,14 @@ class Worker:
         self.generation = generation
         self.jobs = 0
         self.limit = _NEVER
+        self.seconds = 0.0
         self.done: "Done | None" = None
+        self.answered = False
         self.answer = bytearray()
+
+    def take(self, done: "Done", seconds: float) -> None:
+        """Remember the job that it has got."""
+        self.limit, self.seconds, self.done = time.monotonic() + seconds, seconds, done
 
     def is_complete(self) -> bool:
         """Return whether the whole answer is there. The socket may stay open: in what the process has started."""
@@ -124,21 +135,27 @@ class Workers:
             except OSError:
                 pass
 
-    def ask(self, event: str, payload: bytes, generation: int, seconds: float, done: "Done") -> None:
+    def ask(
+        self, event: str, payload: bytes, generation: int, seconds: float, done: "Done", *, answered: bool = False
+    ) -> None:
         """Have an event served, and call ``done`` with the answer, or with None after so many seconds.
 
-        A process of another ``generation`` was forked with other settings, and is replaced.
+        A process of another ``generation`` was forked with other settings, and is replaced. If the runtime has its
+        answer already, the next event waits a little for the process.
 
         Raises:
             OSError: no process can be made.
         """
         job = event.encode() + b"\0" + payload
         job = len(job).to_bytes(_LENGTH, "big") + job
+        if self._ready is None:
+            self._wait_for_answered(generation)
         worker, self._ready = self._ready, None
         if worker is not None:
             if worker.generation == generation and len(job) <= _MOST_IN_JOB and _is_sent(worker.fd, job):
                 worker.jobs += 1
-                worker.limit, worker.done = time.monotonic() + seconds, done
+                worker.take(done, seconds)
+                worker.answered = answered
                 return
             self._end(worker)
         self.start(lambda reply: self._serve(event, payload, reply), seconds, done)
@@ -149,8 +166,24 @@ class Workers:
         Raises:
             OSError: no process can be made.
         """
-        worker = self._fork(lambda fd: serve(_reply_on(fd)), -1)
-        worker.limit, worker.done = time.monotonic() + seconds, done
+
+        def once(fd: int) -> None:
+            reply = _reply_on(fd)
+            serve(reply)
+            reply(_WORN, b"")
+
+        worker = self._fork(once, -1)
+        worker.take(done, seconds)
+
+    def _wait_for_answered(self, generation: int) -> None:
+        """Wait a little for a process whose event the runtime sees as served: its end frees what the next one needs."""
+        worker = next((one for one in self._living.values() if one.answered and one.generation == generation), None)
+        if worker is None:
+            return
+        waiting, until = select.poll(), min(time.monotonic() + PATIENCE, worker.limit)
+        waiting.register(worker.fd, select.POLLIN)
+        while worker.answered and (left := until - time.monotonic()) > 0 and waiting.poll(int(left * 1000) + 1):
+            self._read(worker)
 
     def descriptors(self) -> "list[int]":
         """Return the sockets on which answers come, and the pipe on which signals do, for poll."""
@@ -189,16 +222,24 @@ class Workers:
         worker.answer += data
         if not data:
             self._end(worker)
-        elif worker.is_complete():
-            size = int.from_bytes(worker.answer[:_LENGTH], "big")
-            code, payload, done = worker.answer[_LENGTH], bytes(worker.answer[_HEAD : _HEAD + size]), worker.done
-            worker.answer, worker.limit, worker.done = bytearray(), _NEVER, None
-            if worker.generation < 0 or worker.jobs >= _MOST_JOBS or self._ready is not None:
-                self._end(worker)
-            else:
-                self._ready = worker
-            if done is not None:
+        while worker.is_complete():
+            end = _HEAD + int.from_bytes(worker.answer[:_LENGTH], "big")
+            code, payload = worker.answer[_LENGTH], bytes(worker.answer[_HEAD:end])
+            del worker.answer[:end]
+            if code in (_FREE, _WORN):
+                self._free(worker, fit=code == _FREE)
+            elif worker.done is not None:
+                done, worker.done = worker.done, None
+                worker.answered, worker.limit = True, time.monotonic() + worker.seconds
                 done(code, payload)
+
+    def _free(self, worker: Worker, *, fit: bool) -> None:
+        """Let a process stand by that has nothing left to do, unless another one does."""
+        worker.answered, worker.limit = False, _NEVER
+        if fit and worker.jobs < _MOST_JOBS and self._ready is None:
+            self._ready = worker
+        else:
+            self._end(worker)
 
     def _end(self, worker: Worker) -> None:
         """Leave a process, which ends when its socket is closed, and was killed if it had not answered in time."""
@@ -207,6 +248,7 @@ class Workers:
         del self._living[worker.fd]
         posix.close(worker.fd)
         self._ending.append(worker.pid)
+        worker.answered = False
         if worker.done is not None:
             worker.done(None, b"")
 
@@ -256,6 +298,7 @@ class Workers:
                 data += posix.read(fd, size - len(data))
             event, _, payload = data[_LENGTH:].partition(b"\0")
             fit = self._serve(event.decode(), payload, reply)
+            reply(_FREE if fit else _WORN, b"")
 
 
 def _is_sent(fd: int, job: bytes) -> bool:

@@ -33,8 +33,8 @@ def test_first_instruction_runs_in_group_of_pod(
     assert groups(resctrl) == {group_of(pod)}
     pod.end()
     assert os.path.isdir(pod.cgroup), "its cgroup is still there"
-    assert groups(resctrl) == set(), "but its group has ended with it"
-    assert served.records() == []
+    wait_until(lambda: groups(resctrl) == set(), "but its group ends with it")
+    wait_until(lambda: served.records() == [], "and its record")
     assert served.status()["drops"] == 0
 
 
@@ -60,7 +60,7 @@ def test_two_containers_join_two_classes(node: Containerd, plugin: Callable[...,
         assert parse_place(pod.said(container)) == Place(rdt_class, pod.uid)
     assert groups(resctrl) == {f"{name}/{group_of(pod)}" for name in ("gold", "silver")}
     pod.end()
-    assert groups(resctrl) == set()
+    wait_until(lambda: groups(resctrl) == set(), "its groups end with it")
 
 
 def test_existing_pods_are_adopted_at_once(node: Containerd, plugin: Callable[..., Plugin], resctrl: Resctrl) -> None:
@@ -240,8 +240,8 @@ def test_hook_and_plugin_on_one_node_do_nothing_twice(
     pod.remove_container(container)
     assert groups(resctrl) == {group_of(pod)}
     pod.end()
-    assert groups(resctrl) == set()
-    assert served.records() == []
+    wait_until(lambda: groups(resctrl) == set(), "its group ends with it")
+    wait_until(lambda: served.records() == [], "and its record")
     assert not any(words in served.said() for words in ("not affected", "not changed")), served.said()
     node.set_hook([])
 

@@ -10,6 +10,7 @@ from kernel.bundles import BUSYBOX
 from kernel.containerd import Containerd, Pod
 from kernel.groups import Place, Resctrl, place_of
 from kernel.nri_plugin import Plugin, group_of, groups
+from kernel.runtimes import wait_until
 
 pytestmark = pytest.mark.guest(rmids=64)  # a boot of its own, which needs no cleanup
 SLEEP = ["/bin/sleep", "100000"]
@@ -59,7 +60,7 @@ def test_fifty_containers_are_adopted_survive_a_kill_and_leave_nothing(
     *left, seen = left
     seen.end()
     assert os.path.isdir(seen.cgroup), "its cgroup is still there"
-    assert groups(resctrl) == {group_of(pod) for pod in left}
+    wait_until(lambda: groups(resctrl) == {group_of(pod) for pod in left}, "its group ends with it")
     assert astray(left) == 0
     assert not any(words in served.said()[position:] for words in ("not affected", "not changed")), served.said()
     status = served.status()

@@ -42,8 +42,8 @@ def test_plugin_works_with_systemd_cgroup_driver(
     run(["systemctl", "daemon-reload"])
     assert (scope / "memory.high").read_text().strip() == str(64 << 20), "it stands in the scope's own settings"
     pod.end()
-    assert groups(resctrl) == set()
-    assert served.records() == []
+    wait_until(lambda: groups(resctrl) == set(), "its group ends with it")
+    wait_until(lambda: served.records() == [], "and its record")
 
 
 @pytest.fixture

@@ -2,6 +2,8 @@
 
 import os
 import socket
+import time
+from collections.abc import Callable
 from typing import Any
 
 from resctrl_hooks.nri import multiplexer, ttrpc
@@ -12,6 +14,13 @@ Answer = tuple[int, str, bytes]
 """Status code, words, payload."""
 PATIENCE = 60
 """Seconds: only so that a hang ends with a message."""
+
+
+def wait_until(condition: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
 
 
 class Peer:

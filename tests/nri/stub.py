@@ -1,17 +1,18 @@
 """A plugin that records its requests, run as a process: `python stub.py SOCKET OUT`.
 
 The pod's name selects the result of an event: `crash`, `hang`, `refuse`, `answer`, or success; after `unfit` the
-process serves no other event, after `subscribe` other events are requested.
+process serves no other event, after `subscribe` other events are requested; `wait` lasts until OUT.go exists.
 """
 
 import contextlib
 import os
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from resctrl_hooks.node.host.notify import Notify
-from resctrl_hooks.nri import ttrpc
+from resctrl_hooks.nri import ttrpc, workers
 from resctrl_hooks.nri.connection import Connection
 from resctrl_hooks.nri.gap import Gap
 from resctrl_hooks.nri.protobuf import decode, encode
@@ -40,6 +41,7 @@ class Stub:
     def __init__(self, out: str) -> None:
         self._subscription = ALL_EVENTS
         self._out = os.open(out, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        self._go = Path(f"{out}.go")
 
     def tell(self, *words: object) -> None:
         """Write one line atomically."""
@@ -76,6 +78,8 @@ class Stub:
             os.abort()
         if pod == "hang":
             time.sleep(600)
+        while pod == "wait" and not self._go.exists():
+            time.sleep(0.01)
         if pod == "refuse":
             return ttrpc.UNKNOWN, b"not this one", b""
         if pod == "leave" and not os.fork():  # a process that outlives the event, and keeps its inherited descriptors
@@ -124,6 +128,7 @@ def connected(path: str) -> Connection:
 def main() -> None:
     """Serve as the real one does, or with a third argument so many connections, one after the other without pauses."""
     path, out, *count = sys.argv[1:]
+    workers.PATIENCE = 60  # no test depends on this machine's speed
     stub, notify = Stub(out), Notify()
     resident = Resident(path, stub, notify)
     if not count:
@@ -134,12 +139,12 @@ def main() -> None:
     def forget() -> None:
         served[-1].close()
 
-    workers = Workers(forget, stub.serve)
+    processes = Workers(forget, stub.serve)
     for _ in range(int(count[0])):
         connection = connected(path)
         served[:] = [connection]
         try:
-            Service(connection, stub, workers, notify, Gap(stub.adopt)).run(lambda: False)
+            Service(connection, stub, processes, notify, Gap(stub.adopt)).run(lambda: False)
         except Exception as error:  # noqa: BLE001  # whatever it is, the test asks what
             stub.tell("ended", type(error).__name__, error)
         connection.close()

@@ -8,7 +8,7 @@ import pytest
 from conftest import POD_CGROUP, Host
 from hosts.machines import machine, write_sysfs
 
-from nri.fake_runtime import Peer
+from nri.fake_runtime import Peer, wait_until
 from nri.test_events import OK, POD, Plugin, container, host, start
 from resctrl_hooks.node.host.cpulist import parse_list
 from resctrl_hooks.nri import multiplexer, ttrpc
@@ -101,8 +101,8 @@ def test_other_containers_follow_arrivals_and_departures(host: Host, place: Call
     assert updated(peer) == {FIRST: left}
     host.end_process(42)
     assert peer.event("StopContainer", OWNER, container(42, SECOND)) == OK
-    assert runs_on(host, FIRST) == "0-3"
     assert updated(peer) == {FIRST: "0-3"}
+    assert runs_on(host, FIRST) == "0-3"
 
 
 def test_containers_with_same_promised_cpus_are_separated_at_start(host: Host, place: Callable[..., Plugin]) -> None:
@@ -208,7 +208,7 @@ def test_removed_container_is_forgotten(host: Host, place: Callable[..., Plugin]
     created(peer, OWNER, FIRST)
     assert FIRST in (host.state / "placement.specified").read_text()
     assert peer.event("RemoveContainer", OWNER, container(id_=FIRST)) == OK
-    assert FIRST not in (host.state / "placement.specified").read_text()
+    wait_until(lambda: FIRST not in (host.state / "placement.specified").read_text(), "it is forgotten")
 
 
 @pytest.mark.parametrize("adjust", [[], ["placement"]])

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nri.sessions import MESSAGES, Sent
-from resctrl_hooks.nri import messages, protobuf
+from resctrl_hooks.nri import messages
 from resctrl_hooks.nri.protobuf import MOST_DEPTH, MOST_FIELDS, WireError, decode, encode
 
 HEAD = 10  # of a ttrpc message

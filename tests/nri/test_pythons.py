@@ -8,6 +8,7 @@ from conftest import GROUP, ID, POD_CGROUP, Host
 from hosts.machines import machine, write_sysfs
 from project.test_node_half import EVERY_PYTHON
 
+from nri.fake_runtime import wait_until
 from nri.sessions import CONTAINERD, CRIO, session
 from nri.test_adjustments import BRINGS, QUICK, SCHEDULING
 from nri.test_cpusets import CPUS
@@ -57,7 +58,7 @@ def test_all_adjustable_fields_are_encoded(host: Host, plugin: Plugin) -> None:
     host.end_process(41)
     assert peer.event("StopContainer", pod, container(41)) == OK
     assert peer.event("RemovePodSandbox", pod) == OK
-    assert host.groups() == []
+    wait_until(lambda: host.groups() == [], "the group ends")
 
 
 @EVERY_PYTHON

@@ -53,7 +53,7 @@ class Monitoring(Feature):
         new = rdt_class not in locked.origins
         ensure_group(container, rdt_class, locked, context)
         try:
-            locked.assign_pid(container.pid)
+            locked.assign_pid(container.pid, rdt_class)
         except errors.ResctrlError:
             if new:
                 locked.remove_unused(rdt_class)

@@ -4,13 +4,12 @@ import time
 from _signal import ITIMER_REAL, SIG_UNBLOCK, SIGALRM, pthread_sigmask, setitimer, signal
 
 from .. import errors
-from ..host.files import read_file
+from ..host.files import read_kernel_file
 
 TIME_TO_TAKE_BACK = 1.0  # seconds for undoing steps after the deadline, well before the runtime's own timeout
 LONGEST_STARVED = 60.0  # maximum seconds of waiting for a processor; beyond that the hook hangs
 _ALARM_AGAIN = 0.25
 _SCHEDSTAT = "/proc/self/schedstat"
-_PAGE = 4096
 
 
 def set_deadline(seconds: float) -> None:
@@ -39,6 +38,6 @@ def _starved() -> float:
     Source: Linux, Documentation/scheduler/sched-stats.rst.
     """
     try:
-        return int(read_file(_SCHEDSTAT, _PAGE).split()[1]) / 1e9
+        return int(read_kernel_file(_SCHEDSTAT).split()[1]) / 1e9
     except (OSError, ValueError, IndexError):
         return 0.0  # a kernel without this statistic

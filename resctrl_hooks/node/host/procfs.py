@@ -7,6 +7,7 @@ from .files import GONE, read_kernel_file
 
 CRUNS_LEAF = "container"  # crun puts the processes of X.scope into X.scope/container
 _ALL_UIDS = 4294967295
+_LINKS_OF_ONE = 3  # those of an empty folder, and one for a thread
 _START_TIME = 19  # field 22 of /proc/pid/stat, counted after the first two
 
 
@@ -67,9 +68,16 @@ def resctrl_groups_of(proc: str, pid: int, tid: int = 0) -> "tuple[str, str] | N
 
 
 def threads_of(proc: str, pid: int) -> "list[int]":
-    """Return the thread ids of a process, its own pid among them; empty if it is gone."""
+    """Return the thread ids of a process, its own pid among them; empty if it is gone.
+
+    The number of links of its folder tells that there is one thread only, without a listing. Source: Linux,
+    fs/proc/base.c, proc_task_getattr.
+    """
+    folder = f"{proc}/{pid}/task"
     try:
-        return sorted(int(name) for name in posix.listdir(f"{proc}/{pid}/task"))
+        if posix.stat(folder).st_nlink == _LINKS_OF_ONE:
+            return [pid]
+        return sorted(int(name) for name in posix.listdir(folder))
     except OSError as error:
         if error.errno in GONE:
             return []

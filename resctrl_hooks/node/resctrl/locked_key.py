@@ -4,6 +4,7 @@ A key's groups are recorded with their origin: ``created`` by us, ``adopted`` (d
 foreign group of that name, which we join and never remove).
 """
 
+import errno
 import time
 
 from .. import errors
@@ -221,15 +222,22 @@ class LockedKey:
             self._ledger.remove_pod(self.key)
             self.tracked = False
 
-    def assign_pid(self, pid: int) -> int:
+    def assign_pid(self, pid: int, rdt_class: "str | None" = None) -> int:
         """Move process ``pid`` with all threads into the key's group in its own class; return the number of threads.
 
+        ``rdt_class`` is that class, if it is known; if it has changed since, the kernel refuses, and it is read.
         Raises the errors of `Monitor.assign_pid`.
         """
         if pid <= _INIT:
             from .errors import BadPidError
 
             raise BadPidError.of(pid)
+        if rdt_class in self.origins:
+            try:
+                return self._resctrl.assign(rdt_class, self.name, pid)
+            except errors.ResctrlError as error:
+                if error.errno != errno.EINVAL:
+                    raise
         try:
             where = resctrl_groups_of(self._resctrl.proc, pid)
         except ProcessLookupError as error:
