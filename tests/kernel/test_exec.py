@@ -19,7 +19,6 @@ STAY = ["/bin/sleep", "1000"]
 IN_TIME = "sleep 1; cat /proc/self/cpu_resctrl_groups"
 """A shell line that says where its children are born once it has been moved."""
 RUNS = 6
-PARALLEL = 100
 
 
 @pytest.fixture
@@ -99,8 +98,9 @@ def test_storm_of_short_execs_leaks_nothing_and_spares_the_host(
 
 @pytest.mark.parametrize("driver", ["cgroupfs"])
 @pytest.mark.parametrize("runtime_name", ["runc"])
+@pytest.mark.parametrize("number", [20, pytest.param(100, marks=pytest.mark.measures)])  # 0.7 s of the guest for each
 def test_parallel_execs_all_join_the_group(
-    runtime: Runtime, bundle: Callable[..., str], installed: Installed, watcher: Watcher, resctrl: Resctrl
+    runtime: Runtime, bundle: Callable[..., str], installed: Installed, watcher: Watcher, resctrl: Resctrl, number: int
 ) -> None:
     linux = {"cgroupsPath": runtime.cgroups_path("crowded")}
     command = ["/bin/sh", "-c", "mkfifo /dev/go; exec sleep 1000"]
@@ -113,17 +113,17 @@ def test_parallel_execs_all_join_the_group(
     cgroup = Path("/sys/fs/cgroup" + Path(f"/proc/{init}/cgroup").read_text().split("::")[1].strip())
     kept = sorted(Path(installed.state).rglob("*"))
     words = ["runc", "exec", "crowded", "/bin/sh", "-c", ": </dev/go"]  # waits for a writer without a child
-    execs = [subprocess.Popen(words, stdin=subprocess.DEVNULL) for _ in range(PARALLEL)]
+    execs = [subprocess.Popen(words, stdin=subprocess.DEVNULL) for _ in range(number)]
 
     def all_are_inside() -> bool:
         inside = {int(pid) for pid in (cgroup / "cgroup.threads").read_text().split()}
-        return len(inside) > PARALLEL and resctrl.tasks("", group) == inside
+        return len(inside) > number and resctrl.tasks("", group) == inside
 
     wait_until(all_are_inside, "all of them are in the group")
     with open(go, "w"):
-        assert [one.wait(60) for one in execs] == [0] * PARALLEL
+        assert [one.wait(60) for one in execs] == [0] * number
     wait_until(lambda: resctrl.tasks("", group) == {init}, "they have ended")
-    wait_until(lambda: watcher.figures()["moved"] >= PARALLEL, "the figures are written")
+    wait_until(lambda: watcher.figures()["moved"] >= number, "the figures are written")
     figures = watcher.figures()
     assert (figures["failed"], figures["left"], figures["overruns"], figures["degraded"]) == (0, 0, 0, 0)
     assert len(os.listdir(f"/proc/{figures['pid']}/fd")) < 12
