@@ -6,6 +6,7 @@ import pytest
 from conftest import Host
 
 from resctrl_hooks.node.context import Context
+from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.feature import Step
 from resctrl_hooks.node.hook import create_runtime
 
@@ -30,3 +31,20 @@ def test_deadline_refuses_only_before_the_last_refusing_step(
     monkeypatch.setattr(create_runtime, "planned", lambda *_: steps)
     assert host.call(pod).code == 0
     assert feature.seen == list(zip(names, [True, True, True, True, False, False], strict=True))
+
+
+def test_failed_step_is_in_the_answer_with_its_error(
+    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other steps answer with their reasons."""
+
+    class Failing:
+        def apply(self, step: Step, *_others: object) -> None:
+            if step.action == "fail":
+                raise HookError("the disk is on fire")
+
+    steps = [(Failing(), Step("monitoring", action, {}, f"why {action}")) for action in ("join", "fail")]
+    monkeypatch.setattr(create_runtime, "planned", lambda *_: steps)
+    outcome = host.call(pod)
+    assert outcome.code == 0
+    assert ": why join; the disk is on fire" in outcome.log

@@ -19,6 +19,8 @@ from resctrl_hooks.node.features import monitoring
 from resctrl_hooks.node.features.memtierd import feature
 from resctrl_hooks.node.ledger import Ledger
 from resctrl_hooks.node.reconcile.reconcile import reconcile
+from resctrl_hooks.node.registry import feature_named
+from resctrl_hooks.node.resctrl.filesystem import Resctrl
 from resctrl_hooks.node.resctrl.monitor import Monitor
 
 if TYPE_CHECKING:
@@ -99,6 +101,29 @@ def test_unseen_container_gets_all_features_at_once(late: MemtierdHost) -> None:
     assert {step["feature"] for step in record(host)["steps"]} == {*ALL, "monitoring"}
     assert host.groups() == [f"mon_groups/{UID}"]
     assert not again(host).changed
+
+
+def test_unseen_container_is_locked_once_and_recorded_before_its_steps(
+    late: MemtierdHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[str] = []
+
+    def noted(owner: object, name: str, event: str) -> None:
+        real = getattr(owner, name)
+
+        def call(*given: Any) -> Any:
+            events.append(event)
+            return real(*given)
+
+        monkeypatch.setattr(owner, name, call)
+
+    noted(Monitor, "hold", "lock")
+    noted(Ledger, "write_member", "record")
+    noted(Resctrl, "create", "group")
+    for name in ALL:
+        noted(feature_named(name), "apply", name)
+    assert again(late.host).applied == ALL
+    assert events == ["lock", "record", "group", *(name for name in FEATURES if name in ALL)]
 
 
 def test_unseen_container_gets_features_without_monitoring(late: MemtierdHost) -> None:
