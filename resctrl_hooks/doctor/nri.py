@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import psutil
@@ -10,8 +10,11 @@ import psutil
 from resctrl_hooks.install.containerd import CONFIG, is_on, major_version, read_config
 from resctrl_hooks.install.paths import UNITS
 from resctrl_hooks.install.units import NRI
+from resctrl_hooks.node.hook.create_runtime import in_words
 from resctrl_hooks.node.host.files import parse_json
 from resctrl_hooks.node.reconcile.vanished import read_vanished
+from resctrl_hooks.node.registry import is_in_use
+from resctrl_hooks.node.settings import Settings
 from resctrl_hooks.nri.command import DEFAULT_SOCKET
 from resctrl_hooks.nri.status import NAME
 
@@ -23,6 +26,30 @@ _LIMIT: Final = 1 << 20
 _REMOVES_GROUPS: Final = "resctrl-mon"
 _OTHERS: Final = ("nri-", "hook-injector", "resctrl-mon")
 """Name prefixes of other NRI plugins: those of containers/nri-plugins and of containerd/nri."""
+
+
+def _places(settings: Settings) -> bool:
+    return bool(settings.placement["enabled"])
+
+
+def _limits(settings: Settings) -> bool:
+    return is_in_use("memory", settings)
+
+
+_OVERLAPS: Final[tuple[tuple[str, str, Callable[[Settings], bool]], ...]] = (
+    ("topology-aware", "CPUs and memory nodes", _places),
+    ("balloons", "CPUs and memory nodes", _places),
+    ("memtierd", "memory.high and memory.swap.max", _limits),
+    ("memtierd", "memtierds of containers", lambda settings: is_in_use("memtierd", settings)),
+    ("memory-qos", "memory.high and memory.swap.max", _limits),
+    (
+        _REMOVES_GROUPS,
+        "monitoring groups named by the pod's UID",
+        lambda settings: bool(settings.groups["enabled"]) and not settings.group_prefix,
+    ),
+)
+"""Parts of plugins' names, what these set, and whether a configuration sets it too."""
+_SHOWN: Final = 3
 
 
 def plugin(host: Host) -> Iterator[Finding]:
@@ -90,11 +117,35 @@ def other_plugins(host: Host) -> set[str]:
 
 
 def _others(host: Host) -> Iterator[Finding]:
-    found = other_plugins(host)
+    """Name what other plugins set too, by the active configuration and by the records of containers."""
+    harmless = []
+    for name in sorted(other_plugins(host)):
+        same = [what for part, what, applies in _OVERLAPS if part in name and applies(host.settings)]
+        if same:
+            what = f"the NRI plugin {name} and this configuration both set {' and '.join(same)}"
+            yield warning(what, "let one of them do it: see `Other plugins` in docs/nri.md")
+        else:
+            harmless.append(name)
+    if harmless:
+        yield ok(f"other NRI plugins set nothing that this configuration sets: {', '.join(harmless)}")
+    yield from _kept(host)
+
+
+def _kept(host: Host) -> Iterator[Finding]:
+    """Report containers in which values of other programs stay."""
+    ledger = host.context.ledger
+    found = []
+    keys = sorted(ledger.keys())
+    for key, container in ((key, container) for key in keys for container in sorted(ledger.members(key))):
+        record = ledger.read_member(key, container) or {}
+        if record.get("kept"):
+            name = "/".join(filter(None, (record.get("namespace"), record.get("pod"), record.get("container"))))
+            found.append(f"{name or container[:12]} ({in_words(record['kept'])})")
     if found:
+        more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
         yield warning(
-            f"other NRI plugins run on this node: {', '.join(sorted(found))}",
-            "a container cannot be created if two plugins set the same field; docs/nri.md lists the conflicts",
+            f"values that another program set stay in {len(found)} containers: {', '.join(found[:_SHOWN])}{more}",
+            "remove the annotation or default of one of the two; `resctrl-hook show POD` prints both values",
         )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import UID
 from install.staged import install
 
 from resctrl_hooks.doctor.finding import Finding
@@ -14,6 +15,7 @@ from resctrl_hooks.doctor.host import Host
 from resctrl_hooks.doctor.nri import plugin, removed_groups
 from resctrl_hooks.install.paths import UNITS
 from resctrl_hooks.install.units import NRI
+from resctrl_hooks.node.settings import Settings
 
 
 @pytest.fixture
@@ -70,11 +72,44 @@ def test_unreachable_runtime_is_reported(host: Host) -> None:
     assert "problem: no runtime listens on /var/run/nri/nri.sock" in words(told(host))
 
 
-def test_other_plugins_are_named(host: Host) -> None:
-    theirs = Path(host.tree.real("/opt/nri/plugins/90-nri-memtierd"))
+BOTH = "and this configuration both set"
+
+
+@pytest.mark.parametrize(
+    "program, config, said",
+    [
+        ("90-nri-memtierd", {}, "ok: other NRI plugins set nothing that this configuration sets: 90-nri-memtierd"),
+        (
+            "90-nri-memtierd",
+            {"classes": [{"name": "a", "allowswap": True}]},
+            f"warning: the NRI plugin 90-nri-memtierd {BOTH} memory.high and memory.swap.max",
+        ),
+        ("nri-memory-qos", {"unifiedAnnotations": ["memory.high"]}, f"{BOTH} memory.high and memory.swap.max"),
+        ("nri-resource-policy-balloons", {"placement": {"enabled": True}}, f"{BOTH} CPUs and memory nodes"),
+        ("nri-resource-policy-balloons", {}, "ok: other NRI plugins set nothing"),
+        ("nri-resctrl-mon", {}, f"{BOTH} monitoring groups named by the pod's UID"),
+        ("nri-resctrl-mon", {"groupPrefix": "rh-"}, "ok: other NRI plugins set nothing"),
+    ],
+)
+def test_overlap_with_other_plugin_is_named(host: Host, program: str, config: dict[str, Any], said: str) -> None:
+    theirs = Path(host.tree.real(f"/opt/nri/plugins/{program}"))
     theirs.parent.mkdir(parents=True)
     theirs.touch()
-    assert "warning: other NRI plugins run on this node: 90-nri-memtierd" in words(told(host))
+    vars(host.settings).update(vars(Settings({**config, "stateDir": host.settings.state_dir})))
+    assert said in words(told(host))
+
+
+def test_values_of_other_programs_that_stay_are_named(host: Host) -> None:
+    ledger = host.context.ledger
+    ledger.prepare()
+    kept = {"memory": ["memory.high is 100 instead of 67108864"]}
+    for number in range(4):
+        member: Any = {"namespace": "shop", "pod": f"web-{number}", "container": "c0", "kept": kept}
+        ledger.write_member(UID, f"{number:064x}", member)
+    ledger.write_member(UID, f"{9:064x}", {"namespace": "shop", "pod": "other"})
+    (found,) = [one for one in told(host) if one.level == "warning"]
+    assert "another program set stay in 4 containers: shop/web-0/c0 (memory: memory.high is 100" in found.text
+    assert found.text.endswith(" and 1 more")
 
 
 def test_plugin_is_ignored_where_unused(host: Host) -> None:
