@@ -135,9 +135,9 @@ def _kept(host: Host) -> Iterator[Finding]:
     """Report containers in which values of other programs stay."""
     ledger = host.context.ledger
     found = []
-    keys = sorted(ledger.keys())
-    for key, container in ((key, container) for key in keys for container in sorted(ledger.members(key))):
-        record = ledger.read_member(key, container) or {}
+    members = [(key, container) for key in sorted(ledger.keys()) for container in sorted(ledger.members(key))]
+    for owner, container in members:
+        record = ledger.read_member(owner, container) or {}
         if record.get("kept"):
             name = "/".join(filter(None, (record.get("namespace"), record.get("pod"), record.get("container"))))
             found.append(f"{name or container[:12]} ({in_words(record['kept'])})")
