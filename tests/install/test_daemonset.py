@@ -16,6 +16,7 @@ from install.staged import CONFIG, HOOKS, files
 from resctrl_hooks import Monitor
 from resctrl_hooks.demo.podman import Podman
 from resctrl_hooks.install.paths import LAUNCH
+from resctrl_hooks.install.units import ENABLED, EXEC
 from resctrl_hooks.node.ledger import TOTALS
 from resctrl_hooks.node.names import RESCTRL_ROOT, STATE_DIR
 from resctrl_hooks.node.settings import DEFAULT_CONFIG
@@ -158,8 +159,9 @@ def test_systemd_on_host_is_reloaded(tmp_path: Path, programs: Path) -> None:
     told = (tmp_path / "nsenter").read_text().splitlines()
     assert told[0].endswith("systemctl daemon-reload")
     started = " ".join(told)
-    for unit in ("sys-fs-resctrl.mount", "reconcile.timer", "reconcile.path", "compile.service"):
-        assert unit in started
+    installed = [unit for unit in ENABLED if (host / "etc/systemd/system" / unit).exists()]
+    assert EXEC in installed
+    assert [unit for unit in ENABLED if unit in started] == installed
 
 
 @pytest.mark.parametrize("name", ["resctrl-hooks.yaml", "remove.yaml"])
