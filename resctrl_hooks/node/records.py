@@ -295,11 +295,12 @@ if TYPE_CHECKING:
     # nri.json
 
     class EventRecord(TypedDict):
-        """Events of one name that the NRI plugin served."""
+        """Events of one name that the NRI plugin served; ``buckets`` by `nri.status.BOUNDS`, the last without one."""
 
         count: int
         seconds: float
         failed: int
+        buckets: "list[int]"
 
     class NriRecord(TypedDict):
         """The NRI plugin's status; times in seconds since 1970."""
@@ -307,6 +308,7 @@ if TYPE_CHECKING:
         pid: int
         socket: str
         started: float
+        starts: int
         connected: bool
         connections: int
         drops: int

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from .event import Event
 
 CREATE_CONTAINER = "CreateContainer"
+CONFLICT = "conflict"
+"""The reason that is counted where a value is left out because another program has set a different one."""
 _TIME_TO_FORGET = 0.1  # seconds for a lock, after the deadline and well before the child is killed
 
 
@@ -77,6 +79,7 @@ def adjusted_by(steps: "list[Step]", workload: "Workload", event: "Event", conte
         found, differing = respecting(adjustment(workload, steps, context.settings, event.version), event.container)
         differing = [*(value for step in steps for value in step.kept), *differing]
         if differing:
+            context.failures.append(CONFLICT)
             what = f"{CREATE_CONTAINER} of {event}: already set by an earlier NRI plugin or the runtime's client"
             fields = {"key": event.key, "container": event.id}
             context.log(WARNING, f"{what}; left unchanged: {'; '.join(differing)}", stage=CREATE_CONTAINER, **fields)

@@ -108,8 +108,12 @@ class NodePlugin:
         return self._generation
 
     def subscription(self) -> int:
-        """Return the events that the settings need: CreateContainer only if it may refuse or adjust a container."""
+        """Return the events that the settings need: CreateContainer only if it may refuse or adjust a container.
+
+        It is asked while nothing happens, so the figures of the last events are written here.
+        """
         self.refresh()
+        self._status.flush()
         return mask_of(name for name in events.HANDLERS if name != CREATE_CONTAINER or self._creates)
 
     def log(self, priority: int, message: str, **fields: "str | int") -> None:

@@ -3,26 +3,31 @@
 import posix
 import time
 
-from ..node.host.files import format_json, write_file
+from ..node.host.files import format_json, parse_json, read_file, write_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..node.records import NriRecord
 
 NAME = "nri.json"
+BOUNDS = (0.0005, 0.001, 0.005, 0.025, 0.1, 0.5, 2.0)
+"""Upper bounds in seconds of an event's histogram; the runtime's timeout is 2 s by default."""
 _OFTEN = 1.0  # seconds: figures are written no more often
+_LIMIT = 1 << 20
 
 
 class Status:
-    """The file's content. ``events`` has by name how many were served, in how many seconds, and how many failed."""
+    """The file's content. ``events`` has by name how many needed work, their histogram, and how many failed."""
 
     def __init__(self, folder: str, socket: str) -> None:
         self._path = f"{folder}/{NAME}"
         self._written = 0.0
+        self._is_new = False
         self.values: "NriRecord" = {
             "pid": posix.getpid(),
             "socket": socket,
             "started": time.time(),
+            "starts": _earlier_starts(self._path) + 1,
             "connected": False,
             "connections": 0,
             "drops": 0,
@@ -45,18 +50,36 @@ class Status:
         self.write()
 
     def served(self, event: str, seconds: float, *, failed: bool) -> None:
-        """Count an event."""
-        kept = self.values["events"].setdefault(event, {"count": 0, "seconds": 0.0, "failed": 0})
+        """Count an event; ``seconds`` until its work was done."""
+        kept = self.values["events"].setdefault(
+            event, {"count": 0, "seconds": 0.0, "failed": 0, "buckets": [0] * (len(BOUNDS) + 1)}
+        )
         kept["count"] += 1
         kept["seconds"] += seconds
         kept["failed"] += failed
+        kept["buckets"][sum(bound < seconds for bound in BOUNDS)] += 1
+        self._is_new = True
         if time.monotonic() - self._written > _OFTEN:
+            self.write()
+
+    def flush(self) -> None:
+        """Write the file if an event has been counted since it was written."""
+        if self._is_new:
             self.write()
 
     def write(self) -> None:
         """Write the file; errors are ignored."""
-        self._written = time.monotonic()
+        self._written, self._is_new = time.monotonic(), False
         try:
             write_file(self._path, format_json(self.values), 0o600)
         except OSError:
             pass
+
+
+def _earlier_starts(path: str) -> int:
+    """Return the number of starts since boot that an earlier instance recorded."""
+    try:
+        found = parse_json(read_file(path, _LIMIT))
+        return int(found["starts"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return 0

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from conftest import Host
 
+from nri.fake_runtime import wait_until
 from nri.test_events import CLASS, POD, Plugin, asking, container, host, start
 from resctrl_hooks.nri.adjustments import AdjustmentError, check_owner
 from resctrl_hooks.nri.protobuf import decode
@@ -124,7 +125,7 @@ def test_path_writable_by_others_is_not_mounted(tmp_path: Path, monkeypatch: pyt
     ],
 )
 def test_values_of_earlier_plugin_are_not_sent(
-    start: Callable[..., Plugin], earlier: dict[str, str], left: dict[str, str] | None
+    host: Host, start: Callable[..., Plugin], earlier: dict[str, str], left: dict[str, str] | None
 ) -> None:
     plugin = start(**LIMITS, failurePolicy="fail", nri={"adjust": ["memory"]})
     one = container(linux={"resources": {"unified": earlier}})
@@ -134,6 +135,9 @@ def test_values_of_earlier_plugin_are_not_sent(
     assert found == ({"linux": {"resources": {"unified": left}}} if left else {})
     differs = earlier.get("memory.high") == "100"
     assert ("left unchanged: memory.high is 100 instead of 67108864" in plugin.log()) == differs
+    calls = host.state / "calls"
+    wait_until(lambda: calls.exists() and "CreateContainer" in calls.read_text(), "the event is counted")
+    assert (" conflict " in calls.read_text()) == differs
 
 
 def test_rdt_class_of_earlier_plugin_stays(host: Host, start: Callable[..., Plugin]) -> None:

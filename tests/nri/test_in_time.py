@@ -1,5 +1,6 @@
 """NRI events while another process holds a needed lock, or after their time limit; served in this process."""
 
+import json
 import signal
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -262,3 +263,20 @@ def test_removal_of_unserved_pod_names_it(host: Host) -> None:
     plugin.served("RemovePodSandbox:StateChange", encode("StateChangeEvent", {"pod": POD}), 1.0, None)
     said = "RemovePodSandbox of shop/web-0 was not served: the worker died or exceeded its time; reconcile will"
     assert host.log.read_text().count(said) == 2
+
+
+def test_restart_is_counted_and_last_event_is_written(host: Host) -> None:
+    host.state.mkdir(parents=True)
+    plugin_of(host).connected()
+    plugin = plugin_of(host)
+    plugin.connected()
+    plugin.served("StartContainer", b"", 0.003, 0)
+    plugin.subscription()
+    told = json.loads((host.state / "nri.json").read_text())
+    assert told["starts"] == 2
+    assert told["events"]["StartContainer"] == {
+        "count": 1,
+        "seconds": 0.003,
+        "failed": 0,
+        "buckets": [0, 0, 1, 0, 0, 0, 0, 0],
+    }
