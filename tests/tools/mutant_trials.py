@@ -1,10 +1,8 @@
 """Tries mutants (`mutants.py`) in forks of one pytest: it collects the tests once, and each mutant gets a fork of it.
 
-First all tests run once, unchanged, and are watched: which lines of the node half each of them runs, how long it takes,
-and whether it starts processes, whose lines are not traced. A mutant is then tried by the tests that run its lines, and
-by those that start processes, its module's own test file first, until one fails. In the fork the function that differs
-gets its new code in place, and the file has it too, for later imports. What is decided while a module is imported is
-tried in an interpreter of its own.
+A first run without mutants records each test's lines of the node half, its time, and whether it starts processes. A
+mutant is then tried by the tests that run its lines or start processes, its module's own test file first, until one
+fails; a mutant of code that runs at import is tried in an interpreter of its own.
 """
 
 import contextlib

@@ -1,9 +1,8 @@
 """A pytest plugin that groups tests by the boot of the guest that they need, from their markers.
 
-On the machine (`--boots-to FILE --collect-only`) it writes the boots that the chosen tests need, with the number of
-tests by file. In a guest (`--boot JSON`, `--only FILE`) it deselects the tests of other boots.
-`@pytest.mark.guest(rmids=4)` and `@pytest.mark.systemd`, which is `guest(init="systemd")`, name a test's needs; the
-command line sets the others.
+On the machine (`--boots-to FILE --collect-only`) it writes the boots that the chosen tests need; in a guest (`--boot
+JSON`, `--only FILE`) it deselects the tests of other boots. The markers are `@pytest.mark.guest(rmids=4)` and
+`@pytest.mark.systemd`, which is `guest(init="systemd")`; the command line sets what a test does not name.
 """
 
 import json

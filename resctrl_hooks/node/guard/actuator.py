@@ -1,7 +1,7 @@
 """How a limit of a memory domain becomes ``schemata`` values, and where the guard must not write.
 
-A memory can be shared by several L3 domains: on AMD, and where NUMA is off. Intel's per cent are of each CPU, so all of
-them get the same value. AMD's numbers are bandwidth, so the limit is their sum, spread over them by use.
+Several L3 domains can share a memory: on AMD, and where NUMA is off. Intel's per cent are of each CPU, so all of
+them get the same value; AMD's numbers are bandwidth, so the limit is their sum, spread over them by use.
 """
 
 import posix

@@ -1,8 +1,8 @@
 """The load of each memory domain: its traffic over its capacity, from the counters of all RDT classes.
 
-A class's own files sum its tasks and all of its mon_groups (resctrl.rst, "Resource alloc and monitor groups"), so pods
-that wait for an RMID are in them. An L3 counts what its processors ask for, so traffic to another domain's memory is
-that other domain's load. Nothing is estimated from a value that is missing or fell.
+A class's own files include its tasks and all of its mon_groups (resctrl.rst, "Resource alloc and monitor groups"),
+so they include pods that wait for an RMID. An L3 counts the requests of its processors, so traffic to another
+domain's memory is that other domain's load; a missing or decreased value makes the load unknown.
 """
 
 from ..resctrl.bandwidth_unit import capacity_of

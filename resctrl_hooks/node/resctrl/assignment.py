@@ -1,8 +1,7 @@
-"""Assignable bandwidth counters, AMD's ABMC: who has one, for which event, in which domain.
+"""Assignable bandwidth counters, AMD's ABMC: the groups and events that have one, by L3 domain.
 
-Such a processor has a few counters in each L3 domain (32, say) and many more RMIDs. A group counts an event in a domain
-only while it has a counter there; else the file reads ``Unassigned``. The kernel gives a new group what is left, and
-says nothing where nothing is. A counter that is given again starts at 0.
+Each L3 domain has a few counters (such as 32) for many more RMIDs; a group without a counter reads ``Unassigned``.
+The kernel gives a new group the remaining counters silently, and a counter that is assigned again starts at 0.
 
 Source: kernel, Documentation/filesystems/resctrl.rst ("mbm_L3_assignments"), measured on Linux 7.2.
 """

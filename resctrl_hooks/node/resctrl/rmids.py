@@ -1,7 +1,8 @@
-"""How many RMIDs there are, and how many of them are free for the groups of a class.
+"""The number of RMIDs, and of those that are free for the groups of a class.
 
-On x86 every group can have every RMID. On Arm (MPAM) an RMID is a PMG of its class's PARTID, so each class has RMIDs of
-its own. The files of resctrl do not show the difference: ``num_rmids`` is the number of all PMGs of all PARTIDs.
+On x86 every group can have every RMID; on Arm (MPAM) an RMID is a PMG of its class's PARTID, so each class has its
+own. The files of resctrl do not show the difference: ``num_rmids`` is the number of all PMGs of all PARTIDs.
+
 Source: Linux 7.2, drivers/resctrl/mpam_resctrl.c, lines 1099 to 1108 (a reader of ``num_rmids`` needs to know the
 architecture), lines 265 to 278 (the number of RMIDs and their index), and fs/resctrl/monitor.c, lines 205 to 229
 (``resctrl_find_free_rmid``: ENOSPC by class).

@@ -1,7 +1,6 @@
-"""The interface of placement policies: a request and the node's usage in, a decision out. Pure.
+"""The interface of placement policies, pure functions ``choose(topology, usage, request) -> Decision``.
 
-A policy is a function ``choose(topology, usage, request) -> Decision``; docs/placement.md explains how to write one.
-Sets of CPUs are integers (`cpulist`).
+Sets of CPUs are integers (`cpulist`). docs/placement.md explains how to write a policy.
 """
 
 from ...errors import HookError
