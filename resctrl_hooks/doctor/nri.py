@@ -10,10 +10,11 @@ import psutil
 from resctrl_hooks.install.containerd import CONFIG, is_on, major_version, read_config
 from resctrl_hooks.install.paths import UNITS
 from resctrl_hooks.install.units import NRI
+from resctrl_hooks.node.feature_table import NODE
 from resctrl_hooks.node.hook.create_runtime import in_words
 from resctrl_hooks.node.host.files import parse_json
 from resctrl_hooks.node.reconcile.vanished import read_vanished
-from resctrl_hooks.node.registry import is_in_use
+from resctrl_hooks.node.registry import is_in_use, kind_of
 from resctrl_hooks.node.settings import Settings
 from resctrl_hooks.nri.command import DEFAULT_SOCKET
 from resctrl_hooks.nri.status import NAME
@@ -138,9 +139,11 @@ def _kept(host: Host) -> Iterator[Finding]:
     members = [(key, container) for key in sorted(ledger.keys()) for container in sorted(ledger.members(key))]
     for owner, container in members:
         record = ledger.read_member(owner, container) or {}
-        if record.get("kept"):
+        # A cpuset is usually the operator's own choice; the check of placement has those that matter.
+        kept = {name: values for name, values in record.get("kept", {}).items() if kind_of(name) != NODE}
+        if kept:
             name = "/".join(filter(None, (record.get("namespace"), record.get("pod"), record.get("container"))))
-            found.append(f"{name or container[:12]} ({in_words(record['kept'])})")
+            found.append(f"{name or container[:12]} ({in_words(kept)})")
     if found:
         more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
         yield warning(

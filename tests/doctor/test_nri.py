@@ -106,7 +106,7 @@ def test_values_of_other_programs_that_stay_are_named(host: Host) -> None:
     for number in range(4):
         member: Any = {"namespace": "shop", "pod": f"web-{number}", "container": "c0", "kept": kept}
         ledger.write_member(UID, f"{number:064x}", member)
-    ledger.write_member(UID, f"{9:064x}", {"namespace": "shop", "pod": "other"})
+    ledger.write_member(UID, f"{9:064x}", {"pod": "other", "kept": {"placement": ["cpuset is cpus 1"]}})
     (found,) = [one for one in told(host) if one.level == "warning"]
     assert "another program set stay in 4 containers: shop/web-0/c0 (memory: memory.high is 100" in found.text
     assert found.text.endswith(" and 1 more")

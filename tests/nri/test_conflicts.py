@@ -72,8 +72,8 @@ def test_captured_adjustments_of_earlier_plugin_stay(host: Host, start: Callable
     assert folder.joinpath("memory.high").read_text() == f"{HIGH}\n"
     why = f"memory.high is {HIGH} instead of {64 << 20}"
     assert recorded(host, pod["uid"], started["id"])["kept"]["memory"] == [why]
-    assert f"kept: memory {why}" in shown(host, pod["name"])
-    assert f"left unchanged: memory: {why}" in plugin.log()
+    assert f"kept: placement cpuset is cpus 1, memory {why}" in shown(host, pod["name"])
+    assert f"left unchanged: placement: cpuset is cpus 1; memory: {why}" in plugin.log()
 
 
 def test_value_that_start_container_does_not_tell_stays(host: Host, start: Callable[..., Plugin]) -> None:

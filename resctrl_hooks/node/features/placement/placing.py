@@ -36,6 +36,9 @@ def steps_for(workload: "Workload", context: "Context", *, share: bool) -> "list
     reason = _why_not(workload, context)
     if reason:
         return [Step(NAME, SKIP, {}, reason)]
+    cpuset = _foreign_cpuset(workload, context)
+    if cpuset:
+        return [Step(NAME, SKIP, {}, "container spec sets a cpuset; left unchanged", [f"cpuset is {cpuset}"])]
     from .kubelet import check_kubelet
 
     check_kubelet(context.settings)
@@ -62,13 +65,17 @@ def _why_not(workload: "Workload", context: "Context") -> str:
     patterns = context.settings.placement.get("namespaces") or []
     if patterns and not any(matches(pattern, workload.namespace) for pattern in patterns):
         return f"{namespace_in_words(workload.namespace)} is not among placement.namespaces"
+    return ""
+
+
+def _foreign_cpuset(workload: "Workload", context: "Context") -> str:
+    """Return the cpuset of the specification, CPUs and memory nodes; empty for none, or this program's own."""
     cpu = workload.bundle.resources.get("cpu")
     if isinstance(cpu, dict) and (cpu.get("cpus") or cpu.get("mems")):
         from .specified import specified  # few containers have a cpuset
 
-        if workload.id in specified(context):
-            return ""
-        return "container spec sets a cpuset; left unchanged"
+        if workload.id not in specified(context):
+            return " and ".join(f"{name} {cpu[name]}"[:80] for name in ("cpus", "mems") if cpu.get(name))
     return ""
 
 
