@@ -43,6 +43,7 @@ class Carried:
         self._boot = boot
         self._path = f"{ledger.folder}/{FILE}"
         self.seen = False
+        self.began: "float | None" = None  # when the counters were assigned that have their first value now
         self._now = round(time.clock_gettime(time.CLOCK_BOOTTIME), 3)
         self._load()
 
@@ -153,7 +154,7 @@ class Carried:
             if after.lasts is numbers:  # every one of them counted on
                 since.looked = self._now
             else:
-                since = since.after(before, numbers, self._now, fresh=fresh)
+                since = since.after(before, numbers, self._now, fresh=fresh, began=self.began)
             new_times[rdt_class] = since.as_record()
         for rdt_class, group in old.items():
             if rdt_class not in groups or groups[rdt_class][0] != group.identity:

@@ -4,6 +4,8 @@
 include everything, and afterwards, so that they stop.
 """
 
+import time
+
 from .assignment import Assignments
 
 TYPE_CHECKING = False
@@ -156,13 +158,14 @@ def rearrange(monitor: "Monitor", changes: "Sequence[Change]") -> "list[Change]"
         LedgerError, NotMountedError: the totals cannot be kept; nothing is changed then.
     """
     from ..errors import ResctrlError
-    from .counter_totals import read
+    from .counter_totals import begin, read
 
     keys = sorted({change.holder.key for change in changes if change.holder.key})
     assignments = Assignments(monitor.resctrl)
     if keys:
         read(monitor, keys, by_class=True)
     done = []
+    began = time.clock_gettime(time.CLOCK_BOOTTIME)
     for change in changes:
         act = assignments.assign if change.give else assignments.unassign
         try:
@@ -172,5 +175,5 @@ def rearrange(monitor: "Monitor", changes: "Sequence[Change]") -> "list[Change]"
         change.holder.states.setdefault(change.event, {})[change.domain] = change.give
         done.append(change)
     if keys:
-        read(monitor, keys, by_class=True)
+        begin(monitor, keys, began)
     return done

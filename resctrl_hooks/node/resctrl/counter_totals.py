@@ -79,6 +79,15 @@ def look(
         return _Scrape(monitor, read_one).run(keys, by_class=by_class)
 
 
+def begin(monitor: "Counted", keys: "list[str]", began: float) -> None:
+    """Read the counters of keys of which some were assigned at a time, in seconds since the boot.
+
+    Errors are those of `look`.
+    """
+    with monitor.ledger.lock_totals(LOCK, monitor.patience):
+        _Scrape(monitor, read_group, began).run(keys, by_class=True)
+
+
 def read(monitor: "Counted", keys: "list[str] | None", *, by_class: bool) -> "dict[str, list[Reading]]":
     """Return the readings of these keys, or of every tracked key; errors as those of `look`."""
     return look(monitor, keys, by_class=by_class).readings
@@ -127,13 +136,19 @@ def settle(
 class _Scrape:
     """Reader of some keys' raw counters that adds their carried counts."""
 
-    def __init__(self, monitor: "Counted", read_one: "Callable[[str, list[Slot]], tuple[str, list[Raw]]]") -> None:
+    def __init__(
+        self,
+        monitor: "Counted",
+        read_one: "Callable[[str, list[Slot]], tuple[str, list[Raw]]]",
+        began: "float | None" = None,
+    ) -> None:
         self._monitor = monitor
         self._read_one = read_one
         self._resctrl = monitor.resctrl
         self._classes = ["", *sorted(self._resctrl.classes())]
         self._waiting = set(monitor.ledger.marked("waiting"))
         self._carried = Carried(monitor.ledger, monitor.boot)
+        self._carried.began = began
         self._carried.see(layout(f"{self._resctrl.root}/{MON_DATA}"))
 
     def run(self, keys: "list[str] | None", *, by_class: bool) -> Look:

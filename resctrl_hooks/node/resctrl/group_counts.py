@@ -108,19 +108,27 @@ class GroupTimes:
         """The seconds from the start to the last reading."""
         return self.looked - self.since
 
-    def after(self, before: GroupCounts, numbers: "list[Raw]", now: float, *, fresh: bool) -> "GroupTimes":
-        """Return the times after the group said these numbers. A ``fresh`` group has counted since it was made."""
+    def after(
+        self, before: GroupCounts, numbers: "list[Raw]", now: float, *, fresh: bool, began: "float | None" = None
+    ) -> "GroupTimes":
+        """Return the times after the group said these numbers. A ``fresh`` group has counted since it was made.
+
+        A counter with its first value has counted since ``began``, if that is known.
+        """
         gaps = list(self.gaps or [0.0] * len(numbers))
         offsets = before.every_offset
         for place, (last, number) in enumerate(zip(before.lasts, numbers)):
+            until = now
             if number is None or isinstance(number, str):
                 counts = False
             elif last is None:
                 counts = fresh and offsets[place] is not None
+                if began is not None and offsets[place] is not None:
+                    until = min(max(began, self.looked), now)
             else:
                 counts = number >= last
             if not counts:
-                gaps[place] = round(gaps[place] + now - self.looked, 3)
+                gaps[place] = round(gaps[place] + until - self.looked, 3)
         return GroupTimes(self.since, gaps if any(gaps) else [], now)
 
 

@@ -9,9 +9,18 @@ def counted_on(record: list[Any], numbers: list[Any]) -> list[Any]:
     return GroupCounts.of_record(record).after(numbers).as_record()
 
 
-def timed_on(record: list[Any], before: list[Any], numbers: list[Any], now: float, *, fresh: bool) -> list[Any]:
+def timed_on(record: list[Any], before: list[Any], numbers: list[Any], now: float, **how: Any) -> list[Any]:
     counts = GroupCounts.of_record(before)
-    return GroupTimes.of_record(record).after(counts, numbers, now, fresh=fresh).as_record()
+    return GroupTimes.of_record(record).after(counts, numbers, now, **how).as_record()
+
+
+def test_assigned_counter_has_counted_since_its_assignment() -> None:
+    before = ["ab", [3, None], [None, None]]  # of the second no start value is known
+    times = [10.0, [4.0, 4.0], 20.0]
+    assert timed_on(times, before, [6, 7], 21.0, fresh=False) == [10.0, [5.0, 5.0], 21.0]
+    assert timed_on(times, before, [6, 7], 21.0, fresh=False, began=20.25) == [10.0, [4.25, 5.0], 21.0]
+    assert timed_on(times, before, [None, 7], 21.0, fresh=False, began=20.25) == [10.0, [5.0, 5.0], 21.0]
+    assert timed_on(times, before, [6, 7], 21.0, fresh=False, began=19.0) == [10.0, [4.0, 5.0], 21.0]
 
 
 def test_silent_event_leaves_others_counting() -> None:
