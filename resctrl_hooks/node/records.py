@@ -147,6 +147,7 @@ if TYPE_CHECKING:
         isolated: bool
         one_thread: bool
         any_memory: bool
+        only_isolated: bool
         pool: str
 
     class DecisionRecord(TypedDict):

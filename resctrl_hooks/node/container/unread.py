@@ -20,6 +20,7 @@ READ = frozenset(
         "scheduling-class",
         "prefer-shared-cpus",
         "prefer-isolated-cpus",
+        "require-isolated-cpus",
         "prefer-reserved-cpus",
         "hide-hyperthreads",
         "cpu.preserve",

@@ -23,7 +23,7 @@ def decide(book: "Book", request: "Request", context: "Context", *, share: bool)
     """
     try:
         choose = policy_of(context.settings)
-        book.drop_dead(context, request.key)
+        book.drop_dead(context, "" if request.only_isolated else request.key)
         usage = book.usage(request.key)
         _check_room(usage, request)
         decision = choose(book.topology, usage, request)

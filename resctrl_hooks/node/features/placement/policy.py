@@ -29,8 +29,9 @@ class Request:
 
     ``kind`` is the kind of its CPUs; ``exclusive`` the number of exclusive ones; ``milli`` its whole CPU request and
     ``limit`` its CPU limit, both in thousandths, 0 for none; ``memory`` its limit in bytes, 0 for none. ``isolated``:
-    it prefers isolated CPUs. ``one_thread``: it uses one thread of each core. ``any_memory``: it is not bound to memory
-    nodes. ``pool`` is a requested pool. ``options`` is the ``placement`` section of the settings.
+    it prefers isolated CPUs; ``only_isolated``: it accepts no others. ``one_thread``: it uses one thread of each core.
+    ``any_memory``: it is not bound to memory nodes. ``pool`` is a requested pool. ``options`` is the ``placement``
+    section of the settings.
     """
 
     __slots__ = (
@@ -46,6 +47,7 @@ class Request:
         "milli",
         "namespace",
         "one_thread",
+        "only_isolated",
         "options",
         "pod",
         "pool",
@@ -69,6 +71,7 @@ class Request:
         isolated: bool = False,
         one_thread: bool = False,
         any_memory: bool = False,
+        only_isolated: bool = False,
         pool: str = "",
         options: "dict[str, Any] | None" = None,
     ) -> None:
@@ -86,6 +89,7 @@ class Request:
         self.isolated = isolated
         self.one_thread = one_thread
         self.any_memory = any_memory
+        self.only_isolated = only_isolated
         self.pool = pool
         self.options = {**FEATURES["placement"].defaults, **(options or {})}
 

@@ -22,6 +22,7 @@ _NRI = ".resource-policy.nri.io"
 PREFER_SHARED, PREFER_ISOLATED = f"prefer-shared-cpus{_NRI}", f"prefer-isolated-cpus{_NRI}"
 PREFER_RESERVED, HIDE_THREADS = f"prefer-reserved-cpus{_NRI}", f"hide-hyperthreads{_NRI}"
 PRESERVE_CPUS, PRESERVE_MEMORY = f"cpu.preserve{_NRI}", f"memory.preserve{_NRI}"
+REQUIRE_ISOLATED = f"require-isolated-cpus{_NRI}"
 _PRESERVE = "preserve"
 _MOST = 1 << 14
 _LONGEST_POOL = 253  # the request is part of the record, which has a size limit
@@ -65,7 +66,8 @@ def request_of(workload: "Workload", settings: "Settings") -> Request:
     if request.kind in (EXCLUSIVE, MIXED):
         _check_allowed(EXCLUSIVE, "exclusive CPUs", workload, settings)
         request.exclusive = request.exclusive or max(request.milli // MILLI, 1)
-        wanted = _flag(workload, PREFER_ISOLATED)
+        request.only_isolated = _flag(workload, REQUIRE_ISOLATED) or False
+        wanted = request.only_isolated or _flag(workload, PREFER_ISOLATED)
         if wanted:
             _check_allowed("isolated", "isolated CPUs", workload, settings)
         request.isolated = bool(options.get("preferIsolCpus")) if wanted is None else wanted

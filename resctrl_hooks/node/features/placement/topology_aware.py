@@ -1,7 +1,7 @@
 """The topology-aware policy: the smallest part of the machine with enough room, balanced, and one part for a pod."""
 
 from ...host.cpulist import count, format_list, lowest
-from .policy import EXCLUSIVE, MILLI, MIXED, RESERVED, SHARED, Decision
+from .policy import EXCLUSIVE, MILLI, MIXED, RESERVED, SHARED, Decision, PlacementError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,12 +43,20 @@ def exclusive(
     """Return whole exclusive cores from the first part with enough, or None.
 
     With ``isolated``, isolated CPUs are preferred even if the request does not.
+
+    Raises:
+        PlacementError: it accepts only isolated CPUs, and too few are free.
     """
     fallen = ""
     if isolated or request.isolated:
         owned = take_cores(topology, topology.isolated & ~usage.owned & ~usage.reserved, request.exclusive)
         if owned:
             return _own(order, owned, "isolated CPUs", topology, usage, request)
+        if request.only_isolated:
+            raise PlacementError(
+                "too few isolated CPUs are free",
+                hint="isolate more on the kernel's command line, or use prefer-isolated-cpus",
+            )
         fallen = " (no isolated CPUs are free)"
     for squeeze in (False, True):
         for domain in order:

@@ -2,6 +2,7 @@
 
 from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import examples
@@ -208,6 +209,17 @@ def test_pool_that_prefers_isolated_cpus_gets_them_while_some_are_free() -> None
     assert not policy_pools.choose(topology, Usage(topology, []), other).owned & topology.isolated
     shares = Request("c", namespace="shop", milli=500, options=pools)
     assert policy_pools.choose(topology, Usage(topology, []), shares).kind == SHARED
+
+
+@pytest.mark.parametrize("choose", POLICIES.values())
+def test_container_that_requires_isolated_cpus_gets_no_others(choose: Any) -> None:
+    topology = MACHINES["offline and isolated"]
+    pools = {"pools": [{"name": "db", "cpus": "0-1"}]}
+    wanted = Request("a", kind=EXCLUSIVE, exclusive=6, isolated=True, only_isolated=True, options=pools)
+    first = choose(topology, Usage(topology, []), wanted)
+    assert (first.pool, first.owned & ~topology.isolated) == ("isolated", 0)
+    with pytest.raises(PlacementError, match="too few isolated CPUs are free"):
+        choose(topology, Usage(topology, [Grant("a", "a", first)]), wanted)
 
 
 def test_container_that_preserves_memory_is_bound_to_no_nodes() -> None:

@@ -100,6 +100,16 @@ def test_record_gives_request_or_belongs_to_another_version() -> None:
         request_from(newer, "c" * 64, UID, {})
 
 
+def test_required_isolated_cpus_need_permission() -> None:
+    asks = workload(
+        "Guaranteed", 2048, {f"require-isolated-cpus.{NRI}": "true", f"prefer-isolated-cpus.{NRI}": "false"}
+    )
+    found = request_of(asks, Settings({"placement": {"allow": {"shop": ["exclusive", "isolated"]}}}))
+    assert (found.isolated, found.only_isolated) == (True, True)
+    with pytest.raises(PlacementError, match="is not allowed to use isolated CPUs"):
+        request_of(asks, Settings({"placement": {"allow": {"shop": ["exclusive"]}}}))
+
+
 @pytest.mark.parametrize("said, isolated", [("", True), ("true", True), ("false", False)])
 def test_preference_for_isolated_cpus_in_settings_needs_no_permission(said: str, isolated: bool) -> None:
     allow = ["exclusive", "isolated"] if said == "true" else ["exclusive"]
