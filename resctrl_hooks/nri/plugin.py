@@ -10,6 +10,7 @@ from ..node.host.files import parse_json
 from ..node.log import ERROR, NOTICE, WARNING, Log
 from ..node.registry import failure_policy, features_in_use, serves
 from ..node.settings import Settings, compiled_path, load
+from ..node.watch.priority import become_urgent
 from . import events, ttrpc
 from .adjustments import adjusts
 from .cpusets import is_specified
@@ -177,7 +178,8 @@ class NodePlugin:
         reply(ttrpc.OK, pack(b"", others))
 
     def adopt(self, reply: "Reply") -> None:
-        """As `events.adopt`."""
+        """As `events.adopt`, with priority: on a starved node a pass takes seconds otherwise."""
+        become_urgent()
         try:
             events.adopt(self._context(strict=False))
         except Exception as error:  # noqa: BLE001  # as in `synchronize`

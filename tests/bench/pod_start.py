@@ -3,9 +3,9 @@
     sudo python tests/bench/pod_start.py --image localhost/busybox --floor PATH [--count 12] [--plugin] [--runtime crun]
 
 Run it on a node where ``resctrl-hook install`` has registered the hook, without other pods. It needs the CRI's stubs
-(``cri_api_pb2``, made as tests/vm/cri.py makes them) and a shell in the image. Each round starts one container for each
-subject, so that all subjects run under the same conditions. Each subject has a pod, and CRI-O selects the hook by the
-pod's annotation; the registration of the node is put aside meanwhile. ``--floor`` is a static program that
+(``cri_api_pb2``, made as tests/vm/cri.py makes them) and `sleep` in the image. Each round starts a pod with a container
+for each subject, so that all subjects run under the same conditions; the sandbox is not measured. CRI-O selects the
+hook by the pod's annotation; the registration of the node is put aside meanwhile. ``--floor`` is a static program that
 does nothing, the cheapest hook possible:
 
     echo 'int main(void) { return 0; }' | cc -O2 -static -x c -o PATH -
@@ -32,6 +32,7 @@ SHORT = {NONE: "none", FLOOR: "floor", HOOK: "hook", PLUGIN: "plugin"}
 """Values of the annotation, and names of the pods; no hook is registered for the first and the last."""
 UNIT = "resctrl-hooks-nri.service"
 STATUS = Path("/run/resctrl-hooks/nri.json")
+GROUPS = Path("/sys/fs/resctrl/mon_groups")
 PATIENCE = 600
 HOST_NETWORK = 2
 SETTLING = 2.0
@@ -55,15 +56,16 @@ class Pod:
             grpc.insecure_channel(f"unix://{endpoint}")
         )
         self._image = image
-        uid = str(uuid.uuid4())
+        self.uid = uid = str(uuid.uuid4())
+        self._labels = {
+            "io.kubernetes.pod.name": subject,
+            "io.kubernetes.pod.namespace": "bench",
+            "io.kubernetes.pod.uid": uid,
+        }
         self._pod = self._api.PodSandboxConfig(
             metadata=self._api.PodSandboxMetadata(name=subject, uid=uid, namespace="bench"),
             log_directory=f"/var/log/pods/bench_{uid}",
-            labels={
-                "io.kubernetes.pod.name": subject,
-                "io.kubernetes.pod.namespace": "bench",
-                "io.kubernetes.pod.uid": uid,
-            },
+            labels=self._labels,
             annotations={SUBJECT: subject},
             linux=self._api.LinuxPodSandboxConfig(
                 cgroup_parent=f"kubepods-besteffort-pod{uid.replace('-', '_')}.slice",
@@ -76,14 +78,14 @@ class Pod:
         self._sandbox = self._service.RunPodSandbox(request, timeout=PATIENCE).pod_sandbox_id
 
     def measure(self) -> Took:
-        """Create and start a container, then remove it."""
+        """Create and start a container."""
         name = f"c{uuid.uuid4().hex[:12]}"
         config = self._api.ContainerConfig(
             metadata=self._api.ContainerMetadata(name=name),
-            image=self._api.ImageSpec(image=self._image),
+            image=self._api.ImageSpec(image=self._image, user_specified_image=self._image),
             command=["/bin/sleep", "1000"],
             log_path=f"{name}.log",
-            labels={"io.kubernetes.container.name": name},
+            labels={**self._labels, "io.kubernetes.container.name": name},
             linux=self._api.LinuxContainerConfig(),
         )
         request = self._api.CreateContainerRequest(
@@ -94,7 +96,6 @@ class Pod:
         created = time.perf_counter()
         self._service.StartContainer(self._api.StartContainerRequest(container_id=container), timeout=PATIENCE)
         started = time.perf_counter()
-        self._service.RemoveContainer(self._api.RemoveContainerRequest(container_id=container), timeout=PATIENCE)
         return Took(created - begun, started - created)
 
     def end(self) -> None:
@@ -175,20 +176,19 @@ def main() -> None:
     subjects = [NONE, FLOOR, HOOK, *([PLUGIN] if options.plugin else [])]
     results: dict[str, list[Took]] = {subject: [] for subject in subjects}
     with registered(options.floor):
-        pods = {}
-        try:
+        for number in range(options.count + 1):
             for subject in subjects:
-                pods[subject] = Pod(options.endpoint, options.image, options.runtime, SHORT[subject])
-            for number in range(options.count + 1):
-                for subject, pod in pods.items():
-                    with plugin(on=subject == PLUGIN):
+                with plugin(on=subject == PLUGIN):
+                    pod = Pod(options.endpoint, options.image, options.runtime, SHORT[subject])
+                    try:
                         took = pod.measure()
-                    if number:  # the first round warms caches
-                        results[subject].append(took)
-                        print(f"{number} {subject}: {took.create:.3f} {took.start:.3f}", file=sys.stderr, flush=True)
-        finally:
-            for pod in pods.values():
-                pod.end()
+                        if subject in (HOOK, PLUGIN) and not (GROUPS / pod.uid).is_dir():
+                            sys.exit(f"{subject}: pod {pod.uid} has no group; nothing was measured")
+                    finally:
+                        pod.end()
+                if number:  # the first round warms caches
+                    results[subject].append(took)
+                    print(f"{number} {subject}: {took.create:.3f} {took.start:.3f}", file=sys.stderr, flush=True)
     print(f"{options.count} containers each, alternately, runtime {options.runtime or 'by default'}\n")
     report(results)
 
