@@ -3,98 +3,58 @@
 import io
 import json
 import os
-import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from install.staged import CONFIG, HOOKS, install, put
+from install.staged import CONFIG, HOOKS, install
 from rich.console import Console
 
+from doctor.breakages import (
+    cgroup_v1,
+    code_gone,
+    code_open,
+    counter_unassigned,
+    counter_unavailable,
+    crio_malformed,
+    foreign_hook_malformed,
+    half_of_them_gone,
+    hook_gone,
+    hook_malformed,
+    interrupted,
+    kubelet_garbage,
+    kubelet_static,
+    leaked,
+    module_changed,
+    modules_gone,
+    no_monitoring,
+    no_resctrl,
+    pods_wait,
+    python_gone,
+    read_only,
+    rmids_short,
+    settings_garbage,
+    shell_gone,
+    state_no_folder,
+    state_open,
+    swap_missing,
+    timer_gone,
+    turned_off,
+    unmounted,
+    yaml_invalid,
+)
+from doctor.patient import UID, Patient
 from resctrl_hooks.cli import doctor, main
 from resctrl_hooks.doctor import runtimes, state, system
 from resctrl_hooks.doctor.finding import warning
 from resctrl_hooks.doctor.host import Host
 from resctrl_hooks.doctor.runner import CHECKS, OF_FILES, examine
-from resctrl_hooks.install.paths import CODE, LAUNCH, UNITS
-from resctrl_hooks.install.payload import payload
+from resctrl_hooks.install.paths import CODE, LAUNCH
 from resctrl_hooks.install.units import TIMER
 from resctrl_hooks.inventory.feature_display.memtierd import NOT_RUNNING
 from resctrl_hooks.inventory.models import Container, Inventory, Pod
-
-UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
-
-
-class Patient:
-    """A host with everything in order, CRI-O installed and our hook registered."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.resctrl = root / "sys/fs/resctrl"
-        self.proc = root / "proc"
-        self.state = root / "run/resctrl-hooks"
-        self.compiled = root / "etc/resctrl-hooks/config.json"
-        self.yaml = root / CONFIG.lstrip("/")
-        self.code = root / CODE.lstrip("/")
-        self.write("proc/cpuinfo", "flags\t\t: fpu cqm_occup_llc cqm_mbm_total cqm_mbm_local\n")
-        self.write("proc/filesystems", "nodev\tresctrl\n")
-        self.write("proc/cmdline", "quiet rdt=cmt\n")
-        self.write("proc/sys/kernel/osrelease", "7.2.0\n")
-        self.write("proc/sys/kernel/random/boot_id", "0d5d0a52-6e2c-4a3c-8f2e-000000000001\n")
-        self.write("proc/self/mounts", f"resctrl {self.resctrl} resctrl rw,relatime 0 0\n")
-        self.write("proc/self/uid_map", "0 0 4294967295\n")
-        self.write("sys/fs/cgroup/cgroup.controllers", "cpuset cpu memory\n")
-        self.write("sys/fs/resctrl/info/L3_MON/num_rmids", "16\n")
-        self.write("sys/fs/resctrl/tasks", "")
-        self.group(self.resctrl)
-        (self.resctrl / "mon_groups").mkdir()
-        for name in ("usr/bin/crio", "usr/bin/python3", "bin/sh"):
-            self.write(name, "")
-        self.state.mkdir(parents=True, mode=0o700)
-        (self.state / "exec.json").write_text(json.dumps({"pid": os.getpid(), "mode": "events"}))
-        put(root)
-        self.yaml.write_text(
-            f"resctrlPath: {self.resctrl}\nprocPath: {self.proc}\nstateDir: {self.state}\n"
-            f"cgroupPath: {root}/sys/fs/cgroup\n"
-        )
-        result = CliRunner().invoke(main, ["--config", str(self.yaml), "config", "apply"])
-        assert result.exit_code == 0, result.output
-
-    def write(self, name: str, text: str) -> Path:
-        path = self.root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-        return path
-
-    def group(self, folder: Path, value: str = "1000") -> Path:
-        for name in ("llc_occupancy", "mbm_total_bytes", "mbm_local_bytes"):
-            self.write(str((folder / "mon_data/mon_L3_00" / name).relative_to(self.root)), value)
-        return folder
-
-    def setting(self, **values: object) -> None:
-        self.compiled.write_text(json.dumps(json.loads(self.compiled.read_text()) | values))
-
-    def findings(self) -> list[tuple[str, str, str]]:
-        return [(name, found.level, found.text) for name, found in examine(Host(CONFIG, str(self.root)))]
-
-    def bad(self) -> dict[str, str]:
-        """Warnings and problems, by check."""
-        return {name: text for name, level, text in self.findings() if level != "ok"}
-
-
-@pytest.fixture
-def patient(tmp_path: Path, one_version: None) -> Patient:
-    return Patient(tmp_path)
-
-
-@pytest.fixture
-def one_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the installed and the running version equal, even while the node half is being edited."""
-    shipped = payload()
-    for module in ("plan", "payload"):
-        monkeypatch.setattr(f"resctrl_hooks.install.{module}.payload", lambda: shipped)
 
 
 def test_healthy_host_has_no_findings(patient: Patient) -> None:
@@ -115,135 +75,6 @@ def test_every_check_returns_a_finding(patient: Patient) -> None:
     assert {name for name, _, _ in patient.findings()} == set(CHECKS) - silent
 
 
-def no_monitoring(patient: Patient) -> None:
-    patient.write("proc/cpuinfo", "flags\t: fpu\n")
-    shutil.rmtree(patient.resctrl)
-
-
-def no_resctrl(patient: Patient) -> None:
-    patient.write("proc/filesystems", "nodev\tproc\n")
-
-
-def turned_off(patient: Patient) -> None:
-    patient.write("proc/cmdline", "rdt=!cmt,mbmtotal\n")
-
-
-def unmounted(patient: Patient) -> None:
-    patient.write("proc/self/mounts", "")
-    shutil.rmtree(patient.resctrl)
-    patient.resctrl.mkdir()
-
-
-def read_only(patient: Patient) -> None:
-    patient.write("proc/self/mounts", f"resctrl {patient.resctrl} resctrl ro 0 0\n")
-
-
-def rmids_short(patient: Patient) -> None:
-    for number in range(14):
-        patient.group(patient.resctrl / f"mon_groups/other{number}")
-
-
-def pods_wait(patient: Patient) -> None:
-    patient.write(f"run/resctrl-hooks/waiting/{UID}", "")
-
-
-def counter_unavailable(patient: Patient) -> None:
-    patient.group(patient.resctrl, "Unavailable")
-
-
-def counter_unassigned(patient: Patient) -> None:
-    patient.group(patient.resctrl, "Unassigned")
-
-
-def cgroup_v1(patient: Patient) -> None:
-    (patient.root / "sys/fs/cgroup/cgroup.controllers").unlink()
-
-
-def timer_gone(patient: Patient) -> None:
-    (patient.root / UNITS.lstrip("/") / TIMER).unlink()
-
-
-def kubelet_static(patient: Patient) -> None:
-    patient.write("var/lib/kubelet/cpu_manager_state", '{"policyName": "static"}')
-    patient.setting(placement={"enabled": True})
-
-
-def kubelet_garbage(patient: Patient) -> None:
-    patient.write("var/lib/kubelet/memory_manager_state", "{")
-
-
-def hook_gone(patient: Patient) -> None:
-    (patient.root / HOOKS.lstrip("/")).unlink()
-
-
-def hook_malformed(patient: Patient) -> None:
-    patient.write(HOOKS.lstrip("/"), "{")
-
-
-def foreign_hook_malformed(patient: Patient) -> None:
-    patient.write(os.path.dirname(HOOKS.lstrip("/")) + "/other.json", "{}")
-
-
-def crio_malformed(patient: Patient) -> None:
-    patient.write("etc/crio/crio.conf", "[crio\n")
-
-
-def shell_gone(patient: Patient) -> None:
-    (patient.root / "bin/sh").unlink()
-
-
-def python_gone(patient: Patient) -> None:
-    (patient.root / "usr/bin/python3").unlink()
-
-
-def code_gone(patient: Patient) -> None:
-    (patient.code / "launch.py").unlink()
-
-
-def modules_gone(patient: Patient) -> None:
-    shutil.rmtree(next(patient.code.glob("node-*")))
-
-
-def half_of_them_gone(patient: Patient) -> None:
-    next(patient.code.glob("node-*/registry.py")).unlink()
-
-
-def module_changed(patient: Patient) -> None:
-    next(patient.code.glob("node-*/registry.py")).write_text("")
-
-
-def interrupted(patient: Patient) -> None:
-    record = patient.code / "manifest.json"
-    record.write_text(json.dumps(json.loads(record.read_text()) | {"complete": False}))
-
-
-def settings_garbage(patient: Patient) -> None:
-    for path in patient.compiled.parent.glob("*.json"):
-        path.write_bytes(b"\xff")
-
-
-def yaml_invalid(patient: Patient) -> None:
-    patient.yaml.write_text("namespaces: 5\n")
-
-
-def state_no_folder(patient: Patient) -> None:
-    shutil.rmtree(patient.state)
-    patient.state.write_text("")
-
-
-def state_open(patient: Patient) -> None:
-    patient.state.chmod(0o777)
-
-
-def code_open(patient: Patient) -> None:
-    patient.code.chmod(0o777)
-
-
-def leaked(patient: Patient) -> None:
-    patient.group(patient.resctrl / "mon_groups" / UID)
-    (patient.resctrl / "mon_groups" / UID / "tasks").write_text("")
-
-
 def test_groups_that_claim_would_skip_are_foreign(patient: Patient) -> None:
     for name in ("kepler", "1234", UID.upper(), UID.replace("-", ""), f"{UID}.old"):
         patient.group(patient.resctrl / "mon_groups" / name)
@@ -251,11 +82,6 @@ def test_groups_that_claim_would_skip_are_foreign(patient: Patient) -> None:
     said = {text for name, level, text in patient.findings() if name == "groups" and level == "ok"}
     assert any(text.startswith("foreign groups are not changed: ") for text in said), said
     assert patient.bad() == {}
-
-
-def swap_missing(patient: Patient) -> None:
-    patient.write("proc/meminfo", "MemTotal: 1000 kB\nSwapTotal: 0 kB\n")
-    patient.setting(classes=[{"name": "swap", "allowswap": True, "memtierdconfig": ""}])
 
 
 @pytest.mark.parametrize(

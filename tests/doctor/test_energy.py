@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from doctor.test_doctor import Patient, one_version  # noqa: F401 - a fixture
+from doctor.patient import Patient
 from resctrl_hooks.doctor.energy import energy
 from resctrl_hooks.doctor.finding import Finding
 from resctrl_hooks.doctor.host import Host
@@ -18,7 +18,7 @@ WHOLE = "CONFIG_X86_CPU_RESCTRL_INTEL_AET=y\nCONFIG_INTEL_PMT_TELEMETRY=y\nCONFI
 
 
 @pytest.fixture
-def patient(tmp_path: Path, one_version: None) -> Patient:  # noqa: F811 - the fixture
+def patient(tmp_path: Path, one_version: None) -> Patient:
     found = Patient(tmp_path)
     found.write(RMIDS, "576\n")
     return found

@@ -27,6 +27,10 @@ POD = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
 NOW = Options(wait=False)
 
 
+def pod_number(number: int) -> str:
+    return f"3f0ac7f2-8a3b-4f0e-9a55-{number:012d}"
+
+
 class Cluster:
     """The node; its folders are below `root`."""
 

@@ -14,18 +14,13 @@ from pathlib import Path
 
 import pytest
 from conftest import LAUNCH, PYTHON, Host, crio_annotations
-from hosts.simulated_kernel import ROOT_CALLER
 
-from node.reconcile.cluster import NOW, POD, Cluster
+from node.reconcile.cluster import NOW, POD, Cluster, pod_number
 from resctrl_hooks.errors import HookError
 from resctrl_hooks.node.lifecycle import reap
 from resctrl_hooks.node.reconcile.live_keys import read_live
 from resctrl_hooks.node.reconcile.reconcile import reconcile
 from resctrl_hooks.node.reconcile.report import Options, Report
-
-
-def pod_number(number: int) -> str:
-    return f"3f0ac7f2-8a3b-4f0e-9a55-{number:012d}"
 
 
 def test_unseen_container_is_adopted_with_all_threads(cluster: Cluster) -> None:
@@ -113,33 +108,6 @@ def test_last_container_releases_at_once(tmp_path: Path) -> None:
     assert cluster.kernel.groups() == set()
 
 
-def test_three_hundred_finished_pods_hold_no_rmid(tmp_path: Path) -> None:
-    cluster = Cluster(tmp_path, rmids=12)
-    for number in range(300):
-        _, pid = cluster.start(number, pod_number(number))
-        assert cluster.groups_of(pid) == {("", pod_number(number))}, "RMIDs ran out"
-        cluster.kernel.end(pid)  # the Job has ended; its container is not deleted, so there is no poststop
-        cluster.end_pod(pod_number(number))
-        cluster.kernel.now += 2
-        if number % 10 == 9:
-            assert cluster.reconcile().ok  # the timer
-    assert cluster.kernel.groups() == set()
-
-
-def test_shortage_makes_hook_release_dead_pods(tmp_path: Path) -> None:
-    cluster = Cluster(tmp_path, rmids=4)
-    for number in range(3):
-        _, pid = cluster.start(number, pod_number(number))
-        cluster.kernel.end(pid)
-        cluster.end_pod(pod_number(number))
-    _, pid = cluster.start(9, pod_number(9))
-    assert cluster.kernel.groups() == set(), "the dead pods' groups are gone, their RMIDs in limbo"
-    assert (cluster.host.state / "waiting" / pod_number(9)).exists()
-    cluster.kernel.now += 2
-    assert cluster.reconcile().ok
-    assert cluster.groups_of(pid) == {("", pod_number(9))}
-
-
 def test_late_poststop_of_old_attempt_keeps_new_one(cluster: Cluster) -> None:
     attempts = []
     for number in range(5):
@@ -153,69 +121,6 @@ def test_late_poststop_of_old_attempt_keeps_new_one(cluster: Cluster) -> None:
     assert cluster.kernel.groups() == before == {("", POD)}
     assert cluster.groups_of(pid) == {("", POD)}
     assert not cluster.reconcile().changed
-
-
-def test_pod_without_rmid_waits_and_gets_one(tmp_path: Path) -> None:
-    cluster = Cluster(tmp_path, rmids=2)
-    first, one = cluster.start(1, pod_number(1))
-    _, two = cluster.start(2, pod_number(2))
-    assert cluster.groups_of(two) == {("", "")}
-    assert (cluster.host.state / "wake").exists()
-    report = cluster.reconcile()
-    assert not report.ok
-    assert list(report.waiting) == [pod_number(2)]
-    cluster.kernel.end(one)
-    cluster.poststop(first)
-    cluster.end_pod(pod_number(1))
-    assert list(cluster.reconcile().waiting) == [pod_number(2)], "the freed RMID is in limbo"
-    cluster.kernel.now += 2
-    assert cluster.reconcile().ok
-    assert cluster.groups_of(two) == {("", pod_number(2))}
-    assert not (cluster.host.state / "waiting" / pod_number(2)).exists()
-
-
-@pytest.mark.parametrize("options", [Options(), NOW], ids=["waits", "does-not-wait"])
-def test_rmid_in_limbo_is_waited_for_if_requested(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: Options
-) -> None:
-    cluster = Cluster(tmp_path, rmids=2)
-    first, one = cluster.start(1, pod_number(1))
-    _, two = cluster.start(2, pod_number(2))
-    cluster.kernel.end(one)
-    cluster.poststop(first)
-    cluster.end_pod(pod_number(1))
-    naps: list[float] = []
-
-    def nap(seconds: float) -> None:
-        naps.append(seconds)
-        cluster.kernel.now += 1
-
-    monkeypatch.setattr("resctrl_hooks.node.reconcile.reconcile.time.sleep", nap)
-    report = cluster.reconcile(options)
-    assert report.ok is options.wait
-    assert cluster.groups_of(two) == {("", pod_number(2) if options.wait else "")}
-    assert bool(naps) is options.wait
-
-
-def test_reconcile_does_not_wait_for_rmids_in_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = Cluster(tmp_path, rmids=2)
-    cluster.start(1, pod_number(1))
-    cluster.start(2, pod_number(2))
-    monkeypatch.setattr("resctrl_hooks.node.reconcile.reconcile.time.sleep", pytest.fail)
-    assert list(cluster.reconcile(Options()).waiting) == [pod_number(2)]
-
-
-def test_wait_for_limbo_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = Cluster(tmp_path, rmids=2)
-    first, one = cluster.start(1, pod_number(1))
-    cluster.start(2, pod_number(2))
-    cluster.kernel.end(one)
-    cluster.poststop(first)
-    cluster.end_pod(pod_number(1))
-    now = [0.0]
-    monkeypatch.setattr("resctrl_hooks.node.reconcile.reconcile.time.monotonic", lambda: now[0])
-    monkeypatch.setattr("resctrl_hooks.node.reconcile.reconcile.time.sleep", lambda _seconds: now.__setitem__(0, 1000))
-    assert list(cluster.reconcile(Options()).waiting) == [pod_number(2)]
 
 
 def test_starting_member_is_seen_and_member_without_process_is_not(cluster: Cluster) -> None:
@@ -254,118 +159,6 @@ def test_dry_run_releases_only_dead_or_unwanted_pods(cluster: Cluster) -> None:
     said = cluster.reconcile(Options(wait=False, dry_run=True, live=set()))
     assert (said.cleaned, said.released, said.freed) == (2, [POD], 1)
     assert cluster.kernel.groups() == {("", POD)}
-
-
-def test_pruned_group_is_recreated(cluster: Cluster) -> None:
-    _, pid = cluster.start(1)
-    cluster.kernel.model.remove(cluster.kernel.model.root.monitored[POD])
-    cluster.kernel.sync()
-    cluster.kernel.show_tasks()
-    cluster.kernel.now += 2
-    assert cluster.reconcile().ok
-    assert cluster.groups_of(pid) == {("", POD)}
-
-
-def test_removed_class_moves_pods_to_root_class_and_keeps_counting(cluster: Cluster) -> None:
-    cluster.kernel.mkdir(f"{cluster.host.resctrl}/gold")
-    id_, pid = cluster.start(1, rdt_class="gold")
-    assert cluster.groups_of(pid) == {("gold", POD)}
-    cluster.kernel.rmdir(f"{cluster.host.resctrl}/gold")
-    assert cluster.groups_of(pid) == {("", "")}
-    assert cluster.reconcile().ok
-    assert cluster.groups_of(pid) == {("", POD)}
-    record = cluster.host.context().ledger.read_pod(POD)
-    assert record is not None
-    assert record["groups"] == {"": "created"}, "a group that is gone with its class is no longer said to be there"
-    said = f"RDT class gold of running container {id_[:12]} was removed; it is now in the root class"
-    assert cluster.host.log.read_text().count(said) == 1
-    assert cluster.reconcile().ok
-    assert cluster.host.log.read_text().count(said) == 1, "it is said once"
-
-
-def test_single_container_that_changes_class_keeps_group(cluster: Cluster) -> None:
-    for name in ("gold", "silver"):
-        cluster.kernel.mkdir(f"{cluster.host.resctrl}/{name}")
-    _, pid = cluster.start(1, rdt_class="gold")
-    rmid = cluster.kernel.model.classes["gold"].monitored[POD].rmid
-    cluster.kernel.model.write_tasks(cluster.kernel.model.classes["silver"], f"{pid}\n", ROOT_CALLER)
-    cluster.kernel.show_tasks()
-    assert cluster.reconcile().ok
-    assert cluster.kernel.groups() == {("silver", POD)}
-    assert cluster.kernel.model.classes["silver"].monitored[POD].rmid == rmid
-    assert cluster.groups_of(pid) == {("silver", POD)}
-
-
-def test_container_that_changes_class_leaves_others_in_place(cluster: Cluster) -> None:
-    for name in ("gold", "silver"):
-        cluster.kernel.mkdir(f"{cluster.host.resctrl}/{name}")
-    _, one = cluster.start(1, rdt_class="gold")
-    _, two = cluster.start(2, rdt_class="gold")
-    cluster.kernel.model.write_tasks(cluster.kernel.model.classes["silver"], f"{one}\n", ROOT_CALLER)
-    cluster.kernel.show_tasks()
-    assert cluster.reconcile().ok
-    assert cluster.groups_of(one) == {("silver", POD)}
-    assert cluster.groups_of(two) == {("gold", POD)}
-
-
-def test_foreign_groups_are_left_alone(cluster: Cluster) -> None:
-    for name in ("pqos", "resctrl-mon", pod_number(9)):
-        cluster.kernel.mkdir(f"{cluster.host.resctrl}/mon_groups/{name}")
-    _, pid = cluster.start(1)
-    cluster.kernel.model.write_tasks(cluster.kernel.model.root.monitored["pqos"], f"{pid}\n", ROOT_CALLER)
-    cluster.kernel.show_tasks()
-    report = cluster.reconcile()
-    assert report.foreign == {"pqos"}
-    assert cluster.groups_of(pid) == {("", "pqos")}
-    assert {name for _, name in cluster.kernel.groups()} == {"pqos", "resctrl-mon", pod_number(9), POD}
-
-
-def test_existing_group_is_joined_and_never_removed(cluster: Cluster) -> None:
-    cluster.kernel.mkdir(f"{cluster.host.resctrl}/mon_groups/{POD}")
-    id_, pid = cluster.start(1)
-    assert cluster.groups_of(pid) == {("", POD)}
-    cluster.kernel.end(pid)
-    cluster.poststop(id_)
-    cluster.end_pod()
-    assert cluster.reconcile().released == [POD]
-    assert cluster.kernel.groups() == {("", POD)}
-
-
-def test_lost_ledger_is_repaired_by_claim(cluster: Cluster) -> None:
-    _, pid = cluster.start(1)
-    dead, other = cluster.start(2, pod_number(2))
-    cluster.kernel.mkdir(f"{cluster.host.resctrl}/mon_groups/pqos")
-    shutil.rmtree(cluster.host.state)
-    cluster.kernel.end(other)
-    shutil.rmtree(cluster.root / "crun" / dead)
-    cluster.end_pod(pod_number(2))
-    assert cluster.reconcile().ok
-    assert {name for _, name in cluster.kernel.groups()} == {POD, pod_number(2), "pqos"}, "nothing without --claim"
-    dry = cluster.reconcile(Options(claim=True, dry_run=True))
-    assert sorted(dry.claimed) == sorted([POD, pod_number(2)])
-    report = cluster.reconcile(Options(claim=True, wait=False))
-    assert sorted(report.claimed) == sorted([POD, pod_number(2)])
-    assert {name for _, name in cluster.kernel.groups()} == {POD, "pqos"}
-    cluster.kernel.end(pid)
-    cluster.end_pod()
-    cluster.reconcile()
-    assert {name for _, name in cluster.kernel.groups()} == {"pqos"}, "a claimed group ends with its pod"
-
-
-def test_claim_leaves_group_made_by_runtime(cluster: Cluster) -> None:
-    id_ = f"{7:064x}"
-    pid = cluster.kernel.spawn(f"/libpod-{id_}", 1, "")
-    cluster.kernel.mkdir(f"{cluster.host.resctrl}/mon_groups/{id_}")
-    cluster.kernel.model.write_tasks(cluster.kernel.model.root.monitored[id_], f"{pid}\n", ROOT_CALLER)
-    cluster.kernel.show_tasks()
-    cluster.appear(id_, pid)
-    config = {"linux": {"intelRdt": {"enableMonitoring": True}}}
-    (cluster.root / f"bundle-{id_[-8:]}" / "config.json").write_text(json.dumps(config))
-    for options in (Options(claim=True, dry_run=True), Options(claim=True, wait=False)):
-        report = cluster.reconcile(options)
-        assert (report.ok, report.claimed, report.adopted) == (True, [], [])
-    assert cluster.groups_of(pid) == {("", id_)}
-    assert [record for record in cluster.host.records() if id_ in record] == []
 
 
 def test_reboot_voids_every_record(cluster: Cluster) -> None:
@@ -524,23 +317,6 @@ def test_pass_with_changes_logs_one_line_and_others_none(cluster: Cluster) -> No
     before = cluster.host.log.read_text()
     assert not cluster.reconcile().changed
     assert cluster.host.log.read_text() == before
-
-
-def test_waiting_pods_are_named(tmp_path: Path) -> None:
-    cluster = Cluster(tmp_path, rmids=1)
-    cluster.appear(*cluster.spawn(1))
-    assert f"  shop/web-0 ({POD}): " in cluster.reconcile().as_text()
-
-
-def test_dead_keys_beyond_time_limit_are_left_to_next_pass(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    for number in range(3):
-        _, pid = cluster.start(number + 1, pod_number(number))
-        cluster.kernel.end(pid)
-        cluster.end_pod(pod_number(number))
-    monkeypatch.setattr("resctrl_hooks.node.reconcile.reconcile._MOST_SECONDS_FOR_THE_DEAD", -1)
-    assert cluster.reconcile().released == []
-    monkeypatch.undo()
-    assert len(cluster.reconcile().released) == 3
 
 
 @pytest.mark.parametrize("jump", [86400.0, -86400.0])

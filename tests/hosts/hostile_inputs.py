@@ -1,0 +1,137 @@
+"""Random bad input to a hook: states, bundles and settings from captured ones and nasty values."""
+
+import json
+import random
+from typing import Any
+
+from conftest import FIXTURES, UID, Host, crio_annotations, fixture, state
+
+# Hostile text for names, classes and values.
+NASTY = (
+    "", ".", "..", "../../../../etc/passwd", "/etc/passwd", "a/b", "a\0b", "\0", "\n", "a\nMESSAGE=forged", "\ud800",
+    "\udfff" * 50,
+    "mon_groups", "mon_data", "info", "tasks", "-rf", "~", "$(reboot)", "%s%n", "é" * 200, "\u202e",
+    "x" * 300, "x" * 70_000,
+    UID, UID.upper(), UID.replace("-", ""), UID + "/..", "F" * 36, "0" * 64, "gold", "created",
+    "stopped", "NaN", "1e999",
+)  # fmt: skip
+STRANGE: tuple[Any, ...] = (
+    None,
+    True,
+    False,
+    0,
+    -1,
+    1,
+    2**31,
+    2**63,
+    10**40,
+    1.5,
+    1e308,
+    [],
+    {},
+    [[]],
+    {"a": {}},
+    [None],
+    *NASTY,
+)
+STATUSES = ("creating", "created", "running", "stopped", "paused", "", "CREATED")
+CAPTURED = sorted(FIXTURES.glob("*-state.json"))
+ANNOTATIONS = sorted({name for path in CAPTURED for name in json.loads(path.read_text()).get("annotations", {})})
+
+
+class Inputs:
+    """Makes hostile states and bundles, the same ones for the same seed."""
+
+    def __init__(self, seed: int, host: Host) -> None:
+        self.random = random.Random(seed)
+        self.host = host
+        self.captured = [json.loads(path.read_text()) for path in CAPTURED]
+        self.configs = [fixture(path.name) for path in sorted(FIXTURES.glob("*-config.json"))]
+
+    def state(self) -> bytes:
+        """Return a state, as bytes: valid but for one to three things, or torn apart."""
+        draw = self.random
+        value: Any = self._state()
+        for _ in range(draw.randrange(4)):
+            self._spoil(value)
+        if draw.random() < 0.03:
+            value = draw.choice(STRANGE)
+        data = json.dumps(value).encode()
+        if draw.random() < 0.25:
+            data = self._tear(data)
+        return data
+
+    def _state(self) -> dict[str, Any]:
+        draw = self.random
+        if draw.random() < 0.4:
+            value = json.loads(json.dumps(draw.choice(self.captured)))
+            value["bundle"] = self.bundle()
+            if draw.random() < 0.7:
+                value["pid"] = 100
+            return dict(value)
+        notes = crio_annotations() | {draw.choice(ANNOTATIONS): draw.choice(NASTY) for _ in range(draw.randrange(3))}
+        return state(
+            bundle=self.bundle(),
+            annotations=notes,
+            status=draw.choice(STATUSES),
+            pid=draw.choice([100, 100, 0, 7, 2**30]),
+        )
+
+    def _spoil(self, value: dict[str, Any]) -> None:
+        draw = self.random
+        where = draw.choice(["id", "status", "pid", "bundle", "annotations", "annotation", "ociVersion", "drop"])
+        if where == "annotation" and isinstance(value.get("annotations"), dict):
+            value["annotations"][draw.choice(ANNOTATIONS + list(NASTY))] = draw.choice(
+                STRANGE if draw.random() < 0.2 else NASTY
+            )
+        elif where == "drop":
+            value.pop(draw.choice(list(value) or ["id"]), None)
+        else:
+            value[where] = draw.choice(STRANGE)
+
+    def _tear(self, data: bytes) -> bytes:
+        draw = self.random
+        place = draw.randrange(len(data) + 1)
+        return draw.choice(
+            [
+                data[:place],
+                data[:place] + bytes([draw.randrange(256)]) + data[place + 1 :],
+                data[:place] + b"[" * draw.choice([10, 2000, 60_000]) + data[place:],
+                data[:place] + b'{"a":' * draw.choice([10, 2000, 60_000]),
+                data + data,
+                b"\xef\xbb\xbf" + data,
+                data.decode().encode("utf-16"),
+                data[:place] + b"9" * draw.choice([40, 100_000]) + data[place:],
+                b" " * 100_000 + data,
+                b"",
+            ]
+        )
+
+    def bundle(self) -> str:
+        """Return a bundle's path with arbitrary content."""
+        draw = self.random
+        kind = draw.choice(["good", "good", "spoiled", "spoiled", "torn", "none", "strange"])
+        if kind == "none":
+            return draw.choice(
+                [
+                    *NASTY,
+                    "/proc/self",
+                    "/dev",
+                    str(self.host.root / "bundles" / draw.choice(["fifo", "link", "locked", "folder", "huge"])),
+                ]
+            )
+        config = json.loads(json.dumps(draw.choice(self.configs)))
+        if kind == "spoiled":
+            linux = config.setdefault("linux", {})
+            where = draw.choice(["linux", "intelRdt", "closID", "cgroupsPath", "resources", "annotations"])
+            if where in ("linux", "annotations"):
+                config[where] = draw.choice(STRANGE)
+            elif where == "closID":
+                linux["intelRdt"] = {"closID": draw.choice(STRANGE), "enableMonitoring": draw.choice(STRANGE)}
+            else:
+                linux[where] = draw.choice(STRANGE)
+        data = json.dumps(config if kind != "strange" else draw.choice(STRANGE)).encode()
+        folder = self.host.root / "bundles" / "made"
+        folder.mkdir(exist_ok=True)
+        (folder / "config.json").write_bytes(self._tear(data) if kind == "torn" else data)
+        return str(folder)
