@@ -201,7 +201,7 @@ def _device(spec: "dict[str, Any]") -> "Adjustment":
 
 
 def check_owner(path: str, *, device: bool = False) -> None:
-    """Check that a path and its parents belong to root, are writable by root only, and are no links.
+    """Check that a path and its parents belong to root, are writable by root only, and are not links.
 
     A device itself may be writable by others; that is the purpose of devices.
 

@@ -83,16 +83,16 @@ def decode_request(message: Message) -> "dict[str, Any]":
     """Return a call's service, method, payload and timeout_nano.
 
     Raises:
-        WireError: it is none.
+        WireError: the message is not a request.
     """
     return {"service": "", "method": "", "payload": b"", "timeout_nano": 0, **decode("Request", message.payload)}
 
 
 def decode_response(message: Message) -> "tuple[int, str, bytes]":
-    """Return an answer's status code, its message, and what the call returned.
+    """Return an answer's status code, its message, and the call's result.
 
     Raises:
-        WireError: it is none.
+        WireError: the message is not a response.
     """
     found = decode("Response", message.payload)
     status = found.get("status", {})

@@ -96,7 +96,7 @@ def start_time(proc: str, pid: int) -> int:
 
 
 def lives(proc: str, pid: int, start: "int | None") -> bool:
-    """Return whether the process that had this pid and start time still lives; 0 or None is no process's start."""
+    """Return whether the process that had this pid and start time is still alive; false for a start of 0 or None."""
     return bool(start) and start_time(proc, pid) == start
 
 

@@ -169,8 +169,8 @@ class Report:
         lists: "dict[str, Iterable[str]]" = {event: getattr(self, name) for name, _, _, _, event in _FIELDS if event}
         for name, ids in self.applied.items():
             lists[f"applied {name}"] = ids
-        for event, whom in lists.items():
-            for what in sorted(whom):
+        for event, affected in lists.items():
+            for what in sorted(affected):
                 yield self._item(event, what, "")
         without = {key: f"in L3 domain {', '.join(map(str, domains))}" for key, domains in self.uncounted.items()}
         texts = ("uncounted", without), ("waiting", self.waiting), ("unmet", self.unmet), ("failed", self.failures)
@@ -183,8 +183,8 @@ class Report:
 
     def _names_of(self, what: str) -> "dict[str, str]":
         """Return the names for ``what``: a key, a container id, or the start of one and a feature."""
-        nobody = {"key": "", "namespace": "", "pod": "", "container": ""}
-        return self._names.get(what) or self._names.get(what.partition(" ")[0], nobody)
+        unknown = {"key": "", "namespace": "", "pod": "", "container": ""}
+        return self._names.get(what) or self._names.get(what.partition(" ")[0], unknown)
 
     def _said(self, what: str) -> str:
         names = self._names_of(what)

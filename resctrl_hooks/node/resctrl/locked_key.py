@@ -139,7 +139,7 @@ class LockedKey:
         return self.origins
 
     def group(self, rdt_class: str) -> Group:
-        """Return the recorded group in class ``rdt_class``; KeyError if there is none."""
+        """Return the recorded group in class ``rdt_class``; KeyError without such a group."""
         path = self._resctrl.group_folder(rdt_class, self.name)
         return Group(self.key, rdt_class, path, self.origins[rdt_class])
 
