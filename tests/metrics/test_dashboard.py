@@ -27,7 +27,6 @@ from resctrl_hooks.metrics.packages import package_family
 CONTRIB = Path(__file__).parents[2] / "contrib"
 FLEET, NODE = (CONTRIB / f"grafana/{name}.json" for name in ("resctrl-hooks", "resctrl-hooks-node"))
 RULES = CONTRIB / "prometheus/resctrl-hooks.rules.yaml"
-OF_PROMETHEUS = {"instance", "alertname", "alertstate"}
 VARIABLES = {"$node": "a", "$namespace": ".*", "$pod": ".*", "$__range": "10m"}
 WEB, DB = "a" * 64, "b" * 64
 

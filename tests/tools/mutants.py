@@ -46,6 +46,11 @@ OPERATORS: dict[type[ast.AST], Any] = {
     for one, other in (pair, pair[::-1])
 }
 """Each stands in the place of the other."""
+CHANGED = (
+    *(ast.Compare, ast.BoolOp, ast.BinOp, ast.AugAssign, ast.UnaryOp, ast.Constant),
+    *(ast.Return, ast.Expr, ast.Break, ast.Continue),
+)
+"""The nodes that have replacements."""
 
 
 class Mutant(NamedTuple):
@@ -90,6 +95,8 @@ class Mutant(NamedTuple):
 
 def _changes(node: ast.AST) -> Iterator[ast.AST]:
     """Yield the replacements of a node."""
+    if not isinstance(node, CHANGED):
+        return  # a copy of each function and class would take most of the time
     other = copy.deepcopy(node)
     if isinstance(other, ast.Compare) and type(other.ops[0]) in OPERATORS:
         other.ops[0] = OPERATORS[type(other.ops[0])]()

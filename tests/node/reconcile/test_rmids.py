@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_three_hundred_finished_pods_hold_no_rmid(tmp_path: Path) -> None:
+def test_sixty_finished_pods_hold_no_rmid(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path, rmids=12)
-    for number in range(300):
+    for number in range(60):
         _, pid = cluster.start(number, pod_number(number))
         assert cluster.groups_of(pid) == {("", pod_number(number))}, "RMIDs ran out"
         cluster.kernel.end(pid)  # the Job has ended; its container is not deleted, so there is no poststop
