@@ -411,6 +411,13 @@ def test_process_that_crashes_hangs_or_is_outdated_is_replaced(name: str, peer: 
     assert peer.event("StartContainer", POD, CONTAINER) == (0, "", b"")
 
 
+def test_process_that_ends_after_its_answer_costs_no_event(peer: Peer, plugin: Plugin) -> None:
+    assert peer.event("StartContainer", pod("unfit"), CONTAINER) == (0, "", b"")
+    assert peer.event("StartContainer", POD, CONTAINER) == (0, "", b"")
+    plugin.wait_for("serve StartContainer web")
+    assert "served StartContainer None" not in plugin.told()
+
+
 def test_process_killed_while_idle_costs_no_event(peer: Peer, plugin: Plugin) -> None:
     first = standing_by(plugin)
     os.kill(int(first), signal.SIGKILL)
