@@ -43,7 +43,7 @@ _FIELDS: "tuple[tuple[str, str, str, bool, str], ...]" = (
     ("uncounted", "", "pods without a bandwidth counter", False, ""),
     ("turns", "", "RMID handovers by time-sharing", True, "handover"),
     ("waiting", "", "pods waiting for an RMID", False, ""),
-    ("queued", "", "", False, "queued"),
+    ("queued", "", "", False, ""),
     ("unmet", "", "features that cannot be applied to running containers", False, ""),
     ("failures", "", "failures", False, ""),
     ("problems", "problems", "", False, ""),
@@ -173,8 +173,9 @@ class Report:
             for what in sorted(affected):
                 yield self._item(event, what, "")
         without = {key: f"in L3 domain {', '.join(map(str, domains))}" for key, domains in self.uncounted.items()}
-        texts = ("uncounted", without), ("waiting", self.waiting), ("unmet", self.unmet), ("failed", self.failures)
-        for event, reasons in texts:
+        texts = {"uncounted": without, "waiting": self.waiting, "queued": self.queued}
+        texts.update(unmet=self.unmet, failed=self.failures)
+        for event, reasons in texts.items():
             for what, why in sorted(reasons.items()):
                 yield self._item(event, what, why)
 

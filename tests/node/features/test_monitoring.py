@@ -135,6 +135,8 @@ def test_namespace_at_limit_waits_until_one_of_its_pods_ends(cluster: Cluster) -
     report = cluster.reconcile()
     assert "namespace shop holds 1 RMIDs of at most 1" in report.queued[second]
     assert (report.ok, report.waiting) == (True, {})
+    (item,) = [one for one in report.as_document()["items"] if one["event"] == "queued"]
+    assert (item["id"], item["message"]) == (second, report.queued[second])
     cluster.poststop(ended)
     cluster.kernel.end(first_pid)
     cluster.end_pod(first)

@@ -152,11 +152,11 @@ def test_each_event_is_an_item(monkeypatch: pytest.MonkeyPatch) -> None:
         ("adopted", "a", ""),
         ("adopted", "b", ""),
         ("released", "k", ""),
-        ("queued", "q", ""),
         ("applied memory", "a", ""),
         ("waiting", "w", "no RMID"),
+        ("queued", "q", "later"),
     ]
-    assert document["items"][-1]["pod"] == "web-0"
+    assert document["items"][-2]["pod"] == "web-0"
     assert document["time"] == "2023-11-14T22:13:20.250Z"
     assert (document["apiVersion"], document["kind"]) == ("resctrl-hooks/v1", "ReconcileReport")
 
