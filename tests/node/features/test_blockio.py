@@ -103,6 +103,29 @@ def test_annotation_of_resource_policy_plugins_chooses_class(host: Host) -> None
 
 
 @pytest.mark.parametrize(
+    "present, kept",
+    [
+        ("8:16 rbps=100 wbps=max riops=max wiops=max", ["io.max is 8:16 rbps=100 wbps=max riops=max wiops=max"]),
+        ("8:16 rbps=5000 wbps=max riops=max wiops=max", []),
+        ("8:16 rbps=max wbps=max riops=max wiops=max", []),
+        ("8:32 rbps=100 wbps=max riops=max wiops=max", []),
+        ("", []),
+    ],
+)
+def test_limit_of_another_program_for_the_same_device_stays(
+    host: Host, monkeypatch: pytest.MonkeyPatch, present: str, kept: list[str]
+) -> None:
+    monkeypatch.setattr(blockio, "devices_of", lambda *_: ["8:16"])
+    classes = {"slow": [{"devices": ["/dev/x"], "throttleReadBps": 5000}]}
+    host.configure(blockio={"enabled": True, "classes": classes, "defaults": {"namespaces": {"*": "slow"}}})
+    host.process(100, f"{POD_CGROUP}/crio-{ID}")
+    (host.cgroup / POD_CGROUP.lstrip("/") / f"crio-{ID}/io.max").write_text(f"{present}\n")
+    (step,) = registry.plan(blockio.FEATURE, workload_of(host), host.context())
+    assert step.kept == [f"{one} instead of 8:16 rbps=5000" for one in kept]
+    assert step.parameters["values"] == ([] if kept else [["io.max", "8:16 rbps=5000"]])
+
+
+@pytest.mark.parametrize(
     "annotations, why",
     [
         ({"io.kubernetes.cri-o.ContainerType": "sandbox"}, "blockio does not apply to a pod's sandbox"),
