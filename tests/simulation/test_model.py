@@ -4,7 +4,6 @@ import errno
 import os
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import given
@@ -12,118 +11,16 @@ from hypothesis import strategies as st
 
 from resctrl_hooks.simulation import cpus, schemata
 from resctrl_hooks.simulation.errors import RefusedError
-from resctrl_hooks.simulation.files import File
 from resctrl_hooks.simulation.machine import (
     BYTES_PER_SECOND,
     CACHE_BYTES,
-    FULL_MASK,
     LINES_PER_TASK,
     UNIT_BYTES,
     WATTS_PER_TASK,
     Machine,
 )
-from resctrl_hooks.simulation.model import Resctrl
-from resctrl_hooks.simulation.proc import Life, Procfs
-from resctrl_hooks.simulation.tree import Directory, Tree
-
-ROOT_CALLER = (1, 0)
-
-
-class Processes:
-    """A /proc of numbers: each thread's process, parent, start and owner."""
-
-    def __init__(self) -> None:
-        self.parents: dict[int, int] = {}
-        self.leaders: dict[int, int] = {}
-        self.starts: dict[int, int] = {}
-        self.zombies: set[int] = set()
-        self.uids: dict[int, int] = {}
-        self.affinities: dict[int, str] = {}
-        self._ticks = 0
-
-    def start(self, tid: int, parent: int = 1, leader: int | None = None) -> int:
-        """Start a process, or with `leader` a thread of one."""
-        self._ticks += 1
-        self.starts[tid], self.parents[tid], self.leaders[tid] = self._ticks, parent, leader or tid
-        return tid
-
-    def end(self, tid: int) -> None:
-        """End it."""
-        del self.starts[tid], self.leaders[tid]
-        for child in [child for child, parent in self.parents.items() if parent == tid]:
-            self.parents[child] = 1
-        del self.parents[tid]
-
-    def life(self, tid: int) -> Life | None:
-        return Life(self.starts[tid], tid in self.zombies) if tid in self.starts else None
-
-    def lineage(self, tid: int) -> tuple[int, int] | None:
-        return (self.leaders[tid], self.parents[tid]) if tid in self.starts else None
-
-    def owners(self, tid: int) -> tuple[int, int] | None:
-        return (self.uids.get(tid, 0),) * 2 if tid in self.starts else None
-
-    def children(self, tid: int) -> set[int]:
-        return {child for child, parent in self.parents.items() if parent == tid and self.leaders[child] == child}
-
-    def threads(self, pid: int) -> set[int]:
-        return {tid for tid, leader in self.leaders.items() if leader == pid}
-
-    def cpus(self, tid: int) -> str:
-        return self.affinities.get(tid, "")
-
-    def everything(self) -> list[int]:
-        return list(self.starts)
-
-
-class Bench:
-    """A model with paths, a clock and processes."""
-
-    def __init__(self, **machine: float | bool) -> None:
-        self.now = 1000.0
-        self.proc = Processes()
-        machine.setdefault("cpus", 4)
-        self.sim = Resctrl(Machine(**machine), self.proc, lambda: self.now)  # type: ignore[arg-type]
-        self.tree = Tree(self.sim)
-
-    def folder(self, path: str) -> Directory:
-        found = self.tree.find(path)
-        assert isinstance(found, Directory)
-        return found
-
-    def make(self, *paths: str) -> None:
-        for path in paths:
-            parent, _, name = path.rpartition("/")
-            self.tree.make(self.folder(parent), name)
-
-    def remove(self, path: str) -> None:
-        self.tree.remove(self.folder(path))
-
-    def rename(self, old: str, new: str) -> None:
-        parent, _, name = new.rpartition("/")
-        self.tree.rename(self.tree.find(old), self.tree.find(parent), name)
-
-    def read(self, path: str) -> str:
-        found = self.tree.find(path)
-        assert isinstance(found, File)
-        return found.read()
-
-    def write(self, path: str, text: str, caller: tuple[int, int] = ROOT_CALLER) -> None:
-        found = self.tree.find(path)
-        assert isinstance(found, File)
-        assert found.write is not None
-        found.write(text, caller)
-
-    def tasks(self, group: str) -> set[int]:
-        return {int(line) for line in self.read(f"{group}/tasks").split()}
-
-    def number(self, group: str, counter: str) -> float:
-        return float(self.read(f"{group}/mon_data/{counter}"))
-
-
-@pytest.fixture
-def bench() -> Bench:
-    return Bench()
+from resctrl_hooks.simulation.proc import Procfs
+from simulation.bench import Bench
 
 
 def test_limbo_lasts_as_configured() -> None:
@@ -439,102 +336,6 @@ def test_masks_and_lists_round_trip(mask: int) -> None:
 def test_masks_are_shown_in_chunks() -> None:
     assert cpus.mask_text(MACHINE.all_cpus, MACHINE) == "3f,ffffffff,ffffffff"
     assert cpus.mask_text(1, Machine(cpus=4)) == "1"
-
-
-TEXT = st.text(st.sampled_from("0123456789abcdefxL3MB:=;,-+ \n\t\0N/all") | st.characters(), max_size=60)
-
-
-@given(TEXT)
-def test_any_write_is_done_or_refused(text: str) -> None:
-    bench = Bench()
-    bench.make("gold", "mon_groups/a")
-    numbers: set[int | None] = set()
-    for path in ("gold/tasks", "gold/schemata", "gold/mode", "gold/cpus", "gold/cpus_list", "mon_groups/a/cpus_list"):
-        try:
-            bench.write(path, text)
-        except RefusedError as refused:
-            numbers.add(refused.errno)
-        assert bench.read("info/last_cmd_status").endswith("\n")
-    assert numbers <= {errno.EINVAL, errno.ESRCH, errno.ERANGE, errno.EOVERFLOW}
-    for mask in bench.folder("gold").group.masks["L3"].values():
-        assert 0 < mask <= FULL_MASK
-
-
-PATHS = st.sampled_from(
-    [f"{above}{name}" for above in ("", "mon_groups/", "gold/mon_groups/", "silver/mon_groups/") for name in ("a", "b")]
-    + ["gold", "silver"]
-)
-
-
-def make_new(bench: Bench, path: str) -> None:
-    """Create a group if it does not exist; the VFS refuses existing names."""
-    if path not in groups(bench):
-        bench.make(path)
-
-
-def fork(bench: Bench, number: int) -> None:
-    """Have one of the four first processes start another, if it lives."""
-    if 50 + number % 4 in bench.proc.starts:
-        bench.proc.start(1000 + number, parent=50 + number % 4)
-
-
-def end(bench: Bench, number: int) -> None:
-    """End one of the four first processes, if it lives."""
-    if 50 + number % 4 in bench.proc.starts:
-        bench.proc.end(50 + number % 4)
-
-
-def wait(bench: Bench) -> None:
-    """Let some time pass."""
-    bench.now += 0.6
-
-
-COMMANDS: dict[str, Callable[[Bench, int, str, str], None]] = {
-    "make": lambda bench, _, path, __: make_new(bench, path),
-    "remove": lambda bench, _, path, __: bench.remove(path),
-    "rename": lambda bench, _, old, new: bench.rename(old, new),
-    "tasks": lambda bench, number, path, _: bench.write(f"{path}/tasks", str(50 + number % 4)),
-    "cpus": lambda bench, number, path, _: bench.write(f"{path}/cpus_list", f"{number % 4}\n"),
-    "wait": lambda bench, *_: wait(bench),
-    "fork": lambda bench, number, *_: fork(bench, number),
-    "end": lambda bench, number, *_: end(bench, number),
-}
-
-
-def groups(bench: Bench) -> Iterator[str]:
-    """Yield the paths of all groups."""
-    yield ""
-    for above in ("", *bench.sim.classes):
-        if above:
-            yield above
-        for name in (bench.sim.classes[above] if above else bench.sim.root).monitored:
-            yield f"{above}/mon_groups/{name}"
-
-
-@given(st.lists(st.tuples(st.sampled_from(sorted(COMMANDS)), PATHS, PATHS), max_size=40))
-def test_every_task_cpu_and_id_is_in_one_place_after_any_command(commands: list[tuple[str, str, str]]) -> None:
-    bench = Bench(rmids=6, closids=3)
-    for task in range(50, 54):
-        bench.proc.start(task)
-    numbers: set[int | None] = set()
-    for number, (command, first, second) in enumerate(commands):
-        try:
-            COMMANDS[command](bench, number, first, second)
-        except OSError as error:
-            numbers.add(error.errno)
-    ids = {errno.EBUSY, errno.ENOSPC}
-    assert numbers <= ids | {errno.EPERM, errno.EINVAL, errno.ENOENT, errno.ESRCH, errno.EEXIST}
-    classes = [bench.tasks(name) for name in ("", *bench.sim.classes)]
-    assert sorted(task for tasks in classes for task in tasks) == sorted(bench.proc.everything())
-    for name in ("", *bench.sim.classes):
-        monitored = (bench.sim.classes[name] if name else bench.sim.root).monitored
-        below = [bench.tasks(f"{name}/mon_groups/{group}") for group in monitored]
-        assert sum(map(len, below)) == len(set().union(*below))
-        assert set().union(*below) <= bench.tasks(name)
-    assert sum(group.cpus for group in bench.sim.all_classes()) == bench.sim.machine.all_cpus
-    everything = [member for group in bench.sim.all_classes() for member in group.family()]
-    assert len({group.rmid for group in everything}) == len(everything)
-    assert len({group.closid for group in bench.sim.all_classes()}) == len(bench.sim.all_classes())
 
 
 def test_full_schemata_line_round_trips(bench: Bench) -> None:
