@@ -40,7 +40,7 @@ class Observation:
         self._pods: "set[str] | None" = None
 
     def unrecorded(self, context: "Context") -> "Iterator[tuple[str, str]]":
-        """Groups with the prefix and a workload's key that the ledger does not know as ours: class and key."""
+        """Return groups with the prefix and a workload's key that the ledger does not know as ours: class and key."""
         prefix = context.monitor.group_prefix
         for rdt_class in ["", *context.monitor.resctrl.classes()]:
             for name in context.monitor.resctrl.groups(rdt_class):
