@@ -14,7 +14,7 @@ RARE = {
         _Call.names _Call.is_refusable
     """,
     ".hook.create_runtime": """
-        refuses is_refusal give_up _trouble _classes_of_others _forget _release_in
+        refuses is_refusal give_up _trouble _classes_of_others _note_unread _forget _release_in
     """,
     ".hook.poststop": """
         poststop

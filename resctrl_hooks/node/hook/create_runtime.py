@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..refusals import RefusedError
     from ..resctrl.locked_key import LockedKey
 
-_NRI = "nri.io"
+_UNREAD = ("-policy.nri.io", "epc-limit.nri.io")  # a part of each annotation that `container.unread` finds
 
 
 def create_runtime(workload: "Workload", context: "Context") -> str:
@@ -65,7 +65,8 @@ def create_runtime(workload: "Workload", context: "Context") -> str:
             context.strict = _strict(todo[number + 1 :], context)
 
         apply_steps(todo, workload, locked, context, on_step)
-        if any(_NRI in name for name in workload.annotations):
+        names = " ".join(workload.annotations)
+        if any(mark in names for mark in _UNREAD):
             _note_unread(workload, locked, context)
         refusal = next((problem for problem in problems if problem is not None and is_refusal(problem)), None)
         if refusal is not None:

@@ -3,7 +3,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resctrl_hooks.node.sharing.decision import Claim, may_take, queue, turns, yielding
+from resctrl_hooks.node.sharing.decision import Claim, gap, may_take, queue, spread, turns, yielding
 
 TIMES = st.integers(0, 1000).map(float)
 
@@ -102,3 +102,13 @@ def test_turn_ends_after_its_duration() -> None:
     giver, taker = Claim("a", 0, 10.0), Claim("b", 0, 1.0)
     for now, pairs in ((19.9, []), (20.0, [(giver, taker)])):
         assert turns([giver], [taker], now, last=0.0, interval=1.0, at_least=10.0) == pairs
+
+
+def test_queue_is_shuffled_by_two_cycles_of_turns() -> None:
+    assert [spread(30, counted, waiting) for counted, waiting in ((2, 4), (1, 0), (0, 4))] == [180, 60, 240]
+
+
+def test_round_lasts_a_third_to_three_times_the_interval() -> None:
+    lengths = [gap(30, chance / 100) for chance in range(101)]
+    assert lengths == sorted(set(lengths))
+    assert (lengths[0], 80 < lengths[-1] <= 91) == (10, True)
