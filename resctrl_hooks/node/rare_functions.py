@@ -2,6 +2,7 @@
 
 RARE = {
     ".container.workload": """
+        _bounded
         Workload.annotation Workload.own_and_pods Workload.threads _bad_key workload_of
     """,
     ".feature": """
@@ -14,6 +15,7 @@ RARE = {
         _Call.names _Call.is_refusable
     """,
     ".hook.create_runtime": """
+        in_words
         refuses is_refusal give_up _trouble _classes_of_others _note_unread _forget _release_in
     """,
     ".hook.poststop": """
@@ -23,6 +25,7 @@ RARE = {
         container_in_cgroup
     """,
     ".host.files": """
+        read_all
         _constant _no_json read_to_end kernel_text make_folder is_there
     """,
     ".host.procfs": """
@@ -42,6 +45,7 @@ RARE = {
         namespace_in_words printable workload_key_validator valid_class matches
     """,
     ".registry": """
+        cgroup_values
         kind_of serves
     """,
     ".resctrl.filesystem": """
