@@ -6,7 +6,8 @@ RARE = {
         Workload.annotation Workload.own_and_pods Workload.threads _bad_key workload_of
     """,
     ".feature": """
-        Step.of_record Feature.plan Feature.apply Feature.holds
+        Step.of_record Feature.plan Feature.apply Feature.holds Feature.revert Feature.properties Feature.reserve
+        Feature.preview Feature.lost Feature.adopt Feature.orphans Feature.repair
     """,
     ".features.monitoring": """
         Monitoring.holds Monitoring.reserve
