@@ -8,6 +8,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ..settings import Settings
+
 MARK = "nri.io"
 """The common part of all these annotations."""
 
@@ -42,3 +44,8 @@ def unread(annotations: "Iterable[str]") -> "list[str]":
         if base.endswith(_OTHERS) or (base.endswith(_POLICY) and base[: -len(_POLICY)] not in READ):
             found.add(base[:128])
     return sorted(found)[:_MOST]
+
+
+def are_missed(settings: "Settings") -> bool:
+    """Return whether no plugin is likely to read them: without placement, topology-aware or balloons may run here."""
+    return bool(settings.placement["enabled"])

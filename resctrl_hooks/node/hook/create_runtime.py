@@ -114,15 +114,14 @@ def in_words(kept: "dict[str, list[str]]") -> str:
 
 def _note_unread(workload: "Workload", locked: "LockedKey", context: "Context") -> None:
     """Record, and log once for a pod, annotations of NRI plugins that nothing reads."""
-    from ..container.unread import unread  # few pods have such annotations
+    from ..container.unread import are_missed, unread  # few pods have such annotations
 
     names = unread(workload.annotations)
     if not names or not locked.tracked or locked.record.get("unread") == names:
         return
     locked.record["unread"] = names
     locked.save()
-    # Without placement, the plugin that reads most of them probably runs on this node.
-    priority = WARNING if context.settings.placement["enabled"] else INFO
+    priority = WARNING if are_missed(context.settings) else INFO
     what = f"{workload}: annotations of NRI plugins are not read: {', '.join(names)}; see docs/comparison.md"
     context.log(priority, what, stage=CREATE_RUNTIME, key=workload.key, container=workload.id)
 
