@@ -170,4 +170,4 @@ def removed_groups(host: Host) -> Iterator[Finding]:
     )
 
 
-CHECKS: Final = {"nri": plugin, "removed groups": removed_groups}
+CHECKS: Final = {"nri": plugin, "vanished": removed_groups}

@@ -227,8 +227,9 @@ def _tried(host: Host, command: list[str], process: subprocess.Popen[bytes], bun
     waiting = bool(reasons) and _NO_RMID.issuperset(reasons)
     if failed or len(said) > (len(reasons) if waiting else uncounted):  # the hook prints one line for each
         status = created.returncode or stopped.returncode
+        what = f"failed with status {status}" if status else "printed an error"
         return problem(
-            f"the hook failed with status {status}: {said[-1] if said else 'no output'}",
+            f"the hook {what}: {said[-1] if said else 'no output'}",
             "see the other checks and the journal",
         )
     if waiting:

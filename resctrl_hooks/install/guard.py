@@ -45,8 +45,8 @@ esac
 # unblocked first: crun creates containers with every signal blocked, and hooks inherit that mask. It executes the
 # file's bytes directly: `compile()` would build the interpreter's table of syntax tree types, 16 % of its start.
 START: Final = (
-    "import sys;from _signal import ITIMER_PROF,SIG_SETMASK,alarm,pthread_sigmask,setitimer;"
-    f"pthread_sigmask(SIG_SETMASK,());setitimer(ITIMER_PROF,{BUSY_ALARM});alarm({ALARM});"
+    "import sys,_signal as s;"
+    f"s.pthread_sigmask(s.SIG_SETMASK,());s.setitimer(s.ITIMER_PROF,{BUSY_ALARM});s.alarm({ALARM});"
     "del sys.argv[0];__file__=sys.argv[0];"
     'exec(open(__file__,"rb").read())'
 )
