@@ -10,7 +10,7 @@ import time
 from ..node.container.oci import State
 from ..node.errors import InputError
 from ..node.fault_report import as_hook_error
-from ..node.feature_table import FEATURES
+from ..node.feature_table import FEATURES, NODE
 from ..node.hook.create_runtime import create_runtime, give_up, refuses
 from ..node.hook.deadline import set_deadline
 from ..node.hook.poststop import poststop
@@ -20,6 +20,7 @@ from ..node.lifecycle import reap_some, release_container
 from ..node.log import ERROR, INFO, WARNING
 from ..node.names import canonical_pod_uid, pod_uid_validator
 from ..node.refusals import REASON, RefusedError, record_refusal
+from ..node.registry import features_in_use, kind_of
 from ..node.resctrl.locked_key import record_is_dead
 from . import ttrpc
 from .cpusets import STAGE, changes, cpus_of, forget, is_specified, learn, noted
@@ -34,7 +35,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from ..node.container.workload import Workload
     from ..node.context import Context
+    from ..node.records import MemberRecord
     from ..node.settings import Settings
     from .workers import Reply
 
@@ -63,8 +66,11 @@ def start_container(event: Event, context: "Context") -> "tuple[str, bytes]":
         raise NoProcessError
     workload = workload_of(event.pod, event.container, event.runtime, context.settings)
     event.key = workload.key
-    if is_done(workload.id, workload.pid, context):
-        return "", b""  # by a hook
+    record = record_of(workload.id, workload.pid, context)
+    if record is not None:  # by a hook, or by a pass of reconcile
+        if complete(workload, record, context):
+            context.ledger.wake()
+        return "", b""
     try:
         summary = create_runtime(workload, context)
     except Exception as error:
@@ -86,11 +92,32 @@ def late_start(event: Event, context: "Context") -> "tuple[str, bytes]":
     return summary, answer
 
 
-def is_done(container: str, pid: int, context: "Context") -> bool:
-    """Return whether a container is recorded with this very process."""
+def record_of(container: str, pid: int, context: "Context") -> "MemberRecord | None":
+    """Return a container's record if it is of this very process."""
     key = context.ledger.key_of(container)
     record = context.ledger.read_member(key, container) if key else None
-    return record is not None and record.get("pid") == pid and lives(context.proc, pid, record.get("start"))
+    if record is None or record.get("pid") != pid or not lives(context.proc, pid, record.get("start")):
+        return None
+    return record
+
+
+def complete(workload: "Workload", record: "MemberRecord", context: "Context") -> bool:
+    """Add labels and annotations to the record of a container that reconcile adopted before its event; return whether.
+
+    Bundles of containerd have neither. The next pass plans the features that had no step without them.
+    """
+    if "told" in record or not record.get("late"):
+        return False
+    with context.monitor.hold(workload.key) as locked:
+        current = locked.member(workload.id)
+        if current is None or "told" in current:
+            return False
+        planned = {step["feature"] for step in current.get("steps", [])}
+        features = [feature.name for feature in features_in_use(context.settings, workload)]
+        current["told"] = workload.details()["told"]
+        current["unplanned"] = [name for name in features if name not in planned and kind_of(name) != NODE]
+        context.ledger.write_member(workload.key, workload.id, current)
+    return True
 
 
 def lenient(settings: "Settings") -> "Settings":
@@ -251,12 +278,16 @@ def synchronize(parts: "list[bytes]", runtime: str, context: "Context") -> bytes
     taken_in = 0
     for container in containers:
         pid, id_ = container.get("pid", 0), container.get("id", "")
-        if not pid or not start_time(context.proc, pid) or is_done(id_, pid, context):
+        if not pid or not start_time(context.proc, pid):
             continue
         try:
             workload = workload_of(
                 pods.get(container.get("pod_sandbox_id", ""), {}), container, runtime, context.settings
             )
+            record = record_of(id_, pid, context)
+            if record is not None:
+                complete(workload, record, context)
+                continue
             create_runtime(workload, context)
             taken_in += 1
         except Exception as caught:  # noqa: BLE001  # one container's trouble is no other's

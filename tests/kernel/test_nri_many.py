@@ -41,7 +41,8 @@ def test_fifty_containers_are_adopted_survive_a_kill_and_leave_nothing(
 
     assert astray(pods) == ALL == 50
     served = plugin().start()
-    assert f"Synchronize: {ALL} containers, {ALL} that started earlier were adopted" in served.said()
+    # By the answer to Synchronize, or by a pass before it on a busy machine.
+    assert f"Synchronize: {ALL} containers, " in served.said()
     assert astray(pods) == 0
     assert groups(resctrl) == {group_of(pod) for pod in pods}
 

@@ -1,14 +1,20 @@
 """Decisions of reconcile and `list` on containers that the plugin recorded: labels and annotations are in no bundle."""
 
+import json
 from collections.abc import Callable
 
+import pytest
 from click.testing import CliRunner
-from conftest import ID, POD_CGROUP, UID, Host
+from conftest import CONTAINERDS, ID, POD_CGROUP, UID, Host, containerd_annotations
 
+from nri.test_conflicts import recorded
 from nri.test_events import OK, POD, Plugin, asking, container, host, start
 from resctrl_hooks.cli import main
 from resctrl_hooks.node.reconcile.discovery import observe
 from resctrl_hooks.node.reconcile.rank import priority
+from resctrl_hooks.node.reconcile.reconcile import reconcile
+from resctrl_hooks.node.reconcile.report import Options
+from resctrl_hooks.nri.protobuf import encode
 
 __all__ = ["host", "start"]
 
@@ -41,3 +47,45 @@ def test_class_by_annotation_is_applied_as_soon_as_it_exists(host: Host, start: 
     host.add_class("gold")
     assert host.enforce().applied == {"rdt": [ID]}
     assert (host.resctrl / "gold/tasks").read_text().split() == ["41"]
+
+
+def appear(host: Host, pid: int) -> None:
+    """Put a container of containerd into its runtime's directory, without the pod's labels and annotations."""
+    bundle = host.root / CONTAINERDS / "k8s.io" / ID
+    bundle.mkdir(parents=True)
+    (bundle / "config.json").write_text(json.dumps({"annotations": containerd_annotations(UID, "shop"), "linux": {}}))
+    status = {"pid": pid, "process-start-time": 1000, "bundle": str(bundle)}
+    (host.root / "none" / ID).mkdir(parents=True)
+    (host.root / "none" / ID / "status").write_text(json.dumps(status))
+
+
+@pytest.mark.parametrize("event", ["StartContainer", "Synchronize"])
+def test_labels_and_annotations_complete_a_container_that_reconcile_adopted_first(
+    host: Host, start: Callable[..., Plugin], event: str
+) -> None:
+    plugin = start(
+        rdt={"enabled": True, "allow": {"*": ["gold"]}},
+        monitoring={"priority": [{"labels": {"app": "web"}, "value": 50}]},
+    )
+    host.add_class("gold")
+    host.process(41, f"{POD_CGROUP}/{ID}", rdt="")
+    appear(host, 41)
+    peer = plugin.peer
+    peer.take_registration()
+    peer.configure()
+    reconcile(host.context(), Options())
+    assert ("told" in recorded(host), [step["feature"] for step in recorded(host)["steps"]]) == (False, ["monitoring"])
+    listed = {"pods": [asking("gold")], "containers": [container(41, state=3)]} if event == "Synchronize" else {}
+    assert peer.ask("Synchronize", encode("SynchronizeRequest", listed)) == OK
+    plugin.wait_for_log("Synchronize: ")
+    if event == "StartContainer":
+        assert peer.event(event, asking("gold"), container(41)) == OK
+    reconcile(host.context(), Options())
+    record = recorded(host)
+    assert record["told"]["labels"] == {"app": "web"}
+    assert [step["feature"] for step in record["steps"]] == ["rdt", "monitoring"]
+    assert (host.resctrl / "gold/tasks").read_text().split() == ["41"]
+    context = host.context()
+    (one,) = observe(context).containers
+    assert priority(context, one, None) == 50
+    assert not record.get("unplanned")

@@ -173,7 +173,7 @@ def _plan(
     Features that cannot be planned are in its `Running.unmet`. Without ``only``, an error of the feature that assigns
     groups is raised, because it is unknown then whether the container is ours.
     """
-    before = (list(container.steps), dict(container.unmet))
+    before = (list(container.steps), dict(container.unmet), container.unplanned)
     container.unplanned = []
     recorded = [Step.of_record(step) for step in container.steps]
     added: "list[Step]" = []
@@ -201,7 +201,7 @@ def _plan(
         container.unmet.pop(name, None)  # planned by now, or not in use any more
     order = list(FEATURES)
     container.steps.sort(key=lambda step: order.index(step["feature"]) if step["feature"] in order else len(order))
-    container.changed = container.recorded and (container.steps, container.unmet) != before
+    container.changed = container.recorded and (container.steps, container.unmet, container.unplanned) != before
     return added
 
 
