@@ -225,7 +225,7 @@ def mounts(container: dict[str, Any], paths: dict[str, str], host: Path) -> list
     found = []
     for mount in container["volumeMounts"]:
         source = host / paths[mount["name"]].lstrip("/")
-        target = RESCTRL if mount["mountPath"] == RESCTRL_ROOT else mount["mountPath"]
+        target = mount["mountPath"].replace(RESCTRL_ROOT, RESCTRL)
         found.append(f"--volume={source}:{target}:{'ro' if mount.get('readOnly') else 'rw'}")
     return found
 
@@ -272,6 +272,14 @@ def test_manifest_rights_suffice_for_metrics(tmp_path: Path, short: Path) -> Non
     assert (host / STATE_DIR.lstrip("/") / "totals/counters").exists()  # totals are kept
 
 
+def test_metrics_pod_waits_until_resctrl_is_mounted() -> None:
+    (container,) = daemonset("metrics.yaml")["spec"]["containers"]
+    volumes = {volume["name"]: volume["hostPath"] for volume in daemonset("metrics.yaml")["spec"]["volumes"]}
+    # The kubelet sets up only volumes that a container mounts.
+    mounted = [volumes[mount["name"]] for mount in container["volumeMounts"]]
+    assert {"path": f"{RESCTRL_ROOT}/info", "type": "Directory"} in mounted
+
+
 def test_pod_monitor_selects_metrics_pods() -> None:
     monitor = yaml.safe_load((FOLDER.parent / "prometheus/podmonitor.yaml").read_text())
     container, paths = metrics_container()
@@ -284,6 +292,7 @@ def test_pod_monitor_selects_metrics_pods() -> None:
         STATE_DIR,
         f"{STATE_DIR}/{TOTALS}",
         RESCTRL_ROOT,
+        f"{RESCTRL_ROOT}/info",
     ]
     written = {mount["mountPath"] for mount in container["volumeMounts"] if not mount.get("readOnly")}
     assert written == {f"{STATE_DIR}/{TOTALS}"}
