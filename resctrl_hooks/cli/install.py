@@ -162,7 +162,7 @@ def _print(todo: Plan, *, live: bool) -> None:
     made += [(DROP_IN, f"link      {path}") for path in links(todo)]
     if live and links(todo):
         made.append((DROP_IN, "start     systemd reloads and starts the units"))
-    click.echo(f"0644       - record    {MANIFEST}")
+    click.echo(f"0644       - manifest  {MANIFEST}")
     for kind in KINDS:
         for before, line in made:
             if before == kind:
