@@ -8,7 +8,9 @@ import pytest
 
 from node.reconcile.cluster import POD
 from node.watch.test_watcher import Watched
+from resctrl_hooks.node.cgroup_settings.values import are_in_force
 from resctrl_hooks.node.ledger import Ledger
+from resctrl_hooks.node.watch import values as module
 from resctrl_hooks.node.watch.values import AGAIN, EVERY, Values
 
 CLASSES: list[dict[str, Any]] = [{"name": "swap", "allowswap": True}]
@@ -61,6 +63,17 @@ def test_value_changed_by_another_program_wakes_reconcile_at_next_check(node: No
     assert node.checks()
     node.cluster.reconcile()
     assert node.read() == "max"
+    assert not node.checks()
+    node.write("0")
+    assert node.checks()
+
+
+def test_check_that_waits_on_a_busy_node_does_not_delay_the_next(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    def wait(*of: Any) -> bool:
+        node.clock.sleep(0.3)
+        return are_in_force(*of)
+
+    monkeypatch.setattr(module, "are_in_force", wait)
     assert not node.checks()
     node.write("0")
     assert node.checks()

@@ -32,7 +32,7 @@ class Source:
 
 
 class Clock:
-    """Time that passes during sleeps only."""
+    """Time that passes during sleeps only, none of it processor time."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -40,6 +40,9 @@ class Clock:
     def monotonic(self) -> float:
         self.now += 0.0001
         return self.now
+
+    def thread_time(self) -> float:
+        return 0.0
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
