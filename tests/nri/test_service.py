@@ -319,7 +319,7 @@ def test_dead_children_are_reaped(peer: Peer, plugin: Plugin) -> None:
 def is_dead(pid: str) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the latter if it ends between open and read
         return True
 
 
