@@ -171,7 +171,7 @@ CASES = {
         {BUCKET.format("1.0"): "0+9x60", BUCKET.format("2.5"): "0+9x60", BUCKET.format("+Inf"): "0+9x60"},
     ),
 }
-NO_FAULTS = ("no-rmids", "rmids-busy", "task-gone")
+NO_FAULTS = ("no-rmids", "rmids-busy", "task-gone", "conflict")
 
 
 def test_each_alert_has_a_case(alerts: list[dict[str, Any]]) -> None:
