@@ -105,6 +105,19 @@ def test_limits_apply_before_first_instruction(
     assert before == (swap, high), installed.said()
 
 
+def test_value_of_the_specification_stays_and_the_others_apply(
+    runtime: Runtime, bundle: Callable[..., str], installed: Installed
+) -> None:
+    linux = {
+        "cgroupsPath": runtime.cgroups_path("m9"),
+        "resources": {"memory": {"limit": 128 << 20}, "unified": {"memory.high": str(96 << 20)}},
+    }
+    annotations = {CLASS: "noswap", HIGH: "64M"}
+    runtime.create("m9", bundle("m9", SLEEP, hooks=installed.hooks, annotations=annotations, linux=linux))
+    pid = runtime.pid("m9")
+    assert (value(pid, "memory.high"), value(pid, "memory.swap.max")) == (str(96 << 20), "0"), installed.said()
+
+
 @pytest.mark.parametrize("name", ["swap", "noswap"])
 def test_process_is_reclaimed_at_its_limit(
     runtime: Runtime, bundle: Callable[..., str], installed: Installed, swap_device: None, name: str
