@@ -41,7 +41,7 @@ TIME = 5.0
 """Seconds of the processor's that a mutant's tests take without it: what only slower ones notice isn't tested well."""
 PATIENCE = (30, 10)
 """Seconds that a trial gets, and that many times what its tests took before; on a busy machine waiting is long."""
-PROCESSOR = (30, 5)
+PROCESSOR = (10, 5)
 """The same of processor time: who needs more runs in circles."""
 MEMORY, FILE = 4 << 30, 4 << 30
 """Bytes: a change can make a list or a log grow without end."""

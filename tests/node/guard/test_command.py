@@ -1,11 +1,141 @@
-"""The guard's process: how it waits between two looks."""
+"""The guard's commands: how they start, report, wait between two looks, and end."""
 
 import itertools
+import os
+import posix
+from collections.abc import Iterator
+from pathlib import Path
+from signal import SIGINT, SIGTERM, getsignal, signal
 from typing import Any
 
 import pytest
+from conftest import Host, always, standard_streams
+from hosts.notify_socket import NotifySocket
 
 from resctrl_hooks.node.guard import command
+from resctrl_hooks.node.guard.command import LOCK, guard_command
+from resctrl_hooks.node.guard.guard import Guard
+from resctrl_hooks.node.guard.lease import Restored
+from resctrl_hooks.node.host.instance import RunningError, only_instance
+from resctrl_hooks.node.settings import load
+
+from .node import Node
+
+FULL = {"gold": 20.0, "silver": 20.0, "bronze": 55.0}
+STATUS = {"act": "READY=1\nSTATUS=mode act", "observe": "READY=1\nSTATUS=mode observe"}
+
+
+@pytest.fixture
+def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[NotifySocket]:
+    monkeypatch.setitem(posix.environ, b"INVOCATION_ID", b"0")
+    handlers = {number: getsignal(number) for number in (SIGTERM, SIGINT)}
+    with NotifySocket(tmp_path, monkeypatch) as found:
+        yield found
+    for number, handler in handlers.items():
+        signal(number, handler)
+
+
+def run(host: Host, *words: str) -> tuple[int, str, str]:
+    """Return the exit code of a command, its stderr and its log."""
+    before = host.log.stat().st_size if host.log.exists() else 0
+    with standard_streams(b"") as written:
+        code = guard_command(str(host.config), [*words])
+    return code, written(), host.log.read_text()[before:] if host.log.exists() else ""
+
+
+def leave_cut(node: Node) -> None:
+    """Let a guard lower a class and end without a restoration."""
+    node.pass_time(node.guard(pid=999_999), FULL, 6)
+    assert node.limit("bronze") == "MB:0=90"
+
+
+@pytest.mark.parametrize("mode, number", [("act", SIGTERM), ("observe", SIGINT)])
+def test_guard_runs_until_a_signal(
+    host: Host, systemd: NotifySocket, monkeypatch: pytest.MonkeyPatch, mode: str, number: int
+) -> None:
+    node = Node(host)
+    leave_cut(node)
+    host.configure(rdt={"guard": {"mode": mode, "protect": ["gold"], "throttle": {"bronze": {}}}})
+    ended: list[bool] = []
+
+    def look(_: Guard, __: float) -> None:
+        assert node.limit("bronze").endswith("\nMB:0=100"), "an earlier guard's value would pass for the declared one"
+        assert systemd.received() == [STATUS[mode]]
+        with pytest.raises(RunningError):
+            only_instance(f"{host.state}/{LOCK}")
+        os.kill(os.getpid(), number)
+
+    monkeypatch.setattr(Guard, "look", look)
+    monkeypatch.setattr(Guard, "end", lambda _: ended.append(True))
+    code, stderr, log = run(host, "run")
+    assert (code, stderr, systemd.received(), ended) == (0, "", ["STOPPING=1"], [True])
+    assert "guard: restored class bronze, domain 0: MB 90 -> 100" in log
+    assert ("guard: mode act is experimental" in log) is (mode == "act")
+    os.close(only_instance(f"{host.state}/{LOCK}"))
+
+
+def test_second_guard_of_a_node_fails(host: Host, systemd: NotifySocket) -> None:
+    Node(host)
+    host.state.mkdir(parents=True)
+    lock = only_instance(f"{host.state}/{LOCK}")
+    code, _, log = run(host, "run")
+    os.close(lock)
+    assert (code, systemd.received()) == (1, [])
+    assert f"guard: another instance is running, process {os.getpid()} stage=guard" in log
+
+
+def test_guard_without_a_mode_is_ready_and_ends(host: Host, systemd: NotifySocket) -> None:
+    Node(host, mode="off")
+    code, stderr, log = run(host, "run")
+    assert (code, stderr, systemd.received()) == (0, "", ["READY=1"])
+    assert "guard: rdt.guard.mode is off; nothing to do" in log
+
+
+def test_restore_leaves_a_foreign_value_and_reports_it(host: Host) -> None:
+    node = Node(host)
+    leave_cut(node)
+    (node.root / "bronze/schemata").write_text("MB:0=70\n")
+    code, stderr, log = run(host, "restore")
+    assert (code, "MB is 70, which the guard did not write; left unchanged" in stderr) == (0, True)
+    assert stderr.strip().removeprefix("resctrl-hook: ") in log
+
+
+def test_refused_restore_is_a_failure(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node(host)
+    leave_cut(node)
+    refused = Restored()
+    refused.failed.append("class bronze: Invalid argument")
+    monkeypatch.setattr(command, "restore_left", always(refused))
+    code, stderr, _ = run(host, "restore")
+    assert (code, stderr) == (1, "resctrl-hook: guard: cannot restore class bronze: Invalid argument\n")
+
+
+@pytest.mark.parametrize("words", [[], ["run", "run"], ["status"]])
+def test_other_arguments_are_wrong_use(host: Host, words: list[str]) -> None:
+    assert run(host, *words) == (2, "usage: guard run|restore\n", "")
+
+
+def test_failure_is_reported_on_stderr(host: Host) -> None:
+    Node(host)
+    host.state.parent.mkdir(parents=True, exist_ok=True)
+    host.state.write_text("")
+    code, stderr, log = run(host, "run")
+    assert (code, str(host.state) in stderr, stderr.startswith("resctrl-hook: guard: ")) == (1, True, True)
+    assert "stage=guard" in log
+
+
+def test_unusable_settings_are_a_failure(host: Host, capfd: pytest.CaptureFixture[str]) -> None:
+    host.config.write_text("{")
+    assert guard_command(str(host.config), ["restore"]) == 1
+    assert capfd.readouterr().err.startswith("resctrl-hook: guard: invalid settings in ")
+
+
+def test_problem_of_the_settings_is_reported(host: Host) -> None:
+    Node(host, mode="off")
+    settings = load(str(host.config))[0]
+    with standard_streams(b"") as written:
+        assert guard_command("x", ["restore"], lambda _: (settings, "the last valid settings stay active")) == 0
+    assert written() == "resctrl-hook: the last valid settings stay active\n"
 
 
 def test_watchdog_is_served_within_an_interval(monkeypatch: pytest.MonkeyPatch) -> None:

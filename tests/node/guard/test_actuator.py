@@ -1,0 +1,76 @@
+"""What this mount's MB values mean, and where the guard must not write."""
+
+import posix
+
+import pytest
+from conftest import Host
+
+from resctrl_hooks.node.guard.actuator import Mount, shared_cores
+from resctrl_hooks.node.guard.guard import Guard
+from resctrl_hooks.node.guard.limit import Limit
+from resctrl_hooks.node.host.topology import UNKNOWN, MemoryNode, Topology
+
+from .node import Node
+
+FULL = {"gold": 20.0, "silver": 20.0, "bronze": 55.0}
+TOPOLOGY = Topology(0b1111, [0b0101, 0b1010], l3={0: 0b1111}, nodes=[MemoryNode(0, 0b1111, {}, 1, UNKNOWN)])
+
+
+@pytest.mark.parametrize("missing", ["info/MB/min_bandwidth", "schemata"])
+def test_mount_without_bandwidth_limits_is_only_observed(host: Host, missing: str) -> None:
+    node = Node(host)
+    (node.root / missing).write_text("L3:0=fff\n")
+    mount = Mount(node.context().monitor.resctrl)
+    assert mount.observe_only == "resctrl limits no memory bandwidth here (no MB in schemata)"
+
+
+def test_unknown_granularity_is_one_per_cent(host: Host) -> None:
+    node = Node(host)
+    (node.root / "info/MB/bandwidth_gran").unlink()
+    assert Mount(node.context().monitor.resctrl).scale.down(Limit(100, 20), 0.0, 1) == 99
+
+
+def run_on(node: Node, monkeypatch: pytest.MonkeyPatch, **cpus: int | None) -> None:
+    """Give each class one task that may run on these CPUs; None: it has ended."""
+    of_task: dict[int, int | None] = {}
+    for number, (name, mask) in enumerate(cpus.items()):
+        of_task[100 + number] = mask
+        (node.root / name / "tasks").write_text(f"{99 - number}\n{100 + number}\n")
+
+    def affinity(task: int) -> set[int]:
+        mask = of_task.get(task)
+        if mask is None:
+            raise ProcessLookupError
+        return {cpu for cpu in range(4) if mask >> cpu & 1}
+
+    monkeypatch.setattr(posix, "sched_getaffinity", affinity)
+
+
+@pytest.mark.parametrize(
+    "bronze, gold, shared",
+    [(0b0001, 0b0100, True), (0b0001, 0b1010, False), (0b1111, 0b0001, True), (None, 0b1111, False), (1, None, False)],
+)
+def test_classes_share_a_core_if_their_tasks_may(
+    host: Host, monkeypatch: pytest.MonkeyPatch, bronze: int, gold: int, *, shared: bool
+) -> None:
+    node = Node(host)
+    run_on(node, monkeypatch, bronze=bronze, gold=gold)
+    resctrl = node.context().monitor.resctrl
+    assert shared_cores(resctrl, "bronze", ["silver", "gold"], TOPOLOGY) is shared
+    assert shared_cores(resctrl, "bronze", ["silver"], TOPOLOGY) is False
+
+
+@pytest.mark.parametrize(
+    "mode, topology, lowers", [("max", True, False), ("max", False, True), ("per-thread", True, True)]
+)
+def test_class_on_cores_of_a_protected_one_is_not_lowered(
+    host: Host, monkeypatch: pytest.MonkeyPatch, mode: str, *, topology: bool, lowers: bool
+) -> None:
+    node = Node(host)
+    (node.root / "info/MB/thread_throttle_mode").write_text(f"{mode}\n")
+    run_on(node, monkeypatch, bronze=0b0001, gold=0b0100)
+    context = node.context()
+    context.ledger.prepare()
+    node.pass_time(Guard(context, TOPOLOGY if topology else None, 100, 0.0), FULL, 6)
+    assert bool(node.fs.writes) is lowers
+    assert any("shares processor cores with a protected class" in line for line in node.lines) is not lowers
