@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _FILE = "counter-turns"
 _LIMIT = 1 << 20
-INTERVAL = 90.0  # three passes of the timer: docs/sharing.md, Rounds
+INTERVAL = 90.0  # three passes of the timer: docs/dev/sharing.md, Rounds
 _KEEPS, _WAITS, _YIELDS = range(3)
 
 
