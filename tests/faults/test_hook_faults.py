@@ -198,10 +198,12 @@ def test_hanging_hook_ends_on_starved_node(host: Host, pod: dict[str, Any], monk
     assert "deadline of the hook exceeded" in host.call(pod).stderr
 
 
-def test_run_queue_wait_is_read_from_the_kernel() -> None:
+def test_run_queue_wait_is_read_from_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     before = deadline._starved()
     assert 0 <= before <= deadline._starved()
     assert Path(deadline._SCHEDSTAT).read_text(encoding="ascii").split()[1].isdecimal()
+    monkeypatch.setattr(deadline, "read_kernel_file", lambda _: b"1000000000 2500000000 3\n")
+    assert deadline._starved() == 2.5
 
 
 def test_deadline_works_with_all_signals_blocked(

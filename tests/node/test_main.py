@@ -1,3 +1,4 @@
+import gc
 import json
 import subprocess
 from typing import Any
@@ -14,6 +15,34 @@ def test_wrong_use_prints_usage(arguments: list[str]) -> None:
     with standard_streams(b"") as written:
         assert main.main(arguments) == main.WRONG_USE
     assert written().startswith("usage: ")
+
+
+@pytest.mark.parametrize(
+    "command, module, function",
+    [
+        ("reconcile", "reconcile.command", "reconcile_command"),
+        ("watch", "watch.command", "watch_command"),
+        ("guard", "guard.command", "guard_command"),
+        ("release", "reconcile.release", "release_command"),
+        ("compile", "bytecode", "compile_command"),
+        ("nri", "", ""),
+    ],
+)
+def test_command_has_its_own_module(monkeypatch: pytest.MonkeyPatch, command: str, module: str, function: str) -> None:
+    called: list[tuple[Any, ...]] = []
+
+    def record(*given: Any) -> int:
+        called.append((gc.isenabled(), *given))
+        return 7
+
+    if module:
+        monkeypatch.setattr(f"resctrl_hooks.node.{module}.{function}", record)
+    gc.disable()  # as `launch` does
+    try:
+        assert main.main(["--config", "x", command, "more"], None if module else record) == 7
+    finally:
+        gc.enable()
+    assert called == [(False, ["more"]) if command == "compile" else (True, "x", ["more"])]
 
 
 def test_exit_code_is_that_of_process(host: Host, pod: dict[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
     nox -s mutants                                   a hundred mutants of the whole node half
     nox -s mutants -- --all adopt reconcile          all mutants of modules whose path has one of these words
-    nox -s mutants -- --all --own ledger             by the module's own tests alone: stricter, and quick
+    nox -s mutants -- --all --own ledger             by the tests of the module's folder alone: stricter, and quick
 
 Each mutant is tried in a copy of the project by the tests that concern its module and run its lines
 (`mutant_trials.py`), without those that take minutes. What survives is to be tested, or said to be equivalent in
@@ -167,7 +167,7 @@ def mutants_of(path: Path) -> list[Mutant]:
 
 
 def tests_of(module: str, *, own_only: bool) -> list[str]:
-    """Return the test files that try a module: its own ones first, or alone."""
+    """Return the test files that try a module: its own ones first, or those of its folder alone."""
     every = (str(path.relative_to(PROJECT)) for path in sorted((PROJECT / "tests").rglob("test_*.py")))
     found = [
         path
@@ -176,7 +176,8 @@ def tests_of(module: str, *, own_only: bool) -> list[str]:
     ]
     own = changed.mirrored(module)
     if own_only:
-        found = [path for path in found if path.startswith(own)]
+        room = str(Path(own).parent)
+        found = [path for path in found if path.startswith(own if room == "tests/node" else room)]
     return sorted(found, key=lambda path: (not path.startswith(own), os.path.getsize(PROJECT / path)))
 
 
@@ -233,7 +234,9 @@ def main(words: list[str]) -> int:
     parser.add_argument("--all", action="store_true", help="every mutant rather than a sample")
     parser.add_argument("--sample", type=int, default=100)
     parser.add_argument("--seed", type=int, default=int(time.time()), help="which sample; printed")
-    parser.add_argument("--own", action="store_true", help="by a module's own tests alone: stricter, and quick")
+    parser.add_argument(
+        "--own", action="store_true", help="only by the tests of a module's folder: stricter, and quick"
+    )
     parser.add_argument("--here", action="store_true", help="change this project itself: it is a copy")
     parser.add_argument("modules", nargs="*", help="words of the paths of modules")
     options = parser.parse_args(words)

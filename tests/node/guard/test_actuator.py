@@ -13,7 +13,7 @@ from resctrl_hooks.node.host.topology import UNKNOWN, MemoryNode, Topology
 from .node import Node
 
 FULL = {"gold": 20.0, "silver": 20.0, "bronze": 55.0}
-TOPOLOGY = Topology(0b1111, [0b0101, 0b1010], l3={0: 0b1111}, nodes=[MemoryNode(0, 0b1111, {}, 1, UNKNOWN)])
+TOPOLOGY = Topology(0b1111, [0b0011, 0b1100], l3={0: 0b1111}, nodes=[MemoryNode(0, 0b1111, {}, 1, UNKNOWN)])
 
 
 @pytest.mark.parametrize("missing", ["info/MB/min_bandwidth", "schemata"])
@@ -48,7 +48,7 @@ def run_on(node: Node, monkeypatch: pytest.MonkeyPatch, **cpus: int | None) -> N
 
 @pytest.mark.parametrize(
     "bronze, gold, shared",
-    [(0b0001, 0b0100, True), (0b0001, 0b1010, False), (0b1111, 0b0001, True), (None, 0b1111, False), (1, None, False)],
+    [(0b0010, 0b0001, True), (0b0010, 0b1100, False), (0b1111, 0b0001, True), (None, 0b1111, False), (1, None, False)],
 )
 def test_classes_share_a_core_if_their_tasks_may(
     host: Host, monkeypatch: pytest.MonkeyPatch, bronze: int, gold: int, *, shared: bool
@@ -68,7 +68,7 @@ def test_class_on_cores_of_a_protected_one_is_not_lowered(
 ) -> None:
     node = Node(host)
     (node.root / "info/MB/thread_throttle_mode").write_text(f"{mode}\n")
-    run_on(node, monkeypatch, bronze=0b0001, gold=0b0100)
+    run_on(node, monkeypatch, bronze=0b0010, gold=0b0001)
     context = node.context()
     context.ledger.prepare()
     node.pass_time(Guard(context, TOPOLOGY if topology else None, 100, 0.0), FULL, 6)

@@ -256,8 +256,10 @@ def test_lease_of_an_earlier_boot_is_removed(host: Host) -> None:
     boot = host.proc / "sys/kernel/random/boot_id"
     boot.parent.mkdir(parents=True, exist_ok=True)
     boot.write_text("another\n")
+    assert not Lease(str(host.state), str(host.proc)).load()
     assert restore_stale(node.context().monitor.resctrl, str(host.state), str(host.proc)) is None
     assert not (host.state / "guard-lease.json").exists()
+    assert not Lease(str(host.state), str(host.proc)).load()
     assert node.limit("bronze") == "MB:0=90"
 
 

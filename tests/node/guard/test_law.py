@@ -125,7 +125,8 @@ def test_second_class_is_lowered_only_after_the_first_is_at_its_floor() -> None:
 def test_exhausted_domain_is_reported_once_and_not_written() -> None:
     run = Run(Plant(1, response="no effect", demand={"gold": 60e9, "silver": 60e9, "bronze": 60e9})).step(200)
     assert run.domain.state == EXHAUSTED
-    assert len(run.writes(REPORT)) == 1
+    ((_, report),) = run.writes(REPORT)
+    assert (report.name, report.old, report.new) == ("", 0, 0)
     last = run.writes()[-1][0]
     assert run.step(200).writes()[-1][0] == last
 
@@ -231,6 +232,13 @@ def test_amd_class_that_ended_is_released_within_a_minute() -> None:
     plant.demand["bronze"] = 0.0
     run.step(60)
     assert run.limits["bronze"].now == 2048
+
+
+def test_gain_of_a_step_is_in_proportion_to_the_value() -> None:
+    assert PerCent(10).gain(Limit(100, 20, 50), 10e9) == 2e9
+    assert PerCent(10).gain(Limit(100, 0, 0), 10e9) == 100e9
+    assert OfRate().gain(Limit(2048, 80, 400, before=800), 40e9) == 40e9 * (501 - 400) / 400
+    assert OfRate().gain(Limit(2, 1, 1), 1e9) == 1e9
 
 
 @pytest.mark.parametrize("rate", [0.0, 1e9, 300e9])

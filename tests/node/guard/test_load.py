@@ -40,13 +40,15 @@ def test_load_without_local_counters_is_estimated_from_totals() -> None:
         look(1, a={0: (None, 5)}, b={0: (10, 5)}),
         look(1, a={0: (3, 3)}, b={0: (10, 5)}),
         look(1, a={0: (10, 5)}),
+        look(1, a={0: (None, 5), 1: (10, 5)}, b={0: (10, 5), 1: (10, 5)}),
         look(0, a={0: (10, 5)}, b={0: (10, 5)}),
     ],
-    ids=["no number", "fell", "a class is gone", "no time"],
+    ids=["no number", "fell", "a class is gone", "a domain of two has no number", "no time"],
 )
 def test_missing_or_falling_value_gives_no_load(after: Look) -> None:
-    before = look(0, a={0: (5, 5)}, b={0: (5, 5)})
-    (found,) = traffic(before, after, [(0,)])
+    domains = sorted({(number,) for counts in after.counts.values() for number in counts})
+    before = Look(0, {name: {number: (5, 5) for (number,) in domains} for name in "ab"})
+    found, *_ = traffic(before, after, domains)
     assert found.rate is None
     assert found.load({"*": 1.0}) is None
 
@@ -61,7 +63,7 @@ def test_load_is_the_share_of_the_configured_capacity() -> None:
 def test_caches_with_one_memory_are_one_domain() -> None:
     node = MemoryNode(0, 0b1111, {0: 10}, 1 << 30, UNKNOWN)
     topology = Topology(0b1111, [1, 2, 4, 8], l3={0: 0b11, 8: 0b1100}, nodes=[node])
-    assert memory_domains([8, 0], topology) == [(0, 8)]
+    assert memory_domains([8, 0, 5], topology) == [(0, 8), (5,)]
     assert memory_domains([8, 0], None) == [(0,), (8,)]
 
 

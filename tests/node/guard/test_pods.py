@@ -7,8 +7,6 @@ from resctrl_hooks.node.guard.pods import Pods
 
 from .node import GB, Node
 
-FULL = {"gold": 20.0, "silver": 20.0, "bronze": 55.0}
-
 
 def count(node: Node, group: str, total: int | str, number: int = 0) -> None:
     """Set the counter of a mon_group of class bronze."""
@@ -57,6 +55,6 @@ def test_log_of_a_cut_names_the_largest_pods(host: Host) -> None:
     guard = node.guard()
     for second in range(6):
         count(node, "web", second * GB)
-        node.pass_time(guard, FULL)
+        node.pass_time(guard, {"gold": 20.0, "silver": 20.0, "bronze": 45.0})  # just full
     (line,) = [line for line in node.lines if "guard lowered" in line]
-    assert line.endswith(": load 95%; largest pods: web")
+    assert line.endswith(": load 85%; largest pods: web")

@@ -23,6 +23,7 @@ from resctrl_hooks.node.host.files import (
     read_all,
     read_file,
     read_kernel_file,
+    read_small_file,
     remove_file,
     write_file,
 )
@@ -156,6 +157,8 @@ def test_special_file_is_neither_read_nor_waited_for(tmp_path: Path) -> None:
             read_file(str(tmp_path / name), 10)
         assert caught.value.errno == number
     assert read_file(str(link), 10, follow=True) == b"x"
+    with pytest.raises(OSError, match="not a regular file"):
+        read_small_file(str(tmp_path / "fifo"), 10)
 
 
 @pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])

@@ -105,6 +105,13 @@ def test_start_time_identifies_process() -> None:
         assert start_time("/proc", none) == 0
 
 
+@pytest.mark.parametrize("fields, start", [(17, 0), (18, 0), (19, 1000)])
+def test_short_stat_line_has_no_start_time(host: Host, fields: int, start: int) -> None:
+    host.process(7)
+    (host.proc / "7/stat").write_text(" ".join(stat_line(7, 1000).split(" ")[: 5 + fields]))
+    assert start_time(str(host.proc), 7) == start
+
+
 def test_process_lives_with_its_own_start_time_only(host: Host) -> None:
     host.process(7, start=500)
     proc = str(host.proc)

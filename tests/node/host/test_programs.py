@@ -18,6 +18,8 @@ def test_hanging_program_is_killed() -> None:
         run_program(["/bin/sleep", "1000"], 0.05)
     with pytest.raises(ProgramError, match="did not exit within"):
         run_program(["/bin/sh", "-c", "exec >/dev/null 2>&1; sleep 1000"], 0.05)
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)  # none is left, not even as a zombie
     with pytest.raises(ProgramError, match="cannot run"):
         run_program(["/no/such/program"], 1)
 

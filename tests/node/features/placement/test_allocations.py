@@ -4,6 +4,7 @@ from hosts.placed import CPUS, MACHINE, PlacedHost
 
 from resctrl_hooks.node.features.placement import feature as placement
 from resctrl_hooks.node.features.placement.allocations import Book, topology_of
+from resctrl_hooks.node.features.placement.entries import Entry
 from resctrl_hooks.node.features.placement.policy import PlacementError
 from resctrl_hooks.node.host.cpulist import parse_list
 from resctrl_hooks.node.reconcile.reconcile import reconcile
@@ -29,6 +30,11 @@ def test_allocations_keep_place_of_every_container(node: PlacedHost) -> None:
     assert first.usage().load(MACHINE.online) == second.usage().load(MACHINE.online) == (2000, 7)
     assert second.usage(UID).near(UID) == second.usage().near(UID) | parse_list("0-3,16-19")
     assert second.usage(UID).load(MACHINE.online) == (2000, 7)
+    (like,) = [entry for entry in second.entries.values() if entry.decision.milli == 100]
+    second.add(Entry("x", "another pod", 1, 1, "", like.decision))
+    assert second.usage(UID).load(MACHINE.online) == second.usage().load(MACHINE.online) == (2100, 8)
+    assert second.usage() is second.usage() is not second.usage(UID)
+    assert second.remove("x")
     assert not first.remove("nobody")
     for id_ in second.entries:
         assert first.remove(id_)

@@ -124,6 +124,21 @@ def test_all_units_are_updated_in_one_call_if_time_allows(node: PlacedHost, monk
     assert (len(told), breaths) == (4, [])
 
 
+def test_units_of_others_are_updated_while_time_allows(node: PlacedHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = with_units(node, 3, monkeypatch)
+    context = node.host.context()
+    assert take_untold(context)
+    most = context.settings.deadline * placement_effect._SHARE_OF_DEADLINE
+    clock = iter([7.0, 7.0, 7.0 + most, 7.01 + most])
+    monkeypatch.setattr(placement_effect, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    entries = sorted(Book(context).entries.values(), key=lambda entry: entry.id)
+    placement_effect.tell_others(entries, context)
+    assert [(unit, properties) for unit, properties, _ in told] == [
+        (f"crio-{entry.id}.scope", {"AllowedCPUs": "0-3,16-19"}) for entry in entries[:2]
+    ]
+    assert (take_untold(context), (node.host.state / "wake").exists()) == (True, True)
+
+
 SETS = {"gains": (0b0011, 0b1111), "loses": (0b1111, 0b0011), "moves": (0b0011, 0b1100), "comes": (0, 0b0001)}
 
 

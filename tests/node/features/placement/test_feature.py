@@ -6,8 +6,10 @@ import pytest
 from conftest import UID, Host
 from hosts.placed import CPUS, PlacedHost, id_of
 
+from resctrl_hooks.node.container.workload import workload_of
 from resctrl_hooks.node.features.placement import kubelet
 from resctrl_hooks.node.features.placement.allocations import Book
+from resctrl_hooks.node.features.placement.feature import FEATURE
 from resctrl_hooks.node.features.placement.policy import EXCLUSIVE, SHARED
 from resctrl_hooks.node.features.placement.request import PRESERVE_CPUS
 from resctrl_hooks.node.host.cpulist import parse_list
@@ -194,3 +196,19 @@ def test_shared_container_limited_to_some_cpus_is_reported(node: PlacedHost) -> 
     log = node.host.call(node.state("a", 500)).log
     assert "does not allow CPUs 0,16-19" in log
     assert node.cpus("a") == "0-3,16-19"
+
+
+def test_preview_shows_the_cpus_that_the_container_would_get(node: PlacedHost) -> None:
+    node.start("a", 500)
+    told = node.run_unseen("late", 2000, **{CPUS: "exclusive"})
+    context = node.host.context()
+    for cpus, others in (("0,16", "0-3,16-19"), ("0,16", "1-3,17-19")):
+        workload = workload_of(id_of("late"), node.pids["late"], told["bundle"], context.proc, str(node.host.cgroup))
+        (step,) = FEATURE.plan(workload, context)
+        shown = FEATURE.preview(step, workload, context).parameters
+        assert (shown["cpus"], shown["mems"], node.cpus("a")) == (cpus, "0", others)
+        assert node.host.call(told).code == 0  # a second preview is of a container that has its place
+    assert node.cpus("late") == "0,16"
+    node.configure(namespaces=["none"])
+    (skipped,) = FEATURE.plan(workload, node.host.context())
+    assert FEATURE.preview(skipped, workload, node.host.context()) is skipped

@@ -179,6 +179,16 @@ def test_exclusive_and_mixed_requests_get_whole_cores() -> None:
     assert (mixed.kind, mixed.owned, mixed.milli) == (MIXED, parse_list("4,12"), 500)
     usage = Usage(topology, [Grant("a", "a", own), Grant("b", "b", mixed)])
     assert effective(mixed, usage) == parse_list("4-7,12-15")
+    (whole,) = place(topology, Request("a", kind=MIXED, exclusive=2, milli=2000))
+    assert (whole.kind, whole.cpus, whole.milli) == (EXCLUSIVE, 0, 0)
+
+
+@pytest.mark.parametrize(
+    "kind, milli, part",
+    [(MIXED, 2500, 500), (MIXED, 2000, 0), (MIXED, 1000, 0), (EXCLUSIVE, 2500, 0), (SHARED, 2500, 500)],
+)
+def test_part_beyond_exclusive_cpus_is_shared(kind: str, milli: int, part: int) -> None:
+    assert Request("a", kind=kind, exclusive=2, milli=milli).shared_milli == part
 
 
 def test_one_thread_of_each_core_is_used() -> None:
@@ -321,7 +331,7 @@ def test_named_pools_are_used() -> None:
     assert (chosen.pool, chosen.cpus, chosen.mems) == ("db", 0b1111, 0b10)
     assert policy_pools.choose(topology, usage, Request("a", pool="x", options=pools)).pool == "x"
     rest = policy_pools.choose(topology, usage, Request("a", namespace="other", options=pools))
-    assert (rest.pool, rest.cpus) == ("default", topology.online & ~0b11111)
+    assert (rest.pool, rest.cpus, rest.mems) == ("default", topology.online & ~0b11111, 0)
     with pytest.raises(PlacementError, match="unknown pool 'y'"):
         policy_pools.choose(topology, usage, Request("a", pool="y", options=pools))
 

@@ -52,6 +52,15 @@ def test_repair_places_unplaced_containers(node: PlacedHost, monkeypatch: pytest
     node.assert_sound()
 
 
+def test_repair_forgets_dead_containers_and_places_none_of_them(node: PlacedHost) -> None:
+    for name in ("a", "dead"):
+        node.start(name, 500)
+    node.die("dead")
+    real = node.host.context()
+    assert placement.FEATURE.repair(real, set(real.ledger.containers())) == 1
+    node.assert_sound()
+
+
 def _late(*_: object) -> None:
     raise DeadlineError("deadline of the hook exceeded")
 
