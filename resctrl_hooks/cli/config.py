@@ -6,12 +6,13 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, fields
 from operator import attrgetter, itemgetter
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 import yaml
 
 from resctrl_hooks.cli.document import Column, Form, is_table, output_option, print_listing
+from resctrl_hooks.cli.errors import FailedError, print_problems
 from resctrl_hooks.config.applied import Applied, Change, apply_file, is_newer
 from resctrl_hooks.config.check import Checked, check_file, trust_problems
 from resctrl_hooks.config.problems import InvalidConfigError, Problem
@@ -86,7 +87,7 @@ def check(config: str, *, form: Form) -> None:
             valid=not checked.errors,
         )
     else:
-        _print_problems(checked.problems)
+        print_problems(checked.problems)
         if not checked.errors:
             click.echo(f"{config} is valid" if checked.config else "nothing to check")
     sys.exit(INVALID if checked.errors else 0)
@@ -112,8 +113,8 @@ def apply(config: str, *, dry_run: bool, if_newer: bool, form: Form) -> None:
         if not is_table(form):
             _print_changes(form, config, [], error.problems, applied=False)
         else:
-            _print_problems(error.problems)
-        _fail("not applied; the previous configuration stays active", INVALID)
+            print_problems(error.problems)
+        raise FailedError("not applied; the previous configuration stays active", INVALID) from error
     except SettingsError as error:
         raise click.ClickException(f"not applied: {error}") from error
     except OSError as error:
@@ -133,7 +134,7 @@ def show(config: str, *, form: Form) -> None:
     try:
         shown = show_settings(config)
     except SettingsError as error:
-        _fail(str(error), INVALID)
+        raise FailedError(str(error), INVALID) from error
     if is_table(form):
         _print_shown(shown)
     else:
@@ -162,17 +163,12 @@ def _flat(settings: Any, path: str = "") -> Iterator[tuple[str, str]]:
 
 def _print_changes(form: Form, file: str, changes: list[Change], problems: list[Problem], *, applied: bool) -> None:
     items = [asdict(change) for change in changes]
-    more = {"file": file, "applied": applied, "problems": _as_list(problems)}
+    more: dict[str, Any] = {"file": file, "applied": applied, "problems": _as_list(problems)}
     print_listing(form, "ConfigChangeList", items, _CSV_CHANGES, changes, **more)
 
 
-def _print_problems(problems: list[Problem]) -> None:
-    for problem in problems:
-        click.echo(f"{problem.severity}: {problem}", err=True)
-
-
 def _print_applied(applied: Applied, *, dry_run: bool) -> None:
-    _print_problems(applied.remarks)
+    print_problems(applied.remarks)
     for change in applied.changes:
         click.echo(f"  {change}")
     if dry_run:
@@ -197,8 +193,3 @@ def _print_shown(shown: Shown) -> None:
         click.echo(f"# {_YAML_STATES[shown.yaml.state].format(path=shown.yaml.path)}")
     for change in shown.yaml.differences:
         click.echo(f"#   {change}")
-
-
-def _fail(message: str, code: int) -> NoReturn:
-    click.echo(f"resctrl-hook: {message}", err=True)
-    sys.exit(code)

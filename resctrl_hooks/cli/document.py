@@ -5,7 +5,7 @@ import functools
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -20,47 +20,8 @@ Form = Literal["table", "wide", "json", "yaml", "name", "csv"]
 FORMS: tuple[Form, ...] = ("wide", "json", "yaml", "name", "csv")
 
 
-def document(kind: str, items: Iterable[Any], **more: Any) -> dict[str, Any]:
-    """Return the envelope, in the shape of a Kubernetes list: kind, host, time and items.
-
-    ``more`` are further keys of this kind. Models are dumped with the contract's camelCase keys.
-    """
-    return {
-        "apiVersion": API_VERSION,
-        "kind": kind,
-        "host": os.uname().nodename,
-        "time": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-        **{name: _plain(value) for name, value in more.items()},
-        "items": [_plain(item) for item in items],
-    }
-
-
-def print_document(form: str, value: Mapping[str, Any], *, compact: bool = False) -> None:
-    """Print a document as ``json`` or ``yaml``; ``compact`` writes one line, or one YAML document of a stream."""
-    if form == "yaml":
-        start = "---\n" if compact else ""
-        click.echo(start + yaml.safe_dump(dict(value), sort_keys=False, allow_unicode=True), nl=False)
-    else:
-        click.echo(json.dumps(value, indent=None if compact else 2))
-
-
 Column = tuple[str, Callable[[Any], Any]]
 """A heading with its unit, and a function that returns the item's value."""
-
-
-def print_csv(columns: Sequence[Column], items: Iterable[Any], *, headers: bool) -> None:
-    """Print items as CSV (RFC 4180): numbers without units, empty cells for missing values, no control characters."""
-    writer = csv.writer(sys.stdout)
-    if headers:
-        writer.writerow([name for name, _ in columns])
-    for item in items:
-        writer.writerow([_cell(get(item)) for _, get in columns])
-
-
-def print_names(names: Iterable[str]) -> None:
-    """Print one name per line, for shell loops and completion."""
-    for name in names:
-        click.echo(printable(name))
 
 
 def print_listing(
@@ -69,6 +30,10 @@ def print_listing(
     items: Sequence[Any],
     columns: Sequence[Column],
     rows: Sequence[Any] | None = None,
+    *,
+    names: Iterable[str] | None = None,
+    headers: bool = True,
+    compact: bool = False,
     **more: Any,
 ) -> None:
     """Print a command's items in any form but ``table`` and ``wide``.
@@ -77,17 +42,42 @@ def print_listing(
         form: the output form.
         kind: the document's kind.
         items: the document's items.
-        columns: the CSV's columns; the first one is a row's name.
+        columns: the CSV's columns.
         rows: the CSV's rows if they differ from the items.
-        more: further keys of the document, as `document` takes them.
+        names: for ``name``; by default the values in the first column of the rows.
+        headers: whether the CSV has a line of headings.
+        compact: whether a document is one line, or one YAML document of a stream.
+        more: further keys of the document, whose envelope has the shape of a Kubernetes list.
     """
     rows = items if rows is None else rows
     if form == "csv":
-        print_csv(columns, rows, headers=True)
+        _print_csv(columns, rows, headers=headers)
     elif form == "name":
-        print_names(dict.fromkeys(str(columns[0][1](row)) for row in rows))
+        for name in dict.fromkeys(str(columns[0][1](row)) for row in rows) if names is None else names:
+            click.echo(printable(name))
     else:
-        print_document(form, document(kind, items, **more))
+        value = {
+            "apiVersion": API_VERSION,
+            "kind": kind,
+            "host": os.uname().nodename,
+            "time": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            **{name: _plain(value) for name, value in more.items()},
+            "items": [_plain(item) for item in items],
+        }
+        if form == "yaml":
+            start = "---\n" if compact else ""
+            click.echo(start + yaml.safe_dump(value, sort_keys=False, allow_unicode=True), nl=False)
+        else:
+            click.echo(json.dumps(value, indent=None if compact else 2))
+
+
+def _print_csv(columns: Sequence[Column], items: Iterable[Any], *, headers: bool) -> None:
+    """Print items as CSV (RFC 4180): numbers without units, empty cells for missing values, no control characters."""
+    writer = csv.writer(sys.stdout)
+    if headers:
+        writer.writerow([name for name, _ in columns])
+    for item in items:
+        writer.writerow([_cell(get(item)) for _, get in columns])
 
 
 def output_option(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, Any, TextIO
 
@@ -42,6 +42,12 @@ class MisusedError(click.UsageError):
             help_ = f"Try '{self.ctx.command_path} --help' for help.\n"
             click.echo(f"{self.ctx.get_usage()}\n{help_}", file=file, err=file is None)
         click.echo(f"{NAME}: {self.format_message()}", file=file, err=file is None)
+
+
+def print_problems(problems: Iterable[Any]) -> None:
+    """Print the problems of a configuration on stderr."""
+    for problem in problems:
+        click.echo(f"{problem.severity}: {problem}", err=True)
 
 
 @contextmanager

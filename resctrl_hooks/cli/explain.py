@@ -7,6 +7,7 @@ from operator import attrgetter
 import click
 
 from resctrl_hooks.cli.document import Column, Form, is_table, output_option, print_listing
+from resctrl_hooks.cli.errors import FailedError
 from resctrl_hooks.config import find_effective
 from resctrl_hooks.explanation.explain import explain
 from resctrl_hooks.explanation.model import Explanation, StepModel
@@ -47,8 +48,7 @@ def command(config: str, stage: str | None, bundle: str, *, form: Form) -> None:
         found = find_effective(config)
         said = explain(sys.stdin.buffer.read(STATE_LIMIT + 1), found, stage=stage or "", bundle=bundle)
     except (InputError, SettingsError) as error:
-        click.echo(f"resctrl-hook: {error}", err=True)
-        sys.exit(INVALID)
+        raise FailedError(str(error), INVALID) from error
     if is_table(form):
         _print(said)
     else:

@@ -8,13 +8,11 @@ import click
 from rich.markup import escape
 
 from resctrl_hooks.cli.document import Form, is_table, output_option, print_listing
-from resctrl_hooks.cli.node import open_node
+from resctrl_hooks.cli.node import find_settings, open_node
 from resctrl_hooks.cli.tables import age, console, print_table, table
-from resctrl_hooks.config import find_effective
 from resctrl_hooks.errors import HookError
 from resctrl_hooks.inventory.guard import GuardedClass, GuardedDomain, guard_status
 from resctrl_hooks.node.guard.command import guard_command
-from resctrl_hooks.node.settings import Settings
 
 _STYLES = {"idle": "green", "holding": "yellow", "pressed": "red", "exhausted": "red", "blind": "red"}
 
@@ -31,14 +29,14 @@ def run_guard(config: str) -> None:
 
     The mode `act` is experimental.
     """
-    sys.exit(guard_command(config, ["run"], _find))
+    sys.exit(guard_command(config, ["run"], find_settings))
 
 
 @command.command("restore")
 @click.pass_obj
 def restore_guard(config: str) -> None:
     """Restore the MB values that a guard changed. Values that another program wrote are left unchanged."""
-    sys.exit(guard_command(config, ["restore"], _find))
+    sys.exit(guard_command(config, ["restore"], find_settings))
 
 
 @command.command("status")
@@ -100,8 +98,3 @@ _COLUMNS = [
     ("SINCE", lambda domain: domain.since),
     ("CLASSES", lambda domain: [f"{name}={limit.now}/{limit.declared}" for name, limit in domain.classes.items()]),
 ]
-
-
-def _find(config: str) -> tuple[Settings, str]:
-    found = find_effective(config)
-    return found.settings, found.problem

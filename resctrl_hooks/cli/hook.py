@@ -7,16 +7,9 @@ import sys
 
 import click
 
-from resctrl_hooks.config import find_effective
+from resctrl_hooks.cli.node import find_settings
 from resctrl_hooks.node.container.oci import CREATE_RUNTIME, HOOK, POSTSTOP
 from resctrl_hooks.node.hook.call import run
-from resctrl_hooks.node.settings import Settings
-
-
-def _find(config: str) -> tuple[Settings, str]:
-    """Return the settings that the hooks use, or those of the file, with a remark, if no configuration was applied."""
-    found = find_effective(config)
-    return found.settings, found.problem
 
 
 def _stage(name: str, text: str) -> click.Command:
@@ -26,7 +19,7 @@ def _stage(name: str, text: str) -> click.Command:
     )
     @click.pass_obj
     def stage(config: str) -> None:
-        sys.exit(run(config, name, _find))
+        sys.exit(run(config, name, find_settings))
 
     return stage
 

@@ -4,11 +4,11 @@ import os
 import shlex
 import shutil
 from collections.abc import Iterator
-from typing import NoReturn
 
 import click
 
-from resctrl_hooks.cli.installed import installed_config, leave_to_machine_config
+from resctrl_hooks.cli.errors import FailedError, print_problems
+from resctrl_hooks.cli.installed import installed_config, leave_to_machine_config, warn
 from resctrl_hooks.config.problems import InvalidConfigError
 from resctrl_hooks.install import systemd
 from resctrl_hooks.install.directories import RUNTIMES, RuntimeConfigError, directories
@@ -21,7 +21,7 @@ from resctrl_hooks.install.tree import Tree
 from resctrl_hooks.install.units import MOUNT, NRI, WITHOUT_SYSTEMD
 from resctrl_hooks.install.watching import LOOKS_PAST, looks_past
 
-_FAILED, _INVALID = 1, 2
+_INVALID = 2
 OTHERS = """`namespaces: ["?*"]` in the configuration excludes containers without a Kubernetes namespace"""
 
 
@@ -74,13 +74,10 @@ def command(
         with_units = before is None or UNIT in before.files.values()
     wanted = tuple(dict.fromkeys([*runtimes, *earlier] or _found(tree)))
     if not wanted:
-        _fail("no container runtime found; specify one with --runtime", _INVALID)
+        raise FailedError("no container runtime found; specify one with --runtime", _INVALID)
     for option, path in (("--config", config), ("--python", python)):
         if not os.path.isabs(path):
-            _fail(
-                f"{option} must be an absolute path on the host: {path}",
-                _INVALID,
-            )
+            raise FailedError(f"{option} must be an absolute path on the host: {path}", _INVALID)
     leave_to_machine_config(tree.root, config)
     try:
         todo = plan(
@@ -93,11 +90,10 @@ def command(
             nri=_has_plugin(before) if nri is None else nri,
         )
     except InvalidConfigError as error:
-        for problem in error.problems:
-            click.echo(f"{problem.severity}: {problem}", err=True)
-        _fail(f"{config} is invalid; not installed", _INVALID)
+        print_problems(error.problems)
+        raise FailedError(f"{config} is invalid; not installed", _INVALID) from error
     except RuntimeConfigError as error:
-        _fail(f"cannot read a runtime's configuration: {error}; not installed", _FAILED)
+        raise FailedError(f"cannot read a runtime's configuration: {error}; not installed") from error
     except OSError as error:
         raise click.ClickException(f"{error.filename}: {error.strerror}; not installed") from error
     todo.notes.extend(_notes(todo, tree, with_units=with_units))
@@ -106,7 +102,7 @@ def command(
         return
     try:
         os.makedirs(tree.root or "/", exist_ok=True)
-        install(todo, tree, say=click.echo, warn=_warn)
+        install(todo, tree, say=click.echo, warn=warn)
     except OSError as error:
         what = f"{error.filename}: {error.strerror}; fix it and install again, or uninstall"
         raise click.ClickException(what) from error
@@ -172,12 +168,3 @@ def _print(todo: Plan, *, live: bool) -> None:
                 click.echo(f"{file.mode:04o} {len(file.data):7d} {file.kind:<9} {file.path}")
     for note in todo.notes:
         click.echo(f"note: {note}")
-
-
-def _warn(text: str) -> None:
-    click.echo(f"warning: {text}", err=True)
-
-
-def _fail(message: str, code: int) -> NoReturn:
-    click.echo(f"resctrl-hook: {message}", err=True)
-    raise SystemExit(code)

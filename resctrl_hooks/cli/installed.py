@@ -25,3 +25,8 @@ def leave_to_machine_config(root: str, config: str) -> None:
     if (read_compiled(root + path) or {}).get(MANAGED_BY) == MACHINE_CONFIG:
         what = "change or delete it in the cluster (`resctrl-hook machineconfig` renders it)"
         raise click.ClickException(f"cannot change this installation: {path} belongs to a MachineConfig; {what}")
+
+
+def warn(text: str) -> None:
+    """Print a warning of an installation."""
+    click.echo(f"warning: {text}", err=True)

@@ -1,7 +1,6 @@
 """`resctrl-hook list`: monitored pods, waiting pods, and foreign groups."""
 
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -11,7 +10,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from resctrl_hooks.cli.document import Column, document, print_csv, print_document, print_names
+from resctrl_hooks.cli.document import Column, print_listing
+from resctrl_hooks.cli.errors import FailedError
 from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.cli.tables import (
     STATE_STYLES,
@@ -111,17 +111,10 @@ def command(config: str, *, view: View, every: bool, demand: bool) -> None:
         _demand(demand_of(context, found), view)
     elif view.watch:
         _watch(context, view, found, every=every)
-    elif view.form in ("json", "yaml"):
-        print_document(view.form, _document(found))
-    elif view.form == "name":
-        print_names(pod.name for pod in found.pods)
-    elif view.form == "csv":
-        print_csv(_CSV, found.pods, headers=view.headers)
     else:
         _print(found, view, every=every)
     if found.problem:
-        click.echo(f"resctrl-hook: {found.problem}", err=True)
-        sys.exit(1)
+        raise FailedError(found.problem)
 
 
 def _look(context: Context, view: View) -> Inventory:
@@ -136,11 +129,19 @@ def _look(context: Context, view: View) -> Inventory:
     return found
 
 
-def _document(found: Inventory) -> dict[str, Any]:
-    items = [pod.model_dump(mode="json", by_alias=True, exclude=_BRIEF) for pod in found.pods]
-    return document(
+def _print(found: Inventory, view: View, *, every: bool) -> None:
+    if view.table:
+        _print_table(found, view, every=every)
+        return
+    print_listing(
+        view.form,
         "PodList",
-        items,
+        [pod.model_dump(mode="json", by_alias=True, exclude=_BRIEF) for pod in found.pods],
+        _CSV,
+        found.pods,
+        names=(pod.name for pod in found.pods),
+        headers=view.headers,
+        compact=view.watch,
         resctrl=found.resctrl,
         problem=found.problem,
         rmids=found.rmids,
@@ -151,12 +152,10 @@ def _document(found: Inventory) -> dict[str, Any]:
 
 
 def _demand(found: list[Demand], view: View) -> None:
-    if view.form in ("json", "yaml"):
-        print_document(view.form, document("DemandList", found))
-    elif view.form == "name":
-        print_names(one.resource for one in found)
-    elif view.form == "csv":
-        print_csv(_DEMAND_CSV, [(one, level) for one in found for level in one.levels], headers=view.headers)
+    if not view.table:
+        rows = [(one, level) for one in found for level in one.levels]
+        names = [one.resource for one in found]
+        print_listing(view.form, "DemandList", found, _DEMAND_CSV, rows, names=names, headers=view.headers)
     else:
         out = console()
         for one in found:
@@ -240,7 +239,7 @@ def _table(columns: list[_Column], *, headers: bool) -> Table:
     return table(*(column.head for column in columns), right=_NUMBERS, names="POD", headers=headers)
 
 
-def _print(found: Inventory, view: View, *, every: bool) -> None:
+def _print_table(found: Inventory, view: View, *, every: bool) -> None:
     out = console()
     columns = _columns(found.pods, view)
     printed = _table(columns, headers=view.headers)
@@ -298,10 +297,7 @@ def _watch(context: Context, view: View, found: Inventory, *, every: bool) -> No
     """Print all rows, then the rows of pods that appear, change or disappear, until Ctrl-C."""
     before = {pod.key: pod for pod in found.pods}
     out = console()
-    if view.table:
-        _print(found, view, every=every)
-    else:
-        print_document(view.form, _document(found), compact=True)
+    _print(found, view, every=every)
     try:
         while True:
             time.sleep(WATCH_SECONDS)
@@ -312,7 +308,7 @@ def _watch(context: Context, view: View, found: Inventory, *, every: bool) -> No
             before = now
             if not view.table:
                 if changed or gone:
-                    print_document(view.form, _document(found), compact=True)
+                    _print(found, view, every=every)
                 continue
             columns = _columns(found.pods, view)
             printed = _table(columns, headers=False)

@@ -1,10 +1,11 @@
 """`resctrl-hook machineconfig`: render a MachineConfig for an OpenShift cluster."""
 
 import os
-from typing import Final, NoReturn
+from typing import Final
 
 import click
 
+from resctrl_hooks.cli.errors import FailedError, print_problems
 from resctrl_hooks.config.applied import compile_file
 from resctrl_hooks.config.problems import InvalidConfigError
 from resctrl_hooks.install.paths import PYTHON
@@ -68,9 +69,9 @@ def command(
         return
     problem = role_problem(role)
     if problem:
-        _fail(problem)
+        raise FailedError(problem, _INVALID)
     if not os.path.isabs(python):
-        _fail(f"--python must be an absolute path on the nodes: {python}")
+        raise FailedError(f"--python must be an absolute path on the nodes: {python}", _INVALID)
     content = delivery(
         _settings(config),
         mount=mount,
@@ -90,7 +91,7 @@ def command(
     text = to_yaml(value)
     problems = machine_config_problems(value, text)
     if problems:
-        _fail("; ".join(problems))
+        raise FailedError("; ".join(problems), _INVALID)
     click.echo(to_yaml(butane(content, role, arguments)) if as_butane else text, nl=False)
 
 
@@ -101,7 +102,7 @@ def _compare(path: str, content: Delivery) -> None:
         with open(path, encoding="utf-8") as file:
             version, theirs = rendered_entries(file.read())
     except (NotOursError, UnicodeDecodeError) as error:
-        _fail(f"{path}: {error}")
+        raise FailedError(f"{path}: {error}", _INVALID) from error
     found = differences(ours, theirs)
     for difference in found:
         detail = f" ({difference.detail})" if difference.detail else ""
@@ -119,11 +120,5 @@ def _settings(config: str) -> bytes:
     try:
         return compile_file(config, managed_by=MANAGED_BY)
     except InvalidConfigError as error:
-        for problem in error.problems:
-            click.echo(f"{problem.severity}: {problem}", err=True)
-        _fail(f"{config} is invalid; not rendered")
-
-
-def _fail(message: str) -> NoReturn:
-    click.echo(f"resctrl-hook: {message}", err=True)
-    raise SystemExit(_INVALID)
+        print_problems(error.problems)
+        raise FailedError(f"{config} is invalid; not rendered", _INVALID) from error

@@ -1,15 +1,9 @@
-"""The node's settings, as every command that reads the node opens them."""
+"""The node's settings, as commands open them."""
 
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-from resctrl_hooks.config.applied import compile_file, is_newer
-from resctrl_hooks.config.effective import effective_settings
-from resctrl_hooks.config.problems import InvalidConfigError
+from resctrl_hooks.config import effective_settings, find_effective
 from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.log import NOTICE, WARNING, Log, to_stderr
-from resctrl_hooks.node.settings import COMPILED_NAME
+from resctrl_hooks.node.log import Log
+from resctrl_hooks.node.settings import Settings
 
 
 def open_node(config: str, *, unapplied: bool = False) -> Context:
@@ -20,21 +14,7 @@ def open_node(config: str, *, unapplied: bool = False) -> Context:
     return Context(effective_settings(config, unapplied=unapplied), Log({"target": "none"}))
 
 
-@contextmanager
-def as_it_would_be(config: str) -> Iterator[str]:
-    """Yield a dry run's settings: an edited configuration, compiled in a temporary folder, as if it were active."""
-    if not is_newer(config):
-        yield config
-        return
-    try:
-        compiled = compile_file(config)
-    except InvalidConfigError as error:
-        to_stderr(WARNING, f"cannot apply {config}: {error}; the previous configuration stays active")
-        yield config
-        return
-    to_stderr(NOTICE, f"{config} has changed and would be applied first")
-    with tempfile.TemporaryDirectory() as folder:
-        path = f"{folder}/{COMPILED_NAME}"
-        with open(path, "wb") as file:
-            file.write(compiled)
-        yield path
+def find_settings(config: str) -> tuple[Settings, str]:
+    """Return the settings that the node half would use, and a remark on them; the node half's commands call it."""
+    found = find_effective(config)
+    return found.settings, found.problem

@@ -7,9 +7,8 @@ from typing import Any
 
 import click
 
-from resctrl_hooks.config import find_effective
+from resctrl_hooks.cli.node import find_settings
 from resctrl_hooks.node.errors import SettingsError
-from resctrl_hooks.node.settings import Settings
 from resctrl_hooks.nri.command import DEFAULT_INDEX, DEFAULT_NAME, DEFAULT_SOCKET, nri_command
 
 
@@ -45,12 +44,7 @@ def command(
     arguments = ["--socket", socket, "-name", name, "-idx", index, *(["-v"] if verbose else [])]
     arguments += ["-cgroups-dir", cgroups_dir] if cgroups_dir else []
     arguments += ["-run-dir", run_dir] if run_dir else []
-    sys.exit(nri_command(own or config, arguments, _find, _compiled))
-
-
-def _find(config: str) -> tuple[Settings, str]:
-    found = find_effective(config)
-    return found.settings, found.problem
+    sys.exit(nri_command(own or config, arguments, find_settings, _compiled))
 
 
 def _compiled(text: str) -> dict[str, Any]:

@@ -1,14 +1,14 @@
 """`resctrl-hook rdt`: compare declared RDT classes with the kernel's, and apply them."""
 
 import sys
-from contextlib import nullcontext
 from typing import Any
 
 import click
 from rich.markup import escape
 
 from resctrl_hooks.cli.document import Column, Form, is_table, output_option, print_listing
-from resctrl_hooks.cli.node import as_it_would_be, open_node
+from resctrl_hooks.cli.dry_run import as_it_would_be
+from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.cli.tables import console, print_table, table
 from resctrl_hooks.inventory.guard import held_values
 from resctrl_hooks.rdt.classes import ClassReport
@@ -43,7 +43,7 @@ def show(config: str, *, form: Form) -> None:
 @click.pass_obj
 def apply(config: str, *, dry_run: bool, form: Form) -> None:
     """Create the declared classes and write their schemata. Undeclared classes are not changed."""
-    with as_it_would_be(config) if dry_run else nullcontext(config) as file:
+    with as_it_would_be(config, dry_run=dry_run) as file:
         context = open_node(file, unapplied=True)
     declared = context.settings.rdt.get("classes") or {}
     capacity = context.settings.monitoring.get("capacity")

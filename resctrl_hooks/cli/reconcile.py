@@ -1,11 +1,10 @@
 """`resctrl-hook reconcile`: apply an edited configuration, then run the node half's reconcile."""
 
 import sys
-from contextlib import nullcontext
 
 import click
 
-from resctrl_hooks.cli.node import as_it_would_be
+from resctrl_hooks.cli.dry_run import as_it_would_be
 from resctrl_hooks.cli.params import Duration
 from resctrl_hooks.config.applied import apply_if_newer
 from resctrl_hooks.config.problems import InvalidConfigError
@@ -46,7 +45,7 @@ def command(
         arguments += ["--live", live]
     if watch is not None:
         arguments += ["--watch", f"{watch:.6f}"]
-    with as_it_would_be(config) if dry_run else nullcontext(config) as file:
+    with as_it_would_be(config, dry_run=dry_run) as file:
         sys.exit(reconcile_command(file, arguments, _apply_edited))
 
 

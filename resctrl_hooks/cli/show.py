@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from resctrl_hooks.cli.document import Column, document, print_csv, print_document, print_names
+from resctrl_hooks.cli.document import Column, print_listing
 from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.cli.params import Duration
 from resctrl_hooks.cli.tables import (
@@ -102,26 +102,20 @@ def command(config: str, *, view: View, rates: bool, interval: float) -> None:
 
 def _show(context: Context, view: View, seconds: float) -> None:
     interval = _measure(context, seconds) if seconds else None
-    found = [_told(context, pod, interval) for pod in _chosen(context, view)]
-    if view.form in ("json", "yaml"):
-        print_document(view.form, document("PodDetailsList", [one.pod for one in found]), compact=view.watch)
-    elif view.form == "name":
-        print_names(one.pod.name for one in found)
-    elif view.form == "csv":
-        print_csv(_CSV, [_Line(one.pod, line) for one in found for line in one.pod.counters], headers=view.headers)
-    else:
-        for place, one in enumerate(found):
-            if place:
-                click.echo()
-            _print(one.pod, one.readings, one.problem, headers=view.headers)
-        if not found:
-            click.echo("No recorded pods match.")
-
-
-class _Told(NamedTuple):
-    pod: PodDetails
-    readings: list[Reading]
-    problem: str
+    found = [_details(context, pod, interval) for pod in _chosen(context, view)]
+    if not view.table:
+        rows = [_Line(pod, counter) for pod in found for counter in pod.counters]
+        names = [pod.name for pod in found]
+        print_listing(
+            view.form, "PodDetailsList", found, _CSV, rows, names=names, headers=view.headers, compact=view.watch
+        )
+        return
+    for place, pod in enumerate(found):
+        if place:
+            click.echo()
+        _print(pod, headers=view.headers)
+    if not found:
+        click.echo("No recorded pods match.")
 
 
 class _Line(NamedTuple):
@@ -167,25 +161,22 @@ def _rates(context: Context, interval: tuple[Snapshot, Snapshot], key: str) -> P
     )
 
 
-def _told(context: Context, pod: Pod, interval: tuple[Snapshot, Snapshot] | None) -> _Told:
-    readings, problem = _readings(context, pod.key)
+def _details(context: Context, pod: Pod, interval: tuple[Snapshot, Snapshot] | None) -> PodDetails:
+    problem, readings = "", []
+    try:
+        readings = context.monitor.read(pod.key, by_class=True)
+    except HookError as error:
+        problem = str(error)
     record = context.ledger.read_pod(pod.key) or {}
-    told = PodDetails(
+    return PodDetails(
         **{name: getattr(pod, name) for name in Pod.model_fields},
+        unreadable=problem,
         counters=[_counter(reading, record) for reading in readings],
         totals=[_counter(reading, record) for reading in summed(readings)],
         turn_rate=_turn_rate(turns(context.monitor, pod.key) if readings else []),
         rates=None if interval is None else _rates(context, interval, pod.key),
         failures=_failures(context, pod.key),
     )
-    return _Told(told, readings, problem)
-
-
-def _readings(context: Context, key: str) -> tuple[list[Reading], str]:
-    try:
-        return context.monitor.read(key, by_class=True), ""
-    except HookError as error:
-        return [], str(error)
 
 
 def _turn_rate(found: list[tuple[float, float]]) -> TurnRate | None:
@@ -258,11 +249,11 @@ def _counter(reading: Reading, record: Mapping[str, Any]) -> Counter:
     )
 
 
-def _print(pod: PodDetails, readings: list[Reading], problem: str, *, headers: bool) -> None:
+def _print(pod: PodDetails, *, headers: bool) -> None:
     out = console()
     failures = pod.failures
     out.print(f"[bold]{escape(pod.name)}[/]", soft_wrap=True)
-    _field(out, "state", f"[{STATE_STYLES[pod.state]}]{pod.state}[/]: {meaning(pod.state, resctrl=not problem)}")
+    _field(out, "state", f"[{STATE_STYLES[pod.state]}]{pod.state}[/]: {meaning(pod.state, resctrl=not pod.unreadable)}")
     if pod.priority is not None:
         _field(out, "priority", str(pod.priority))
     _field(out, "key", pod.key)
@@ -273,7 +264,7 @@ def _print(pod: PodDetails, readings: list[Reading], problem: str, *, headers: b
         _field(out, "not read", escape(f"annotations {', '.join(pod.unread)}"))
     _print_groups(out, pod)
     _print_containers(out, pod)
-    _print_counters(out, pod, readings, problem, headers=headers)
+    _print_counters(out, pod, headers=headers)
     if pod.rates is not None:
         _print_rates(out, pod.rates)
     out.print("\n[bold]Last errors[/]" + ("" if failures or pod.problems else ": none"))
@@ -333,9 +324,10 @@ def _short(value: object, *, amounts: bool = False) -> str:
     return str(value)
 
 
-def _print_counters(out: Console, pod: PodDetails, readings: list[Reading], problem: str, *, headers: bool) -> None:
-    out.print("\n[bold]Counters[/]" + (f": {escape(problem)}" if problem else "" if readings else ": none"))
-    if not readings:
+def _print_counters(out: Console, pod: PodDetails, *, headers: bool) -> None:
+    problem = pod.unreadable or ("" if pod.counters else "none")
+    out.print("\n[bold]Counters[/]" + (f": {escape(problem)}" if problem else ""))
+    if not pod.counters:
         return
     heads = ("  COUNTER", "DOMAIN", "CLASS", "VALUE", "COUNTED")
     rows = table(*heads, right=frozenset({"VALUE", "COUNTED"}), headers=headers)

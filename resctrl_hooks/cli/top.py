@@ -4,7 +4,6 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
 from operator import attrgetter
 from types import FrameType
 from typing import NoReturn
@@ -13,7 +12,7 @@ import click
 from pydantic.alias_generators import to_camel
 from rich.live import Live
 
-from resctrl_hooks.cli.document import Column, document, print_csv, print_document, print_names
+from resctrl_hooks.cli.document import Column, print_listing
 from resctrl_hooks.cli.keyboard import Keys
 from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.cli.params import Bandwidth, Duration
@@ -25,7 +24,7 @@ from resctrl_hooks.inventory.cache_size import l3_sizes
 from resctrl_hooks.inventory.gather import pod_of, rmids_of, waiting_keys
 from resctrl_hooks.inventory.guard import lowered_values
 from resctrl_hooks.inventory.memory_load import domains_of, memory_usage
-from resctrl_hooks.inventory.models import DomainUsage, MemoryUsage, PowerUsage, Usage
+from resctrl_hooks.inventory.models import DomainUsage, Usage
 from resctrl_hooks.inventory.package_energy import PackagePower, power_usage
 from resctrl_hooks.inventory.snapshot import Snapshot, in_domain, open_files, take
 from resctrl_hooks.inventory.usage import (
@@ -34,7 +33,6 @@ from resctrl_hooks.inventory.usage import (
     SORTS,
     TOTAL,
     Line,
-    Unnamed,
     Users,
     grouped,
     ordered,
@@ -83,7 +81,7 @@ def command(
     Elsewhere, and with -o, it measures once, or repeatedly with -w.
     """
     looks = _Looks(open_node(config), view, domain, capacity)
-    if view.form in ("table", "wide") and console().is_terminal and not once:
+    if view.table and console().is_terminal and not once:
         _live(looks, interval, view, by)
         return
     try:
@@ -133,20 +131,22 @@ class _Looks:
         before, self._before = self._before, now
         self._made += 1
         parts = {id_: _limited(before, now, folder) for id_, folder in self._domains.items()}
-        domains = [self._usage_of(id_, usage(*part, Unnamed())) for id_, part in sorted(parts.items())]
+        domains = [self._usage_of(id_, usage(*part)) for id_, part in sorted(parts.items())]
         lines = usage(*((before, now) if self.domain is None else parts[self.domain]), self._users)
         power = power_usage(watts, lines) if self.domain is None else None
-        seconds = now.when - before.when
         names = {line.key: line.name for line in lines if line.kind == POD}
         memory = memory_usage(before, now, self._memory, self._limits, names) if self._limits else []
         if self._view.filtered:
             lines = with_total([line for line in lines if line.kind == POD and self._is_wanted(line)])
-        return self.scene(lines, rmids=now.rmids, seconds=seconds, domains=domains, memory=memory, power=power)
+        scene = self.scene(lines)
+        scene.rmids = rmids_of(self._context.monitor.resctrl, now.rmids)
+        scene.seconds, scene.memory, scene.power = now.when - before.when, memory, power
+        scene.domains = domains if len(domains) > 1 or self._capacity else ()
+        return scene
 
     def _usage_of(self, domain: int, lines: list[Line]) -> DomainUsage:
         rates = next(line.rates for line in lines if line.kind == TOTAL)
         self._peaks[domain] = max(self._peaks.get(domain, 0.0), rates.total or 0.0)
-        size = self._sizes.get(domain)
         # the first interval has no predecessor to compare with
         peak = self._capacity or (self._peaks[domain] if self._made > 1 else None)
         return DomainUsage(
@@ -154,38 +154,19 @@ class _Looks:
             memory_bandwidth_bytes_per_second=rates.total,
             peak_bytes_per_second=peak or None,
             llc_occupancy_bytes=rates.occupancy,
-            llc_bytes=size,
+            llc_bytes=self._sizes.get(domain),
         )
 
-    def scene(
-        self,
-        lines: list[Line],
-        rmids: int = 0,
-        seconds: float = 0.0,
-        domains: Sequence[DomainUsage] = (),
-        memory: Sequence[MemoryUsage] = (),
-        power: PowerUsage | None = None,
-    ) -> Scene:
-        """Return the scene for these lines."""
-        context = self._context
-        found = rmids_of(context.monitor.resctrl, rmids) if rmids else None
-        waiting = len(waiting_keys(context))
-        size = sum(self._sizes.values()) if self.domain is None else self._sizes.get(self.domain, 0)
-        now = time.strftime("%H:%M:%S")
-        several = domains if len(domains) > 1 or self._capacity else ()
+    def scene(self, lines: list[Line]) -> Scene:
+        """Return a scene of these lines, without rates of anything else."""
         return Scene(
             os.uname().nodename,
-            now,
+            time.strftime("%H:%M:%S"),
             lines,
-            size,
-            found,
-            waiting,
-            seconds,
-            several,
-            self.domain,
-            memory,
-            power,
-            lowered_values(context),
+            llc_bytes=sum(self._sizes.values()) if self.domain is None else self._sizes.get(self.domain, 0),
+            waiting=len(waiting_keys(self._context)),
+            domain=self.domain,
+            lowered=lowered_values(self._context),
         )
 
     def _is_wanted(self, line: Line) -> bool:
@@ -209,11 +190,15 @@ def _limited(before: Snapshot, now: Snapshot, folder: str) -> tuple[Snapshot, Sn
 
 def _print(scene: Scene, view: View, by: str) -> None:
     lines = ordered(grouped(scene.lines, by), view.sort, reverse=view.reverse)
-    if view.form in ("json", "yaml"):
-        items = [_item(line, scene) for line in lines]
-        value = document(
+    if not view.table:
+        print_listing(
+            view.form,
             "UsageList",
-            items,
+            [_item(line, scene) for line in lines],
+            _CSV,
+            names=[line.name for line in lines],
+            headers=view.headers,
+            compact=view.watch,
             by=by,
             seconds=round(scene.seconds, 3),
             llcBytes=scene.llc_bytes,
@@ -221,15 +206,10 @@ def _print(scene: Scene, view: View, by: str) -> None:
             waiting=scene.waiting,
             uncounted=scene.uncounted,
             domain=scene.domain,
-            domains=list(scene.domains),
+            domains=[*scene.domains],
             memoryDomains=list(scene.memory),
             power=scene.power,
         )
-        print_document(view.form, value, compact=view.watch)
-    elif view.form == "name":
-        print_names(line.name for line in lines)
-    elif view.form == "csv":
-        print_csv(_CSV, [_item(line, scene) for line in lines], headers=view.headers)
     else:
         out = console()
         if view.headers:

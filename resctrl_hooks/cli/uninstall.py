@@ -4,7 +4,7 @@ import os
 
 import click
 
-from resctrl_hooks.cli.installed import installed_config, leave_to_machine_config
+from resctrl_hooks.cli.installed import installed_config, leave_to_machine_config, warn
 from resctrl_hooks.config import find_effective
 from resctrl_hooks.install.directories import RUNTIMES, RuntimeConfigError
 from resctrl_hooks.install.manifest import read_manifest
@@ -51,7 +51,7 @@ def command(
     settings = None if tree.root else _settings(config)
     try:
         if runtimes and set(registered(tree)) - set(runtimes):
-            unregister(tree, runtimes, say=click.echo, warn=_warn)
+            unregister(tree, runtimes, say=click.echo, warn=warn)
             return
         if hooks_only:
             remove_hooks(tree, say=click.echo)
@@ -63,7 +63,7 @@ def command(
                 _end_records(settings, release=release_groups)
 
         if there:
-            uninstall(tree, say=click.echo, warn=_warn, release=release)
+            uninstall(tree, say=click.echo, warn=warn, release=release)
         else:
             release()
     except (OSError, HookError, RuntimeConfigError) as error:
@@ -72,15 +72,11 @@ def command(
     click.echo("uninstalled" if there else f"resctrl-hooks is not installed below {root}")
 
 
-def _warn(text: str) -> None:
-    click.echo(f"warning: {text}", err=True)
-
-
 def _settings(config: str) -> Settings | None:
     try:
         return find_effective(config).settings
     except HookError as error:
-        _warn(f"{error}; groups and records are kept")
+        warn(f"{error}; groups and records are kept")
         return None
 
 

@@ -4,8 +4,7 @@ import sys
 
 import click
 
-from resctrl_hooks.config import find_effective
-from resctrl_hooks.node.settings import Settings
+from resctrl_hooks.cli.node import find_settings
 from resctrl_hooks.node.watch.command import watch_command
 
 
@@ -17,9 +16,4 @@ def command(config: str) -> None:
     Receives each exec from the kernel (CONFIG_PROC_EVENTS), so that `kubectl exec` and exec probes are counted from
     their first milliseconds. resctrl-hooks-exec.service runs it; the NRI plugin has it built in.
     """
-    sys.exit(watch_command(config, [], _find))
-
-
-def _find(config: str) -> tuple[Settings, str]:
-    found = find_effective(config)
-    return found.settings, found.problem
+    sys.exit(watch_command(config, [], find_settings))

@@ -272,6 +272,7 @@ class Failure(Record):
 class PodDetails(Pod):
     """A pod with its counters and last failures."""
 
+    unreadable: str = Field(default="", exclude=True, description="The reason why its counters cannot be read.")
     counters: list[Counter] = Field(default_factory=list, description="Counters of each RDT class.")
     totals: list[Counter] = Field(
         default_factory=list, description="Sums over all RDT classes of the pod; `rdtClass` is null."

@@ -83,29 +83,19 @@ class Users:
         )
 
 
-class Unnamed(Users):
-    """Replacement for `Users` if only sums are needed: it reads no records."""
-
-    def __init__(self) -> None:
-        """Do nothing."""
-
-    def learn(self, keys: Iterable[str]) -> None:
-        """Do nothing."""
-
-    def line(self, key: str, used: Rates, readings: list[Reading]) -> Line:
-        """Return a line named by its key."""
-        return Line(POD, key, key, used)
-
-
 def is_uncounted(readings: Iterable[Reading]) -> bool:
     """Return whether a pod's memory traffic, or a part of it, is not counted now."""
     return any(reading.counter.name == BANDWIDTH and reading.state != AVAILABLE for reading in readings)
 
 
-def usage(before: Snapshot, now: Snapshot, users: Users) -> list[Line]:
-    """Return the unsorted lines: pods, foreign groups, ungrouped tasks, and last the node's total."""
+def usage(before: Snapshot, now: Snapshot, users: Users | None = None) -> list[Line]:
+    """Return the unsorted lines: pods, foreign groups, ungrouped tasks, and last the node's total.
+
+    Without ``users``, pods have their keys as names, and no record is read: enough for sums.
+    """
     seconds = now.when - before.when
-    users.learn(now.pods)
+    if users is not None:
+        users.learn(now.pods)
     lines = [_pod(before, now, key, users) for key in now.pods]
     for (rdt_class, name), counts in now.foreign.items():
         earlier = before.foreign.get((rdt_class, name))
@@ -122,10 +112,10 @@ def usage(before: Snapshot, now: Snapshot, users: Users) -> list[Line]:
     return [*lines, _node(lines, now, seconds)]
 
 
-def _pod(before: Snapshot, now: Snapshot, key: str, users: Users) -> Line:
+def _pod(before: Snapshot, now: Snapshot, key: str, users: Users | None) -> Line:
     """Return the line of a pod, with its share of each class that it has or had a group in."""
-    readings = now.pods[key]
-    line = users.line(key, of_pod(before, now, key), readings)
+    readings, rates = now.pods[key], of_pod(before, now, key)
+    line = users.line(key, rates, readings) if users else Line(POD, key, key, rates)
     classes = sorted(before.held.get(key, set()) | now.held.get(key, set()))
     if len(classes) == 1:
         line.rdt_class = classes[0]

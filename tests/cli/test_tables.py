@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from resctrl_hooks.cli.document import print_csv, print_names
+from resctrl_hooks.cli.document import print_listing
 from resctrl_hooks.cli.tables import (
     NO_BREAK,
     Name,
@@ -100,8 +100,8 @@ def test_printed_text_has_no_foreign_control_characters(monkeypatch: pytest.Monk
     print_table(out, rows)
     out.print(escape(HOSTILE), soft_wrap=True)
     print_wrapped(out, Text(f"in  {HOSTILE}"), 4)
-    print_names([HOSTILE])
-    print_csv((("pod", str), ("all", lambda name: [name])), [HOSTILE], headers=False)
+    print_listing("name", "", [HOSTILE], [("pod", str)])
+    print_listing("csv", "", [HOSTILE], [("pod", str), ("all", lambda name: [name])], headers=False)
     text = written.getvalue()
     assert text.replace("\r\n", "").replace("\n", "").isprintable()
     assert text.count(SAFE) == 5

@@ -4,12 +4,12 @@ import pytest
 
 from inventory.test_rates import KEY, reading, snapshot
 from resctrl_hooks.inventory.snapshot import Snapshot
-from resctrl_hooks.inventory.usage import POD, Line, Unnamed, grouped, usage
+from resctrl_hooks.inventory.usage import POD, Line, grouped, usage
 from resctrl_hooks.node.resctrl.counters import UNASSIGNED, WAITING
 
 
 def by_class(before: Snapshot, now: Snapshot) -> dict[str, Line]:
-    lines = usage(before, now, Unnamed())
+    lines = usage(before, now)
     return {line.name: line for line in grouped(lines, "class") if line.kind == POD}
 
 
@@ -47,7 +47,7 @@ def test_pod_that_changes_its_class_has_unknown_rates_in_both() -> None:
 def test_pod_in_two_classes_is_one_pod_elsewhere(by: str) -> None:
     before = snapshot(100, reading(0, 7), reading(0, 7, rdt_class="gold"))
     now = snapshot(102, reading(40, 9), reading(20, 9, rdt_class="gold"))
-    (line,) = [line for line in grouped(usage(before, now, Unnamed()), by) if line.kind == POD]
+    (line,) = [line for line in grouped(usage(before, now), by) if line.kind == POD]
     assert (line.rates.total, line.members, line.rdt_class) == (30, 1, None)
 
 
