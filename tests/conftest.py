@@ -8,11 +8,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from hosts.faults import Fail, failing
 from hypothesis import settings
 
 from resctrl_hooks.node import launch, main
@@ -293,6 +294,17 @@ def pod(host: Host) -> dict[str, Any]:
     """Return the state of a container of a Kubernetes pod whose process 100 is alive on the host."""
     host.process(100, f"{POD_CGROUP}/crio-{ID}", threads=(101, 102))
     return state(bundle=host.bundle(), annotations=crio_annotations())
+
+
+@pytest.fixture
+def fail() -> Iterator[Fail]:
+    """Let operations fail until the end of the test: `fail(Ledger, "write_pod", LedgerError(…))`."""
+    with ExitStack() as faults:
+
+        def add(owner: Any, name: str, error: Any, **named: Any) -> None:
+            faults.enter_context(failing(owner, name, error, **named))
+
+        yield add
 
 
 def always(value: Any) -> Any:

@@ -11,6 +11,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 from conftest import ID, Host
+from hosts.faults import Fail
 
 from resctrl_hooks.cli import main
 from resctrl_hooks.cli.errors import TRACEBACK, FailedError, in_one_line
@@ -107,28 +108,20 @@ def test_unreadable_ledger_is_not_shown_as_empty(readable: Host) -> None:
             assert getattr(refused.value, "errno", 0) == errno.EACCES
 
 
-def test_internal_error_is_one_line_with_its_place(monkeypatch: pytest.MonkeyPatch, host: Host) -> None:
-    def faulty(_: object) -> None:
-        raise KeyError("nothing")
-
-    monkeypatch.setattr("resctrl_hooks.cli.list.gather", faulty)
+def test_internal_error_is_one_line_with_its_place(monkeypatch: pytest.MonkeyPatch, fail: Fail, host: Host) -> None:
+    fail("resctrl_hooks.cli.list", "gather", KeyError("nothing"))
     monkeypatch.delenv(TRACEBACK, raising=False)
     done = run(host, "list")
     assert done.exit_code == 1
-    assert done.stderr.startswith(
-        "resctrl-hook: internal error in resctrl-hook: KeyError: 'nothing' in test_errors.py:"
-    )
+    assert done.stderr.startswith("resctrl-hook: internal error in resctrl-hook: KeyError: 'nothing' in faults.py:")
     assert done.stderr.endswith(f"please report it with the output of {TRACEBACK}=1\n")
     assert done.stderr.count("\n") == 1
     monkeypatch.setenv(TRACEBACK, "1")
     assert "Traceback" in run(host, "list").stderr
 
 
-def test_system_error_is_not_reported_as_bug(monkeypatch: pytest.MonkeyPatch, host: Host) -> None:
-    def full(_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device", "/run/x")
-
-    monkeypatch.setattr("resctrl_hooks.cli.list.gather", full)
+def test_system_error_is_not_reported_as_bug(fail: Fail, host: Host) -> None:
+    fail("resctrl_hooks.cli.list", "gather", OSError(errno.ENOSPC, "No space left on device", "/run/x"))
     assert run(host, "list").stderr == "resctrl-hook: /run/x: No space left on device\n"
 
 

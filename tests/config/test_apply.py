@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import Host
+    from hosts.faults import Fail
 
 
 @pytest.fixture
@@ -103,15 +104,11 @@ def test_file_writable_by_others_is_not_applied(config: Path) -> None:
         find_effective(str(config))
 
 
-def test_failing_disk_keeps_previous_settings(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_disk_keeps_previous_settings(config: Path, fail: Fail) -> None:
     apply_file(str(config))
     before = (config.parent / "config.json").read_bytes()
     config.write_text("namespaces: [other]\n")
-
-    def full(_: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
+    fail(os, "fsync", OSError(28, "No space left on device"))
     result = call(config, "config", "apply")
     assert result.exit_code == 1
     assert "No space left on device; the previous configuration stays active" in result.stderr

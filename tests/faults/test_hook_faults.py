@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from conftest import BOTH_POLICIES, GROUP, ID, POD_CGROUP, UID, Host, state, stopped
+from hosts.faults import Fail, failing
 
 from resctrl_hooks.node import lifecycle as lifetimes
 from resctrl_hooks.node.container.oci import STATE_LIMIT
@@ -56,68 +57,48 @@ def test_poststop_that_fails_before_reading_is_not_a_failure(host: Host, pod: di
     assert host.call(pod).code == 79
 
 
-def test_fault_under_fail_undoes_the_steps(host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object) -> None:
-        raise ZeroDivisionError("a bug")
-
+def test_fault_under_fail_undoes_the_steps(host: Host, pod: dict[str, Any]) -> None:
     host.configure(failurePolicy="fail")
     for module, name in ((LockedKey, "assign_pid"), (creation, "apply_steps")):
-        with monkeypatch.context() as patch:
-            patch.setattr(module, name, broken)
+        with failing(module, name, ZeroDivisionError("a bug")):
             outcome = host.call(pod)
         assert outcome.code == 79
         assert "ZeroDivisionError: a bug" in outcome.stderr
         assert (host.groups(), host.records()) == ([], [])
 
 
-def test_failing_feature_does_not_affect_others(
-    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failing_feature_does_not_affect_others(host: Host, pod: dict[str, Any], fail: Fail) -> None:
     """A failure before it must not bypass the refusal by a feature's own policy."""
     host.configure(classes=[{"name": "none", "allowswap": False}])
     pod["annotations"] |= {"class.memtierd.nri.io": "none"}
     limit = host.cgroup / f"{POD_CGROUP}/crio-{ID}/memory.swap.max".lstrip("/")
     limit.with_name("cgroup.controllers").write_text("memory\n")
     limit.write_text("max\n")
-
-    def broken(*_: object) -> None:
-        raise OSError(errno.EIO, "Input/output error", "/proc/100/cpu_resctrl_groups")
-
-    monkeypatch.setattr(monitoring.FEATURE, "plan", broken)
+    fail(monitoring.FEATURE, "plan", OSError(errno.EIO, "Input/output error", "/proc/100/cpu_resctrl_groups"))
     outcome = host.call(pod)
     assert outcome.code == 0
     assert "cpu_resctrl_groups" in outcome.log
     assert limit.read_text().strip() == "0"
 
 
-def test_internal_error_in_poststop_is_not_a_failure(
-    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_internal_error_in_poststop_is_not_a_failure(host: Host, pod: dict[str, Any], fail: Fail) -> None:
     host.configure(failurePolicy="fail")
     host.call(pod)
     host.end_process(100)
-
-    def broken(*_: object) -> None:
-        raise ZeroDivisionError("a bug")
-
-    monkeypatch.setattr(lifetimes, "release_container", broken)
+    fail(lifetimes, "release_container", ZeroDivisionError("a bug"))
     outcome = host.call(stopped())
     assert outcome.code == 0
-    assert "internal error in resctrl-hook: ZeroDivisionError: a bug in test_hook_faults.py" in outcome.stderr
+    assert "internal error in resctrl-hook: ZeroDivisionError: a bug in faults.py" in outcome.stderr
     assert outcome.stderr.count("\n") == 1
 
 
 @BOTH_POLICIES
 @pytest.mark.parametrize("fault", [ZeroDivisionError("a bug"), MemoryError(), RecursionError(), KeyboardInterrupt()])
 def test_internal_error_follows_the_policy(
-    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch, fault: BaseException, policy: str, code: int
+    host: Host, pod: dict[str, Any], fail: Fail, fault: BaseException, policy: str, code: int
 ) -> None:
     host.configure(failurePolicy=policy)
-
-    def broken(*_: object) -> None:
-        raise fault
-
-    monkeypatch.setattr(monitoring.FEATURE, "plan", broken)
+    fail(monitoring.FEATURE, "plan", fault)
     outcome = host.call(pod)
     assert outcome.code == code
     assert type(fault).__name__ in outcome.stderr
@@ -126,14 +107,10 @@ def test_internal_error_follows_the_policy(
 
 @BOTH_POLICIES
 def test_full_disk_under_ledger_follows_the_policy(
-    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch, policy: str, code: int
+    host: Host, pod: dict[str, Any], fail: Fail, policy: str, code: int
 ) -> None:
     host.configure(failurePolicy=policy)
-
-    def full(*_: object) -> None:
-        raise LedgerError("cannot use", errno=errno.ENOSPC)
-
-    monkeypatch.setattr(Ledger, "write_member", full)
+    fail(Ledger, "write_member", LedgerError("cannot use", errno=errno.ENOSPC))
     outcome = host.call(pod)
     assert (outcome.code, outcome.stderr.count("\n")) == (code, 1)
     assert host.groups() == []
@@ -141,17 +118,11 @@ def test_full_disk_under_ledger_follows_the_policy(
         assert host.context().ledger.key_of(ID) == ""
 
 
-def test_poststop_with_unusable_ledger_is_not_a_failure(
-    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_poststop_with_unusable_ledger_is_not_a_failure(host: Host, pod: dict[str, Any], fail: Fail) -> None:
     host.configure(failurePolicy="fail")
     host.call(pod)
     host.end_process(100)
-
-    def broken(*_: object) -> None:
-        raise LedgerError("cannot use", errno=errno.EIO)
-
-    monkeypatch.setattr(Ledger, "read_pod", broken)
+    fail(Ledger, "read_pod", LedgerError("cannot use", errno=errno.EIO))
     assert host.call(stopped()).code == 0
 
 
@@ -235,16 +206,12 @@ def test_lock_held_by_another_process_follows_the_policy(
 
 @BOTH_POLICIES
 def test_foreign_leftovers_refuse_no_container(
-    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch, policy: str, code: int
+    host: Host, pod: dict[str, Any], fail: Fail, policy: str, code: int
 ) -> None:
     host.configure(failurePolicy=policy)
     host.call(pod)
     host.context().ledger.mark("idle", "somebody")
-
-    def endless(*_: object) -> None:
-        raise DeadlineError("deadline of the hook exceeded")
-
-    monkeypatch.setattr(lifetimes, "reap", endless)
+    fail(lifetimes, "reap", DeadlineError("deadline of the hook exceeded"))
     outcome = host.call(pod | {"id": "b" * 64})
     assert outcome.code == 0
     assert "idle groups left to reconcile" in outcome.stderr
@@ -278,11 +245,8 @@ def test_feature_that_cannot_plan_does_not_stop_others(
     assert host.groups() == [GROUP]
 
 
-def test_held_key_is_always_released(host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object, **__: object) -> None:
-        raise ZeroDivisionError
-
-    monkeypatch.setattr(LockedKey, "add_member", broken)
+def test_held_key_is_always_released(host: Host, pod: dict[str, Any], fail: Fail) -> None:
+    fail(LockedKey, "add_member", ZeroDivisionError())
     host.call(pod)
     with host.context().monitor.hold(UID):
         assert sys.exc_info() == (None, None, None)

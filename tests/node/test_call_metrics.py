@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from conftest import ID, Host
+from hosts.faults import failing
 
 from resctrl_hooks.node import call_metrics
 from resctrl_hooks.node.errors import LedgerError
@@ -69,10 +70,8 @@ def test_fold_killed_before_removal_counts_nothing_twice(ledger: Ledger, monkeyp
     ledger.count_call("poststop", 0.001)
     call_metrics.fold(ledger)
     ledger.count_call("poststop", 0.001)
-    with monkeypatch.context() as killed:
-        killed.setattr(call_metrics, "remove_file", _kill)
-        with pytest.raises(KeyboardInterrupt):
-            call_metrics.fold(ledger)
+    with failing(call_metrics, "remove_file", KeyboardInterrupt()), pytest.raises(KeyboardInterrupt):
+        call_metrics.fold(ledger)
     assert call_metrics.read(ledger).stage("poststop").runs == 2
     call_metrics.fold(ledger)
     assert call_metrics.read(ledger).stage("poststop").runs == 2

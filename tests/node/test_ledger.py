@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hosts.faults import Fail, failing
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -115,17 +116,12 @@ def test_damaged_record_is_ignored(ledger: Ledger, data: bytes) -> None:
     assert ledger.read_pod("k") is None
 
 
-def test_incomplete_record_is_not_a_member(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_incomplete_record_is_not_a_member(ledger: Ledger) -> None:
     ledger.write_member("k", "m", {})
 
-    def killed(old: str, new: str) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(posix, "rename", killed)
-    with pytest.raises(KeyboardInterrupt):
+    with failing(posix, "rename", KeyboardInterrupt()), pytest.raises(KeyboardInterrupt):
         ledger.write_member("k", "other", {})
     assert ledger.members("k") == ["m"]
-    monkeypatch.undo()
     ledger.remove_pod("k")
     assert ledger.keys() == []
 
@@ -178,16 +174,10 @@ def test_wake_up_is_visible_and_never_fails(ledger: Ledger) -> None:
     ],
 )
 @pytest.mark.parametrize("number", [errno.EROFS, errno.ENOSPC, errno.EACCES, errno.EIO])
-def test_kernel_error_is_a_ledger_error(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, call: str, use: Any, number: int
-) -> None:
+def test_kernel_error_is_a_ledger_error(ledger: Ledger, fail: Fail, call: str, use: Any, number: int) -> None:
     ledger.write_pod("k", {})
     ledger.write_member("k", "m", {})
-
-    def refusing(*_: object, **__: object) -> None:
-        raise OSError(number, os.strerror(number))
-
-    monkeypatch.setattr(posix, call, refusing)
+    fail(posix, call, OSError(number, os.strerror(number)))
     with pytest.raises(LedgerError) as caught:
         use(ledger)
     assert caught.value.errno == number
@@ -399,18 +389,15 @@ def test_record_whose_path_leads_elsewhere_is_damaged(tmp_path: Path, field: str
     assert ledger.read_member("key", "id") is None
 
 
-def test_lock_below_a_read_only_mount_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lock_below_a_read_only_mount_is_taken(tmp_path: Path, fail: Fail) -> None:
     """An exporter with records mounted read-only: one lock exists, the other was never created."""
     ledger = Ledger(str(tmp_path / "state"))
     ledger.lock_named("tally", 1).__exit__()
-    opened = posix.open
 
-    def read_only(path: str, flags: int, *more: Any, **named: Any) -> int:
-        if flags & (os.O_RDWR | os.O_WRONLY):
-            raise OSError(errno.EROFS, "Read-only file system", path)
-        return opened(path, flags, *more, **named)
+    def writes(_path: str, flags: int, *_more: Any, **_named: Any) -> bool:
+        return bool(flags & (os.O_RDWR | os.O_WRONLY))
 
-    monkeypatch.setattr("resctrl_hooks.node.ledger.posix.open", read_only)
+    fail(posix, "open", OSError(errno.EROFS, "Read-only file system"), when=writes)
     with ledger.lock_named("tally", 1), pytest.raises(LockTimeoutError):
         ledger.lock_named("tally", 0)
     ledger.lock_named("other", 1).__exit__()

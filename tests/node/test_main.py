@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from conftest import UID, Host, standard_streams
+from hosts.faults import Fail
 
 from resctrl_hooks.node import main
 from resctrl_hooks.node.hook import call as hook
@@ -53,11 +54,8 @@ def test_exit_code_is_that_of_process(host: Host, pod: dict[str, Any]) -> None:
     assert done.stderr.count(b"\n") == 1
 
 
-def test_early_fault_is_reported(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object) -> int:
-        raise AssertionError("a bug")
-
-    monkeypatch.setattr(hook, "in_initial_user_namespace", broken)
+def test_early_fault_is_reported(host: Host, fail: Fail) -> None:
+    fail(hook, "in_initial_user_namespace", AssertionError("a bug"))
     assert host.call({}, "hook") == (0, "resctrl-hook: internal error in resctrl-hook: AssertionError: a bug in "
                                      + host.log.read_text().partition("a bug in ")[2].partition("; please")[0]
                                      + "; please report it\n", host.log.read_text())  # fmt: skip

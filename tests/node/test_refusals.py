@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from conftest import ID, UID, Host, state
+from hosts.faults import Fail
 
 from resctrl_hooks.node import refusals
 from resctrl_hooks.node.call_metrics import read
@@ -14,13 +15,6 @@ from resctrl_hooks.node.hook import call
 from resctrl_hooks.node.refusals import FILE, OLD, recent_refusals, record_refusal
 
 NAMES = {"namespace": "shop", "pod": "web-0", "container": "c0", "id": ID, "key": UID}
-
-
-def always_raises(error: Exception) -> Any:
-    def raises(*_: object) -> None:
-        raise error
-
-    return raises
 
 
 def test_refused_container_is_recorded(host: Host, pod: dict[str, Any]) -> None:
@@ -45,12 +39,10 @@ def test_refusal_before_state_directory_exists_is_recorded(host: Host, pod: dict
 
 @pytest.mark.parametrize("policy, refused", [("fail", [UID]), ("ignore", [])])
 def test_refusal_by_internal_error_is_recorded(
-    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch, policy: str, refused: list[str]
+    host: Host, pod: dict[str, Any], fail: Fail, policy: str, refused: list[str]
 ) -> None:
     host.configure(failurePolicy=policy)
-    monkeypatch.setattr(
-        "resctrl_hooks.node.hook.create_runtime.create_runtime", always_raises(ZeroDivisionError("a bug"))
-    )
+    fail("resctrl_hooks.node.hook.create_runtime", "create_runtime", ZeroDivisionError("a bug"))
     assert host.call(pod).code == (79 if refused else 0)
     found = recent_refusals(str(host.state))
     assert [one["key"] for one in found] == refused
@@ -59,9 +51,9 @@ def test_refusal_by_internal_error_is_recorded(
     assert failures.get("refused", 0) == len(refused)
 
 
-def test_poststop_with_internal_error_refuses_nothing(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_poststop_with_internal_error_refuses_nothing(host: Host, fail: Fail) -> None:
     host.configure(failurePolicy="fail")
-    monkeypatch.setattr(call, "parse_state", always_raises(ZeroDivisionError("a bug")))
+    fail(call, "parse_state", ZeroDivisionError("a bug"))
     assert host.call(state(status="stopped", pid=0)).code == 0
     assert recent_refusals(str(host.state)) == []
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from conftest import GROUP, POD_CGROUP, UID, Host
+from hosts.faults import Fail
 from hosts.machines import machine, write_sysfs
 
 from nri.test_events import CLASS, POD, container, host
@@ -109,12 +110,12 @@ MONITORED = {"monitoring": {"failurePolicy": "fail"}}
 def test_any_failure_to_complete_refuses_under_fail(
     host: Host,
     serve: Callable[..., tuple[int, bytes]],
-    monkeypatch: pytest.MonkeyPatch,
+    fail: Fail,
     where: str,
     policy: dict[str, Any],
     error: Exception,
 ) -> None:
-    break_at(where, error, monkeypatch)
+    fail(creation, where, error)
     code, words = serve(POD, **policy)
     if (where, policy, error) == ("adjustment", MONITORED, FAULT):  # not part of monitoring, and not of its time
         assert (code, words, host.groups()) == (0, b"", [GROUP])
@@ -128,9 +129,9 @@ def test_any_failure_to_complete_refuses_under_fail(
 @pytest.mark.parametrize("where", ["planned", "previewed", "adjustment"])
 @pytest.mark.parametrize("error", [LATE, FAULT], ids=["late", "fault"])
 def test_any_failure_to_complete_continues_with_log_line_under_ignore(
-    host: Host, serve: Callable[..., tuple[int, bytes]], monkeypatch: pytest.MonkeyPatch, where: str, error: Exception
+    host: Host, serve: Callable[..., tuple[int, bytes]], fail: Fail, where: str, error: Exception
 ) -> None:
-    break_at(where, error, monkeypatch)
+    fail(creation, where, error)
     pod, config = placed_with_mounts(host)
     assert serve(pod, **{**config, "memory": {"failurePolicy": "ignore"}}) == (0, b"")
     assert f"CreateContainer of shop/web-0/c0: {error}" in host.log.read_text().replace(OURS, "")
@@ -176,27 +177,18 @@ def test_unreadable_event_follows_general_policy(host: Host) -> None:
 def test_timeout_refuses_no_container_of_unserved_namespace(
     host: Host,
     serve: Callable[..., tuple[int, bytes]],
-    monkeypatch: pytest.MonkeyPatch,
+    fail: Fail,
     namespaces: list[str],
     code: int,
 ) -> None:
-    break_at("planned", LATE, monkeypatch)
+    fail(creation, "planned", LATE)
     assert serve(POD, namespaces=namespaces, **MONITORED)[0] == code
 
 
-def break_at(where: str, error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has one part of the event's way end with an error."""
-
-    def fail(*_: object, **__: object) -> None:
-        raise error
-
-    monkeypatch.setattr(creation, where, fail)
-
-
 def test_timeout_after_all_checks_refuses_nothing(
-    host: Host, serve: Callable[..., tuple[int, bytes]], monkeypatch: pytest.MonkeyPatch
+    host: Host, serve: Callable[..., tuple[int, bytes]], fail: Fail
 ) -> None:
-    break_at("encode", LATE, monkeypatch)
+    fail(creation, "encode", LATE)
     pod, config = placed_with_mounts(host)
     assert serve(pod, **{**config, "placement": {**config["placement"], "failurePolicy": "fail"}}) == (0, b"")
     assert "container not affected" in host.log.read_text()
@@ -244,14 +236,10 @@ def test_unrecorded_cpuset_costs_no_mount(host: Host, serve: Callable[..., tuple
     "error", [DeadlineError("deadline of the hook exceeded"), OSError(28, "No space left on device")]
 )
 def test_other_cpuset_failure_costs_no_mount(
-    host: Host, serve: Callable[..., tuple[int, bytes]], monkeypatch: pytest.MonkeyPatch, error: Exception
+    host: Host, serve: Callable[..., tuple[int, bytes]], fail: Fail, error: Exception
 ) -> None:
     pod, config = placed_with_mounts(host)
-
-    def fail(*_: object) -> None:
-        raise error
-
-    monkeypatch.setattr(creation, "note", fail)
+    fail(creation, "note", error)
     code, answer = serve(pod, **config)
     assert not code
     assert decode("CreateContainerResponse", answer)["adjust"].keys() == {"mounts"}

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from hosts.counter_tree import say, say_paths
+from hosts.faults import Fail
 from hosts.monitored import KEYS, MonitoredHost, monitored_host
 
 from resctrl_hooks.cli import main
@@ -315,12 +316,9 @@ def test_record_refuses_an_existing_file_without_force(host: MonitoredHost, tmp_
 
 
 def test_record_without_readable_counters_fails_and_writes_no_file(
-    host: MonitoredHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    host: MonitoredHost, tmp_path: Path, fail: Fail
 ) -> None:
-    def forbidden(*_: object) -> None:
-        raise NotPermittedError("the state directory can't be read", errno=errno.EACCES)
-
-    monkeypatch.setattr(Sampler, "look", forbidden)
+    fail(Sampler, "look", NotPermittedError("the state directory can't be read", errno=errno.EACCES))
     result = recorded(host, tmp_path / "x.csv")
     assert (result.exit_code, result.output.count("\n")) == (1, 1), result.output
     assert not (tmp_path / "x.csv").exists()

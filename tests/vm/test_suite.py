@@ -15,6 +15,7 @@ import machine
 import pytest
 import shares
 import suite
+from hosts.faults import Fail
 from results import Counts, Report, Total
 from shares import Share
 
@@ -190,13 +191,8 @@ def test_incomplete_run_fails(
     assert ("NOT TESTED on the guest's kernel: 1 of 3 tests" in capsys.readouterr().err) != whole
 
 
-def test_broken_boot_does_not_stop_others(
-    needed: list[Share], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def broken(*_given: object, **_named: object) -> machine.Outcome:
-        raise cache.VmError("no guest")
-
-    monkeypatch.setattr(suite, "boot_once", broken)
+def test_broken_boot_does_not_stop_others(needed: list[Share], fail: Fail, capsys: pytest.CaptureFixture[str]) -> None:
+    fail(suite, "boot_once", cache.VmError("no guest"))
     needed += [three(), three(rmids=4)]
     here = suite.Suite(machine.Machine("", "", "", ""), machine.Boot(), limit=1, end=1, jobs=1)
     assert suite.run(here, ["tests/vm"], kernel="default", again=True) == suite.NO_REPORT

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from conftest import Host
+from hosts.faults import Fail
 
 from resctrl_hooks.node.container.running import Running
 from resctrl_hooks.node.container.runtimes import Found
@@ -62,13 +63,9 @@ def test_process_identity_and_class_are_checked(
     assert found.rdt_class == rdt_class
 
 
-def test_container_that_ends_during_the_read_is_absent(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_container_that_ends_during_the_read_is_absent(host: Host, fail: Fail) -> None:
     host.process(7)
-
-    def gone(*_given: object) -> None:
-        raise ProcessLookupError
-
-    monkeypatch.setattr("resctrl_hooks.node.container.running.resctrl_groups_of", gone)
+    fail("resctrl_hooks.node.container.running", "resctrl_groups_of", ProcessLookupError())
     assert not running().look_again(str(host.proc))
 
 

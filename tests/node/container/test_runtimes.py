@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from conftest import Host
+from hosts.faults import Fail
 
 from resctrl_hooks.node.container import runtimes
 from resctrl_hooks.node.errors import HookError
@@ -69,11 +70,8 @@ def test_default_folders_cover_all_runtimes(host: Host) -> None:
     assert runtimes.roots_of(host.context().settings) == ["/a", "/b", "/c"]
 
 
-def test_unreadable_folder_is_an_error(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    def failing(_path: str) -> list[str]:
-        raise OSError(errno.EIO, "Input/output error")
-
-    monkeypatch.setattr(runtimes, "list_folder", failing)
+def test_unreadable_folder_is_an_error(host: Host, fail: Fail) -> None:
+    fail(runtimes, "list_folder", OSError(errno.EIO, "Input/output error"))
     with pytest.raises(HookError, match="the runtime's state directory") as raised:
         runtimes.living_containers(host.context().settings, str(host.proc))
     assert raised.value.errno == errno.EIO

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
@@ -25,6 +25,9 @@ from resctrl_hooks.node.host.cgroup import CgroupError, Leaf, same_value, write_
 from resctrl_hooks.node.host.procfs import cgroups_of
 from resctrl_hooks.node.registry import features_in_use
 from resctrl_hooks.node.settings import Settings
+
+if TYPE_CHECKING:
+    from hosts.faults import Fail
 
 NOSWAP = {"name": "noswap", "allowswap": False}
 CLASSES = [NOSWAP, {"name": "swap", "allowswap": True}, {"name": "leave"}]
@@ -376,13 +379,8 @@ def test_only_leaf_is_written_below_service(host: Host, scope: list[Any]) -> Non
     assert (leaf / "memory.swap.max").read_text() == "0"
 
 
-def test_refusing_systemd_leaves_limits_that_reload_undoes(
-    host: Host, scope: list[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(unit: str, properties: dict[str, str], seconds: float) -> None:
-        raise CgroupError("systemd says no")
-
-    monkeypatch.setattr("resctrl_hooks.node.host.systemd.set_properties", refuse)
+def test_refusing_systemd_leaves_limits_that_reload_undoes(host: Host, scope: list[Any], fail: Fail) -> None:
+    fail("resctrl_hooks.node.host.systemd", "set_properties", CgroupError("systemd says no"))
     path = f"/machine.slice/libpod-{ID}.scope"
     host.process(100, f"{path}/container")
     upper, lower = give_limits(host, path), give_limits(host, f"{path}/container")

@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 from conftest import ID, POD_CGROUP, UID, Host, crio_annotations
+from hosts.faults import Fail
 
 from node.reconcile.cluster import Cluster
 from resctrl_hooks.node import registry
@@ -87,13 +88,9 @@ def test_labels_are_read_only_on_demand(host: Host) -> None:
     assert plan(host, annotations=unreadable).action == "join"
 
 
-def test_group_without_tasks_after_failure_is_removed(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_group_without_tasks_after_failure_is_removed(cluster: Cluster, fail: Fail) -> None:
     id_, pid = cluster.spawn(1)
-
-    def gone(*_: object) -> int:
-        raise TaskGoneError.of(pid)
-
-    monkeypatch.setattr(LockedKey, "assign_pid", gone)
+    fail(LockedKey, "assign_pid", TaskGoneError.of(pid))
     cluster.hook(id_, pid)
     assert cluster.kernel.groups() == set()
     record = cluster.context().ledger.read_pod(UID)
@@ -101,16 +98,10 @@ def test_group_without_tasks_after_failure_is_removed(cluster: Cluster, monkeypa
     assert record["groups"] == {}
 
 
-def test_group_with_tasks_stays_if_another_container_cannot_join(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_group_with_tasks_stays_if_another_container_cannot_join(cluster: Cluster, fail: Fail) -> None:
     _, first = cluster.start(1)
     id_, pid = cluster.spawn(2)
-
-    def gone(*_: object) -> int:
-        raise TaskGoneError.of(pid)
-
-    monkeypatch.setattr(LockedKey, "assign_pid", gone)
+    fail(LockedKey, "assign_pid", TaskGoneError.of(pid))
     cluster.hook(id_, pid)
     assert cluster.groups_of(first) == {("", UID)}
 

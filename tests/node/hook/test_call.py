@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from conftest import BOOT, GROUP, ID, POD_CGROUP, UID, Host, crio_annotations, state, stopped
+from hosts.faults import Fail
 
 from resctrl_hooks.node.container.oci import STATE_LIMIT
 from resctrl_hooks.node.errors import SettingsError
@@ -159,13 +160,8 @@ def test_known_container_is_named_by_its_pod(host: Host, pod: dict[str, Any]) ->
 
 
 @pytest.mark.parametrize("file, named", [(None, "stdin"), ("/some/file", "/some/file")])
-def test_unreadable_input_is_named(
-    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch, file: str | None, named: str
-) -> None:
-    def unreadable(_: Any) -> bytes:
-        raise OSError(5, "Input/output error", file)
-
-    monkeypatch.setattr(call._Call, "_read", unreadable)
+def test_unreadable_input_is_named(host: Host, pod: dict[str, Any], fail: Fail, file: str | None, named: str) -> None:
+    fail(call._Call, "_read", OSError(5, "Input/output error", file))
     outcome = host.call(pod)
     assert outcome.code == 0
     assert f"cannot use {named}: Input/output error" in outcome.stderr
@@ -192,14 +188,14 @@ def test_alarm_is_cancelled_at_the_end(host: Host, pod: dict[str, Any], monkeypa
     ("createRuntime", True, 79), ("createRuntime", False, 79), ("hook", True, 79), ("hook", False, 0),
 ])  # fmt: skip
 def test_fault_before_reading_state_refuses_unless_poststop(
-    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch, stage: str, readable: bool, code: int
+    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch, fail: Fail, stage: str, readable: bool, code: int
 ) -> None:
     host.configure(failurePolicy="fail")
     alarms: list[float] = []
     monkeypatch.setattr(call, "set_deadline", alarms.append)
     monkeypatch.setattr(call, "_answer", None)
     if not readable:
-        monkeypatch.setattr(call, "read_beginning", lambda *_: (_ for _ in ()).throw(OSError(5, "Input/output error")))
+        fail(call, "read_beginning", OSError(5, "Input/output error"))
     assert host.call(pod, stage).code == code
     assert alarms == [TIME_TO_TAKE_BACK, 0]
 

@@ -2,23 +2,21 @@
 
 import errno
 import os
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from conftest import BOTH_POLICIES, GROUP, ID, POD_CGROUP, UID, Host, state, stopped
+from hosts.faults import Fail, failing
 
 from resctrl_hooks.node.ledger import CALLS
 from resctrl_hooks.node.refusals import FILE
 from resctrl_hooks.node.resctrl.filesystem import Filesystem
 
 
-def refuse(monkeypatch: pytest.MonkeyPatch, call: str, number: int) -> None:
-    """Make one system call on resctrl fail."""
-
-    def refusing(self: Filesystem, path: str, *_: object) -> None:
-        raise OSError(number, os.strerror(number), path)
-
-    monkeypatch.setattr(Filesystem, call, refusing)
+def refusal(number: int) -> Callable[..., OSError]:
+    """Return the kernel's error at a system call on resctrl, whatever its path."""
+    return lambda _self, path, *_: OSError(number, os.strerror(number), path)
 
 
 @BOTH_POLICIES
@@ -87,7 +85,6 @@ REFUSALS = [
 def test_kernel_refusal_follows_policy(
     host: Host,
     pod: dict[str, Any],
-    monkeypatch: pytest.MonkeyPatch,
     call: str,
     number: int,
     reason: str,
@@ -96,8 +93,8 @@ def test_kernel_refusal_follows_policy(
 ) -> None:
     (host.resctrl / "info/last_cmd_status").write_text("the kernel's own words\n")
     host.configure(failurePolicy=policy)
-    refuse(monkeypatch, call, number)
-    outcome = host.call(pod)
+    with failing(Filesystem, call, refusal(number)):
+        outcome = host.call(pod)
     lines = outcome.log.splitlines()
     assert all("stage=createRuntime" in line for line in lines)
     assert "duration_usec=" in lines[-1]
@@ -117,62 +114,49 @@ def test_kernel_refusal_follows_policy(
     assert (f"waiting/{UID}" in host.records()) is waits
     assert (host.state / "wake").exists() is waits
     # The record stays, so that poststop or reconcile find their way; then nothing is left.
-    monkeypatch.undo()
     host.end_process(100)
     host.end_cgroup(POD_CGROUP)
     host.call(stopped())
     assert (host.groups(), host.records()) == ([], [])
 
 
-def test_feature_policy_overrides_general_one(host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_feature_policy_overrides_general_one(host: Host, pod: dict[str, Any], fail: Fail) -> None:
     host.configure(failurePolicy="ignore", monitoring={"failurePolicy": "fail"})
-    refuse(monkeypatch, "mkdir", errno.ENOSPC)
+    fail(Filesystem, "mkdir", refusal(errno.ENOSPC))
     assert host.call(pod).code == 79
     host.configure(failurePolicy="fail", monitoring={"failurePolicy": "ignore"})
     assert host.call(pod).code == 0
 
 
-def test_refusal_keeps_resources_of_other_containers(
-    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_refusal_keeps_resources_of_other_containers(host: Host, pod: dict[str, Any], fail: Fail) -> None:
     host.configure(failurePolicy="fail")
     host.call(pod)
     host.process(200, f"{POD_CGROUP}/crio-x")
-    refuse(monkeypatch, "write", errno.EINVAL)
+    fail(Filesystem, "write", refusal(errno.EINVAL))
     assert host.call(pod | {"pid": 200, "id": "b" * 64}).code == 79
     assert host.groups() == [GROUP]
     assert host.context().ledger.members(UID) == [ID]
 
 
-def test_refusal_removes_group_used_by_refused_container_only(
-    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_refusal_removes_group_used_by_refused_container_only(host: Host, pod: dict[str, Any], fail: Fail) -> None:
     host.configure(failurePolicy="fail")
     host.call(pod)
     before = host.groups()
     host.add_class("gold")
     host.process(200, f"{POD_CGROUP}/crio-x", rdt="gold")
-    refuse(monkeypatch, "write", errno.EINVAL)
+    fail(Filesystem, "write", refusal(errno.EINVAL))
     assert host.call(pod | {"pid": 200, "id": "b" * 64}).code == 79
     assert host.groups() == before
     assert (host.context().ledger.read_pod(UID) or {})["groups"].keys() == {""}
 
 
-def test_exhausted_rmids_release_dead_pods_first(
-    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_exhausted_rmids_release_dead_pods_first(host: Host, pod: dict[str, Any], fail: Fail) -> None:
     dead = state(id="d" * 64, pid=300, bundle=host.bundle())
     host.process(300, "/x")
     host.call(dead)
     host.end_process(300)
-    real = Filesystem.mkdir
-
-    def full(self: Filesystem, path: str) -> None:
-        if len(host.groups()) == 1:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        real(self, path)
-
-    monkeypatch.setattr(Filesystem, "mkdir", full)
+    full = OSError(errno.ENOSPC, "No space left on device")
+    fail(Filesystem, "mkdir", full, when=lambda *_: len(host.groups()) == 1)
     outcome = host.call(pod)
     assert (outcome.code, outcome.stderr) == (0, "")
     assert host.groups() == [GROUP]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hosts.faults import Fail
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -206,14 +207,10 @@ def test_write_replaces_whole_file(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["f"]
 
 
-def test_failed_write_keeps_previous_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_write_keeps_previous_file(tmp_path: Path, fail: Fail) -> None:
     path = tmp_path / "f"
     path.write_text("old")
-
-    def full(fd: int, data: bytes) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(posix, "write", full)
+    fail(posix, "write", OSError(errno.ENOSPC, "No space left on device"))
     with pytest.raises(OSError, match="No space"):
         write_file(str(path), b"new")
     assert path.read_text() == "old"

@@ -23,6 +23,9 @@ from resctrl_hooks.node.resctrl.locked_key import LockedKey
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from hosts.faults import Fail
+
+
 OTHER = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c02"
 
 
@@ -70,14 +73,10 @@ def test_waiting_pod_with_group_waits_no_more(cluster: Cluster) -> None:
     assert report.adopted == []
 
 
-def test_correctly_grouped_container_is_left_alone(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_correctly_grouped_container_is_left_alone(cluster: Cluster, fail: Fail) -> None:
     cluster.start(1)
     assert cluster.reconcile().ok
-
-    def taken(*_given: object) -> bool:
-        raise AssertionError("it locks the key and writes for nothing")
-
-    monkeypatch.setattr("resctrl_hooks.node.reconcile.enforce.join", taken)
+    fail("resctrl_hooks.node.reconcile.enforce", "join", AssertionError("it locks the key and writes for nothing"))
     assert cluster.reconcile().ok
 
 
@@ -146,15 +145,11 @@ def test_shared_group_is_not_moved(classes: Cluster) -> None:
     assert "moved the group of" not in classes.host.log.read_text()
 
 
-def test_kernel_without_rename_keeps_both_groups(classes: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernel_without_rename_keeps_both_groups(classes: Cluster, fail: Fail) -> None:
     _, pid = classes.start(1, rdt_class="gold")
     change_class(classes, pid, "silver")
     began = (classes.context().ledger.read_pod(POD) or {})["since"]["gold"]
-
-    def refusing(_old: str, _new: str) -> None:
-        raise PermissionError(errno.EPERM, "Linux 6.1")
-
-    monkeypatch.setattr(classes.kernel, "rename", refusing)
+    fail(classes.kernel, "rename", PermissionError(errno.EPERM, "Linux 6.1"))
     assert classes.reconcile().ok
     record = classes.context().ledger.read_pod(POD) or {}
     assert record["groups"] == {"gold": "created", "silver": "created"}
@@ -162,16 +157,10 @@ def test_kernel_without_rename_keeps_both_groups(classes: Cluster, monkeypatch: 
     assert classes.groups_of(pid) == {("silver", POD)}
 
 
-def test_kill_during_class_change_leaves_both_groups_recorded(
-    classes: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kill_during_class_change_leaves_both_groups_recorded(classes: Cluster, fail: Fail) -> None:
     _, pid = classes.start(1, rdt_class="gold")
     change_class(classes, pid, "silver")
-
-    def killed(_old: str, _new: str) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(classes.kernel, "rename", killed)
+    fail(classes.kernel, "rename", KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
         classes.reconcile()
     record = classes.context().ledger.read_pod(POD) or {}
@@ -302,19 +291,12 @@ def test_container_ending_meanwhile_is_skipped(cluster: Cluster) -> None:
     assert (report.adopted, report.ok, context.ledger.keys()) == ([], True, [])
 
 
-def test_failing_container_is_reported_and_next_is_adopted(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_container_is_reported_and_next_is_adopted(cluster: Cluster, fail: Fail) -> None:
     for number, pod in enumerate((OTHER, POD), 1):
         cluster.appear(*cluster.spawn(number, pod), pod)
     context, report = cluster.context(), Report()
     containers = sorted(observe(context).containers, key=lambda one: one.id)
-    hold = context.monitor.hold
-
-    def holding(key: str, patience: float | None = None) -> LockedKey:
-        if key == OTHER:
-            raise LedgerError("the disk is gone")
-        return hold(key, patience)
-
-    monkeypatch.setattr(context.monitor, "hold", holding)
+    fail(context.monitor, "hold", LedgerError("the disk is gone"), when=lambda key, *_: key == OTHER)
     assert enforce(context, containers, NOW, report) == []
     assert (report.adopted, list(report.failures)) == ([f"{2:064x}"], [f"{1:064x}"])
 

@@ -5,6 +5,7 @@ import time
 
 import pytest
 from conftest import Host
+from hosts.faults import Fail, failing
 
 from node.reconcile.cluster import POD, Cluster
 from resctrl_hooks.node.errors import LedgerError, LockTimeoutError
@@ -38,21 +39,12 @@ def test_reconcile_removes_abandoned_files(host: Host) -> None:
     assert not left.exists()
 
 
-def test_uncleanable_state_directory_is_reported_and_rest_continues(
-    host: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_uncleanable_state_directory_is_reported_and_rest_continues(host: Host, fail: Fail) -> None:
     context, report = host.context(), Report()
     context.ledger.prepare()
     context.ledger.point("gone", "k")
-    folded: list[object] = []
-
-    def fold(ledger: object) -> None:
-        folded.append(ledger)
-        raise LedgerError("the disk is full")
-
-    monkeypatch.setattr(cleanup, "fold", fold)
+    fail(cleanup, "fold", LedgerError("the disk is full"), when=lambda ledger: ledger is context.ledger)
     tidy(context, [], report)
-    assert folded == [context.ledger]
     assert list(report.failures) == ["stateDir"]
     assert (context.ledger.containers(), report.tidied) == ([], 1)
 
@@ -88,22 +80,16 @@ def test_pointer_of_running_hook_stays(host: Host, monkeypatch: pytest.MonkeyPat
     assert (context.ledger.containers(), report.tidied) == (["m"], 0)
 
 
-def test_locked_key_does_not_keep_other_pointers(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_locked_key_does_not_keep_other_pointers(host: Host) -> None:
     context = host.context()
     context.ledger.prepare()
-    hold = context.monitor.hold
     for broken in ("a", "b"):
         report = Report()
         for key in ("a", "b"):
             context.ledger.point(f"of-{key}", key)
-
-        def holding(key: str, broken: str = broken) -> LockedKey:
-            if key == broken:
-                raise LockTimeoutError("another process holds it")
-            return hold(key)
-
-        monkeypatch.setattr(context.monitor, "hold", holding)
-        tidy(context, [], report)
+        held = LockTimeoutError("another process holds it")
+        with failing(context.monitor, "hold", held, when=broken.__eq__):
+            tidy(context, [], report)
         assert context.ledger.containers() == [f"of-{broken}"]
         assert list(report.failures) == [f"of-{broken}"]
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import Host
+    from hosts.faults import Fail
 
-    from resctrl_hooks.node.records import MemberRecord
 
 OTHER = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c02"
 THIRD = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c03"
@@ -61,20 +61,11 @@ def test_container_key_is_in_use_wherever_its_cgroup_is(cluster: Cluster) -> Non
     assert seen.in_use(context, "", id_), "a runtime may have made it"
 
 
-def test_unreadable_container_hides_no_other_and_is_reported_while_it_lives(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreadable_container_hides_no_other_and_is_reported_while_it_lives(cluster: Cluster, fail: Fail) -> None:
     started = [cluster.start(number, pod) for number, pod in enumerate((POD, OTHER, THIRD), 1)]
     context = cluster.context()
-    key_of = context.ledger.key_of
     broken: dict[str, Exception] = {started[0][0]: ProcessLookupError(), started[1][0]: ValueError("no record")}
-
-    def failing(id_: str) -> str:
-        if id_ in broken:
-            raise broken[id_]
-        return key_of(id_)
-
-    monkeypatch.setattr(context.ledger, "key_of", failing)
+    fail(context.ledger, "key_of", broken.__getitem__, when=broken.__contains__)
     seen = observe(context)
     assert [container.key for container in seen.containers] == [THIRD]
     assert len(seen.problems) == 1
@@ -99,19 +90,12 @@ def test_starting_container_is_found_with_its_recorded_pod(cluster: Cluster) -> 
     assert observe(cluster.context()).containers == []
 
 
-def test_unreadable_starting_container_is_reported(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_starting_container_is_reported(cluster: Cluster, fail: Fail) -> None:
     first, second = (cluster.spawn(number, pod) for number, pod in enumerate((POD, OTHER), 1))
     cluster.hook(*first)
     cluster.hook(*second, OTHER)
     context = cluster.context()
-    read_member = context.ledger.read_member
-
-    def failing(key: str, member: str) -> MemberRecord | None:
-        if key == POD:
-            raise ValueError("no record")
-        return read_member(key, member)
-
-    monkeypatch.setattr(context.ledger, "read_member", failing)
+    fail(context.ledger, "read_member", ValueError("no record"), when=lambda key, _member: key == POD)
     seen = observe(context)
     assert [container.key for container in seen.containers] == [OTHER]
     assert [problem.partition(":")[0] for problem in seen.problems] == [f"container {first[0]}"]
@@ -141,20 +125,11 @@ def test_unrecorded_groups_with_our_names_are_found_in_every_class(cluster: Clus
 
 @pytest.mark.parametrize("error", [ProcessLookupError(), ValueError("no record")])
 @pytest.mark.parametrize("number", range(3))
-def test_unreadable_container_hides_no_other(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, number: int, error: Exception
-) -> None:
+def test_unreadable_container_hides_no_other(cluster: Cluster, fail: Fail, number: int, error: Exception) -> None:
     pods = [POD, OTHER, THIRD]
     ids = [cluster.start(one, pod)[0] for one, pod in enumerate(pods, 1)]
     context = cluster.context()
-    key_of = context.ledger.key_of
-
-    def failing(id_: str) -> str:
-        if id_ == ids[number]:
-            raise error
-        return key_of(id_)
-
-    monkeypatch.setattr(context.ledger, "key_of", failing)
+    fail(context.ledger, "key_of", error, when=ids[number].__eq__)
     assert {container.key for container in observe(context).containers} == set(pods) - {pods[number]}
 
 

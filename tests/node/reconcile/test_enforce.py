@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from conftest import ID, POD_CGROUP, UID, Host, crio_annotations, state
+from hosts.faults import failing
 from hosts.memtierd import CLASS as MEMORY_CLASS
 from hosts.memtierd import PANIC, MemtierdHost, lives, panics, program, wait_until
 
@@ -281,7 +282,7 @@ def test_missing_group_is_recreated_if_needed_or_else_forgotten(late: MemtierdHo
     assert not again(host).changed
 
 
-def test_failed_plan_is_recorded_and_repeated(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_plan_is_recorded_and_repeated(host: Host) -> None:
     """One temporary error in the hook's plan of monitoring, while another feature was planned."""
     host.configure(
         runtimeRoots={"crun": str(host.root / "crun")},
@@ -291,11 +292,8 @@ def test_failed_plan_is_recorded_and_repeated(host: Host, monkeypatch: pytest.Mo
     given["bundle"] = host.bundle({"annotations": given["annotations"], "linux": {}})
     host.process(100, CGROUP)
 
-    def full(*_: object) -> None:
-        raise OSError(errno.ENFILE, "Too many open files in system", "/proc/100/cpu_resctrl_groups")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(monitoring, "class_of", full)
+    full = OSError(errno.ENFILE, "Too many open files in system", "/proc/100/cpu_resctrl_groups")
+    with failing(monitoring, "class_of", full):
         assert host.call(given).code == 0
         record = host.context().ledger.read_member(UID, ID) or {}
         assert (record["unplanned"], list(record["unmet"])) == (["monitoring"], ["monitoring"])

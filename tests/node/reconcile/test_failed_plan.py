@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 from typing import TYPE_CHECKING
 
 import pytest
+from hosts.faults import failing
 from hosts.simulated_kernel import Kernel
 
 from node.reconcile.cluster import POD, Cluster
@@ -14,12 +16,14 @@ from resctrl_hooks.node.features import monitoring, rdt_class
 if TYPE_CHECKING:
     from pathlib import Path
 
+FULL = OSError(errno.ENFILE, "Too many open files in system", "/proc/100/cpu_resctrl_groups")
+PARTS = {
+    "rdt": [(rdt_class, "choose")],
+    "monitoring": [(monitoring, "class_of"), (monitoring, "why_not")],
+}
+"""The functions that plan each feature."""
 RDT = {"enabled": True, "allow": {"*": ["gold"]}, "defaults": {"namespaces": {"*": "gold"}}}
 SCHEDULING = {"enabled": True, "defaults": {"namespaces": {"*": "calm"}}, "classes": {"calm": {}}}
-
-
-def full(*_: object) -> None:
-    raise OSError(errno.ENFILE, "Too many open files in system", "/proc/100/cpu_resctrl_groups")
 
 
 def silent(self: Kernel) -> None:
@@ -27,9 +31,9 @@ def silent(self: Kernel) -> None:
 
 
 @pytest.mark.parametrize("told", [True, False], ids=["class in /proc", "class not in /proc"])
-@pytest.mark.parametrize("failing", ["rdt", "monitoring", "both"])
+@pytest.mark.parametrize("failed", [["rdt"], ["monitoring"], ["rdt", "monitoring"]], ids="-".join)
 def test_failed_plan_of_a_class_or_a_group_is_planned_again_and_the_group_is_in_the_class(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str, *, told: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failed: list[str], *, told: bool
 ) -> None:
     if not told:
         monkeypatch.setattr(Kernel, "show_tasks", silent)
@@ -39,12 +43,9 @@ def test_failed_plan_of_a_class_or_a_group_is_planned_again_and_the_group_is_in_
         scheduling={"enabled": True, "defaults": {"namespaces": {"*": "calm"}}, "classes": {"calm": {}}},
     )
     cluster.kernel.mkdir(f"{cluster.host.resctrl}/gold")
-    with monkeypatch.context() as patch:
-        if failing != "monitoring":
-            patch.setattr(rdt_class, "choose", full)
-        if failing != "rdt":
-            patch.setattr(monitoring, "class_of", full)
-            patch.setattr(monitoring, "why_not", full)
+    with contextlib.ExitStack() as faults:
+        for module, name in (part for feature in failed for part in PARTS[feature]):
+            faults.enter_context(failing(module, name, FULL))
         id_, pid = cluster.start(1)
         assert cluster.groups_of(pid) != {("gold", POD)}
     report = cluster.reconcile()

@@ -11,6 +11,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from conftest import LAUNCH, PYTHON, Host, crio_annotations
@@ -21,6 +22,9 @@ from resctrl_hooks.node.lifecycle import reap
 from resctrl_hooks.node.reconcile.live_keys import read_live
 from resctrl_hooks.node.reconcile.reconcile import reconcile
 from resctrl_hooks.node.reconcile.report import Options, Report
+
+if TYPE_CHECKING:
+    from hosts.faults import Fail
 
 
 def test_unseen_container_is_adopted_with_all_threads(cluster: Cluster) -> None:
@@ -267,11 +271,9 @@ def test_continuous_reconcile_removes_nothing_that_starts(tmp_path: Path) -> Non
     assert not os.listdir(host.state / "pods")
 
 
-def test_unreadable_runtime_folder_is_reported(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    def denied(path: str) -> list[str]:
-        raise PermissionError(errno.EACCES, "Permission denied", path)
-
-    monkeypatch.setattr("resctrl_hooks.node.container.runtimes.list_folder", denied)
+def test_unreadable_runtime_folder_is_reported(host: Host, fail: Fail) -> None:
+    denied = PermissionError(errno.EACCES, "Permission denied", "/run/runc")
+    fail("resctrl_hooks.node.container.runtimes", "list_folder", denied)
     with pytest.raises(HookError, match=r"cannot read .*/run/runc, the runtime's state directory: .*\(EACCES\)"):
         reconcile(host.context())
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from conftest import GROUP, ID, UID, Host
+from hosts.faults import failing
 
 from resctrl_hooks.node import main
 from resctrl_hooks.node.errors import LockTimeoutError
@@ -43,14 +44,8 @@ def test_release_leaves_foreign_state_directory(host: Host, pod: dict[str, Any])
     assert (host.state / "theirs").exists()
 
 
-def test_failed_release_keeps_records(
-    counted: Host, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def held(*_: object) -> bool:
-        raise LockTimeoutError("the lock is held")
-
-    with monkeypatch.context() as changed:
-        changed.setattr(release, "release_container", held)
+def test_failed_release_keeps_records(counted: Host, capsys: pytest.CaptureFixture[str]) -> None:
+    with failing(release, "release_container", LockTimeoutError("the lock is held")):
         assert released(counted) == 1
     assert capsys.readouterr().err.startswith(f"cannot release {UID}: the lock is held; ")
     assert counted.groups() == [GROUP, "mon_groups/foreign"]

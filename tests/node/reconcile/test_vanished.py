@@ -5,6 +5,7 @@ import uuid
 from pathlib import Path
 
 import pytest
+from hosts.faults import failing
 from hosts.shared_node import RULES, SharedNode
 
 from node.reconcile.cluster import POD, Cluster
@@ -39,16 +40,11 @@ def test_vanished_group_is_counted_logged_and_recreated(cluster: Cluster) -> Non
     assert read_vanished(str(cluster.host.state))["total"] == 1
 
 
-def test_killed_reconcile_that_recreates_a_group_counts_once(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    def killed(*_: object) -> None:
-        raise KeyboardInterrupt
-
+def test_killed_reconcile_that_recreates_a_group_counts_once(cluster: Cluster) -> None:
     _, pid = cluster.start(1)
     remove_like_resctrl_mon(cluster)
-    with monkeypatch.context() as patched:
-        patched.setattr(Resctrl, "create", killed)
-        with pytest.raises(KeyboardInterrupt):
-            cluster.reconcile()
+    with failing(Resctrl, "create", KeyboardInterrupt()), pytest.raises(KeyboardInterrupt):
+        cluster.reconcile()
     assert cluster.reconcile().ok
     assert cluster.groups_of(pid) == {("", POD)}
     assert read_vanished(str(cluster.host.state))["total"] == 1

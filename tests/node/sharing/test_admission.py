@@ -17,7 +17,7 @@ from resctrl_hooks.node.sharing.admission import ensure_another
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from resctrl_hooks.node.resctrl.locked_key import LockedKey
+    from hosts.faults import Fail
 
 
 def test_first_pod_is_counted_without_rules(tmp_path: Path) -> None:
@@ -204,19 +204,14 @@ def test_reconcile_makes_room_without_rename(tmp_path: Path) -> None:
     node.check()
 
 
-def test_pod_with_running_hook_keeps_group_without_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pod_with_running_hook_keeps_group_without_rename(tmp_path: Path, fail: Fail) -> None:
     node = SharedNode(tmp_path, priority=RULES)
     node.kernel.refuse_rename = errno.EPERM
     older, newer = node.start("batch"), node.start("batch")
     gold = node.start("gold")
-    hold_beside, busy = Monitor.hold_beside, {older.key, newer.key}
-
-    def at_work(monitor: Monitor, locked: LockedKey, key: str, patience: float) -> LockedKey:
-        if key in busy:
-            raise LockTimeoutError("its hook is at work on it")
-        return hold_beside(monitor, locked, key, patience)
-
-    monkeypatch.setattr(Monitor, "hold_beside", at_work)
+    busy = {older.key, newer.key}
+    at_work = LockTimeoutError("its hook is at work on it")
+    fail(Monitor, "hold_beside", at_work, when=lambda _monitor, _locked, key, _patience: key in busy)
     report = node.reconcile()
     assert node.counted() == [older, newer]
     assert not report.only_limbo

@@ -21,6 +21,7 @@ from resctrl_hooks.simulation.machine import BYTES_PER_SECOND
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from hosts.faults import Fail
     from hosts.shared_node import Pod
 
     from resctrl_hooks.node.context import Context
@@ -237,15 +238,11 @@ def test_pruned_group_does_not_block_the_other(tmp_path: Path) -> None:
     assert node.kernel.groups() == {("b", late.key)}
 
 
-def test_unreadable_group_stays_and_rename_remains_possible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_group_stays_and_rename_remains_possible(tmp_path: Path, fail: Fail) -> None:
     node = SharedNode(tmp_path, rmids=2, priority=RULES)
     batch, late = node.start("batch"), node.start("batch")
     before = kept(node)
-
-    def unreadable(*_: Any) -> None:
-        raise OSError(errno.ENODEV, "No such device")
-
-    monkeypatch.setattr(counter_totals, "read_group", unreadable)
+    fail(counter_totals, "read_group", OSError(errno.ENODEV, "No such device"))
     with held(node, batch, late) as handing:
         assert not handing.on()
         assert can_rename(handing.context.monitor)
@@ -289,23 +286,14 @@ def test_pod_with_endless_tasks_keeps_group(tmp_path: Path, monkeypatch: pytest.
         assert kept(node) == before
 
 
-def test_tasks_that_cannot_be_moved_back_are_reported_and_left_to_reconcile(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tasks_that_cannot_be_moved_back_are_reported_and_left_to_reconcile(tmp_path: Path, fail: Fail) -> None:
     node = SharedNode(tmp_path, rmids=2, priority=RULES)
     batch, late = node.start("batch"), node.start("batch")
     before = kept(node)
     node.kernel.refuse_rename = errno.EIO
     with held(node, batch, late) as handing:
-        resctrl = handing.context.monitor.resctrl
-        add_tasks = resctrl.add_tasks
-
-        def refused(rdt_class: str, name: str, tids: list[int]) -> Any:
-            if name:
-                raise ResctrlError("the kernel has no time")
-            return add_tasks(rdt_class, name, tids)
-
-        monkeypatch.setattr(resctrl, "add_tasks", refused)
+        busy = ResctrlError("the kernel has no time")
+        fail(handing.context.monitor.resctrl, "add_tasks", busy, when=lambda _class, name, _tids: bool(name))
         with pytest.raises(ResctrlError):
             handing.on()
     said = node.host.log.read_text()

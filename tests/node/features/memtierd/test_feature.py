@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from conftest import ID, POD_CGROUP, Host, crio_annotations, state, workload_of
+from hosts.faults import Fail, failing
 from hosts.memtierd import CLASS, OTHER, TEMPLATE, MemtierdHost, lives, panics, program, wait_until
 
 from resctrl_hooks.cli import main
@@ -140,25 +141,18 @@ def test_only_strays_are_stopped(node: MemtierdHost) -> None:
     assert memtierd.FEATURE.repair(ours, set()) == 0
 
 
-def test_unstoppable_stray_does_not_keep_others(node: MemtierdHost, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unstoppable_stray_does_not_keep_others(node: MemtierdHost) -> None:
     node.start()
     node.start(OTHER, 200)
     ours = node.host.context()
     for container in (ID, OTHER):
         ours.ledger.remove_member(crio_annotations()["io.kubernetes.pod.uid"], container)
     first = memtierd.orphaned(ours)[0].parts[-1]
-    real = memtierd.end
-
-    def end(folder: RunFolder, container: str, *rest: Any, **named: Any) -> bool:
-        if container == first:
-            raise SupervisorError("it will not end")
-        return real(folder, container, *rest, **named)
-
-    monkeypatch.setattr(memtierd, "end", end)
-    with pytest.raises(MemtierdError, match="1 orphaned memtierd instances cannot be stopped"):
-        memtierd.FEATURE.repair(ours, set())
-    assert [folder.parts[-1] for folder in memtierd.orphaned(ours)] == [first]
-    monkeypatch.undo()
+    stays = SupervisorError("it will not end")
+    with failing(memtierd, "end", stays, when=lambda _folder, container, *_, **__: container == first):
+        with pytest.raises(MemtierdError, match="1 orphaned memtierd instances cannot be stopped"):
+            memtierd.FEATURE.repair(ours, set())
+        assert [folder.parts[-1] for folder in memtierd.orphaned(ours)] == [first]
     assert memtierd.FEATURE.repair(ours, set()) == 1
 
 
@@ -235,25 +229,18 @@ def test_sandbox_has_no_memtierd(node: MemtierdHost) -> None:
 
 @pytest.mark.parametrize("at", ["check_needs", "start"])
 @pytest.mark.parametrize("ends", [True, False])
-def test_failure_leaves_neither_folder_nor_open_file(
-    node: MemtierdHost, monkeypatch: pytest.MonkeyPatch, at: str, ends: bool
-) -> None:
+def test_failure_leaves_neither_folder_nor_open_file(node: MemtierdHost, fail: Fail, at: str, ends: bool) -> None:
     node.host.process(100, f"{POD_CGROUP}/crio-{ID}")
     workload, context = workload_of(node.host, **{CLASS: "track"}), node.host.context()
     (step,) = registry.plan(memtierd.FEATURE, workload, context)
-    real, calls = memtierd._end, []
+    calls: list[Any] = []
 
-    def fails(*_: Any, **_named: Any) -> None:
-        raise MemtierdError("it is not to be")
-
-    def end(*given: Any) -> Any:
+    def stays(*given: Any) -> bool:
         calls.append(given)
-        if len(calls) > 1 and not ends:
-            raise SupervisorError("it will not end")
-        return real(*given)
+        return len(calls) > 1 and not ends
 
-    monkeypatch.setattr(starting, at, fails)
-    monkeypatch.setattr(memtierd, "_end", end)
+    fail(starting, at, MemtierdError("it is not to be"))
+    fail(memtierd, "_end", SupervisorError("it will not end"), when=stays)
     before = len(os.listdir("/proc/self/fd"))
     with context.monitor.hold(workload.key) as locked:
         opened = len(os.listdir("/proc/self/fd"))

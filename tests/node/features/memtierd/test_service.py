@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from conftest import ID, Host, always, state
+from hosts.faults import Fail
 from hosts.memtierd import MemtierdHost
 
 from resctrl_hooks.node.features.memtierd import feature as memtierd
@@ -85,12 +86,11 @@ def test_service_that_ends_at_once_is_an_error(node: MemtierdHost, monkeypatch: 
     assert node.left() == []
 
 
-def test_failure_to_stop_keeps_the_original_cause(node: MemtierdHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(container: str, seconds: float) -> bool:
-        raise UnitError("systemctl is stuck")
-
+def test_failure_to_stop_keeps_the_original_cause(
+    node: MemtierdHost, monkeypatch: pytest.MonkeyPatch, fail: Fail
+) -> None:
     monkeypatch.setattr(service, "start_service", always(None))
-    monkeypatch.setattr(service, "stop_service", refuse)
+    fail(service, "stop_service", UnitError("systemctl is stuck"))
     monkeypatch.setattr(service, "last_lines", always("panic: no tracker"))
     node.configure(supervisor="systemd")
     outcome = node.start(alone=False)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from conftest import Host, always
+from hosts.faults import failing
 from hosts.placed import PlacedHost, id_of
 
 from resctrl_hooks.node.errors import DeadlineError
@@ -66,14 +67,11 @@ def test_pending_unit_update_is_sent_next_time(node: PlacedHost, monkeypatch: py
     told = with_units(node, 2, monkeypatch)
     real = node.host.context()
     known = set(real.ledger.containers())
-
-    def too_late(*_: object) -> None:
-        raise DeadlineError("no time")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("resctrl_hooks.node.host.systemd.set_properties", too_late)
-        with pytest.raises(PlacementError, match="cannot update AllowedCPUs= of all units: no time"):
-            placement.FEATURE.repair(real, known)
+    with (
+        failing("resctrl_hooks.node.host.systemd", "set_properties", DeadlineError("no time")),
+        pytest.raises(PlacementError, match="cannot update AllowedCPUs= of all units: no time"),
+    ):
+        placement.FEATURE.repair(real, known)
     assert placement.FEATURE.repair(real, known) == 0
     assert len(told) == 2
 

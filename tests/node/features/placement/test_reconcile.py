@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 from conftest import BOOT, UID, Host
+from hosts.faults import Fail
 from hosts.machines import machine, write_sysfs
 from hosts.placed import CPUS, MACHINE, PlacedHost, id_of
 
 from resctrl_hooks.node.container.workload import Workload
 from resctrl_hooks.node.errors import DeadlineError
 from resctrl_hooks.node.features.placement import feature as placement
-from resctrl_hooks.node.features.placement import placing
 from resctrl_hooks.node.features.placement.allocations import Book
 from resctrl_hooks.node.features.placement.usage import Usage
 from resctrl_hooks.node.host.cpulist import parse_list
@@ -135,7 +135,7 @@ def test_reconcile_avoids_kubelet_cpu_manager(node: PlacedHost) -> None:
     assert node.cpus("late") == ""
 
 
-def test_request_of_one_container_does_not_stop_reconcile(node: PlacedHost, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_request_of_one_container_does_not_stop_reconcile(node: PlacedHost, fail: Fail) -> None:
     node.start("dead", 1000)
     node.die("dead")
     node.run_unseen("odd", 500, **{CPUS: "exclusive:²"})
@@ -145,19 +145,16 @@ def test_request_of_one_container_does_not_stop_reconcile(node: PlacedHost, monk
     assert id_of("dead") not in Book(node.host.context()).entries
     node.run_unseen("broken")
     node.run_unseen("last")
-    real = placing.steps_for
 
-    def faulty(workload: Workload, *rest: Any, **named: Any) -> Any:
-        if workload.id == id_of("broken"):
-            raise KeyError("nothing")
-        return real(workload, *rest, **named)
+    def broken(workload: Workload, *_rest: Any, **_named: Any) -> bool:
+        return workload.id == id_of("broken")
 
     for module in ("reconcile", "feature"):
-        monkeypatch.setattr(f"resctrl_hooks.node.features.placement.{module}.steps_for", faulty)
+        fail(f"resctrl_hooks.node.features.placement.{module}", "steps_for", KeyError("nothing"), when=broken)
     report = reconcile(node.host.context())
     ((which, why),) = report.failures.items()
     assert which == id_of("broken")
-    assert "internal error in resctrl-hook: KeyError: 'nothing' in test_reconcile.py:" in why
+    assert "internal error in resctrl-hook: KeyError: 'nothing' in faults.py:" in why
     assert node.cpus("last") == "0-3,16-19"
 
 

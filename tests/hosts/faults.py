@@ -1,0 +1,59 @@
+"""Operations that fail: the one way in which tests inject errors and kills into code of their own process.
+
+Whole processes get their faults from strace instead: `traced_hook`.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pkgutil import resolve_name
+from typing import Any, Protocol
+
+import pytest
+
+
+def _every(*_given: Any, **_named: Any) -> bool:
+    return True
+
+
+@contextmanager
+def failing(
+    owner: Any,
+    name: str,
+    error: BaseException | Callable[..., BaseException],
+    *,
+    when: Callable[..., bool] = _every,
+) -> Iterator[None]:
+    """Let an operation fail inside the context.
+
+    Args:
+        owner: the module, class or object; a string is a module's name.
+        name: the function's or method's name in it.
+        error: what it raises, or a function that returns that for the call's arguments.
+        when: whether a call fails, by its arguments; other calls reach the real function.
+    """
+    if isinstance(owner, str):
+        owner = resolve_name(owner)
+    real = getattr(owner, name)
+
+    def called(*given: Any, **named: Any) -> Any:
+        if not when(*given, **named):
+            return real(*given, **named)
+        raise error if isinstance(error, BaseException) else error(*given, **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(owner, name, called)
+        yield
+
+
+class Fail(Protocol):
+    """The fixture `fail`: `failing` until the end of the test."""
+
+    def __call__(
+        self,
+        owner: Any,
+        name: str,
+        error: BaseException | Callable[..., BaseException],
+        *,
+        when: Callable[..., bool] = ...,
+    ) -> None:
+        """Let an operation fail."""
