@@ -27,6 +27,11 @@ def test_exec_event_names_the_process() -> None:
     assert list(events(EXECED)) == [(EXEC, 0x5435)]
 
 
+def test_cut_off_event_is_no_event() -> None:
+    assert list(events(EXECED[:60])) == [(EXEC, 0x5435)]
+    assert list(events(EXECED[:59])) == []
+
+
 def test_acknowledgement_gives_the_errno() -> None:
     assert list(events(message(0, 0))) == [(ACK, 0)]
     assert list(events(message(0, 1))) == [(ACK, 1)]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from node.reconcile.cluster import POD, Cluster
+from resctrl_hooks.node.resctrl.locked_key import LockedKey
 from resctrl_hooks.node.watch import move
 from resctrl_hooks.node.watch.containers import Containers
 from resctrl_hooks.node.watch.move import BUSY, GONE, IGNORED, MOVED, NEW, WAITING
@@ -101,6 +102,22 @@ def test_process_that_ends_meanwhile_is_gone(cluster: Cluster) -> None:
     context = cluster.context()
     del cluster.kernel.threads.table[pid]  # the kernel knows it no longer, /proc was read a moment before
     assert move.serve(context, Containers(context.ledger), pid).what == GONE
+
+
+def test_pod_that_ends_meanwhile_is_ignored(cluster: Cluster) -> None:
+    cluster.kernel.mkdir(str(cluster.host.resctrl / "gold"))
+    id_, _ = cluster.start(1)
+    pid = execed(cluster, id_, rdt_class="gold")
+    context = cluster.context()
+    hold = context.monitor.hold
+
+    def late(key: str, patience: float | None = None) -> LockedKey:
+        context.ledger.remove_pod(key)
+        return hold(key, patience)
+
+    context.monitor.hold = late  # type: ignore[method-assign]
+    outcome = move.serve(context, Containers(context.ledger), pid)
+    assert (outcome.what, outcome.threads, outcome.cgroup) == (IGNORED, 0, "")
 
 
 def test_process_joins_its_group_while_the_key_is_busy(cluster: Cluster) -> None:

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from node.reconcile.cluster import POD, Cluster
+from resctrl_hooks.node.log import DEBUG, WARNING
 from resctrl_hooks.node.settings import load
 from resctrl_hooks.node.watch import watcher as module
 from resctrl_hooks.node.watch.listener import NoConnectorError
+from resctrl_hooks.node.watch.move import BUSY, Outcome
 from resctrl_hooks.node.watch.watcher import DEGRADED, Watcher
 
 
@@ -220,3 +222,45 @@ def test_failure_with_one_process_does_not_affect_others(watched: Watched) -> No
     (watched.cluster.host.proc / "77/cpu_resctrl_groups").mkdir()  # can't be read
     watched.steps([77, pid])
     assert (watched.values["failed"], watched.values["moved"]) == (1, 1)
+
+
+def test_samples_have_no_urgency(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    urgent: list[bool] = []
+
+    def sample(_: Any) -> int:
+        urgent.append(watched.urgent)
+        return 3
+
+    monkeypatch.setattr(module, "sample", sample)
+    watched.steps(number=3)
+    assert (urgent, watched.urgent) == ([False], True)
+    assert (watched.values["samples"], watched.values["sampled"]) == (1, 3)
+
+
+def test_earliest_retry_comes_first(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "serve", lambda *_: Outcome(BUSY))
+    for pid, tries in ((1, 3), (2, 0), (3, 1)):
+        watched.watcher._serve(pid, tries)
+    assert [(pid, tries) for _, pid, tries in watched.watcher._retries] == [(2, 1), (3, 2), (1, 4)]
+    watched.watcher._serve(4, 4)
+    assert (len(watched.watcher._retries), watched.values["left"]) == (3, 1)
+
+
+def test_warnings_are_logged_once_a_minute(watched: Watched) -> None:
+    log = watched.cluster.host.log
+    for seconds, warning in ((0.0, "first"), (59.0, "second"), (1.1, "third")):
+        watched.clock.sleep(seconds)
+        watched.watcher._say(WARNING, warning)
+        watched.watcher._say(DEBUG, f"detail of the {warning}")
+    lines = [line.partition("]: ")[2].partition(" stage=")[0] for line in log.read_text().splitlines()]
+    assert lines == ["first", "detail of the first", "detail of the second", "third", "detail of the third"]
+
+
+def test_check_that_takes_long_comes_rarely(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watched.watcher._containers, "with_values", lambda: [object()])
+    used = iter([1.0, 1.07])
+    monkeypatch.setattr(watched.clock, "thread_time", lambda: next(used))
+    monkeypatch.setattr(watched.watcher._values, "need_repair", lambda *_: False)
+    begun = watched.clock.now
+    watched.watcher._check_values()
+    assert watched.watcher._check_at == pytest.approx(begun + 7, abs=0.01)

@@ -1,0 +1,91 @@
+"""One key or one feature that fails in a pass does not stop the others, and is reported."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from conftest import Host, always
+
+from node.reconcile.cluster import NOW, POD, Cluster, pod_number
+from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.reconcile import reconcile as module
+from resctrl_hooks.node.reconcile.adopt import adopt
+from resctrl_hooks.node.reconcile.reconcile import reconcile
+from resctrl_hooks.node.reconcile.report import Options, Report
+
+
+def damage_record(cluster: Cluster, key: str) -> None:
+    """Put a folder in the place of a key's record, which can then not be read."""
+    path = cluster.host.state / "pods" / key / "pod"
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_unreadable_key_is_reported_and_others_are_released(cluster: Cluster, *, dry_run: bool) -> None:
+    for number in (1, 2):
+        _, pid = cluster.start(number, pod_number(number))
+        cluster.kernel.end(pid)
+        cluster.end_pod(pod_number(number))
+    damage_record(cluster, pod_number(1))
+    report = cluster.reconcile(Options(wait=False, dry_run=dry_run))
+    assert "Is a directory" in report.failures[pod_number(1)]
+    assert report.released == [pod_number(2)]
+
+
+def test_pointer_to_a_key_without_record_releases_nothing(cluster: Cluster) -> None:
+    ledger = cluster.context().ledger
+    ledger.prepare()
+    ledger.point("a" * 64, POD)
+    report = cluster.reconcile()
+    assert (report.released, report.failures) == ([], {})
+    assert not list(ledger.keys())
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_containers_that_still_wait_are_returned(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, *, refused: bool
+) -> None:
+    def take_in(_: Any, container: Any, __: Report) -> bool:
+        if container.key == "broken":
+            raise HookError("no")
+        return not refused
+
+    monkeypatch.setattr("resctrl_hooks.node.reconcile.adopt.take_in", take_in)
+    containers: Any = [SimpleNamespace(key=key) for key in ("a", "broken", "b")]
+    report = Report()
+    assert adopt(cluster.context(), containers, report) == (containers[::2] if refused else [])
+    assert list(report.failures) == ["broken"]
+
+
+def test_changes_of_counters_are_counted(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    changes = [SimpleNamespace(give=give) for give in (True, False, False, True, False)]
+    uncounted: Any = ["x"]
+    found = SimpleNamespace(changes=changes, uncounted=uncounted)
+    monkeypatch.setattr("resctrl_hooks.node.sharing.bandwidth_counters.balance", always(found))
+    report = reconcile(host.context(), NOW)
+    assert (report.counters_given, report.counters_taken, report.uncounted) == (2, 3, uncounted)
+
+
+def failing(*_: object, **__: object) -> Any:
+    raise HookError("no")
+
+
+def feature(name: str, adopts: Callable[..., Any], repairs: Callable[..., Any]) -> Any:
+    return SimpleNamespace(name=name, adopt=adopts, repair=repairs, orphans=repairs)
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_failing_feature_does_not_stop_others(host: Host, monkeypatch: pytest.MonkeyPatch, *, dry_run: bool) -> None:
+    left: list[str] | int = ["left"] if dry_run else 3
+    features = [
+        feature("first", failing, always(left)),
+        feature("second", always((["a"], {"c": HookError("cannot")})), failing),
+        feature("third", always((["b"], {})), always(left)),
+    ]
+    monkeypatch.setattr(module, "features_in_use", lambda _: features)
+    report = reconcile(host.context(), Options(wait=False, dry_run=dry_run))
+    assert (report.placed, report.repaired) == (["a", "b"], 0 if dry_run else 6)
+    assert report.orphans == (["first left", "third left"] if dry_run else [])
+    assert report.failures == {"first": "no", "second": "no", "c": "cannot"}
