@@ -169,6 +169,15 @@ def test_hanging_hook_ends_on_starved_node(host: Host, pod: dict[str, Any], monk
     assert "deadline of the hook exceeded" in host.call(pod).stderr
 
 
+def test_earlier_time_without_processor_does_not_extend_the_deadline(
+    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.configure(deadlineSeconds=0.05)
+    monkeypatch.setattr(deadline, "_starved", lambda: 50.0)
+    monkeypatch.setattr(Filesystem, "mkdir", lambda self, path: time.sleep(5))
+    assert "deadline of the hook exceeded" in host.call(pod).stderr
+
+
 def test_run_queue_wait_is_read_from_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     before = deadline._starved()
     assert 0 <= before <= deadline._starved()

@@ -1,6 +1,8 @@
 """Default features and permissions."""
 
-from resctrl_hooks.node.feature import Feature
+from typing import Any, cast
+
+from resctrl_hooks.node.feature import SKIP, Feature, Step
 from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.registry import feature_named
 
@@ -25,3 +27,15 @@ def test_features_that_leave_things_behind_are_the_ones_that_revert_steps() -> N
         feature = feature_named(name)
         assert feature is not None
         assert row.reverts == (type(feature).revert is not Feature.revert), name
+
+
+def test_feature_without_more_has_nothing_to_adopt_repair_or_show() -> None:
+    feature, nothing = Feature(), cast("Any", None)
+    step = Step("x", SKIP, {}, "")
+    assert feature.values(step) == []
+    assert feature.properties(step, nothing, nothing) == {}
+    assert feature.preview(step, nothing, nothing) is step
+    assert feature.lost(step, nothing, nothing) == ""
+    assert feature.adopt(nothing, [], dry_run=False) == ([], {})
+    assert feature.orphans(nothing) == []
+    assert feature.repair(nothing, set()) == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import posix
 import subprocess
 from typing import TYPE_CHECKING, Any
 
@@ -328,3 +329,13 @@ def test_scheduling_check_compares_all_recorded_attributes(process: subprocess.P
     assert not scheduling._is_scheduled(pid, {"policy": "idle", "nice": 7})
     assert not scheduling._is_scheduled(pid, {"policy": "batch", "nice": 8})
     assert not scheduling._is_scheduled(pid, {"policy": "batch", "priority": 1})
+
+
+@pytest.mark.parametrize("wanted", [{"policy": "batch"}, {"priority": 3}, {"nice": 5}])
+def test_process_that_has_ended_needs_no_scheduling(monkeypatch: pytest.MonkeyPatch, wanted: Any) -> None:
+    def gone(*_: object) -> None:
+        raise ProcessLookupError
+
+    for name in ("sched_getscheduler", "sched_getparam", "getpriority"):
+        monkeypatch.setattr(posix, name, gone)
+    assert scheduling._is_scheduled(100, wanted) is True

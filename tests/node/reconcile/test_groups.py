@@ -8,6 +8,7 @@ import shutil
 from hosts.simulated_kernel import ROOT_CALLER
 
 from node.reconcile.cluster import POD, Cluster, pod_number
+from resctrl_hooks.node.reconcile.groups import Groups
 from resctrl_hooks.node.reconcile.report import Options
 
 
@@ -121,3 +122,9 @@ def test_claim_leaves_group_made_by_runtime(cluster: Cluster) -> None:
         assert (report.ok, report.claimed, report.adopted) == (True, [], [])
     assert cluster.groups_of(pid) == {("", id_)}
     assert [record for record in cluster.host.records() if id_ in record] == []
+
+
+def test_unmounted_resctrl_is_recognized(cluster: Cluster) -> None:
+    assert Groups(cluster.context()).is_mounted()
+    shutil.rmtree(cluster.host.resctrl)
+    assert not Groups(cluster.host.context()).is_mounted()

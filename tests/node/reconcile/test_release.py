@@ -57,3 +57,15 @@ def test_failed_release_keeps_records(counted: Host, capsys: pytest.CaptureFixtu
 def test_release_with_extra_argument_does_nothing(counted: Host) -> None:
     assert released(counted, "all") == 2
     assert counted.groups() == [GROUP, "mon_groups/foreign"]
+
+
+def test_values_of_the_guard_that_cannot_be_restored_are_reported(
+    counted: Host, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(5, "I/O error", "/x")
+
+    monkeypatch.setattr(release, "restore_left", refuse)
+    assert released(counted) == 1
+    assert "cannot restore the values changed by the bandwidth guard: " in capsys.readouterr().err
+    assert counted.state.exists()

@@ -3,7 +3,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from conftest import always
 from hosts.shared_node import RULES, SharedNode
+
+from resctrl_hooks.node.reconcile import turns
+from resctrl_hooks.node.reconcile.report import Report
+from resctrl_hooks.node.sharing.decision import Claim
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -99,3 +104,26 @@ def test_namespace_limit_holds_in_every_turn_and_each_pod_gets_some(tmp_path: Pa
         assert [pod.namespace for pod in counted].count("batch") <= 1
         served |= {pod.key for pod in counted}
     assert served == {pod.key for pod in batch + shop}
+
+
+def test_turn_of_pods_that_another_program_has_changed_is_left_out(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, rmids=2, **EVERY_PASS)
+    first, second = node.start(), node.start()
+    report = Report()
+    giver, taker = (Claim(pod.key, 0, -1.0) for pod in (first, second))
+    assert not turns._hand_on(node.context(), giver, taker, {}, report)
+    assert (node.counted(), report.queued) == ([first], {})
+
+
+@pytest.mark.parametrize("given_back", [False, True])
+def test_giver_of_a_failed_handover_waits_if_its_rmid_was_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, given_back: bool
+) -> None:
+    monkeypatch.setattr(turns, "hand_on", always(value=False))
+    monkeypatch.setattr(turns, "give_back", always(given_back))
+    node = SharedNode(tmp_path, rmids=2, **EVERY_PASS)
+    first, second = node.start(), node.start()
+    report = node.reconcile()
+    assert report.turns == ([second.key] if given_back else [])
+    assert (first.key in report.queued) is given_back
+    assert second.key in report.queued

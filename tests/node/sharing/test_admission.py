@@ -9,6 +9,7 @@ import pytest
 from hosts.shared_node import RULES, Pod, SharedNode
 
 from resctrl_hooks.node.errors import LockTimeoutError
+from resctrl_hooks.node.ledger import CHANGING
 from resctrl_hooks.node.resctrl.errors import NoRMIDsError
 from resctrl_hooks.node.resctrl.monitor import Monitor
 from resctrl_hooks.node.resctrl.rmids import total_rmids
@@ -26,6 +27,7 @@ def test_first_pod_is_counted_without_rules(tmp_path: Path) -> None:
     assert node.counted() == [first, second]
     assert node.waiting() == [third.key]
     assert not (node.host.state / "rmids").exists()
+    assert node.context().ledger.marked(CHANGING) == []
 
 
 def test_higher_priority_is_counted_from_first_instruction_and_lowest_waits(tmp_path: Path) -> None:

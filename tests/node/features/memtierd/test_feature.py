@@ -16,6 +16,7 @@ from hosts.memtierd import CLASS, OTHER, TEMPLATE, MemtierdHost, lives, panics, 
 
 from resctrl_hooks.cli import main
 from resctrl_hooks.node import registry
+from resctrl_hooks.node.feature import Step
 from resctrl_hooks.node.features.memtierd import feature as memtierd
 from resctrl_hooks.node.features.memtierd import start as starting
 from resctrl_hooks.node.features.memtierd.processes import SupervisorError
@@ -310,3 +311,7 @@ def test_expired_deadline_refuses_by_policy_of_feature(node: MemtierdHost, polic
         assert [record for record in node.host.records() if ID in record] == []  # the pod's group is the pod's
     else:
         assert lives(node.pid())  # poststop ends it
+
+
+def test_memtierd_of_systemd_is_always_attended() -> None:
+    assert memtierd.attended(Step("memtierd", "start", {"supervisor": "systemd"}, ""), ID) is True

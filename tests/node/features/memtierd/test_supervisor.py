@@ -6,6 +6,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from conftest import ID, POD_CGROUP, Host, crio_annotations, state
@@ -32,8 +33,10 @@ def test_supervisor_inherits_nothing_from_hook(node: MemtierdHost) -> None:
     node.host.process(100, f"{POD_CGROUP}/crio-{ID}")
     annotations = crio_annotations() | {CLASS: "track"}
     given = state(bundle=node.host.bundle(), annotations=annotations)
+    killed_first = ["/bin/sh", "-c", 'echo 500 >/proc/self/oom_score_adj && exec "$@"', "sh"]
+    command = [*killed_first, *node.host.command()]
     done = subprocess.run(
-        node.host.command(), input=json.dumps(given), capture_output=True, text=True, pass_fds=[writer], check=False
+        command, input=json.dumps(given), capture_output=True, text=True, pass_fds=[writer], check=False
     )
     assert done.returncode == 0, done.stderr
     os.close(writer)
@@ -44,6 +47,7 @@ def test_supervisor_inherits_nothing_from_hook(node: MemtierdHost) -> None:
         assert opened <= {"/dev/null", "socket", str(node.folder())}
         assert os.getsid(pid) not in (os.getsid(0), 0)
         assert os.readlink(f"/proc/{pid}/cwd") == "/"
+        assert Path(f"/proc/{pid}/oom_score_adj").read_text() == "0\n"
     with node.host.context().monitor.hold(crio_annotations()["io.kubernetes.pod.uid"]):
         pass  # the key's lock is not held either
 
