@@ -1,19 +1,22 @@
 """The ``placement`` section."""
 
 import re
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
 from resctrl_hooks.node.feature_table import FEATURES
+from resctrl_hooks.node.features.placement.cpu_classes import SYMBOLS
 from resctrl_hooks.node.host.cpulist import parse_list
 
 from .classes import allowed_in_vain
 from .section import (
     AbsolutePath,
     Allow,
+    ClassName,
     FailurePolicy,
     FeatureSection,
+    KeyPath,
     NamespacePattern,
     Remark,
     Section,
@@ -23,6 +26,12 @@ from .section import (
 
 _POOL_NAME = re.compile(r"^[A-Za-z0-9]([A-Za-z0-9_.-]{0,62})$")
 _KINDS = ("exclusive", "isolated", "reserved", "preserve")
+_FREQUENCY = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kMG]Hz|)", re.IGNORECASE)
+_KHZ_IN = {"": 1, "khz": 1, "mhz": 10**3, "ghz": 10**6}
+_MOST_KHZ = 10**9
+_PREFERENCES = ("default", "performance", "balance_performance", "balance_power", "power")
+_MOST_PREFERENCE = 255
+_GOVERNOR = re.compile(r"^[a-z][a-z0-9_]{0,14}$")
 _DEFAULT_POOL = "default"
 _OURS = ("topology-aware", "pools")
 
@@ -58,6 +67,66 @@ Cpus = Annotated[str, AfterValidator(_cpus)]
 _DEFAULTS = FEATURES["placement"].defaults
 
 
+def _frequency(value: Any) -> Any:
+    if isinstance(value, str) and value in SYMBOLS:
+        return value
+    found = _FREQUENCY.fullmatch(str(value)) if isinstance(value, (str, int)) else None
+    number = round(float(found[1]) * _KHZ_IN[found[2].lower()]) if found else 0
+    if not 0 < number < _MOST_KHZ:
+        raise wrong(f"{value!r} is not a frequency", f"write 2.4GHz, 2400MHz, kHz as a number, or {', '.join(SYMBOLS)}")
+    return str(number)
+
+
+def _preference(value: Any) -> Any:
+    known = value in _PREFERENCES if isinstance(value, str) else type(value) is int and 0 <= value <= _MOST_PREFERENCE
+    if not known:
+        raise wrong(
+            f"{value!r} is not an energy performance preference",
+            f"write 0 to {_MOST_PREFERENCE}, or {', '.join(_PREFERENCES)}",
+        )
+    return str(value)
+
+
+def _governor(value: str) -> str:
+    if not _GOVERNOR.fullmatch(value):
+        raise wrong(f"{value!r} is not a governor", "the kernel lists them in scaling_available_governors")
+    return value
+
+
+_TEXT_OR_NUMBER = [{"type": "string"}, {"type": "integer", "minimum": 0}]
+Frequency = Annotated[str, BeforeValidator(_frequency), WithJsonSchema({"anyOf": _TEXT_OR_NUMBER})]
+"""A CPU frequency in kHz, with a unit, or by name."""
+
+
+class CpuClass(Section):
+    """One class of CPUs. A value that is not set leaves the CPU's own value unchanged."""
+
+    name: ClassName
+    """The class's name in `cpuClass` and `idleCpuClass`."""
+
+    min_freq: Frequency | None = None
+    """Minimum frequency: `2.4GHz`, `2400MHz`, a number of kHz, or `min`, `base` or `turbo` for the CPU's own limits."""
+
+    max_freq: Frequency | None = None
+    """Maximum frequency, likewise."""
+
+    energy_performance_preference: Annotated[
+        str | None, BeforeValidator(_preference), WithJsonSchema({"anyOf": _TEXT_OR_NUMBER})
+    ] = None
+    """Energy performance preference: 0 (performance) to 255 (energy), or the kernel's name, such as
+    `balance_performance`."""
+
+    freq_governor: Annotated[str | None, AfterValidator(_governor)] = None
+    """The cpufreq governor, such as `performance`."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> "CpuClass":
+        low, high = self.min_freq or "", self.max_freq or ""
+        if low.isdecimal() and high.isdecimal() and int(low) > int(high):
+            raise wrong(f"minFreq {low} is above maxFreq {high}", "swap them", at=("minFreq",))
+        return self
+
+
 class Pool(Section):
     """One pool of the policy `pools`."""
 
@@ -73,6 +142,9 @@ class Pool(Section):
     prefer_isol_cpus: bool = False
     """Whether exclusive CPUs of its containers are taken from the kernel's isolated CPUs, anywhere on the node, while
     some are free."""
+
+    cpu_class: str = ""
+    """The class, of `cpuClasses`, of its CPUs while its containers run on them, and of their exclusive CPUs."""
 
     namespaces: list[NamespacePattern] = []
     """Namespaces whose containers run in the pool. The first matching pool applies."""
@@ -115,6 +187,12 @@ class Placement(FeatureSection):
     pools: Annotated[list[Pool], AfterValidator(unique_names)] = []
     """The pools of the policy `pools`. All other CPUs form the pool `default`."""
 
+    cpu_classes: Annotated[list[CpuClass], AfterValidator(unique_names)] = []
+    """Classes of CPUs: frequency limits, governor and energy preference."""
+
+    idle_cpu_class: str = ""
+    """The class of CPUs on which no placed container runs, except reserved and isolated CPUs."""
+
     kubelet_path: AbsolutePath = _DEFAULTS["kubeletPath"]
     """The kubelet's state directory. Placement is inactive if it contains the state of a static CPU or memory
     manager."""
@@ -131,6 +209,12 @@ class Placement(FeatureSection):
                     at=("pools", index, "cpus"),
                 )
             taken |= cpus
+        known = [one.name for one in self.cpu_classes]
+        asked: list[tuple[KeyPath, str]] = [(("idleCpuClass",), self.idle_cpu_class)]
+        asked += [(("pools", index, "cpuClass"), pool.cpu_class) for index, pool in enumerate(self.pools)]
+        for at, name in asked:
+            if name and name not in known:
+                raise wrong(f"unknown CPU class {name!r}", f"the classes are {', '.join(known) or 'none'}", at=at)
         if self.policy == "pools" and not self.pools:
             raise wrong("the policy pools needs pools", "add placement.pools", at=("policy",))
         return self
@@ -146,5 +230,11 @@ class Placement(FeatureSection):
         pools = [*(pool.name for pool in self.pools), _DEFAULT_POOL] if self.pools else []
         if self.pools and self.policy != "pools":
             found.append(Remark(("pools",), "pools require the policy `pools`; set `policy: pools`"))
+        used = {self.idle_cpu_class, *(pool.cpu_class for pool in self.pools)}
+        found += [
+            Remark(("cpuClasses", index), f"no pool and no idleCpuClass uses CPU class {one.name}")
+            for index, one in enumerate(self.cpu_classes)
+            if one.name not in used
+        ]
         text = "{pattern} matches nothing; available: {known}"
         return found + allowed_in_vain(self.allow, [*_KINDS, *pools], text)

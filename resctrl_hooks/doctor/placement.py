@@ -6,6 +6,7 @@ from typing import Final
 from resctrl_hooks.node.container.runtimes import living_containers
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.features.placement.allocations import Book
+from resctrl_hooks.node.features.placement.cpu_values import refused_values
 from resctrl_hooks.node.features.placement.usage import short_of_cpus
 from resctrl_hooks.node.host.cgroup import read_value
 from resctrl_hooks.node.host.cpulist import format_list, parse_list
@@ -54,6 +55,12 @@ def placement(host: Host) -> Iterator[Finding]:
         yield warning(
             f"host processes in {' and '.join(slices)} may run on exclusive CPUs of containers",
             "; ".join(f"systemctl set-property {name} AllowedCPUs={keep}" for name in slices),
+        )
+    for refused in refused_values(host.context):
+        yield warning(
+            f"CPU classes: {refused}",
+            "remove the value from the class: the kernel lists valid ones in scaling_available_governors and "
+            "energy_performance_available_preferences",
         )
     if not (short or offline or strangers or slices):
         number = sum(place.users for place in book.places.values())

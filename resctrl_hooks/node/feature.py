@@ -161,6 +161,14 @@ class Feature:
         """
         return 0
 
+    def withdraw(self, context: "Context") -> None:
+        """Undo everything on this node before an uninstallation; no container has a record any more.
+
+        Raises:
+            HookError: something is left.
+        """
+        self.repair(context, set())  # without records every process is an orphan
+
 
 def describe(container: "Container", locked: "LockedKey", born: "float | None" = None) -> None:
     """Record the owner of a new key: its pod's cgroup, namespace and name; ``born`` is when the container started."""

@@ -45,6 +45,7 @@ class Row:
             refuse by default, as the memtierd plugin does: a workload must not run with another memory policy
             unnoticed.
         reverts: whether its steps leave things that must be removed when the container ends.
+        leaves: a file in the state directory; while it exists, reconcile calls the feature although it is disabled.
         most_starts: how often it is restarted within an hour if it ends by itself; 0 if it does not.
     """
 
@@ -53,6 +54,7 @@ class Row:
         "by_list",
         "defaults",
         "kind",
+        "leaves",
         "marks",
         "module",
         "most_starts",
@@ -74,6 +76,7 @@ class Row:
         *,
         by_list: str = "",
         reverts: bool = False,
+        leaves: str = "",
     ) -> None:
         self.module = module
         self.marks = (mark,) if isinstance(mark, str) and mark else tuple(mark)
@@ -85,6 +88,7 @@ class Row:
         self.policies = policies
         self.most_starts = most_starts
         self.reverts = reverts
+        self.leaves = leaves
 
 
 _MEMORY_MARKS = ("memtierd.nri.io", "memory-qos.nri.io")
@@ -127,6 +131,7 @@ FEATURES: "dict[str, Row]" = {
         NODE,
         LISTED,
         reverts=True,
+        leaves="placement.cpus",
     ),
     "blockio": Row("blockio", "blockio", {"enabled": False}),
     "scheduling": Row("scheduling", "scheduling", {"enabled": False}),

@@ -7,7 +7,7 @@ RARE = {
     """,
     ".feature": """
         Step.of_record Feature.plan Feature.apply Feature.holds Feature.revert Feature.properties Feature.reserve
-        Feature.preview Feature.lost Feature.adopt Feature.orphans Feature.repair
+        Feature.preview Feature.lost Feature.adopt Feature.orphans Feature.repair Feature.withdraw
     """,
     ".features.monitoring": """
         Monitoring.holds Monitoring.reserve
@@ -46,7 +46,7 @@ RARE = {
         namespace_in_words printable workload_key_validator valid_class matches
     """,
     ".registry": """
-        cgroup_values
+        cgroup_values features_to_repair
         kind_of serves
     """,
     ".resctrl.filesystem": """

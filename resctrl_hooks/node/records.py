@@ -168,6 +168,25 @@ if TYPE_CHECKING:
         request: RequestRecord
         decision: NotRequired[DecisionRecord]
 
+    # placement.cpus
+
+    class CpuValueRecord(TypedDict):
+        """A value of cpufreq: ``found`` before the CPU had a class (empty: no file), ``wanted`` by the class.
+
+        ``now`` is the kernel's text after the write, empty before; ``refused`` the error's name, empty for none.
+        """
+
+        found: str
+        wanted: str
+        now: str
+        refused: str
+
+    class CpuValuesRecord(TypedDict):
+        """All changed values, by path below sysfs' folder of CPUs."""
+
+        boot: str
+        values: "dict[str, CpuValueRecord]"
+
     # counters
 
     GroupCountsRecord = list[Any]

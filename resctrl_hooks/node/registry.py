@@ -2,6 +2,7 @@
 
 from .feature import SKIP, Step
 from .feature_table import CONTAINER, FEATURES, LISTED, SELECTED
+from .host.files import is_there
 from .names import matches
 
 TYPE_CHECKING = False
@@ -60,6 +61,13 @@ def features_in_use(settings: "Settings", workload: "Workload | None" = None) ->
             if feature is not None:
                 found.append(feature)
     return found
+
+
+def features_to_repair(context: "Context") -> "list[Feature]":
+    """Return the enabled features, and disabled ones that changed this node before."""
+    left = [name for name, row in FEATURES.items() if row.leaves and is_there(f"{context.ledger.folder}/{row.leaves}")]
+    disabled = [feature_named(name) for name in left if not is_in_use(name, context.settings)]
+    return features_in_use(context.settings) + [feature for feature in disabled if feature is not None]
 
 
 def plan(feature: "Feature", workload: "Workload", context: "Context", earlier: "Sequence[Step]" = ()) -> "list[Step]":

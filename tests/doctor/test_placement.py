@@ -14,6 +14,7 @@ from resctrl_hooks.doctor.system import kubelet
 from resctrl_hooks.node.features.placement.allocations import Book
 from resctrl_hooks.node.features.placement.entries import Entry
 from resctrl_hooks.node.features.placement.policy import EXCLUSIVE, SHARED, Decision
+from resctrl_hooks.node.reconcile.reconcile import reconcile
 
 OWN, POOL = 0b11, 0b11111111
 
@@ -32,9 +33,9 @@ def made(host: Made) -> Made:
     return host
 
 
-def configure(host: Made, *, enabled: bool = True, offline: int = 0) -> None:
+def configure(host: Made, *, enabled: bool = True, offline: int = 0, **values: object) -> None:
     sys_path = write_sysfs(machine(cores=8, threads=1, offline=offline), host.root / "sys")
-    section = {"enabled": enabled, "kubeletPath": str(host.root / "kubelet")}
+    section = {"enabled": enabled, "kubeletPath": str(host.root / "kubelet"), **values}
     host.configure(sysPath=sys_path, placement=section, runtimeRoots={"crun": str(host.root / "crun")})
 
 
@@ -48,6 +49,14 @@ def stranger(host: Made, name: str, cpus: str) -> None:
     folder = host.root / "crun" / name
     folder.mkdir(parents=True)
     (folder / "status").write_text(json.dumps({"pid": pid, "process-start-time": 99, "bundle": "/b"}))
+
+
+def test_refused_value_of_cpu_class_is_reported(made: Made) -> None:
+    configure(made, cpuClasses=[{"name": "slow", "maxFreq": "1200000"}], idleCpuClass="slow")
+    reconcile(made.context())
+    finding, _ = found(made)
+    assert finding.level == "warning"
+    assert "CPU classes: cannot set scaling_max_freq of cpu0/cpufreq and 7 more to 1200000 (ENOENT)" in finding.text
 
 
 def test_healthy_placement_is_ok(made: Made) -> None:

@@ -9,7 +9,7 @@ import time
 from ..feature import describe
 from ..lifecycle import ENDS, fate, release_container, release_key
 from ..log import INFO, WARNING
-from ..registry import features_in_use
+from ..registry import features_in_use, features_to_repair
 from ..resctrl.locked_key import ADOPTED, SHARED, record_is_dead
 from .adopt import adopt, born_at
 from .cleanup import tidy
@@ -197,9 +197,9 @@ def _place(context: "Context", seen: "Observation", options: Options, report: Re
 
 
 def _end_orphans(context: "Context", pointed: "Iterable[str]", options: Options, report: Report) -> None:
-    """Let each feature in use stop what it started for containers without a record, and repair its other state."""
+    """Let each feature stop what it started for containers without a record, and repair its other state."""
     known = set(pointed)
-    for feature in features_in_use(context.settings):
+    for feature in features_to_repair(context):
         try:
             if not options.dry_run:
                 report.repaired += feature.repair(context, known)

@@ -14,7 +14,7 @@ from ..guard.lease import restore_left
 from ..host.files import is_folder, list_folder, remove_file
 from ..lifecycle import release_container
 from ..log import ERROR, WARNING, Log
-from ..registry import features_in_use
+from ..registry import features_to_repair
 from ..settings import load
 
 STAGE = "release"
@@ -55,11 +55,11 @@ def release_everything(context: "Context") -> Released:
             done.keys.append(key)
         except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
             done.problems.append(f"cannot release {key}: {as_hook_error(error)}")
-    for feature in features_in_use(context.settings):
+    for feature in features_to_repair(context):
         try:
-            feature.repair(context, set())  # without records every such process is an orphan
+            feature.withdraw(context)
         except Exception as error:  # noqa: BLE001  # as above
-            done.problems.append(f"cannot stop processes of {feature.name}: {as_hook_error(error)}")
+            done.problems.append(f"cannot undo {feature.name}: {as_hook_error(error)}")
     state = context.settings.state_dir
     if not done.problems and _OURS in state.rpartition("/")[2]:  # never remove a foreign folder by mistake
         try:

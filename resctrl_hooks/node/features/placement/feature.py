@@ -10,9 +10,9 @@ from ...feature import SKIP, Feature, Step
 from ...host.cpulist import format_list
 from .allocations import Book, lock
 from .allocator import decide
-from .cpuset_writer import follow, tell_others
+from .cpuset_writer import follow
 from .entries import Entry
-from .placing import NAME, may_share, place, steps_for
+from .placing import NAME, finish, may_share, place, steps_for
 from .request import request_from
 from .usage import effective
 
@@ -75,9 +75,7 @@ class Placement(Feature):
             if not book.remove(member["id"]):
                 return
             book.save()
-            others = follow(book, context, grow=True)
-            book.written()
-            tell_others(others, context)
+            finish(book, follow(book, context, grow=True), context)
 
     def preview(self, step: "Step", workload: "Workload", context: "Context") -> "Step":
         """Return the step with the ``cpus`` and ``mems`` that the container would get now.
@@ -93,10 +91,17 @@ class Placement(Feature):
         return Step(NAME, step.action, {**step.parameters, "cpus": cpus, "mems": format_list(decision.mems)}, step.why)
 
     def repair(self, context: "Context", known: "set[str]") -> int:
-        """Repair all placements; see `placement.reconcile`."""
-        from .reconcile import repair_all  # hooks don't
+        """Repair all placements and CPU classes; see `placement.reconcile`."""
+        from .reconcile import repair_all, repair_classes  # hooks don't
 
-        return repair_all(context, known)
+        return repair_all(context, known) if context.settings.placement["enabled"] else repair_classes(context)
+
+    def withdraw(self, context: "Context") -> None:
+        """Restore the values that CPUs had before their classes."""
+        from .cpu_values import restore_all  # hooks don't
+
+        with lock(context):
+            restore_all(context)
 
     def adopt(
         self, context: "Context", containers: "list[Running]", *, dry_run: bool

@@ -125,9 +125,18 @@ def _enter(request: "Request", pid: int, leaf: "Leaf", decision: "Decision", boo
         record_decision(context, key, request.id, None)
         raise
     others += follow(book, context, grow=True)  # left by a dead container
-    book.written()
-    tell_others(others, context)
+    finish(book, others, context)
     context.log(INFO, f"placed container {request.id[:12]}: {decision.why}; CPUs {format_list(entry.applied)}", key=key)
+
+
+def finish(book: "Book", others: "list[Entry]", context: "Context") -> None:
+    """Complete a change of places whose cpusets are written, those of the ``others`` too."""
+    book.written()
+    if context.settings.placement.get("cpuClasses"):
+        from .cpu_values import follow_classes  # few nodes have CPU classes
+
+        follow_classes(book.usage(), context)
+    tell_others(others, context)
 
 
 def record_decision(context: "Context", key: str, container: str, decision: "Decision | None") -> None:

@@ -35,12 +35,15 @@ def choose(topology: "Topology", usage: "Usage", request: "Request") -> Decision
         # Sharing others' pool is better than running unplaced, which would include exclusive CPUs.
         domain, why = topology.root, f"{why}, has no shared CPU left, so it shares the whole node"
     domain.above = domain.above or [domain]
+    cpu_class = next((pool.get("cpuClass") for pool in declared if pool["name"] == name), "")
     if request.exclusive:
         isolated = any(pool.get("preferIsolCpus") for pool in declared if pool["name"] == name)
         found = exclusive([domain], topology, usage, request, isolated=isolated)
         if found is not None:
             found.mems = mems or found.mems
             found.runners_up = []
+            if cpu_class:  # isolated CPUs get it by the pool's name too
+                found.pool, found.why = name, f"{found.why}; CPU class {cpu_class}"
             return found
         why += "; it has no free whole cores"
     return Decision(
@@ -49,7 +52,7 @@ def choose(topology: "Topology", usage: "Usage", request: "Request") -> Decision
         cpus=domain.cpus,
         mems=mems or (memory_for(topology, domain.cpus, request) if name != DEFAULT else 0),
         milli=request.milli,
-        why=f"pool {name}, {why}",
+        why=f"pool {name}, {why}" + (f"; CPU class {cpu_class}" if cpu_class and domain.name == name else ""),
         runners_up=[
             f"{other} ({count(cpus & usage.common)} CPUs)" for other, (cpus, _, _) in pools.items() if other != name
         ],

@@ -8,6 +8,7 @@ from ...host.cgroup import CgroupError, leaf_of
 from ...log import DEBUG, INFO
 from ...resctrl.locked_key import record_is_dead
 from .allocations import Book, lock
+from .cpu_values import apply_classes
 from .cpuset_writer import follow, tell_all, to_tell
 from .entries import Entry
 from .kubelet import check_kubelet
@@ -111,6 +112,7 @@ def repair_all(context: "Context", known: "set[str]") -> int:
         done += follow(book, context, grow=True, checked=True)
         repaired += len({entry.id for entry in done})
         book.written()
+        repaired += apply_classes(book.usage(), context, checked=True)
         untold = to_tell(book, done, context)
         problems += [problem for problem in (short_of_cpus(book.usage()),) if problem]
     try:
@@ -121,6 +123,16 @@ def repair_all(context: "Context", known: "set[str]") -> int:
         more = f" and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
         raise PlacementError("; ".join(problems[:_SHOWN]) + more)
     return repaired
+
+
+def repair_classes(context: "Context") -> int:
+    """Restore the values of all CPUs after placement was disabled; return the number of changed values.
+
+    Raises:
+        HookError: the record cannot be written.
+    """
+    with lock(context):
+        return apply_classes(None, context, checked=True)
 
 
 def recall(book: Book, context: "Context", but: str = "") -> None:

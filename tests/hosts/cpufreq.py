@@ -1,0 +1,86 @@
+"""A simulated host whose CPUs have cpufreq and CPU classes."""
+
+from pathlib import Path
+from typing import Any
+
+from conftest import Host
+
+from hosts.placed import MACHINE, PlacedHost
+from resctrl_hooks.node.host.cpulist import lowest, members, parse_list
+from resctrl_hooks.node.host.topology import Topology
+
+FOUND = {
+    "scaling_governor": "powersave",
+    "energy_performance_preference": "balance_performance",
+    "scaling_min_freq": "800000",
+    "scaling_max_freq": "3600000",
+    "cpuinfo_min_freq": "800000",
+    "cpuinfo_max_freq": "3600000",
+    "base_frequency": "2400000",
+}
+
+
+FAST = {"name": "fast", "minFreq": "turbo", "freqGovernor": "performance", "energyPerformancePreference": "performance"}
+SLOW = {"name": "slow", "maxFreq": "1200000"}
+POOLS: list[dict[str, Any]] = [
+    {"name": "db", "cpus": "0-3", "cpuClass": "fast", "namespaces": ["shop"]},
+    {"name": "batch", "cpus": "4-7", "cpuClass": "slow", "namespaces": ["batch"]},
+    {"name": "plain", "cpus": "8-9"},
+]
+FAST_VALUES = {
+    "scaling_governor": "performance",
+    "energy_performance_preference": "performance",
+    "scaling_min_freq": "3600000",
+}
+
+
+class Cpufreq:
+    """The policies of a machine below a sysfs tree: one for each CPU, or with ``shared`` one for each core."""
+
+    def __init__(self, topology: Topology, sys: str, *, shared: bool = False) -> None:
+        self.folder = Path(sys) / "devices/system/cpu"
+        for core in topology.cores:
+            for cpu in members(core):
+                policy = self.folder / f"cpufreq/policy{lowest(core) if shared else cpu}"
+                if not policy.exists():
+                    policy.mkdir(parents=True)
+                    for name, text in FOUND.items():
+                        (policy / name).write_text(f"{text}\n")
+                (self.folder / f"cpu{cpu}/cpufreq").symlink_to(f"../cpufreq/{policy.name}")
+
+    def path(self, cpu: int, name: str) -> Path:
+        return self.folder / f"cpu{cpu}/cpufreq/{name}"
+
+    def read(self, cpu: int, name: str) -> str:
+        return self.path(cpu, name).read_text().strip()
+
+    def changed(self) -> dict[str, str]:
+        """Return the values that differ from the first ones, by policy and file."""
+        found = {}
+        for path in sorted(self.folder.glob("cpufreq/policy*/*")):
+            if path.is_file() and path.read_text().strip() != FOUND[path.name]:
+                found[f"{path.parent.name}/{path.name}"] = path.read_text().strip()
+        return found
+
+
+class ClassHost(PlacedHost):
+    """A host with pools and CPU classes."""
+
+    def __init__(self, host: Host, *, shared: bool = False) -> None:
+        super().__init__(host)
+        self.cpufreq = Cpufreq(MACHINE, self.sys, shared=shared)
+        self.classes()
+
+    def classes(self, *, idle: str = "", **section: Any) -> None:
+        values = {"policy": "pools", "pools": POOLS, "cpuClasses": [FAST, SLOW], "idleCpuClass": idle}
+        self.configure(**(values | section))
+
+    @property
+    def record(self) -> Path:
+        return self.host.state / "placement.cpus"
+
+
+def on(cpus: str, values: dict[str, str]) -> dict[str, str]:
+    """Return values of CPUs as `Cpufreq.changed` does."""
+    listed = [cpu for cpu in range(64) if parse_list(cpus) >> cpu & 1]
+    return {f"policy{cpu}/{name}": text for cpu in listed for name, text in values.items()}
