@@ -146,3 +146,23 @@ def test_folder_that_cannot_be_created_is_reported(capfd: pytest.CaptureFixture[
     finally:
         os.umask(mask)
     assert capfd.readouterr().err == "/dev/null/folder: Not a directory\n"
+
+
+@pytest.mark.parametrize("shown", [(), ("/shown",)])
+def test_compile_command_writes_the_script_and_the_modules(tmp_path: Path, shown: tuple[str, ...]) -> None:
+    mask = os.umask(0o077)
+    try:
+        assert compiled.compile_command([str(tmp_path / "new"), *shown]) == 0
+        assert os.umask(mask) == 0o022
+    finally:
+        os.umask(mask)
+    script = tmp_path / f"new/launch.{sys.implementation.cache_tag}"
+    magic, code = marshal.loads(script.read_bytes())
+    assert (magic, code.co_filename) == (importlib.util.MAGIC_NUMBER, f"{[*shown, str(LAUNCH.parent)][0]}/launch.py")
+    assert (tmp_path / "new" / compiled_name()).exists()
+    assert [path.stat().st_mode & 0o777 for path in (tmp_path / "new", script)] == [0o755, 0o644]
+
+
+def test_compile_command_with_more_arguments_is_wrong_use(capfd: pytest.CaptureFixture[str]) -> None:
+    assert compiled.compile_command(["a", "b", "c"]) == 2
+    assert capfd.readouterr().err.startswith("usage: ")

@@ -198,3 +198,8 @@ import errno
     command = [*PYTHON[:1], "-I", "-S", "-c", script, str(LAUNCH.parents[2]), str(tmp_path / "gone.so")]
     done = subprocess.run(command, capture_output=True, check=False, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_plugin_is_served_by_its_own_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("resctrl_hooks.nri.command.nri_command", lambda *given: (7, given))
+    assert launch.serve_nri("x", ["run"]) == (7, ("x", ["run"]))  # type: ignore[comparison-overlap]
