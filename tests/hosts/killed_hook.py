@@ -11,6 +11,7 @@ from resctrl_hooks.node.host import files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 NEVER = 1 << 30
 _EFFECTS = ("write", "mkdir", "rmdir", "rename", "unlink", "symlink", "chmod")
@@ -59,3 +60,20 @@ def mortal(effects: int, seam: Any) -> Iterator[Any]:
     finally:
         for module in modules:
             module.posix = posix
+
+
+def each_kill_point(root: Path, *, least: int, most: int) -> Iterator[tuple[int, Path, list[bool]]]:
+    """Yield for each round the number of effects before the kill, an empty folder, and a list to end the rounds.
+
+    A round that its kill did not reach adds to the list. There are more than ``least`` rounds, and at most ``most``.
+    """
+    ended: list[bool] = []
+    effects = 0
+    while not ended:
+        folder = root / str(effects)
+        folder.mkdir()
+        yield effects, folder, ended
+        effects += 1
+        assert effects < most
+    assert effects > least
+    print(f"{effects} kill points")

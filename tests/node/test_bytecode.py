@@ -55,33 +55,44 @@ def compiled_at_once(
     return list(marshal.loads(data[start + place : start + place + size]))
 
 
-def test_immediate_modules_follow_their_imports(tmp_path: Path) -> None:
-    sources = {
-        "__init__.py": "",
-        "main.py": "from . import a\nfrom .b import B\n",
-        "a.py": "from .b import B\n",
-        "b.py": "",
-        "c.py": "",
-        "other.py": "from .main import a\n",
-        "features/__init__.py": "",
-        "features/monitoring.py": "from .. import c\nfrom ..a import B\n",
-    }
-    names = [[name for name, *_ in compiled_at_once(tmp_path, sources, group)] for group in range(3)]
-    assert names == [["", ".b", ".a", ".main", ".features"], [".c", ".features.monitoring"], []]
+STAGES = {"__init__.py": "", "main.py": "", "features/__init__.py": "", "features/monitoring.py": ""}
+"""Modules of every call, and of one stage."""
+
+
+@pytest.mark.parametrize(
+    "sources, groups",
+    [
+        (
+            {
+                "main.py": "from . import a\nfrom .b import B\n",
+                "a.py": "from .b import B\n",
+                "b.py": "",
+                "c.py": "",
+                "other.py": "from .main import a\n",
+                "features/monitoring.py": "from .. import c\nfrom ..a import B\n",
+            },
+            [["", ".b", ".a", ".main", ".features"], [".c", ".features.monitoring"], []],
+        ),
+        (
+            {
+                "both.py": "",
+                "lifecycle.py": "from .both import X\n",
+                "features/monitoring.py": "from ..both import X\n",
+            },
+            [["", ".main", ".features", ".both"], [".features.monitoring"], [".lifecycle"]],
+        ),
+    ],
+    ids=["in the order of their imports", "with every call if two stages need them"],
+)
+def test_modules_are_immediate_or_of_one_stage(
+    tmp_path: Path, sources: dict[str, str], groups: list[list[str]]
+) -> None:
+    names = [[name for name, *_ in compiled_at_once(tmp_path, STAGES | sources, group)] for group in range(3)]
+    assert names == groups
+
+
+def test_no_module_is_needed_where_there_is_none() -> None:
     assert compiled._in_order({}, "", ("",)) == []
-
-
-def test_modules_of_two_stages_run_with_every_call(tmp_path: Path) -> None:
-    sources = {
-        "__init__.py": "",
-        "main.py": "",
-        "both.py": "",
-        "lifecycle.py": "from .both import X\n",
-        "features/__init__.py": "",
-        "features/monitoring.py": "from ..both import X\n",
-    }
-    names = [[name for name, *_ in compiled_at_once(tmp_path, sources, group)] for group in range(3)]
-    assert names == [["", ".main", ".features", ".both"], [".features.monitoring"], [".lifecycle"]]
 
 
 @pytest.mark.parametrize(

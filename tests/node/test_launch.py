@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,18 @@ from resctrl_hooks.node.bytecode import compile_folder
 
 if TYPE_CHECKING:
     from types import ModuleType
+
+
+@pytest.fixture
+def tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Return the folder of a package `tried` that `launch` starts in place of the node half."""
+    monkeypatch.setattr(launch, "_FOLDER", str(tmp_path))
+    monkeypatch.setattr(launch, "_COMPILED", str(tmp_path), raising=False)
+    monkeypatch.setattr(launch, "_PACKAGE", "tried")
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    yield tmp_path
+    for name in [name for name in sys.modules if name.partition(".")[0] == "tried"]:
+        del sys.modules[name]
 
 
 @pytest.mark.parametrize("called", ["n", "resctrl-hooks-0.1", "a b", "json"])
@@ -61,97 +74,63 @@ def test_modules_come_from_compiled_file_first(tmp_path: Path) -> None:
     )
 
 
-def test_finder_is_an_importer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "__init__.py").touch()
-    (tmp_path / "a.py").write_text("from .b import VALUE\n")
-    (tmp_path / "b.py").write_text("VALUE = 7\n")
-    compile_folder(str(tmp_path))
-    monkeypatch.setattr(launch, "_FOLDER", str(tmp_path))
-    monkeypatch.setattr(launch, "_COMPILED", str(tmp_path), raising=False)
-    monkeypatch.setattr(launch, "_PACKAGE", "tried")
-    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+def test_finder_is_an_importer(tried: Path) -> None:
+    (tried / "__init__.py").touch()
+    (tried / "a.py").write_text("from .b import VALUE\n")
+    (tried / "b.py").write_text("VALUE = 7\n")
+    compile_folder(str(tried))
     launch.load_compiled()
-    try:
-        module: ModuleType = __import__("tried.a", fromlist=["VALUE"])
-        assert module.VALUE == 7
-        with pytest.raises(ModuleNotFoundError):
-            __import__("tried.none")
-    finally:
-        for name in ("tried", "tried.a", "tried.b"):
-            sys.modules.pop(name, None)
+    module: ModuleType = __import__("tried.a", fromlist=["VALUE"])
+    assert module.VALUE == 7
+    with pytest.raises(ModuleNotFoundError):
+        __import__("tried.none")
 
 
 @pytest.mark.parametrize("left", ["nothing", "a part"])
-def test_module_with_damaged_code_comes_from_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: str) -> None:
-    (tmp_path / "room").mkdir()
+def test_module_with_damaged_code_comes_from_source(tried: Path, monkeypatch: pytest.MonkeyPatch, left: str) -> None:
+    (tried / "room").mkdir()
     for path, source in {"__init__.py": "", "room/__init__.py": "", "room/a.py": "VALUE = 7\n"}.items():
-        (tmp_path / path).write_text(source)
-    compiled = Path(compile_folder(str(tmp_path)))
+        (tried / path).write_text(source)
+    compiled = Path(compile_folder(str(tried)))
     data = compiled.read_bytes()
     compiled.write_bytes(data[: 16 + int(data[4:16]) if left == "nothing" else -20])
-    monkeypatch.setattr(launch, "_FOLDER", str(tmp_path))
-    monkeypatch.setattr(launch, "_COMPILED", str(tmp_path), raising=False)
-    monkeypatch.setattr(launch, "_PACKAGE", "tried")
-    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     launch.load_compiled()
-    try:
-        module: ModuleType = __import__("tried.room.a", fromlist=["VALUE"])
-        assert (module.VALUE, module.__file__) == (7, f"{tmp_path}/room/a.py")
-    finally:
-        for name in ("tried", "tried.room", "tried.room.a"):
-            sys.modules.pop(name, None)
+    module: ModuleType = __import__("tried.room.a", fromlist=["VALUE"])
+    assert (module.VALUE, module.__file__) == (7, f"{tried}/room/a.py")
 
 
-def test_immediate_module_has_a_spec(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch, "_PACKAGE", "tried")
+@pytest.mark.usefixtures("tried")
+def test_immediate_module_has_a_spec() -> None:
     sources = {"": "", ".a": "VALUE = 7", ".b": "from .a import VALUE; from . import a; PARENT = __spec__.parent"}
-    try:
-        launch.run_at_once(tuple((name, compile(source, "", "exec"), not name, ()) for name, source in sources.items()))
-        assert (sys.modules["tried"].__spec__ or sys.__spec__).submodule_search_locations is not None
-        assert vars(sys.modules["tried.b"])["PARENT"] == "tried"
-    finally:
-        for name in ("tried", "tried.a", "tried.b"):
-            sys.modules.pop(name, None)
+    launch.run_at_once(tuple((name, compile(source, "", "exec"), not name, ()) for name, source in sources.items()))
+    assert (sys.modules["tried"].__spec__ or sys.__spec__).submodule_search_locations is not None
+    assert vars(sys.modules["tried.b"])["PARENT"] == "tried"
 
 
-def test_immediate_module_finds_its_imports(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch, "_PACKAGE", "tried")
+@pytest.mark.usefixtures("tried")
+def test_immediate_module_finds_its_imports() -> None:
     codes = (
         ("", compile("", "", "exec"), True, ()),
         (".a", compile("def __getattr__(name): return name", "", "exec"), False, ()),
         (".b", compile("FOUND = [a.__name__, LATE]", "", "exec"), False, (("", ("a",)), (".a", ("LATE",)))),
     )
-    try:
-        launch.run_at_once(codes)
-        assert vars(sys.modules["tried.b"])["FOUND"] == ["tried.a", "LATE"]
-    finally:
-        for name in ("tried", "tried.a", "tried.b"):
-            sys.modules.pop(name, None)
+    launch.run_at_once(codes)
+    assert vars(sys.modules["tried.b"])["FOUND"] == ["tried.a", "LATE"]
 
 
-def test_modules_of_a_group_are_created_when_the_first_is_imported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_modules_of_a_group_are_created_when_the_first_is_imported(tried: Path) -> None:
     for path, source in {
         "__init__.py": "", "main.py": "", "lifecycle.py": "from .a import VALUE\n", "a.py": "VALUE = [7]\n"
     }.items():  # fmt: skip
-        (tmp_path / path).write_text(source)
-    compile_folder(str(tmp_path))
-    monkeypatch.setattr(launch, "_FOLDER", str(tmp_path))
-    monkeypatch.setattr(launch, "_COMPILED", str(tmp_path), raising=False)
-    monkeypatch.setattr(launch, "_PACKAGE", "tried")
-    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+        (tried / path).write_text(source)
+    compile_folder(str(tried))
     launch.load_compiled()
-    try:
-        assert "tried.lifecycle" not in sys.modules
-        module: ModuleType = __import__("tried.lifecycle", fromlist=["VALUE"])
-        assert module is sys.modules["tried.lifecycle"]
-        assert module.VALUE is sys.modules["tried.a"].VALUE
-        assert not hasattr(module, "__file__")  # not from its source
-    finally:
-        for name in ("tried", "tried.main", "tried.lifecycle", "tried.a"):
-            sys.modules.pop(name, None)
+    assert "tried.lifecycle" not in sys.modules
+    module: ModuleType = __import__("tried.lifecycle", fromlist=["VALUE"])
+    assert module is sys.modules["tried.lifecycle"]
+    assert module.VALUE is sys.modules["tried.a"].VALUE
+    assert not hasattr(module, "__file__")  # not from its source
 
 
 def test_group_that_is_damaged_comes_from_its_sources(tmp_path: Path) -> None:

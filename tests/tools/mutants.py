@@ -177,7 +177,7 @@ def tests_of(module: str, *, own_only: bool) -> list[str]:
     own = changed.mirrored(module)
     if own_only:
         room = str(Path(own).parent)
-        found = [path for path in found if path.startswith(own if room == "tests/node" else room)]
+        found = [path for path in found if path.startswith(own.removesuffix(".py") if room == "tests/node" else room)]
     return sorted(found, key=lambda path: (not path.startswith(own), os.path.getsize(PROJECT / path)))
 
 

@@ -19,6 +19,13 @@ def refusal(number: int) -> Callable[..., OSError]:
     return lambda _self, path, *_: OSError(number, os.strerror(number), path)
 
 
+def assert_only_refusal_is_kept(host: Host, code: int) -> None:
+    """Check that nothing is left of a container, except that it was refused."""
+    assert host.groups() == []
+    kept = {path.name for path in host.state.iterdir()} if host.state.exists() else set()
+    assert kept == ({CALLS, FILE} if code else set())
+
+
 @BOTH_POLICIES
 @pytest.mark.parametrize(
     "uid, words",
@@ -38,9 +45,7 @@ def test_foreign_pod_uid_is_refused(
     assert outcome.code == code
     assert words in outcome.stderr
     assert outcome.stderr.count("\n") == 1
-    assert host.groups() == []
-    kept = {path.name for path in host.state.iterdir()} if host.state.exists() else set()
-    assert kept == ({CALLS, FILE} if code else set()), "of a container that was refused, that it was; else nothing"
+    assert_only_refusal_is_kept(host, code)
 
 
 @BOTH_POLICIES
@@ -179,9 +184,7 @@ def test_incomplete_state_is_refused(
     host.configure(failurePolicy=policy)
     outcome = host.call(pod | change)
     assert (outcome.code, outcome.stderr.count("\n")) == (code, 1)
-    assert host.groups() == []
-    kept = {path.name for path in host.state.iterdir()} if host.state.exists() else set()
-    assert kept == ({CALLS, FILE} if code else set()), "of a container that was refused, that it was; else nothing"
+    assert_only_refusal_is_kept(host, code)
 
 
 @BOTH_POLICIES

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hosts.killed_hook import mortal
+from hosts.killed_hook import each_kill_point, mortal
 from hosts.shared_node import SharedNode
 
 from resctrl_hooks.node.resctrl.counter_share import OURS, Holder
@@ -61,11 +61,7 @@ def test_each_pod_has_its_turn_and_exact_totals(tmp_path: Path) -> None:
 
 
 def test_reconcile_killed_at_any_effect_of_a_turn_loses_no_total(tmp_path: Path) -> None:
-    effects = 0
-    done: list[bool] = []
-    while not done:
-        folder = tmp_path / str(effects)
-        folder.mkdir()
+    for effects, folder, done in each_kill_point(tmp_path, least=10, most=MOST_EFFECTS):
         node = pods_on(folder)
         node.kernel.now += SECONDS
         before = node.totals()
@@ -84,10 +80,6 @@ def test_reconcile_killed_at_any_effect_of_a_turn_loses_no_total(tmp_path: Path)
         most = COUNTERS * 3 * SECONDS * BYTES_PER_SECOND
         assert 0.6 * most <= sum(totals.values()) <= most, effects
         node.check()
-        effects += 1
-        assert effects < MOST_EFFECTS
-    assert effects > 10
-    print(f"{effects} kill points")
 
 
 @pytest.mark.parametrize(

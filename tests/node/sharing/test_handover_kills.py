@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hosts.killed_hook import mortal
+from hosts.killed_hook import each_kill_point, mortal
 from hosts.shared_node import RULES, SharedNode
 
 from resctrl_hooks.node.reconcile.vanished import read_vanished
@@ -28,16 +28,13 @@ def repaired(node: SharedNode) -> None:
 
 
 def test_hook_killed_at_any_effect_is_finished_by_reconcile(tmp_path: Path) -> None:
-    effects = 0
-    finished = False
-    while not finished:
-        folder = tmp_path / str(effects)
-        folder.mkdir()
+    for effects, folder, finished in each_kill_point(tmp_path, least=15, most=MOST_EFFECTS):
         node = SharedNode(folder, priority=RULES)
         silver, batch = node.start("silver"), node.start("batch", threads=2)
         node.kernel.now += 10
         gold = node.start("gold", effects=effects)
-        finished = gold in node.counted()
+        if gold in node.counted():
+            finished.append(True)
         node.kernel.now += 10
         repaired(node)
         assert node.counted() == [silver, gold], effects
@@ -47,10 +44,6 @@ def test_hook_killed_at_any_effect_is_finished_by_reconcile(tmp_path: Path) -> N
         # Every count belongs to one pod, once; the uncounted time is that of the moves.
         assert totals[batch.key] >= 2 * 10 * rate - 2 * node.kernel.UNIT, effects
         assert totals[batch.key] + totals[gold.key] <= (2 * 16 + 14) * rate, effects
-        effects += 1
-        assert effects < MOST_EFFECTS
-    assert effects > 15
-    print(f"{effects} kill points")
 
 
 def test_pod_with_killed_hook_leaves_nothing_at_its_end(tmp_path: Path) -> None:
@@ -71,11 +64,7 @@ def test_pod_with_killed_hook_leaves_nothing_at_its_end(tmp_path: Path) -> None:
 
 
 def test_reconcile_killed_at_any_effect_of_a_turn_is_finished_by_next(tmp_path: Path) -> None:
-    effects = 0
-    done: list[bool] = []
-    while not done:
-        folder = tmp_path / str(effects)
-        folder.mkdir()
+    for effects, folder, done in each_kill_point(tmp_path, least=15, most=2 * MOST_EFFECTS):
         node = SharedNode(folder, rmids=2, priority=RULES, share={"interval": 0.001, "atLeast": 0})
         first, second = node.start("gold", threads=2), node.start("gold", threads=2)
         node.kernel.now += 10
@@ -88,7 +77,3 @@ def test_reconcile_killed_at_any_effect_of_a_turn_is_finished_by_next(tmp_path: 
         totals = node.totals()
         # Both together were counted while one of them was in the one group that there is, and never twice.
         assert 0 < totals[first.key] + totals[second.key] <= 2 * (node.kernel.now - 1000) * BYTES_PER_SECOND
-        effects += 1
-        assert effects < 2 * MOST_EFFECTS
-    assert effects > 15
-    print(f"{effects} kill points")

@@ -6,6 +6,7 @@ shares, nor how much is left. When they don't fit, the first to come is served: 
 """
 
 import random
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
@@ -30,8 +31,6 @@ from resctrl_hooks.node.host.cpulist import count, format_list
 
 pytestmark = pytest.mark.no_cover
 POLICIES = {"topology-aware": policy_topology.choose, "pools": policy_pools.choose}
-EVERYWHERE = pytest.mark.parametrize("policy", POLICIES)
-ON_EACH = pytest.mark.parametrize("name", MACHINES)
 
 
 class Wish(NamedTuple):
@@ -70,6 +69,19 @@ wishes = st.lists(
     ),
     max_size=12,
 )
+
+
+def in_any_order(number: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Run a test with so many lists of wishes and their shuffles, by each policy, on each machine."""
+
+    def decorated(test: Callable[..., None]) -> Callable[..., None]:
+        given_order = given(wanted=wishes, reserve=st.booleans(), shuffle=st.randoms(use_true_random=False))
+        repeated = settings(max_examples=examples(number), deadline=None)(given_order(test))
+        by_policy: Callable[..., None] = pytest.mark.parametrize("policy", POLICIES)(repeated)
+        on_each: Callable[..., None] = pytest.mark.parametrize("name", MACHINES)(by_policy)
+        return on_each
+
+    return decorated
 
 
 class Machine:
@@ -145,10 +157,7 @@ def as_asked(request: Request, machine: Machine) -> str:
     return request.kind
 
 
-@settings(max_examples=examples(60), deadline=None)
-@EVERYWHERE
-@ON_EACH
-@given(wanted=wishes, reserve=st.booleans(), shuffle=st.randoms(use_true_random=False))
+@in_any_order(60)
 def test_order_decides_only_the_owner_of_cpus_if_all_fit(
     policy: str, name: str, wanted: list[Wish], reserve: bool, shuffle: random.Random
 ) -> None:
@@ -183,10 +192,7 @@ def record(decision: Decision) -> dict[str, Any]:
     return decision.as_record() | {"why": decision.why, "runners_up": decision.runners_up}
 
 
-@settings(max_examples=examples(25), deadline=None)
-@EVERYWHERE
-@ON_EACH
-@given(wanted=wishes, reserve=st.booleans(), shuffle=st.randoms(use_true_random=False))
+@in_any_order(25)
 def test_equal_requests_get_same_grants_in_any_order(
     policy: str, name: str, wanted: list[Wish], reserve: bool, shuffle: random.Random
 ) -> None:
@@ -207,10 +213,7 @@ def test_equal_requests_get_same_grants_in_any_order(
     assert machine.usage(runs[0][1]).common == machine.usage(runs[1][1]).common
 
 
-@settings(max_examples=examples(25), deadline=None)
-@EVERYWHERE
-@ON_EACH
-@given(wanted=wishes, reserve=st.booleans(), shuffle=st.randoms(use_true_random=False))
+@in_any_order(25)
 def test_order_of_grants_has_no_effect(
     policy: str, name: str, wanted: list[Wish], reserve: bool, shuffle: random.Random
 ) -> None:
