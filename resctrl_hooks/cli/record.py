@@ -13,7 +13,7 @@ from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.cli.params import Duration
 from resctrl_hooks.inventory.amounts import scaled
 from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.recording.files import FORMATS, RecordingError, Writer, writing
+from resctrl_hooks.recording.files import FORMATS, RecordingError, Write, writing
 from resctrl_hooks.recording.sampler import Row, Sampler
 
 _WRONG_USE = 2
@@ -46,9 +46,9 @@ def command(config: str, *, interval: float, duration: float | None, output: str
     sampler = Sampler(open_node(config))
     first = sampler.look()  # a first sample that fails, for example without permission, ends the command
     try:
-        with writing(output, sampler.columns, replace=force) as writer:
+        with writing(output, sampler.columns, replace=force) as write:
             click.echo(f"resctrl-hook: recording every {interval:g} s into {output}; Ctrl-C stops it", err=True)
-            samples = _record(sampler, first, writer, interval, duration, ended)
+            samples = _record(sampler, first, write, interval, duration, ended)
     except RecordingError as error:
         raise FailedError(f"--output: {error}", _WRONG_USE) from error
     except FileExistsError as error:
@@ -64,14 +64,14 @@ def command(config: str, *, interval: float, duration: float | None, output: str
 def _record(
     sampler: Sampler,
     first: Sequence[Row],
-    writer: Writer,
+    write: Write,
     interval: float,
     duration: float | None,
     ended: threading.Event,
 ) -> int:
     """Write samples at fixed times from the first one on, skipping missed ones. Return their number."""
     started = time.monotonic()
-    writer.write(first)
+    write(first)
     samples = 1
     said = ""
     while True:
@@ -83,7 +83,7 @@ def _record(
         if ended.wait(following - since):
             return samples
         try:
-            writer.write(sampler.look())
+            write(sampler.look())
             samples += 1
             said = ""
         except HookError as error:

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from resctrl_hooks.inventory.models import group_name
-from resctrl_hooks.inventory.rates import WHOLE, Growth, rate_of
+from resctrl_hooks.inventory.rates import LOCAL, TOTAL, WHOLE, Growth, rate_of
 
 from .sampler import GROUP, GUARD, MEMORY, PACKAGE, POD, Row, counted_column
 
@@ -31,16 +31,10 @@ class Measure(NamedTuple):
     scale: float
 
 
-BANDWIDTH = Measure("Memory bandwidth", "mbm_total_bytes", counted_column("mbm_total_bytes"), unit="GB/s", scale=1e9)
+BANDWIDTH = Measure("Memory bandwidth", TOTAL, counted_column(TOTAL), unit="GB/s", scale=1e9)
 MEASURES = (
     BANDWIDTH,
-    Measure(
-        "Memory bandwidth of the local NUMA node",
-        "mbm_local_bytes",
-        counted_column("mbm_local_bytes"),
-        unit="GB/s",
-        scale=1e9,
-    ),
+    Measure("Memory bandwidth of the local NUMA node", LOCAL, counted_column(LOCAL), unit="GB/s", scale=1e9),
     Measure("L3 occupancy", "llc_occupancy_bytes", "", unit="MiB", scale=1 << 20),
     Measure("Power of the cores", "core_energy_joules", counted_column("core_energy"), unit="W", scale=1.0),
 )
@@ -95,6 +89,11 @@ class Recording:
         return steps[len(steps) // 2] if steps else 0.0
 
     @property
+    def before(self) -> dict[float, float]:
+        """The time of the sample before each sample but the first."""
+        return dict(zip(self.times[1:], self.times, strict=False))
+
+    @property
     def gaps(self) -> list[tuple[float, float]]:
         """Gaps of more than twice the usual interval."""
         return [(before, after) for before, after in pairwise(self.times) if after - before > 2 * self.usual]
@@ -130,38 +129,41 @@ def series(recording: Recording, measure: Measure) -> dict[User, Points]:
 
     Domains of another resource have empty columns and do not count: an L3 domain has no energy.
     """
-    found: dict[User, Points] = {}
     parts: dict[User, list[Points]] = defaultdict(list)
     measured = domains(recording, measure)
     for (user, domain), rows in recording.rows.items():
         if domain in measured:
             parts[user].append(points_of(rows, measure))
+    found: dict[User, Points] = {}
     for user, of_domains in parts.items():
-        moments = set.intersection(*(set(points) for points in of_domains))
-        points = {moment: sum(points[moment] for points in of_domains) for moment in sorted(moments)}
-        if points:
-            found[user] = points
+        moments = sorted(set.intersection(*map(set, of_domains)))
+        if moments:
+            found[user] = {moment: sum(points[moment] for points in of_domains) for moment in moments}
     return found
+
+
+def together(lines: Iterable[Points]) -> Points:
+    """Return the sum of the lines at each time at which any of them has a value."""
+    found: Points = defaultdict(float)
+    for points in lines:
+        for moment, value in points.items():
+            found[moment] += value
+    return dict(found)
 
 
 def by_namespace(users: dict[User, Points]) -> dict[str, Points]:
     """Return the sums over each namespace; users without one keep their own name."""
-    found: dict[str, Points] = defaultdict(lambda: defaultdict(float))
+    found: dict[str, list[Points]] = defaultdict(list)
     for user, points in users.items():
-        for moment, value in points.items():
-            found[user.namespace or user.name][moment] += value
-    return {name: dict(points) for name, points in found.items()}
+        found[user.namespace or user.name].append(points)
+    return {name: together(lines) for name, lines in found.items()}
 
 
 def largest(lines: dict[str, Points], most: int) -> dict[str, Points]:
     """Return the lines with the largest sums over time, the others as one."""
     order = sorted(lines, key=lambda name: -sum(lines[name].values()))
-    found = {name: lines[name] for name in order[:most]}
-    rest: Points = defaultdict(float)
-    for name in order[most:]:
-        for moment, value in lines[name].items():
-            rest[moment] += value
-    return found | ({OTHERS: dict(rest)} if rest else {})
+    rest = together(lines[name] for name in order[most:])
+    return {name: lines[name] for name in order[:most]} | ({OTHERS: rest} if rest else {})
 
 
 def uncovered(recording: Recording) -> list[Uncovered]:

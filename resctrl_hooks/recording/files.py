@@ -3,31 +3,29 @@
 import csv
 import errno
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 from .sampler import LABELS, Row, Value
 
 PARQUET = ".parquet"
 FORMATS = (".csv", PARQUET)
+_NEEDED = frozenset(("time", "kind", "domain"))
 
 
 class RecordingError(Exception):
     """A recording cannot be written or read; the message is a sentence for the operator."""
 
 
-class Writer(Protocol):
-    """Writer of samples."""
-
-    def write(self, rows: Iterable[Row]) -> None:
-        """Write the rows of a sample."""
+Write = Callable[[Iterable[Row]], None]
+"""A function that writes the rows of a sample."""
 
 
 @contextmanager
-def writing(path: str, columns: Sequence[str], *, replace: bool = False) -> Iterator[Writer]:
-    """Return a writer of a new file, in the format of its name; a Parquet file appears when it is complete.
+def writing(path: str, columns: Sequence[str], *, replace: bool = False) -> Iterator[Write]:
+    """Yield a writer of a new file, in the format of its name; a Parquet file appears when it is complete.
 
     Raises:
         RecordingError: the name has neither format, or the extra is not installed.
@@ -38,19 +36,18 @@ def writing(path: str, columns: Sequence[str], *, replace: bool = False) -> Iter
     if not replace and os.path.lexists(path):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
     if path.endswith(PARQUET):
-        with _parquet(path, columns) as writer:
-            yield writer
+        with _parquet(path, columns) as write:
+            yield write
     else:
         with open(path, "w", encoding="utf-8", newline="") as file:
             found = csv.DictWriter(file, columns, restval="")
             found.writeheader()
 
-            class _Csv:
-                def write(self, rows: Iterable[Row]) -> None:
-                    found.writerows(rows)
-                    file.flush()  # written samples survive the end of this process
+            def write(rows: Iterable[Row]) -> None:
+                found.writerows(rows)
+                file.flush()  # written samples survive the end of this process
 
-            yield _Csv()
+            yield write
 
 
 def check(path: str) -> None:
@@ -83,14 +80,18 @@ def _read_csv(path: str) -> list[Row]:
     with open(path, encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file)
         try:
-            missing = {"time", "kind", "domain"} - set(reader.fieldnames or ())
-            if missing:
-                raise RecordingError(f"{path} is not a recording: column {min(missing)!r} is missing")
+            _check_columns(path, reader.fieldnames or ())
             return [_row(row) for row in reader]
         except UnicodeDecodeError as error:
             raise RecordingError(f"{path} is not a recording: not a text file") from error
         except (ValueError, csv.Error) as error:
             raise RecordingError(f"{path}:{reader.line_num}: {error}") from error
+
+
+def _check_columns(path: str, columns: Iterable[str]) -> None:
+    missing = _NEEDED.difference(columns)
+    if missing:
+        raise RecordingError(f"{path} is not a recording: column {min(missing)!r} is missing")
 
 
 def _row(row: dict[Any, Any]) -> Row:
@@ -120,19 +121,17 @@ def _pyarrow() -> Any:
 
 
 @contextmanager
-def _parquet(path: str, columns: Sequence[str]) -> Iterator[Writer]:
+def _parquet(path: str, columns: Sequence[str]) -> Iterator[Write]:
     arrow = _pyarrow()
     schema = arrow.schema([(name, arrow.string() if name in LABELS else arrow.float64()) for name in columns])
     unfinished = f"{path}.unfinished"
     with arrow.parquet.ParquetWriter(unfinished, schema) as file:
 
-        class _Parquet:
-            def write(self, rows: Iterable[Row]) -> None:
-                whole = [{name: row.get(name) for name in columns} for row in rows]
-                if whole:
-                    file.write_table(arrow.Table.from_pylist(whole, schema))
+        def write(rows: Iterable[Row]) -> None:
+            whole = [{name: row.get(name) for name in columns} for row in rows]
+            file.write_table(arrow.Table.from_pylist(whole, schema))
 
-        yield _Parquet()
+        yield write
     os.rename(unfinished, path)
 
 
@@ -142,7 +141,5 @@ def _read_parquet(path: str) -> list[Row]:
         rows: list[dict[str, Value]] = arrow.parquet.read_table(path).to_pylist()
     except arrow.ArrowException as error:
         raise RecordingError(f"{path}: {str(error).partition(chr(10))[0]}") from error
-    missing = {"time", "kind", "domain"} - set(rows[0] if rows else ("time", "kind", "domain"))
-    if missing:
-        raise RecordingError(f"{path} is not a recording: column {min(missing)!r} is missing")
+    _check_columns(path, rows[0] if rows else _NEEDED)
     return [{name: value if name not in LABELS else value or "" for name, value in row.items()} for row in rows]

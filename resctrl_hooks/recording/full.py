@@ -7,7 +7,7 @@ from typing import Final
 
 from resctrl_hooks.node.resctrl.bandwidth_unit import capacity_of
 
-from .analysis import BANDWIDTH, Points, Recording, User, domains
+from .analysis import BANDWIDTH, Points, Recording, User, domains, together
 from .sampler import CAPACITY, TRAFFIC
 
 FULL: Final = 0.85
@@ -56,18 +56,15 @@ def memories(recording: Recording, capacity: Mapping[str, float]) -> list[Memory
         carries = capacity_of(dict(capacity), _number(name))
         if not carries:
             continue
-        rates: Points = defaultdict(float)
-        for points in users.values():
-            for when, rate in points.items():
-                rates[when] += rate
+        rates = together(users.values())
         loads = {when: rate / carries for when, rate in rates.items()}
-        found[name] = Memory(name, [name], dict(rates), loads, estimated=True)
+        found[name] = Memory(name, [name], rates, loads, estimated=True)
     return list(found.values())
 
 
 def full_times(recording: Recording, capacity: Mapping[str, float]) -> list[Full]:
     """Return the times in which a memory domain was full, in order of time."""
-    before = dict(zip(recording.times[1:], recording.times, strict=False))
+    before = recording.before
     by_l3 = domains(recording, BANDWIDTH)
     found = []
     for memory in memories(recording, capacity):

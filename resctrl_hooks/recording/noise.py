@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from .analysis import BANDWIDTH, Points, Recording, User, domains
+from .analysis import BANDWIDTH, Points, Recording, User, domains, together
 from .sampler import REST
 
 NOISY_SHARE: Final = 1 / 3
@@ -36,11 +36,11 @@ class Noisy:
 
 def noisy(recording: Recording) -> list[Noisy]:
     """Return noisy users and times, the most bytes first."""
-    before = dict(zip(recording.times[1:], recording.times, strict=False))
+    before = recording.before
     pause = max(PAUSE_SECONDS, PAUSE_LOOKS * recording.usual)
     found: list[Noisy] = []
     for domain, users in domains(recording, BANDWIDTH).items():
-        totals = _sums(users)
+        totals = together(users.values())
         for user, points in users.items():
             if user.kind != REST:
                 found += _times(user, domain, points, totals, before, pause)
@@ -57,7 +57,7 @@ def answer(recording: Recording) -> str:
     for time in times:  # the same burst in other domains
         if time.user == user and time.start < end and time.end > start:
             start, end = min(start, time.start), max(end, time.end)
-    before = dict(zip(recording.times[1:], recording.times, strict=False))
+    before = recording.before
     moved: dict[User, float] = defaultdict(float)
     for users in domains(recording, BANDWIDTH).values():
         for one, points in users.items():
@@ -74,14 +74,6 @@ def _clock(moment: float, other: float) -> str:
     one, two = (datetime.fromtimestamp(value, UTC) for value in (moment, other))
     day = "" if one.date() == two.date() else "%Y-%m-%d "
     return one.strftime(f"{day}%H:%M" if abs(moment - other) >= 2 * PAUSE_SECONDS else f"{day}%H:%M:%S")
-
-
-def _sums(users: Mapping[User, Points]) -> Points:
-    totals: Points = defaultdict(float)
-    for points in users.values():
-        for moment, rate in points.items():
-            totals[moment] += rate
-    return totals
 
 
 def _times(

@@ -113,9 +113,8 @@ class Sampler:
             for slot, _ in numbers:
                 if slot.counter.kind == CUMULATIVE and slot.domain.folder in made:
                     place = slot.counter.name, slot.domain.folder
-                    seconds = self._counted.get((key, *place), 0.0) + (
-                        growth[place].seconds if place in growth else 0.0
-                    )
+                    seconds = self._counted.get((key, *place), 0.0)
+                    seconds += growth[place].seconds if place in growth else 0.0
                     self._counted[key, *place] = seconds
                     made[slot.domain.folder].setdefault(counted_column(slot.counter.name), round(seconds, 3))
             rows += made.values()
@@ -130,7 +129,7 @@ class Sampler:
                     made[slot.domain.folder][UNKNOWN] = number
             rows += made.values()
         for package, joules in self._packages.read().items():
-            rows.append({"time": when, "host": self._host, "kind": PACKAGE, "domain": package, PACKAGE_ENERGY: joules})
+            rows.append(self._row(when, PACKAGE, package, {PACKAGE_ENERGY: joules}))
         rows += self._memory(when, snapshot)
         rows += self._events(when)
         self._before = snapshot
@@ -144,32 +143,22 @@ class Sampler:
             if one.rate is not None:
                 self.peaks[one.domain[0]] = max(self.peaks.get(one.domain[0], 0.0), one.rate)
             if capacity := capacity_of(self._capacity, one.domain[0]):
-                yield {
-                    "time": when,
-                    "host": self._host,
-                    "kind": MEMORY,
-                    "domain": l3_folder(one.domain[0]),
-                    "key": " ".join(l3_folder(number) for number in one.domain),
-                    **({"missing": f"{TRAFFIC}:Unknown"} if one.rate is None else {TRAFFIC: one.rate}),
-                    CAPACITY: capacity,
-                }
+                l3 = [l3_folder(number) for number in one.domain]
+                rate: Row = {"missing": f"{TRAFFIC}:Unknown"} if one.rate is None else {TRAFFIC: one.rate}
+                yield self._row(when, MEMORY, l3[0], {"key": " ".join(l3), **rate, CAPACITY: capacity})
 
     def _events(self, when: str) -> Iterable[Row]:
         """Return a row for each event of the guard since the last sample."""
         status = guard_status(self._node)
         for event in status.events if status else []:
-            if event.time > self._seen_until:
+            if status is not None and event.time > self._seen_until:
                 self._seen_until = event.time
-                text = event.text(status.mode, status.unit) if status else ""
-                yield {
-                    "time": when,
-                    "host": self._host,
-                    "kind": GUARD,
-                    "domain": l3_folder(int(event.domain)),
-                    "key": event.action,
-                    "rdt_class": event.rdt_class,
-                    "event": text,
-                }
+                text = event.text(status.mode, status.unit)
+                values: Row = {"key": event.action, "rdt_class": event.rdt_class, "event": text}
+                yield self._row(when, GUARD, l3_folder(int(event.domain)), values)
+
+    def _row(self, when: str, kind: str, domain: str, values: Row) -> dict[str, Value]:
+        return {"time": when, "host": self._host, "kind": kind, "domain": domain, **values}
 
     def _rows(
         self, when: str, kind: str, labels: Row, numbers: Iterable[tuple[Slot, Raw]]
@@ -179,8 +168,7 @@ class Sampler:
         for slot, value in numbers:
             if value is None:
                 continue
-            first = {"time": when, "host": self._host, "kind": kind, "domain": slot.domain.folder, **labels}
-            row = found.setdefault(slot.domain.folder, first)
+            row = found.setdefault(slot.domain.folder, self._row(when, kind, slot.domain.folder, labels))
             column = column_of(slot.counter)
             if isinstance(value, str):
                 row["missing"] = f"{row.get('missing', '')} {column}:{value}".lstrip()

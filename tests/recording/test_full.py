@@ -120,8 +120,8 @@ def test_recorded_domain_and_guard_event_are_on_the_page(tmp_path: Path) -> None
     assert kinds.count(GUARD) == 1, "an event of before the recording is not in it, and each is there once"
     assert kinds.count(MEMORY) == 2
     target = tmp_path / "x.csv"
-    with writing(str(target), sampler.columns) as writer:
-        writer.write(rows)
+    with writing(str(target), sampler.columns) as write:
+        write(rows)
     assert "event" in LABELS
     assert CliRunner().invoke(main, ["report", str(target), "--capacity", "1k"]).exit_code == 0
     page = (tmp_path / "x.html").read_text()

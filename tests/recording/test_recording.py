@@ -86,9 +86,9 @@ def test_written_recording_reads_back(host: MonitoredHost, tmp_path: Path, name:
     say(host.resctrl / "mon_groups" / KEYS[0], llc_occupancy="Unavailable")
     sampler = Sampler(host.context)
     path = str(tmp_path / name)
-    with writing(path, sampler.columns) as writer:
+    with writing(path, sampler.columns) as write:
         rows = [*sampler.look(), *sampler.look()]
-        writer.write(rows)
+        write(rows)
     wanted = [{column: row.get(column, "" if column in LABELS else None) for column in sampler.columns} for row in rows]
     assert read(path) == wanted
     assert os.listdir(tmp_path).count(name) == 1
