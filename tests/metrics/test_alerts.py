@@ -11,13 +11,13 @@ import yaml
 from hosts.counter_tree import say, say_paths
 from hosts.guard_and_packages import write_guard_state, write_packages
 from hosts.monitored import KEYS, MonitoredHost, monitored_host
+from hosts.promtool import RULES, run_promtool, values
 from prometheus_client import Metric
 from prometheus_client.openmetrics import parser as openmetrics
 
 from resctrl_hooks.metrics.packages import package_family
 
 REPOSITORY = Path(__file__).parents[2]
-RULES = REPOSITORY / "contrib/prometheus/resctrl-hooks.rules.yaml"
 METRICS_PAGE = REPOSITORY / "docs/metrics.md"
 NAME = re.compile(r"(?<![\w:])(?:l3|perf|resctrl)_\w+(?![\w:])")
 RECORDED = re.compile(r"(?<![\w:])\w+:\w+:\w+")
@@ -181,13 +181,13 @@ def test_each_alert_has_a_case(alerts: list[dict[str, Any]]) -> None:
 @pytest.mark.promtool
 @pytest.mark.parametrize("alert", CASES)
 def test_alert_fires_in_its_case_and_no_other_does(tmp_path: Path, alert: str) -> None:
-    check(tmp_path, [promtool_test(HEALTHY | CASES[alert].fires, alert)])
+    check_alert(tmp_path, CASES[alert].fires, alert)
 
 
 @pytest.mark.promtool
 @pytest.mark.parametrize("alert", CASES)
 def test_alerts_are_silent_on_healthy_node(tmp_path: Path, alert: str) -> None:
-    check(tmp_path, [promtool_test(HEALTHY | CASES[alert].silent, "")])
+    check_alert(tmp_path, CASES[alert].silent, "")
 
 
 @pytest.mark.promtool
@@ -200,13 +200,9 @@ def test_load_uses_capacity_of_domain_or_default(tmp_path: Path) -> None:
         'resctrl_domain_capacity_bytes_per_second{domain="8"}': "200x60",
     }
     name = "instance_domain:resctrl_domain_load:ratio"
-    expected = [
-        {"labels": f'{name}{{instance="n",domain="{domain}"}}', "value": load}
-        for domain, load in (("0", 0.5), ("8", 0.25))  # the other node has no capacity
-    ]
-    asked = [{"expr": name, "eval_time": "30m", "exp_samples": expected}]
-    values = [{"series": at_node(one), "values": text} for one, text in series.items()]
-    check(tmp_path, [{"interval": "1m", "input_series": values, "promql_expr_test": asked}])
+    loads = {"0": 0.5, "8": 0.25}  # the other node has no capacity
+    expected = {f'{name}{{instance="n",domain="{domain}"}}': load for domain, load in loads.items()}
+    run_promtool(tmp_path, at_node(series), values(name, "30m", expected))
 
 
 @pytest.mark.promtool
@@ -228,25 +224,24 @@ def test_alert_of_full_domain_names_largest_namespaces(tmp_path: Path) -> None:
             "runbook_url": rule["annotations"]["runbook_url"],
         },
     }
-    values = [{"series": at_node(one), "values": text} for one, text in series.items()]
     asked = [{"alertname": "ResctrlMemoryDomainFull", "eval_time": "30m", "exp_alerts": [alert]}]
-    check(tmp_path, [{"interval": "1m", "input_series": values, "alert_rule_test": asked}])
+    run_promtool(tmp_path, at_node(series), alert_rule_test=asked)
 
 
 @pytest.mark.promtool
-def test_failures_without_hook_fault_are_silent(tmp_path: Path) -> None:
-    check(tmp_path, [promtool_test(HEALTHY | {FAILURES.format(reason): "0+1x60"}, "") for reason in NO_FAULTS])
+@pytest.mark.parametrize("reason", NO_FAULTS)
+def test_failures_without_hook_fault_are_silent(tmp_path: Path, reason: str) -> None:
+    check_alert(tmp_path, {FAILURES.format(reason): "0+1x60"}, "")
 
 
 @pytest.mark.promtool
 def test_second_failure_of_a_reason_fires(tmp_path: Path) -> None:
-    check(tmp_path, [promtool_test(HEALTHY | {FAILURES.format("ledger"): "1x45 2x15"}, "ResctrlHookFailures")])
+    check_alert(tmp_path, {FAILURES.format("ledger"): "1x45 2x15"}, "ResctrlHookFailures")
 
 
 @pytest.mark.promtool
 def test_failures_before_prometheus_start_are_silent(tmp_path: Path) -> None:
-    late = {INFO: "_x45 1x15", FAILURES.format("ledger"): "_x45 3x15"}
-    check(tmp_path, [promtool_test(HEALTHY | {UP: "_x45 1x15"} | late, "")])
+    check_alert(tmp_path, {UP: "_x45 1x15", INFO: "_x45 1x15", FAILURES.format("ledger"): "_x45 3x15"}, "")
 
 
 @pytest.mark.promtool
@@ -260,98 +255,62 @@ def test_node_without_metrics_counts_as_down(tmp_path: Path) -> None:
         INFO: "1x60",
         UP: "1x60",
     }
-    values = [{"series": at_node(name), "values": text} for name, text in series.items()]
-    name = "instance:resctrl_exporter_up:bool"
-    up = {"n": 1, "never": 0, "host": 0}
-    asked = [
-        {
-            "expr": name,
-            "eval_time": "50m",
-            "exp_samples": [{"labels": f'{name}{{instance="{node}"}}', "value": value} for node, value in up.items()],
-        },
-        {
-            "expr": "cluster:resctrl_nodes_down:count",
-            "eval_time": "50m",
-            "exp_samples": [{"labels": "cluster:resctrl_nodes_down:count", "value": 2}],
-        },
-    ]
-    check(tmp_path, [{"interval": "1m", "input_series": values, "promql_expr_test": asked}])
+    name, down = "instance:resctrl_exporter_up:bool", "cluster:resctrl_nodes_down:count"
+    up = {f'{name}{{instance="{node}"}}': value for node, value in (("n", 1), ("never", 0), ("host", 0))}
+    run_promtool(tmp_path, at_node(series), values(name, "50m", up), values(down, "50m", {down: 2}))
 
 
 @pytest.mark.promtool
 def test_young_pod_counted_all_its_life_counts_as_covered(tmp_path: Path) -> None:
     seconds = 'resctrl_counter_seconds_total{{instance="n",namespace="shop",pod="{}",counter="mbm_total_bytes"}}'
-    values = [
-        {"series": seconds.format("young"), "values": "_x28 0+60x30"},
-        {"series": seconds.format("half"), "values": "0+30x60"},
-    ]
+    series = {seconds.format("young"): "_x28 0+60x30", seconds.format("half"): "0+30x60"}
     name = "instance_namespace_pod:resctrl_counted:ratio15m"
-    found = [
-        {"labels": f'{{instance="n",namespace="shop",pod="{pod}"}}', "value": share}
-        for pod, share in (("half", 0.5), ("young", 1))
-    ]
-    asked = [{"expr": f"round({name}, 0.001)", "eval_time": "31m", "exp_samples": found}]
-    check(tmp_path, [{"interval": "1m", "input_series": values, "promql_expr_test": asked}])
+    run_promtool(tmp_path, series, values(f"round({name}, 0.001)", "31m", {of_pod("half"): 0.5, of_pod("young"): 1}))
 
 
 @pytest.mark.promtool
 @pytest.mark.parametrize("at", ["22m", "25m"], ids=["in a turn", "between turns"])
 def test_rates_of_time_sharing_pods_use_counted_time(tmp_path: Path, at: str) -> None:
     """Two pods of 100 and 300 bytes a second, each counted for four minutes of every eight."""
-    values = []
+    series = {}
     for pod, rate, begins in (("web", 100, 0), ("db", 300, 4)):
         counted = [sum(begins <= minute % 8 < begins + 4 for minute in range(now)) for now in range(31)]
         labels = f'instance="n",pod_uid="{pod}",namespace="shop",pod="{pod}",rdt_class="",domain_name="mon_L3_00"'
-        total = " ".join(str(60 * rate * minutes) for minutes in counted)
-        values.append({"series": f"l3_mbm_total_bytes_total{{{labels}}}", "values": total})
+        series[f"l3_mbm_total_bytes_total{{{labels}}}"] = " ".join(str(60 * rate * minutes) for minutes in counted)
         name = f'resctrl_counter_seconds_total{{{labels},counter="mbm_total_bytes"}}'
-        values.append({"series": name, "values": " ".join(str(60 * minutes) for minutes in counted)})
+        series[name] = " ".join(str(60 * minutes) for minutes in counted)
     name = "l3_mbm_total_bytes:last_counted_rate"
-    pods = [
-        {"labels": f'{{instance="n",namespace="shop",pod="{pod}"}}', "value": rate}
-        for pod, rate in (("db", 300), ("web", 100))
-    ]
-    asked = [
-        {"expr": f"round(instance_namespace_pod:{name}, 0.1)", "eval_time": at, "exp_samples": pods},
-        {
-            "expr": f"round(namespace:{name}, 0.1)",
-            "eval_time": at,
-            "exp_samples": [{"labels": '{namespace="shop"}', "value": 400}],
-        },
-    ]
-    check(tmp_path, [{"interval": "1m", "input_series": values, "promql_expr_test": asked}])
+    run_promtool(
+        tmp_path,
+        series,
+        values(f"round(instance_namespace_pod:{name}, 0.1)", at, {of_pod("db"): 300, of_pod("web"): 100}),
+        values(f"round(namespace:{name}, 0.1)", at, {'{namespace="shop"}': 400}),
+    )
 
 
 @pytest.mark.promtool
 def test_pods_waiting_by_rules_are_silent(tmp_path: Path) -> None:
-    waiting = {"resctrl_hooks_waiting_pods": "9x60", "resctrl_hooks_queued_pods": "9x60"}
-    check(tmp_path, [promtool_test(HEALTHY | waiting, "")])
+    check_alert(tmp_path, {"resctrl_hooks_waiting_pods": "9x60", "resctrl_hooks_queued_pods": "9x60"}, "")
 
 
 @pytest.mark.promtool
 def test_pod_waiting_beside_pods_at_their_limit_fires_alert(tmp_path: Path) -> None:
     waiting = {"resctrl_hooks_waiting_pods": "9x60", "resctrl_hooks_queued_pods": "8x60"}
-    check(tmp_path, [promtool_test(HEALTHY | waiting, "ResctrlPodsUnmonitored")])
+    check_alert(tmp_path, waiting, "ResctrlPodsUnmonitored")
 
 
 @pytest.mark.promtool
 def test_rates_by_counted_time_separate_pods_and_sum_classes(tmp_path: Path) -> None:
     """Two pods, one of them in two classes; each counter was counted for half of the time."""
     rates = {"web": {"": 60, "gold": 120}, "db": {"": 600}}
-    values = []
+    series = {}
     for pod, classes in rates.items():
         for rdt_class, rate in classes.items():
             labels = f'instance="n",namespace="shop",pod="{pod}",pod_uid="{pod}",rdt_class="{rdt_class}"'
-            counted = f'resctrl_counter_seconds_total{{{labels},counter="mbm_total_bytes"}}'
-            values.append({"series": f"l3_mbm_total_bytes_total{{{labels}}}", "values": f"0+{rate}x60"})
-            values.append({"series": counted, "values": "0+30x60"})
-    name = "instance_namespace_pod:l3_mbm_total_bytes:last_counted_rate"
-    expected = [
-        {"labels": f'{name}{{instance="n",namespace="shop",pod="{pod}"}}', "value": sum(classes.values()) / 30}
-        for pod, classes in rates.items()
-    ]
-    asked = [{"expr": name, "eval_time": "30m", "exp_samples": expected}]
-    check(tmp_path, [{"interval": "1m", "input_series": values, "promql_expr_test": asked}])
+            series[f"l3_mbm_total_bytes_total{{{labels}}}"] = f"0+{rate}x60"
+            series[f'resctrl_counter_seconds_total{{{labels},counter="mbm_total_bytes"}}'] = "0+30x60"
+    expected = {LAST_RATE + of_pod(pod): sum(classes.values()) / 30 for pod, classes in rates.items()}
+    run_promtool(tmp_path, series, values(LAST_RATE, "30m", expected))
 
 
 @pytest.mark.promtool
@@ -359,19 +318,12 @@ def test_relabelled_hash_of_static_pod_is_its_key(tmp_path: Path) -> None:
     (query,) = re.findall(r"### Static pods.*?```promql\n(.*?)```", METRICS_PAGE.read_text(), re.DOTALL)
     key = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
     hash_ = f'annotation_kubernetes_io_config_hash="{key.replace("-", "")}"'
-    values = [
-        {"series": f'kube_pod_annotations{{uid="mirror",{hash_}}}', "values": "1x60"},
-        {"series": f'l3_llc_occupancy_bytes{{pod_uid="{key}"}}', "values": "7x60"},
-    ]
+    series = {
+        f'kube_pod_annotations{{uid="mirror",{hash_}}}': "1x60",
+        f'l3_llc_occupancy_bytes{{pod_uid="{key}"}}': "7x60",
+    }
     joined = f"l3_llc_occupancy_bytes * on (pod_uid) group_left (uid) ({query})"
-    asked = [
-        {
-            "expr": joined,
-            "eval_time": "30m",
-            "exp_samples": [{"labels": f'{{pod_uid="{key}",uid="mirror"}}', "value": 7}],
-        }
-    ]
-    check(tmp_path, [{"interval": "1m", "input_series": values, "promql_expr_test": asked}])
+    run_promtool(tmp_path, series, values(joined, "30m", {f'{{pod_uid="{key}",uid="mirror"}}': 7}))
 
 
 @pytest.mark.promtool
@@ -389,12 +341,8 @@ def test_recorded_rates_are_per_node_and_kind(tmp_path: Path) -> None:
         "instance:resctrl_class_l3_mbm_total_bytes:rate5m": ('{instance="n"}', 10),
         "instance:resctrl_class_l3_llc_occupancy:ratio": ('{instance="n"}', 0.25),
     }
-    values = [{"series": at_node(name), "values": text} for name, text in series.items()]
-    asked = [
-        {"expr": name, "eval_time": "30m", "exp_samples": [{"labels": name + labels, "value": value}]}
-        for name, (labels, value) in expected.items()
-    ]
-    check(tmp_path, [{"interval": "1m", "input_series": values, "promql_expr_test": asked}])
+    checks = [values(name, "30m", {name + labels: value}) for name, (labels, value) in expected.items()]
+    run_promtool(tmp_path, at_node(series), *checks)
 
 
 @pytest.mark.promtool
@@ -406,39 +354,27 @@ def test_rate_of_time_sharing_pods_uses_counted_seconds(tmp_path: Path) -> None:
         series[f"l3_mbm_total_bytes_total{{{labels}}}"] = totals
         for counter in ("mbm_total_bytes", "mbm_local_bytes"):
             series[f'resctrl_counter_seconds_total{{{labels},counter="{counter}"}}'] = seconds
-    name = "instance_namespace_pod:l3_mbm_total_bytes:last_counted_rate"
-    values = [{"series": at_node(one), "values": text} for one, text in series.items()]
-    found = [
-        {"labels": f'{name}{{instance="n",namespace="shop",pod="{pod}"}}', "value": rate}
-        for pod, rate in (("a", 1), ("b", 4))  # and of c, which is never counted, nothing is known
-    ]
-    asked = [{"expr": name, "eval_time": "30m", "exp_samples": found}]
-    check(tmp_path, [{"interval": "1m", "input_series": values, "promql_expr_test": asked}])
+    known = {LAST_RATE + of_pod("a"): 1, LAST_RATE + of_pod("b"): 4}  # and of c, which is never counted, nothing
+    run_promtool(tmp_path, at_node(series), values(LAST_RATE, "30m", known))
 
 
-def check(folder: Path, tests: list[dict[str, Any]]) -> None:
-    """Run promtool's unit tests."""
-    file = folder / "tests.yaml"
-    file.write_text(yaml.safe_dump({"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": tests}))
-    done = subprocess.run(["promtool", "test", "rules", str(file)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+LAST_RATE = "instance_namespace_pod:l3_mbm_total_bytes:last_counted_rate"
 
 
-def promtool_test(series: dict[str, str], going_off: str) -> dict[str, Any]:
-    """A case of promtool's: these series of one node for an hour, and which alert there is at 50 minutes, no other."""
-    values = [{"series": at_node(name), "values": text} for name, text in series.items()]
-    counts = [
-        {
-            "expr": 'sort(count by (alertname) (ALERTS{alertstate="firing"}))',
-            "eval_time": "50m",
-            "exp_samples": [{"labels": f'{{alertname="{going_off}"}}', "value": 1}] if going_off else [],
-        }
-    ]
-    return {"interval": "1m", "input_series": values, "promql_expr_test": counts}
+def of_pod(name: str) -> str:
+    return f'{{instance="n",namespace="shop",pod="{name}"}}'
 
 
-def at_node(name: str) -> str:
-    """Return a series' name with an instance."""
-    if "instance=" in name:
-        return name
-    return f'{name[:-1]},instance="n"}}' if name.endswith("}") else f'{name}{{instance="n"}}'
+def check_alert(folder: Path, series: dict[str, str], firing: str) -> None:
+    """Fail unless this alert and no other fires at 50 minutes, on a healthy node with these series for an hour."""
+    firing_alerts = 'sort(count by (alertname) (ALERTS{alertstate="firing"}))'
+    expected = {f'{{alertname="{firing}"}}': 1} if firing else {}
+    run_promtool(folder, at_node(HEALTHY | series), values(firing_alerts, "50m", expected))
+
+
+def at_node(series: dict[str, str]) -> dict[str, str]:
+    """Return series with an instance."""
+    return {
+        name if "instance=" in name else f'{name.removesuffix("}")}{"," if "{" in name else "{"}instance="n"}}': values
+        for name, values in series.items()
+    }

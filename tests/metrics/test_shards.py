@@ -4,15 +4,14 @@
 """
 
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from hosts.promtool import RULES, run_promtool, values
 
 REPOSITORY = Path(__file__).parents[2]
-RULES = REPOSITORY / "contrib/prometheus/resctrl-hooks.rules.yaml"
 GLOBAL_RULES = REPOSITORY / "contrib/prometheus/resctrl-hooks-global.rules.yaml"
 PAGE = REPOSITORY / "docs/metrics.md"
 RECORDED = re.compile(r"(?<![\w:])\w+:\w+:\w+")
@@ -60,13 +59,5 @@ def test_global_rules_use_series_that_shards_send_or_their_own() -> None:
 
 @pytest.mark.promtool
 def test_global_rules_sum_series_of_shards(tmp_path: Path) -> None:
-    asked = [
-        {"expr": name, "eval_time": "20m", "exp_samples": [{"labels": name + labels, "value": value}]}
-        for name, (labels, value) in COUNTED.items()
-    ]
-    series = [{"series": name, "values": numbers} for name, numbers in SENT.items()]
-    case = {"interval": "1m", "input_series": series, "promql_expr_test": asked}
-    file = tmp_path / "tests.yaml"
-    file.write_text(yaml.safe_dump({"rule_files": [str(GLOBAL_RULES)], "evaluation_interval": "1m", "tests": [case]}))
-    done = subprocess.run(["promtool", "test", "rules", str(file)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    checks = [values(name, "20m", {name + labels: value}) for name, (labels, value) in COUNTED.items()]
+    run_promtool(tmp_path, SENT, *checks, rules=GLOBAL_RULES)
