@@ -1,7 +1,6 @@
 """An AMD host with four bandwidth counters and more pods: which pods are counted, and the output of each command."""
 
 import csv
-import json
 import subprocess
 import time
 from collections.abc import Iterator
@@ -284,7 +283,7 @@ def test_uncounted_values_are_unknown_in_top_record_and_metrics(host: MonitoredH
     for number in range(6):
         host.pod(number, f"web-{number}")
     balance(host.context)
-    made = json.loads(host.run("top", "-o", "json", "--interval", "0.3").stdout)
+    made = host.json("top", "--interval", "0.3")
     rates = {line["name"]: line["memoryBandwidthBytesPerSecond"] for line in made["items"]}
     assert sum(rate is not None and rate > 0 for rate in rates.values()) == 4
     assert rates["(ungrouped)"] is None

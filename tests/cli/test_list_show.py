@@ -1,6 +1,5 @@
 """`list` and `show`: the output for pods in each state."""
 
-import json
 import os
 import re
 import time
@@ -93,7 +92,7 @@ def test_without_resctrl_no_reconcile_is_promised(host: MonitoredHost, tmp_path:
     assert brought in host.run("show", "web-0").stdout
     empty = tmp_path / "empty"
     empty.mkdir()
-    host.config.write_text(json.dumps(json.loads(host.config.read_text()) | {"resctrlPath": str(empty)}))
+    host.configure(resctrlPath=str(empty))
     done = host.run("list")
     assert f"mount it: mount -t resctrl resctrl {empty}" in done.stderr
     assert (
@@ -222,7 +221,7 @@ def test_podman_names_come_from_podman(host: MonitoredHost, tmp_path: Path, monk
             locked.add_member(container, {"runtime": "podman", "container": ""}, host.process())
     text = host.run("list", "--all").output
     assert [line.split()[0] for line in text.splitlines()[1:5]] == ["shop", "member", "web", "web"]
-    in_json = {item["key"]: item["pod"] for item in json.loads(host.run("list", "-o", "json").stdout)["items"]}
+    in_json = {item["key"]: item["pod"] for item in host.json("list")["items"]}
     assert in_json == {alone: "web", pod: "shop"}
     assert host.json("show", "web")["items"][0]["key"] == alone
     assert host.json("show", "member")["items"][0]["key"] == pod
@@ -334,9 +333,9 @@ def test_escape_sequences_in_groups_and_reasons_are_not_printed(
 def test_show_measures_rates_on_request_and_prints_unknown_as_null(host: MonitoredHost) -> None:
     host.pod(0, "whole")
     host.context.monitor.ledger.mark("waiting", KEYS[3])
-    assert json.loads(host.run("show", KEYS[0], "-o", "json").stdout)["items"][0]["rates"] is None
+    assert host.json("show", KEYS[0])["items"][0]["rates"] is None
     words = ("show", KEYS[0], KEYS[3], "--rates", "--interval", "200ms")
-    found = {one["key"]: one["rates"] for one in json.loads(host.run(*words, "-o", "json").stdout)["items"]}
+    found = {one["key"]: one["rates"] for one in host.json(*words)["items"]}
     total, local = (found[KEYS[0]][f"memoryBandwidth{kind}BytesPerSecond"] for kind in ("", "Local"))
     assert 0 < local < total
     assert found[KEYS[0]]["powerWatts"] > 0
@@ -350,10 +349,9 @@ def test_show_measures_rates_on_request_and_prints_unknown_as_null(host: Monitor
 
 def test_rates_of_show_have_the_share_of_each_memory_domain(host: MonitoredHost) -> None:
     host.pod(0, "whole")
-    config = json.loads(host.config.read_text()) | {"monitoring": {"capacity": {"*": 1e9}}}
-    host.config.write_text(json.dumps(config))
+    host.configure(monitoring={"capacity": {"*": 1e9}})
     words = ("show", KEYS[0], "--rates", "--interval", "200ms")
-    (one,) = json.loads(host.run(*words, "-o", "json").stdout)["items"]
+    (one,) = host.json(*words)["items"]
     for part in one["rates"]["memoryDomains"]:
         assert 0 < part["sharePercent"] <= 100
         assert part["loadPercent"] > 0

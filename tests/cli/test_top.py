@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hosts.monitored import KEYS, MonitoredHost, monitored_host
+from hosts.monitored import KEYS, MonitoredHost, monitored_host, plain_host
 
 from resctrl_hooks.inventory.rates import Rates
 from resctrl_hooks.inventory.usage import Line, ordered
@@ -96,9 +96,7 @@ class Terminal:
     def __init__(self, host: MonitoredHost) -> None:
         self.pid, self.fd = pty.fork()
         if not self.pid:
-            arguments = [sys.executable, "-m", "resctrl_hooks.cli.top"]
-            code = "from resctrl_hooks.cli import main; main()"
-            arguments = [sys.executable, "-c", code, "--config", str(host.config), "top", "--interval", "0.3"]
+            arguments = host.command("top", "--interval", "0.3")
             os.execve(sys.executable, arguments, {**os.environ, "TERM": "xterm", "COLUMNS": "", "LINES": ""})
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
         self.before = termios.tcgetattr(self.fd)
@@ -153,7 +151,7 @@ def test_podman_container_has_name_or_short_id(
 def test_json_keys_have_units_and_csv_has_same_columns(host: MonitoredHost) -> None:
     host.pod(0, "web-0", processes=2)
     host.pod(1, "db-0", namespace="data")
-    made = json.loads(host.run("top", "-o", "json", "--interval", "0.5", "-n", "shop").stdout)
+    made = host.json("top", "--interval", "0.5", "-n", "shop")
     assert (made["kind"], made["by"], made["rmids"]["used"]) == ("UsageList", "pod", 3)
     pod, total = made["items"]
     assert (pod["kind"], pod["namespace"], pod["pod"], pod["rdtClass"]) == ("pod", "shop", "web-0", "")
@@ -174,7 +172,7 @@ def test_lines_are_summed_by_namespace_or_class(host: MonitoredHost) -> None:
     host.pod(1, "web-1", rdt_class="gold")
     host.pod(2, "db-0", namespace="data")
     for by, names in (("namespace", {"shop", "data"}), ("class", {"/", "gold"})):
-        made = json.loads(host.run("top", "-o", "json", "--interval", "0.1", "--by", by).stdout)
+        made = host.json("top", "--interval", "0.1", "--by", by)
         assert {line["name"] for line in made["items"] if line["kind"] == "pod"} == names
 
 
@@ -189,8 +187,8 @@ def test_waiting_pods_are_those_without_their_group(host: MonitoredHost) -> None
 @pytest.mark.fuse
 def test_watch_without_terminal_prints_repeatedly(host: MonitoredHost) -> None:
     host.pod(0, "web-0")
-    words = [sys.executable, "-m", "resctrl_hooks", "--config", str(host.config), "top", "-o", "json", "-w"]
-    with subprocess.Popen([*words, "--interval", "0.1"], stdout=subprocess.PIPE, text=True) as run:
+    words = host.command("top", "-o", "json", "-w", "--interval", "0.1")
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as run:
         assert run.stdout is not None
         looks = [json.loads(next(run.stdout)) for _ in range(3)]
         run.send_signal(signal.SIGINT)
@@ -243,20 +241,9 @@ def test_excessive_interval_is_wrong_use(tmp_path: Path, interval: str) -> None:
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_terminal_without_a_character_shows_the_rest(tmp_path: Path, encoding: str) -> None:
-    (tmp_path / "resctrl/mon_groups").mkdir(parents=True)
-    with monitored_host(tmp_path, str(tmp_path / "resctrl")) as host:
-        words = [
-            sys.executable,
-            "-m",
-            "resctrl_hooks",
-            "--config",
-            str(host.config),
-            "top",
-            "--once",
-            "--interval",
-            "0.1",
-        ]
+    with plain_host(tmp_path) as host:
         environment = os.environ | {"PYTHONIOENCODING": encoding}
+        words = host.command("top", "--once", "--interval", "0.1")
         done = subprocess.run(words, capture_output=True, check=True, env=environment)
     assert b"TOTAL" in done.stdout
     assert b"MBM?" in done.stdout

@@ -1,7 +1,6 @@
 """`top` by L3 cache: a full cache next to an empty one is visible, and the busiest pods stand out."""
 
 import io
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from hosts.counter_tree import say_paths
-from hosts.monitored import KEYS, MonitoredHost, monitored_host
+from hosts.monitored import MonitoredHost, plain_host
 from rich.console import Console
 
 from resctrl_hooks.cli import main
@@ -26,22 +25,18 @@ SIZE = 1200
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[MonitoredHost]:
     """Two caches, and a pod that fills one of them."""
-    resctrl = tmp_path / "resctrl"
-    for name in ("mon_groups", "info/L3"):
-        (resctrl / name).mkdir(parents=True)
-    for name, text in (("info/L3/cbm_mask", "fff"), ("schemata", "L3:0=fff;1=fff"), ("size", f"L3:0={SIZE};1={SIZE}")):
-        (resctrl / name).write_text(f"{text}\n")
-    with monitored_host(tmp_path, str(resctrl)) as found, found.context.monitor.hold(KEYS[0]) as held:
-        held.record.update({"namespace": "shop", "pod": "web-0"})
-        for folder in (resctrl, Path(held.ensure_group("").path)):
+    sizes = {"info/L3/cbm_mask": "fff", "schemata": "L3:0=fff;1=fff", "size": f"L3:0={SIZE};1={SIZE}"}
+    with plain_host(tmp_path, "info/L3") as found:
+        for name, text in sizes.items():
+            (found.resctrl / name).write_text(f"{text}\n")
+        for folder in (found.resctrl, found.group(0, "web-0")):
             for domain, occupancy in (("mon_L3_00", SIZE), ("mon_L3_01", 0)):
                 say_paths(folder, {f"{domain}/llc_occupancy": occupancy, f"{domain}/mbm_total_bytes": 5})
-        held.unlock()
         yield found
 
 
 def test_full_cache_next_to_empty_one_is_visible(host: MonitoredHost) -> None:
-    made = json.loads(host.run("top", "--interval", "0.1", "--capacity", "1G", "-o", "json").stdout)
+    made = host.json("top", "--interval", "0.1", "--capacity", "1G")
     assert [(one["domain"], one["llcOccupancyBytes"], one["llcBytes"]) for one in made["domains"]] == [
         (0, SIZE, SIZE),
         (1, 0, SIZE),
@@ -53,7 +48,7 @@ def test_full_cache_next_to_empty_one_is_visible(host: MonitoredHost) -> None:
 
 @pytest.mark.parametrize("domain, share", [("0", 100.0), ("1", 0.0)])
 def test_pod_share_is_of_its_cache(host: MonitoredHost, domain: str, share: float) -> None:
-    made = json.loads(host.run("top", "--interval", "0.1", "--domain", domain, "-o", "json").stdout)
+    made = host.json("top", "--interval", "0.1", "--domain", domain)
     assert made["domain"] == int(domain)
     assert {item["name"]: item["llcSharePercent"] for item in made["items"]}["shop/web-0"] == share
 
@@ -155,10 +150,9 @@ def test_memory_domain_has_a_line_with_its_load_and_largest_pods(one: MemoryUsag
 
 
 def test_memory_domains_are_shown_where_a_capacity_is_configured(host: MonitoredHost) -> None:
-    assert json.loads(host.run("top", "--interval", "0.1", "-o", "json").stdout)["memoryDomains"] == []
-    config = json.loads(host.config.read_text()) | {"monitoring": {"capacity": {"*": 1e9}}}
-    host.config.write_text(json.dumps(config))
-    made = json.loads(host.run("top", "--interval", "0.1", "-o", "json").stdout)["memoryDomains"]
+    assert host.json("top", "--interval", "0.1")["memoryDomains"] == []
+    host.configure(monitoring={"capacity": {"*": 1e9}})
+    made = host.json("top", "--interval", "0.1")["memoryDomains"]
     assert {one["capacityBytesPerSecond"] for one in made} == {1e9}
     assert "memory 0 " in host.run("top", "--once", "--interval", "0.1").stdout
 

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -75,7 +74,7 @@ def test_list_selects_pods_by_label(host: MonitoredHost, monkeypatch: pytest.Mon
 
 
 def test_json_and_yaml_share_envelope_and_key_style(host: MonitoredHost) -> None:
-    made: Any = json.loads(host.run("list", "-o", "json").stdout)
+    made: Any = host.json("list")
     assert [*made][:4] == ["apiVersion", "kind", "host", "time"]
     assert (made["apiVersion"], made["kind"], made["host"]) == ("resctrl-hooks/v1", "PodList", os.uname().nodename)
     assert made["rmids"] == {"total": 16, "used": 4, "free": 12}
@@ -99,7 +98,7 @@ def test_csv_has_plain_numbers_and_one_line_per_pod(host: MonitoredHost) -> None
 
 
 def test_watch_prints_changed_rows(host: MonitoredHost) -> None:
-    words = [sys.executable, "-m", "resctrl_hooks", "--config", str(host.config), "list", "-w", "--sort", "name"]
+    words = host.command("list", "-w", "--sort", "name")
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"}) as run:
         assert run.stdout is not None
         for line in run.stdout:
@@ -140,7 +139,7 @@ def test_show_prints_several_pods_in_each_form(host: MonitoredHost) -> None:
     assert text.index("shop/db-0") < text.index("shop/web-0")
     assert text.startswith("shop/db-0\nstate     partly: ")
     assert f"  class /: created, 1 task\n    {host.resctrl}/mon_groups/{KEYS[0]}\n" in text
-    made: Any = json.loads(host.run("show", "web-0", "api-0", "-o", "json").stdout)
+    made: Any = host.json("show", "web-0", "api-0")
     assert [item["name"] for item in made["items"]] == ["billing/api-0", "shop/web-0"]
     assert made["kind"] == "PodDetailsList"
     assert {counter["unit"] for counter in made["items"][0]["counters"]} == {"By"}
@@ -165,7 +164,7 @@ def test_show_of_waiting_pod_reports_missing_group(host: MonitoredHost) -> None:
 def test_printed_documents_match_their_schemas(host: MonitoredHost, words: tuple[str, ...]) -> None:
     host.context.ledger.mark("waiting", KEYS[3])
     os.mkdir(host.resctrl / "mon_groups/somebody")
-    made = json.loads(host.run(*words, "-o", "json").stdout)
+    made = host.json(*words)
     assert made["items"]
     assert as_its_schema_says(words[0], made) == set()
 
@@ -220,14 +219,14 @@ def test_items_of_each_command_match_its_schema(
             }
         )
     )
-    made = json.loads(host.run(*words.split(), "--json").stdout)
+    made = host.json(*words.split())
     as_its_schema_says(name, made)
     assert refusal(made | {"items": [made["items"][0] | wrong]}, schemas()[name])
 
 
 def test_reconcile_prints_pod_names(host: MonitoredHost) -> None:
     host.end()
-    made = json.loads(host.run("reconcile", "--json").stdout)
+    made = host.json("reconcile")
     item = {"event": "released", "id": KEYS[0], "key": KEYS[0], "namespace": "shop", "pod": "web-0", "container": ""}
     assert item | {"message": ""} in made["items"]
     assert [item["key"] for item in made["items"] if item["event"] == "released"] == KEYS[:3]

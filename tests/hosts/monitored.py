@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -56,6 +57,16 @@ class MonitoredHost:
                     self.context.monitor.resctrl.assign(rdt_class, key, pid)
         return key
 
+    def group(
+        self, number: int, name: str, *, namespace: str = "shop", rdt_class: str = "", **counters: object
+    ) -> Path:
+        """Create a pod without containers, whose group in a plain tree has these counters; return its folder."""
+        with self.context.monitor.hold(KEYS[number]) as locked:
+            locked.record.update({"namespace": namespace, "pod": name})
+            folder = Path(locked.ensure_group(rdt_class).path)
+        say(folder, **counters)
+        return folder
+
     def process(self) -> int:
         """Return a process that does nothing."""
         self.processes.append(subprocess.Popen(["sleep", "600"]))
@@ -66,6 +77,14 @@ class MonitoredHost:
         for process in self.processes:
             process.kill()
             process.wait()
+
+    def configure(self, **values: Any) -> None:
+        """Change the configuration."""
+        self.config.write_text(json.dumps(json.loads(self.config.read_text()) | values))
+
+    def command(self, *arguments: str) -> list[str]:
+        """Return the words that run a command in a process of its own."""
+        return [sys.executable, "-m", "resctrl_hooks", "--config", str(self.config), *arguments]
 
     def run(self, *arguments: str) -> Result:
         """Run a command in this process."""
@@ -89,15 +108,19 @@ def monitored_host(root: Path, resctrl: str, **config: Any) -> Iterator[Monitore
 
 
 @contextmanager
+def plain_host(root: Path, *folders: str, **config: Any) -> Iterator[MonitoredHost]:
+    """Yield a host on a plain tree in the place of resctrl, with these folders besides the usual ones."""
+    for name in ("mon_groups", *folders):
+        (root / "resctrl" / name).mkdir(parents=True)
+    with monitored_host(root, str(root / "resctrl"), **config) as host:
+        yield host
+
+
+@contextmanager
 def host_of_one_pod(root: Path) -> Iterator[tuple[MonitoredHost, tuple[Path, Path]]]:
     """Return a host on a plain tree with pod shop/web-0 (the first of KEYS), and two folders: the root's, the pod's."""
-    resctrl = root / "resctrl"
-    for name in ("mon_groups", "info"):
-        (resctrl / name).mkdir(parents=True)
-    with monitored_host(root, str(resctrl)) as host:
-        with host.context.monitor.hold(KEYS[0]) as locked:
-            locked.record.update({"namespace": "shop", "pod": "web-0"})
-            group = Path(locked.ensure_group("").path)
-        for folder in (resctrl, group):
+    with plain_host(root, "info") as host:
+        folders = (host.resctrl, host.group(0, "web-0"))
+        for folder in folders:
             say(folder, llc_occupancy=4096, mbm_total_bytes=1000, mbm_local_bytes="Unassigned")
-        yield host, (resctrl, group)
+        yield host, folders

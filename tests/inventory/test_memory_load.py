@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from hosts.counter_tree import say_paths
-from hosts.monitored import KEYS, MonitoredHost, monitored_host
+from hosts.monitored import KEYS, MonitoredHost, plain_host
 
 from resctrl_hooks.inventory.memory_load import domains_of, memory_usage
 from resctrl_hooks.inventory.models import MemoryUsage
@@ -26,14 +26,9 @@ def say(folder: Path, first: tuple[object, object], second: tuple[object, object
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[MonitoredHost]:
     """Two pods in the root class."""
-    resctrl = tmp_path / "resctrl"
-    (resctrl / "mon_groups").mkdir(parents=True)
-    with monitored_host(tmp_path, str(resctrl), sysPath=str(tmp_path / "sys")) as found:
-        for key in NAMES:
-            with found.context.monitor.hold(key) as held:
-                folder = Path(held.ensure_group("").path)
-                say(folder, (0, 0), (0, 0))
-        say(resctrl, (0, 0), (0, 0))
+    with plain_host(tmp_path, sysPath=str(tmp_path / "sys")) as found:
+        for folder in (found.resctrl, found.group(0, "cart"), found.group(1, "etl")):
+            say(folder, (0, 0), (0, 0))
         yield found
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from hosts.counter_tree import say
-from hosts.monitored import KEYS, MonitoredHost, monitored_host
+from hosts.monitored import KEYS, MonitoredHost, plain_host
 
 from resctrl_hooks.inventory import pod_names
 from resctrl_hooks.inventory.pod_names import PodName, PodNames
@@ -18,8 +18,7 @@ POD = "d" * 64
 
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[MonitoredHost]:
-    (tmp_path / "resctrl/mon_groups").mkdir(parents=True)
-    with monitored_host(tmp_path, str(tmp_path / "resctrl")) as found:
+    with plain_host(tmp_path) as found:
         yield found
 
 

@@ -1,14 +1,13 @@
 """One read of the node, and the one rule of all its views: a sum of which a part is unknown is unknown."""
 
 import csv
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hosts.counter_tree import say, say_paths
-from hosts.monitored import KEYS, MonitoredHost, monitored_host
+from hosts.monitored import KEYS, MonitoredHost, plain_host
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from resctrl_hooks.inventory.snapshot import take
@@ -22,21 +21,16 @@ TOTAL = "mon_L3_00/mbm_total_bytes"
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[MonitoredHost]:
     """Return the whole node says 100, one pod's group 40, another one's is unavailable; a foreign group says 10."""
-    resctrl = tmp_path / "resctrl"
-    (resctrl / "mon_groups" / "theirs").mkdir(parents=True)
-    (resctrl / "info").mkdir()
-    with monitored_host(tmp_path, str(resctrl)) as found:
-        say(resctrl, llc_occupancy=100, mbm_total_bytes=100)
-        say(resctrl / "mon_groups/theirs", llc_occupancy=10, mbm_total_bytes=10)
-        for key, name, value in ((KEYS[0], "known", 40), (KEYS[1], "unknown", "Unavailable")):
-            with found.context.monitor.hold(key) as held:
-                held.record.update({"namespace": "shop", "pod": name})
-                say(Path(held.ensure_group("").path), llc_occupancy=20, mbm_total_bytes=value)
+    with plain_host(tmp_path, "mon_groups/theirs", "info") as found:
+        say(found.resctrl, llc_occupancy=100, mbm_total_bytes=100)
+        say(found.resctrl / "mon_groups/theirs", llc_occupancy=10, mbm_total_bytes=10)
+        found.group(0, "known", llc_occupancy=20, mbm_total_bytes=40)
+        found.group(1, "unknown", llc_occupancy=20, mbm_total_bytes="Unavailable")
         yield found
 
 
 def top(host: MonitoredHost) -> dict[str, Any]:
-    made = json.loads(host.run("top", "--interval", "0.1", "-o", "json").stdout)
+    made = host.json("top", "--interval", "0.1")
     return {"uncounted": made["uncounted"]} | {line["name"]: line for line in made["items"]}
 
 
@@ -76,7 +70,7 @@ def test_sum_with_unknown_part_is_unknown_in_every_command(host: MonitoredHost, 
     assert (unknown.labels["counter"], unknown.value) == ("mbm_total_bytes", 1)
     assert [sample.value for sample in said["resctrl_class_l3_llc_occupancy_bytes"]] == [100]
 
-    (pod,) = json.loads(host.run("show", "shop/unknown", "-o", "json").stdout)["items"]
+    (pod,) = host.json("show", "shop/unknown")["items"]
     states = {one["counter"]: (one["state"], one["value"]) for one in pod["counters"]}
     assert states["mbm_total_bytes"] == ("Unavailable", None)
 

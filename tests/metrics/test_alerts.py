@@ -10,7 +10,7 @@ import pytest
 import yaml
 from hosts.counter_tree import say, say_paths
 from hosts.guard_and_packages import write_guard_state, write_packages
-from hosts.monitored import KEYS, MonitoredHost, monitored_host
+from hosts.monitored import KEYS, MonitoredHost, plain_host
 from hosts.promtool import RULES, run_promtool, values
 from prometheus_client import Metric
 from prometheus_client.openmetrics import parser as openmetrics
@@ -42,24 +42,16 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MonitoredH
     """One pod in a group, one without an RMID, a hook that failed, a guard, a package's energy."""
     powercap = write_packages(tmp_path)
     monkeypatch.setattr("resctrl_hooks.metrics.collector.package_family", lambda: package_family(powercap))
-    resctrl = tmp_path / "resctrl"
-    (resctrl / "mon_groups").mkdir(parents=True)
-    (resctrl / "info" / "L3_MON").mkdir(parents=True)
-    (resctrl / "info" / "L3_MON" / "num_rmids").write_text("8\n")
-    with monitored_host(
-        tmp_path, str(resctrl), classes=[{"name": "batch"}], monitoring={"capacity": {"*": 2e9, "1": 1e9}}
-    ) as found:
-        with found.context.monitor.hold(KEYS[0]) as locked:
-            for group in (resctrl, Path(locked.ensure_group("").path)):
-                say(group, llc_occupancy=1, mbm_total_bytes=1, mbm_local_bytes=1)
-                say_paths(group, {"mon_PERF_PKG_00/core_energy": 1.5, "mon_L3_01/llc_occupancy": "Unavailable"})
-        foreign = resctrl / "mon_groups/kepler"
-        foreign.mkdir()
-        say(foreign, llc_occupancy=1, mbm_total_bytes=1)
-        say_paths(foreign, {"mon_PERF_PKG_00/core_energy": 1.5})
-        (resctrl / "info/L3").mkdir()
-        for name, text in (("info/L3/cbm_mask", "fff"), ("schemata", "L3:0=fff"), ("size", "L3:0=1200")):
-            (resctrl / name).write_text(f"{text}\n")
+    settings = {"classes": [{"name": "batch"}], "monitoring": {"capacity": {"*": 2e9, "1": 1e9}}}
+    sizes = {"info/L3_MON/num_rmids": "8", "info/L3/cbm_mask": "fff", "schemata": "L3:0=fff", "size": "L3:0=1200"}
+    with plain_host(tmp_path, "mon_groups/kepler", "info/L3_MON", "info/L3", **settings) as found:
+        for name, text in sizes.items():
+            (found.resctrl / name).write_text(f"{text}\n")
+        for folder in (found.resctrl, found.resctrl / "mon_groups/kepler", found.group(0, "")):
+            say(folder, llc_occupancy=1, mbm_total_bytes=1)
+            say_paths(folder, {"mon_PERF_PKG_00/core_energy": 1.5})
+            if folder.name != "kepler":
+                say_paths(folder, {"mon_L3_00/mbm_local_bytes": 1, "mon_L3_01/llc_occupancy": "Unavailable"})
         found.context.ledger.count_call("createRuntime", 0.2, ["ledger"], KEYS[1])
         found.context.ledger.count_call("reconcile", 0.1)
         found.context.ledger.mark("waiting", KEYS[1])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from hosts.counter_tree import say, say_paths
-from hosts.monitored import KEYS, MonitoredHost, monitored_host
+from hosts.monitored import KEYS, MonitoredHost, plain_host
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from resctrl_hooks.metrics.class_totals import ClassTotal, ClassTotals
@@ -19,14 +19,9 @@ TOTAL = "l3_mbm_total_bytes_total"
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[MonitoredHost]:
     """Two pods in the root class, one in gold, a foreign group, and tasks in no group, in a plain tree."""
-    resctrl = tmp_path / "resctrl"
-    for folder in ("mon_groups/kepler", "gold/mon_groups"):
-        (resctrl / folder).mkdir(parents=True)
-    with monitored_host(tmp_path, str(resctrl)) as found:
-        for key, rdt_class in ((KEYS[0], ROOT), (KEYS[1], ROOT), (KEYS[2], GOLD)):
-            with found.context.monitor.hold(key) as locked:
-                locked.record.update({"namespace": "shop", "pod": "web"})
-                locked.ensure_group(rdt_class)
+    with plain_host(tmp_path, "mon_groups/kepler", "gold/mon_groups") as found:
+        for number, rdt_class in enumerate((ROOT, ROOT, GOLD)):
+            found.group(number, "web", rdt_class=rdt_class)
         count(found, pods=(100, 200), kepler=50, ungrouped=25, gold=(1000, 5))
         yield found
 

@@ -18,7 +18,7 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
 from hosts.counter_tree import say, say_paths
 from hosts.guard_and_packages import write_guard_state, write_packages
-from hosts.monitored import KEYS, MonitoredHost, monitored_host
+from hosts.monitored import KEYS, MonitoredHost, plain_host
 from hosts.promtool import RULES, run_promtool, values
 from prometheus_client.parser import text_string_to_metric_families as parse
 from requirements import grafana_schema
@@ -64,14 +64,12 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MonitoredH
     """
     powercap = write_packages(tmp_path)
     monkeypatch.setattr("resctrl_hooks.metrics.collector.package_family", lambda: package_family(powercap))
-    resctrl = tmp_path / "resctrl"
-    for name in ("mon_groups/kepler", "gold/mon_groups", "info/L3_MON", "info/L3"):
-        (resctrl / name).mkdir(parents=True)
-    (resctrl / "info/L3_MON/num_rmids").write_text("8\n")
-    (resctrl / "info/L3/cbm_mask").write_text("fff\n")
-    (resctrl / "schemata").write_text("L3:0=fff\n")
-    (resctrl / "size").write_text("L3:0=33554432\n")
-    with monitored_host(tmp_path, str(resctrl), monitoring={"capacity": {"*": 2e9}}) as found:
+    names = ("mon_groups/kepler", "gold/mon_groups", "info/L3_MON", "info/L3")
+    sizes = {"info/L3_MON/num_rmids": "8", "info/L3/cbm_mask": "fff", "schemata": "L3:0=fff", "size": "L3:0=33554432"}
+    with plain_host(tmp_path, *names, monitoring={"capacity": {"*": 2e9}}) as found:
+        resctrl = found.resctrl
+        for name, text in sizes.items():
+            (resctrl / name).write_text(f"{text}\n")
         folders = [resctrl, resctrl / "gold", resctrl / "mon_groups/kepler"]
         for id_ in (WEB, DB):
             with found.context.monitor.hold(id_) as locked:

@@ -1,6 +1,5 @@
 """Metrics: foreign parsers accept them, names are goresctrl's, missing values have no sample, the file is complete."""
 
-import json
 import os
 import shutil
 import subprocess
@@ -10,7 +9,7 @@ from typing import Any
 
 import pytest
 from hosts.counter_tree import say, say_paths
-from hosts.monitored import KEYS, MonitoredHost, monitored_host
+from hosts.monitored import KEYS, MonitoredHost, plain_host
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.openmetrics.exposition import generate_latest
@@ -26,19 +25,13 @@ NASTY = 'a"b\\c\nd'
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[MonitoredHost]:
     """Return a plain tree with one pod in two classes, energy and Sub-NUMA nodes."""
-    resctrl = tmp_path / "resctrl"
-    (resctrl / "mon_groups").mkdir(parents=True)
-    (resctrl / "gold" / "mon_groups").mkdir(parents=True)
-    (resctrl / "info" / "L3_MON").mkdir(parents=True)
-    (resctrl / "info" / "L3_MON" / "num_rmids").write_text("8\n")
-    with monitored_host(tmp_path, str(resctrl)) as found:
-        with found.context.monitor.hold(KEYS[0]) as locked:
-            locked.record.update({"namespace": "shop", "pod": NASTY})
-            for rdt_class in ("", "gold"):
-                group = Path(locked.ensure_group(rdt_class).path)
-                say(group, llc_occupancy=1, mbm_total_bytes=2**60, mbm_local_bytes="Unavailable")
-                say_paths(group, {"mon_PERF_PKG_01/core_energy": 1.5, "mon_PERF_PKG_01/activity": 2.5})
-                say_paths(group, {"mon_L3_00/mon_sub_L3_01/llc_occupancy": 1, "mon_PERF_PKG_01/uops_retired": 3})
+    with plain_host(tmp_path, "gold/mon_groups", "info/L3_MON") as found:
+        (found.resctrl / "info/L3_MON/num_rmids").write_text("8\n")
+        counters: dict[str, Any] = {"llc_occupancy": 1, "mbm_total_bytes": 2**60, "mbm_local_bytes": "Unavailable"}
+        for rdt_class in ("", "gold"):
+            group = found.group(0, NASTY, rdt_class=rdt_class, **counters)
+            say_paths(group, {"mon_PERF_PKG_01/core_energy": 1.5, "mon_PERF_PKG_01/activity": 2.5})
+            say_paths(group, {"mon_L3_00/mon_sub_L3_01/llc_occupancy": 1, "mon_PERF_PKG_01/uops_retired": 3})
         found.context.ledger.count_call("createRuntime", 0.002)
         found.context.ledger.count_call("createRuntime", 0.2, ["no-rmids"], KEYS[1])
         found.context.ledger.count_call("reconcile", 0.1)
@@ -125,16 +118,14 @@ def test_waiting_mark_of_a_pod_that_has_its_group_is_not_counted(host: Monitored
 
 
 def test_pods_waiting_by_rules_are_separate(host: MonitoredHost) -> None:
-    values = json.loads(host.config.read_text())
-    host.config.write_text(json.dumps(values | {"monitoring": {"share": {"interval": 30.0}}}))
+    host.configure(monitoring={"share": {"interval": 30.0}})
     found = samples(host.run("metrics").stdout)
     assert (found["resctrl_hooks_waiting_pods",], found["resctrl_hooks_queued_pods",]) == (1, 1)
 
 
 @pytest.mark.parametrize("most, queued", [(0, 1), (1, 0)])
 def test_pods_waiting_by_their_namespaces_limit_are_separate(host: MonitoredHost, most: int, queued: int) -> None:
-    values = json.loads(host.config.read_text())
-    host.config.write_text(json.dumps(values | {"monitoring": {"limits": {"*": most}}}))
+    host.configure(monitoring={"limits": {"*": most}})
     found = samples(host.run("metrics").stdout)
     assert (found["resctrl_hooks_waiting_pods",], found["resctrl_hooks_queued_pods",]) == (1, queued)
 

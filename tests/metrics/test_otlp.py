@@ -216,9 +216,9 @@ def receiver() -> Iterator[Receiver]:
 
 
 def push(host: MonitoredHost, url: str, *more: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "resctrl_hooks", "--config", str(host.config), "metrics", "--otlp", url, *more]
     environment = {**os.environ, "OTEL_EXPORTER_OTLP_COMPRESSION": "none"}
-    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+    words = host.command("metrics", "--otlp", url, *more)
+    return subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=environment)
 
 
 def test_command_pushes_same_values_as_metrics(host: MonitoredHost, receiver: Receiver) -> None:

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from hosts.counter_tree import say
-from hosts.monitored import KEYS, MonitoredHost, monitored_host
+from hosts.monitored import MonitoredHost, plain_host
 from prometheus_client import Metric
 from prometheus_client.openmetrics import parser as openmetrics
 
@@ -16,13 +16,10 @@ ALL = {"l3_llc_occupancy_bytes", "l3_mbm_total_bytes", "l3_mbm_local_bytes", "re
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[MonitoredHost]:
     """Return a pod in each of three namespaces."""
-    (tmp_path / "resctrl/mon_groups").mkdir(parents=True)
-    with monitored_host(tmp_path, str(tmp_path / "resctrl")) as found:
-        for key, namespace in zip(KEYS, ("team-a", "team-b", "ml"), strict=False):
-            with found.context.monitor.hold(key) as locked:
-                locked.record.update({"namespace": namespace, "pod": "web-0"})
-                counters = {"llc_occupancy": 1, "mbm_total_bytes": 2, "mbm_local_bytes": "Unavailable"}
-                say(Path(locked.ensure_group().path), **counters)
+    counters: dict[str, Any] = {"llc_occupancy": 1, "mbm_total_bytes": 2, "mbm_local_bytes": "Unavailable"}
+    with plain_host(tmp_path) as found:
+        for number, namespace in enumerate(("team-a", "team-b", "ml")):
+            found.group(number, "web-0", namespace=namespace, **counters)
         yield found
 
 

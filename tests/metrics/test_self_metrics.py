@@ -4,15 +4,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hosts.monitored import KEYS, MonitoredHost, monitored_host
+from hosts.monitored import KEYS, MonitoredHost, plain_host
 
 from resctrl_hooks.metrics.self_metrics import STAGES, own_families
 
 
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[MonitoredHost]:
-    (tmp_path / "resctrl/mon_groups").mkdir(parents=True)
-    with monitored_host(tmp_path, str(tmp_path / "resctrl")) as found:
+    with plain_host(tmp_path) as found:
         found.context.ledger.prepare()
         yield found
 
@@ -39,10 +38,9 @@ def test_reason_of_later_version_is_counted(host: MonitoredHost) -> None:
 
 
 def test_containers_lacking_features_are_counted_by_feature(tmp_path: Path) -> None:
-    (tmp_path / "resctrl/mon_groups").mkdir(parents=True)
     classes = [{"name": "track", "memtierdconfig": "policy:\n  name: age\n"}]
     lacks = [{"memtierd": "it ended"}, {"memtierd": "it ended", "memory": "there is no such class"}, {}]
-    with monitored_host(tmp_path, str(tmp_path / "resctrl"), classes=classes) as host:
+    with plain_host(tmp_path, classes=classes) as host:
         assert samples(host, "resctrl_hooks_unmet_containers") == {("memory",): 0, ("memtierd",): 0}
         with host.context.monitor.hold(KEYS[0]) as locked:
             for number, unmet in enumerate(lacks):

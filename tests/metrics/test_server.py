@@ -5,7 +5,6 @@ import http.client
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,8 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import always
-from hosts.counter_tree import say
-from hosts.monitored import KEYS, MonitoredHost, monitored_host
+from hosts.monitored import MonitoredHost, plain_host
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_classic
@@ -31,11 +29,8 @@ Ask = Callable[..., tuple[int, Message, bytes]]
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[MonitoredHost]:
     """Return a plain tree with one pod."""
-    (tmp_path / "resctrl/mon_groups").mkdir(parents=True)
-    with monitored_host(tmp_path, str(tmp_path / "resctrl")) as found:
-        with found.context.monitor.hold(KEYS[0]) as locked:
-            locked.record.update({"namespace": "shop", "pod": "web-0"})
-            say(Path(locked.ensure_group().path), llc_occupancy=1, mbm_total_bytes=2)
+    with plain_host(tmp_path) as found:
+        found.group(0, "web-0", llc_occupancy=1, mbm_total_bytes=2)
         yield found
 
 
@@ -138,8 +133,7 @@ def test_disconnected_client_causes_no_traceback(host: MonitoredHost, capfd: pyt
 
 
 def test_server_ends_at_signal(host: MonitoredHost) -> None:
-    code = "from resctrl_hooks.cli import main; main()"
-    command = [sys.executable, "-c", code, "--config", str(host.config), "metrics", "--listen", "127.0.0.1:0"]
+    command = host.command("metrics", "--listen", "127.0.0.1:0")
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         assert "http://127.0.0.1:" in process.stderr.readline()

@@ -8,7 +8,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -17,9 +16,9 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from hosts.counter_tree import say, say_paths
+from hosts.counter_tree import say
 from hosts.faults import Fail
-from hosts.monitored import KEYS, MonitoredHost, monitored_host
+from hosts.monitored import KEYS, MonitoredHost, plain_host
 
 from resctrl_hooks.cli import main
 from resctrl_hooks.errors import NotPermittedError
@@ -34,16 +33,10 @@ NASTY = "</script><script>document.title='forged'</script>"
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[MonitoredHost]:
     """Return a plain tree: a pod, a foreign group, and ungrouped tasks."""
-    resctrl = tmp_path / "resctrl"
-    (resctrl / "mon_groups" / "theirs").mkdir(parents=True)
-    (resctrl / "info").mkdir()
-    with monitored_host(tmp_path, str(resctrl)) as found:
-        with found.context.monitor.hold(KEYS[0]) as held:
-            held.record.update({"namespace": "shop", "pod": "web-0"})
-            group = Path(held.ensure_group("").path)
-        say(resctrl, llc_occupancy=900, mbm_total_bytes=10_000)
-        say(resctrl / "mon_groups/theirs", llc_occupancy=100, mbm_total_bytes=2_000)
-        say(group, llc_occupancy=300, mbm_total_bytes=1_000)
+    with plain_host(tmp_path, "mon_groups/theirs", "info") as found:
+        say(found.resctrl, llc_occupancy=900, mbm_total_bytes=10_000)
+        say(found.resctrl / "mon_groups/theirs", llc_occupancy=100, mbm_total_bytes=2_000)
+        found.group(0, "web-0", llc_occupancy=300, mbm_total_bytes=1_000)
         yield found
 
 
@@ -289,7 +282,7 @@ def test_record_prints_the_largest_bandwidth_as_a_lower_bound(
 
 def test_record_ends_cleanly_at_signal(host: MonitoredHost, tmp_path: Path) -> None:
     target = tmp_path / "x.parquet"
-    command = [sys.executable, "-m", "resctrl_hooks", "--config", str(host.config), "record", "-o", str(target)]
+    command = host.command("record", "-o", str(target))
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         assert "recording every 1 s" in process.stderr.readline()
@@ -339,10 +332,7 @@ def test_unwritable_place_is_one_line(host: MonitoredHost) -> None:
 
 @pytest.mark.browser
 def test_browser_draws_page_and_names_are_escaped(host: MonitoredHost, tmp_path: Path) -> None:
-    with host.context.monitor.hold(KEYS[1]) as held:
-        held.record.update({"namespace": "shop", "pod": NASTY})
-        group = Path(held.ensure_group("").path)
-    say_paths(group, {"mon_L3_00/mbm_total_bytes": 1, "mon_L3_00/llc_occupancy": 5})
+    host.group(1, NASTY, mbm_total_bytes=1, llc_occupancy=5)
     target = tmp_path / "x.csv"
     assert recorded(host, target).exit_code == 0
     assert CliRunner().invoke(main, ["report", str(target)]).exit_code == 0

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -22,7 +21,7 @@ def wait_for(mount: Path) -> None:
 def test_view_is_a_read_only_tree_with_a_folder_per_pod(tmp_path: Path) -> None:
     mount = tmp_path / "view"
     with host_of_one_pod(tmp_path) as (host, (_, group)):
-        command = [sys.executable, "-m", "resctrl_hooks", "--config", str(host.config), "view", str(mount)]
+        command = host.command("view", str(mount))
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
             try:
                 wait_for(mount)
