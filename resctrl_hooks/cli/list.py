@@ -169,8 +169,8 @@ def _demand(found: list[Demand], view: View) -> None:
             if printed.row_count:
                 print_table(out, printed)
         if found and view.headers:
-            out.print("KEEP: pods that are always counted without `monitoring.share`; other pods are never counted.")
-            out.print("TURN: part of the time that each pod is counted with `monitoring.share`.")
+            out.print("KEEP: if `monitoring.share` is off, so many pods are always counted, and the others never.")
+            out.print("TURN: if `monitoring.share` is on, each pod is counted for this part of the time.")
 
 
 Cell = str | Name

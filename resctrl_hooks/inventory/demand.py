@@ -22,8 +22,8 @@ class Level(Record):
     priority: int
     wanted: int = Field(description="Pods of this priority.")
     counted: int = Field(description="Pods that are counted now.")
-    kept: int = Field(description="Pods that are always counted without time-sharing; the others are never counted.")
-    turn_percent: float = Field(description="Part of the time that each pod is counted with time-sharing.")
+    kept: int = Field(description="Without time-sharing, so many pods are always counted, and the others never.")
+    turn_percent: float = Field(description="With time-sharing, each pod is counted for this part of the time.")
 
 
 class Demand(Record):
