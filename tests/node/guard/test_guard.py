@@ -1,5 +1,6 @@
 """The guard at work on a made-up node: what it writes, what it never writes, and what stands after it."""
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -35,6 +36,21 @@ def test_full_domain_lowers_the_first_class_only(host: Host) -> None:
     assert node.fs.writes == [("bronze", "MB:0=90")]
     assert node.limit("gold") == node.limit("") == "MB:0=100"
     assert "guard lowered MB of class bronze on memory domain 0 from 100 to 90 (per cent): load 95%" in node.lines
+
+
+def test_status_has_every_action(host: Host) -> None:
+    node = Node(host)
+    node.pass_time(node.guard(), FULL, 8)
+    status = json.loads((host.state / NAME).read_text())
+    assert (host.state / NAME).stat().st_mode & 0o777 == 0o600
+    assert status["actions"] == {"lower": 2}
+    first, second = status["events"]
+    assert (first["domain"], first["action"], first["class"]) == ("0", "lower", "bronze")
+    assert [(event["old"], event["new"]) for event in (first, second)] == [(100, 90), (90, 70)]
+    domain = status["domains"]["0"]
+    assert domain["last"] == {name: value for name, value in second.items() if name != "domain"}
+    assert domain["classes"]["bronze"]["now"] == 70
+    assert status["throttledSeconds"]["bronze"] > 1
 
 
 def test_observe_writes_nothing_and_says_what_it_would_do(host: Host) -> None:

@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 
 from resctrl_hooks.node.guard.law import (
     BLIND,
+    CALM,
     EXHAUSTED,
     HOLDING,
     IDLE,
     LOWER,
+    PRESSED,
     RAISE,
     REPORT,
     RESTORE,
@@ -167,13 +169,38 @@ def test_pressure_soon_after_a_release_doubles_the_wait() -> None:
     assert waits[2] > 1.5 * waits[1]
 
 
+@pytest.mark.parametrize("after, wait", [(29.9, 2 * CALM), (30.0, CALM)])
+def test_pressure_half_a_minute_after_a_release_does_not_double_the_wait(after: float, wait: int) -> None:
+    domain = Domain({"bronze": Limit(100, 20, 80)}, 0)
+    domain._raised, domain._window = 100.0, [True] * 3
+    full = Sample(100.0 + after, 0.95, CAPACITY, {"gold": 20e9, "bronze": 70e9})
+    domain.decide(full, Rules(["gold"], ["bronze"], 0.85, 0.70), PerCent(10))
+    assert domain._wait == wait
+
+
+def test_pressure_of_classes_without_room_is_not_exhaustion_while_another_has_room() -> None:
+    domain = Domain({"bronze": Limit(100, 20, 20), "silver": Limit(100, 50)}, 0)
+    rules = Rules(["gold"], ["bronze", "silver"], 0.85, 0.70)
+    for time in range(1, 9):
+        full = Sample(float(time), 0.95, CAPACITY, {"gold": 60e9, "bronze": 30e9, "silver": 5e9})
+        assert domain.decide(full, rules, PerCent(10)) == []
+    assert domain.state == PRESSED
+
+
+def test_limit_without_a_rate_has_no_rate_before_its_cut() -> None:
+    cut = Limit(2048, 80).at(400)
+    assert (cut.now, cut.before, cut.at(300, 700).before) == (400, 0, 700)
+    assert (cut.at(300, 700).at(200, 500).before, cut.at(300, 700).at(2048).before) == (700, 0)
+
+
 def test_unconfirmed_cut_is_released_by_a_probe() -> None:
     rules, scale = Rules(["gold"], ["bronze"], 0.85, 0.70), PerCent(10)
     domain = Domain({"bronze": Limit(100, 20, 50)}, 0)
     changes: list[Any] = []
     for time in range(1, 700):
-        changes += domain.decide(Sample(float(time), 0.8, CAPACITY, {"gold": 70e9, "bronze": 10e9}), rules, scale)
-    assert [(change.kind, change.new) for change in changes] == [(RAISE, 60)]
+        sample = Sample(float(time), 0.8, CAPACITY, {"gold": 70e9, "bronze": 10e9})
+        changes += [(time, change.kind, change.new) for change in domain.decide(sample, rules, scale)]
+    assert changes == [(600, RAISE, 60)]
 
 
 def test_unknown_load_holds_first_and_restores_after_ten_seconds() -> None:

@@ -12,8 +12,8 @@ def look(time: float, **classes: dict[int, tuple[int | None, int | None]]) -> Lo
 
 
 def test_load_of_two_domains_adds_the_others_remote_traffic() -> None:
-    before = look(0, a={0: (0, 0), 1: (0, 0)}, b={0: (0, 0), 1: (0, 0)})
-    after = look(2, a={0: (100, 60), 1: (0, 0)}, b={0: (0, 0), 1: (50, 30)})
+    before = look(0, a={0: (10, 7), 1: (0, 0)}, b={0: (0, 0), 1: (0, 0)})
+    after = look(2, a={0: (110, 67), 1: (0, 0)}, b={0: (0, 0), 1: (50, 30)})
     first, second = traffic(before, after, [(0,), (1,)])
     assert (first.rate, first.estimated) == ((60 + 20) / 2, False)
     assert (second.rate, second.estimated) == ((30 + 40) / 2, False)
