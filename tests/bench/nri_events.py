@@ -5,8 +5,9 @@
 The node half is installed on a made-up host on tmpfs, resctrl is a plain tree there, and the runtime is a fake one that
 speaks NRI as containerd does: it sends messages as containerd 2.1.9 wrote them, one after the other, and only those to
 which a plugin subscribes. ``--no-op`` is NRI's template plugin, ``--resctrl-mon`` that of nri-plugins, both built from
-their sources; they meet the same runtime in the same run. Processor time is that of the plugin with all of its
-children, without its own start. Times are the least of all lives, memory is that after the last one.
+their sources; they meet the same runtime in the same run. When StartContainer is answered, the pod's group must exist
+with the process in it, except with the no-op. Processor time is that of the plugin with all of its children, without
+its own start. Times are the least of all lives, memory is that after the last one.
 """
 
 import argparse
@@ -56,10 +57,11 @@ class Cost(NamedTuple):
 
 
 class Running(NamedTuple):
-    """A plugin's process, and the runtime's end of its connection."""
+    """A plugin's process, the runtime's end of its connection, and whether it monitors pods."""
 
     pid: int
     peer: Peer
+    monitors: bool = True
 
 
 @contextmanager
@@ -73,7 +75,7 @@ def ours(host: Host) -> Iterator[Running]:
 
 
 @contextmanager
-def built(program: str, *arguments: str) -> Iterator[Running]:
+def built(program: str, *arguments: str, monitors: bool = True) -> Iterator[Running]:
     """A plugin in Go, connected as a runtime does that starts it itself."""
     mine, its = socket.socketpair()
     fcntl.fcntl(its.fileno(), fcntl.F_SETFD, 0)  # the program inherits it
@@ -83,7 +85,7 @@ def built(program: str, *arguments: str) -> Iterator[Running]:
     pid = os.posix_spawn(program, [program, *arguments], environment, file_actions=actions)
     its.close()
     os.close(quiet)
-    yield Running(pid, Peer(mine))
+    yield Running(pid, Peer(mine), monitors)
     mine.close()
 
 
@@ -142,14 +144,14 @@ def measured(host: Host, plugin: Running, count: int) -> Cost:
     messages = Messages()
     events = subscribed(plugin.peer)
     with waiting(host) as pid:
-        lives = [life(host, plugin.peer, messages, events, number, pid) for number in range(3)]
+        lives = [life(host, plugin, messages, events, number, pid) for number in range(3)]
         before = used(plugin.pid)
-        lives = [life(host, plugin.peer, messages, events, 100 + number, pid) for number in range(count)]
+        lives = [life(host, plugin, messages, events, 100 + number, pid) for number in range(count)]
         cpu = (used(plugin.pid) - before) / count
         row = 0.0
         for number in range(IN_A_ROW):
             for event in [name for name in LIFE[:5] if name in events]:
-                row += timed(host, plugin.peer, messages, event, 1000 + number, pid, pause=0)
+                row += timed(host, plugin, messages, event, 1000 + number, pid, pause=0)
         memory = [memory_of(one) for one in (plugin.pid, *children(plugin.pid))]
     os.kill(plugin.pid, 15)
     os.waitpid(plugin.pid, 0)
@@ -182,15 +184,15 @@ def waiting(host: Host) -> Iterator[int]:
     process.wait()
 
 
-def life(host: Host, peer: Peer, messages: Messages, events: list[str], number: int, pid: int) -> dict[str, float]:
+def life(host: Host, plugin: Running, messages: Messages, events: list[str], number: int, pid: int) -> dict[str, float]:
     """Return the seconds of each event of a container alone in its pod."""
-    return {event: timed(host, peer, messages, event, number, pid) for event in events}
+    return {event: timed(host, plugin, messages, event, number, pid) for event in events}
 
 
 def timed(
-    host: Host, peer: Peer, messages: Messages, event: str, number: int, pid: int, *, pause: float = 0.002
+    host: Host, plugin: Running, messages: Messages, event: str, number: int, pid: int, *, pause: float = 0.002
 ) -> float:
-    """Send an event; seconds until its answer."""
+    """Send an event; seconds until its answer, which must not come before the work of a start."""
     tasks = host.resctrl / "mon_groups" / uid(number) / "tasks"
     if event == "RemovePodSandbox" and tasks.exists():
         tasks.unlink()  # which the kernel does with the group
@@ -200,9 +202,11 @@ def timed(
         (host.root / "proc" / str(pid) / "cgroup").write_text(f"0::/{cgroup}\n")
     payload = messages.payload(event, number, pid)
     begun = time.perf_counter()
-    code, words, _ = peer.ask(event, payload)
+    code, words, _ = plugin.peer.ask(event, payload)
     took = time.perf_counter() - begun
     assert not code, words
+    if event == "StartContainer" and plugin.monitors:
+        assert tasks.read_text().split() == [str(pid)], f"the process is not in {tasks}"
     if event == "PostCreateContainer" and tasks.parent.exists():
         tasks.touch()  # which the kernel does with the group
     host.read_journal()
@@ -245,7 +249,7 @@ def main() -> int:
         config.write_text(f"resctrlPath: {host.resctrl}\n")
         plugins = {"this plugin": ours(host)}
         if given.no_op:
-            plugins["no-op"] = built(given.no_op)
+            plugins["no-op"] = built(given.no_op, monitors=False)
         if given.resctrl_mon:
             plugins["resctrl-mon"] = built(given.resctrl_mon, "-config", str(config))
         for name, plugin in plugins.items():
