@@ -8,7 +8,7 @@ import psutil
 from resctrl_hooks.install.paths import UNITS
 from resctrl_hooks.install.units import EXEC, NRI
 from resctrl_hooks.node.watch.status import EVENTS, OFF, read_status
-from resctrl_hooks.node.watch.watcher import is_wanted
+from resctrl_hooks.node.watch.wanted import is_wanted
 
 from .finding import Finding, ok, warning
 from .host import Host

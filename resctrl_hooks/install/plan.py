@@ -7,7 +7,7 @@ from resctrl_hooks.config.applied import read_compiled
 from resctrl_hooks.node.guard.section import OFF, guard_mode
 from resctrl_hooks.node.host.files import parse_json
 from resctrl_hooks.node.settings import Settings, compiled_path
-from resctrl_hooks.node.watch.watcher import WATCH
+from resctrl_hooks.node.watch.wanted import WATCH
 
 from .containerd import nri_drop_in
 from .directories import RUNTIMES, choose

@@ -68,11 +68,13 @@ _PRIVATE = 0o700
 
 
 def lock_name(key: str) -> str:
-    """Return the name of a key's lock. Two locks are taken in the order of their names."""
-    number = 0
-    for letter in key.encode("utf-8", "surrogatepass"):
-        number = (number * 31 + letter) & 0xFFFFFFFF
-    return f"{number % _LOCKS:02x}"
+    """Return the name of a key's lock. Two locks are taken in the order of their names.
+
+    The hash is the polynomial of the key's bytes at 31. Its remainder by 32 locks is their alternating sum, because 31
+    is -1 there.
+    """
+    data = key.encode("utf-8", "surrogatepass")
+    return f"{(sum(data[-1::-2]) - sum(data[-2::-2])) % _LOCKS:02x}"
 
 
 class Ledger:
@@ -148,6 +150,16 @@ class Ledger:
     def write_pod(self, key: str, record: "PodRecord") -> None:
         """Replace the record of a key."""
         self._write(key, "pod", record)
+
+    def make_folder_of(self, key: str) -> None:
+        """Create the folder of a key's records, for a new key."""
+        path = f"{self.folder}/pods/{key}"
+        try:
+            posix.mkdir(path, _PRIVATE)
+        except FileExistsError:
+            pass  # its record is damaged, or missing after a kill
+        except OSError as error:
+            raise errors.LedgerError.of_file(error, path) from error
 
     def remove_pod(self, key: str) -> None:
         """Remove everything about a key: its markers, its members, its record, in that order."""

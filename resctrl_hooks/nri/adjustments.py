@@ -11,6 +11,7 @@ from ..node.errors import HookError
 from ..node.feature import SKIP
 from ..node.features.scheduling import IO_PRIORITY_UNSET
 from ..node.host.files import S_IFBLK, S_IFCHR, S_IFLNK, S_IFMT, S_IWGRP, S_IWOTH
+from .wanted import BROUGHT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,18 +29,12 @@ _POLICIES = {"normal": 1, "fifo": 2, "rr": 3, "batch": 4, "idle": 6}
 _IO_CLASSES = {"realtime": 1, "best-effort": 2, "idle": 3}
 _SCHEDULER_SINCE, _IO_PRIORITY_SINCE = (0, 11), (0, 10)
 MOUNT_OPTIONS: "Final" = ("rbind", "ro", "nosuid", "nodev")
-_BROUGHT = ("env", "mounts", "devices")
 
 
 class AdjustmentError(HookError):
     """A class has an addition that must not be given to a container."""
 
     reason = "adjustment"
-
-
-def adjusts(settings: "Settings") -> bool:
-    """Return whether anything may be changed in any container."""
-    return bool(settings.nri.get("adjust")) or any(spec.get(name) for spec in settings.classes for name in _BROUGHT)
 
 
 def adjustment(workload: "Workload", steps: "list[Step]", settings: "Settings", version: str) -> "Adjustment":
@@ -161,10 +156,10 @@ def _parsed(version: str) -> "tuple[int, int]":
 
 def _of_class(workload: "Workload", settings: "Settings") -> "Adjustment":
     """Return environment, mounts and devices of the container's class, if allowed for its namespace."""
-    if not any(spec.get(name) for spec in settings.classes for name in _BROUGHT):
+    if not any(spec.get(name) for spec in settings.classes for name in BROUGHT):
         return {}
     choice = choice_of(workload, settings)
-    brings = {name: choice.spec.get(name) for name in _BROUGHT}
+    brings = {name: choice.spec.get(name) for name in BROUGHT}
     if not any(brings.values()):
         return {}
     what = f"use the devices, mounts or variables of class {choice.name[:80]!r}"

@@ -8,9 +8,8 @@ from ..node.host.instance import RunningError, only_instance
 from ..node.host.notify import Notify
 from ..node.log import ERROR, Log
 from ..node.settings import load
-from ..node.watch.command import watch
 from ..node.watch.priority import become_urgent
-from ..node.watch.watcher import is_wanted
+from ..node.watch.wanted import is_wanted
 from .plugin import NodePlugin
 from .resident import Resident
 from .status import Status
@@ -91,6 +90,8 @@ def _exec_watcher(config: str, find: "Find", plugin: NodePlugin, *, stderr: bool
     parent = posix.getpid()
 
     def run() -> None:
+        from ..node.watch.command import watch  # not in the other processes, which do not need it
+
         try:
             watch(config, lambda watcher: posix.getppid() != parent or not watcher.is_on, find, stderr=stderr)
         except RunningError:

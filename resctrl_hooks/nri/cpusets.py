@@ -15,15 +15,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..node.context import Context
-    from ..node.settings import Settings
 
 STAGE = NAME
 """The stage that log lines about cpusets name."""
-
-
-def is_specified(settings: "Settings") -> bool:
-    """Return whether cpusets are to stand in specifications."""
-    return bool(settings.placement["enabled"]) and NAME in (settings.nri.get("adjust") or [])
 
 
 def without_cpuset(adjusted: "dict[str, Any]") -> "dict[str, Any]":

@@ -17,6 +17,7 @@ from ..node.resctrl.errors import BadClassError
 from ..node.steps import with_room
 from .adjustments import adjustment, respecting
 from .cpusets import STAGE, note, without_cpuset
+from .event import CREATE_CONTAINER
 from .protobuf import encode
 from .workload import workload_of
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from ..node.feature import Feature, Step
     from .event import Event
 
-CREATE_CONTAINER = "CreateContainer"
 CONFLICT = "conflict"
 """The reason that is counted where a value is left out because another program has set a different one."""
 _TIME_TO_FORGET = 0.1  # seconds for a lock, after the deadline and well before the child is killed

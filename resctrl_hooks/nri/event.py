@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 POD_EVENTS = ("RemovePodSandbox",)
+CREATE_CONTAINER = "CreateContainer"
 START, LATE_START = "StartContainer", "PostStartContainer"
 STARTS = (START, LATE_START)
 ENDS = ("StopContainer", "RemoveContainer", *POD_EVENTS)

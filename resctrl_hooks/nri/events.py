@@ -23,11 +23,10 @@ from ..node.refusals import REASON, RefusedError, record_refusal
 from ..node.registry import features_in_use, kind_of
 from ..node.resctrl.locked_key import record_is_dead
 from . import ttrpc
-from .cpusets import STAGE, changes, cpus_of, forget, is_specified, learn, noted
-from .creation import CREATE_CONTAINER, create_container
-from .event import ENDS, LATE_START, POD_EVENTS, START, STARTS, Event
+from .event import CREATE_CONTAINER, ENDS, LATE_START, POD_EVENTS, START, STARTS, Event
 from .protobuf import decode, encode
 from .service import NOT_YET, pack
+from .wanted import is_specified
 from .workload import workload_of
 
 TYPE_CHECKING = False
@@ -54,6 +53,13 @@ class NoProcessError(Exception):
     """A StartContainer names no process, so there is nothing yet that could be served."""
 
 
+def create_container(event: "Event", context: "Context") -> "tuple[str, bytes]":
+    """As `creation.create_container`."""
+    from .creation import create_container as create  # `NodePlugin` has imported it if creations need work
+
+    return create(event, context)
+
+
 def start_container(event: Event, context: "Context") -> "tuple[str, bytes]":
     """Do createRuntime's work for a process that waits to be started, unless it is done already.
 
@@ -66,13 +72,14 @@ def start_container(event: Event, context: "Context") -> "tuple[str, bytes]":
         raise NoProcessError
     workload = workload_of(event.pod, event.container, event.runtime, context.settings)
     event.key = workload.key
-    record = record_of(workload.id, workload.pid, context)
+    key = context.ledger.key_of(workload.id)
+    record = record_of(key, workload.id, workload.pid, context)
     if record is not None:  # by a hook, or by a pass of reconcile
         if complete(workload, record, context):
             context.ledger.wake()
         return "", b""
     try:
-        summary = create_runtime(workload, context)
+        summary = create_runtime(workload, context, key)
     except Exception as error:
         give_up(error, workload, context)
         raise
@@ -92,9 +99,8 @@ def late_start(event: Event, context: "Context") -> "tuple[str, bytes]":
     return summary, answer
 
 
-def record_of(container: str, pid: int, context: "Context") -> "MemberRecord | None":
-    """Return a container's record if it is of this very process."""
-    key = context.ledger.key_of(container)
+def record_of(key: str, container: str, pid: int, context: "Context") -> "MemberRecord | None":
+    """Return a container's record under a key, empty for none, if it is of this very process."""
     record = context.ledger.read_member(key, container) if key else None
     if record is None or record.get("pid") != pid or not lives(context.proc, pid, record.get("start")):
         return None
@@ -175,6 +181,8 @@ def follow_up(event: Event, context: "Context") -> bytes:
     """Return the updates of other containers that the runtime applies after its answer, as in `UpdateContainers`."""
     if not is_specified(context.settings) or event.name not in (*STARTS, *ENDS):
         return b""
+    from .cpusets import forget  # as in `create_container`
+
     if event.name == _GONE:  # an ended container may be started again with its specification
         forget({event.id}, context)
     return updates(event.id if event.name in STARTS else "", context)
@@ -182,6 +190,8 @@ def follow_up(event: Event, context: "Context") -> bytes:
 
 def updates(started: str, context: "Context") -> bytes:
     """Return `UpdateContainers` for all whose cpuset differs from their specification; empty for none."""
+    from .cpusets import STAGE, changes
+
     found = changes(started, context)
     if not found:
         return b""
@@ -268,7 +278,11 @@ def synchronize(parts: "list[bytes]", runtime: str, context: "Context") -> bytes
     from ..node.reconcile.report import Options
 
     begun = time.monotonic()
-    placed_before = noted(context)  # before an unlisted container can be created
+    placed_before: "set[str]" = set()
+    if is_specified(context.settings):
+        from .cpusets import cpus_of, learn, noted
+
+        placed_before = noted(context)  # before an unlisted container can be created
     pods: "dict[str, dict[str, Any]]" = {}
     containers: "list[dict[str, Any]]" = []
     for part in parts:
@@ -284,7 +298,7 @@ def synchronize(parts: "list[bytes]", runtime: str, context: "Context") -> bytes
             workload = workload_of(
                 pods.get(container.get("pod_sandbox_id", ""), {}), container, runtime, context.settings
             )
-            record = record_of(id_, pid, context)
+            record = record_of(context.ledger.key_of(id_), id_, pid, context)
             if record is not None:
                 complete(workload, record, context)
                 continue

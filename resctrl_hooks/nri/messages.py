@@ -68,7 +68,7 @@ MESSAGES: "dict[str, dict[int, str]]" = {
         12: "uint32 pid",
     },
     "LinuxStart": {
-        3: "LinuxResources resources",
+        3: "bytes resources",  # decoded when a feature reads them
         5: "string cgroups_path",
         6: "LinuxIOPriority io_priority",
         11: "LinuxScheduler scheduler",

@@ -12,11 +12,9 @@ from ..node.registry import failure_policy, features_in_use, serves
 from ..node.settings import Settings, compiled_path, load
 from ..node.watch.priority import become_urgent
 from . import events, ttrpc
-from .adjustments import adjusts
-from .cpusets import is_specified
-from .creation import CREATE_CONTAINER
-from .event import ENDS, LATE_START, Event, container_of, has_record
+from .event import CREATE_CONTAINER, ENDS, LATE_START, Event, container_of, has_record
 from .service import NOT_YET, SYNCHRONIZE, mask_of, pack
+from .wanted import adjusts, is_specified
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -103,6 +101,8 @@ class NodePlugin:
         self._generation += 1
         features = features_in_use(settings)
         self._creates = adjusts(settings) or any(failure_policy(one.name, settings) == "fail" for one in features)
+        if self._creates:
+            from . import creation  # noqa: F401  # here, so that all processes share it
 
     def generation(self) -> int:
         """Return how often the settings have changed."""

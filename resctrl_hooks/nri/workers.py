@@ -93,15 +93,16 @@ class Workers:
         self._ending: "list[int]" = []
         self._companion: "Companion | None" = None
 
-    def _serve(self, event: str, payload: bytes, reply: "Reply") -> bool:
+    def _serve(self, event: str, payload: bytes, reply: "Reply", *, answered: bool) -> bool:
         """Serve an event with priority until the runtime has its answer: on a starved node it drops a late plugin."""
 
-        def answered(code: int, answer: bytes) -> None:
+        def reply_first(code: int, answer: bytes) -> None:
             reply(code, answer)
             become_ordinary()
 
-        become_urgent()
-        return self._served(event, payload, answered)
+        if answered:
+            become_ordinary()
+        return self._served(event, payload, reply if answered else reply_first)
 
     def keep(self, companion: Companion) -> None:
         """Run a process next to this one, and start it again after its end."""
@@ -146,7 +147,7 @@ class Workers:
         Raises:
             OSError: no process can be made.
         """
-        job = event.encode() + b"\0" + payload
+        job = bytes((answered,)) + event.encode() + b"\0" + payload
         job = len(job).to_bytes(_LENGTH, "big") + job
         if self._ready is None:
             self._wait_for_answered(generation)
@@ -158,7 +159,12 @@ class Workers:
                 worker.answered = answered
                 return
             self._end(worker)
-        self.start(lambda reply: self._serve(event, payload, reply), seconds, done)
+
+        def serve(reply: "Reply") -> None:
+            become_urgent()
+            self._serve(event, payload, reply, answered=answered)
+
+        self.start(serve, seconds, done)
 
     def start(self, serve: "Callable[[Reply], object]", seconds: float, done: "Done") -> None:
         """Have a process of its own call ``serve``, and call ``done`` as `ask` does.
@@ -296,8 +302,8 @@ class Workers:
             size = _LENGTH + int.from_bytes(data[:_LENGTH], "big")
             while len(data) < size:
                 data += posix.read(fd, size - len(data))
-            event, _, payload = data[_LENGTH:].partition(b"\0")
-            fit = self._serve(event.decode(), payload, reply)
+            event, _, payload = data[_LENGTH + 1 :].partition(b"\0")
+            fit = self._serve(event.decode(), payload, reply, answered=bool(data[_LENGTH]))
             reply(_FREE if fit else _WORN, b"")
 
 

@@ -9,6 +9,7 @@ from ..node.container.workload import CONTAINERD, CRIO, derive
 from ..node.errors import InputError
 from ..node.host.procfs import Cgroup, cgroups_of
 from ..node.names import valid_container_id
+from .protobuf import WireError, decode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,14 +79,7 @@ def _as_oci(linux: "dict[str, Any]", *, created: bool) -> "dict[str, Any]":
     process tells the class, since a runtime without RDT support takes the value and does nothing.
     """
     told = linux.get("resources", {})
-    resources: "dict[str, Any]" = {
-        "cpu": {name: _value(value) for name, value in told.get("cpu", {}).items()},
-        "memory": {name: _value(value) for name, value in told.get("memory", {}).items()},
-        "unified": told.get("unified", {}),
-    }
-    if _value(told.get("blockio_class", {})):
-        resources["blockIO"] = {"class": told["blockio_class"]["value"]}
-    config: "dict[str, Any]" = {"cgroupsPath": linux.get("cgroups_path", ""), "resources": resources}
+    config: "dict[str, Any]" = {"cgroupsPath": linux.get("cgroups_path", ""), "resources": lambda: _resources(told)}
     if not created and _value(told.get("rdt_class", {})):
         config["intelRdt"] = {"closID": told["rdt_class"]["value"]}
     if "rdt" in linux:
@@ -95,6 +89,22 @@ def _as_oci(linux: "dict[str, Any]", *, created: bool) -> "dict[str, Any]":
             "enableMonitoring": bool(_value(rdt.get("enable_monitoring", {}))),
         }
     return {"linux": config, "process": _process(linux)}
+
+
+def _resources(told: "dict[str, Any] | bytes") -> "dict[str, Any]":
+    """Return LinuxResources, decoded or not, as linux.resources of a bundle."""
+    try:
+        said = decode("LinuxResources", told) if isinstance(told, bytes) else told
+    except WireError as error:
+        raise InputError(f"cannot parse the container's resources: {error}") from error
+    resources: "dict[str, Any]" = {
+        "cpu": {name: _value(value) for name, value in said.get("cpu", {}).items()},
+        "memory": {name: _value(value) for name, value in said.get("memory", {}).items()},
+        "unified": said.get("unified", {}),
+    }
+    if _value(said.get("blockio_class", {})):
+        resources["blockIO"] = {"class": said["blockio_class"]["value"]}
+    return resources
 
 
 def _process(linux: "dict[str, Any]") -> "dict[str, Any]":

@@ -11,7 +11,7 @@ from resctrl_hooks.node.archive import ARCHIVE
 from resctrl_hooks.node.guard.section import OFF, guard_mode
 from resctrl_hooks.node.host.files import parse_json
 from resctrl_hooks.node.settings import Settings
-from resctrl_hooks.node.watch.watcher import WATCH
+from resctrl_hooks.node.watch.wanted import WATCH
 
 from .archive import pack
 

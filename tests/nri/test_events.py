@@ -102,6 +102,18 @@ def test_life_of_container_in_newer_nri_is_served(host: Host, start: Callable[..
     assert (host.cgroup / POD_CGROUP.lstrip("/")).is_dir()
 
 
+def test_malformed_resources_do_not_affect_features_that_do_not_read_them(
+    host: Host, start: Callable[..., Plugin]
+) -> None:
+    plugin = start(blockio={"enabled": True, "allow": {"*": ["*"]}})
+    host.process(41, f"{POD_CGROUP}/{ID}")
+    pod = {"uid": UID, "name": "web-0", "namespace": "shop", "annotations": {"class.blockio.resctrl-hooks.io": "slow"}}
+    message = {"pod": pod, "container": {"id": ID, "name": "c0", "pid": 41, "linux": {"resources": b"\xff"}}}
+    assert plugin.greet().ask("StartContainer", encode("ContainerEventStart", message)) == OK
+    assert (host.resctrl / GROUP / "tasks").read_text().split() == ["41"]
+    plugin.wait_for_log("cannot parse the container's resources: a varint is truncated")
+
+
 def test_life_of_container_in_older_nri_is_served(host: Host, start: Callable[..., Plugin]) -> None:
     peer = start().greet()
     host.process(41, f"{POD_CGROUP}/{ID}")

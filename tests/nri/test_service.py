@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from nri.fake_runtime import FakeRuntime, Peer
+from nri.fake_runtime import FakeRuntime, Peer, wait_until
 from nri.sessions import CONTAINERD, CRIO, MESSAGES, SPLIT, Sent, session
 from resctrl_hooks.nri import multiplexer, ttrpc
 from resctrl_hooks.nri.protobuf import decode, encode
@@ -131,9 +131,18 @@ def test_dropped_plugin_adopts_containers_by_itself(runtime: FakeRuntime, peer: 
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="realtime priorities need root")
-def test_event_is_served_with_realtime_priority(peer: Peer, plugin: Plugin) -> None:
-    assert peer.event("StartContainer", pod("policy"), CONTAINER) == (0, "", b"")
+@pytest.mark.parametrize(
+    "container", [CONTAINER, {**CONTAINER, "name": "c" * (1 << 16)}], ids=["standing by", "of its own"]
+)
+def test_event_is_served_with_realtime_priority(container: dict[str, Any], peer: Peer, plugin: Plugin) -> None:
+    assert peer.event("StartContainer", pod("policy"), container) == (0, "", b"")
     assert f"policy {os.SCHED_RR}" in plugin.told()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="realtime priorities need root")
+def test_event_that_is_answered_before_is_served_with_ordinary_priority(peer: Peer, plugin: Plugin) -> None:
+    assert peer.event("StopContainer", pod("policy"), CONTAINER) == (0, "", b"")
+    wait_until(lambda: f"policy {os.SCHED_OTHER}" in plugin.told(), "the event was served")
 
 
 @pytest.mark.parametrize("name", [CONTAINERD, CRIO, SPLIT])

@@ -60,10 +60,11 @@ class State:
 class Bundle:
     """The relevant parts of a bundle's config.json; empty for an unreadable bundle.
 
-    ``scheduled`` are the scheduler and the I/O priority, in the words of a scheduling class.
+    ``scheduled`` are the scheduler and the I/O priority, in the words of a scheduling class. ``linux.resources`` may be
+    a function that returns them: few features read them.
     """
 
-    __slots__ = ("annotations", "cgroups_path", "class_name", "monitored", "resources", "scheduled")
+    __slots__ = ("_resources", "annotations", "cgroups_path", "class_name", "monitored", "scheduled")
 
     def __init__(self, config: "dict[str, Any]") -> None:
         linux = _field(config, "linux", dict, {})
@@ -72,9 +73,19 @@ class Bundle:
         # Before runtime-spec 1.3, enableMonitoring was called enableCMT and enableMBM.
         self.monitored = any(rdt.get(name) is True for name in ("enableMonitoring", "enableCMT", "enableMBM"))
         self.cgroups_path: str = _field(linux, "cgroupsPath", str, "")
-        self.resources: "dict[str, Any]" = _field(linux, "resources", dict, {})
+        self._resources: "Any" = linux.get("resources")
+        if not callable(self._resources):
+            _field(linux, "resources", dict, {})
         self.annotations = _strings(config.get("annotations"), "config.json: annotations")
         self.scheduled = _scheduled(_field(config, "process", dict, {}))
+
+    @property
+    def resources(self) -> "dict[str, Any]":
+        """``linux.resources``; empty for none."""
+        if callable(self._resources):
+            self._resources = self._resources()
+        found: "dict[str, Any]" = self._resources or {}
+        return found
 
 
 def parse_state(data: bytes) -> State:

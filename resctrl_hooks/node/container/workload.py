@@ -70,8 +70,6 @@ _MAKERS = {"crio": CRIO, "cri-containerd": CONTAINERD, "libpod": _PODMAN, "libpo
 # In the path of every bundle of containerd's (containerd, core/runtime), which may name a cgroup by the id alone.
 _CONTAINERDS_BUNDLE = "/io.containerd.runtime.v"
 
-# Parts of the names of all annotations that a feature reads; a record keeps these where the bundle lacks them.
-_READ = ("resctrl-hooks.io", "nri.io", "rdt", "blockio")
 _MOST_TOLD, _LONGEST_TOLD = 256, 1024  # a record has a size limit
 
 
@@ -160,7 +158,7 @@ class Workload:
             "time": int(time.time()),
         }
         if self.labels is not None:
-            notes = {name: value for name, value in self.annotations.items() if any(mark in name for mark in _READ)}
+            notes = {name: value for name, value in self.annotations.items() if _is_read(name)}
             details["told"] = {"labels": _bounded(self.labels), "annotations": _bounded(notes)}
         return details
 
@@ -215,6 +213,11 @@ def derive(
         workload.verified = False
         workload.namespace = workload.pod = workload.container = ""
     return workload
+
+
+def _is_read(name: str) -> bool:
+    """Return whether a feature may read an annotation; a record keeps these where the bundle lacks them."""
+    return "resctrl-hooks.io" in name or "nri.io" in name or "rdt" in name or "blockio" in name
 
 
 def _bounded(values: "dict[str, str]") -> "dict[str, str]":

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 _UNREAD = ("-policy.nri.io", "epc-limit.nri.io")  # a part of each annotation that `container.unread` finds
 
 
-def create_runtime(workload: "Workload", context: "Context") -> str:
+def create_runtime(workload: "Workload", context: "Context", earlier: "str | None" = None) -> str:
     """Apply the steps of every feature to a workload whose process waits to be started.
+
+    ``earlier`` is the key under which the container is recorded already, as `Ledger.key_of` returns it, if known.
 
     Raises:
         RefusedError: a step failed whose feature's policy is ``fail``; all steps are undone.
@@ -41,7 +43,7 @@ def create_runtime(workload: "Workload", context: "Context") -> str:
     if not todo:
         return "; ".join(step.why for _, step in steps) or "no feature applies"
     context.strict = _strict(todo, context)
-    earlier = context.ledger.key_of(workload.id)
+    earlier = context.ledger.key_of(workload.id) if earlier is None else earlier
     if earlier and earlier != workload.key:
         _forget(workload.id, earlier, context)
     with context.monitor.hold(workload.key) as locked:

@@ -18,8 +18,11 @@ def set_deadline(seconds: float) -> None:
     Seconds of waiting for a processor do not count: on an overloaded node work is slow but completes, whereas a hanging
     hook waits for something else, or keeps a processor busy.
     """
+    if not seconds:
+        setitimer(ITIMER_REAL, 0)
+        return
     until = time.monotonic() + seconds
-    starved = _starved() if seconds else 0.0
+    starved = _starved()
 
     def rise(*_: object) -> None:
         left = until + min(_starved() - starved, LONGEST_STARVED) - time.monotonic()
@@ -29,7 +32,7 @@ def set_deadline(seconds: float) -> None:
 
     signal(SIGALRM, rise)
     pthread_sigmask(SIG_UNBLOCK, (SIGALRM,))  # crun calls hooks with every signal blocked
-    setitimer(ITIMER_REAL, seconds, _ALARM_AGAIN if seconds else 0)
+    setitimer(ITIMER_REAL, seconds, _ALARM_AGAIN)
 
 
 def _starved() -> float:

@@ -287,6 +287,8 @@ class LockedKey:
             record["pid"] = pid
             record["start"] = start_time(self._resctrl.proc, pid)
         self._ledger.point(member, self.key)
+        if not self.tracked:
+            self._ledger.make_folder_of(self.key)
         self._ledger.write_member(self.key, member, record)
         self._ledger.unmark("idle", self.key)
 

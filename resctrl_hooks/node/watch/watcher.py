@@ -9,7 +9,7 @@ import time
 from ..context import Context
 from ..errors import SettingsError
 from ..fault_report import as_hook_error
-from ..host.files import is_folder, is_there
+from ..host.files import is_folder
 from ..log import DEBUG, WARNING, Log
 from ..settings import Settings, compiled_path, load
 from .containers import Containers
@@ -21,6 +21,7 @@ from .priority import become_ordinary, become_urgent
 from .sample import sample
 from .status import EVENTS, OFF, SAMPLING, Status
 from .values import EVERY, SHARE, Values
+from .wanted import is_wanted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
             """Stop receiving."""
 
 
-WATCH = "watch"
 MOST_EXECS = 1500  # each second; beyond that, samples
 DEGRADED = 10.0  # seconds of samples before events are tried again
 _SAMPLE_EVERY, _SAMPLE_SHARE = 2.0, 20  # seconds at least; a sample takes at most a twentieth of a processor
@@ -52,12 +52,6 @@ _SAY_EVERY = 60.0
 _NEVER = float("inf")
 STAGE = "watch"
 _UNWANTED = "monitoring.exec is not watch, or monitoring is off"
-
-
-def is_wanted(settings: Settings) -> bool:
-    """Return whether the settings want execs to be watched, and /proc has the processes that the kernel tells of."""
-    wanted = bool(settings.monitoring["enabled"]) and settings.monitoring["exec"] == WATCH
-    return wanted and is_there(f"{settings.proc_path}/self")
 
 
 class Watcher:

@@ -83,6 +83,19 @@ def test_bundle_is_parsed(host: Host) -> None:
     assert found.resources == {"cpu": {"shares": 2}}
 
 
+def test_resources_are_read_once_when_they_are_needed() -> None:
+    reads: list[int] = []
+
+    def read() -> dict[str, Any]:
+        reads.append(1)
+        return {"cpu": {"shares": 2}}
+
+    found = Bundle({"linux": {"resources": read}})
+    assert not reads
+    assert found.resources == found.resources == {"cpu": {"shares": 2}}
+    assert reads == [1]
+
+
 @pytest.mark.parametrize("name", ["enableMonitoring", "enableCMT", "enableMBM"])
 def test_runtime_with_its_own_monitoring_is_recognized(name: str) -> None:
     assert Bundle({"linux": {"intelRdt": {name: True}}}).monitored

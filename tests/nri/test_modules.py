@@ -1,0 +1,36 @@
+"""The modules in the plugin's processes: each takes memory in all of them."""
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from conftest import Host
+
+CODE = """
+import sys
+from resctrl_hooks.node.host.notify import Notify
+from resctrl_hooks.nri import command, plugin
+from resctrl_hooks.nri.status import Status
+plugin.NodePlugin("p", "97", sys.argv[1], notify=Notify(), status=Status(sys.argv[2], ""), stderr=False)
+print(*(name.removeprefix("resctrl_hooks.") for name in sys.modules))
+"""
+FOR_CREATIONS = {"nri.creation", "nri.adjustments", "nri.cpusets", "node.features.placement.allocations"}
+FOR_FEW = FOR_CREATIONS | {"node.watch.watcher", "node.reconcile.reconcile", "node.features.rdt_class"}
+
+
+@pytest.mark.parametrize(
+    "config, needed",
+    [
+        ({}, set()),
+        ({"failurePolicy": "fail"}, FOR_CREATIONS),
+        ({"nri": {"adjust": ["placement"]}, "placement": {"enabled": True}}, FOR_CREATIONS),
+        ({"rdt": {"enabled": True}}, {"node.features.rdt_class"}),
+    ],
+    ids=["defaults", "refusals", "adjustments", "a feature"],
+)
+def test_modules_are_imported_if_settings_need_them(host: Host, config: dict[str, Any], needed: set[str]) -> None:
+    host.configure(**config)
+    words = [sys.executable, "-c", CODE, str(host.config), str(host.state)]
+    found = set(subprocess.run(words, check=True, capture_output=True, text=True).stdout.split())
+    assert found & FOR_FEW == needed
