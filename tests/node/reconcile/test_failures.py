@@ -84,7 +84,8 @@ def test_failing_feature_does_not_stop_others(host: Host, monkeypatch: pytest.Mo
         feature("second", always((["a"], {"c": HookError("cannot")})), failing),
         feature("third", always((["b"], {})), always(left)),
     ]
-    monkeypatch.setattr(module, "features_in_use", lambda _: features)
+    for name in ("features_in_use", "features_to_repair"):
+        monkeypatch.setattr(module, name, always(features))
     report = reconcile(host.context(), Options(wait=False, dry_run=dry_run))
     assert (report.placed, report.repaired) == (["a", "b"], 0 if dry_run else 6)
     assert report.orphans == (["first left", "third left"] if dry_run else [])
