@@ -136,6 +136,10 @@ class Pool(Section):
     cpus: Annotated[Cpus, Field(min_length=1)]
     """CPUs of the pool."""
 
+    min_cpus: Annotated[int, Field(ge=0)] | None = None
+    """With this number the pool grows and shrinks: it uses as many of its CPUs as its containers request, in whole
+    cores, at least so many, and none without a container. The pool `default` has the others. Default: all its CPUs."""
+
     mems: Cpus = ""
     """Memory nodes of the pool; default: those of its CPUs."""
 

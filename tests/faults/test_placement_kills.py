@@ -20,6 +20,12 @@ from resctrl_hooks.node.host.files import format_json
 from resctrl_hooks.node.host.procfs import cgroups_of
 from resctrl_hooks.node.reconcile.reconcile import reconcile
 
+POOL = "pool.placement.resctrl-hooks.io"
+BALLOONS = {
+    "policy": "pools",
+    "pools": [{"name": "db", "cpus": "0-7,16-23", "minCpus": 2}, {"name": "web", "cpus": "8-11,24-27", "minCpus": 0}],
+}
+
 
 @pytest.fixture
 def node(host: Host) -> PlacedHost:
@@ -57,10 +63,11 @@ class Killer:
             raise Killed
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed, section", [(0, {}), (1, {}), (2, {}), (3, BALLOONS), (4, BALLOONS)])
 def test_random_containers_with_kills_in_between_stay_consistent(
-    node: PlacedHost, seed: int, monkeypatch: pytest.MonkeyPatch
+    node: PlacedHost, seed: int, section: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    node.configure(**section)
     chance = random.Random(seed)
     killer = Killer(monkeypatch)
     started = 0
@@ -72,7 +79,8 @@ def test_random_containers_with_kills_in_between_stay_consistent(
                 kind = chance.choice(["shared", "shared", "exclusive", "mixed"])
                 name = f"c{started}"
                 node.process(name)
-                call(node, node.state(name, chance.randrange(0, 4000), **{CPUS: kind}))
+                wanted = {CPUS: kind, **({POOL: chance.choice(["db", "web", "default"])} if section else {})}
+                call(node, node.state(name, chance.randrange(0, 4000), **wanted))
             elif node.pids:
                 name = chance.choice(sorted(node.pids))
                 node.die(name)

@@ -105,6 +105,18 @@ def test_other_containers_follow_arrivals_and_departures(host: Host, place: Call
     assert runs_on(host, FIRST) == "0-3"
 
 
+def test_containers_of_default_pool_follow_growth_of_another_pool(host: Host, place: Callable[..., Plugin]) -> None:
+    pools = [{"name": "db", "cpus": "0-1", "minCpus": 1}]
+    section = {"enabled": True, "allow": {"*": ["*"]}, "kubeletPath": str(host.root / "kubelet"), "pools": pools}
+    peer = place(placement={**section, "policy": "pools"}).greet()
+    started(peer, host, POD, FIRST, 41, created(peer, POD, FIRST))
+    assert runs_on(host, FIRST) == "0-3"
+    grows = {**OWNER, "annotations": {"pool.placement.resctrl-hooks.io": "db"}}
+    started(peer, host, grows, SECOND, 42, created(peer, grows, SECOND))
+    assert (runs_on(host, FIRST), runs_on(host, SECOND)) == ("1-3", "0")
+    assert updated(peer) == {FIRST: "1-3"}
+
+
 def test_containers_with_same_promised_cpus_are_separated_at_start(host: Host, place: Callable[..., Plugin]) -> None:
     peer = place().greet()
     two = {**OWNER, "annotations": {CPUS: "exclusive:1"}}

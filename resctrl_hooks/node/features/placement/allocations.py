@@ -16,6 +16,8 @@ from .usage import Grant, Usage, effective
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from ...context import Context
     from ...ledger import Lock
     from ...records import KeptTopologyRecord
@@ -50,6 +52,8 @@ class Book:
             self.reserved = parse_list(options.get("reservedCpus") or "")
         except ValueError as error:
             raise PlacementError(f"invalid placement.reservedCpus: {error}") from error
+        pools: "list[dict[str, Any]]" = options.get("pools") or []
+        self._balloons = pools if any(pool.get("minCpus") is not None for pool in pools) else []
         self.unsure = is_there(self._path + _WRITING)
         self.lost = False
         self.places: "dict[tuple[object, ...], Place]" = {}
@@ -62,7 +66,12 @@ class Book:
 
     def _machine(self) -> "list[str]":
         """Return the facts on which a decision depends besides other decisions."""
-        return [format_list(cpus) for cpus in (self.topology.online, self.topology.isolated, self.reserved)]
+        found = [format_list(cpus) for cpus in (self.topology.online, self.topology.isolated, self.reserved)]
+        if self._balloons:
+            from .balloons import facts  # few nodes have such pools
+
+            found.append(facts(self._balloons))
+        return found
 
     def _read(self) -> None:
         try:
@@ -137,6 +146,10 @@ class Book:
             if place.users > len(own):
                 grants.append(Grant("", "", place.decision, milli=place.milli - milli, users=place.users - len(own)))
         usage = Usage(self.topology, grants, self.reserved)
+        if self._balloons:
+            from .balloons import parts_of  # as above
+
+            usage.parts = parts_of(self._balloons, self.topology, usage)
         if not key:
             self._usage = usage
         return usage

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 EXCLUSIVE, SHARED, MIXED, RESERVED = "exclusive", "shared", "mixed", "reserved"
 KINDS = (EXCLUSIVE, SHARED, MIXED, RESERVED)
 MILLI = 1000
+DEFAULT_POOL = "default"
+"""The pool of all CPUs outside the declared pools."""
 
 
 class PlacementError(HookError):

@@ -1,11 +1,12 @@
 """The policy of static named pools in ``placement.pools``.
 
 A pool has a name, CPUs, and the namespaces whose containers run in it. CPUs outside all pools are the pool ``default``.
+With ``minCpus`` it uses some of its CPUs; see `balloons`.
 """
 
 from ...host.cpulist import count, parse_list
 from ...host.topology import Domain
-from .policy import RESERVED, SHARED, Decision, PlacementError
+from .policy import DEFAULT_POOL, RESERVED, SHARED, Decision, PlacementError
 from .topology_aware import exclusive, memory_for
 
 TYPE_CHECKING = False
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from ...host.topology import Topology
     from .policy import Request
     from .usage import Usage
-
-DEFAULT = "default"
 
 
 def choose(topology: "Topology", usage: "Usage", request: "Request") -> Decision:
@@ -50,7 +49,7 @@ def choose(topology: "Topology", usage: "Usage", request: "Request") -> Decision
         SHARED,
         name,
         cpus=domain.cpus,
-        mems=mems or (memory_for(topology, domain.cpus, request) if name != DEFAULT else 0),
+        mems=mems or (memory_for(topology, domain.cpus, request) if name != DEFAULT_POOL else 0),
         milli=request.milli,
         why=f"pool {name}, {why}" + (f"; CPU class {cpu_class}" if cpu_class and domain.name == name else ""),
         runners_up=[
@@ -76,9 +75,9 @@ def sets_of(
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise PlacementError(f"invalid placement.pools: {error}") from error
         left &= ~cpus
-    if DEFAULT not in found:
+    if DEFAULT_POOL not in found:
         # If the pools contain every CPU, containers without a pool run on all of them.
-        found[DEFAULT] = left or usage.usable, 0, []
+        found[DEFAULT_POOL] = left or usage.usable, 0, []
     return found
 
 
@@ -93,4 +92,4 @@ def _pool_of(request: "Request", pools: "dict[str, tuple[int, int, list[str]]]")
     for name, (_, _, namespaces) in pools.items():
         if any(matches(pattern, request.namespace) for pattern in namespaces):
             return name, f"of its namespace ({request.namespace})"
-    return DEFAULT, "because no pool lists its namespace"
+    return DEFAULT_POOL, "because no pool lists its namespace"

@@ -30,11 +30,13 @@ class Grant:
 class Usage:
     """All grants. ``reserved`` CPUs are for the system.
 
-    ``common`` are the shared CPUs without an owner: neither reserved nor isolated nor offline.
+    ``common`` are the shared CPUs without an owner: neither reserved nor isolated nor offline. ``parts`` are the
+    present CPUs of pools that grow and shrink, by name; other pools have those of the decision.
     """
 
     def __init__(self, topology: "Topology", grants: "list[Grant]", reserved: int = 0) -> None:
         self.grants = grants
+        self.parts: "dict[str, int]" = {}
         self.reserved = reserved & topology.online
         self.online = topology.online
         self.owned = 0
@@ -121,7 +123,7 @@ def effective(decision: Decision, usage: Usage) -> int:
     if decision.kind == RESERVED:
         return decision.cpus & usage.reserved or usage.reserved or usage.common or usage.online
     # A pool can lose its last CPU to an offline request; then any shared CPU is used.
-    shared = decision.cpus & usage.common or usage.common
+    shared = usage.parts.get(decision.pool, decision.cpus) & usage.common or usage.common
     return own | shared or usage.reserved or usage.usable or usage.online
 
 

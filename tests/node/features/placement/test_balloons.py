@@ -1,0 +1,165 @@
+"""Pools that grow and shrink with the requests of their containers."""
+
+import random
+from typing import Any
+
+import pytest
+from conftest import Host
+from hosts.machines import MACHINES, machine
+from hosts.placed import CPUS, PlacedHost, id_of
+
+from resctrl_hooks.node.features.placement import feature as placement
+from resctrl_hooks.node.features.placement.balloons import parts_of
+from resctrl_hooks.node.features.placement.policy import EXCLUSIVE, SHARED, Decision
+from resctrl_hooks.node.features.placement.usage import Grant, Usage, effective
+from resctrl_hooks.node.host.cpulist import count, format_list, parse_list
+from resctrl_hooks.node.reconcile.reconcile import reconcile
+
+# The machine of `PlacedHost`: 16 cores; the second threads are CPUs 16 to 31.
+POOLS: list[dict[str, Any]] = [
+    {"name": "db", "cpus": "0-3,16-19", "minCpus": 2, "namespaces": ["shop"]},
+    {"name": "fixed", "cpus": "4-5,20-21"},
+]
+POOL = "pool.placement.resctrl-hooks.io"
+
+
+def parts(*grants: Grant) -> dict[str, str]:
+    topology = machine(1, 1, 2, 4, 2)  # cores 0,8 to 7,15
+    pools: list[dict[str, Any]] = [{"name": "db", "cpus": "0-3,8-11", "minCpus": 2}, {"name": "fixed", "cpus": "4,12"}]
+    usage = Usage(topology, list(grants))
+    return {name: format_list(cpus) for name, cpus in parts_of(pools, topology, usage).items()}
+
+
+def shares(milli: int, pool: str = "db", users: int = 1) -> Grant:
+    return Grant("", "", Decision(SHARED, pool, cpus=parse_list("0-3,8-11")), milli=milli, users=users)
+
+
+@pytest.mark.parametrize(
+    "milli, cpus, rest",
+    [
+        (0, "0,8", "1-3,5-7,9-11,13-15"),  # minCpus
+        (2000, "0,8", "1-3,5-7,9-11,13-15"),
+        (2001, "0-1,8-9", "2-3,5-7,10-11,13-15"),  # whole cores
+        (6500, "0-3,8-11", "5-7,13-15"),
+        (99000, "0-3,8-11", "5-7,13-15"),  # all of its CPUs
+    ],
+)
+def test_pool_has_whole_cores_for_its_requests_and_default_the_others(milli: int, cpus: str, rest: str) -> None:
+    assert parts(shares(milli)) == {"db": cpus, "default": rest}
+
+
+def test_pool_without_containers_uses_no_cpus() -> None:
+    assert parts() == {"db": "", "default": "0-3,5-11,13-15"}
+    assert parts(shares(5000, "fixed")) == {"db": "", "default": "0-3,5-11,13-15"}
+
+
+def test_exclusive_cpus_of_pool_are_outside_its_part() -> None:
+    owns = Grant("", "", Decision(EXCLUSIVE, "db", owned=parse_list("0,8")))
+    assert parts(owns) == {"db": "", "default": "1-3,5-7,9-11,13-15"}
+    assert parts(owns, shares(3000)) == {"db": "1-2,9-10", "default": "3,5-7,11,13-15"}
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_parts_are_disjoint_and_enough_on_every_machine(name: str) -> None:
+    topology, chance = MACHINES[name], random.Random(name)
+    cpus = [cpu for cpu in range(64) if topology.online >> cpu & 1]
+    for _ in range(50):
+        chance.shuffle(cpus)
+        cut = chance.randrange(1, len(cpus))
+        sets = {"a": cpus[:cut], "b": cpus[cut:]}
+        pools = [
+            {"name": one, "cpus": ",".join(map(str, of)), "minCpus": chance.randrange(3)} for one, of in sets.items()
+        ]
+        milli = {one: chance.randrange(9000) for one in sets}
+        grants = [
+            Grant("", "", Decision(SHARED, one, cpus=sum(1 << cpu for cpu in of)), milli=milli[one])
+            for one, of in sets.items()
+        ]
+        usage = Usage(topology, grants)
+        usage.parts = parts_of(pools, topology, usage)
+        total = 0
+        for grant, pool in zip(grants, pools, strict=True):
+            own = usage.parts[grant.decision.pool]
+            assert not own & (total | ~grant.decision.cpus | ~usage.common)
+            total |= own
+            wanted = max(-(-grant.milli // 1000), int(str(pool["minCpus"])), 1)
+            assert count(own) >= min(wanted, count(grant.decision.cpus & usage.common))
+            assert effective(grant.decision, usage) == own or not own
+        assert usage.parts["default"] == usage.common & ~total
+
+
+@pytest.fixture
+def node(host: Host) -> PlacedHost:
+    node = PlacedHost(host)
+    node.configure(policy="pools", pools=POOLS)
+    return node
+
+
+def test_pool_grows_and_shrinks_with_its_containers(node: PlacedHost) -> None:
+    node.start("other", 500, **{POOL: "default"})
+    assert node.cpus("other") == "0-3,6-19,22-31"
+    node.start("a", 500)
+    assert (node.cpus("a"), node.cpus("other")) == ("0,16", "1-3,6-15,17-19,22-31")
+    node.start("b", 3100)
+    assert (node.cpus("a"), node.cpus("b"), node.cpus("other")) == ("0-1,16-17", "0-1,16-17", "2-3,6-15,18-19,22-31")
+    node.start("c", 9100)
+    assert (node.cpus("a"), node.cpus("other")) == ("0-3,16-19", "6-15,22-31")
+    node.assert_sound()
+    node.stop("c")
+    node.stop("b")
+    assert (node.cpus("a"), node.cpus("other")) == ("0,16", "1-3,6-15,17-19,22-31")
+    node.stop("a")
+    assert node.cpus("other") == "0-3,6-19,22-31"
+    node.assert_sound()
+
+
+def test_pool_makes_room_for_exclusive_cpus(node: PlacedHost) -> None:
+    node.start("a", 2500)
+    node.start("own", 2000, **{CPUS: "exclusive"})
+    assert (node.cpus("own"), node.cpus("a")) == ("0,16", "1-2,17-18")
+    node.assert_sound()
+    node.stop("own")
+    assert node.cpus("a") == "0-1,16-17"
+
+
+def test_reconcile_finds_same_parts_from_records(node: PlacedHost) -> None:
+    for number in range(5):
+        node.start(f"c{number}", 700)
+    node.start("other", 0, **{POOL: "default"})
+    before = {name: node.cpus(name) for name in node.pids}
+    assert before["c0"] == "0-1,16-17"
+    (node.host.state / "placement").unlink()
+    for name in node.pids:
+        (node.folder(name) / "cpuset.cpus").write_text("")
+    assert reconcile(node.host.context()).problems == []
+    assert {name: node.cpus(name) for name in node.pids} == before
+    node.assert_sound()
+
+
+def test_size_follows_deaths_without_poststop(node: PlacedHost) -> None:
+    node.start("a", 500)
+    node.start("b", 5100)
+    node.die("b")
+    reconcile(node.host.context())
+    assert node.cpus("a") == "0,16"
+
+
+@pytest.mark.parametrize("by_hook", [True, False])
+def test_changed_minimum_applies_to_running_containers(node: PlacedHost, *, by_hook: bool) -> None:
+    node.start("a", 500)
+    for least, cpus in ((4, "0-1,16-17"), (None, "0-3,16-19"), (0, "0,16")):
+        node.configure(policy="pools", pools=[POOLS[0] | {"minCpus": least}])
+        if by_hook:
+            node.start(f"b{least}", 0, **{POOL: "default"})
+        else:
+            reconcile(node.host.context())
+        assert node.cpus("a") == cpus
+        node.assert_sound()
+
+
+def test_decision_in_record_has_all_cpus_of_pool(node: PlacedHost) -> None:
+    node.start("a", 500)
+    record = node.host.context().ledger.read_member(node.host.context().ledger.keys()[0], id_of("a"))
+    assert record is not None
+    assert record["steps"][0]["needs"]["decision"]["cpus"] == "0-3,16-19"
+    assert placement.FEATURE.repair(node.host.context(), {id_of("a")}) == 0
