@@ -13,6 +13,7 @@ from conftest import ID, POD_CGROUP, UID, Host, crio_annotations, state
 from resctrl_hooks.config.applied import compiled
 from resctrl_hooks.config.check import check_text
 from resctrl_hooks.node.cgroup_settings.values import is_in_force
+from resctrl_hooks.node.classes.choice import ClassError
 from resctrl_hooks.node.features import blockio, scheduling
 from resctrl_hooks.node.host.procfs import threads_of
 from resctrl_hooks.node.settings import load
@@ -339,3 +340,18 @@ def test_process_that_has_ended_needs_no_scheduling(monkeypatch: pytest.MonkeyPa
     for name in ("sched_getscheduler", "sched_getparam", "getpriority"):
         monkeypatch.setattr(posix, name, gone)
     assert scheduling._is_scheduled(100, wanted) is True
+
+
+@pytest.mark.parametrize(
+    "number, policy, hint", [(1, "fifo", True), (1, "rr", True), (1, "batch", False), (22, "rr", False)]
+)
+def test_refused_real_time_policy_has_a_hint(
+    monkeypatch: pytest.MonkeyPatch, number: int, policy: Any, *, hint: bool
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(posix, "sched_setscheduler", refuse)
+    with pytest.raises(ClassError) as caught:
+        scheduling._schedule(100, {"policy": policy})
+    assert (caught.value.errno, "has no real-time budget" in str(caught.value)) == (number, hint)

@@ -169,6 +169,17 @@ def test_pressure_soon_after_a_release_doubles_the_wait() -> None:
     assert waits[2] > 1.5 * waits[1]
 
 
+def test_tenth_calm_sample_in_a_row_releases_one_step() -> None:
+    domain = Domain({"bronze": Limit(100, 20, 80)}, 0)
+    changes = {}
+    for time in range(1, 22):
+        load = 0.8 if time == 5 else 0.3
+        sample = Sample(float(time), load, CAPACITY, {"gold": 20e9, "bronze": 10e9})
+        for change in domain.decide(sample, Rules(["gold"], ["bronze"], 0.85, 0.70), PerCent(10)):
+            changes[time] = change.new
+    assert changes == {15: 90}
+
+
 @pytest.mark.parametrize("after, wait", [(29.9, 2 * CALM), (30.0, CALM)])
 def test_pressure_half_a_minute_after_a_release_does_not_double_the_wait(after: float, wait: int) -> None:
     domain = Domain({"bronze": Limit(100, 20, 80)}, 0)

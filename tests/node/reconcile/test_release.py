@@ -3,11 +3,12 @@
 from typing import Any
 
 import pytest
-from conftest import GROUP, ID, UID, Host
+from conftest import GROUP, ID, UID, Host, always
 from hosts.faults import failing
 
 from resctrl_hooks.node import main
 from resctrl_hooks.node.errors import LockTimeoutError
+from resctrl_hooks.node.guard.lease import Restored
 from resctrl_hooks.node.reconcile import release
 
 
@@ -69,3 +70,13 @@ def test_values_of_the_guard_that_cannot_be_restored_are_reported(
     assert released(counted) == 1
     assert "cannot restore the values changed by the bandwidth guard: " in capsys.readouterr().err
     assert counted.state.exists()
+
+
+def test_restored_values_of_the_guard_are_printed(
+    counted: Host, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = Restored()
+    found.done.append("class bronze, domain 0: MB 90 -> 100")
+    monkeypatch.setattr(release, "restore_left", always(found))
+    assert released(counted) == 0
+    assert capsys.readouterr().out == f"restored class bronze, domain 0: MB 90 -> 100\nreleased {UID}\n"

@@ -237,6 +237,14 @@ def test_samples_have_no_urgency(watched: Watched, monkeypatch: pytest.MonkeyPat
     assert (watched.values["samples"], watched.values["sampled"]) == (1, 3)
 
 
+def test_open_connector_makes_the_watcher_urgent(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watched.watcher, "_sample", lambda: None)
+    watched.watcher.step()
+    assert (len(watched.sources), watched.urgent) == (1, True)
+    watched.watcher._close()
+    assert not watched.urgent
+
+
 def test_earliest_retry_comes_first(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "serve", lambda *_: Outcome(BUSY))
     for pid, tries in ((1, 3), (2, 0), (3, 1)):

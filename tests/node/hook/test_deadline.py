@@ -1,0 +1,62 @@
+"""The hook's deadline, with a clock and a timer that a test moves."""
+
+from _signal import ITIMER_REAL, SIGALRM
+from typing import Any
+
+import pytest
+
+from resctrl_hooks.node.errors import DeadlineError
+from resctrl_hooks.node.hook import deadline
+from resctrl_hooks.node.hook.deadline import LONGEST_STARVED, set_deadline
+
+
+class Machine:
+    """Its clock, the seconds without a processor, and the timer that the hook has set."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now, self.starved = 100.0, 7.0
+        self.timers: list[tuple[float, float]] = []
+        self.alarm: Any = None
+        monkeypatch.setattr(deadline, "time", self)
+        monkeypatch.setattr(deadline, "_starved", lambda: self.starved)
+        monkeypatch.setattr(deadline, "signal", self._handle)
+        monkeypatch.setattr(deadline, "setitimer", self._set)
+        monkeypatch.setattr(deadline, "pthread_sigmask", lambda *_: None)
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def _handle(self, number: int, handler: Any) -> None:
+        assert number == SIGALRM
+        self.alarm = handler
+
+    def _set(self, timer: int, seconds: float, again: float = 0) -> None:
+        assert timer == ITIMER_REAL
+        self.timers.append((seconds, again))
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    return Machine(monkeypatch)
+
+
+@pytest.mark.parametrize("starved, left", [(0.0, 0.0), (0.5, 0.5), (3.0, 3.0), (1000.0, LONGEST_STARVED)])
+def test_deadline_is_later_by_the_time_without_a_processor(machine: Machine, starved: float, left: float) -> None:
+    set_deadline(5.0)
+    machine.now += 5.0
+    machine.starved += starved
+    if left:
+        machine.alarm()
+    else:
+        with pytest.raises(DeadlineError):
+            machine.alarm()
+    assert machine.timers == [(5.0, 0.25), *([(left, 0.25)] if left else [])]
+    machine.now += left
+    for _ in range(2):
+        with pytest.raises(DeadlineError, match="deadline of the hook exceeded"):
+            machine.alarm()
+
+
+def test_cancelled_deadline_sets_no_timer(machine: Machine) -> None:
+    set_deadline(0)
+    assert machine.timers == [(0, 0)]
