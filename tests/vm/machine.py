@@ -5,24 +5,21 @@ It needs no root and changes nothing on the machine: changes to the guest's disk
 
 import contextlib
 import dataclasses
-import io
 import os
-import re
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
-import tarfile
 import threading
 import time
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 
 import bytecode
 import emulator
 import energy_devices
 import guest
+import job
 import kernels
 from cache import VmError, say
 
@@ -46,14 +43,6 @@ MEMORY = 3072  # MiB
 _RUNNING: set[subprocess.Popen[bytes]] = set()
 """The emulators of this process, for `end_all`."""
 _ENDING = threading.Event()
-RESULTS_SIZE = 256 << 20
-SKIPPED = frozenset({"__pycache__", "build", "dist", "htmlcov", "node_modules"})
-"""Folders that don't travel, as those whose name begins with a dot don't."""
-ENTRY = """#!/opt/venv/bin/python
-import sys
-from {module} import {function}
-sys.exit({function}())
-"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -174,52 +163,6 @@ class Outcome:
     folder: str
 
 
-def _add(archive: tarfile.TarFile, name: str, content: str, mode: int = 0o644) -> None:
-    entry = tarfile.TarInfo(name)
-    entry.size, entry.mode = len(content.encode()), mode
-    archive.addfile(entry, io.BytesIO(content.encode()))
-
-
-def _travels(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    name = os.path.basename(entry.name)
-    if entry.isdir() and (name.startswith(".") or name in SKIPPED):
-        return None
-    entry.uid = entry.gid = 0  # a contributor's checkout is the guest's root's
-    entry.uname = entry.gname = "root"
-    return entry
-
-
-def _metadata(archive: tarfile.TarFile) -> None:
-    """Make the project look like an installed one: its commands, and the metadata that importlib.metadata reads."""
-    with open(os.path.join(guest.PROJECT, "pyproject.toml"), "rb") as source:
-        project = tomllib.load(source)
-    with open(os.path.join(guest.PROJECT, project["tool"]["hatch"]["version"]["path"]), encoding="utf-8") as source:
-        found = re.search(r'^__version__ = "(.+)"$', source.read(), re.MULTILINE)
-    version = found[1] if found else "0"
-    name, scripts = project["project"]["name"], project["project"]["scripts"]
-    folder = f"site/{name.replace('-', '_')}-{version}.dist-info"
-    _add(archive, f"{folder}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-    points = "".join(f"{command} = {target}\n" for command, target in scripts.items())
-    _add(archive, f"{folder}/entry_points.txt", f"[console_scripts]\n{points}")
-    for command, target in scripts.items():
-        module, function = target.split(":")
-        _add(archive, f"bin/{command}", ENTRY.format(module=module, function=function), 0o755)
-
-
-def _write_job(path: str, script: str, compiled: str) -> None:
-    """Write the job disk: the project's files, their bytecode, the metadata of an installed project, and `run`."""
-    with tarfile.open(path, "w") as archive:
-        for name in sorted(os.listdir(guest.PROJECT)):
-            if not name.startswith("."):
-                archive.add(os.path.join(guest.PROJECT, name), f"project/{name}", filter=_travels)
-        for folder, _, names in os.walk(compiled):
-            for name in names:
-                place = os.path.join("project", os.path.relpath(folder, compiled), "__pycache__", name)
-                archive.add(os.path.join(folder, name), place, filter=_travels)
-        _metadata(archive)
-        _add(archive, "run", script, 0o755)
-
-
 def _disk(serial: str, path: str, options: str) -> list[str]:
     """Return a disk that the guest finds by its serial: the kernel names disks in any order."""
     path = path.replace(",", ",,")  # QEMU's way to write a comma
@@ -238,8 +181,8 @@ def _command(machine: Machine, boot: Boot, work: str, *, shell: bool, energy: en
         append += ["vm.shell", "quiet"]
     disks = [
         *_disk("root", os.path.join(machine.guest, "disk.img"), "snapshot=on"),
-        *_disk("job", os.path.join(work, "job.tar"), "readonly=on"),
-        *_disk("results", os.path.join(work, "results.tar"), "cache=unsafe"),
+        *_disk("job", os.path.join(work, job.DISK), "readonly=on"),
+        *_disk("results", os.path.join(work, job.RESULTS), "cache=unsafe"),
     ]
     if os.path.exists(modules := os.path.join(machine.kernel, "modules.img")):
         disks += _disk("modules", modules, "readonly=on")
@@ -308,29 +251,6 @@ def end_all() -> None:
         process.kill()
 
 
-def _results(work: str) -> int:
-    """Unpack the results, and return the job's exit status.
-
-    Raises:
-        VmError: there are no results.
-    """
-    packed = os.path.join(work, "results.tar")
-    try:
-        # Of an empty disk, other modes than "r:" would read every byte, to see if it is compressed.
-        with tarfile.open(packed, "r:") as archive:
-            # Debian 12's Python 3.11.2 is older than the argument, and 3.14 extracts this way by default.
-            if hasattr(tarfile, "data_filter"):
-                archive.extractall(work, filter="data")
-            else:
-                archive.extractall(work)
-        with open(os.path.join(work, "status"), encoding="ascii") as status:
-            return int(status.read())
-    except (tarfile.TarError, OSError, ValueError) as trouble:
-        raise VmError("the guest ended before its job did") from trouble
-    finally:
-        os.remove(packed)
-
-
 def _tail(work: str) -> str:
     """Return the last words of kernel and emulator, for an error message."""
     lines = []
@@ -372,13 +292,11 @@ def boot_once(  # each is a choice of the person who boots
     Raises:
         VmError: the guest did not finish its job.
     """
-    if shutil.disk_usage(work).free < RESULTS_SIZE:
+    if shutil.disk_usage(work).free < job.RESULTS_SIZE:
         raise VmError(f"{work}: no space left for a guest")
     exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in (environment or {}).items())
-    job, output = os.path.join(work, "job.tar"), os.path.join(work, "output")
-    _write_job(job, f"#!/bin/bash\n{exports}cd /job/project || exit\n{script}\n", machine.bytecode)
-    with open(os.path.join(work, "results.tar"), "wb") as disk:
-        disk.truncate(RESULTS_SIZE)
+    output = os.path.join(work, "output")
+    job.write(work, f"#!/bin/bash\n{exports}cd /job/project || exit\n{script}\n", machine.bytecode)
     with open(output, "wb"):
         pass  # to be followed from its beginning
     try:
@@ -390,12 +308,12 @@ def boot_once(  # each is a choice of the person who boots
                 process.wait()
             else:
                 _follow(output, process, time.monotonic() + limit, show or _show)
-        return Outcome(_results(work), work)
+        return Outcome(job.results(work), work)
     except VmError as trouble:
         say(f"last lines of its console:\n  {_tail(work)}")
         raise VmError(f"{trouble}; everything it said: {work}") from trouble
     finally:
-        os.remove(job)
+        os.remove(os.path.join(work, job.DISK))
 
 
 def _show(text: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import cache
 import guest
+import job
 import machine
 import pytest
 import shares
@@ -290,12 +291,11 @@ def test_counts_come_from_reports(tmp_path: Path) -> None:
 
 
 def test_project_is_copied_as_if_installed(tmp_path: Path) -> None:
-    job = tmp_path / "job.tar"
     compiled = tmp_path / "compiled/tests/vm"
     compiled.mkdir(parents=True)
     (compiled / "cache.cpython-314.pyc").touch()
-    machine._write_job(str(job), "true", str(tmp_path / "compiled"))
-    with tarfile.open(job) as archive:
+    job.write(str(tmp_path), "true", str(tmp_path / "compiled"))
+    with tarfile.open(tmp_path / job.DISK) as archive:
         names = archive.getnames()
         command = archive.extractfile("bin/resctrl-hook")
         assert command
@@ -310,11 +310,11 @@ def test_project_is_copied_as_if_installed(tmp_path: Path) -> None:
 
 
 def test_guest_without_results_is_reported(tmp_path: Path) -> None:
-    disk = tmp_path / "results.tar"
+    disk = tmp_path / job.RESULTS
     disk.touch()
-    os.truncate(disk, machine.RESULTS_SIZE)
+    os.truncate(disk, job.RESULTS_SIZE)
     with pytest.raises(cache.VmError, match="before its job did"):
-        machine._results(str(tmp_path))
+        job.results(str(tmp_path))
     assert not disk.exists()
 
 
