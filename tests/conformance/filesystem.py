@@ -60,11 +60,8 @@ class Resctrl:
 
     def write(self, path: str, text: str | bytes) -> int:
         """Write a file in one call; return the result of write(2)."""
-        descriptor = os.open(self.path(path), os.O_WRONLY)
-        try:
+        with self.opened(os.O_WRONLY, path) as descriptor:
             return os.write(descriptor, text if isinstance(text, bytes) else text.encode())
-        finally:
-            os.close(descriptor)
 
     @property
     def status(self) -> str:
@@ -72,6 +69,15 @@ class Resctrl:
         return self.read("info/last_cmd_status").removesuffix("\n")
 
     POISON = "Unknown or unsupported resource name 'poison'"
+
+    @contextmanager
+    def opened(self, flags: int, *parts: str) -> Iterator[int]:
+        """Open something, and yield its descriptor."""
+        descriptor = os.open(self.path(*parts), flags)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
 
     def poison(self) -> None:
         """Leave words in `last_cmd_status`, and on all kernels no others, to see whether a command changes them."""

@@ -203,48 +203,36 @@ def test_recreated_group_is_a_new_one(resctrl: Resctrl, task: int) -> None:
 @pytest.mark.parametrize("name", ["tasks", "cpus_list", "mon_data/mon_L3_00/llc_occupancy"])
 def test_open_file_of_removed_group_is_enodev(resctrl: Resctrl, name: str) -> None:
     resctrl.make("mon_groups/a")
-    descriptor = os.open(resctrl.path("mon_groups/a", name), os.O_RDONLY)
-    try:
+    with resctrl.opened(os.O_RDONLY, "mon_groups/a", name) as descriptor:
         resctrl.rmdir("mon_groups/a")
         resctrl.make("mon_groups/a")
         with resctrl.refused(errno.ENODEV):
             os.read(descriptor, 10)
-    finally:
-        os.close(descriptor)
 
 
 def test_write_to_open_file_of_removed_group_is_enodev(resctrl: Resctrl) -> None:
     resctrl.make("gold")
-    descriptor = os.open(resctrl.path("gold/tasks"), os.O_WRONLY)
-    try:
+    with resctrl.opened(os.O_WRONLY, "gold/tasks") as descriptor:
         resctrl.rmdir("gold")
         with resctrl.refused(errno.ENODEV):
             os.write(descriptor, b"0")
-    finally:
-        os.close(descriptor)
 
 
 @pytest.mark.kernel_only
 def test_open_folder_of_removed_group_is_empty(resctrl: Resctrl) -> None:
     # FUSE's high-level interface forgets removed folders: it answers ESTALE.
     resctrl.make("gold")
-    descriptor = os.open(resctrl.path("gold"), os.O_RDONLY)
-    try:
+    with resctrl.opened(os.O_RDONLY, "gold") as descriptor:
         resctrl.rmdir("gold")
         assert os.listdir(descriptor) == []
-    finally:
-        os.close(descriptor)
 
 
 def test_mkdir_in_open_folder_of_removed_group_fails(resctrl: Resctrl) -> None:
     resctrl.make("gold")
-    descriptor = os.open(resctrl.path("gold"), os.O_RDONLY)
-    try:
+    with resctrl.opened(os.O_RDONLY, "gold") as descriptor:
         resctrl.rmdir("gold")
         with resctrl.refused(errno.ENOENT):
             os.mkdir("a", dir_fd=descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @pytest.mark.parametrize("path", ["mon_groups/a/new", "new"])

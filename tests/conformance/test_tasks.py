@@ -237,14 +237,11 @@ def test_empty_write_succeeds_without_effect(resctrl: Resctrl) -> None:
 def test_each_write_to_open_file_is_a_command(resctrl: Resctrl, process: Callable[[], int]) -> None:
     resctrl.make("mon_groups/a")
     first, second = process(), process()
-    descriptor = os.open(resctrl.path("mon_groups/a/tasks"), os.O_RDWR)
-    try:
+    with resctrl.opened(os.O_RDWR, "mon_groups/a/tasks") as descriptor:
         for task in (first, second):
             assert os.write(descriptor, str(task).encode()) == len(str(task))
         os.lseek(descriptor, 0, os.SEEK_SET)
         assert os.read(descriptor, 4096).split() == [str(task).encode() for task in sorted((first, second))]
-    finally:
-        os.close(descriptor)
 
 
 def test_task_list_with_commas_moves_all(resctrl: Resctrl, process: Callable[[], int]) -> None:
@@ -286,9 +283,8 @@ def test_write_longer_than_a_page_is_e2big(resctrl: Resctrl) -> None:
 
 def test_only_root_and_the_owner_can_move_a_task(resctrl: Resctrl, task: int) -> None:
     resctrl.make("mon_groups/a")
-    descriptor = os.open(resctrl.path("mon_groups/a/tasks"), os.O_WRONLY)
-    code = f"import os; os.write({descriptor}, b'{task}')"
-    try:
+    with resctrl.opened(os.O_WRONLY, "mon_groups/a/tasks") as descriptor:
+        code = f"import os; os.write({descriptor}, b'{task}')"
         done = subprocess.run(
             ["/usr/bin/python3", "-I", "-S", "-c", code],
             user=65534,
@@ -299,8 +295,6 @@ def test_only_root_and_the_owner_can_move_a_task(resctrl: Resctrl, task: int) ->
             text=True,
             check=False,
         )
-    finally:
-        os.close(descriptor)
     assert "PermissionError: [Errno 1]" in done.stderr
     assert resctrl.status in resctrl.as_said(f"No permission to move task {task}\nError while processing task {task}")
     assert resctrl.tasks("mon_groups/a") == set()

@@ -1,10 +1,10 @@
 """doctor on placement: missing shared CPUs, and containers on CPUs of others."""
 
-import json
 from pathlib import Path
 
 import pytest
 from conftest import Host as Made
+from hosts import crun
 from hosts.machines import machine, write_sysfs
 
 from resctrl_hooks.doctor.finding import Finding
@@ -46,9 +46,7 @@ def found(host: Made) -> list[Finding]:
 def stranger(host: Made, name: str, cpus: str) -> None:
     pid = host.process(4711, f"/elsewhere/{name}", start=99)
     (host.cgroup / f"elsewhere/{name}/cpuset.cpus.effective").write_text(cpus)
-    folder = host.root / "crun" / name
-    folder.mkdir(parents=True)
-    (folder / "status").write_text(json.dumps({"pid": pid, "process-start-time": 99, "bundle": "/b"}))
+    crun.record(host.root / "crun", name, pid, "/b", 99)
 
 
 def test_refused_value_of_cpu_class_is_reported(made: Made) -> None:

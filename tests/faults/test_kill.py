@@ -6,14 +6,13 @@ happened by then.
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from conftest import Host, crio_annotations
+from hosts import crun
 from hosts.traced_hook import TracedHook
 
 from resctrl_hooks.node.reconcile.reconcile import reconcile
@@ -21,6 +20,7 @@ from resctrl_hooks.node.reconcile.report import Options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from resctrl_hooks.node.reconcile.report import Report
 
@@ -49,11 +49,7 @@ class Stage:
 
     def runs(self) -> None:
         """The runtime goes on: the container is in its state folder."""
-        folder = self.host.root / "crun" / ID
-        folder.mkdir(parents=True, exist_ok=True)
-        start = int(Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()[19])
-        status = {"pid": self.process.pid, "process-start-time": start, "bundle": self.bundle}
-        (folder / "status").write_text(json.dumps(status))
+        crun.record(self.host.root / "crun", ID, self.process.pid, self.bundle)
 
     def has_ended(self) -> None:
         """The runtime has deleted it."""

@@ -14,7 +14,7 @@ from hosts.crowded import KINDS, LIMITS, MAIN, POD, Crowd
 from hosts.placed import id_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from hosts.traced_hook import SystemCall
@@ -47,6 +47,12 @@ def killed_at(crowd: Crowd, point: SystemCall, state: dict[str, Any], *options: 
     return crowd.traced.was_killed_at(point)
 
 
+def until_killed(point: SystemCall, attempt: Callable[[SystemCall], bool]) -> None:
+    """Try until the hook is killed where it should be; ``attempt`` says whether it was."""
+    if not any(attempt(point) for _ in range(TRIES)):
+        pytest.fail(f"the hook was never killed at {point}")
+
+
 def assert_lives_on(crowd: Crowd, after: dict[str, Any]) -> None:
     """Check that the living container has everything that a hook which is not killed provides."""
     assert crowd.seen() == after
@@ -68,18 +74,18 @@ def test_create_runtime_killed_anywhere_is_repaired_by_one_reconcile(crowd: Crow
     assert id_of(MAIN) in after["memtierds"]
     assert (after["cpus"] != crowd.before["cpus"]) == (kind == "exclusive")  # containers that share have made room
     crowd.end_and_reconcile()
+
+    def attempt(point: SystemCall) -> bool:
+        state = crowd.created()
+        hit = killed_at(crowd, point, state)
+        crowd.runs(state)
+        crowd.reconcile()
+        assert_lives_on(crowd, after)
+        crowd.end_and_reconcile()
+        return hit
+
     for point in points:
-        for _ in range(TRIES):
-            state = crowd.created()
-            hit = killed_at(crowd, point, state)
-            crowd.runs(state)
-            crowd.reconcile()
-            assert_lives_on(crowd, after)
-            crowd.end_and_reconcile()
-            if hit:
-                break
-        else:
-            pytest.fail(f"the hook was never killed at {point}")
+        until_killed(point, attempt)
     print(f"createRuntime, {kind}: {len(points)} kill points")
 
 
@@ -87,14 +93,14 @@ def test_container_that_dies_with_its_killed_hook_leaves_nothing(crowd: Crowd) -
     assert crowd.traced.run(crowd.created()).returncode == 0
     points = chosen(crowd.traced.calls(), 0)
     crowd.end_and_reconcile()
+
+    def attempt(point: SystemCall) -> bool:
+        hit = killed_at(crowd, point, crowd.created())
+        crowd.end_and_reconcile()
+        return hit
+
     for point in points:
-        for _ in range(TRIES):
-            hit = killed_at(crowd, point, crowd.created())
-            crowd.end_and_reconcile()
-            if hit:
-                break
-        else:
-            pytest.fail(f"the hook was never killed at {point}")
+        until_killed(point, attempt)
     print(f"createRuntime, dead at once: {len(points)} kill points")
 
 
@@ -102,13 +108,13 @@ def test_poststop_killed_anywhere_is_repaired_by_one_reconcile(crowd: Crowd) -> 
     assert crowd.traced.run(crowd.ended(), NAP).returncode == 0
     assert crowd.seen() == crowd.before
     points = chosen(crowd.traced.calls())
+
+    def attempt(point: SystemCall) -> bool:
+        hit = killed_at(crowd, point, crowd.ended(), NAP)
+        crowd.reconcile()
+        assert crowd.seen() == crowd.before, point
+        return hit
+
     for point in points:
-        for _ in range(TRIES):
-            hit = killed_at(crowd, point, crowd.ended(), NAP)
-            crowd.reconcile()
-            assert crowd.seen() == crowd.before, point
-            if hit:
-                break
-        else:
-            pytest.fail(f"the hook was never killed at {point}")
+        until_killed(point, attempt)
     print(f"poststop: {len(points)} kill points")

@@ -6,16 +6,15 @@ effect of hook and reconcile in one process, with totals.
 
 from __future__ import annotations
 
-import json
 import subprocess
 import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from conftest import CONTAINERDS, Host, containerd_annotations
+from hosts import crun
 from hosts.traced_hook import TracedHook
 
-from resctrl_hooks.node.host.procfs import start_time
 from resctrl_hooks.node.reconcile.reconcile import reconcile
 from resctrl_hooks.node.reconcile.vanished import VANISHED
 from resctrl_hooks.simulation.mount import mounted
@@ -56,10 +55,7 @@ class Node:
         """Call a pod's hook; then it runs."""
         pod = self.pods[name]
         done = self.traced.run(pod["state"], *injection)
-        pod["folder"].mkdir(parents=True)
-        pid = pod["process"].pid
-        status = {"pid": pid, "process-start-time": start_time("/proc", pid), "bundle": pod["state"]["bundle"]}
-        (pod["folder"] / "status").write_text(json.dumps(status))
+        crun.record(self.host.root / "crun", pod["state"]["id"], pod["process"].pid, pod["state"]["bundle"])
         return done
 
     def clear(self) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from conftest import Host, crio_annotations, examples
+from hosts import crun
 from hosts.killed_hook import NEVER, mortal
 from hosts.simulated_kernel import ROOT_CALLER, Kernel
 from hypothesis import HealthCheck, settings
@@ -130,11 +131,8 @@ class NodeLife(RuleBasedStateMachine):
                 create_runtime(workload, context)
                 reap(context, context.ledger.marked("idle"))
         container.hooked = hooked
-        status = Path(self.folder) / "crun" / container.id
-        status.mkdir(exist_ok=True)
         start = self.kernel.threads.table[container.pids[0]][1]
-        text = {"pid": container.pids[0], "process-start-time": start, "bundle": state["bundle"]}
-        (status / "status").write_text(json.dumps(text))
+        crun.record(Path(self.folder) / "crun", container.id, container.pids[0], state["bundle"], start)
 
     def die_now(self, container: Container) -> None:
         for pid in container.pids:

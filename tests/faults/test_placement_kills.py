@@ -1,11 +1,13 @@
 """Containers that start and end at random while hooks are killed: all leftovers are repaired."""
 
+import contextlib
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 from conftest import Host
+from hosts.killed_hook import Killed
 from hosts.placed import CPUS, PlacedHost, id_of
 
 from resctrl_hooks.node.container.oci import POSTSTOP, parse_state, read_bundle
@@ -25,15 +27,12 @@ BALLOONS = {
     "policy": "pools",
     "pools": [{"name": "db", "cpus": "0-7,16-23", "minCpus": 2}, {"name": "web", "cpus": "8-11,24-27", "minCpus": 0}],
 }
+POOLS = ("db", "web", "default")
 
 
 @pytest.fixture
 def node(host: Host) -> PlacedHost:
     return PlacedHost(host)
-
-
-class Killed(BaseException):
-    """A kill -9: nothing of the hook runs after it."""
 
 
 class Killer:
@@ -63,31 +62,49 @@ class Killer:
             raise Killed
 
 
+class Chance(random.Random):
+    """The random events of a node whose hooks may be killed."""
+
+    def __init__(self, seed: int, node: PlacedHost, killer: Killer) -> None:
+        super().__init__(seed)
+        self._node, self._killer = node, killer
+
+    def arm(self) -> None:
+        """Have the next hook killed, or not."""
+        self._killer.armed = self.randrange(1, 20) if self.random() < 0.4 else 0
+
+    def start(self, name: str, pools: Sequence[str] = ()) -> None:
+        """Start a container of any kind, in one of the pools if there are any."""
+        self._node.process(name)
+        wanted = {CPUS: self.choice(["shared", "shared", "exclusive", "mixed"])}
+        if pools:
+            wanted[POOL] = self.choice(pools)
+        call(self._node, self._node.state(name, self.randrange(0, 4000), **wanted))
+
+    def end(self) -> None:
+        """End any container, with or without its poststop."""
+        name = self.choice(sorted(self._node.pids))
+        self._node.die(name)
+        if self.random() < 0.7:
+            call(self._node, self._node.state(name, status="stopped"))
+
+
 @pytest.mark.parametrize("seed, section", [(0, {}), (1, {}), (2, {}), (3, BALLOONS), (4, BALLOONS)])
 def test_random_containers_with_kills_in_between_stay_consistent(
     node: PlacedHost, seed: int, section: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node.configure(**section)
-    chance = random.Random(seed)
     killer = Killer(monkeypatch)
+    chance = Chance(seed, node, killer)
     started = 0
     while started < 50 or node.pids:
-        killer.armed = chance.randrange(1, 20) if chance.random() < 0.4 else 0
-        try:
+        chance.arm()
+        with contextlib.suppress(Killed):
             if started < 50 and chance.random() < 0.6:
                 started += 1
-                kind = chance.choice(["shared", "shared", "exclusive", "mixed"])
-                name = f"c{started}"
-                node.process(name)
-                wanted = {CPUS: kind, **({POOL: chance.choice(["db", "web", "default"])} if section else {})}
-                call(node, node.state(name, chance.randrange(0, 4000), **wanted))
+                chance.start(f"c{started}", POOLS if section else ())
             elif node.pids:
-                name = chance.choice(sorted(node.pids))
-                node.die(name)
-                if chance.random() < 0.7:
-                    call(node, node.state(name, status="stopped"))
-        except Killed:
-            pass
+                chance.end()
         if chance.random() < 0.15:
             killer.armed = 0
             assert reconcile(node.host.context()).problems == []
@@ -104,22 +121,14 @@ def test_allocation_after_kills_equals_one_computed_from_scratch(
     node: PlacedHost, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fifty have come, most have gone, hooks were killed: what is left is as the living ones' records say alone."""
-    chance = random.Random(seed)
     killer = Killer(monkeypatch)
+    chance = Chance(seed, node, killer)
     for number in range(50):
-        killer.armed = chance.randrange(1, 20) if chance.random() < 0.4 else 0
-        name = f"c{number}"
-        try:
-            node.process(name)
-            kind = chance.choice(["shared", "shared", "exclusive", "mixed"])
-            call(node, node.state(name, chance.randrange(0, 4000), **{CPUS: kind}))
+        chance.arm()
+        with contextlib.suppress(Killed):
+            chance.start(f"c{number}")
             if chance.random() < 0.8:
-                gone = chance.choice(sorted(node.pids))
-                node.die(gone)
-                if chance.random() < 0.7:
-                    call(node, node.state(gone, status="stopped"))
-        except Killed:
-            pass
+                chance.end()
     killer.armed = 0
     reconcile(node.host.context())
     node.assert_sound()

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from conftest import Host, crio_annotations, state
+from hosts import crun
 
 from resctrl_hooks.node.host.procfs import start_time
 from resctrl_hooks.node.reconcile.reconcile import reconcile
@@ -163,9 +164,7 @@ def test_container_whose_hook_times_out_starts_and_is_adopted_by_one_reconcile(
         (host.cgroup / cgroup / "cgroup.threads").write_text(f"{pid}\n")
         config = {"annotations": container.state["annotations"], "linux": {"intelRdt": {"closID": rdt}}}
         bundle = container.state["bundle"] = host.bundle(config, f"bundle-{pid}")
-        folder = tmp_path / "crun" / container.id
-        folder.mkdir(parents=True)
-        (folder / "status").write_text(json.dumps({"pid": pid, "process-start-time": pid, "bundle": bundle}))
+        crun.record(tmp_path / "crun", container.id, pid, bundle, pid)
 
     pods = sorted({container.pod for container in storm})
     with ExitStack() as locks:

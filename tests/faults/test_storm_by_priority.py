@@ -1,6 +1,5 @@
 """Two hundred hooks at once for as many pods, on a processor for forty: whole processes, and the order of the rules."""
 
-import json
 import subprocess
 import uuid
 from collections.abc import Iterator
@@ -9,9 +8,9 @@ from typing import Any
 
 import pytest
 from conftest import CONTAINERDS, Host, containerd_annotations, state
+from hosts import crun
 
 from faults.test_storm import PATIENT, outcomes_of
-from resctrl_hooks.node.host.procfs import start_time
 from resctrl_hooks.node.reconcile.reconcile import reconcile
 from resctrl_hooks.node.settings import DEFAULTS
 from resctrl_hooks.simulation.mount import mounted
@@ -47,10 +46,7 @@ def pods_of(host: Host, sleepers: list[subprocess.Popen[bytes]]) -> dict[str, tu
         annotations = containerd_annotations(key, namespace)
         bundle = host.bundle({"annotations": annotations, "linux": {}}, f"{CONTAINERDS}/{number}")
         told = state(id=f"{number:064x}", pid=process.pid, bundle=bundle, annotations=annotations)
-        folder = host.root / "crun" / told["id"]
-        folder.mkdir(parents=True)
-        status = {"pid": process.pid, "process-start-time": start_time("/proc", process.pid), "bundle": bundle}
-        (folder / "status").write_text(json.dumps(status))
+        crun.record(host.root / "crun", told["id"], process.pid, bundle)
         found[key] = (namespace, told)
     return found
 

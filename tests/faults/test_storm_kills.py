@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from conftest import Host, crio_annotations, state
+from hosts import crun
 
-from resctrl_hooks.node.host.procfs import start_time
 from resctrl_hooks.simulation.mount import mounted
 
 if TYPE_CHECKING:
@@ -85,10 +85,7 @@ class Storm:
 
     def run_on(self, told: dict[str, Any]) -> None:
         """The runtime goes on: the container is in its state folder."""
-        folder = self.host.root / "crun" / told["id"]
-        folder.mkdir(parents=True)
-        status = {"pid": told["pid"], "process-start-time": start_time("/proc", told["pid"]), "bundle": told["bundle"]}
-        (folder / "status").write_text(json.dumps(status))
+        crun.record(self.host.root / "crun", told["id"], told["pid"], told["bundle"])
 
     def end(self) -> None:
         """End all containers, whose runtime has deleted them."""

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from conftest import Host, state
+from hosts import crun
 
 from resctrl_hooks.cli import main
 
@@ -54,12 +55,9 @@ def test_scrape_is_not_ok_and_has_no_rmids(unmounted: Host) -> None:
 @pytest.mark.parametrize("dry", [["--dry-run"], []], ids=["dry", "real"])
 def test_reconcile_adopts_nothing(unmounted: Host, dry: list[str]) -> None:
     for number in range(3):
-        folder = unmounted.root / f"runtime/{number:064x}"
-        folder.mkdir(parents=True)
         unmounted.process(100 + number, start=1000)
         bundle = unmounted.bundle(name=f"bundle{number}")
-        status = {"pid": 100 + number, "process-start-time": 1000, "bundle": bundle}
-        (folder / "status").write_text(json.dumps(status))
+        crun.record(unmounted.root / "runtime", f"{number:064x}", 100 + number, bundle, 1000)
     done = run(unmounted, "reconcile", "--json", *dry)
     report = json.loads(done.stdout)
     assert done.exit_code == 1
@@ -69,11 +67,8 @@ def test_reconcile_adopts_nothing(unmounted: Host, dry: list[str]) -> None:
 
 def test_reconcile_serves_containers_without_group(unmounted: Host) -> None:
     unmounted.configure(monitoring={"enabled": False}, runtimeRoots={"all": str(unmounted.root / "runtime")})
-    folder = unmounted.root / f"runtime/{7:064x}"
-    folder.mkdir(parents=True)
     unmounted.process(100, start=1000)
-    status = {"pid": 100, "process-start-time": 1000, "bundle": unmounted.bundle()}
-    (folder / "status").write_text(json.dumps(status))
+    crun.record(unmounted.root / "runtime", f"{7:064x}", 100, unmounted.bundle(), 1000)
     assert run(unmounted, "reconcile").exit_code == 0
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from conftest import UID, Host
 
+from hosts import crun
 from hosts.machines import machine, write_sysfs
 from hosts.memtierd import CLASS, TEMPLATE, program, wait_until
 from hosts.placed import CPUS, PlacedHost, id_of
@@ -82,10 +83,7 @@ class Crowd(PlacedHost):
 
     def runs(self, state: dict[str, Any]) -> None:
         """Put the container into the runtime's state folder, as the runtime does after the hooks."""
-        folder = self.host.root / "crun" / id_of(MAIN)
-        folder.mkdir(parents=True, exist_ok=True)
-        status = {"pid": state["pid"], "process-start-time": state["pid"], "bundle": state["bundle"]}
-        (folder / "status").write_text(json.dumps(status))
+        crun.record(self.host.root / "crun", id_of(MAIN), state["pid"], state["bundle"], state["pid"])
 
     def ends(self) -> None:
         """End the container and its pod; the runtime has deleted it."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from conftest import UID, Host, crio_annotations, state
 
+from hosts import crun
 from hosts.machines import machine, write_sysfs
 from resctrl_hooks.node.features.placement.allocations import Book
 from resctrl_hooks.node.features.placement.usage import effective
@@ -64,11 +65,7 @@ class PlacedHost:
         told = self.state(name, milli, **annotations)
         bundle = Path(told["bundle"]) / "config.json"
         bundle.write_text(json.dumps(json.loads(bundle.read_text()) | {"annotations": told["annotations"]}))
-        folder = self.host.root / "crun" / id_of(name)
-        folder.mkdir(parents=True)
-        pid = self.pids[name]
-        status = {"pid": pid, "process-start-time": pid, "bundle": told["bundle"]}
-        (folder / "status").write_text(json.dumps(status))
+        crun.record(self.host.root / "crun", id_of(name), self.pids[name], told["bundle"], self.pids[name])
         return told
 
     def die(self, name: str) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from conftest import Host, crio_annotations
 
+from hosts import crun
 from hosts.killed_hook import NEVER, mortal
 from hosts.simulated_kernel import Kernel
 from resctrl_hooks.node.container.oci import parse_state, read_bundle
@@ -121,10 +122,7 @@ class SharedNode:
             checked = parse_state(json.dumps(state).encode())
             workload = derive(checked, read_bundle(bundle), cgroups_of(node.proc, pod.pid), node.settings.cgroup_path)
             create_runtime(workload, node)
-        status = Path(self.host.root) / "crun" / pod.id
-        status.mkdir()
-        start = self.kernel.threads.table[pod.pid][1]
-        (status / "status").write_text(json.dumps({"pid": pod.pid, "process-start-time": start, "bundle": bundle}))
+        crun.record(Path(self.host.root) / "crun", pod.id, pod.pid, bundle, self.kernel.threads.table[pod.pid][1])
         return pod
 
     def end(self, pod: Pod) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 from click.testing import CliRunner
 from conftest import CONTAINERDS, ID, POD_CGROUP, UID, Host, containerd_annotations
+from hosts import crun
 
 from nri.test_conflicts import recorded
 from nri.test_events import OK, POD, Plugin, asking, container, host, start
@@ -54,9 +55,7 @@ def appear(host: Host, pid: int) -> None:
     bundle = host.root / CONTAINERDS / "k8s.io" / ID
     bundle.mkdir(parents=True)
     (bundle / "config.json").write_text(json.dumps({"annotations": containerd_annotations(UID, "shop"), "linux": {}}))
-    status = {"pid": pid, "process-start-time": 1000, "bundle": str(bundle)}
-    (host.root / "none" / ID).mkdir(parents=True)
-    (host.root / "none" / ID / "status").write_text(json.dumps(status))
+    crun.record(host.root / "none", ID, pid, bundle, 1000)
 
 
 @pytest.mark.parametrize("event", ["StartContainer", "Synchronize"])

@@ -7,6 +7,7 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 from conftest import Host, crio_annotations
+from hosts import crun
 from hosts.simulated_kernel import Kernel
 
 from resctrl_hooks.node.container.oci import parse_state, read_bundle
@@ -57,10 +58,7 @@ class Cluster:
         """The container is in its runtime's folder, and its bundle on disk."""
         config = {"annotations": crio_annotations(pod, **annotations), "linux": {}}
         bundle = str(self.kernel.bundle(f"bundle-{id_[-8:]}", config))
-        folder = self.root / "crun" / id_
-        folder.mkdir(exist_ok=True)
-        status = {"pid": pid, "process-start-time": self.kernel.threads.table[pid][1], "bundle": bundle}
-        (folder / "status").write_text(json.dumps(status))
+        crun.record(self.root / "crun", id_, pid, bundle, self.kernel.threads.table[pid][1])
 
     def hook(self, id_: str, pid: int, pod: str = POD, **annotations: str) -> None:
         config = {"annotations": crio_annotations(pod, **annotations), "linux": {}}

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from conftest import LAUNCH, PYTHON, Host, crio_annotations
+from hosts import crun
 
 import resctrl_hooks
 from node.reconcile.cluster import POD, Cluster
@@ -55,11 +56,8 @@ def test_watch_repeats_until_interrupted(tmp_path: Path, peoples: bool) -> None:
         assert watching.stderr is not None
         try:
             assert json.loads(watching.stdout.readline())["containers"] == 0
-            start = int(Path(f"/proc/{container.pid}/stat").read_text().rpartition(")")[2].split()[19])
             bundle = host.bundle({"annotations": crio_annotations(POD), "linux": {}})
-            (tmp_path / "crun/later").mkdir()
-            status = {"pid": container.pid, "process-start-time": start, "bundle": bundle}
-            (tmp_path / "crun/later/status").write_text(json.dumps(status))
+            crun.record(tmp_path / "crun", "later", container.pid, bundle)
             items: list[dict[str, str]] = []
             while not items:
                 items = json.loads(watching.stdout.readline())["items"]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from conftest import ID, POD_CGROUP, UID, Host, crio_annotations, state
+from hosts import crun
 from hosts.faults import failing
 from hosts.memtierd import CLASS as MEMORY_CLASS
 from hosts.memtierd import PANIC, MemtierdHost, lives, panics, program, wait_until
@@ -73,9 +74,7 @@ def runs(host: Host, annotations: dict[str, str]) -> None:
     bundle = host.root / "bundles" / "late"
     bundle.mkdir(parents=True, exist_ok=True)
     (bundle / "config.json").write_text(json.dumps({"annotations": crio_annotations() | annotations}))
-    status = host.root / "crun" / ID / "status"
-    status.parent.mkdir(parents=True, exist_ok=True)
-    status.write_text(json.dumps({"pid": 100, "process-start-time": 1000, "bundle": str(bundle)}))
+    crun.record(host.root / "crun", ID, 100, bundle, 1000)
 
 
 def again(host: Host) -> Report:

@@ -10,11 +10,11 @@ import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from conftest import LAUNCH, PYTHON, Host, crio_annotations
+from hosts import crun
 
 from node.reconcile.cluster import NOW, POD, Cluster, pod_number
 from resctrl_hooks.errors import HookError
@@ -24,6 +24,8 @@ from resctrl_hooks.node.reconcile.reconcile import reconcile
 from resctrl_hooks.node.reconcile.report import Options, Report
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from hosts.faults import Fail
 
 
@@ -52,10 +54,8 @@ def test_container_whose_init_made_cgroups_is_adopted_completely(cluster: Cluste
 def test_container_in_plain_cgroup_folders_is_adopted(host: Host, tmp_path: Path) -> None:
     id_ = "a" * 64
     host.process(100, f"/kubepods/pod{POD}/crio-{id_}")
-    (tmp_path / "crun" / id_).mkdir(parents=True)
     bundle = host.bundle({"annotations": crio_annotations(POD), "linux": {}})
-    status = {"pid": 100, "process-start-time": 1000, "bundle": bundle}
-    (tmp_path / "crun" / id_ / "status").write_text(json.dumps(status))
+    crun.record(tmp_path / "crun", id_, 100, bundle, 1000)
     host.configure(runtimeRoots={"crun": str(tmp_path / "crun")})
     assert reconcile(host.context(), NOW).adopted == [id_]
     assert host.tasks(f"mon_groups/{POD}") == [100]
@@ -238,10 +238,7 @@ def test_continuous_reconcile_removes_nothing_that_starts(tmp_path: Path) -> Non
         state = {"id": id_, "status": "created", "pid": pid, "bundle": bundle, **config}
         command = [*PYTHON, str(LAUNCH), "--config", str(host.config), "hook"]
         done = subprocess.run(command, input=json.dumps(state).encode(), capture_output=True, env={}, check=False)
-        folder = tmp_path / "crun" / id_
-        folder.mkdir(parents=True)
-        began = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
-        (folder / "status").write_text(json.dumps({"pid": pid, "process-start-time": began, "bundle": bundle}))
+        crun.record(tmp_path / "crun", id_, pid, bundle)
         return done.returncode
 
     loop = threading.Thread(target=keep_reconciling)

@@ -1,0 +1,27 @@
+"""crun's record of a running container, from which reconcile learns of it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from resctrl_hooks.node.host.procfs import start_time
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def record(root: Path, id_: str, pid: int, bundle: str | Path, start: int | None = None) -> None:
+    """Write the record below crun's root.
+
+    Args:
+        root: crun's root.
+        id_: the container.
+        pid: its init process.
+        bundle: its bundle.
+        start: the process's start time; by default that of a process of this machine.
+    """
+    began = start_time("/proc", pid) if start is None else start
+    folder = root / id_
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "status").write_text(json.dumps({"pid": pid, "process-start-time": began, "bundle": str(bundle)}))

@@ -1,0 +1,221 @@
+"""A release's packages: the Debian package, also in a clean root, and the RPM spec."""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from requirements import debian_root
+
+from project.contributed import RELEASE, REPOSITORY, needed
+from resctrl_hooks import __version__
+
+DEPENDENCIES: list[str] = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["dependencies"]
+OF_DEBIAN = {"python3-yaml": "pyyaml"}
+"""Debian's names that aren't python3- and the distribution's."""
+
+
+def dpkg_deb(*words: str) -> str:
+    return subprocess.run(["dpkg-deb", *words], check=True, capture_output=True, text=True).stdout
+
+
+def test_packages_have_completions_for_three_shells(package: Path, tmp_path: Path) -> None:
+    dpkg_deb("-x", str(package), str(tmp_path))
+    bash = tmp_path / "usr/share/bash-completion/completions/resctrl-hook"
+    subprocess.run(["bash", "-n", str(bash)], check=True)
+    assert (tmp_path / "usr/share/zsh/vendor-completions/_resctrl-hook").read_text().startswith("#compdef resctrl-hook")
+    assert (tmp_path / "usr/share/fish/vendor_completions.d/resctrl-hook.fish").exists()
+
+
+def test_package_is_identical_under_any_umask(dist: Path, package: Path, tmp_path: Path) -> None:
+    (wheel,) = dist.glob("*.whl")
+    shutil.copy(wheel, tmp_path)
+    before = os.umask(0o077)
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+            RELEASE.main(tmp_path)
+    finally:
+        os.umask(before)
+    (again,) = tmp_path.glob("*.deb")
+    assert again.read_bytes() == package.read_bytes()
+
+
+def test_bundled_package_runs_without_system_packages(dist: Path, tmp_path: Path) -> None:
+    """Its own packages are links to those that are installed here."""
+    site_packages = tmp_path / "site-packages"
+    site_packages.mkdir()
+    (wheel,) = dist.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site_packages)
+    for one in {str(one._path): one for one in needed("resctrl-hooks")}.values():
+        for file in {Path(str(file)).parts[0] for file in one.files or ()} - {"..", "__pycache__"}:
+            source, target = Path(str(one.locate_file(file))), site_packages / file
+            if source.is_dir() and not target.exists():
+                shutil.copytree(source, target)
+            elif source.is_file():
+                shutil.copy(source, target)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+        built = RELEASE.bundled_package(site_packages, tmp_path)
+    fields = dpkg_deb("-f", str(built))
+    assert "Package: resctrl-hooks-bundled\n" in fields
+    assert f"Depends: python3 (>= 3.{sys.version_info.minor}), python3 (<< 3.{sys.version_info.minor + 1})\n" in fields
+    dpkg_deb("-x", str(built), str(tmp_path / "root"))
+    command = [sys.executable, "-S", "-E", str(tmp_path / "root/usr/bin/resctrl-hook"), "--version"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=tmp_path)
+    assert __version__ in done.stdout
+
+
+def test_spec_has_this_version(dist: Path) -> None:
+    spec = (dist / "resctrl-hooks.spec").read_text()
+    assert f"Version:        {RELEASE.PACKAGE_VERSION}\n" in spec
+    assert "@" not in spec.replace("@example.com", "")
+    for path in re.findall(r"(?:0644|\|') (\w\S+)", spec.replace("metrics.service > ", "")):
+        assert path == "metrics.service" or (REPOSITORY / path).exists(), path
+
+
+def test_packages_name_their_maintainer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEBFULLNAME", "A Person")
+    monkeypatch.setenv("DEBEMAIL", "person@example.org")
+    assert RELEASE.maintainer() == "A Person <person@example.org>"
+    monkeypatch.delenv("DEBEMAIL")
+    monkeypatch.delenv("DEBFULLNAME")
+    assert "placeholder" in RELEASE.maintainer()
+
+
+def test_debian_package_has_requirements_of_wheel(package: Path) -> None:
+    assert dpkg_deb("-f", str(package), "Version").strip() == f"{RELEASE.PACKAGE_VERSION}-1"
+    found = {}
+    for name, version in re.findall(r"(python3-[\w-]+) \(>= ([\d.]+)\)", dpkg_deb("-f", str(package), "Depends")):
+        found[OF_DEBIAN.get(name, name.removeprefix("python3-"))] = version
+    assert {f"{name}>={version}" for name, version in found.items()} == set(DEPENDENCIES)
+
+
+def test_debian_package_is_complete_with_correct_sums(dist: Path, package: Path, tmp_path: Path) -> None:
+    dpkg_deb("-R", str(package), str(tmp_path))
+    (wheel,) = dist.glob("*.whl")
+    modules = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("resctrl_hooks/")}
+    shipped = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert {f"usr/lib/python3/dist-packages/{name}" for name in modules} <= shipped
+    assert {"usr/bin/resctrl-hook", "usr/share/man/man8/resctrl-hook.8.gz"} <= shipped
+    lines = [line.partition("  ") for line in (tmp_path / "DEBIAN/md5sums").read_text().splitlines()]
+    sums = {name: digest for digest, _, name in lines}
+    assert sums.keys() == {name for name in shipped if not name.startswith("DEBIAN/")}
+    for name, digest in sums.items():
+        assert hashlib.md5((tmp_path / name).read_bytes()).hexdigest() == digest
+    unit = (tmp_path / "usr/lib/systemd/system/resctrl-hooks-metrics.service").read_text()
+    assert "ExecStart=/usr/bin/resctrl-hook " in unit
+
+
+# Fedora's macros as far as the spec needs them; Debian has no package of them.
+MACROS = {
+    "_unitdir": "/usr/lib/systemd/system",
+    "pyproject_buildrequires": "true",
+    "pyproject_wheel": f"{sys.executable} -m hatchling build -t wheel",
+    # -I, or pip takes the project out of the environment that runs this.
+    "pyproject_install": f"{sys.executable} -m pip install -qI --no-deps --prefix=/usr --root=%{{buildroot}} dist/*",
+    "pyproject_files": "%{_builddir}/files",
+    "pyproject_save_files(l)": "find %{buildroot}/usr/lib -type f | sed s,%{buildroot},, >%{pyproject_files}",
+    "pyproject_check_import(e:)": f"PYTHONPATH=$(echo %{{buildroot}}/usr/lib/python3*/site-packages) {sys.executable}"
+    " -c 'import resctrl_hooks.cli'",
+    **{f"systemd_{name}()": f": systemd {name}" for name in ("post", "preun", "postun_with_restart")},
+}
+
+
+@pytest.mark.rpm
+def test_spec_builds_complete_package(dist: Path, tmp_path: Path) -> None:
+    sources = tmp_path / "SOURCES"
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(sources)]
+    subprocess.run(build, cwd=REPOSITORY, check=True, capture_output=True)
+    defined = [f"--define={name} {value}" for name, value in {"_topdir": str(tmp_path), **MACROS}.items()]
+    command = ["rpmbuild", "-bb", "--nodeps", *defined, str(dist / "resctrl-hooks.spec")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    (built,) = tmp_path.glob("RPMS/noarch/*.rpm")
+
+    def ask(*words: str) -> str:
+        return subprocess.run(["rpm", "-qp", *words, str(built)], capture_output=True, text=True, check=True).stdout
+
+    assert ask("--queryformat=%{NAME} %{VERSION} %{ARCH}") == f"resctrl-hooks {RELEASE.PACKAGE_VERSION} noarch"
+    (wheel,) = dist.glob("*.whl")
+    modules = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("resctrl_hooks/")}
+    shipped = set(ask("--list").splitlines())
+    assert modules <= {path.partition("/site-packages/")[2] for path in shipped}
+    assert {"/usr/bin/resctrl-hook", "/usr/lib/systemd/system/resctrl-hooks-metrics.service"} <= shipped
+    assert "resctrl-hook install || :" in ask("--scripts")
+
+
+# In a clean Debian
+
+
+@pytest.fixture
+def inside(package: Path, tmp_path: Path) -> Iterator[Callable[[str], str]]:
+    """Run a shell's line in a clean Debian that has the package's file at /package.deb; nothing of it is kept."""
+    for name in ("upper", "work", "root"):
+        (tmp_path / name).mkdir()
+    layers = f"lowerdir={debian_root()},upperdir={tmp_path}/upper,workdir={tmp_path}/work"
+    subprocess.run(["mount", "-t", "overlay", "overlay", "-o", layers, str(tmp_path / "root")], check=True)
+    try:
+        (tmp_path / "root/package.deb").write_bytes(package.read_bytes())
+
+        def run(line: str) -> str:
+            command = ["unshare", "--mount", "chroot", str(tmp_path / "root"), "/bin/sh", "-ec", line]
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stdout + done.stderr
+            return done.stdout
+
+        yield run
+    finally:
+        subprocess.run(["umount", str(tmp_path / "root")], check=True)
+
+
+LEFT = "find / -xdev -path /proc -prune -o -name '*resctrl*' -print"
+
+
+@pytest.mark.debian
+def test_package_is_installed_upgraded_and_removed(inside: Callable[[str], str]) -> None:
+    inside("dpkg -i /package.deb")
+    assert inside("resctrl-hook --version") == f"resctrl-hook, version {__version__}\n"
+    assert inside("dpkg --verify resctrl-hooks; ls /usr/local/libexec") == "", "nothing is installed unasked"
+    inside("resctrl-hook install --runtime podman")
+    hook = json.loads(inside("cat /usr/share/containers/oci/hooks.d/resctrl-hooks.json"))
+    assert hook["hook"]["path"]
+    assert f"installed {__version__} for podman" in inside("dpkg -i /package.deb"), "an upgrade goes on"
+    # resctrl is missing, and the command reports it
+    inside("resctrl-hook metrics --format prometheus >/dev/null || [ $? = 1 ]")
+    inside("dpkg -r resctrl-hooks")
+    assert inside(LEFT).splitlines() in ([], ["/run/resctrl-hooks"])
+
+
+@pytest.mark.debian
+def test_container_is_monitored_by_installed_hook(inside: Callable[[str], str]) -> None:
+    """The hook that the package installs, called as a runtime does; a plain tree stands for resctrl."""
+    inside("dpkg -i /package.deb; mkdir -p /sys/fs/resctrl/mon_groups /bundle; touch /sys/fs/resctrl/tasks")
+    inside("resctrl-hook install --runtime podman")
+    command = """
+        set -- $(python3 -c 'import json, shlex
+hook = json.load(open("/usr/share/containers/oci/hooks.d/resctrl-hooks.json"))["hook"]
+open("/call", "w").write(shlex.join(hook["args"]))')
+        mount -t proc proc /proc
+        echo '{"ociVersion": "1.1.0", "root": {"path": "/"}}' >/bundle/config.json
+        sleep 60 & pid=$!
+        id=$(printf 'a%.0s' $(seq 64))
+        state() { printf '{"ociVersion":"1.1.0","id":"%s","status":"%s","pid":%s,"bundle":"/bundle"}' $id $1 $2; }
+        state creating $pid | sh /call
+        ls /sys/fs/resctrl/mon_groups
+        grep -c . /sys/fs/resctrl/mon_groups/$id/tasks
+        resctrl-hook metrics | grep -c 'resctrl_hooks_runs_total{stage="createRuntime"} 1' || true
+        kill $pid; wait $pid || true
+        state stopped 0 | sh /call
+        rm -f /sys/fs/resctrl/mon_groups/$id/tasks; ls /sys/fs/resctrl/mon_groups
+    """
+    assert inside(command).split() == ["a" * 64, "1", "1"]
