@@ -169,7 +169,7 @@ def _demand(found: list[Demand], view: View) -> None:
             if printed.row_count:
                 print_table(out, printed)
         if found and view.headers:
-            out.print("KEEP: the number of pods that are always counted if `monitoring.share` is off; the others are then never counted.")
+            out.print("KEEP: the number of pods that stay counted if `monitoring.share` is off.")
             out.print("TURN: if `monitoring.share` is on, each pod is counted for this part of the time.")
 
 

@@ -22,7 +22,7 @@ class Level(Record):
     priority: int
     wanted: int = Field(description="Pods of this priority.")
     counted: int = Field(description="Pods that are counted now.")
-    kept: int = Field(description="The number of pods that are always counted without time-sharing; the others are then never counted.")
+    kept: int = Field(description="The number of pods that stay counted without time-sharing.")
     turn_percent: float = Field(description="With time-sharing, each pod is counted for this part of the time.")
 
 
