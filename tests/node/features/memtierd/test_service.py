@@ -120,3 +120,36 @@ def test_unit_name_has_255_characters_at_most() -> None:
     assert len(service.unit_name("x" * longest)) == 255
     with pytest.raises(UnitError, match="too long for a unit name"):
         service.unit_name("x" * (longest + 1))
+
+
+@pytest.mark.parametrize(
+    "answer, waits",
+    [((0, "activating\n"), True), ((0, "active\n"), True), ((0, "inactive\n"), False), ((1, "active\n"), False)],
+)
+def test_service_between_two_starts_is_waited_for(
+    systemd: list[list[str]], monkeypatch: pytest.MonkeyPatch, answer: tuple[int, str], *, waits: bool
+) -> None:
+    def note(arguments: list[str], _: float) -> tuple[int, str]:
+        systemd.append(arguments)
+        return answer
+
+    monkeypatch.setattr(service, "run", note)
+    assert service.service_waits(ID, 1.0) is waits
+    assert systemd == [["/usr/bin/systemctl", "show", "--property=ActiveState", "--value", "--", service.unit_name(ID)]]
+
+
+def test_last_lines_come_from_the_journal(systemd: list[list[str]], fail: Fail) -> None:
+    assert service.last_lines(ID, 1.0) == ""
+    synchronized, read = systemd
+    assert synchronized == ["/usr/bin/journalctl", "--sync"]
+    assert {f"--unit={service.unit_name(ID)}", "--identifier=memtierd", "--output=cat"} <= set(read)
+    fail(service, "run", UnitError("no journal"))
+    assert service.last_lines(ID, 1.0) == ""
+
+
+def test_processes_of_a_service_are_those_of_its_cgroup(node: MemtierdHost) -> None:
+    folder = node.host.cgroup / f"system.slice/{service.unit_name(ID)}"
+    assert service.service_processes(str(node.host.cgroup), ID) == []
+    folder.mkdir(parents=True)
+    (folder / "cgroup.procs").write_text("7\n8\n")
+    assert service.service_processes(str(node.host.cgroup), ID) == [7, 8]
