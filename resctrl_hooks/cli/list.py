@@ -14,7 +14,6 @@ from resctrl_hooks.cli.document import Column, print_listing
 from resctrl_hooks.cli.errors import FailedError
 from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.cli.tables import (
-    STATE_STYLES,
     Name,
     age,
     console,
@@ -29,7 +28,7 @@ from resctrl_hooks.inventory.demand import Demand, demand_of
 from resctrl_hooks.inventory.feature_display.model import Columns
 from resctrl_hooks.inventory.feature_display.table import DISPLAYS
 from resctrl_hooks.inventory.gather import gather, name_podmans
-from resctrl_hooks.inventory.models import Container, Inventory, Pod, State, group_name, meaning, short_id
+from resctrl_hooks.inventory.models import STATES, Container, Inventory, Pod, State, group_name, meaning, short_id
 from resctrl_hooks.node.context import Context
 
 _INITIAL_PID_NAMESPACE = 0xEFFFFFFC  # PROC_PID_INIT_INO of include/linux/proc_ns.h
@@ -41,16 +40,7 @@ _ROOT = "/"
 _NONE = "-"
 _MOST_REFUSALS = 5
 _BRIEF = {"containers": {"__all__": {"outside_threads"}}}  # `show` prints them
-_ORDER: tuple[State, ...] = (
-    "waiting",
-    "partly",
-    "uncounted",
-    "part-counted",
-    "assigned",
-    "idle",
-    "unmonitored",
-    "refused",
-)  # pods that need attention come first
+_ORDER = [*STATES]
 _SORTS: dict[str, Callable[[Pod], Any]] = {
     "state": lambda pod: _ORDER.index(pod.state),
     "name": lambda pod: pod.name,
@@ -327,5 +317,5 @@ _NUMBERS = frozenset({"TASKS", "OUTSIDE", "AGE", "RUNNING", "PRIORITY"}).union(
 )
 
 
-def _styled(state: str) -> str:
-    return f"[{STATE_STYLES[state]}]{state}[/]"
+def _styled(state: State) -> str:
+    return f"[{STATES[state].style}]{state}[/]"

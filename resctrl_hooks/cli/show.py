@@ -17,7 +17,6 @@ from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.cli.params import Duration
 from resctrl_hooks.cli.tables import (
     NO_BREAK,
-    STATE_STYLES,
     age,
     console,
     counted,
@@ -35,7 +34,17 @@ from resctrl_hooks.inventory.feature_display.memory import CGROUP
 from resctrl_hooks.inventory.gather import name_podmans, pod_of, refusals, refused_pod
 from resctrl_hooks.inventory.interval import interval_of
 from resctrl_hooks.inventory.memory_load import domains_of, pod_memory
-from resctrl_hooks.inventory.models import Counter, Failure, Pod, PodDetails, PodRates, TurnRate, meaning, short_id
+from resctrl_hooks.inventory.models import (
+    STATES,
+    Counter,
+    Failure,
+    Pod,
+    PodDetails,
+    PodRates,
+    TurnRate,
+    meaning,
+    short_id,
+)
 from resctrl_hooks.inventory.rates import Rates, of_pod
 from resctrl_hooks.inventory.snapshot import Snapshot, take
 from resctrl_hooks.node import call_metrics
@@ -253,7 +262,7 @@ def _print(pod: PodDetails, *, headers: bool) -> None:
     out = console()
     failures = pod.failures
     out.print(f"[bold]{escape(pod.name)}[/]", soft_wrap=True)
-    _field(out, "state", f"[{STATE_STYLES[pod.state]}]{pod.state}[/]: {meaning(pod.state, resctrl=not pod.unreadable)}")
+    _field(out, "state", f"[{STATES[pod.state].style}]{pod.state}[/]: {meaning(pod.state, resctrl=not pod.unreadable)}")
     if pod.priority is not None:
         _field(out, "priority", str(pod.priority))
     _field(out, "key", pod.key)

@@ -22,17 +22,6 @@ _LEAST_TEXT = 30
 _CUT = "…"
 Item = TypeVar("Item")
 NO_BREAK = "\N{NO-BREAK SPACE}"
-STATE_STYLES = {
-    "assigned": "green",
-    "uncounted": "yellow",
-    "part-counted": "yellow",
-    "partly": "yellow",
-    "waiting": "red",
-    "idle": "dim",
-    "unmonitored": "dim",
-    "refused": "red",
-    "foreign": "cyan",
-}
 
 
 class SafeConsole(Console):

@@ -4,7 +4,6 @@ It uses rich, which is required anyway: one table does not justify Textual's dep
 """
 
 from collections import deque
-from collections.abc import Callable
 
 from rich.console import Group
 from rich.text import Text
@@ -13,6 +12,8 @@ from resctrl_hooks.cli.top_table import Scene, domain_line, head_line, memory_li
 from resctrl_hooks.inventory.usage import FOREIGN, GROUPINGS, POD, TOTAL, UNGROUPED, Line, grouped, ordered
 
 SORT_KEYS = {"l": "llc", "m": "mbm", "o": "local", "w": "watts", "n": "name"}
+_LINES = {"up": -1, "k": -1, "down": 1, "j": 1, "home": -1_000_000, "end": 1_000_000}
+_PAGES = {"pageup": -1, "pagedown": 1}
 _FRAME = 8  # lines without a user: head, state, table head, ungrouped, total, place, blank, keys
 _KEPT = 64  # samples in a sparkline
 _FOOT = "q quit  / filter  space pause  t totals  ? help"
@@ -47,8 +48,7 @@ class Screen:
         self._editing = False
         self._help = False
         self._offset = 0
-        self.page = 1
-        self._rows = 0
+        self._page, self._rows = 1, 0
         self._last: dict[str, int] = {}
         self._history: dict[str, deque[float | None]] = {}
 
@@ -74,8 +74,29 @@ class Screen:
             self._help = False
         elif key in SORT_KEYS:
             self.sort, self._last = SORT_KEYS[key], {}
-        elif key in _ACTIONS:
-            _ACTIONS[key](self)
+        else:
+            self._command(key)
+
+    def _command(self, key: str) -> None:
+        match key:
+            case "q" | "Q":
+                self.quit = True
+            case "r":
+                self.reverse, self._last = not self.reverse, {}
+            case "t":
+                names = [*GROUPINGS]
+                self.by = names[(names.index(self.by) + 1) % len(names)]
+                self._offset, self._last = 0, {}
+            case "?" | "h":
+                self._help = True
+            case "/":
+                self._editing = True
+            case "escape":
+                self._filter = ""
+            case " " | "p":
+                self.paused = not self.paused
+            case _:
+                self._scroll(_LINES.get(key, 0) + _PAGES.get(key, 0) * self._page)
 
     def _edit(self, key: str) -> None:
         if key == "enter":
@@ -88,19 +109,8 @@ class Screen:
             self._filter += key
         self._offset = 0
 
-    def turn(self) -> None:
-        """Reverse the sort order."""
-        self.reverse, self._last = not self.reverse, {}
-
-    def sum_up(self) -> None:
-        """Switch the grouping: pods, namespaces, classes."""
-        names = [*GROUPINGS]
-        self.by = names[(names.index(self.by) + 1) % len(names)]
-        self._offset, self._last = 0, {}
-
-    def scroll(self, lines: int) -> None:
-        """Scroll by a number of lines."""
-        self._offset = max(0, min(self._offset + lines, self._rows - self.page))
+    def _scroll(self, lines: int) -> None:
+        self._offset = max(0, min(self._offset + lines, self._rows - self._page))
 
     def render(self, width: int, height: int) -> Group:
         """Return the picture for a terminal of this size."""
@@ -114,9 +124,9 @@ class Screen:
         users = [line for line in lines if line.kind in (POD, FOREIGN) and self._filter.lower() in line.name.lower()]
         rest = [line for line in lines if line.kind in (UNGROUPED, TOTAL)]
         extra = [*memory_lines(scene, width), *power_lines(scene, width)]
-        self.page, self._rows = max(height - _FRAME - bool(scene.domains) - len(extra), 1), len(users)
-        self.scroll(0)
-        shown = users[self._offset : self._offset + self.page]
+        self._page, self._rows = max(height - _FRAME - bool(scene.domains) - len(extra), 1), len(users)
+        self._scroll(0)
+        shown = users[self._offset : self._offset + self._page]
         scene.history = {line.name: list(self._history.get(_id(self.by, line), ())) for line in lines}
         made = usage_table(
             scene,
@@ -155,45 +165,3 @@ class Screen:
 
 def _id(by: str, line: Line) -> str:
     return f"{by} {line.name}"
-
-
-def _pause(screen: Screen) -> None:
-    screen.paused = not screen.paused
-
-
-def _show_help(screen: Screen) -> None:
-    screen._help = True  # noqa: SLF001  # one of its own keys
-
-
-def _start_filter(screen: Screen) -> None:
-    screen._editing = True  # noqa: SLF001  # as above
-
-
-def _drop_filter(screen: Screen) -> None:
-    screen._filter = ""  # noqa: SLF001  # as above
-
-
-def _quit(screen: Screen) -> None:
-    screen.quit = True
-
-
-_ACTIONS: dict[str, Callable[[Screen], None]] = {
-    "q": _quit,
-    "Q": _quit,
-    "r": Screen.turn,
-    "t": Screen.sum_up,
-    "?": _show_help,
-    "h": _show_help,
-    "/": _start_filter,
-    "escape": _drop_filter,
-    " ": _pause,
-    "p": _pause,
-    "up": lambda screen: screen.scroll(-1),
-    "k": lambda screen: screen.scroll(-1),
-    "down": lambda screen: screen.scroll(1),
-    "j": lambda screen: screen.scroll(1),
-    "pageup": lambda screen: screen.scroll(-screen.page),
-    "pagedown": lambda screen: screen.scroll(screen.page),
-    "home": lambda screen: screen.scroll(-1_000_000),
-    "end": lambda screen: screen.scroll(1_000_000),
-}

@@ -3,8 +3,6 @@
 import json
 import os
 
-from resctrl_hooks.install.guard import TIMEOUT
-
 from .rootfs import make_rootfs
 from .stage import Stage
 from .subject import COMMAND, CRIO_ANNOTATIONS, NAME, run
@@ -56,8 +54,7 @@ class Bundle:
         return f"{self.name} delete --force {self.id}"
 
     def _configuration(self, binds: list[str]) -> dict[str, object]:
-        path, *arguments = self._stage.hook
-        hook = {"path": path, "args": [path, *arguments], "timeout": TIMEOUT}
+        hook = self._stage.hook_entry()
         mounts: list[dict[str, object]] = [{"destination": "/proc", "type": "proc", "source": "proc"}]
         mounts += [_bind(path) for path in binds]
         return {

@@ -12,8 +12,6 @@ import time
 
 import psutil
 
-from resctrl_hooks.install.guard import TIMEOUT
-
 from .rootfs import make_rootfs
 from .stage import Stage
 from .subject import COMMAND, NAME, run
@@ -120,13 +118,12 @@ class Podman:
 
 def write_hook_json(stage: Stage, folder: str) -> None:
     """Write the hook's JSON into a hooks folder (oci-hooks(5), version 1.0.0)."""
-    path, *arguments = stage.hook
     os.makedirs(folder, exist_ok=True)
     with open(f"{folder}/resctrl-hooks.json", "w", encoding="utf-8") as file:
         json.dump(
             {
                 "version": "1.0.0",
-                "hook": {"path": path, "args": [path, *arguments], "timeout": TIMEOUT},
+                "hook": stage.hook_entry(),
                 "when": {"always": True},
                 "stages": ["createRuntime", "poststop"],
             },

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any
 
+from resctrl_hooks.install.guard import TIMEOUT
 from resctrl_hooks.node import launch
 from resctrl_hooks.node.resctrl.monitor import Monitor
 from resctrl_hooks.simulation import SimulationError, mounted
@@ -57,6 +58,11 @@ class Stage:
     def hook(self) -> list[str]:
         """The hook's command line, for a hook JSON, a bundle or a shell."""
         return [_interpreter(), "-I", "-S", launch.__file__, "--config", self.config, "hook"]
+
+    def hook_entry(self) -> dict[str, Any]:
+        """Return the hook as a bundle's configuration and a hook JSON have it."""
+        words = self.hook
+        return {"path": words[0], "args": words, "timeout": TIMEOUT}
 
     @property
     def monitor(self) -> Monitor:

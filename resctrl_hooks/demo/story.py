@@ -39,10 +39,7 @@ class DemoError(Exception):
 
 
 def available(wanted: str = "") -> tuple[list[str], str]:
-    """Return the possible subjects, best first, and the requirements of a better one as a sentence, or nothing.
-
-    Args:
-        wanted: The only subject to try.
+    """Return the possible subjects, best first or only ``wanted``, and a better one's requirements as a sentence.
 
     Raises:
         DemoError: No subject is possible.
@@ -53,12 +50,10 @@ def available(wanted: str = "") -> tuple[list[str], str]:
             "demo on the host"
         )
     runtimes = [name for name in SUBJECTS if name != PROCESS and shutil.which(name)]
-    if wanted and wanted != PROCESS:
-        if os.geteuid() or wanted not in runtimes:
-            raise DemoError(f"{wanted} is not installed" if os.geteuid() == 0 else f"{wanted} requires root")
-        return [wanted], ""
+    if wanted and wanted != PROCESS and (os.geteuid() or wanted not in runtimes):
+        raise DemoError(f"{wanted} requires root" if os.geteuid() else f"{wanted} is not installed")
     if wanted:
-        return [PROCESS], ""
+        return [wanted], ""
     if os.geteuid():
         return [PROCESS], "run it as root to see the same with a real container"
     if not runtimes:

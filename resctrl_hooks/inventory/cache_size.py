@@ -7,6 +7,7 @@ divided, Documentation/ABI/testing/sysfs-devices-system-cpu.
 import glob
 
 from resctrl_hooks.node.host.files import kernel_text
+from resctrl_hooks.rdt.capabilities import parse_schemata
 
 SYSFS_CPUS = "/sys/devices/system/cpu"
 _DIVIDED = ("L3", "L3DATA")  # the second if code and data have separate masks (CDP)
@@ -21,9 +22,9 @@ def l3_sizes(resctrl_root: str, sysfs: str = SYSFS_CPUS) -> dict[int, int]:
 def _of_resctrl(root: str) -> dict[int, int]:
     """Return sizes computed from the root class: bytes per bit from its `size` and mask, bits from `cbm_mask`."""
     for resource in _DIVIDED:
-        parts, masks = _by_domain(f"{root}/size", resource), _by_domain(f"{root}/schemata", resource)
+        parts, masks = (parse_schemata(kernel_text(f"{root}/{file}")).get(resource) for file in ("size", "schemata"))
         whole = kernel_text(f"{root}/info/{resource}/cbm_mask")
-        if parts and parts.keys() == masks.keys() and whole:
+        if parts and masks and parts.keys() == masks.keys() and whole:
             try:
                 bits = int(whole, 16).bit_count()
                 return {id_: int(part) * bits // int(masks[id_], 16).bit_count() for id_, part in parts.items()}
@@ -39,13 +40,3 @@ def _of_sysfs(folder: str) -> dict[int, int]:
         if kernel_text(f"{cache}/level") == "3" and id_.isdecimal() and size[:-1].isdecimal() and size[-1] in _UNITS:
             found[int(id_)] = int(size[:-1]) * _UNITS[size[-1]]
     return found
-
-
-def _by_domain(path: str, resource: str) -> dict[int, str]:
-    """Return a resource's values from a file such as ``schemata``: ``    L3:0=fff;1=fff``."""
-    for line in kernel_text(path).splitlines():
-        name, _, domains = line.strip().partition(":")
-        if name == resource:
-            pairs = [part.split("=") for part in domains.split(";")]
-            return {int(pair[0]): pair[1] for pair in pairs if len(pair) == 2 and pair[0].isdecimal()}  # noqa: PLR2004
-    return {}

@@ -61,23 +61,22 @@ def memory_usage(
     """Return the load of each memory domain and its largest pods.
 
     Args:
-        before: The earlier snapshot.
-        now: The later one.
-        domains: The node's memory domains.
+        before: the earlier snapshot.
+        now: the later one.
+        domains: the node's memory domains.
         capacity: the compiled ``monitoring.capacity``.
-        names: The names of pods by key.
+        names: the names of pods by key.
     """
     rates = {key: rates for key in now.pods if (rates := _rates_of(before, now, key, domains))}
     found = []
     for one in traffic_of(before, now, domains):
         moved = {key: _part(of, one.domain, domains) for key, of in rates.items()} if one.rate else {}
         largest = sorted((key for key in moved if moved[key] > 0), key=lambda key: -moved[key])
-        load = one.load(capacity)
         pods = [
             MemoryShare(
                 name=names.get(key, key),
                 memory_bandwidth_bytes_per_second=moved[key],
-                share_percent=round(moved[key] / one.rate * 100, 1) if one.rate else 0.0,
+                share_percent=_percent(moved[key], one.rate) or 0.0,
             )
             for key in largest[:_SHOWN]
         ]
@@ -87,7 +86,7 @@ def memory_usage(
                 l3=[*one.domain],
                 memory_bandwidth_bytes_per_second=one.rate,
                 capacity_bytes_per_second=capacity_of(capacity, one.domain[0]) or None,
-                load_percent=None if load is None else round(load * 100, 1),
+                load_percent=_percent(one.load(capacity)),
                 estimated=one.estimated,
                 pods=pods,
             )
@@ -100,20 +99,21 @@ def pod_memory(
 ) -> list[PodMemory]:
     """Return a pod's part of the traffic of each memory domain; the arguments are those of `memory_usage`."""
     of = _rates_of(before, now, key, domains) if key in now.pods else None
-    found = []
-    for one in traffic_of(before, now, domains):
-        rate = _part(of, one.domain, domains) if of else None
-        load = one.load(capacity)
-        found.append(
-            PodMemory(
-                domain=one.domain[0],
-                memory_bandwidth_bytes_per_second=rate,
-                share_percent=round(rate / one.rate * 100, 1) if rate is not None and one.rate else None,
-                load_percent=None if load is None else round(load * 100, 1),
-                estimated=one.estimated,
-            )
+    parts = [(one, _part(of, one.domain, domains) if of else None) for one in traffic_of(before, now, domains)]
+    return [
+        PodMemory(
+            domain=one.domain[0],
+            memory_bandwidth_bytes_per_second=rate,
+            share_percent=_percent(rate, one.rate),
+            load_percent=_percent(one.load(capacity)),
+            estimated=one.estimated,
         )
-    return found
+        for one, rate in parts
+    ]
+
+
+def _percent(part: float | None, whole: float | None = 1.0) -> float | None:
+    return round(part / whole * 100, 1) if part is not None and whole else None
 
 
 def _part(of: dict[int, tuple[float, float | None]], domain: tuple[int, ...], domains: Domains) -> float:

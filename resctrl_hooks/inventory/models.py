@@ -1,7 +1,7 @@
 """Models of the reports that `list` and `show` print; ``--json`` prints them as JSON."""
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import (
     BaseModel,
@@ -22,35 +22,56 @@ State = Literal[
     "assigned", "uncounted", "part-counted", "partly", "waiting", "idle", "unmonitored", "refused", "foreign"
 ]
 
-STATES: dict[State, str] = {
-    "assigned": "every thread of the pod's containers is in its group",
-    "uncounted": "the pod has a group, but no bandwidth counter",
-    "part-counted": "the pod has a bandwidth counter in some L3 domains only",
-    "partly": "some threads of the pod's containers are ungrouped",
-    "waiting": "no RMID was free",
-    "idle": "no container is running; the group is removed with the pod",
-    "unmonitored": "not selected for monitoring; only other features apply",
-    "refused": "the pod's containers were rejected and never started",
-    "foreign": "created by another program",
-}
-SHORT_ID = 12
-_CONTAINER_ID = 64
-# The action of reconcile for a state: with resctrl, and without.
-_REMEDIES: dict[State, tuple[str, str]] = {
-    "uncounted": ("reconcile assigns a counter when one is free", "reconcile cannot assign one without resctrl"),
-    "part-counted": ("reconcile assigns counters when more are free", "reconcile cannot assign more without resctrl"),
-    "partly": ("reconcile moves these threads into the pod's group", "reconcile cannot move them without resctrl"),
-    "waiting": (
+
+class StateText(NamedTuple):
+    """A state's colour in tables, its meaning, and the action of reconcile with and without resctrl."""
+
+    style: str
+    meaning: str
+    remedy: str = ""
+    without_resctrl: str = ""
+
+
+STATES: dict[State, StateText] = {
+    "waiting": StateText(
+        "red",
+        "no RMID was free",
         "reconcile creates the pod's group when an RMID is free",
         "reconcile cannot create a group without resctrl",
     ),
+    "partly": StateText(
+        "yellow",
+        "some threads of the pod's containers are ungrouped",
+        "reconcile moves these threads into the pod's group",
+        "reconcile cannot move them without resctrl",
+    ),
+    "uncounted": StateText(
+        "yellow",
+        "the pod has a group, but no bandwidth counter",
+        "reconcile assigns a counter when one is free",
+        "reconcile cannot assign one without resctrl",
+    ),
+    "part-counted": StateText(
+        "yellow",
+        "the pod has a bandwidth counter in some L3 domains only",
+        "reconcile assigns counters when more are free",
+        "reconcile cannot assign more without resctrl",
+    ),
+    "assigned": StateText("green", "every thread of the pod's containers is in its group"),
+    "idle": StateText("dim", "no container is running; the group is removed with the pod"),
+    "unmonitored": StateText("dim", "not selected for monitoring; only other features apply"),
+    "refused": StateText("red", "the pod's containers were rejected and never started"),
+    "foreign": StateText("cyan", "created by another program"),
 }
+"""Pods that need attention come first."""
+SHORT_ID = 12
+_CONTAINER_ID = 64
 
 
 def meaning(state: State, *, resctrl: bool) -> str:
     """Return the meaning of a state and its consequence; ``resctrl`` is whether a usable one exists."""
-    remedies = _REMEDIES.get(state)
-    return f"{STATES[state]}; {remedies[not resctrl]}" if remedies else STATES[state]
+    text = STATES[state]
+    return "; ".join(filter(None, (text.meaning, text.remedy if resctrl else text.without_resctrl)))
 
 
 def short_id(id_: str) -> str:

@@ -59,11 +59,7 @@ class Packages:
 
 
 class PackagePower:
-    """The power of all packages together, between two calls.
-
-    Args:
-        powercap: the kernel's folder of zones.
-    """
+    """The power of all packages together, between two calls."""
 
     def __init__(self, powercap: str = POWERCAP) -> None:
         self._packages = Packages(powercap)

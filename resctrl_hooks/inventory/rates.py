@@ -17,6 +17,7 @@ TOTAL = "mbm_total_bytes"
 LOCAL = "mbm_local_bytes"
 ENERGY = "core_energy"
 RATES = (TOTAL, LOCAL, ENERGY)
+_FIELDS = {OCCUPANCY: "occupancy", TOTAL: "total", LOCAL: "local", ENERGY: "watts"}
 LEAST_SHARE = 0.5
 """The minimum part of an interval that a counter must cover for a rate."""
 WHOLE = 0.98
@@ -95,7 +96,7 @@ def of_pod(before: Snapshot, now: Snapshot, key: str, rdt_class: str | None = No
             continue
         found.moved[counter] = total_of(growth.moved for growth in domains)
         rates = [rate_of(growth, interval) for growth in domains]
-        _put(found, counter, total_of(rates))
+        setattr(found, _FIELDS[counter], total_of(rates))
         shares += [growth.seconds / interval for growth, rate in zip(domains, rates, strict=True) if rate is not None]
     if shares and (found.total, found.local, found.watts) != (None, None, None):
         found.counted = 1.0 if min(shares) >= WHOLE else min(shares)
@@ -138,19 +139,17 @@ def of_values(before: Values | None, now: Values, snapshot: Snapshot, seconds: f
             found.occupancy = amount
         else:
             found.moved[counter] = amount
-            _put(found, counter, None if amount is None or before is None or seconds <= 0 else amount / seconds)
+            rate = None if amount is None or before is None or seconds <= 0 else amount / seconds
+            setattr(found, _FIELDS[counter], rate)
     found.counted = 1.0 if found.total is not None or found.watts is not None else None
     return found
 
 
 def added(parts: Sequence[Rates]) -> Rates:
     """Return the sum; None if a part is unknown."""
-    found = Rates(
-        _sum_of([part.occupancy for part in parts]),
-        _sum_of([part.total for part in parts]),
-        _sum_of([part.local for part in parts]),
-        _sum_of([part.watts for part in parts]),
-    )
+    found = Rates()
+    for name in _FIELDS.values():
+        setattr(found, name, _sum_of([getattr(part, name) for part in parts]))
     shares = [part.counted for part in parts if part.counted is not None]
     found.counted = min(shares, default=None) if (found.total, found.watts) != (None, None) else None
     for counter in RATES:
@@ -171,10 +170,6 @@ def total_of(parts: Iterable[float | None]) -> float | None:
 
 def _sum_of(values: list[float | None]) -> float | None:
     return total_of(values) if values else None
-
-
-def _put(found: Rates, counter: str, rate: float | None) -> None:
-    setattr(found, {TOTAL: "total", LOCAL: "local", ENERGY: "watts"}[counter], rate)
 
 
 def _place(reading: Reading) -> tuple[str | None, str, str]:

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from wsgiref.simple_server import WSGIRequestHandler
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
@@ -47,6 +47,14 @@ _HINTS = {
 }
 
 
+class Answer(NamedTuple):
+    """An answer to a request: its status line, its headers, its body."""
+
+    status: str
+    headers: list[tuple[str, str]]
+    body: bytes
+
+
 class ListenAddressError(HookError):
     """The value of ``--listen`` is not an address, or not one of this host's."""
 
@@ -77,27 +85,21 @@ def parse_address(text: str) -> tuple[str, int]:
 def application(registry: CollectorRegistry) -> "WSGIApplication":
     """Return prometheus_client's application at /metrics, including HEAD; "ok" at /healthz; 404 elsewhere."""
     scrape = SharedScrape(make_wsgi_app(registry))
-    pages = {HEALTH: ("200 OK", b"ok\n")}
-    missing = ("404 Not Found", f"the metrics are at {METRICS}\n".encode())
+    pages = {HEALTH: Answer("200 OK", _PLAIN, b"ok\n")}
+    missing = Answer("404 Not Found", _PLAIN, f"the metrics are at {METRICS}\n".encode())
 
     def answer(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         head = environ["REQUEST_METHOD"] == "HEAD"
-        status, body = pages.get(environ["PATH_INFO"], missing)
-        headers = _PLAIN
         if environ["PATH_INFO"] == METRICS:
-
-            def begin(said: str, given: list[tuple[str, str]], error: object = None, /) -> Callable[[bytes], object]:
-                nonlocal status, headers
-                status, headers = said, given
-                return bytes  # WSGI's legacy write function, which this program does not use
-
             asked = {
                 "REQUEST_METHOD": "GET" if head else environ["REQUEST_METHOD"],
                 "PATH_INFO": METRICS,
                 "HTTP_ACCEPT": _known(environ.get("HTTP_ACCEPT", "")),
                 "HTTP_ACCEPT_ENCODING": "gzip" if gzip_accepted(environ.get("HTTP_ACCEPT_ENCODING", "")) else "",
             }
-            body = scrape(asked, begin)
+            status, headers, body = scrape(asked)
+        else:
+            status, headers, body = pages.get(environ["PATH_INFO"], missing)
         headers = [(name, _METHODS if name == "Allow" else value) for name, value in headers]
         start_response(status, [*headers, ("Server", SERVER), ("Content-Length", str(len(body)))])
         return [] if head else [body]
@@ -129,41 +131,34 @@ class SharedScrape:
         self._metrics = metrics
         self._lock = threading.Lock()
         self._scraping = threading.Lock()
-        self._next: dict[tuple[str, ...], _Answer] = {}
+        self._next: dict[tuple[str, ...], list[Answer]] = {}  # a list is empty until its scrape is done
         self.waiting = 0
 
-    def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> bytes:
-        """Return the body for a request, and start the response."""
+    def __call__(self, environ: "WSGIEnvironment") -> Answer:
+        """Return the answer to a request."""
         kind = tuple(environ.get(name, "") for name in ("REQUEST_METHOD", "HTTP_ACCEPT", "HTTP_ACCEPT_ENCODING"))
         with self._lock:
-            answer = self._next.setdefault(kind, _Answer())
+            answers = self._next.setdefault(kind, [])
             self.waiting += 1
         with self._scraping:
-            if not answer.status:
+            if not answers:
                 with self._lock:
-                    if self._next.get(kind) is answer:
+                    if self._next.get(kind) is answers:
                         del self._next[kind]  # requests from now on wait for the next scrape
-                answer.fill(self._metrics, environ)
+                answers.append(self._answer(environ))
         with self._lock:
             self.waiting -= 1
-        start_response(answer.status, answer.headers)
-        return answer.body
+        return answers[0]
 
+    def _answer(self, environ: "WSGIEnvironment") -> Answer:
+        begun: list[tuple[str, list[tuple[str, str]]]] = []
 
-class _Answer:
-    """The result of one scrape."""
-
-    def __init__(self) -> None:
-        self.status = ""
-        self.headers: list[tuple[str, str]] = []
-        self.body = b""
-
-    def fill(self, metrics: "WSGIApplication", environ: "WSGIEnvironment") -> None:
-        def begin(said: str, given: list[tuple[str, str]], error: object = None, /) -> Callable[[bytes], object]:
-            self.status, self.headers = said, given
+        def begin(status: str, headers: list[tuple[str, str]], error: object = None, /) -> Callable[[bytes], object]:
+            begun.append((status, headers))
             return bytes  # WSGI's legacy write function, which this program does not use
 
-        self.body = b"".join(metrics(environ, begin))
+        body = b"".join(self._metrics(environ, begin))
+        return Answer(*begun[-1], body)
 
 
 class Server(ThreadingWSGIServer):

@@ -56,14 +56,7 @@ def counted_column(counter: str) -> str:
 
 
 class Sampler:
-    """Sampler of the node.
-
-    Args:
-        node: the node.
-
-    Raises:
-        HookError: resctrl is unreadable.
-    """
+    """Sampler of the node; raises `HookError` if resctrl is unreadable."""
 
     def __init__(self, node: Context) -> None:
         self._node = node

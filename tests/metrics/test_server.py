@@ -12,7 +12,6 @@ from email.message import Message
 from pathlib import Path
 
 import pytest
-from conftest import always
 from hosts.monitored import MonitoredHost, plain_host
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.openmetrics import parser as openmetrics
@@ -209,7 +208,7 @@ def test_waiting_scrapes_share_one_answer() -> None:
     scrape = SharedScrape(metrics)
     told: list[bytes] = []
     asked = {"REQUEST_METHOD": "GET"}
-    threads = [threading.Thread(target=lambda: told.append(scrape(asked, always(None)))) for _ in range(20)]
+    threads = [threading.Thread(target=lambda: told.append(scrape(asked).body)) for _ in range(20)]
     threads[0].start()
     assert begun.wait(10)
     for thread in threads[1:]:
@@ -242,10 +241,10 @@ def test_connection_with_a_complete_request_outlives_slow_ones(
     monkeypatch.setattr(serving, "_MOST_CONNECTIONS", 3)
     begun, goes_on = threading.Event(), threading.Event()
 
-    def wait(*_: object) -> bytes:
+    def wait(*_: object) -> serving.Answer:
         begun.set()
         assert goes_on.wait(10)
-        return b""
+        return serving.Answer("200 OK", [], b"")
 
     monkeypatch.setattr(SharedScrape, "__call__", wait)
     port = ask.port  # type: ignore[attr-defined]
