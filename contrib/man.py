@@ -19,6 +19,7 @@ _FILES = {
     f"{CODE}/": "The installed code of the hooks and reconcile.",
     f"{STATE_DIR}/": "The records of pods and containers, for the current boot.",
     f"{RESCTRL_ROOT}/": "The mount point of resctrl, with the groups.",
+    "/usr/share/doc/resctrl-hooks/docs/": "The pages that messages name, as docs/exec.md; installed by packages.",
     f"{MOUNT}, {COMPILE}": "Units: the resctrl mount, and bytecode for the host's Python.",
     f"{RECONCILE}, {TIMER}, {WAKE}": "Units: reconcile, every 30 seconds and when a pod waits.",
 }

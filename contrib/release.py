@@ -175,6 +175,7 @@ def _stage(root: Path) -> None:
     _write(root / f"usr/lib/systemd/system/{UNIT}", unit.encode())
     for folder in ("grafana", "prometheus"):
         shutil.copytree(REPOSITORY / "contrib" / folder, root / DOCUMENTS / "examples" / folder)
+    shutil.copytree(REPOSITORY / "docs", root / DOCUMENTS / "docs", ignore=shutil.ignore_patterns("dev", "*.8"))
     _write(root / DOCUMENTS / "copyright", _COPYRIGHT.encode())
     log = (REPOSITORY / "CHANGELOG.md").read_bytes()
     _write(root / DOCUMENTS / "changelog.gz", gzip.compress(log, mtime=0))

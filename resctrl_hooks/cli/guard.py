@@ -50,8 +50,7 @@ def show_status(config: str, *, form: Form) -> None:
         hint = "set rdt.guard.mode to observe, and start resctrl-hooks-guard.service"
         raise HookError("no guard has run since the last boot", hint=hint)
     if not is_table(form):
-        more = status.model_dump(mode="json", by_alias=True, exclude={"domains"})
-        print_listing(form, "GuardStatus", status.domains, _COLUMNS, **more)
+        print_listing(form, "GuardStatus", status.domains, _COLUMNS, **status.model_dump(mode="json", by_alias=True))
         return
     out = console()
     now = time.time()

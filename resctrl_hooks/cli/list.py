@@ -132,12 +132,7 @@ def _print(found: Inventory, view: View, *, every: bool) -> None:
         names=(pod.name for pod in found.pods),
         headers=view.headers,
         compact=view.watch,
-        resctrl=found.resctrl,
-        problem=found.problem,
-        rmids=found.rmids,
-        bandwidthCounters=found.bandwidth_counters,
-        foreignGroups=found.foreign,
-        refusals=found.refusals,
+        **found.model_dump(mode="json", by_alias=True),
     )
 
 

@@ -10,16 +10,14 @@ from resctrl_hooks.config.applied import Change
 from resctrl_hooks.config.problems import Problem
 from resctrl_hooks.config.show import Shown
 from resctrl_hooks.explanation.model import Explanation
-from resctrl_hooks.inventory.guard import GuardedDomain
+from resctrl_hooks.inventory.guard import GuardedDomain, GuardStatus
 from resctrl_hooks.inventory.models import (
     DomainUsage,
-    FreeCounters,
-    Group,
+    Inventory,
     MemoryUsage,
     Pod,
     PodDetails,
     PowerUsage,
-    Refusal,
     Rmids,
     Usage,
 )
@@ -46,19 +44,14 @@ class ReconcileItem(BaseModel):
     message: str
 
 
+def _head(model: type[BaseModel]) -> dict[str, Any]:
+    """Return the keys of a document that are the fields of a model; its items are an excluded field."""
+    fields = model.model_fields.items()
+    return {field.serialization_alias or name: field.annotation for name, field in fields if not field.exclude}
+
+
 _LISTS: dict[str, tuple[str, Any, dict[str, Any]]] = {
-    "list": (
-        "PodList",
-        Pod,
-        {
-            "resctrl": str,
-            "problem": str,
-            "rmids": Rmids | None,
-            "bandwidthCounters": list[FreeCounters],
-            "foreignGroups": list[Group],
-            "refusals": list[Refusal],
-        },
-    ),
+    "list": ("PodList", Pod, _head(Inventory)),
     "show": ("PodDetailsList", PodDetails, {}),
     "top": (
         "UsageList",
@@ -77,21 +70,7 @@ _LISTS: dict[str, tuple[str, Any, dict[str, Any]]] = {
         },
     ),
     "rdt": ("RdtClassList", ClassReport, {}),
-    "guard": (
-        "GuardStatus",
-        GuardedDomain,
-        {
-            "running": bool,
-            "mode": Literal["off", "observe", "act"],
-            "why": str,
-            "unit": str,
-            "started": float,
-            "updated": float,
-            "actions": dict[str, int],
-            "invalidSamples": int,
-            "throttledSeconds": dict[str, float],
-        },
-    ),
+    "guard": ("GuardStatus", GuardedDomain, _head(GuardStatus)),
     "doctor": ("FindingList", CheckResult, {"ok": bool}),
     "explain": ("ExplanationList", Explanation, {}),
     "topology": ("TopologyList", TopologyReport, {}),

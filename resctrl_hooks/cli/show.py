@@ -46,6 +46,7 @@ from resctrl_hooks.inventory.models import (
     short_id,
 )
 from resctrl_hooks.inventory.rates import Rates, of_pod
+from resctrl_hooks.inventory.records import recorded
 from resctrl_hooks.inventory.snapshot import Snapshot, take
 from resctrl_hooks.node import call_metrics
 from resctrl_hooks.node.context import Context
@@ -133,10 +134,7 @@ class _Line(NamedTuple):
 
 
 def _chosen(context: Context, view: View) -> list[Pod]:
-    keys = {view.key(context, what) for what in view.pods} or {
-        *context.ledger.keys(),
-        *context.ledger.marked("waiting"),
-    }
+    keys = {view.key(context, what) for what in view.pods} or recorded(context)
     pods = [pod for key in sorted(keys) if (pod := pod_of(context, key) or refused_pod(context, key)) is not None]
     if view.pods and not pods:
         raise click.ClickException(f"{', '.join(view.pods)} has ended")

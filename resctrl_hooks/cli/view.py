@@ -8,8 +8,9 @@ from typing import Any
 import click
 
 from resctrl_hooks.cli.document import FORMS, Form, is_table
-from resctrl_hooks.inventory.find import find, recorded
+from resctrl_hooks.inventory.find import find
 from resctrl_hooks.inventory.models import Pod
+from resctrl_hooks.inventory.records import recorded
 from resctrl_hooks.inventory.selector import Selector, labels_of
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.settings import DEFAULT_CONFIG

@@ -9,6 +9,7 @@ from resctrl_hooks.node.refusals import recent_refusals
 from .models import group_name
 from .pod_names import PodNames
 from .podman import podman_names, serves_podman
+from .records import members_of, recorded
 
 _MOST_SHOWN = 8
 _STATIC = "`resctrl-hook list` shows all; for a static pod enter its name or its `kubernetes.io/config.hash`"
@@ -20,11 +21,6 @@ class NoSuchPodError(HookError):
 
     reason = "not-found"
     hint = "`resctrl-hook list` shows all"
-
-
-def recorded(context: Context) -> set[str]:
-    """Return the keys of all recorded pods, and of those that wait for an RMID."""
-    return {*context.ledger.keys(), *context.ledger.marked("waiting")}
 
 
 def find(context: Context, what: str) -> str:
@@ -98,12 +94,8 @@ def _called_by_podman(context: Context, what: str, keys: list[str]) -> set[str]:
 
 
 def _names(context: Context, key: str) -> set[str]:
-    records = [
-        context.ledger.read_pod(key),
-        *(context.ledger.read_member(key, one) for one in context.ledger.members(key)),
-    ]
     names = set()
-    for record in records:
+    for record in (context.ledger.read_pod(key), *members_of(context, key).values()):
         if record and record.get("pod"):
             names |= {str(record["pod"]), f"{record.get('namespace', '')}/{record['pod']}"}
     return names

@@ -19,6 +19,7 @@ from .details import details_of
 from .models import Container, Group, Inventory, Outside, Pod, Refusal, Rmids, State, short_id
 from .podman import RUNTIME as PODMAN
 from .podman import podman_names
+from .records import members_of, recorded
 
 if TYPE_CHECKING:
     from resctrl_hooks.node.records import MemberRecord
@@ -38,8 +39,8 @@ def gather(context: Context) -> Inventory:
     resctrl = context.monitor.resctrl
     found = Inventory(resctrl=resctrl.root)
     waiting = set(context.ledger.marked("waiting"))
-    keys = sorted(set(context.ledger.keys()) | waiting)
-    found.pods = [pod for pod in (pod_of(context, key, waiting) for key in keys) if pod is not None]
+    pods = (pod_of(context, key, waiting) for key in sorted(recorded(context)))
+    found.pods = [pod for pod in pods if pod is not None]
     lacking = _lacking(found.pods, waiting)
     found.waiting = [pod.key for pod in lacking]
     found.refusals = refusals(context)
@@ -126,8 +127,8 @@ def pod_of(context: Context, key: str, all_waiting: Collection[str] | None = Non
     """
     record = context.ledger.read_pod(key)
     waiting = key in (context.ledger.marked("waiting") if all_waiting is None else all_waiting)
-    found = {id_: context.ledger.read_member(key, id_) or {} for id_ in sorted(context.ledger.members(key))}
-    members = {id_: member for id_, member in found.items() if member.get("boot") == context.monitor.boot}
+    found = sorted(members_of(context, key).items())
+    members = {id_: member for id_, member in found if member.get("boot") == context.monitor.boot}
     if record is None or record.get("boot") != context.monitor.boot:
         if not waiting and not members:
             return None

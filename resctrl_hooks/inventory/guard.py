@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from resctrl_hooks.node.context import Context
@@ -77,7 +77,7 @@ class GuardedDomain(_Model):
 
 
 class GuardStatus(_Model):
-    """The whole guard. ``running`` is False for what an ended guard wrote last."""
+    """The whole guard. ``running`` is False for what an ended guard wrote last. The domains are a document's items."""
 
     running: bool
     mode: Literal["off", "observe", "act"]
@@ -89,7 +89,7 @@ class GuardStatus(_Model):
     invalid_samples: int
     throttled_seconds: dict[str, float]
     events: list[GuardEvent] = []
-    domains: list[GuardedDomain]
+    domains: list[GuardedDomain] = Field(exclude=True)
 
 
 def guard_status(context: Context) -> GuardStatus | None:

@@ -396,13 +396,16 @@ class Refusal(Record):
 
 
 class Inventory(Record):
-    """This node's resctrl state and records. Without resctrl ``rmids`` is None, and ``problem`` is the reason."""
+    """This node's resctrl state and records. Without resctrl ``rmids`` is None, and ``problem`` is the reason.
+
+    It is the head of `list`'s document; the pods are the items.
+    """
 
     resctrl: str
     problem: str = ""
     rmids: Rmids | None = None
     bandwidth_counters: list[FreeCounters] = Field(default_factory=list)
-    pods: list[Pod] = Field(default_factory=list)
-    foreign: list[Group] = Field(default_factory=list)
-    waiting: list[str] = Field(default_factory=list)
+    foreign: list[Group] = Field(default_factory=list, serialization_alias="foreignGroups")
     refusals: list[Refusal] = Field(default_factory=list, description="Recently rejected containers, the latest last.")
+    pods: list[Pod] = Field(default_factory=list, exclude=True)
+    waiting: list[str] = Field(default_factory=list, exclude=True)

@@ -8,10 +8,12 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from resctrl_hooks.inventory.models import short_id
-from resctrl_hooks.inventory.podman import RUNTIME as PODMAN
-from resctrl_hooks.inventory.podman import PodmanNames, podman_names, stored_names
 from resctrl_hooks.node.context import Context
+
+from .models import short_id
+from .podman import RUNTIME as PODMAN
+from .podman import PodmanNames, podman_names, stored_names
+from .records import members_of
 
 if TYPE_CHECKING:
     from resctrl_hooks.node.records import MemberRecord
@@ -57,9 +59,7 @@ class PodNames:
             if record.get("pod"):
                 self._known[key] = PodName(str(record.get("namespace", "")), str(record["pod"]), "")
                 continue
-            members = {
-                id_: self._context.ledger.read_member(key, id_) or {} for id_ in self._context.ledger.members(key)
-            }
+            members = members_of(self._context, key)
             if any(member.get("runtime") == PODMAN for member in members.values()):
                 nameless[key] = members
         if nameless:

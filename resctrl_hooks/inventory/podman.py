@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 from resctrl_hooks.node.context import Context
 
+from .records import members_of
+
 RUNTIME = "podman"
 _FORMAT = "{{.ID}}\t{{.Names}}\t{{.Pod}}\t{{.PodName}}"
 _COMMAND = ("podman", "ps", "--all", "--no-trunc", "--format", _FORMAT)
@@ -47,12 +49,8 @@ def podman_names(command: tuple[str, ...] = _COMMAND) -> PodmanNames:
 
 def serves_podman(context: Context) -> bool:
     """Return whether a Podman container is recorded."""
-    ledger = context.ledger
-    return any(
-        (ledger.read_member(key, one) or {}).get("runtime") == RUNTIME
-        for key in list(ledger.keys())
-        for one in ledger.members(key)
-    )
+    keys = context.ledger.keys()
+    return any(one.get("runtime") == RUNTIME for key in keys for one in members_of(context, key).values())
 
 
 def stored_names(bundles: Iterable[str]) -> dict[str, str]:

@@ -4,13 +4,15 @@ Their names differ from the pods', so that a sum over pods stays correct. A clas
 groups, whatever `Selection` excludes from the pods' metrics, and is missing while a part is unknown (see `snapshot`).
 """
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from resctrl_hooks.inventory.cache_size import l3_sizes
 from resctrl_hooks.inventory.memory_load import Domains
 from resctrl_hooks.inventory.rates import TOTAL
-from resctrl_hooks.inventory.snapshot import Snapshot
-from resctrl_hooks.inventory.snapshot import Values as Said
+from resctrl_hooks.inventory.snapshot import Raw, Snapshot
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.resctrl.counters import CUMULATIVE, PERF, Slot
 
@@ -69,22 +71,15 @@ def class_families(
         "evenly.",
         labels=["domain"],
     )
-    with context.ledger.lock_totals(FILE, context.monitor.patience):
-        totals = ClassTotals(context.ledger, context.monitor.boot)
+    with class_totals(context, snapshot) as totals:
         for rdt_class, found in snapshot.classes.items():
             total = totals.of(rdt_class)
-            groups = {identity: _counting(values, slots) for identity, values in found.groups.items()}
-            starts = _starts(context, snapshot, rdt_class, groups.keys() - total.parts.keys())
-            total.add(found.identity, groups, _counting(found.ungrouped, slots), _inherited(slots), starts)
             for prefix, now, totalled in (
                 (CLASS, found.whole, total.total),
                 (UNGROUPED, found.ungrouped, total.ungrouped),
             ):
-                for path, value in _numbers(now).items():
-                    counts_up = slots[path].counter.kind == CUMULATIVE
-                    if not counts_up or path in totalled:
-                        said = totalled[path] if counts_up else value
-                        families.add(prefix, _CLASS_LABELS, (rdt_class,), slots[path], said)
+                for path, value in values_of(now, totalled, slots).items():
+                    families.add(prefix, _CLASS_LABELS, (rdt_class,), slots[path], value)
             for path, number in found.unknown.items():
                 slot = slots[path]
                 if slot.domain.node is None and selection.has_counter(slot.counter.name):
@@ -92,24 +87,48 @@ def class_families(
         if domains and selection.has_counter(TOTAL):
             for domain, value in totals.domains.add(_totals_now(snapshot, totals), slots, domains).items():
                 memory.add_metric([domain], value)
-        totals.save(set(snapshot.classes))
     return [*families.found.values(), unknown, memory, _cache_sizes(context.monitor.resctrl.root, slots)]
+
+
+@contextmanager
+def class_totals(context: Context, snapshot: Snapshot) -> Iterator[ClassTotals]:
+    """Add a snapshot to the totals of the classes; they are locked, and saved at the end of the ``with`` block.
+
+    Raises:
+        HookError: the state directory is unusable.
+    """
+    slots = snapshot.slots
+    with context.ledger.lock_totals(FILE, context.monitor.patience):
+        totals = ClassTotals(context.ledger, context.monitor.boot)
+        for rdt_class, found in snapshot.classes.items():
+            total = totals.of(rdt_class)
+            groups = {identity: _counting(values, slots) for identity, values in found.groups.items()}
+            starts = _starts(context, snapshot, rdt_class, groups.keys() - total.parts.keys())
+            total.add(found.identity, groups, _counting(found.ungrouped, slots), _inherited(slots), starts)
+        yield totals
+        totals.save(set(snapshot.classes))
+
+
+def values_of(now: Mapping[str, Raw], totalled: Values, slots: dict[str, Slot]) -> Values:
+    """Return gauges as they are now, and counters that have a value now as their totals."""
+    gauges = {path: value for path, value in _numbers(now).items() if slots[path].counter.kind != CUMULATIVE}
+    return gauges | {path: totalled[path] for path in _counting(now, slots) if path in totalled}
 
 
 def _totals_now(snapshot: Snapshot, totals: ClassTotals) -> dict[str, Values]:
     """Return the totals of each class whose counters have a value now."""
-    found: dict[str, Values] = {}
-    for name, of in snapshot.classes.items():
-        total = totals.of(name).total
-        found[name] = {path: total[path] for path in _counting(of.whole, snapshot.slots) if path in total}
-    return found
+    slots = snapshot.slots
+    return {
+        name: values_of(_counting(of.whole, slots), totals.of(name).total, slots)
+        for name, of in snapshot.classes.items()
+    }
 
 
-def _numbers(values: Said) -> Values:
+def _numbers(values: Mapping[str, Raw]) -> Values:
     return {path: value for path, value in values.items() if isinstance(value, (int, float))}
 
 
-def _counting(values: Said, slots: dict[str, Slot]) -> Values:
+def _counting(values: Mapping[str, Raw], slots: dict[str, Slot]) -> Values:
     """Return the cumulative values."""
     return {path: value for path, value in _numbers(values).items() if slots[path].counter.kind == CUMULATIVE}
 

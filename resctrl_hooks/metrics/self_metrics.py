@@ -9,6 +9,7 @@ from prometheus_client.utils import floatToGoString
 
 from resctrl_hooks import __version__
 from resctrl_hooks.inventory.gather import queued_pods, rmids_of, waiting_pods
+from resctrl_hooks.inventory.records import members_of
 from resctrl_hooks.node import call_metrics
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.feature_table import CLASS, CONTAINER, FEATURES
@@ -89,10 +90,9 @@ def _unmet(context: Context) -> Metric:
     found = GaugeMetricFamily("resctrl_hooks_unmet_containers", text, labels=["feature"])
     names = {one.name for one in features_in_use(context.settings) if FEATURES[one.name].kind in (CLASS, CONTAINER)}
     counts = Counter(dict.fromkeys(names, 0))
-    ledger = context.ledger
-    for key in ledger.keys() if names else ():
-        for member in ledger.members(key):
-            counts.update(list((ledger.read_member(key, member) or {}).get("unmet", ())))
+    for key in context.ledger.keys() if names else ():
+        for member in members_of(context, key).values():
+            counts.update(list(member.get("unmet", ())))
     for feature, count in sorted(counts.items()):
         found.add_metric([feature], count)
     return found

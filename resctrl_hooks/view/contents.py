@@ -5,8 +5,7 @@ import os
 
 from resctrl_hooks.inventory.gather import waiting_keys
 from resctrl_hooks.inventory.snapshot import Snapshot, take
-from resctrl_hooks.metrics.classes import CLASS, class_families
-from resctrl_hooks.metrics.names import domain_labels, family_of
+from resctrl_hooks.metrics.classes import class_totals, values_of
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.names import canonical_pod_uid
 from resctrl_hooks.node.resctrl.counters import AVAILABLE, CUMULATIVE, KERNEL_WORDS, PERF, UNAVAILABLE, Reading, Slot
@@ -54,17 +53,11 @@ class Contents:
 
     def _of_classes(self, snapshot: Snapshot) -> Values:
         """Return the classes' totals, as in the metrics."""
-        samples = {
-            (family.name, sample.labels["domain_name"], sample.labels.get("node"), sample.labels["rdt_class"]): sample
-            for family in class_families(self._context, snapshot)
-            if family.name.startswith(CLASS)
-            for sample in family.samples
-        }
-        values: Values = {}
-        for slot in snapshot.slots.values():
-            name, where = family_of(slot, prefix=CLASS).name, domain_labels(slot)
-            place = (name, where["domain_name"], where.get("node"))
-            values[slot.path] = {key[3]: sample.value for key, sample in samples.items() if key[:3] == place}
+        values: Values = {path: {} for path in snapshot.slots}
+        with class_totals(self._context, snapshot) as totals:
+            for name, found in snapshot.classes.items():
+                for path, value in values_of(found.whole, totals.of(name).total, snapshot.slots).items():
+                    values[path][name] = value
         return values
 
     def _whole_node(self, slots: list[Slot], classes: Values) -> Files:

@@ -107,6 +107,10 @@ def test_debian_package_is_complete_with_correct_sums(dist: Path, package: Path,
     shipped = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
     assert {f"usr/lib/python3/dist-packages/{name}" for name in modules} <= shipped
     assert {"usr/bin/resctrl-hook", "usr/share/man/man8/resctrl-hook.8.gz"} <= shipped
+    sources = [path.read_text() for path in (tmp_path / "usr/lib").rglob("*.py")]
+    pages = {page for source in sources for page in re.findall(r"; (?:see )?(docs/[a-z-]+\.md)", source)}
+    assert pages
+    assert {f"usr/share/doc/resctrl-hooks/{page}" for page in pages} <= shipped, "pages that messages name"
     lines = [line.partition("  ") for line in (tmp_path / "DEBIAN/md5sums").read_text().splitlines()]
     sums = {name: digest for digest, _, name in lines}
     assert sums.keys() == {name for name in shipped if not name.startswith("DEBIAN/")}

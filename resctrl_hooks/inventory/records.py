@@ -1,0 +1,18 @@
+"""Reads of the ledger that several reports need."""
+
+from typing import TYPE_CHECKING
+
+from resctrl_hooks.node.context import Context
+
+if TYPE_CHECKING:
+    from resctrl_hooks.node.records import MemberRecord
+
+
+def recorded(context: Context) -> set[str]:
+    """Return the keys of all recorded pods, and of those that wait for an RMID."""
+    return {*context.ledger.keys(), *context.ledger.marked("waiting")}
+
+
+def members_of(context: Context, key: str) -> "dict[str, MemberRecord]":
+    """Return the records of a key's containers by id, an empty one for a container whose record is unusable."""
+    return {id_: context.ledger.read_member(key, id_) or {} for id_ in context.ledger.members(key)}
