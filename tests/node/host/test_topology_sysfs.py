@@ -35,15 +35,20 @@ def test_memory_kinds_follow_kernel_tiers(tmp_path: Path) -> None:
 
 def test_older_names_and_cpus_without_memory_are_read(tmp_path: Path) -> None:
     base = tmp_path / "devices/system/cpu"
-    for cpu in (0, 1):
+    for cpu in (0, 1, 2):
         (base / f"cpu{cpu}/topology").mkdir(parents=True)
-        (base / f"cpu{cpu}/topology/thread_siblings_list").write_text("0-1\n")
-        (base / f"cpu{cpu}/topology/core_siblings_list").write_text("0-1\n")
+        (base / f"cpu{cpu}/topology/thread_siblings_list").write_text("2\n" if cpu == 2 else "0-1\n")
+        (base / f"cpu{cpu}/topology/core_siblings_list").write_text("0-2\n")
+        (base / f"cpu{cpu}/topology/die_cpus_list").write_text("0-2\n")
         (base / f"cpu{cpu}/topology/physical_package_id").write_text("-1\n")
-    (base / "online").write_text("0-1\n")
+        (base / f"cpu{cpu}/cache/index3").mkdir(parents=True)
+        (base / f"cpu{cpu}/cache/index3/level").write_text("3\n")
+        (base / f"cpu{cpu}/cache/index3/shared_cpu_list").write_text("0-2\n")
+    (base / "online").write_text("0-2\n")
     found = read_topology(str(tmp_path))
-    assert (found.cores, found.packages, found.nodes) == ([3], {0: 3}, [])
-    assert found.root.cpus == parse_list("0-1")
+    assert (found.cores, found.packages, found.nodes) == ([0b011, 0b100], {0: 0b111}, [])
+    assert (found.dies, found.l3) == ({"0.0": 0b111}, {0: 0b111})
+    assert found.root.cpus == parse_list("0-2")
 
 
 def test_missing_sysfs_is_an_error(tmp_path: Path) -> None:
