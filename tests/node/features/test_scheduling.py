@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import posix
 import subprocess
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from conftest import ID, POD_CGROUP, UID, Host, crio_annotations, state
@@ -13,8 +12,6 @@ from conftest import ID, POD_CGROUP, UID, Host, crio_annotations, state
 from resctrl_hooks.config.applied import compiled
 from resctrl_hooks.config.check import check_text
 from resctrl_hooks.node.cgroup_settings.values import is_in_force
-from resctrl_hooks.node.classes.choice import ClassError
-from resctrl_hooks.node.feature import Step
 from resctrl_hooks.node.features import blockio, scheduling
 from resctrl_hooks.node.host.procfs import threads_of
 from resctrl_hooks.node.settings import load
@@ -331,62 +328,3 @@ def test_scheduling_check_compares_all_recorded_attributes(process: subprocess.P
     assert not scheduling._is_scheduled(pid, {"policy": "idle", "nice": 7})
     assert not scheduling._is_scheduled(pid, {"policy": "batch", "nice": 8})
     assert not scheduling._is_scheduled(pid, {"policy": "batch", "priority": 1})
-
-
-@pytest.mark.parametrize("wanted", [{"policy": "batch"}, {"priority": 3}, {"nice": 5}])
-def test_process_that_has_ended_needs_no_scheduling(monkeypatch: pytest.MonkeyPatch, wanted: Any) -> None:
-    def gone(*_: object) -> None:
-        raise ProcessLookupError
-
-    for name in ("sched_getscheduler", "sched_getparam", "getpriority"):
-        monkeypatch.setattr(posix, name, gone)
-    assert scheduling._is_scheduled(100, wanted) is True
-
-
-@pytest.mark.parametrize(
-    "number, policy, hint", [(1, "fifo", True), (1, "rr", True), (1, "batch", False), (22, "rr", False)]
-)
-def test_refused_real_time_policy_has_a_hint(
-    monkeypatch: pytest.MonkeyPatch, number: int, policy: Any, *, hint: bool
-) -> None:
-    def refuse(*_: object) -> None:
-        raise OSError(number, os.strerror(number))
-
-    monkeypatch.setattr(posix, "sched_setscheduler", refuse)
-    with pytest.raises(ClassError) as caught:
-        scheduling._schedule(100, {"policy": policy})
-    assert (caught.value.errno, "has no real-time budget" in str(caught.value)) == (number, hint)
-
-
-@pytest.mark.parametrize(
-    "process, words, shown",
-    [
-        ({"ioClass": "idle"}, ["-c", "3"], "idle"),
-        ({"ioClass": "best-effort"}, ["-c", "2", "-n", "4"], "best-effort: prio 4"),
-        ({"ioClass": "realtime", "ioPriority": 0}, ["-c", "1", "-n", "0"], "realtime: prio 0"),
-    ],
-)
-def test_io_priority_is_set_and_read_with_ionice(
-    monkeypatch: pytest.MonkeyPatch, process: Any, words: list[str], shown: str
-) -> None:
-    calls: list[list[str]] = []
-    answers = [(0, ""), (0, f"{shown}\n"), (0, "none: prio 0\n"), (1, ""), (1, "no permission")]
-
-    def run(arguments: list[str], _: float) -> tuple[int, str]:
-        calls.append(arguments)
-        return answers[len(calls) - 1]
-
-    monkeypatch.setattr("resctrl_hooks.node.host.programs.run", run)
-    monkeypatch.setattr("resctrl_hooks.node.host.programs.find_program", lambda name: f"/usr/bin/{name}")
-    scheduling._set_io_priority([7, 8], process)
-    assert [scheduling._is_scheduled(7, process) for _ in range(3)] == [True, False, True]
-    with pytest.raises(ClassError, match="no permission"):
-        scheduling._set_io_priority([7], process)
-    assert calls[:2] == [["/usr/bin/ionice", *words, "-p", "7", "8"], ["/usr/bin/ionice", "-p", "7"]]
-
-
-def test_values_and_properties_of_a_step_are_its_own() -> None:
-    needs = {"class": "a", "process": {}, "values": [["cpu.weight", "5"]], "properties": {"CPUWeight": "5"}}
-    step, nothing = Step("scheduling", "schedule", needs, ""), cast("Any", None)
-    assert scheduling.FEATURE.values(step) == [["cpu.weight", "5"]]
-    assert scheduling.FEATURE.properties(step, nothing, nothing) == {"CPUWeight": "5"}

@@ -6,12 +6,17 @@ import pytest
 from conftest import always
 from hosts.shared_node import RULES, SharedNode
 
+from resctrl_hooks.node.errors import LedgerError
 from resctrl_hooks.node.reconcile import turns
+from resctrl_hooks.node.reconcile.discovery import observe
 from resctrl_hooks.node.reconcile.report import Report
+from resctrl_hooks.node.sharing.claims import holders
 from resctrl_hooks.node.sharing.decision import Claim
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from resctrl_hooks.node.resctrl.locked_key import LockedKey
 
 EVERY_PASS: dict[str, Any] = {"share": {"interval": 0.0001, "atLeast": 0.0}}
 
@@ -127,3 +132,27 @@ def test_giver_of_a_failed_handover_waits_if_its_rmid_was_given_back(
     assert report.turns == ([second.key] if given_back else [])
     assert (first.key in report.queued) is given_back
     assert second.key in report.queued
+
+
+@pytest.mark.parametrize("unread", [False, True])
+def test_pod_that_cannot_be_ranked_is_reported(tmp_path: Path, *, unread: bool) -> None:
+    node = SharedNode(tmp_path, rmids=4, priority=RULES)
+    first, second = node.start("gold"), node.start("silver")
+    context, report = node.context(), Report()
+    containers = observe(context).containers
+    for pod in (first, second):
+        record = context.ledger.read_pod(pod.key) or {}
+        del record["claim"]
+        context.ledger.write_pod(pod.key, record)
+    hold = context.monitor.hold
+
+    def refuse(key: str, patience: float | None = None) -> LockedKey:
+        if key == first.key:
+            raise LedgerError("the disk is gone")
+        return hold(key, patience)
+
+    context.monitor.hold = refuse  # type: ignore[method-assign]
+    turns.refresh(context, [] if unread else containers, report)
+    assert list(report.failures) == [first.key]
+    index = [claim.key for claim in holders(context.ledger)]
+    assert index == [first.key] if unread else sorted(index) == sorted([first.key, second.key])
