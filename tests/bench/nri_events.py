@@ -66,11 +66,11 @@ class Running(NamedTuple):
 
 @contextmanager
 def ours(host: Host) -> Iterator[Running]:
-    """This project's plugin."""
-    command = host.hook_without_guard()
+    """This project's plugin, as its unit starts it: without a hook's limits of time."""
+    python, *_, launch, option, config, _ = host.hook_without_guard()
     runtime = FakeRuntime(str(host.root / "nri.sock"))
-    words = [*command[:-1], "nri", "--socket", runtime.path]
-    yield Running(os.posix_spawn(command[0], words, {"INVOCATION_ID": "1"}), runtime.accept())
+    words = [python, "-I", "-S", "-B", launch, option, config, "nri", "--socket", runtime.path]
+    yield Running(os.posix_spawn(python, words, {"INVOCATION_ID": "1"}), runtime.accept())
     runtime.close()
 
 
