@@ -5,7 +5,7 @@
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from typing import Any, Protocol
 
     from .container.running import Running
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from .host.cgroup import Leaf
     from .records import MemberRecord, StepRecord
     from .resctrl.locked_key import LockedKey
+
+    Rest = Callable[[], None]
 
     class OfCgroup(Protocol):
         """A container with a cgroup."""
@@ -84,8 +86,10 @@ class Feature:
         """
         raise NotImplementedError
 
-    def apply(self, step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
+    def apply(self, step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> "Rest | None":
         """Apply one step; also repeatedly, and to running containers.
+
+        Returns work that may follow the container's start, such as a check; it raises the same errors.
 
         Raises:
             HookError: it failed.

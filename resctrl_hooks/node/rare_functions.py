@@ -55,7 +55,7 @@ RARE = {
     """,
     ".resctrl.locked_key": """
         Group.__repr__ Group.__eq__ Group.__hash__ LockedKey.lock_again LockedKey.try_lock LockedKey.groups
-        LockedKey._keep_baseline LockedKey._save_or_forget LockedKey._assign_where_possible
+        LockedKey._keep_baseline LockedKey._save_or_forget LockedKey._move_where_possible
         LockedKey.remove_member LockedKey.members LockedKey.member LockedKey.member_is_dead
         LockedKey.release LockedKey._leave_index LockedKey.remove_unused LockedKey.release_but
         record_is_dead

@@ -6,10 +6,13 @@ from .registry import failure_policy
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import TypeVar
 
     from .context import Context
-    from .feature import Container, Feature, Step
+    from .feature import Container, Feature, Rest, Step
     from .resctrl.locked_key import LockedKey
+
+    Result = TypeVar("Result")
 
 
 def apply_steps(
@@ -21,7 +24,8 @@ def apply_steps(
 ) -> None:
     """Apply steps in order, each independently; the container's record has them already.
 
-    ``on_step`` is called after each step with its number and its error, None for success.
+    The rest of steps, such as checks, comes after `Context.answer`. ``on_step`` is called after each step with its
+    number and its error, None for success, and again if its rest fails.
 
     Raises:
         DeadlineError: no time is left for the others.
@@ -30,25 +34,43 @@ def apply_steps(
         from .cgroup_settings.told import collect  # only where systemd manages the container
 
         collect(steps, container, container.leaf, context)
-    for number, (feature, step) in enumerate(steps):
-        problem = None
-        try:
-            _apply(feature, step, container, locked, context)
-        except errors.DeadlineError:
-            raise
-        except errors.HookError as error:
-            problem = error
-        except Exception as caught:  # noqa: BLE001  # a failure of one feature must not affect others
-            from .fault_report import as_hook_error  # only when something is broken
+    rests: "list[tuple[int, Rest]]" = []
 
-            problem = as_hook_error(caught)
-        on_step(number, problem)
+    def apply(number: int) -> None:
+        rest = _apply(*steps[number], container, locked, context)
+        if rest is not None:
+            rests.append((number, rest))
+
+    for number in range(len(steps)):
+        on_step(number, _problem(apply, number))
+    context.answer()
+    for number, rest in rests:
+        problem = _problem(rest)
+        if problem is not None:
+            on_step(number, problem)
 
 
-def _apply(feature: "Feature", step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
-    """Apply a step; a key without a free RMID waits for reconcile."""
+def _problem(act: "Callable[..., None]", *arguments: int) -> "errors.HookError | None":
+    """Return the error of ``act``; a failure of one feature must not affect others, but a timeout concerns all."""
     try:
-        with_room(lambda: feature.apply(step, container, locked, context), step.feature, locked.key, context)
+        act(*arguments)
+    except errors.DeadlineError:
+        raise
+    except errors.HookError as error:
+        return error
+    except Exception as caught:  # noqa: BLE001  # as above
+        from .fault_report import as_hook_error  # only when something is broken
+
+        return as_hook_error(caught)
+    return None
+
+
+def _apply(
+    feature: "Feature", step: "Step", container: "Container", locked: "LockedKey", context: "Context"
+) -> "Rest | None":
+    """Apply a step and return its rest; a key without a free RMID waits for reconcile."""
+    try:
+        return with_room(lambda: feature.apply(step, container, locked, context), step.feature, locked.key, context)
     except errors.ResctrlError as error:
         if is_without_rmid(error):
             context.ledger.mark("waiting", locked.key)
@@ -56,8 +78,8 @@ def _apply(feature: "Feature", step: "Step", container: "Container", locked: "Lo
         raise
 
 
-def with_room(act: "Callable[[], None]", feature: str, key: str, context: "Context") -> None:
-    """Call a feature's ``act``; if it finds no free RMID, release dead keys and call it once more.
+def with_room(act: "Callable[[], Result]", feature: str, key: str, context: "Context") -> "Result":
+    """Call a feature's ``act`` and return its result; if no RMID is free, release dead keys and call it once more.
 
     ``key`` is locked. All dead keys are searched if the container would be refused.
 
@@ -65,7 +87,7 @@ def with_room(act: "Callable[[], None]", feature: str, key: str, context: "Conte
         NoRMIDsError: there is still none.
     """
     try:
-        act()
+        return act()
     except errors.ResctrlError as error:
         if not is_without_rmid(error):
             raise
@@ -73,7 +95,7 @@ def with_room(act: "Callable[[], None]", feature: str, key: str, context: "Conte
 
         if not make_room(context, key, thorough=failure_policy(feature, context.settings) == "fail"):
             raise
-        act()
+        return act()
 
 
 def is_without_rmid(error: Exception) -> bool:

@@ -8,6 +8,7 @@ obeys a refusal.
 import time
 
 from ..node.container.oci import State
+from ..node.context import no_answer
 from ..node.errors import InputError
 from ..node.fault_report import as_hook_error
 from ..node.feature_table import FEATURES, NODE
@@ -212,6 +213,14 @@ def serve(name: str, payload: bytes, runtime: "tuple[str, str]", context: "Conte
     code, answer, others = ttrpc.OK, b"", b""
     reasons: "list[str]" = []
     summary = ""
+    took: "list[float]" = []
+
+    def answer_once() -> None:
+        if not took:
+            took.append(time.monotonic() - begun)
+            reply(code, pack(answer, others))
+
+    context.answer = answer_once if stage == START and not is_specified(context.settings) else no_answer
     try:
         set_deadline(context.settings.deadline)
         try:
@@ -236,12 +245,11 @@ def serve(name: str, payload: bytes, runtime: "tuple[str, str]", context: "Conte
             code, answer = ttrpc.UNKNOWN, str(error).encode("utf-8", "replace")
             record_refusal(context.settings.state_dir, event.names() if event is not None else {}, str(error))
             reasons = [*dict.fromkeys([*reasons, REASON])]
-    took = time.monotonic() - begun
-    reply(code, pack(answer, others))
+    answer_once()
     if summary and event is not None:
         message = f"{stage} of {event}: {summary}"
-        context.log(INFO, message, stage=stage, key=event.key, container=event.id, duration_usec=int(took * 1e6))
-    context.ledger.count_call(stage, took, reasons, event.key if event is not None else "")
+        context.log(INFO, message, stage=stage, key=event.key, container=event.id, duration_usec=int(took[0] * 1e6))
+    context.ledger.count_call(stage, took[0], reasons, event.key if event is not None else "")
     return _tidy(stage, context) and not _UNFIT & set(reasons)
 
 

@@ -22,7 +22,7 @@ from resctrl_hooks.node.hook import call as hook
 from resctrl_hooks.node.hook import create_runtime as creation
 from resctrl_hooks.node.hook import deadline
 from resctrl_hooks.node.ledger import Ledger
-from resctrl_hooks.node.resctrl.filesystem import Filesystem
+from resctrl_hooks.node.resctrl.filesystem import Filesystem, Resctrl
 from resctrl_hooks.node.resctrl.locked_key import LockedKey
 
 
@@ -59,7 +59,7 @@ def test_poststop_that_fails_before_reading_is_not_a_failure(host: Host, pod: di
 
 def test_fault_under_fail_undoes_the_steps(host: Host, pod: dict[str, Any]) -> None:
     host.configure(failurePolicy="fail")
-    for module, name in ((LockedKey, "assign_pid"), (creation, "apply_steps")):
+    for module, name in ((LockedKey, "move_pid"), (Resctrl, "_check_arrival"), (creation, "apply_steps")):
         with failing(module, name, ZeroDivisionError("a bug")):
             outcome = host.call(pod)
         assert outcome.code == 79

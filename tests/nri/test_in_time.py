@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from conftest import GROUP, POD_CGROUP, UID, Host
+from conftest import GROUP, ID, POD_CGROUP, UID, Host
 from hosts.faults import Fail
 from hosts.machines import machine, write_sysfs
 
@@ -15,9 +15,12 @@ from resctrl_hooks.node.errors import DeadlineError
 from resctrl_hooks.node.features.placement.allocations import LOCK
 from resctrl_hooks.node.host.notify import Notify
 from resctrl_hooks.node.refusals import recent_refusals
+from resctrl_hooks.node.resctrl.errors import NotArrivedError
+from resctrl_hooks.node.resctrl.filesystem import Resctrl
 from resctrl_hooks.nri import creation
 from resctrl_hooks.nri.plugin import NodePlugin
 from resctrl_hooks.nri.protobuf import decode, encode
+from resctrl_hooks.nri.service import pack
 from resctrl_hooks.nri.status import Status
 
 __all__ = ["host"]
@@ -37,7 +40,15 @@ def plugin_of(host: Host, **config: Any) -> NodePlugin:
 
 
 @pytest.fixture
-def serve(host: Host) -> Iterator[Callable[..., tuple[int, bytes]]]:
+def alarm() -> Iterator[None]:
+    """Restore the handler of the alarm, which a deadline sets."""
+    before = signal.getsignal(signal.SIGALRM)
+    yield
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture
+def serve(host: Host, alarm: None) -> Callable[..., tuple[int, bytes]]:
     """Has a plugin, created as in a child, serve a CreateContainer: status, and the answer or why it is refused."""
 
     def make(pod: dict[str, Any], id_: str = "a" * 64, **config: Any) -> tuple[int, bytes]:
@@ -48,9 +59,7 @@ def serve(host: Host) -> Iterator[Callable[..., tuple[int, bytes]]]:
         ((code, answer),) = replies
         return code, answer[4:]  # no further notification
 
-    before = signal.getsignal(signal.SIGALRM)
-    yield make
-    signal.signal(signal.SIGALRM, before)
+    return make
 
 
 def crowded(host: Host) -> dict[str, Any]:
@@ -268,3 +277,23 @@ def test_restart_is_counted_and_last_event_is_written(host: Host) -> None:
         "failed": 0,
         "buckets": [0, 0, 1, 0, 0, 0, 0, 0],
     }
+
+
+@pytest.mark.usefixtures("alarm")
+def test_start_is_answered_before_the_check_that_the_process_arrived(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.process(41, f"{POD_CGROUP}/{ID}")
+    plugin = plugin_of(host)
+    order: list[object] = []
+
+    def check(*_: object) -> None:
+        order.append(host.tasks(GROUP))
+        raise NotArrivedError("task 41 was moved to another group at once")
+
+    monkeypatch.setattr(Resctrl, "_check_arrival", check)
+    event = encode("ContainerEvent", {"pod": POD, "container": container(41)})
+    assert plugin.serve("StartContainer", event, lambda code, answer: order.append((code, answer)))
+    assert order == [(0, pack(b"", b"")), [41]]
+    assert "monitoring of shop/web-0/c0" in host.log.read_text()
+    assert "task 41 was moved to another group at once" in host.log.read_text()

@@ -59,18 +59,18 @@ def create_runtime(workload: "Workload", context: "Context", earlier: "str | Non
             details["unmet"] = unplanned
             details["unplanned"] = list(unplanned)
         locked.add_member(workload.id, details, workload.pid)
-        problems: "list[errors.HookError | None]" = []
+        problems: "dict[int, errors.HookError | None]" = {}
 
         def on_step(number: int, error: "errors.HookError | None") -> None:
             name = todo[number][1].feature
-            problems.append(None if error is None else _trouble(name, error, workload, context))
+            problems[number] = None if error is None else _trouble(name, error, workload, context)
             context.strict = _strict(todo[number + 1 :], context)
 
         apply_steps(todo, workload, locked, context, on_step)
         names = " ".join(workload.annotations)
         if any(mark in names for mark in _UNREAD):
             _note_unread(workload, locked, context)
-        refusal = next((problem for problem in problems if problem is not None and is_refusal(problem)), None)
+        refusal = next((problem for problem in problems.values() if problem is not None and is_refusal(problem)), None)
         if refusal is not None:
             _release_in(locked, workload.id, context)
             if new and not locked.members():
@@ -78,7 +78,7 @@ def create_runtime(workload: "Workload", context: "Context", earlier: "str | Non
             else:
                 locked.release_but(had | _classes_of_others(locked, workload.id))
             raise refusal
-    return "; ".join(str(problem or step.why) for problem, (_, step) in zip(problems, todo))
+    return "; ".join(str(problem or step.why) for problem, (_, step) in zip(problems.values(), todo))
 
 
 def planned(

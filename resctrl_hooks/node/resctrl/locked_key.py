@@ -13,7 +13,7 @@ from ..ledger import RMIDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from types import TracebackType
 
     from ..ledger import Ledger, Lock
@@ -228,13 +228,17 @@ class LockedKey:
         ``rdt_class`` is that class, if it is known; if it has changed since, the kernel refuses, and it is read.
         Raises the errors of `Monitor.assign_pid`.
         """
+        return self.move_pid(pid, rdt_class)()
+
+    def move_pid(self, pid: int, rdt_class: "str | None" = None) -> "Callable[[], int]":
+        """Move a process as `assign_pid` does; return the check that its threads arrived, and how many, for later."""
         if pid <= _INIT:
             from .errors import BadPidError
 
             raise BadPidError.of(pid)
         if rdt_class in self.origins:
             try:
-                return self._resctrl.assign(rdt_class, self.name, pid)
+                return self._resctrl.move_process(rdt_class, self.name, pid)
             except errors.ResctrlError as error:
                 if error.errno != errno.EINVAL:
                     raise
@@ -245,12 +249,12 @@ class LockedKey:
 
             raise TaskGoneError.of(pid) from error
         if where is not None and where[0] in self.origins:
-            return self._resctrl.assign(where[0], self.name, pid)
+            return self._resctrl.move_process(where[0], self.name, pid)
         if where is None and len(self.origins) == 1:
-            return self._resctrl.assign(next(iter(self.origins)), self.name, pid)
-        return self._assign_where_possible(pid, where)
+            return self._resctrl.move_process(next(iter(self.origins)), self.name, pid)
+        return self._move_where_possible(pid, where)
 
-    def _assign_where_possible(self, pid: int, where: "tuple[str, str] | None") -> int:
+    def _move_where_possible(self, pid: int, where: "tuple[str, str] | None") -> "Callable[[], int]":
         """Try the key's groups in turn if /proc does not show the task's class: the kernel refuses the others."""
         from .errors import ClassMismatchError, NotTrackedError
 
@@ -265,10 +269,10 @@ class LockedKey:
         classes = sorted(self.origins)
         for rdt_class in classes[:-1]:
             try:
-                return self._resctrl.assign(rdt_class, self.name, pid)
+                return self._resctrl.move_process(rdt_class, self.name, pid)
             except ClassMismatchError:
                 continue
-        return self._resctrl.assign(classes[-1], self.name, pid)
+        return self._resctrl.move_process(classes[-1], self.name, pid)
 
     def add_member(self, member: str, details: "Mapping[str, object] | None" = None, pid: int = 0) -> None:
         """Record a member of the key, such as a container.
