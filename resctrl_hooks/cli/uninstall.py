@@ -12,7 +12,7 @@ from resctrl_hooks.install.removal import is_installed, registered, remove_hooks
 from resctrl_hooks.install.tree import Tree
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.reconcile.release import Released, release_everything, restore_limits
+from resctrl_hooks.node.reconcile.release import Released, release_everything, restore_values
 from resctrl_hooks.node.settings import Settings
 
 
@@ -86,7 +86,7 @@ def _end_records(settings: Settings, *, release: bool) -> None:
     stays = not release and os.path.isdir(f"{state}/pods") and bool(os.listdir(f"{state}/pods"))
     done = Released()
     if stays:
-        restore_limits(Context(settings), done)
+        restore_values(Context(settings), done)
     else:
         done = release_everything(Context(settings))
     for line in done.restored:

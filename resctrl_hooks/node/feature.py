@@ -166,7 +166,10 @@ class Feature:
         return 0
 
     def withdraw(self, context: "Context") -> None:
-        """Undo everything on this node before an uninstallation; no container has a record any more.
+        """Undo everything on this node before an uninstallation.
+
+        Containers have no records any more. If the feature has `Row.leaves`, they may have some: then only the node's
+        values are restored.
 
         Raises:
             HookError: something is left.

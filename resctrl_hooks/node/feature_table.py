@@ -45,7 +45,8 @@ class Row:
             refuse by default, as the memtierd plugin does: a workload must not run with another memory policy
             unnoticed.
         reverts: whether its steps leave things that must be removed when the container ends.
-        leaves: a file in the state directory; while it exists, reconcile calls the feature although it is disabled.
+        leaves: a file in the state directory that exists while the feature has changed values of the node, also after
+            it was disabled.
         most_starts: how often it is restarted within an hour if it ends by itself; 0 if it does not.
     """
 

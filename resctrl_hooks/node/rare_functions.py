@@ -46,7 +46,7 @@ RARE = {
         namespace_in_words printable workload_key_validator valid_class matches
     """,
     ".registry": """
-        cgroup_values features_to_repair
+        cgroup_values features_to_repair features_with_values
         kind_of serves
     """,
     ".resctrl.filesystem": """

@@ -64,10 +64,15 @@ def features_in_use(settings: "Settings", workload: "Workload | None" = None) ->
 
 
 def features_to_repair(context: "Context") -> "list[Feature]":
-    """Return the enabled features, and disabled ones that changed this node before."""
+    """Return the enabled features, and disabled ones that changed values of this node before."""
+    enabled = features_in_use(context.settings)
+    return enabled + [feature for feature in features_with_values(context) if feature not in enabled]
+
+
+def features_with_values(context: "Context") -> "list[Feature]":
+    """Return the features that changed values of this node; their file in the state directory tells."""
     left = [name for name, row in FEATURES.items() if row.leaves and is_there(f"{context.ledger.folder}/{row.leaves}")]
-    disabled = [feature_named(name) for name in left if not is_in_use(name, context.settings)]
-    return features_in_use(context.settings) + [feature for feature in disabled if feature is not None]
+    return [feature for feature in map(feature_named, left) if feature is not None]
 
 
 def plan(feature: "Feature", workload: "Workload", context: "Context", earlier: "Sequence[Step]" = ()) -> "list[Step]":

@@ -14,8 +14,12 @@ from ..guard.lease import restore_left
 from ..host.files import is_folder, list_folder, remove_file
 from ..lifecycle import release_container
 from ..log import ERROR, WARNING, Log
-from ..registry import features_to_repair
+from ..registry import features_to_repair, features_with_values
 from ..settings import load
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..feature import Feature
 
 STAGE = "release"
 _OURS = "resctrl-hooks"
@@ -55,11 +59,7 @@ def release_everything(context: "Context") -> Released:
             done.keys.append(key)
         except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
             done.problems.append(f"cannot release {key}: {as_hook_error(error)}")
-    for feature in features_to_repair(context):
-        try:
-            feature.withdraw(context)
-        except Exception as error:  # noqa: BLE001  # as above
-            done.problems.append(f"cannot undo {feature.name}: {as_hook_error(error)}")
+    _withdraw(features_to_repair(context), context, done)
     state = context.settings.state_dir
     if not done.problems and _OURS in state.rpartition("/")[2]:  # never remove a foreign folder by mistake
         try:
@@ -67,6 +67,20 @@ def release_everything(context: "Context") -> Released:
         except OSError as error:
             done.problems.append(f"cannot remove {error.filename or state}: {error.strerror}")
     return done
+
+
+def restore_values(context: "Context", done: "Released") -> None:
+    """Restore the values that the guard and features changed for the whole node; containers keep theirs."""
+    restore_limits(context, done)
+    _withdraw(features_with_values(context), context, done)
+
+
+def _withdraw(features: "list[Feature]", context: "Context", done: "Released") -> None:
+    for feature in features:
+        try:
+            feature.withdraw(context)
+        except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
+            done.problems.append(f"cannot undo {feature.name}: {as_hook_error(error)}")
 
 
 def restore_limits(context: "Context", done: "Released") -> None:

@@ -54,7 +54,8 @@ def apply_classes(usage: "Usage | None", context: "Context", *, checked: bool = 
     known = {_problem(key, value) for key, value in values.items()}
     before = format_json(values)
     todo = _changes(values, wanted, base, checked=checked)
-    if format_json(values) != before:
+    planned = format_json(values)
+    if planned != before:
         _save(values, context)
     refused: "dict[str, str]" = dict.fromkeys(todo, "")
     for _ in range(2):  # the kernel may refuse a limit above the other one, or a preference under the former governor
@@ -67,7 +68,7 @@ def apply_classes(usage: "Usage | None", context: "Context", *, checked: bool = 
             values[key]["refused"] = refused.get(key, "")
         else:
             del values[key]
-    if format_json(values) != before:
+    if format_json(values) != planned:
         _save(values, context)
     _report(values, known, context)
     return len(todo) - len(refused)

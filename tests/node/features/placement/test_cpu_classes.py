@@ -16,7 +16,7 @@ from resctrl_hooks.node.features.placement.policy import EXCLUSIVE, SHARED, Deci
 from resctrl_hooks.node.features.placement.usage import Grant, Usage
 from resctrl_hooks.node.host.cpulist import format_list, parse_list
 from resctrl_hooks.node.reconcile.reconcile import reconcile
-from resctrl_hooks.node.reconcile.release import release_everything
+from resctrl_hooks.node.reconcile.release import Released, release_everything, restore_values
 
 POOL = "pool.placement.resctrl-hooks.io"
 TRUE_WRITE = cpu_values._write
@@ -145,6 +145,17 @@ def test_release_restores_all_values(node: ClassHost, *, enabled: bool) -> None:
     node.classes(idle="slow", enabled=enabled)
     assert release_everything(node.host.context()).problems == []
     assert node.cpufreq.changed() == {}
+
+
+def test_uninstallation_that_keeps_records_restores_values(node: ClassHost) -> None:
+    node.start("a", 500)
+    done = Released()
+    restore_values(node.host.context(), done)
+    assert done.problems == []
+    assert node.cpufreq.changed() == {}
+    node.assert_sound()
+    assert reconcile(node.host.context()).repaired  # installed again
+    assert node.cpufreq.changed() == on("0-3", FAST_VALUES)
 
 
 def test_release_reports_value_that_cannot_be_restored(node: ClassHost, monkeypatch: pytest.MonkeyPatch) -> None:
