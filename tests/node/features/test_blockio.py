@@ -11,6 +11,7 @@ import pytest
 from conftest import ID, POD_CGROUP, Host, workload_of
 
 from resctrl_hooks.node import registry
+from resctrl_hooks.node.classes.choice import ClassError
 from resctrl_hooks.node.features import blockio
 from resctrl_hooks.node.host.cgroup import CgroupError
 
@@ -144,3 +145,19 @@ def test_container_without_own_cgroup_is_reported(host: Host) -> None:
     host.process(100, "/")
     with pytest.raises(CgroupError):
         registry.plan(blockio.FEATURE, workload_of(host), host.context())
+
+
+@pytest.mark.parametrize("name, kept", [("slow", ["limits of the specification instead of class slow"]), ("", [])])
+def test_class_is_not_applied_over_limits_of_the_specification(
+    monkeypatch: pytest.MonkeyPatch, name: str, kept: list[str]
+) -> None:
+    nothing: Any = None
+    context: Any = SimpleNamespace(settings=None)
+    monkeypatch.setattr(blockio, "chosen_class", lambda *_: (name, {}, ""))
+    assert blockio._kept(nothing, context) == kept
+
+    def refuse(*_: object) -> None:
+        raise ClassError("no such class")
+
+    monkeypatch.setattr(blockio, "chosen_class", refuse)
+    assert blockio._kept(nothing, context) == []

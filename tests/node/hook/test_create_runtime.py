@@ -48,3 +48,14 @@ def test_failed_step_is_in_the_answer_with_its_error(
     outcome = host.call(pod)
     assert outcome.code == 0
     assert ": why join; the disk is on fire" in outcome.log
+
+
+def test_restart_under_the_same_id_releases_the_earlier_container_first(
+    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    released: list[str] = []
+    monkeypatch.setattr(create_runtime, "_release_in", lambda _, container, __: released.append(container))
+    assert host.call(pod).code == 0
+    assert released == []
+    assert host.call(pod).code == 0
+    assert released == [pod["id"]]

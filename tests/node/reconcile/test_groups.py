@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 
+import pytest
 from hosts.simulated_kernel import ROOT_CALLER
 
 from node.reconcile.cluster import POD, Cluster, pod_number
+from resctrl_hooks.node.reconcile import keys
 from resctrl_hooks.node.reconcile.groups import Groups
-from resctrl_hooks.node.reconcile.report import Options
+from resctrl_hooks.node.reconcile.report import Options, Report
 
 
 def test_pruned_group_is_recreated(cluster: Cluster) -> None:
@@ -128,3 +130,12 @@ def test_unmounted_resctrl_is_recognized(cluster: Cluster) -> None:
     assert Groups(cluster.context()).is_mounted()
     shutil.rmtree(cluster.host.resctrl)
     assert not Groups(cluster.host.context()).is_mounted()
+
+
+@pytest.mark.parametrize("rdt_class", ["", "gold"])
+def test_record_of_a_group_that_came_back_stays(cluster: Cluster, rdt_class: str) -> None:
+    cluster.start(1)
+    report = Report()
+    keys._forget(cluster.context(), POD, {rdt_class}, report)
+    assert (cluster.context().ledger.read_pod(POD) or {})["groups"] == {"": "created"}
+    assert report.repaired == 0

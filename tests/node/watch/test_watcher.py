@@ -272,3 +272,15 @@ def test_check_that_takes_long_comes_rarely(watched: Watched, monkeypatch: pytes
     begun = watched.clock.now
     watched.watcher._check_values()
     assert watched.watcher._check_at == pytest.approx(begun + 7, abs=0.01)
+
+
+def test_exec_with_a_busy_key_is_retried_four_times(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "serve", lambda *_: Outcome(BUSY))
+    watched.steps([7])
+    tries = []
+    while watched.watcher._retries:
+        ((due, pid, number),) = watched.watcher._retries
+        tries.append((pid, number))
+        watched.clock.now = due
+        watched.watcher._look_again()
+    assert (tries, watched.values["left"]) == ([(7, 1), (7, 2), (7, 3), (7, 4)], 1)

@@ -76,7 +76,7 @@ def test_pending_unit_update_is_sent_next_time(node: PlacedHost, monkeypatch: py
     assert len(told) == 2
 
 
-def test_cpuset_is_written_to_crun_scope_and_below(tmp_path: Path) -> None:
+def test_cpuset_is_written_to_crun_scope_and_below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scope, leaf = tmp_path / "x.scope", tmp_path / "x.scope/container"
     leaf.mkdir(parents=True)
     above, own = scope / "cpuset.cpus", leaf / "cpuset.cpus"
@@ -88,6 +88,11 @@ def test_cpuset_is_written_to_crun_scope_and_below(tmp_path: Path) -> None:
     own.write_text("0-3\n")
     assert placement_effect._write(entry, "1")
     assert (above.read_text(), own.read_text()) == ("1", "1")
+    written: list[str] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(placement_effect, "write_value", lambda folder, *_: written.append(folder))
+        assert placement_effect._write(entry, "1")
+    assert written == [str(leaf)], "only its own cgroup is written again"
     own.write_text("2\n")
     assert placement_effect._have(entry) == 0b100, "what the processes' own cgroup says counts"
     shutil.rmtree(scope)
