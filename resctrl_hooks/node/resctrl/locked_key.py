@@ -231,7 +231,10 @@ class LockedKey:
         return self.move_pid(pid, rdt_class)()
 
     def move_pid(self, pid: int, rdt_class: "str | None" = None) -> "Callable[[], int]":
-        """Move a process as `assign_pid` does; return the check that its threads arrived, and how many, for later."""
+        """Move process ``pid`` as `assign_pid` does, with ``rdt_class`` as there, and return the last part for later.
+
+        That checks that the threads arrived, and returns their number.
+        """
         if pid <= _INIT:
             from .errors import BadPidError
 
