@@ -16,7 +16,7 @@ from .payload import is_payload_folder
 from .plan import DROP_IN, HOOK, LAUNCHER, MODULE, SETTINGS, UNIT, Plan
 from .settings_files import FIRST
 from .tree import Tree
-from .units import ENABLED, MOUNT, STARTED_BY
+from .units import ENABLED, MOUNT, enabling_link
 
 Say = Callable[[str], None]
 
@@ -134,11 +134,20 @@ def enable(plan: Plan, tree: Tree, *, say: Say, warn: Say) -> None:
 
 def links(plan: Plan) -> dict[str, str]:
     """Return the symbolic links that enable a plan's units, with their targets."""
-    return {f"{UNITS}/{folder}/{unit}": f"{UNITS}/{unit}" for unit in _units_in(plan) for folder in STARTED_BY[unit]}
+    return {enabling_link(f"{UNITS}/{unit}"): f"{UNITS}/{unit}" for unit in _units_in(plan)}
 
 
 def _units_in(plan: Plan) -> list[str]:
     return [unit for unit in ENABLED if any(file.path == f"{UNITS}/{unit}" for file in plan.files)]
+
+
+def remove_file(path: str, tree: Tree, *, say: Say) -> None:
+    """Remove an installed file, a unit after the link that enables it."""
+    link = enabling_link(path)
+    if link:
+        tree.remove(link)
+    if tree.remove(path):
+        say(f"removed {path}")
 
 
 def _retire(plan: Plan, tree: Tree, before: Manifest | None, keep: set[str], *, say: Say, warn: Say) -> None:
@@ -150,14 +159,10 @@ def _retire(plan: Plan, tree: Tree, before: Manifest | None, keep: set[str], *, 
     for path, kind in (before.files if before else {}).items():
         if path in wanted or kind == SETTINGS:
             continue
-        unit = os.path.basename(path)
         if kind == UNIT and not tree.root and systemd.is_running():
-            for problem in systemd.stop([unit]):
+            for problem in systemd.stop([os.path.basename(path)]):
                 warn(problem)
-        for folder in STARTED_BY.get(unit, ()) if kind == UNIT else ():
-            tree.remove(f"{UNITS}/{folder}/{unit}")
-        if tree.remove(path):
-            say(f"removed {path}")
+        remove_file(path, tree, say=say)
     for name in tree.names(CODE):
         if is_payload_folder(name) and name not in keep:
             tree.remove_all(f"{CODE}/{name}")

@@ -30,6 +30,10 @@ class Manifest:
     """The digest of the initial configuration, to detect edits."""
     complete: bool = False
 
+    def paths(self, kind: str) -> list[str]:
+        """Return the installed files of a kind."""
+        return [path for path, its in self.files.items() if its == kind]
+
     def save(self, tree: Tree) -> None:
         """Write the record.
 

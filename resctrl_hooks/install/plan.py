@@ -4,10 +4,8 @@ import os
 from typing import Final, NamedTuple
 
 from resctrl_hooks.config.applied import read_compiled
-from resctrl_hooks.node.guard.section import OFF, guard_mode
 from resctrl_hooks.node.host.files import parse_json
 from resctrl_hooks.node.settings import Settings, compiled_path
-from resctrl_hooks.node.watch.wanted import WATCH
 
 from .containerd import nri_drop_in
 from .directories import RUNTIMES, choose
@@ -15,7 +13,7 @@ from .hook_json import hook_json
 from .paths import CODE, HOOK_NAME, LAUNCH, PYTHON, UNITS
 from .payload import Payload, payload
 from .settings_files import compiled_files, unapplied
-from .units import EXEC, GUARD, MOUNT, NRI, units
+from .units import MOUNT, NRI, RESIDENT, resident, units
 
 _READABLE: Final = 0o644
 _TYPE: Final = 2  # the field of an fstab line
@@ -81,13 +79,9 @@ def plan(
         if mounted_otherwise(root, ours=earlier_units or _is(f"{root}{UNITS}/{MOUNT}", texts[MOUNT])):
             del texts[MOUNT]
             notes.append("this host already mounts resctrl; its mount is not changed")
-        if not (nri or any(RUNTIMES[name].by_nri for name in runtimes)):
-            del texts[NRI]
-        if NRI in texts or settings.monitoring["exec"] != WATCH:
-            del texts[EXEC]  # the plugin's service watches execs too
-        if guard_mode(settings) == OFF:
-            del texts[GUARD]
-        files += [PlannedFile(f"{UNITS}/{name}", data, UNIT) for name, data in texts.items()]
+        wanted = resident(settings, nri=nri or any(RUNTIMES[name].by_nri for name in runtimes))
+        unwanted = set(RESIDENT) - set(wanted)
+        files += [PlannedFile(f"{UNITS}/{name}", data, UNIT) for name, data in texts.items() if name not in unwanted]
     notes += unapplied(config, root)
     registrations: dict[str, list[str]] = {}
     for name in runtimes:

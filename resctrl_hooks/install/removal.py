@@ -8,15 +8,16 @@ from resctrl_hooks.node.settings import COMPILED_NAME, LAST_VALID_NAME
 
 from . import containerd, systemd
 from .directories import RUNTIMES, directories
-from .installation import Say
+from .installation import Say, remove_file
 from .manifest import Manifest, read_manifest
 from .paths import ADMIN_HOOKS, CODE, HOOK_NAME, LAUNCH, MANIFEST, UNITS, VENDOR_HOOKS
 from .payload import is_payload_folder
 from .plan import DROP_IN, HOOK, SETTINGS, UNIT
 from .tree import Tree
-from .units import COMPILE, EXEC, GUARD, MOUNT, NRI, RECONCILE, STARTED_BY, TIMER, WAKE
+from .units import COMPILE, EXEC, GUARD, NRI, RECONCILE, TIMER, WAKE
 
-_OWN_UNITS = (MOUNT, GUARD, NRI, EXEC, TIMER, WAKE, RECONCILE, COMPILE)
+_OWN_UNITS = (GUARD, NRI, EXEC, TIMER, WAKE, RECONCILE, COMPILE)
+"""All but resctrl's mount, which contains groups, and whose name systemd prescribes."""
 
 
 def registered(tree: Tree) -> list[str]:
@@ -40,10 +41,7 @@ def unregister(tree: Tree, runtimes: tuple[str, ...], *, say: Say, warn: Say) ->
         for problem in systemd.stop((NRI,)):
             warn(problem)
     for path in sorted(gone, key=lambda path: record.files.get(path) != HOOK):
-        for link in _links(path):
-            tree.remove(link)
-        if tree.remove(path):
-            say(f"removed {path}")
+        remove_file(path, tree, say=say)
     for name in runtimes:
         shared = [path for path in record.runtime_files.get(name, []) if path in still]
         if name not in record.runtimes:
@@ -70,16 +68,12 @@ def remove_hooks(tree: Tree, *, say: Say) -> None:
         OSError: from the kernel; a repeated call completes the removal.
     """
     record = read_manifest(tree) or _without_manifest(tree)
-    _remove_files([path for path, kind in record.files.items() if kind == HOOK], tree, say=say)
+    _remove_files(record, HOOK, tree, say=say)
 
 
-def _remove_files(paths: list[str], tree: Tree, *, say: Say) -> None:
-    """Remove files, each after the links that enable it."""
-    for path in paths:
-        for link in _links(path):
-            tree.remove(link)
-        if tree.remove(path):
-            say(f"removed {path}")
+def _remove_files(record: Manifest, kind: str, tree: Tree, *, say: Say) -> None:
+    for path in record.paths(kind):
+        remove_file(path, tree, say=say)
 
 
 def uninstall(tree: Tree, *, say: Say, warn: Say, release: Callable[[], None] = lambda: None) -> None:
@@ -98,17 +92,16 @@ def uninstall(tree: Tree, *, say: Say, warn: Say, release: Callable[[], None] = 
     record = read_manifest(tree) or _without_manifest(tree)
     live = not tree.root and systemd.is_running()
     remove_hooks(tree, say=say)
-    units = [path for path, kind in record.files.items() if kind == UNIT]
-    if live and units:
-        # the mount stays: it contains groups
-        for problem in systemd.stop(unit for unit in _OWN_UNITS if unit != MOUNT):
+    has_units = bool(record.paths(UNIT))
+    if live and has_units:
+        for problem in systemd.stop(_OWN_UNITS):
             warn(problem)
     release()
-    _remove_files(units, tree, say=say)
-    if live and units:
+    _remove_files(record, UNIT, tree, say=say)
+    if live and has_units:
         for problem in systemd.reload():
             warn(problem)
-    _remove_files([path for path, kind in record.files.items() if kind == DROP_IN], tree, say=say)
+    _remove_files(record, DROP_IN, tree, say=say)
     _sweep(record, tree)
     _remove_code(tree, say=say)
     _remove_settings(record, tree, say=say)
@@ -118,12 +111,7 @@ def uninstall(tree: Tree, *, say: Say, warn: Say, release: Callable[[], None] = 
 
 
 def _hook_folders(record: Manifest) -> set[str]:
-    return {os.path.dirname(path) for path, kind in record.files.items() if kind == HOOK}
-
-
-def _links(path: str) -> list[str]:
-    unit = os.path.basename(path)
-    return [f"{UNITS}/{folder}/{unit}" for folder in STARTED_BY.get(unit, ())]
+    return {os.path.dirname(path) for path in record.paths(HOOK)}
 
 
 def _without_manifest(tree: Tree) -> Manifest:
@@ -132,8 +120,7 @@ def _without_manifest(tree: Tree) -> Manifest:
     for runtime in RUNTIMES.values():
         folders |= set(directories(runtime, tree.root))
     files = {f"{folder}/{HOOK_NAME}": HOOK for folder in sorted(folders)}
-    # These are ours by name. The mount unit has a name that systemd prescribes, so without a record it may be foreign.
-    files |= {f"{UNITS}/{unit}": UNIT for unit in _OWN_UNITS if unit != MOUNT}
+    files |= {f"{UNITS}/{unit}": UNIT for unit in _OWN_UNITS}  # without a record, the mount unit may be foreign
     files |= {runtime.drop_in: DROP_IN for runtime in RUNTIMES.values() if runtime.drop_in}
     files[containerd.DROP_IN] = DROP_IN
     return Manifest(files={path: kind for path, kind in files.items() if tree.exists(path)})
@@ -145,8 +132,7 @@ def _sweep(record: Manifest, tree: Tree) -> None:
 
 
 def _remove_code(tree: Tree, *, say: Say) -> None:
-    if tree.remove(LAUNCH):
-        say(f"removed {LAUNCH}")
+    remove_file(LAUNCH, tree, say=say)
     for name in tree.names(CODE):
         if is_payload_folder(name):
             tree.remove_all(f"{CODE}/{name}")
@@ -158,12 +144,11 @@ def _remove_settings(record: Manifest, tree: Tree, *, say: Say) -> None:
     if not config:
         return
     text = tree.read(config)
-    ours = [path for path, kind in record.files.items() if kind == SETTINGS]
+    ours = record.paths(SETTINGS)
     if text is None or hashlib.sha256(text).hexdigest() == record.first_settings:
         folder = os.path.dirname(config)
         ours += [f"{folder}/{name}" for name in (COMPILED_NAME, LAST_VALID_NAME) if config in ours]
         for path in ours:
-            if tree.remove(path):
-                say(f"removed {path}")
+            remove_file(path, tree, say=say)
     else:
         say(f"{config} and its compiled file are kept, because it was edited")

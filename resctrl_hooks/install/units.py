@@ -1,14 +1,15 @@
-"""Texts of the systemd units: resctrl's mount, bytecode at boot, reconcile with timer and path unit, the watcher.
-
-They use only directives of RHEL 9's systemd (252).
-"""
+"""The systemd units: resctrl's mount, bytecode at boot, reconcile with timer and path unit, the resident services."""
 
 from typing import Final
 
+from resctrl_hooks.node.guard.section import OFF, guard_mode
 from resctrl_hooks.node.names import RESCTRL_ROOT, STATE_DIR
+from resctrl_hooks.node.settings import Settings
+from resctrl_hooks.node.watch.wanted import WATCH
 
+from . import unit_texts
 from .guard import node_command
-from .paths import BOOT_CODE, LAUNCH, PYTHON
+from .paths import BOOT_CODE, LAUNCH, PYTHON, UNITS
 
 MOUNT: Final = "sys-fs-resctrl.mount"
 COMPILE: Final = "resctrl-hooks-compile.service"
@@ -19,18 +20,20 @@ GUARD: Final = "resctrl-hooks-guard.service"
 TIMER: Final = "resctrl-hooks-reconcile.timer"
 WAKE: Final = "resctrl-hooks-reconcile.path"
 
-ENABLED: Final = (MOUNT, COMPILE, TIMER, WAKE, NRI, EXEC, GUARD)
-"""Units to enable and start; timer and path units start the reconcile service."""
-STARTED_BY: Final = {
-    MOUNT: ("local-fs.target.wants",),
-    COMPILE: ("multi-user.target.wants",),
-    TIMER: ("timers.target.wants",),
-    WAKE: ("paths.target.wants",),
-    NRI: ("multi-user.target.wants",),
-    EXEC: ("multi-user.target.wants",),
-    GUARD: ("multi-user.target.wants",),
+WANTED_BY: Final = {
+    MOUNT: "local-fs.target",
+    COMPILE: "multi-user.target",
+    TIMER: "timers.target",
+    WAKE: "paths.target",
+    NRI: "multi-user.target",
+    EXEC: "multi-user.target",
+    GUARD: "multi-user.target",
 }
-"""Folder of each unit's enabling link, below the units' folder: what `systemctl enable` does, for images."""
+"""The target that starts each unit. Timer and path units start the reconcile service."""
+ENABLED: Final = tuple(WANTED_BY)
+"""Units to enable and start."""
+RESIDENT: Final = (GUARD, NRI, EXEC)
+"""Services of which a node has those that its settings and its runtimes need."""
 
 WITHOUT_SYSTEMD: Final = (
     "mount resctrl at boot, and keep `resctrl-hook reconcile --watch 30` running, "
@@ -40,210 +43,17 @@ WITHOUT_SYSTEMD: Final = (
 
 _RUNTIMES: Final = "crio.service containerd.service podman.service podman-restart.service kubelet.service"
 
-_MOUNT: Final = """\
-[Unit]
-Description=resctrl: cache and memory bandwidth monitoring
-Documentation=https://docs.kernel.org/filesystems/resctrl.html
-# The directory exists if kernel and processor support resctrl.
-ConditionPathExists=/sys/fs/resctrl
-Before={runtimes}
-
-[Mount]
-What=resctrl
-Where=/sys/fs/resctrl
-Type=resctrl
-{options}
-[Install]
-WantedBy=local-fs.target
-"""
-
-_COMPILE: Final = """\
-[Unit]
-Description=resctrl-hooks: bytecode for this host's Python
-Before={runtimes}
-RequiresMountsFor={code}
-
-[Service]
-Type=oneshot
-RemainAfterExit=yes
-UMask=0022
-ExecStart={command}
-{boot}CapabilityBoundingSet=
-LockPersonality=yes
-MemoryDenyWriteExecute=yes
-NoNewPrivileges=yes
-PrivateDevices=yes
-PrivateNetwork=yes
-PrivateTmp=yes
-ProtectClock=yes
-ProtectControlGroups=yes
-ProtectHome=yes
-ProtectHostname=yes
-ProtectKernelLogs=yes
-ProtectKernelModules=yes
-ProtectKernelTunables=yes
-ProtectProc=invisible
-ProtectSystem=strict
-ReadWritePaths={writes}
-RestrictAddressFamilies=none
-RestrictNamespaces=yes
-RestrictRealtime=yes
-RestrictSUIDSGID=yes
-SystemCallArchitectures=native
-SystemCallFilter=@system-service
-
-[Install]
-WantedBy=multi-user.target
-"""
-
-# Reconcile reads the runtimes' folders and /proc, writes resctrl, cgroups and its state folder, all owned by root, and
-# calls systemd over its socket. It keeps only the capabilities for changing other processes.
-_HARDENING: Final = """\
-UMask=0077
-CapabilityBoundingSet=CAP_DAC_OVERRIDE CAP_KILL CAP_SYS_NICE{capabilities}
-LockPersonality=yes
-MemoryDenyWriteExecute=yes
-NoNewPrivileges=yes
-{devices}
-PrivateTmp=yes
-ProtectClock=yes
-ProtectHome=yes
-ProtectHostname=yes
-ProtectKernelLogs=yes
-ProtectKernelModules=yes
-ProtectSystem=strict
-ReadWritePaths=/run {state} {resctrl} -/sys/fs/cgroup {settings}
-{network}
-RestrictNamespaces=yes
-RestrictRealtime=no
-RestrictSUIDSGID=yes
-SystemCallArchitectures=native
-SystemCallFilter=@system-service
-SystemCallErrorNumber=EPERM
-"""
-
-_RECONCILE: Final = """\
-[Unit]
-Description=resctrl-hooks: update monitoring groups and records to match the running containers
-After={mount} {compile} {runtimes}
-# Wake-ups may come at any rate; each run is short.
-StartLimitIntervalSec=0
-
-[Service]
-Type=oneshot
-ExecStart={command}
-TimeoutStartSec=120
-Nice=5
-{hardening}"""
-
-# The plugin does what hooks do on behalf of a runtime, so it has the same access as reconcile. Programs that it starts
-# for a container outlive it; an event in progress is completed at shutdown.
-_NRI: Final = """\
-[Unit]
-Description=resctrl-hooks: NRI plugin of containerd or CRI-O
-Documentation=https://github.com/containerd/nri
-After={mount} {compile} {runtimes}
-# The runtime may start later or restart; the plugin waits for it.
-StartLimitIntervalSec=0
-
-[Service]
-Type=notify
-ExecStart={command}
-Restart=always
-RestartSec=1
-WatchdogSec=60
-KillMode=process
-OOMScoreAdjust=-900
-{hardening}
-[Install]
-WantedBy=multi-user.target
-"""
-
-# The process connector exists in the host's initial network namespace only. Linux before 6.6 requires CAP_NET_ADMIN;
-# later kernels do not, and the watcher uses it only for a larger buffer. CAP_SYS_NICE allows the lowest realtime
-# priority, without which the shortest processes end before the watcher reads them. It writes resctrl's tasks and its
-# records.
-_EXEC: Final = """\
-[Unit]
-Description=resctrl-hooks: exec watcher
-Documentation=https://docs.kernel.org/driver-api/connector.html
-After={mount} {compile}
-
-[Service]
-Type=exec
-ExecStart={command}
-Restart=always
-RestartSec=5
-Nice=-5
-UMask=0077
-CapabilityBoundingSet=CAP_NET_ADMIN CAP_SYS_NICE
-LockPersonality=yes
-MemoryDenyWriteExecute=yes
-NoNewPrivileges=yes
-PrivateDevices=yes
-PrivateTmp=yes
-ProtectClock=yes
-ProtectControlGroups=yes
-ProtectHome=yes
-ProtectHostname=yes
-ProtectKernelLogs=yes
-ProtectKernelModules=yes
-ProtectSystem=strict
-ReadWritePaths={state} {resctrl}
-RestrictAddressFamilies=AF_UNIX AF_NETLINK
-RestrictNamespaces=yes
-RestrictSUIDSGID=yes
-SystemCallArchitectures=native
-SystemCallFilter=@system-service
-SystemCallErrorNumber=EPERM
-
-[Install]
-WantedBy=multi-user.target
-"""
-
-# The guard writes the schemata of classes and its own files; ExecStopPost restores its changes after any exit.
-_GUARD: Final = """\
-[Unit]
-Description=resctrl-hooks: bandwidth guard (rdt.guard; experimental)
-After={mount} {compile}
-Requires={mount}
-
-[Service]
-Type=notify
-ExecStart={command}
-ExecStopPost={restore}
-Restart=on-failure
-RestartSec=5
-WatchdogSec=30
-{hardening}
-[Install]
-WantedBy=multi-user.target
-"""
-
-_TIMER: Final = """\
-[Unit]
-Description=resctrl-hooks: reconcile every {period} seconds
-
-[Timer]
-OnActiveSec=5
-OnUnitInactiveSec={period}
-AccuracySec=1
-
-[Install]
-WantedBy=timers.target
-"""
-
-_WAKE: Final = """\
-[Unit]
-Description=resctrl-hooks: reconcile when a pod waits for an RMID
-
-[Path]
-PathChanged={state}/wake
-Unit={reconcile}
-
-[Install]
-WantedBy=paths.target
-"""
+_TEXTS: Final = {
+    MOUNT: unit_texts.MOUNT,
+    COMPILE: unit_texts.COMPILE,
+    RECONCILE: unit_texts.RECONCILE,
+    NRI: unit_texts.NRI,
+    EXEC: unit_texts.EXEC,
+    GUARD: unit_texts.GUARD,
+    TIMER: unit_texts.TIMER,
+    WAKE: unit_texts.WAKE,
+}
+_INSTALL: Final = "\n[Install]\nWantedBy={}\n"
 
 
 def units(
@@ -272,61 +82,42 @@ def units(
     code = launch.rpartition("/")[0]
     runtime_folder = boot_code.removeprefix("/run/").partition("/")[0]
     compile_ = node_command(config, "compile", *([boot_code] if boot_code else []), launch=launch, python=python)
-    places = {"state": _path(state), "resctrl": _path(resctrl), "settings": _path(config.rpartition("/")[0])}
-    local = _HARDENING.format(
-        devices="PrivateDevices=yes",
-        network="PrivateNetwork=yes\nRestrictAddressFamilies=AF_UNIX",
-        capabilities="",
-        **places,
-    )
-    texts = {
-        MOUNT: _MOUNT.format(runtimes=_RUNTIMES, options=f"Options={options}\n" if options else ""),
-        COMPILE: _COMPILE.format(
-            runtimes=_RUNTIMES,
-            code=code,
-            command=_line(compile_),
-            boot=f"RuntimeDirectory={runtime_folder}\nRuntimeDirectoryMode=0755\n" if boot_code else "",
-            writes=f"-{BOOT_CODE}" if boot_code else f"-{code}",
-        ),
-        RECONCILE: _RECONCILE.format(
-            mount=MOUNT,
-            compile=COMPILE,
-            runtimes=_RUNTIMES,
-            command=_line(node_command(config, "reconcile", "--waiting-ok", launch=launch, python=python)),
-            hardening=local,
-        ),
-        NRI: _NRI.format(
-            mount=MOUNT,
-            compile=COMPILE,
-            runtimes=_RUNTIMES,
-            command=_line(node_command(config, "nri", launch=launch, python=python)),
-            # Block I/O classes name devices, so the unit can see them; it opens none.
-            hardening=_HARDENING.format(
-                devices="DevicePolicy=closed",
-                # As in the exec watcher's own unit.
-                network="RestrictAddressFamilies=AF_UNIX AF_NETLINK",
-                capabilities=" CAP_NET_ADMIN",
-                **places,
-            ),
-        ),
-        EXEC: _EXEC.format(
-            mount=MOUNT,
-            compile=COMPILE,
-            command=_line(node_command(config, "watch", launch=launch, python=python)),
-            state=places["state"],
-            resctrl=places["resctrl"],
-        ),
-        GUARD: _GUARD.format(
-            mount=MOUNT,
-            compile=COMPILE,
-            command=_line(node_command(config, "guard", "run", launch=launch, python=python)),
-            restore=_line(node_command(config, "guard", "restore", launch=launch, python=python)),
-            hardening=local,
-        ),
-        TIMER: _TIMER.format(period=period),
-        WAKE: _WAKE.format(state=state.replace("%", "%%"), reconcile=RECONCILE),
+    fields = {
+        "boot": f"RuntimeDirectory={runtime_folder}\nRuntimeDirectoryMode=0755\n" if boot_code else "",
+        "code": code,
+        "compile": COMPILE,
+        "compile_command": _line(compile_),
+        "launch": launch.replace("%", "%%"),
+        "mount": MOUNT,
+        "node": _line(node_command(config, launch=launch, python=python)),
+        "options": f"Options={options}\n" if options else "",
+        "period": period,
+        "reconcile": RECONCILE,
+        "resctrl": _path(resctrl),
+        "runtimes": _RUNTIMES,
+        "sandbox": unit_texts.SANDBOX,
+        "settings": _path(config.rpartition("/")[0]),
+        "state": _path(state),
+        "wake": f"{state}/wake".replace("%", "%%"),
+        "writes": f"-{BOOT_CODE}" if boot_code else f"-{code}",
     }
-    return {name: text.encode() for name, text in texts.items()}
+    install = {name: _INSTALL.format(target) for name, target in WANTED_BY.items()}
+    return {name: (text.format(**fields) + install.get(name, "")).encode() for name, text in _TEXTS.items()}
+
+
+def enabling_link(path: str) -> str:
+    """Return the link that enables the unit at a path, as `systemctl enable` creates it; empty for other files."""
+    folder, _, name = path.rpartition("/")
+    return f"{folder}/{WANTED_BY[name]}.wants/{name}" if folder == UNITS and name in WANTED_BY else ""
+
+
+def resident(settings: Settings, *, nri: bool) -> list[str]:
+    """Return those of the `RESIDENT` services that a node with these settings needs, with ``nri`` also the plugin's.
+
+    The plugin's service watches execs too.
+    """
+    watching = [NRI] if nri else [EXEC] if settings.monitoring["exec"] == WATCH else []
+    return watching if guard_mode(settings) == OFF else [GUARD, *watching]
 
 
 def _line(command: list[str]) -> str:

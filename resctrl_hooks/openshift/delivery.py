@@ -6,12 +6,10 @@ from resctrl_hooks.config.applied import MACHINE_CONFIG
 from resctrl_hooks.install.hook_json import hook_json
 from resctrl_hooks.install.paths import ADMIN_HOOKS, BOOT_CODE, CODE, HOOK_NAME, LAUNCH, PYTHON
 from resctrl_hooks.install.payload import payload
-from resctrl_hooks.install.units import COMPILE, EXEC, GUARD, MOUNT, NRI, RECONCILE, TIMER, WAKE, units
+from resctrl_hooks.install.units import COMPILE, MOUNT, RECONCILE, TIMER, WAKE, resident, units
 from resctrl_hooks.node.archive import ARCHIVE
-from resctrl_hooks.node.guard.section import OFF, guard_mode
 from resctrl_hooks.node.host.files import parse_json
 from resctrl_hooks.node.settings import Settings
-from resctrl_hooks.node.watch.wanted import WATCH
 
 from .archive import pack
 
@@ -90,10 +88,7 @@ def delivery(
         python=python,
         boot_code=boot_code,
     )
-    # The plugin's service watches execs too.
-    resident = [NRI] if nri else [EXEC] if values.monitoring["exec"] == WATCH else []
-    guard = [GUARD] if guard_mode(values) != OFF else []
-    wanted = [*([MOUNT] if mount else []), COMPILE, RECONCILE, TIMER, WAKE, *guard, *resident]
+    wanted = [*([MOUNT] if mount else []), COMPILE, RECONCILE, TIMER, WAKE, *resident(values, nri=nri)]
     return Delivery(
         code.version,
         files,

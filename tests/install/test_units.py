@@ -7,7 +7,7 @@ import pytest
 
 from install.staged import CONFIG, install, uninstall
 from resctrl_hooks.install.paths import BOOT_CODE, LAUNCH, UNITS
-from resctrl_hooks.install.units import COMPILE, EXEC, MOUNT, NRI, RECONCILE, STARTED_BY, TIMER, WAKE, units
+from resctrl_hooks.install.units import COMPILE, EXEC, MOUNT, NRI, RECONCILE, RESIDENT, TIMER, WAKE, WANTED_BY, units
 
 
 def parsed(text: bytes) -> dict[str, dict[str, str]]:
@@ -39,8 +39,13 @@ def test_timer_and_path_start_reconcile(ours: dict[str, dict[str, dict[str, str]
     assert TIMER.removesuffix(".timer") == RECONCILE.removesuffix(".service")
     assert ours[WAKE]["Path"] == {"PathChanged": "/run/resctrl-hooks/wake", "Unit": RECONCILE}
     assert "Install" not in ours[RECONCILE]
-    for unit, (folder,) in STARTED_BY.items():
-        assert f"{ours[unit]['Install']['WantedBy']}.wants" == folder
+    assert all(ours[unit]["Install"] == {"WantedBy": target} for unit, target in WANTED_BY.items())
+
+
+def test_services_are_skipped_without_their_code(ours: dict[str, dict[str, dict[str, str]]]) -> None:
+    """A MachineConfig's files are removed before the reboot that ends its services."""
+    for unit in (RECONCILE, *RESIDENT):
+        assert ours[unit]["Unit"]["ConditionPathExists"] == LAUNCH
 
 
 def test_commands_are_quoted_for_systemd() -> None:
