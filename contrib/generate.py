@@ -12,9 +12,9 @@ import yaml
 from chart import chart
 from dashboard import fleet, node
 from man import man_page
+from reference import in_page
 
 from resctrl_hooks.cli.schemas import schemas
-from resctrl_hooks.config.reference import in_page
 from resctrl_hooks.install.hook_json import hook_json
 from resctrl_hooks.install.paths import HOOK_NAME
 from resctrl_hooks.install.units import units

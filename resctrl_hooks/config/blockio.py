@@ -5,10 +5,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, model_validator
 
-from resctrl_hooks.node.feature_table import FEATURES
-
-from .classes import ClassDefaults, allowed_in_vain
-from .section import Allow, ClassName, FailurePolicy, FeatureSection, Remark, Section, in_any_case, wrong
+from .classes import SectionOfOwnClasses
+from .section import ClassName, Section, in_any_case, wrong
 
 _AMOUNT = re.compile(r"[1-9][0-9]{0,15}([kKMGT]i?)?")
 _BRACKETS = re.compile(r"\[((?:[A-Za-z0-9](?:-[A-Za-z0-9])?)+)\]")
@@ -45,8 +43,6 @@ def _amount(value: int | str) -> int | str:
 Amount = Annotated[int | str, AfterValidator(_amount)]
 """A rate per second: a number, or one with k, M, G, T (powers of 1000) or Ki, Mi, Gi, Ti (powers of 1024)."""
 
-_DEFAULTS = FEATURES["blockio"].defaults
-
 
 class BlockioPart(Section):
     """What a class says of some devices. Keys are read in any case, so those of goresctrl's files are good."""
@@ -82,20 +78,8 @@ class BlockioPart(Section):
         return self
 
 
-class Blockio(FeatureSection):
+class Blockio(SectionOfOwnClasses):
     """Block I/O classes. Off unless `enabled` is true."""
-
-    failure_policy: FailurePolicy | None = None
-    """Failure policy if a container's class cannot be applied. Default: the general `failurePolicy`."""
-
-    enabled: bool = _DEFAULTS["enabled"]
-    """Whether the feature is enabled."""
-
-    allow: Allow = {}
-    """Classes that each namespace may request by annotation: `{namespace pattern: [class patterns]}`. Default: none."""
-
-    defaults: ClassDefaults = ClassDefaults()
-    """The class of containers that request none."""
 
     classes: dict[ClassName, list[BlockioPart]] = {}
     """The classes by name. If several parts of a class match a device, the last part applies."""
@@ -104,13 +88,3 @@ class Blockio(FeatureSection):
     @classmethod
     def _as_goresctrl_has_it(cls, data: Any) -> Any:
         return in_any_case(data, ["classes"])
-
-    @model_validator(mode="after")
-    def _known(self) -> "Blockio":
-        self.defaults.check_known(list(self.classes))
-        return self
-
-    def remarks(self) -> list[Remark]:
-        """Return a remark for each class that no workload can get."""
-        found = allowed_in_vain(self.allow, self.classes, "{pattern} matches no class; the classes are {known}")
-        return [*super().remarks(), *found]

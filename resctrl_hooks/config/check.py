@@ -3,7 +3,7 @@
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,7 @@ from resctrl_hooks.rdt.config import wanted_schemata
 
 from .document import Document, DocumentError, parse_document
 from .plugin_keys import with_our_case
-from .problems import InvalidConfigError, Problem, dotted, of_validation
+from .problems import InvalidConfigError, Problem, at, of_validation
 from .root import Configuration
 from .section import FeatureSection, KeyPath, Remark, Section
 
@@ -89,24 +89,19 @@ def check_text(text: bytes, path: str, *, here: bool = False) -> Checked:
         what = f"the compiled configuration is larger than {LARGEST} bytes, the limit of the hooks"
         return Checked(path, None, [Problem(what, "use patterns (`team-*`) for many names", file=path)])
     found = [*_remarks(config, document)]
-    found += [
-        Problem(f"this is read as {name}", f"write {name}", key, document.line((key,)), document.path, "note")
-        for key, name in renamed.items()
-    ]
+    found += [at((key,), document, f"this is read as {name}", f"write {name}", "note") for key, name in renamed.items()]
     if here:
         found += [*_about_this_machine(config, document), *_about_this_resctrl(config, document)]
     return Checked(path, config, found)
 
 
 def _remarks(config: Configuration, document: Document) -> Iterator[Problem]:
-    for at, remark in _walk(config, ()):
-        path = (*at, *remark.at)
-        yield Problem(remark.text, "", dotted(path), document.line(path), document.path, "note")
+    for above, remark in _walk(config, ()):
+        yield at((*above, *remark.at), document, remark.text, severity="note")
     for name in sorted(config.model_fields_set):
         section = getattr(config, name)
         if isinstance(section, FeatureSection) and name not in FEATURES:
-            what = "this version ignores this section"
-            yield Problem(what, "", name, document.line((name,)), document.path, "warning")
+            yield at((name,), document, "this version ignores this section", severity="warning")
 
 
 def _about_this_machine(config: Configuration, document: Document) -> Iterator[Problem]:
@@ -124,7 +119,7 @@ def _about_this_machine(config: Configuration, document: Document) -> Iterator[P
         missing = parse_list(cpus) & ~there
         if missing:
             what = f"this machine has no CPU {format_list(missing)}, only {possible}"
-            yield Problem(what, "", dotted(path), document.line(path), document.path, "note")
+            yield at(path, document, what, severity="note")
 
 
 def _about_this_resctrl(config: Configuration, document: Document) -> Iterator[Problem]:
@@ -137,23 +132,22 @@ def _about_this_resctrl(config: Configuration, document: Document) -> Iterator[P
     for name, spec in classes.items() if can else ():
         assert can is not None
         for what in wanted_schemata(spec, can)[1]:
-            path = ("rdt", "classes", name)
             text = f"not supported on this machine: {what}"
-            yield Problem(text, "", dotted(path), document.line(path), document.path, "warning")
+            yield at(("rdt", "classes", name), document, text, severity="warning")
 
 
-def _walk(value: Any, at: KeyPath) -> Iterator[tuple[KeyPath, Remark]]:
+def _walk(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, Remark]]:
     """Yield the remarks of a section and of every section below it."""
+    items: Iterable[tuple[str | int, Any]] = ()
     if isinstance(value, Section):
-        yield from ((at, remark) for remark in value.remarks())
-        for name, info in type(value).model_fields.items():
-            yield from _walk(getattr(value, name), (*at, info.alias or name))
+        yield from ((path, remark) for remark in value.remarks())
+        items = ((info.alias or name, getattr(value, name)) for name, info in type(value).model_fields.items())
     elif isinstance(value, dict):
-        for key, item in value.items():
-            yield from _walk(item, (*at, key))
+        items = value.items()
     elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _walk(item, (*at, index))
+        items = enumerate(value)
+    for key, item in items:
+        yield from _walk(item, (*path, key))
 
 
 def trust_problems(path: str) -> list[Problem]:

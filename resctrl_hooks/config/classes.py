@@ -1,11 +1,23 @@
-"""Rules shared by sections with classes: the default class and the ``allow`` table."""
+"""Rules shared by sections with classes: their common keys, the default class, and the ``allow`` table."""
 
-from collections.abc import Collection
-from typing import Literal
+from collections.abc import Collection, Iterator
+from typing import Any, Literal, Self
+
+from pydantic import model_validator
 
 from resctrl_hooks.node.names import matches
 
-from .section import Allow, ClassName, NamespacePattern, Remark, Section, wrong
+from .section import (
+    Allow,
+    ClassName,
+    FailurePolicy,
+    FeatureSection,
+    KeyPath,
+    NamespacePattern,
+    Remark,
+    Section,
+    wrong,
+)
 
 
 class ClassDefaults(Section):
@@ -17,16 +29,44 @@ class ClassDefaults(Section):
     qos: dict[Literal["Guaranteed", "Burstable", "BestEffort"], ClassName] = {}
     """By the pod's QoS class."""
 
-    def check_known(self, classes: list[str]) -> None:
-        """Raise an error for a default that is not a class."""
+    def unknown(self, classes: Collection[str]) -> Iterator[tuple[KeyPath, str]]:
+        """Yield the place and the name of each default that is not a class."""
         for where, chosen in (("namespaces", self.namespaces), ("qos", self.qos)):
-            for key, name in chosen.items():
-                if name not in classes:
-                    raise wrong(
-                        f"unknown class {name!r}",
-                        f"the classes are {', '.join(classes)}",
-                        at=("defaults", where, key),
-                    )
+            yield from ((("defaults", where, key), name) for key, name in chosen.items() if name not in classes)
+
+
+class SectionOfClasses(FeatureSection):
+    """A feature that applies a class to each container; off by default."""
+
+    failure_policy: FailurePolicy | None = None
+    """Failure policy if a container's class cannot be applied. Default: the general `failurePolicy`."""
+
+    enabled: bool = False
+    """Whether the feature is enabled."""
+
+    allow: Allow = {}
+    """Classes that each namespace may request by annotation: `{namespace pattern: [class patterns]}`. Default: none."""
+
+    defaults: ClassDefaults = ClassDefaults()
+    """The class of containers that request none."""
+
+
+class SectionOfOwnClasses(SectionOfClasses):
+    """A feature whose classes exist only in the configuration."""
+
+    classes: dict[ClassName, Any] = {}
+    """The classes by name."""
+
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        for at, name in self.defaults.unknown(self.classes):
+            raise wrong(f"unknown class {name!r}", f"the classes are {', '.join(self.classes)}", at=at)
+        return self
+
+    def remarks(self) -> list[Remark]:
+        """Return a remark for each class that no workload can get."""
+        text = "{pattern} matches no class; the classes are {known}"
+        return [*super().remarks(), *allowed_in_vain(self.allow, self.classes, text)]
 
 
 def allowed_in_vain(allow: Allow, known: Collection[str], text: str) -> list[Remark]:

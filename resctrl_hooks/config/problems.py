@@ -79,6 +79,13 @@ def dotted(path: KeyPath) -> str:
     return text
 
 
+def at(
+    path: KeyPath, document: Document, what: str, right: str = "", severity: Severity = "error", within: int = 0
+) -> Problem:
+    """Return a problem of the value at a key path; ``within`` is a line within the value."""
+    return Problem(what, right, dotted(path), document.line(path, within), document.path, severity)
+
+
 def of_validation(error: ValidationError, model: type[Section], document: Document) -> list[Problem]:
     """Return all problems that pydantic found, in the order of the file's lines."""
     alternatives: dict[KeyPath, list[ErrorDetails]] = {}
@@ -128,16 +135,13 @@ def _of_alternatives(
     if within or len(several) == 1:
         return [_of_details(details, path, model, document) for details, path in within or found]
     kinds = " or ".join(dict.fromkeys(_KINDS[details["type"]] for details in several))
-    what = f"should be {kinds}, not {_shown(several[0]['input'])}"
-    return [Problem(what, "", dotted(branch), document.line(branch), document.path)]
+    return [at(branch, document, f"should be {kinds}, not {_shown(several[0]['input'])}")]
 
 
 def _of_details(details: ErrorDetails, path: KeyPath, model: type[Section], document: Document) -> Problem:
     context = details.get("ctx", {})
     path += tuple(context.get("at", ()))
-    what, right = _words(details, path, model)
-    line = document.line(path, context.get("line", 0))
-    return Problem(what, right, dotted(path), line, document.path)
+    return at(path, document, *_words(details, path, model), within=context.get("line", 0))
 
 
 def _words(details: ErrorDetails, path: KeyPath, model: type[Section]) -> tuple[str, str]:

@@ -9,8 +9,8 @@ from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.names import valid_class
 from resctrl_hooks.node.resctrl.bandwidth_unit import parse_amount
 
-from .classes import ClassDefaults, allowed_in_vain
-from .section import Allow, ClassName, Duration, FailurePolicy, FeatureSection, KeyPath, Remark, Section, wrong
+from .classes import SectionOfClasses, allowed_in_vain
+from .section import ClassName, Duration, KeyPath, Remark, Section, wrong
 
 MASKS = ("L3", "L3CODE", "L3DATA", "L2", "L2CODE", "L2DATA")
 _MASK = re.compile(r"(0x)?[0-9a-f]{1,16}")
@@ -74,8 +74,7 @@ _SOME = {"anyOf": [*_ONE["anyOf"], {"type": "array", "items": _ONE, "minItems": 
 _BY_DOMAIN = {"type": "object", "additionalProperties": _SOME}
 Bandwidth = Annotated[Any, AfterValidator(_bandwidths), WithJsonSchema({"anyOf": [*_SOME["anyOf"], _BY_DOMAIN]})]
 
-_DEFAULTS = FEATURES["rdt"].defaults
-_GUARD = _DEFAULTS["guard"]
+_GUARD = FEATURES["rdt"].defaults["guard"]
 
 
 class RdtClass(Section):
@@ -121,11 +120,9 @@ class RdtClass(Section):
 
 
 def _class_or_root(name: str) -> str:
-    return name if name == ROOT_CLASS or valid_class(name) else _no_class(name)
-
-
-def _no_class(name: str) -> str:
-    raise wrong(f"{name!r} is not a valid class name", "write one part of a path, or / for the root class")
+    if name != ROOT_CLASS and not valid_class(name):
+        raise wrong(f"{name!r} is not a valid class name", "write one part of a path, or / for the root class")
+    return name
 
 
 def _floor(value: Any) -> Any:
@@ -187,20 +184,8 @@ class Guard(Section):
         return [Remark((), "the guard does nothing without classes in `protect` and `throttle`")]
 
 
-class Rdt(FeatureSection):
+class Rdt(SectionOfClasses):
     """RDT classes of containers to which the runtime assigned none. Off unless `enabled` is true."""
-
-    failure_policy: FailurePolicy | None = None
-    """Failure policy if a container's class cannot be applied. Default: the general `failurePolicy`."""
-
-    enabled: bool = _DEFAULTS["enabled"]
-    """Whether the feature is enabled."""
-
-    allow: Allow = {}
-    """Classes that each namespace may request by annotation: `{namespace pattern: [class patterns]}`. Default: none."""
-
-    defaults: ClassDefaults = ClassDefaults()
-    """The class of containers that request none."""
 
     classes: dict[Annotated[str, AfterValidator(_class_or_root)], RdtClass] = {}
     """Classes that `resctrl-hook rdt apply` creates, with their limits. Hooks do not create classes. `/` is the root
@@ -212,16 +197,14 @@ class Rdt(FeatureSection):
     def remarks(self) -> list[Remark]:
         """Return a remark for undeclared classes. Without any declared class, other programs may create them."""
         found = super().remarks()
-        if self.classes and found:
-            found = [Remark((), f"{found[0].text}; `resctrl-hook rdt apply` creates the classes anyway")]
-        known = [*self.classes, ROOT_CLASS] if self.classes else []
-        if not known:
+        if not self.classes:
             return found
+        if found:
+            found = [Remark((), f"{found[0].text}; `resctrl-hook rdt apply` creates the classes anyway")]
+        known = [*self.classes, ROOT_CLASS]
         text = "`classes` does not declare {pattern}; another program must create it (declared: {known})"
         found += allowed_in_vain(self.allow, known, text)
-        for where, chosen in (("namespaces", self.defaults.namespaces), ("qos", self.defaults.qos)):
-            for key, name in chosen.items():
-                if name not in known:
-                    what = text.format(pattern=repr(name), known=", ".join(self.classes))
-                    found.append(Remark(("defaults", where, key), what))
-        return found
+        shown = ", ".join(self.classes)
+        return found + [
+            Remark(at, text.format(pattern=repr(name), known=shown)) for at, name in self.defaults.unknown(known)
+        ]

@@ -7,10 +7,9 @@ from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
 from resctrl_hooks.node.classes.memory import canonical
 from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.feature_table import FEATURES
 
-from .classes import ClassDefaults, allowed_in_vain
-from .section import Allow, ClassName, FailurePolicy, FeatureSection, Remark, Section, wrong
+from .classes import SectionOfOwnClasses
+from .section import ClassName, Remark, Section, wrong
 
 _MOST_QUOTA = 1 << 40
 _PAGE_SIZE = re.compile(r"^[1-9][0-9]*[KMG]B$")
@@ -49,9 +48,6 @@ PageSize = Annotated[str, AfterValidator(_page_size), WithJsonSchema({"type": "s
 def _is_power_of_two(size: str) -> bool:
     number = int(size[:-2])
     return number & (number - 1) == 0
-
-
-_DEFAULTS = FEATURES["scheduling"].defaults
 
 
 class SchedulingClass(Section):
@@ -118,30 +114,8 @@ class SchedulingClass(Section):
         return [Remark(("hugepages", size), text) for size in self.hugepages if not _is_power_of_two(size)]
 
 
-class Scheduling(FeatureSection):
+class Scheduling(SectionOfOwnClasses):
     """Scheduling classes. Off unless `enabled` is true."""
-
-    failure_policy: FailurePolicy | None = None
-    """Failure policy if a container's class cannot be applied. Default: the general `failurePolicy`."""
-
-    enabled: bool = _DEFAULTS["enabled"]
-    """Whether the feature is enabled."""
-
-    allow: Allow = {}
-    """Classes that each namespace may request by annotation: `{namespace pattern: [class patterns]}`. Default: none."""
-
-    defaults: ClassDefaults = ClassDefaults()
-    """The class of containers that request none."""
 
     classes: dict[ClassName, SchedulingClass] = {}
     """The classes by name."""
-
-    @model_validator(mode="after")
-    def _known(self) -> "Scheduling":
-        self.defaults.check_known(list(self.classes))
-        return self
-
-    def remarks(self) -> list[Remark]:
-        """Return a remark for each class that no workload can get."""
-        found = allowed_in_vain(self.allow, self.classes, "{pattern} matches no class; the classes are {known}")
-        return [*super().remarks(), *found]

@@ -35,7 +35,7 @@ def problem(text: str, remedy: str, fix: Callable[[], str] | None = None) -> Fin
     return Finding("problem", text, remedy, fix)
 
 
-def some(names: Sequence[str]) -> str:
+def some(names: Sequence[str], shown: int = _SHOWN) -> str:
     """Return the first few names and the number of the others."""
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
+    more = f" and {len(names) - shown} more" if len(names) > shown else ""
+    return ", ".join(names[:shown]) + more

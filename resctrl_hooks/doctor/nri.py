@@ -19,7 +19,7 @@ from resctrl_hooks.node.settings import Settings
 from resctrl_hooks.nri.command import DEFAULT_SOCKET
 from resctrl_hooks.nri.status import NAME
 
-from .finding import Finding, ok, problem, warning
+from .finding import Finding, ok, problem, some, warning
 from .host import Host, names
 
 _PRECONFIGURED: Final = "/opt/nri/plugins"
@@ -110,11 +110,13 @@ def _ago(when: float) -> str:
 def other_plugins(host: Host) -> set[str]:
     """Return the programs of other NRI plugins: those that the runtime starts, and those that run on their own."""
     found = set(names(host.tree.real(_PRECONFIGURED)))
+    return found | {name for _, name in _programs(host) if name.startswith(_OTHERS)}
+
+
+def _programs(host: Host) -> Iterator[tuple[int, str]]:
+    """Yield all processes with the names of their programs."""
     for process in psutil.process_iter(["cmdline"]) if host.runs else ():
-        program = os.path.basename((process.info["cmdline"] or [""])[0])
-        if program.startswith(_OTHERS):
-            found.add(program)
-    return found
+        yield process.pid, os.path.basename((process.info["cmdline"] or [""])[0])
 
 
 def _others(host: Host) -> Iterator[Finding]:
@@ -145,9 +147,8 @@ def _kept(host: Host) -> Iterator[Finding]:
             name = "/".join(filter(None, (record.get("namespace"), record.get("pod"), record.get("container"))))
             found.append(f"{name or container[:12]} ({in_words(kept)})")
     if found:
-        more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
         yield warning(
-            f"values that another program set stay in {len(found)} containers: {', '.join(found[:_SHOWN])}{more}",
+            f"values that another program set stay in {len(found)} containers: {some(found, _SHOWN)}",
             "remove the annotation or default of one of the two; `resctrl-hook show POD` prints both values",
         )
 
@@ -158,11 +159,7 @@ def removed_groups(host: Host) -> Iterator[Finding]:
     if not found["total"]:
         yield ok("no other program has removed a group of a live pod")
         return
-    running = sorted(
-        f"{name} (process {process.pid})"
-        for process in (psutil.process_iter(["cmdline"]) if host.runs else ())
-        if _REMOVES_GROUPS in (name := os.path.basename((process.info["cmdline"] or [""])[0]))
-    )
+    running = sorted(f"{name} (process {pid})" for pid, name in _programs(host) if _REMOVES_GROUPS in name)
     who = f"; {', '.join(running)} is known to do this" if running else ""
     yield problem(
         f"another program removed {found['total']} groups of live pods, last {_ago(found['last'])} ago{who}",

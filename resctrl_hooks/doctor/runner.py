@@ -5,7 +5,7 @@ from typing import Final
 
 from resctrl_hooks.node.errors import HookError
 
-from . import energy, hardware, nri, placement, runtimes, state, system, watch
+from . import energy, hardware, memory, nri, placement, runtimes, state, system, watch
 from .finding import Finding, problem
 from .host import Host
 
@@ -15,6 +15,7 @@ CHECKS: Final[dict[str, Check]] = {
     **hardware.CHECKS,
     **energy.CHECKS,
     **system.CHECKS,
+    **memory.CHECKS,
     **runtimes.CHECKS,
     **nri.CHECKS,
     **watch.CHECKS,

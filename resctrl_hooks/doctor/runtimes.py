@@ -62,9 +62,8 @@ def registered(host: Host) -> Iterator[Finding]:
     """Check that the hook's JSON is where each runtime reads it, is well-formed, and names existing files."""
     callers: dict[str, list[str]] = {}
     for runtime in _installed(host):
-        try:
-            read = directories(runtime, host.tree.root)
-        except (OSError, RuntimeConfigError):
+        read = _read_by(runtime, host)
+        if not read:
             continue
         ours = [f"{folder}/{HOOK_NAME}" for folder in read if host.tree.exists(f"{folder}/{HOOK_NAME}")]
         if runtime.by_nri and not any(_INJECTOR in name for name in other_plugins(host)):
@@ -272,17 +271,21 @@ def _call(command: list[str], state: dict[str, Any]) -> subprocess.CompletedProc
 
 def _registered_command(host: Host) -> list[str]:
     for runtime in RUNTIMES.values():
-        try:
-            read = directories(runtime, host.tree.root)
-        except (OSError, RuntimeConfigError):
-            continue
-        for folder in reversed(read):
+        for folder in reversed(_read_by(runtime, host)):
             text = host.tree.read(f"{folder}/{HOOK_NAME}")
             if text is not None and not hook_problems(text):
                 hook = json.loads(text)["hook"]
                 if hook["path"] == SHELL and compiled_path(_config_in(hook["args"])) == compiled_path(host.config):
                     return [hook["path"], *hook["args"][1:]]
     return []
+
+
+def _read_by(runtime: Runtime, host: Host) -> tuple[str, ...]:
+    """Return the hook directories that a runtime reads; empty if its configuration is unreadable."""
+    try:
+        return directories(runtime, host.tree.root)
+    except (OSError, RuntimeConfigError):
+        return ()
 
 
 def _installed(host: Host) -> list[Runtime]:

@@ -3,7 +3,8 @@
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 from resctrl_hooks.node.errors import HookError
@@ -25,7 +26,9 @@ def configuration(host: Host) -> Iterator[Finding]:
     assert host.in_force is not None
     if host.in_force.problem:
         yield problem(
-            host.in_force.problem, "run `resctrl-hook config check`, then `resctrl-hook config apply`", _apply(host)
+            host.in_force.problem,
+            "run `resctrl-hook config check`, then `resctrl-hook config apply`",
+            partial(_apply, host),
         )
     elif host.in_force.source == "defaults":
         yield ok("no configuration file; the built-in defaults apply")
@@ -41,13 +44,10 @@ def configuration(host: Host) -> Iterator[Finding]:
             yield say(str(found), "edit it, then run `resctrl-hook config apply`")
 
 
-def _apply(host: Host) -> Callable[[], str]:
-    def apply() -> str:
-        from resctrl_hooks.config.applied import apply_file  # noqa: PLC0415  # as above
+def _apply(host: Host) -> str:
+    from resctrl_hooks.config.applied import apply_file  # noqa: PLC0415  # as above
 
-        return f"{apply_file(host.tree.real(host.config)).path} is active"
-
-    return apply
+    return f"{apply_file(host.tree.real(host.config)).path} is active"
 
 
 def state_directory(host: Host) -> Iterator[Finding]:
@@ -68,7 +68,9 @@ def state_directory(host: Host) -> Iterator[Finding]:
         return
     if found.st_uid != 0 or found.st_mode & _BY_OTHERS:
         yield problem(
-            f"users other than root can write to {path}", f"chown root {path}; chmod 0700 {path}", _protect(path)
+            f"users other than root can write to {path}",
+            f"chown root {path}; chmod 0700 {path}",
+            partial(_protect, path),
         )
     room = os.statvfs(path)
     if room.f_bavail == 0 or (room.f_files and room.f_ffree == 0):
@@ -88,13 +90,10 @@ def state_directory(host: Host) -> Iterator[Finding]:
         yield ok(f"{path} contains the records of {keys} pod{'' if keys == 1 else 's'}")
 
 
-def _protect(path: str) -> Callable[[], str]:
-    def protect() -> str:
-        os.chown(path, 0, 0)
-        os.chmod(path, 0o700)
-        return f"only root can write to {path}"
-
-    return protect
+def _protect(path: str) -> str:
+    os.chown(path, 0, 0)
+    os.chmod(path, 0o700)
+    return f"only root can write to {path}"
 
 
 def permissions(host: Host) -> Iterator[Finding]:
@@ -155,7 +154,7 @@ def groups(host: Host) -> Iterator[Finding]:
         yield warning(
             f"ungrouped threads: {some(partly)}",
             "run `resctrl-hook reconcile` to move these threads into their pods' groups",
-            _reconcile(host),
+            partial(_reconcile, host),
         )
     missing = [
         f"{group.path} of {pod.name}" for pod in inventory.pods for group in pod.groups if group.origin == "missing"
@@ -164,7 +163,7 @@ def groups(host: Host) -> Iterator[Finding]:
         yield warning(
             f"recorded groups are missing: {some(missing)}",
             "run `resctrl-hook reconcile` to create them again",
-            _reconcile(host),
+            partial(_reconcile, host),
         )
     if not (leaked or partly or missing):
         yield ok("no leaked, missing or incomplete groups")
@@ -178,16 +177,13 @@ def _claimable(host: Host) -> list[str]:
     return run(host.context, Options(dry_run=True, claim=True)).claimed
 
 
-def _reconcile(host: Host) -> Callable[[], str]:
-    def reconcile() -> str:
-        from resctrl_hooks.node.reconcile.reconcile import reconcile as run  # noqa: PLC0415  # for this fix only
+def _reconcile(host: Host) -> str:
+    from resctrl_hooks.node.reconcile.reconcile import reconcile  # noqa: PLC0415  # for this fix only
 
-        try:
-            return run(host.context).as_line() or "reconciled"
-        except HookError as error:
-            return f"reconcile failed: {error}"
-
-    return reconcile
+    try:
+        return reconcile(host.context).as_line() or "reconciled"
+    except HookError as error:
+        return f"reconcile failed: {error}"
 
 
 def other_configuration(host: Host) -> Iterator[Finding]:

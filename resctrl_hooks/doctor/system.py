@@ -1,4 +1,4 @@
-"""Checks of the system: cgroups, systemd's units, the kubelet's managers, memory.
+"""Checks of the system: cgroups, systemd's units, the kubelet's managers.
 
 Sources: systemd.unit(5); Kubernetes, "Control CPU Management Policies on the Node" and "Utilizing the NUMA-aware Memory
 Manager" for the two state files.
@@ -11,23 +11,18 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from resctrl_hooks.doctor.memory import memory_checks
 from resctrl_hooks.install import systemd
 from resctrl_hooks.install.guard import node_command
 from resctrl_hooks.install.paths import PYTHON, UNITS
 from resctrl_hooks.install.units import COMPILE, MOUNT, TIMER, WAKE, WITHOUT_SYSTEMD
-from resctrl_hooks.inventory.feature_display.memtierd import NOT_RUNNING
 from resctrl_hooks.node.call_metrics import read as read_calls
-from resctrl_hooks.node.features.memtierd.feature import NAME as MEMTIERD
 from resctrl_hooks.node.features.placement.kubelet import STATES
 
-from .finding import Finding, Level, ok, problem, warning
+from .finding import Finding, ok, problem, warning
 from .host import Host
 
 RECONCILE: Final = "reconcile"
-_SHOWN: Final = 5
 _LATELY: Final = 300  # seconds; longer than any reasonable period
-_LEVELS: Final[dict[str, Level]] = {"good": "ok", "note": "warning", "bad": "problem"}
 
 
 def cgroups(host: Host) -> Iterator[Finding]:
@@ -109,24 +104,6 @@ def kubelet(host: Host) -> Iterator[Finding]:
             yield ok(f"the kubelet's {what} manager has the policy {policy}")
 
 
-def memory(host: Host) -> Iterator[Finding]:
-    """Check the requirements of the configured memory classes."""
-    for check in memory_checks(host.settings):
-        yield Finding(_LEVELS[check.level], f"{check.name}: {check.found}", check.repair)
-    without = [
-        f"{pod.name}/{one.name or one.id[:12]}"
-        for pod in (host.inventory.pods if host.inventory else ())
-        for one in pod.living
-        if one.details.get(MEMTIERD, {}).get("state") == NOT_RUNNING
-    ]
-    if without:
-        yield problem(
-            f"{len(without)} containers run without their memtierd: {', '.join(without[:_SHOWN])}",
-            "see `resctrl-hook show POD` and the journal for the cause; restart the container if reconcile "
-            "cannot start memtierd",
-        )
-
-
 def user_namespace(host: Host) -> Iterator[Finding]:
     """Check for the host's user namespace: hooks do nothing in another one."""
     lines = [line.split() for line in host.proc("self/uid_map").splitlines()]
@@ -141,5 +118,4 @@ CHECKS: Final = {
     "cgroups": cgroups,
     "units": units,
     "kubelet": kubelet,
-    "memory": memory,
 }

@@ -24,20 +24,6 @@ def mask_text(mask: int, machine: Machine) -> str:
     return ",".join([digits[:head], *chunks] if head else chunks)
 
 
-def list_text(mask: int) -> str:
-    """Return a mask as `cpus_list` shows it: `0-3,8`."""
-    ranges: list[str] = []
-    cpu = 0
-    while mask >> cpu:
-        if mask >> cpu & 1:
-            first = cpu
-            while mask >> (cpu + 1) & 1:
-                cpu += 1
-            ranges.append(f"{first}" if first == cpu else f"{first}-{cpu}")
-        cpu += 1
-    return ",".join(ranges)
-
-
 def _bad(number: int) -> RefusedError:
     return RefusedError(number, "Bad CPU list/mask")
 

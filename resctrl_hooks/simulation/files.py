@@ -4,6 +4,7 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from resctrl_hooks.node.host.cpulist import format_list
 from resctrl_hooks.node.resctrl.rmids import ARCHITECTURE
 
 from . import cpus, schemata
@@ -119,7 +120,7 @@ def group_files(sim: Resctrl, group: Group) -> dict[str, File]:
         ),
         (
             "cpus_list",
-            lambda: f"{cpus.list_text(group.cpus)}\n",
+            lambda: f"{format_list(group.cpus)}\n",
             lambda text, _: sim.write_cpus_list(group, text),
         ),
     ]

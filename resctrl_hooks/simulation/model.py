@@ -16,7 +16,7 @@ from .errors import RefusedError
 from .group import Group
 from .ids import Closids, Rmids
 from .machine import UNIT_BYTES, Machine
-from .proc import Proc, Procfs
+from .proc import Proc
 from .tasks import Tasks
 
 _UINT = 1 << 32
@@ -41,7 +41,7 @@ class Resctrl:
         self._closids = Closids(machine.classes)
         allocation = schemata.first_allocation(machine, ())
         self.root = Group("", None, 0, 0, machine.all_cpus, masks=allocation.masks, mb=allocation.mb)
-        self.tasks = Tasks(self.root, proc or Procfs())
+        self.tasks = Tasks(self.root, proc or Proc())
         self.counters = Counters(machine, self._living, self._running, clock)
         self.counters.start(self.root)
 

@@ -209,26 +209,12 @@ def _is_left(mountpoint: str) -> bool:
 
 
 @contextlib.contextmanager
-def mounted(
-    mountpoint: str | os.PathLike[str],
-    *,
-    rmids: int = 32,
-    closids: int = 8,
-    l3_domains: int = 2,
-    limbo: float = 1.0,
-    energy: bool = False,
-    **processor: Any,
-) -> Iterator[str]:
+def mounted(mountpoint: str | os.PathLike[str], **hardware: Any) -> Iterator[str]:
     """Yield a simulation at `mountpoint`, for tests, and unmount it at the end.
 
     Args:
         mountpoint: The mountpoint; created if missing.
-        rmids: Monitoring ids.
-        closids: Classes of service.
-        l3_domains: L3 caches.
-        limbo: Seconds for which a freed RMID is unusable.
-        energy: Whether there are PERF_PKG domains.
-        processor: Further arguments of `Machine`: `vendor`, `assignable_counters`, `clusters`, `cdp`.
+        hardware: Arguments of `Machine`, such as `rmids`, `closids`, `limbo` and `vendor`.
 
     Yields:
         The absolute path.
@@ -237,8 +223,7 @@ def mounted(
         SimulationError: It cannot be mounted.
     """
     path = os.path.abspath(mountpoint)
-    machine = Machine(rmids=rmids, closids=closids, l3_domains=l3_domains, limbo=limbo, energy=energy, **processor)
-    process = start(path, machine)
+    process = start(path, Machine(**hardware))
     try:
         yield path
     finally:

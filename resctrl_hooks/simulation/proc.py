@@ -1,7 +1,7 @@
 """The thread data that a simulation reads from /proc."""
 
 import os
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 
 class Life(NamedTuple):
@@ -12,33 +12,8 @@ class Life(NamedTuple):
     zombie: bool
 
 
-class Proc(Protocol):
-    """The queries. For a thread that is gone, the result is empty or None, never an exception."""
-
-    def life(self, tid: int) -> Life | None:
-        """Return the thread's life; None if it does not exist."""
-
-    def lineage(self, tid: int) -> tuple[int, int] | None:
-        """Return the thread's process and that process's parent."""
-
-    def owners(self, tid: int) -> tuple[int, int] | None:
-        """Return its real and its saved user id."""
-
-    def children(self, tid: int) -> set[int]:
-        """Return the processes that this thread started."""
-
-    def threads(self, pid: int) -> set[int]:
-        """Return all threads of the process that `pid` leads; empty for a thread that leads none."""
-
-    def cpus(self, tid: int) -> str:
-        """Return the CPUs that the thread may run on, such as ``0-3,8``."""
-
-    def everything(self) -> list[int]:
-        """Return every thread of the machine."""
-
-
-class Procfs:
-    """The queries on a mounted /proc."""
+class Proc:
+    """Queries on a mounted /proc. For a thread that is gone, the result is empty or None, never an exception."""
 
     def __init__(self, root: str = "/proc") -> None:
         self._root = root
@@ -56,7 +31,7 @@ class Procfs:
             os.close(descriptor)
 
     def life(self, tid: int) -> Life | None:
-        """See `Proc.life`."""
+        """Return the thread's life; None if it does not exist."""
         fields = self._read(f"{tid}/stat").rpartition(b")")[2].split()
         return Life(int(fields[19]), fields[0] == b"Z") if len(fields) > 19 else None  # noqa: PLR2004
 
@@ -65,21 +40,21 @@ class Procfs:
         return {name: value.split() for name, _, value in lines}
 
     def lineage(self, tid: int) -> tuple[int, int] | None:
-        """See `Proc.lineage`."""
+        """Return the thread's process and that process's parent."""
         status = self._status(tid)
         return (int(status[b"Tgid"][0]), int(status[b"PPid"][0])) if status else None
 
     def owners(self, tid: int) -> tuple[int, int] | None:
-        """See `Proc.owners`."""
+        """Return its real and its saved user id."""
         status = self._status(tid)
         return (int(status[b"Uid"][0]), int(status[b"Uid"][2])) if status else None
 
     def children(self, tid: int) -> set[int]:
-        """See `Proc.children`."""
+        """Return the processes that this thread started."""
         return {int(word) for word in self._read(f"{tid}/task/{tid}/children").split()}
 
     def threads(self, pid: int) -> set[int]:
-        """See `Proc.threads`."""
+        """Return all threads of the process that `pid` leads; empty for a thread that leads none."""
         try:
             found = {int(name) for name in os.listdir(f"{self._root}/{pid}/task")}
         except OSError:
@@ -89,9 +64,9 @@ class Procfs:
         return found if lineage is None or lineage[0] == pid else set()
 
     def cpus(self, tid: int) -> str:
-        """See `Proc.cpus`."""
+        """Return the CPUs that the thread may run on, such as ``0-3,8``."""
         return b"".join(self._status(tid).get(b"Cpus_allowed_list", [])).decode()
 
     def everything(self) -> list[int]:
-        """See `Proc.everything`."""
+        """Return every thread of the machine."""
         return [tid for name in os.listdir(self._root) if name.isdigit() for tid in sorted(self.threads(int(name)))]

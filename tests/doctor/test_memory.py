@@ -8,11 +8,13 @@ import pytest
 import yaml
 from conftest import FIXTURES
 
-from resctrl_hooks.doctor.memory import MemoryCheck, memory_checks
+from resctrl_hooks.doctor.memory import requirements
 from resctrl_hooks.node.settings import Settings
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from resctrl_hooks.doctor.finding import Finding
 
 SAMPLE = yaml.safe_load((FIXTURES / "nri-memtierd.yaml").read_text())
 
@@ -27,8 +29,8 @@ def paths(tmp_path: Path) -> dict[str, Any]:
     return {**folders, "memtierd": section}
 
 
-def looked(**values: Any) -> dict[str, MemoryCheck]:
-    return {check.name: check for check in memory_checks(Settings(values))}
+def looked(**values: Any) -> dict[str, Finding]:
+    return {check.text.partition(": ")[0]: check for check in requirements(Settings(values))}
 
 
 def test_no_classes_need_no_checks(paths: dict[str, Any]) -> None:
@@ -39,14 +41,14 @@ def test_bare_node_lacks_requirements_of_plugin_sample(paths: dict[str, Any], tm
     found = looked(**SAMPLE, **paths)
     levels = {name: check.level for name, check in found.items()}
     assert levels.items() >= {
-        ("cgroup", "bad"),
-        ("swap", "note"),
-        ("memtierd", "bad"),
-        ("tracker idlepage", "bad"),
-        ("memtierd supervision", "good"),
+        ("cgroup", "problem"),
+        ("swap", "warning"),
+        ("memtierd", "problem"),
+        ("tracker idlepage", "problem"),
+        ("memtierd supervision", "ok"),
     }
-    assert "swap-idle-data" in found["swap"].found
-    assert all(check.repair for check in found.values() if check.level != "good")
+    assert "swap-idle-data" in found["swap"].text
+    assert all(check.remedy for check in found.values() if check.level != "ok")
 
 
 def test_complete_node_meets_all_requirements(paths: dict[str, Any], tmp_path: Path) -> None:
@@ -57,12 +59,12 @@ def test_complete_node_meets_all_requirements(paths: dict[str, Any], tmp_path: P
     (tmp_path / "memtierd").chmod(0o755)
     found = looked(**SAMPLE, **paths)
     found.pop("capabilities", None)  # the tests' own process may have fewer than a hook
-    assert {check.level for check in found.values()} == {"good"}
-    assert found["swap"].found == "2 MiB of swap space"
+    assert {check.level for check in found.values()} == {"ok"}
+    assert found["swap"].text == "swap: 2 MiB of swap space"
 
 
 def test_missing_memory_controller_is_reported(paths: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "cgroup/cgroup.controllers").write_text("cpu\n")
     found = looked(classes=[{"name": "a", "allowswap": False}], **paths)
     assert list(found) == ["cgroup"]
-    assert "no memory controller" in found["cgroup"].found
+    assert "no memory controller" in found["cgroup"].text

@@ -18,7 +18,7 @@ from resctrl_hooks.simulation.counters import domain_folders
 from resctrl_hooks.simulation.files import File
 from resctrl_hooks.simulation.machine import Machine
 from resctrl_hooks.simulation.model import Resctrl
-from resctrl_hooks.simulation.proc import Life
+from resctrl_hooks.simulation.proc import Life, Proc
 from resctrl_hooks.simulation.tree import Directory, Tree
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 ROOT_CALLER = (1, 0)
 
 
-class Threads:
+class Threads(Proc):
     """Answers the simulation's questions about threads from a table: thread id to process and start time."""
 
     def __init__(self) -> None:

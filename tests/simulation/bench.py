@@ -5,13 +5,13 @@ from resctrl_hooks.simulation.machine import (
     Machine,
 )
 from resctrl_hooks.simulation.model import Resctrl
-from resctrl_hooks.simulation.proc import Life
+from resctrl_hooks.simulation.proc import Life, Proc
 from resctrl_hooks.simulation.tree import Directory, Tree
 
 ROOT_CALLER = (1, 0)
 
 
-class Processes:
+class Processes(Proc):
     """A /proc of numbers: each thread's process, parent, start and owner."""
 
     def __init__(self) -> None:

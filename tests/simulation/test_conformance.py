@@ -54,7 +54,7 @@ BROKEN = (
     Broken("no words", "model.Resctrl.status = property(lambda s: 'ok\\n')", "test_mon_group_of_another_class"),
     Broken("any class", "group.Group.ctrl = property(lambda s: s.parent)", "test_mon_group_of_another_class"),
     Broken("own tasks only", "tasks.Tasks.listed = lambda s, g: s.of(g)", "test_class_lists_the_tasks_of_its_mon"),
-    Broken("all ids exist", "proc.Procfs.life = lambda s, t: proc.Life(1, False)", "test_missing_task_is_esrch"),
+    Broken("all ids exist", "proc.Proc.life = lambda s, t: proc.Life(1, False)", "test_missing_task_is_esrch"),
     Broken(
         "whole processes",
         "move = tasks.Tasks._move\n"
@@ -65,7 +65,7 @@ BROKEN = (
         "test_pid_moves_one_thread",
     ),
     Broken("tasks are lost", "tasks.Tasks.hand_over = lambda *a: None", "test_rmdir_of_mon_group_returns_tasks"),
-    Broken("anybody may", "proc.Procfs.owners = lambda s, t: (65534, 65534)", "test_only_root_and_the_owner"),
+    Broken("anybody may", "proc.Proc.owners = lambda s, t: (65534, 65534)", "test_only_root_and_the_owner"),
     Broken(
         "rename stays in the class",
         "rename = model.Resctrl.rename\n"

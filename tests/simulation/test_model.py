@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from resctrl_hooks.node.host.cpulist import format_list
 from resctrl_hooks.simulation import cpus, schemata
 from resctrl_hooks.simulation.errors import RefusedError
 from resctrl_hooks.simulation.machine import (
@@ -19,7 +20,7 @@ from resctrl_hooks.simulation.machine import (
     WATTS_PER_TASK,
     Machine,
 )
-from resctrl_hooks.simulation.proc import Procfs
+from resctrl_hooks.simulation.proc import Proc
 from simulation.bench import Bench
 
 
@@ -296,7 +297,7 @@ def test_limbo_ends(seconds: float) -> None:
 
 
 def test_procfs_describes_this_process() -> None:
-    proc = Procfs()
+    proc = Proc()
     me = os.getpid()
     end = threading.Event()
     thread = threading.Thread(target=end.wait)
@@ -330,7 +331,7 @@ MACHINE = Machine(cpus=70)
 @given(st.integers(0, MACHINE.all_cpus))
 def test_masks_and_lists_round_trip(mask: int) -> None:
     assert cpus.parse_mask(cpus.mask_text(mask, MACHINE) + "\n", MACHINE) == mask
-    assert cpus.parse_list(cpus.list_text(mask) + "\n", MACHINE) == mask
+    assert cpus.parse_list(format_list(mask) + "\n", MACHINE) == mask
 
 
 def test_masks_are_shown_in_chunks() -> None:

@@ -1,5 +1,6 @@
-"""Values that a class sets in a container's cgroup: write, send to systemd, compare."""
+"""Values that a class sets in a container's cgroup: write, send to systemd, compare; and the base of their features."""
 
+from ..feature import Feature
 from ..host.cgroup import CgroupError, folders_for, read_value, same_value, write_value
 from ..host.files import is_there
 from .own import living_cgroup, own_cgroup
@@ -7,12 +8,36 @@ from .own import living_cgroup, own_cgroup
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..context import Context
-    from ..feature import Container, OfCgroup
+    from ..feature import Container, OfCgroup, Step
     from ..host.cgroup import Leaf
+    from ..records import CgroupNeeds
+    from ..resctrl.locked_key import LockedKey
 
 WEIGHT, BFQ_WEIGHT = "io.weight", "io.bfq.weight"
 _DEVICE_FILES = ("io.max", WEIGHT, BFQ_WEIGHT)  # one line per device, including foreign ones
 _LARGEST_BFQ = 1000
+
+
+class CgroupFeature(Feature):
+    """A feature that sets values in a container's cgroup, which its steps have in the form of `CgroupNeeds`."""
+
+    def apply(self, step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
+        """Write the values to the cgroup and, for a systemd scope, to the unit, so that a daemon-reload keeps them."""
+        put(container, self.values(step), self.properties(step, container, context), context)
+
+    def values(self, step: "Step") -> "list[list[str]]":
+        """Return the values of the container's cgroup."""
+        needs: "CgroupNeeds" = step.parameters
+        return needs["values"]
+
+    def properties(self, step: "Step", container: "Container", context: "Context") -> "dict[str, str]":
+        """Return the systemd properties that keep the values."""
+        needs: "CgroupNeeds" = step.parameters
+        return needs["properties"]
+
+    def holds(self, step: "Step", container: "Container", context: "Context") -> bool:
+        """Return whether all values are in place."""
+        return are_in_force(self.values(step), container, context)
 
 
 def put(container: "Container", values: "list[list[str]]", properties: "dict[str, str]", context: "Context") -> None:

@@ -8,9 +8,9 @@ import posix
 
 from ..cgroup_settings.foreign import without_foreign
 from ..cgroup_settings.own import own_cgroup
-from ..cgroup_settings.values import WEIGHT, are_in_force, put
+from ..cgroup_settings.values import WEIGHT, CgroupFeature
 from ..classes.choice import ClassError, chosen_class
-from ..feature import SKIP, Feature, Step
+from ..feature import SKIP, Step
 from ..host.files import S_IFBLK, S_IFMT, is_there, kernel_text, list_folder
 from ..names import matches
 
@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
     from ..container.workload import Workload
     from ..context import Context
-    from ..feature import Container
     from ..records import CgroupNeeds
-    from ..resctrl.locked_key import LockedKey
 
 NAME = "blockio"
 _NRI = "blockioclass.resource-policy.nri.io"  # of the policies topology-aware and balloons
@@ -38,7 +36,7 @@ _LIMITS = (
 _UNITS = {"k": 1, "K": 1, "M": 2, "G": 3, "T": 4}
 
 
-class BlockIO(Feature):
+class BlockIO(CgroupFeature):
     """Block I/O limits and weights of a container's cgroup."""
 
     name = NAME
@@ -63,26 +61,6 @@ class BlockIO(Feature):
         shown = ", ".join(f"{file} {value}" for file, value in values) or nothing
         needs: "CgroupNeeds" = {"class": name, "values": values, "properties": properties}
         return [Step(NAME, "limit", needs, f"{shown}: {why}", kept)]
-
-    def apply(self, step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
-        """Write the values."""
-        needs: "CgroupNeeds" = step.parameters
-        put(container, needs["values"], needs["properties"], context)
-
-    def values(self, step: "Step") -> "list[list[str]]":
-        """Return the values of the container's cgroup."""
-        needs: "CgroupNeeds" = step.parameters
-        return needs["values"]
-
-    def properties(self, step: "Step", container: "Container", context: "Context") -> "dict[str, str]":
-        """Return the systemd properties that keep the values."""
-        needs: "CgroupNeeds" = step.parameters
-        return needs["properties"]
-
-    def holds(self, step: "Step", container: "Container", context: "Context") -> bool:
-        """Return whether all values are in place."""
-        needs: "CgroupNeeds" = step.parameters
-        return are_in_force(needs["values"], container, context)
 
 
 def _kept(workload: "Workload", context: "Context") -> "list[str]":

@@ -2,9 +2,9 @@
 
 from ..cgroup_settings.foreign import without_foreign
 from ..cgroup_settings.own import living_cgroup, own_cgroup
-from ..cgroup_settings.values import are_in_force, put
+from ..cgroup_settings.values import CgroupFeature
 from ..classes.memory import HIGH, MAX, SWAP, MemoryLimitError, choice_of
-from ..feature import SKIP, Feature, Step
+from ..feature import SKIP, Step
 from ..host.cgroup import read_value, same_value
 
 TYPE_CHECKING = False
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from ..feature import Container
     from ..host.cgroup import Leaf
     from ..records import LimitNeeds
-    from ..resctrl.locked_key import LockedKey
 
 NAME = "memory"
 _PROPERTIES = {  # systemd.resource-control(5)
@@ -30,7 +29,7 @@ _INFINITY = "infinity"
 SMALLEST_HIGH = 4 << 20  # bytes; a runtime's own init needs that much, and is extremely slow with less
 
 
-class Memory(Feature):
+class Memory(CgroupFeature):
     """Swap and memory limits of a container's cgroup."""
 
     name = NAME
@@ -44,9 +43,8 @@ class Memory(Feature):
         """
         choice = choice_of(workload, context.settings)
         if not choice.limits:
-            return [
-                Step(NAME, SKIP, {}, f"{choice.why}: swap and limits left unchanged" if choice.name else choice.why)
-            ]
+            why = f"{choice.why}: swap and limits left unchanged" if choice.name else choice.why
+            return [Step(NAME, SKIP, {}, why)]
         high = choice.limits.get(HIGH, MAX)
         if high != MAX and int(high) < SMALLEST_HIGH:
             raise MemoryLimitError(
@@ -60,10 +58,6 @@ class Memory(Feature):
         limits = ", ".join(f"{name} {value}" for name, value in left)
         needs: "LimitNeeds" = {"class": choice.name, "limits": {one[0]: one[1] for one in left}}
         return [Step(NAME, "limit", needs, f"{limits}: {choice.why}", kept)]
-
-    def apply(self, step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
-        """Write the limits to the cgroup and, for a systemd scope, to the unit, so that a daemon-reload keeps them."""
-        put(container, self.values(step), self.properties(step, container, context), context)
 
     def values(self, step: "Step") -> "list[list[str]]":
         """Return the limits by the cgroup's file."""
@@ -81,10 +75,6 @@ class Memory(Feature):
         _check_room(living_cgroup(container, context), limits.get(HIGH, MAX))
         kept = {name: _INFINITY if value == MAX else value for name, value in limits.items() if name in _PROPERTIES}
         return {_PROPERTIES[name]: value for name, value in kept.items()}
-
-    def holds(self, step: "Step", container: "Container", context: "Context") -> bool:
-        """Return whether all limits are in place."""
-        return are_in_force(self.values(step), container, context)
 
 
 def _values(limits: "dict[str, str]") -> "list[list[str]]":

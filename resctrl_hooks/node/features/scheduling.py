@@ -8,10 +8,10 @@ import posix
 
 from ..cgroup_settings.foreign import without_foreign
 from ..cgroup_settings.own import own_cgroup
-from ..cgroup_settings.values import are_in_force, put
+from ..cgroup_settings.values import CgroupFeature
 from ..classes.choice import ClassError, chosen_class
 from ..classes.memory import MAX, canonical
-from ..feature import SKIP, Feature, Step
+from ..feature import SKIP, Step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ _PROPERTIES = {
 }
 
 
-class Scheduling(Feature):
+class Scheduling(CgroupFeature):
     """Scheduling of a container's processes, and values of its cgroup."""
 
     name = NAME
@@ -89,17 +89,7 @@ class Scheduling(Feature):
         if process.get("ioClass"):
             _set_io_priority(threads, process)
         if needs["values"]:
-            put(container, needs["values"], needs["properties"], context)
-
-    def values(self, step: "Step") -> "list[list[str]]":
-        """Return the values of the container's cgroup."""
-        needs: "SchedulingNeeds" = step.parameters
-        return needs["values"]
-
-    def properties(self, step: "Step", container: "Container", context: "Context") -> "dict[str, str]":
-        """Return the systemd properties that keep the cgroup's part."""
-        needs: "SchedulingNeeds" = step.parameters
-        return needs["properties"]
+            super().apply(step, container, locked, context)
 
     def holds(self, step: "Step", container: "Container", context: "Context") -> bool:
         """Return whether the init process has these attributes, and the cgroup the values.
@@ -107,7 +97,7 @@ class Scheduling(Feature):
         Its other processes may have changed their own since.
         """
         needs: "SchedulingNeeds" = step.parameters
-        return _is_scheduled(container.pid, needs["process"]) and are_in_force(needs["values"], container, context)
+        return _is_scheduled(container.pid, needs["process"]) and super().holds(step, container, context)
 
 
 def cgroup_values_of(spec: "dict[str, Any]") -> "tuple[list[list[str]], dict[str, str]]":

@@ -5,7 +5,7 @@ state directory and belongs to one boot: resctrl starts a boot with its own valu
 """
 
 from ..errors import ResctrlError
-from ..host.files import format_json, is_there, parse_json, read_file, remove_file, write_file
+from ..host.files import format_json, parse_json, read_file, remove_file, write_file
 from ..host.procfs import boot_id, lives, start_time
 
 TYPE_CHECKING = False
@@ -131,24 +131,13 @@ def restore(resctrl: "Resctrl", lease: Lease) -> Restored:
     return result
 
 
-def restore_left(resctrl: "Resctrl", state_dir: str, proc: str) -> "Restored":
-    """Restore the changes of a guard of this boot before everything is removed."""
-    lease = Lease(state_dir, proc)
-    if lease.load():
-        return restore(resctrl, lease)
-    lease.remove()  # of an earlier boot, or unusable
-    return Restored()
-
-
-def restore_stale(resctrl: "Resctrl", state_dir: str, proc: str) -> "Restored | None":
-    """Restore the changes of an ended guard; None without its lease."""
-    if not is_there(f"{state_dir}/{NAME}"):
-        return None
+def restore_left(resctrl: "Resctrl", state_dir: str, proc: str, *, only_ended: bool = False) -> Restored:
+    """Restore the changes of a guard of this boot, with ``only_ended`` if the guard has ended."""
     lease = Lease(state_dir, proc)
     if not lease.load():
         lease.remove()  # of an earlier boot, or unusable: resctrl has its own values again
-        return None
-    return restore(resctrl, lease) if lease.is_stale else None
+        return Restored()
+    return Restored() if only_ended and not lease.is_stale else restore(resctrl, lease)
 
 
 def read_limits(resctrl: "Resctrl", name: str) -> "dict[int, int]":

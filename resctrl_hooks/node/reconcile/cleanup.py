@@ -4,7 +4,7 @@ import posix
 import time
 
 from ..call_metrics import fold
-from ..guard.lease import restore_stale
+from ..guard.lease import restore_left
 from ..host.files import UNFINISHED, list_folder, remove_file
 from ..host.procfs import start_time
 from ..ledger import CHANGING
@@ -79,11 +79,9 @@ def _finish_change(context: "Context", key: str, report: "Report") -> None:
 def _restore_limits(context: "Context", report: "Report") -> None:
     """Restore the MB values that a killed bandwidth guard left lowered."""
     try:
-        restored = restore_stale(context.monitor.resctrl, context.ledger.folder, context.proc)
+        restored = restore_left(context.monitor.resctrl, context.ledger.folder, context.proc, only_ended=True)
     except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
         report.fail(context, "guard", error)
-        return
-    if restored is None:
         return
     report.repaired += len(restored.done)
     report.problems += [f"cannot restore {line}" for line in restored.failed]

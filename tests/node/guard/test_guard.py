@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from conftest import Host
 
+from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.guard.actuator import Mount
 from resctrl_hooks.node.guard.guard import Guard
 from resctrl_hooks.node.guard.law import BLIND
-from resctrl_hooks.node.guard.lease import Lease, restore, restore_stale
+from resctrl_hooks.node.guard.lease import Lease, Restored, restore, restore_left
 from resctrl_hooks.node.guard.status import NAME
 from resctrl_hooks.node.host.topology import UNKNOWN, MemoryNode, Topology
 from resctrl_hooks.node.reconcile.release import release_everything
@@ -28,6 +29,10 @@ class Killed(BaseException):
 
 def declared(node: Node) -> bool:
     return all(node.limit(name) == f"MB:0={node.most}" for name in ("", "gold", "silver", "bronze"))
+
+
+def of_ended_guard(context: Context) -> Restored:
+    return restore_left(context.monitor.resctrl, context.ledger.folder, context.proc, only_ended=True)
 
 
 def test_full_domain_lowers_the_first_class_only(host: Host) -> None:
@@ -96,11 +101,11 @@ def test_killed_guard_is_repaired_by_reconcile(host: Host, number: int, *, after
         node.pass_time(guard, FULL, 200)
     setattr(node.fs, "after" if after else "before", lambda _: None)
     context = node.context()
-    restored = restore_stale(context.monitor.resctrl, str(host.state), str(host.proc))
-    assert restored is not None
+    restored = of_ended_guard(context)
     assert not restored.failed + restored.foreign
     assert declared(node)
-    assert restore_stale(context.monitor.resctrl, str(host.state), str(host.proc)) is None
+    assert not (host.state / "guard-lease.json").exists()
+    assert of_ended_guard(context).done == []
 
 
 def test_turn_of_an_rmid_costs_one_sample_and_no_write(host: Host) -> None:
@@ -134,7 +139,7 @@ def test_lease_of_running_guard_is_left_alone(host: Host) -> None:
     node = Node(host)
     host.process(100)
     node.pass_time(node.guard(pid=100), FULL, 6)
-    assert restore_stale(node.context().monitor.resctrl, str(host.state), str(host.proc)) is None
+    assert of_ended_guard(node.context()).done == []
     assert node.limit("bronze") == "MB:0=90"
 
 
@@ -273,7 +278,7 @@ def test_lease_of_an_earlier_boot_is_removed(host: Host) -> None:
     boot.parent.mkdir(parents=True, exist_ok=True)
     boot.write_text("another\n")
     assert not Lease(str(host.state), str(host.proc)).load()
-    assert restore_stale(node.context().monitor.resctrl, str(host.state), str(host.proc)) is None
+    assert of_ended_guard(node.context()).done == []
     assert not (host.state / "guard-lease.json").exists()
     assert not Lease(str(host.state), str(host.proc)).load()
     assert node.limit("bronze") == "MB:0=90"
