@@ -8,6 +8,7 @@ import os
 from dataclasses import dataclass, replace
 from typing import Any
 
+from resctrl_hooks.durable import replace_file
 from resctrl_hooks.node.errors import SettingsError
 from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.host.files import format_json, parse_json, read_file
@@ -129,7 +130,7 @@ def apply_file(path: str, *, dry_run: bool = False) -> Applied:
     if not dry_run:
         folder = os.path.dirname(target) or "."
         for name in (LAST_VALID_NAME, COMPILED_NAME):
-            _put(folder, name, compiled(config))
+            replace_file(f"{folder}/{name}", compiled(config), _MODE)
     return Applied(target, changes, checked.remarks)
 
 
@@ -180,27 +181,3 @@ def _shown(value: Any) -> str:
         return f"({len(value.splitlines())} lines)"
     text = format_json(value).decode().strip()
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
-
-
-def _put(folder: str, name: str, data: bytes) -> None:
-    """Replace a file atomically and durably: a crash leaves the old file or the new one."""
-    temporary = f"{folder}/.{name}.{os.getpid()}.new"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-    fd = os.open(temporary, flags, _MODE)
-    try:
-        with os.fdopen(fd, "wb") as file:
-            os.fchmod(fd, _MODE)  # independent of the umask; hooks refuse files that others can write
-            if os.geteuid() == 0:
-                os.fchown(fd, 0, 0)
-            file.write(data)
-            file.flush()
-            os.fsync(fd)
-        os.rename(temporary, f"{folder}/{name}")
-    except OSError:
-        os.unlink(temporary)
-        raise
-    directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)

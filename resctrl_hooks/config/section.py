@@ -7,7 +7,7 @@ it), and a line in `root.py`. A field's docstring is its description in the sche
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Protocol, TypeVar
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, WithJsonSchema, model_validator
 from pydantic.alias_generators import to_camel
@@ -154,28 +154,14 @@ Allow = dict[NamespacePattern, list[Pattern]]
 FailurePolicy = Literal["ignore", "fail"]
 
 
-class Named(Protocol):
-    """An item with a unique name."""
-
-    @property
-    def name(self) -> str:
-        """The name."""
-
-
-_Item = TypeVar("_Item", bound=Named)
-
-
-def unique_names(items: list[_Item]) -> list[_Item]:
-    """Validate that the names in a list are unique."""
-    seen: dict[str, int] = {}
-    for index, item in enumerate(items):
-        if item.name in seen:
-            raise wrong(
-                f"duplicate name {item.name!r} (first at [{seen[item.name]}])",
-                "use unique names",
-                at=(index, "name"),
-            )
-        seen[item.name] = index
+def unique_names(items: list[Any]) -> list[Any]:
+    """Validate that the names in a list of sections are unique."""
+    names = [item.name for item in items]
+    for index, name in enumerate(names):
+        first = names.index(name)
+        if first != index:
+            what = f"duplicate name {name!r} (first at [{first}])"
+            raise wrong(what, "use unique names", at=(index, "name"))
     return items
 
 

@@ -1,11 +1,11 @@
 """The examined host: the paths to read, so that tests can substitute their own."""
 
 import os
-import subprocess
 from functools import cached_property
 
 from resctrl_hooks.config.effective import Effective, find_effective
 from resctrl_hooks.install.manifest import Manifest, read_manifest
+from resctrl_hooks.install.programs import ask
 from resctrl_hooks.install.tree import Tree
 from resctrl_hooks.inventory.gather import gather
 from resctrl_hooks.inventory.models import Inventory
@@ -74,15 +74,8 @@ class Host:
 
     def run(self, *command: str) -> str | None:
         """Return a program's output; None if it is missing or fails, or if this is not the running host."""
-        if not self.live:
-            return None
-        try:
-            done = subprocess.run(
-                command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_SECONDS, check=False
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            return None
-        return done.stdout.strip() if done.returncode == 0 else None
+        done = ask(*command, seconds=_SECONDS) if self.live else ""
+        return None if isinstance(done, str) or done.returncode else done.stdout.strip()
 
 
 def _in_force(tree: Tree, config: str) -> Effective:

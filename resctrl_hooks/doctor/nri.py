@@ -12,10 +12,10 @@ from resctrl_hooks.install.paths import UNITS
 from resctrl_hooks.install.units import NRI
 from resctrl_hooks.node.feature_table import NODE
 from resctrl_hooks.node.hook.create_runtime import in_words
-from resctrl_hooks.node.host.files import parse_json
 from resctrl_hooks.node.reconcile.vanished import read_vanished
 from resctrl_hooks.node.registry import is_in_use, kind_of
 from resctrl_hooks.node.settings import Settings
+from resctrl_hooks.node.watch.status import read_status
 from resctrl_hooks.nri.command import DEFAULT_SOCKET
 from resctrl_hooks.nri.status import NAME
 
@@ -23,7 +23,6 @@ from .finding import Finding, ok, problem, some, warning
 from .host import Host, names
 
 _PRECONFIGURED: Final = "/opt/nri/plugins"
-_LIMIT: Final = 1 << 20
 _REMOVES_GROUPS: Final = "resctrl-mon"
 _OTHERS: Final = ("nri-", "hook-injector", "resctrl-mon")
 """Name prefixes of other NRI plugins: those of containers/nri-plugins and of containerd/nri."""
@@ -55,7 +54,7 @@ _SHOWN: Final = 3
 
 def plugin(host: Host) -> Iterator[Finding]:
     """Check the plugin's connection where it is installed or runs, and other plugins that may set the same fields."""
-    status = read_status(host)
+    status = read_status(host.settings.state_dir, NAME)
     installed = host.tree.exists(f"{UNITS}/{NRI}")
     if not installed and status is None:
         yield ok("the NRI plugin is not installed; a runtime that calls the hook does not need it")
@@ -70,16 +69,6 @@ def plugin(host: Host) -> Iterator[Finding]:
         )
     yield from _connection(status)
     yield from _others(host)
-
-
-def read_status(host: Host) -> dict[str, Any] | None:
-    """Return the plugin's status; None if it has not run since the last boot."""
-    try:
-        with open(f"{host.settings.state_dir}/{NAME}", "rb") as file:
-            found = parse_json(file.read(_LIMIT))
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) else None
 
 
 def _connection(status: dict[str, Any] | None) -> Iterator[Finding]:

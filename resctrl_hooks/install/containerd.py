@@ -4,11 +4,10 @@ Sources: containerd, docs/NRI.md and docs/man/containerd-config.toml.5.md.
 """
 
 import fnmatch
-import subprocess
-import tomllib
 from typing import Any, Final
 
-from .directories import RuntimeConfigError
+from .directories import read_toml
+from .programs import output
 
 CONFIG: Final = "/etc/containerd/config.toml"
 DROP_IN: Final = "/etc/containerd/conf.d/90-resctrl-hooks.toml"
@@ -33,7 +32,7 @@ def nri_drop_in(root: str = "") -> tuple[dict[str, bytes], list[str]]:
         OSError, RuntimeConfigError: containerd's configuration is unreadable.
     """
     config = read_config(root)
-    if is_on(config, major_version(_ask_version()) if not root else None):
+    if is_on(config, major_version(output("containerd", "--version", seconds=_SECONDS)) if not root else None):
         return {}, []
     notes = ["NRI is off in this containerd; to enable it, run `systemctl restart containerd`"]
     imports = config.get("imports")
@@ -50,12 +49,9 @@ def read_config(root: str = "") -> dict[str, Any]:
         OSError, RuntimeConfigError: it is unreadable.
     """
     try:
-        with open(root + CONFIG, "rb") as file:
-            return tomllib.load(file)
+        return read_toml(root + CONFIG)
     except FileNotFoundError:
         return {}
-    except ValueError as error:
-        raise RuntimeConfigError(f"{root}{CONFIG}: {error}") from error
 
 
 def major_version(said: str) -> int | None:
@@ -63,17 +59,6 @@ def major_version(said: str) -> int | None:
     words = said.split()
     number = words[2].lstrip("v").partition(".")[0] if len(words) > 2 else ""  # noqa: PLR2004  # the third word
     return int(number) if number.isdecimal() else None
-
-
-def _ask_version() -> str:
-    command = ["containerd", "--version"]
-    try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_SECONDS, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout
 
 
 def is_on(config: dict[str, Any], major: int | None = None) -> bool:

@@ -100,15 +100,24 @@ def directories(runtime: Runtime, root: str = "", *, ours: bool = True) -> tuple
     found = runtime.default
     for path in _configuration_files(runtime, root):
         if ours or path != root + runtime.drop_in:
-            with open(path, "rb") as file:
-                try:
-                    value: Any = tomllib.load(file)
-                except ValueError as error:  # includes bytes that are not UTF-8
-                    raise RuntimeConfigError(f"{path}: {error}") from error
+            value: Any = read_toml(path)
             for key in runtime.keys:
                 value = value.get(key) if isinstance(value, dict) else None
             found = _after(found, value)
     return found
+
+
+def read_toml(path: str) -> dict[str, Any]:
+    """Return the content of a runtime's configuration file.
+
+    Raises:
+        OSError, RuntimeConfigError: it is unreadable.
+    """
+    with open(path, "rb") as file:
+        try:
+            return tomllib.load(file)
+        except ValueError as error:  # includes bytes that are not UTF-8
+            raise RuntimeConfigError(f"{path}: {error}") from error
 
 
 def _after(before: tuple[str, ...], value: Any) -> tuple[str, ...]:

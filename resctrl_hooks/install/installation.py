@@ -3,17 +3,18 @@
 import hashlib
 import os
 import re
-import subprocess
 from collections.abc import Callable
 from typing import Final
 
 from resctrl_hooks.node.names import RESCTRL_ROOT
 
 from . import systemd
+from .guard import INTERPRETER_OPTIONS
 from .manifest import Manifest, read_manifest
 from .paths import CODE, LAUNCH, MANIFEST, UNITS
 from .payload import is_payload_folder
 from .plan import DROP_IN, HOOK, LAUNCHER, MODULE, SETTINGS, UNIT, Plan
+from .programs import failure
 from .settings_files import FIRST
 from .tree import Tree
 from .units import ENABLED, MOUNT, enabling_link
@@ -107,12 +108,8 @@ def compile_modules(plan: Plan, tree: Tree, *, warn: Say) -> None:
     """Compile the modules with the interpreter that will run them; without bytecode, hooks only start slower."""
     folder = f"{CODE}/{plan.payload.folder}"
     real = tree.real(folder)
-    command = [plan.python, "-I", "-S", "-B", f"{real}/launch.py", "compile", real, folder]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_COMPILE_SECONDS, check=False)
-        problem = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1] if done.returncode else ""
-    except (OSError, subprocess.TimeoutExpired) as error:
-        problem = str(error)
+    command = (plan.python, *INTERPRETER_OPTIONS, f"{real}/launch.py", "compile", real, folder)
+    problem = failure(*command, seconds=_COMPILE_SECONDS)
     if problem:
         warn(f"no bytecode for {plan.python}; hooks start slower until it is compiled: {problem}")
 

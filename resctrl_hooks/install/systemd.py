@@ -1,8 +1,9 @@
 """systemd on the running host: reload units, start and stop them. Callers report failures and continue."""
 
 import os
-import subprocess
 from collections.abc import Iterable
+
+from .programs import failure
 
 _RUNNING = "/run/systemd/system"
 _SECONDS = 120
@@ -16,21 +17,8 @@ def is_running() -> bool:
 
 def systemctl(*arguments: str) -> str:
     """Run systemctl; return its failure in one line, or an empty string."""
-    try:
-        done = subprocess.run(
-            ["systemctl", *arguments],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_SECONDS,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return f"systemctl {' '.join(arguments)}: {error}"
-    if done.returncode == 0:
-        return ""
-    said = done.stderr.strip().splitlines()
-    return f"systemctl {' '.join(arguments)}: {said[-1] if said else f'status {done.returncode}'}"
+    problem = failure("systemctl", *arguments, seconds=_SECONDS)
+    return f"systemctl {' '.join(arguments)}: {problem}" if problem else ""
 
 
 def reload_and_start(units: Iterable[str]) -> list[str]:

@@ -10,9 +10,10 @@ import re
 import stat
 from typing import Final
 
+from resctrl_hooks.durable import UNFINISHED, replace_file, sync_folder
+
 _FOLDER_MODE: Final = 0o755
-# No runtime reads these temporary names: runtimes read *.json and *.conf, systemd its unit suffixes.
-_UNFINISHED: Final = re.compile(r"\.(.+)\.[0-9]+\.unfinished")
+_TEMPORARY: Final = re.compile(rf"\.(.+)\.[0-9]+\.{UNFINISHED}")
 
 
 class Tree:
@@ -56,21 +57,8 @@ class Tree:
         real = self.real(path)
         if self.read(path) == data and not os.path.islink(real) and os.stat(real).st_mode & 0o7777 == mode:
             return False
-        folder = self._inside(os.path.dirname(real))
-        temporary = f"{folder}/.{os.path.basename(real)}.{os.getpid()}.unfinished"
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, mode)
-        try:
-            with os.fdopen(fd, "wb") as file:
-                os.fchmod(fd, mode)  # independent of the umask
-                file.write(data)
-                file.flush()
-                os.fsync(fd)
-            os.rename(temporary, real)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
-        _sync(folder)
+        self._inside(os.path.dirname(real))
+        replace_file(real, data, mode)
         return True
 
     def make_folder(self, path: str) -> None:
@@ -117,7 +105,7 @@ class Tree:
             os.unlink(self.real(path))
         except (FileNotFoundError, NotADirectoryError):
             return False
-        _sync(os.path.dirname(self.real(path)))
+        sync_folder(os.path.dirname(self.real(path)))
         return True
 
     def remove_folder(self, path: str) -> bool:
@@ -141,14 +129,6 @@ class Tree:
     def sweep(self, folder: str, names: set[str]) -> None:
         """Remove the temporary files that interrupted calls of `write` left for these names."""
         for name in self.names(folder):
-            found = _UNFINISHED.fullmatch(name)
+            found = _TEMPORARY.fullmatch(name)
             if found and found[1] in names:
                 self.remove(f"{folder}/{name}")
-
-
-def _sync(folder: str) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -5,13 +5,13 @@ pkg/hooks), so it silently ignores a folder created later or again. Podman reads
 """
 
 import os
-import subprocess
 from collections.abc import Iterator
 from typing import Final
 
 import psutil
 
 from .directories import Runtime
+from .programs import output
 from .tree import Tree
 
 LOOKS_PAST: Final = "{name} started before {folder} was created and does not read it"
@@ -69,9 +69,7 @@ def _made(path: str) -> float:
 
     Python has no statx(2).
     """
-    command = ["stat", "--format=%.9W", path]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=True)
-        return float(done.stdout)
-    except (OSError, ValueError, subprocess.SubprocessError):
+        return float(output("stat", "--format=%.9W", path, seconds=_SECONDS))
+    except ValueError:
         return 0.0

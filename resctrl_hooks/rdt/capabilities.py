@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from resctrl_hooks.node.errors import ResctrlError
 from resctrl_hooks.node.resctrl.bandwidth_unit import PER_CENT, is_mbps, unit_of
 from resctrl_hooks.node.resctrl.errors import NotMountedError
+from resctrl_hooks.node.resctrl.schemata import parse_schemata
 
 _MOST_PER_CENT = 100
 
@@ -87,17 +88,6 @@ def read_schemata(root: str, name: str) -> Schemata:
         if not os.path.isdir(f"{root}/info"):
             raise NotMountedError.at(root, error.errno or 0) from error
         raise ResctrlError.of_file(error, path, "read") from error
-
-
-def parse_schemata(text: str) -> Schemata:
-    """Parse lines such as ``L3:0=fff;1=fff``."""
-    found: Schemata = {}
-    for line in text.splitlines():
-        name, colon, values = line.strip().partition(":")
-        parts = [part.partition("=") for part in values.split(";") if "=" in part]
-        if colon:
-            found[name] = {int(domain): value.strip() for domain, _, value in parts if domain.strip().isdigit()}
-    return found
 
 
 def _text(folder: str, name: str) -> str:

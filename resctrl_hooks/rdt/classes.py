@@ -8,6 +8,7 @@ from pydantic import BaseModel
 
 from resctrl_hooks.node.errors import ResctrlError
 from resctrl_hooks.node.resctrl.filesystem import Resctrl
+from resctrl_hooks.node.resctrl.schemata import write_schemata
 
 from .capabilities import Capabilities, Schemata, read_abilities, read_schemata
 from .config import ROOT_NAME, differences, lines, overlaps, wanted_schemata
@@ -154,15 +155,8 @@ def _applied(resctrl: Resctrl, report: ClassReport, known: _Declared) -> ClassRe
                 kernel=resctrl.last_cmd_status(),
             ) from error
     for line in _planned(report.model_copy(update={"schemata": read_schemata(resctrl.root, folder)}), known):
-        try:
-            resctrl.fs.write(f"{resctrl.class_folder(folder)}/schemata", f"{line}\n".encode())
-            done.append(line)
-        except OSError as error:
-            raise ResctrlError(
-                f"cannot write {line} to the schemata of RDT class {report.name}",
-                errno=error.errno or 0,
-                kernel=resctrl.last_cmd_status(),
-            ) from error
+        write_schemata(resctrl, folder, line)
+        done.append(line)
     after = _report(resctrl, report.name, known, resctrl.classes())
     return after.model_copy(update={"done": done})
 

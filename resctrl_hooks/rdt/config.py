@@ -4,6 +4,7 @@ import itertools
 from typing import Any
 
 from resctrl_hooks.node.resctrl.bandwidth_unit import capacity_of, convert_first
+from resctrl_hooks.node.resctrl.schemata import schemata_line
 
 from .capabilities import BandwidthCapability, CacheCapability, Capabilities, Schemata
 
@@ -135,7 +136,4 @@ def _same(resource: str, value: str, other: str) -> bool:
 
 def lines(wanted: Schemata) -> list[str]:
     """Return the lines to write, one per resource."""
-    return [
-        f"{resource}:{';'.join(f'{domain}={value}' for domain, value in sorted(values.items()))}"
-        for resource, values in wanted.items()
-    ]
+    return [schemata_line(resource, values) for resource, values in wanted.items()]

@@ -118,13 +118,11 @@ class Filesystem(mfusepy.Operations):  # type: ignore[misc]
             node.group.attributes[node.path] = (mode, *owner)
         return 0
 
-    def truncate(self, path: str | None, length: int, fh: int | None = None) -> int:
+    def _accept(self, *_: Any, **__: Any) -> int:
         """Do nothing, as the kernel does."""
         return 0
 
-    def utimens(self, path: str | None, times: Any = None) -> int:
-        """Do nothing."""
-        return 0
+    truncate = utimens = _accept
 
     def _handle(self, node: File | Directory) -> int:
         number = next(self._numbers)
@@ -178,10 +176,6 @@ class Filesystem(mfusepy.Operations):  # type: ignore[misc]
                 raise PermissionError(errno.EACCES, path)
             return self._handle(node)
 
-    def create(self, path: str, mode: int, fi: Any = None) -> int:
-        """Refuse new files."""
-        raise PermissionError(errno.EACCES, path)
-
     def release(self, path: str | None, fh: int) -> int:
         """Close a file."""
         self._open.pop(fh, None)
@@ -221,9 +215,10 @@ class Filesystem(mfusepy.Operations):  # type: ignore[misc]
 
     unlink = symlink = link = _refuse
 
-    def mknod(self, path: str, mode: int, dev: int) -> int:
-        """Refuse."""
+    def _refuse_file(self, path: str, *_: Any) -> NoReturn:
         raise PermissionError(errno.EACCES, path)
+
+    create = mknod = _refuse_file
 
     def _counter(self, path: str, name: str) -> tuple[File, tuple[str, str]]:
         node = self._tree.find(path)

@@ -113,7 +113,7 @@ def test_failing_disk_keeps_previous_settings(config: Path, fail: Fail) -> None:
     assert result.exit_code == 1
     assert "No space left on device; the previous configuration stays active" in result.stderr
     assert (config.parent / "config.json").read_bytes() == before
-    assert not [name for name in os.listdir(config.parent) if name.endswith(".new")]
+    assert sorted(os.listdir(config.parent)) == ["config.json", "config.last.json", "config.yaml"]
 
 
 def test_file_of_machine_config_is_not_rewritten(config: Path) -> None:

@@ -17,11 +17,11 @@ from resctrl_hooks.cli import main
 from resctrl_hooks.cli import rdt as rdt_command
 from resctrl_hooks.config.check import check_text
 from resctrl_hooks.node.resctrl.bandwidth_unit import AMD, MB_PER_SECOND, PER_CENT, unit_of
+from resctrl_hooks.node.resctrl.schemata import parse_schemata
 from resctrl_hooks.rdt.capabilities import (
     BandwidthCapability,
     CacheCapability,
     Capabilities,
-    parse_schemata,
     read_abilities,
 )
 from resctrl_hooks.rdt.config import differences, lines, overlaps, wanted_schemata

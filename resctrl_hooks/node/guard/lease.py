@@ -7,6 +7,7 @@ state directory and belongs to one boot: resctrl starts a boot with its own valu
 from ..errors import ResctrlError
 from ..host.files import format_json, parse_json, read_file, remove_file, write_file
 from ..host.procfs import boot_id, lives, start_time
+from ..resctrl.schemata import parse_schemata, schemata_line, write_schemata
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -146,16 +147,8 @@ def read_limits(resctrl: "Resctrl", name: str) -> "dict[int, int]":
         text = resctrl.fs.read(f"{resctrl.class_folder(name)}/schemata").decode("ascii", "replace")
     except OSError:
         return {}
-    for line in text.splitlines():
-        resource, _, values = line.strip().partition(":")
-        if resource == RESOURCE:
-            pairs = [(number.strip(), value.strip()) for number, _, value in map(_halves, values.split(";"))]
-            return {int(number): int(value) for number, value in pairs if number.isdigit() and value.isdigit()}
-    return {}
-
-
-def _halves(text: str) -> "tuple[str, str, str]":
-    return text.partition("=")
+    values = parse_schemata(text).get(RESOURCE, {})
+    return {number: int(value) for number, value in values.items() if value.isdigit()}
 
 
 def write_limits(resctrl: "Resctrl", name: str, values: "dict[int, int]") -> None:
@@ -164,12 +157,4 @@ def write_limits(resctrl: "Resctrl", name: str, values: "dict[int, int]") -> Non
     Raises:
         ResctrlError: the kernel refuses.
     """
-    line = f"{RESOURCE}:{';'.join(f'{number}={value}' for number, value in sorted(values.items()))}"
-    try:
-        resctrl.fs.write(f"{resctrl.class_folder(name)}/schemata", f"{line}\n".encode())
-    except OSError as error:
-        raise ResctrlError(
-            f"cannot write {line} to the schemata of RDT class {name or '/'}",
-            errno=error.errno or 0,
-            kernel=resctrl.last_cmd_status(),
-        ) from error
+    write_schemata(resctrl, name, schemata_line(RESOURCE, values))

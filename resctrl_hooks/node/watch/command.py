@@ -10,7 +10,7 @@ from ..host.instance import RunningError, only_instance
 from ..host.procfs import in_initial_user_namespace
 from ..log import ERROR, WARNING, Log
 from ..settings import load
-from .watcher import STAGE, Watcher
+from .watcher import STAGE, Watcher, stamp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ def watch_command(config: str, arguments: "list[str]", find: "Find" = load) -> i
         return _WRONG_USE
     stderr = b"INVOCATION_ID" not in posix.environ  # under systemd the journal has it already
     try:
-        program = _identity(sys.argv[0])
-        watch(config, lambda _: _identity(sys.argv[0]) != program, find, stderr=stderr)
+        program = stamp(sys.argv[0])
+        watch(config, lambda _: stamp(sys.argv[0]) != program, find, stderr=stderr)
     except KeyboardInterrupt:
         return INTERRUPTED
     except RunningError as error:
@@ -72,11 +72,3 @@ def watch(config: str, until: "Callable[[Watcher], bool]", find: "Find" = load, 
         watcher.run(until)
     finally:
         posix.close(lock)
-
-
-def _identity(path: str) -> "tuple[int, int] | None":
-    try:
-        found = posix.stat(path)
-    except OSError:
-        return None  # an upgrade may be replacing it
-    return found.st_ino, found.st_mtime_ns

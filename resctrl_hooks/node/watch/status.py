@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 NAME = "exec.json"
 EVENTS, SAMPLING, OFF = "events", "sampling", "off"
-_LIMIT = 1 << 16
+_LIMIT = 1 << 20
 _OFTEN = 5.0  # seconds: figures are written no more often
 
 
@@ -65,10 +65,10 @@ class Status:
         self._was = data
 
 
-def read_status(folder: str) -> "dict[str, Any] | None":
-    """Return the watcher's last status; None if it has not run since the boot, or the file is damaged."""
+def read_status(folder: str, name: str = NAME) -> "dict[str, Any] | None":
+    """Return the last status of a program; None if it has not run since the boot, or the file is damaged."""
     try:
-        found: "Any" = parse_json(read_file(f"{folder}/{NAME}", _LIMIT))
+        found: "Any" = parse_json(read_file(f"{folder}/{name}", _LIMIT))
     except (OSError, ValueError):
         return None
     return found if isinstance(found, dict) else None

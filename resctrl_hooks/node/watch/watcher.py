@@ -82,7 +82,7 @@ class Watcher:
         self._stderr = stderr
         self._load = Load(most)
         self._most = most
-        self._stamp = _stamp(compiled_path(config))
+        self._stamp = stamp(compiled_path(config))
         self._source: "Source | None" = None
         self._listen_at = self._sample_at = self._look_at = 0.0
         self._overruns = 0
@@ -148,9 +148,9 @@ class Watcher:
 
     def _look_around(self) -> None:
         """Read changed settings; ask reconcile to adopt containers that have no record yet."""
-        stamp = _stamp(compiled_path(self._config))
-        if stamp != self._stamp:
-            self._stamp = stamp
+        now = stamp(compiled_path(self._config))
+        if now != self._stamp:
+            self._stamp = now
             try:
                 self._use(self._find(self._config)[0])
             except SettingsError as error:
@@ -271,7 +271,8 @@ class Watcher:
         self._context.log(priority, message, stage=STAGE)
 
 
-def _stamp(path: str) -> object:
+def stamp(path: str) -> object:
+    """Return a value that changes with a file; None without one, as while an upgrade replaces it."""
     try:
         found = posix.stat(path)
     except OSError:
