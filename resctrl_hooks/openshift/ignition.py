@@ -40,10 +40,14 @@ def ignition(delivery: Delivery) -> dict[str, Any]:
                 for file in delivery.files
             ]
         },
-        "systemd": {
-            "units": [{"name": unit.name, "enabled": unit.enabled, "contents": unit.text} for unit in delivery.units]
-        },
+        "systemd": systemd(delivery),
     }
+
+
+def systemd(delivery: Delivery) -> dict[str, Any]:
+    """Return the section of units, which is the same in Butane."""
+    units = [{"name": unit.name, "enabled": unit.enabled, "contents": unit.text} for unit in delivery.units]
+    return {"units": units}
 
 
 def contents(data: bytes) -> dict[str, str]:

@@ -12,7 +12,7 @@ from resctrl_hooks.install.payload import PLUGIN, is_payload_folder
 from resctrl_hooks.install.units import COMPILE, EXEC, RECONCILE, TIMER, WAKE
 
 from .delivery import HOOK, SETTINGS, DeliveredFile, Delivery
-from .ignition import ignition, ignition_problems
+from .ignition import ignition, ignition_problems, systemd
 from .release import CODE_ANNOTATION, VERSION_ANNOTATION, code_folder, entries
 from .text import Mode
 
@@ -30,24 +30,18 @@ def role_problem(role: str) -> str:
     )
 
 
-def metadata(role: str, delivery: Delivery) -> dict[str, Any]:
-    """Return the object's metadata: its name, which also sets its order in the pool, its pool, and its description."""
-    return {
-        "name": f"99-{role}-resctrl-hooks",
-        "labels": {_LABEL: role},
-        "annotations": {
-            VERSION_ANNOTATION: delivery.version,
-            CODE_ANNOTATION: code_folder(entries(delivery)),
-        },
-    }
+def _name(role: str) -> dict[str, Any]:
+    """Return the object's name, which also sets its order in the pool, and its pool."""
+    return {"name": f"99-{role}-resctrl-hooks", "labels": {_LABEL: role}}
 
 
 def machine_config(delivery: Delivery, role: str, kernel_arguments: tuple[str, ...] = ()) -> dict[str, Any]:
     """Return the MachineConfig."""
+    about = {VERSION_ANNOTATION: delivery.version, CODE_ANNOTATION: code_folder(entries(delivery))}
     return {
         "apiVersion": "machineconfiguration.openshift.io/v1",
         "kind": "MachineConfig",
-        "metadata": metadata(role, delivery),
+        "metadata": {**_name(role), "annotations": about},
         "spec": {
             **({"kernelArguments": list(kernel_arguments)} if kernel_arguments else {}),
             "config": ignition(delivery),
@@ -79,7 +73,7 @@ def butane(
     return {
         "variant": "openshift",
         "version": BUTANE_VERSION,
-        "metadata": _butane_metadata(role),
+        "metadata": _name(role),  # this variant supports nothing else
         **({"openshift": {"kernel_arguments": list(kernel_arguments)}} if kernel_arguments else {}),
         "storage": {
             "files": [
@@ -92,15 +86,8 @@ def butane(
                 for file in delivery.files
             ]
         },
-        "systemd": {
-            "units": [{"name": unit.name, "enabled": unit.enabled, "contents": unit.text} for unit in delivery.units]
-        },
+        "systemd": systemd(delivery),
     }
-
-
-def _butane_metadata(role: str) -> dict[str, Any]:
-    """Return the metadata for Butane's OpenShift variant, which supports names and labels only."""
-    return {"name": f"99-{role}-resctrl-hooks", "labels": {_LABEL: role}}
 
 
 def _butane_contents(file: DeliveredFile, modules: str) -> dict[str, str]:

@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass, field
 
 from resctrl_hooks.node.errors import ResctrlError
+from resctrl_hooks.node.host.files import kernel_text
 from resctrl_hooks.node.resctrl.bandwidth_unit import PER_CENT, is_mbps, unit_of
 from resctrl_hooks.node.resctrl.errors import NotMountedError
 from resctrl_hooks.node.resctrl.schemata import parse_schemata
@@ -57,19 +58,19 @@ def read_abilities(root: str) -> Capabilities:
     closids = []
     for name in found.domains:
         folder = f"{root}/info/{name}"
-        closids += [int(text) for text in [_text(folder, "num_closids")] if text.isdigit()]
-        mask = _text(folder, "cbm_mask")
+        closids += [int(text) for text in [kernel_text(f"{folder}/num_closids")] if text.isdigit()]
+        mask = kernel_text(f"{folder}/cbm_mask")
         if mask:
-            gaps = _text(folder, "sparse_masks") == "1"
-            found.caches[name] = CacheCapability(int(mask, 16), int(_text(folder, "min_cbm_bits") or 1), gaps)
-        elif least := _text(folder, "min_bandwidth"):
+            gaps = kernel_text(f"{folder}/sparse_masks") == "1"
+            found.caches[name] = CacheCapability(int(mask, 16), int(kernel_text(f"{folder}/min_cbm_bits") or 1), gaps)
+        elif least := kernel_text(f"{folder}/min_bandwidth"):
             values = read_schemata(root, "").get(name, {}).values()
             unit = unit_of(int(least), [int(value) for value in values if value.isdigit()], mbps=is_mbps(root))
             most = _MOST_PER_CENT if unit == PER_CENT else 0
-            step = int(_text(folder, "bandwidth_gran") or 1)
+            step = int(kernel_text(f"{folder}/bandwidth_gran") or 1)
             found.bandwidths[name] = BandwidthCapability(int(least), step, most, unit)
     # With io_alloc, the class with the highest CLOSID is the one of I/O (resctrl.rst, "io_alloc").
-    taken = any(_text(f"{root}/info/{name}", "io_alloc") == "enabled" for name in found.caches)
+    taken = any(kernel_text(f"{root}/info/{name}/io_alloc") == "enabled" for name in found.caches)
     return Capabilities(found.caches, found.bandwidths, found.domains, max(0, min(closids, default=0) - taken))
 
 
@@ -88,11 +89,3 @@ def read_schemata(root: str, name: str) -> Schemata:
         if not os.path.isdir(f"{root}/info"):
             raise NotMountedError.at(root, error.errno or 0) from error
         raise ResctrlError.of_file(error, path, "read") from error
-
-
-def _text(folder: str, name: str) -> str:
-    try:
-        with open(f"{folder}/{name}", encoding="ascii") as source:
-            return source.read().strip()
-    except OSError:
-        return ""

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from resctrl_hooks.node.errors import ResctrlError
+from resctrl_hooks.node.host.files import kernel_text
 from resctrl_hooks.node.resctrl.filesystem import Resctrl
 from resctrl_hooks.node.resctrl.schemata import write_schemata
 
@@ -115,7 +116,7 @@ def _report(resctrl: Resctrl, name: str, known: _Declared, there: list[str]) -> 
     report = ClassReport(name=name, state="not declared", schemata=have)
     if exists:
         report.tasks = len(resctrl.tasks(folder, ""))
-        report.mode = _read(f"{resctrl.class_folder(folder)}/mode")
+        report.mode = kernel_text(f"{resctrl.class_folder(folder)}/mode")
     report.units = {resource: unit for resource, unit in known.units.items() if resource in have}
     if name not in known.specs:
         return report
@@ -168,11 +169,3 @@ def _planned(report: ClassReport, known: _Declared) -> list[str]:
     wanted = known.wanted[report.name]
     now = _without_guard(report.schemata, report.held)
     return lines({name: values for name, values in wanted.items() if differences({name: values}, now)})
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="ascii") as source:
-            return source.read().strip()
-    except OSError:
-        return ""

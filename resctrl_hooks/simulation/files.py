@@ -1,14 +1,17 @@
 """The files of a resctrl filesystem: their content and their writes."""
 
+import errno
 import stat
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from resctrl_hooks.node.host.cpulist import format_list
 from resctrl_hooks.node.resctrl.rmids import ARCHITECTURE
 
 from . import cpus, schemata
 from .counters import domain_folders
+from .errors import RefusedError
 from .group import Group
 from .machine import FULL_MASK, SHAREABLE_BITS
 from .model import Resctrl
@@ -18,6 +21,7 @@ _WRITABLE = stat.S_IFREG | 0o644
 
 Caller = tuple[int, int]
 """Thread id and user id of the writer."""
+Write = Callable[[str, Caller], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,7 +41,7 @@ class File:
     path: str
     mode: int
     read: Callable[[], str]
-    write: Callable[[str, Caller], None] | None = None
+    write: Write | None = None
     counter: tuple[str, str] | None = None
 
 
@@ -74,40 +78,28 @@ def info_files(sim: Resctrl) -> dict[str, File]:
         for path, text in constants.items()
     }
     assignments = sim.counters.assignments
-    variable: list[tuple[str, Callable[[], str], Callable[[str], None] | None]] = [
+    variable: list[tuple[str, Callable[[], str], Write | None]] = [
         ("last_cmd_status", lambda: sim.status, None),
-        ("L3_MON/max_threshold_occupancy", lambda: f"{sim.threshold}\n", sim.write_threshold),
-        ("L3_MON/mbm_assign_mode", assignments.mode_text, sim.write_assign_mode),
+        ("L3_MON/max_threshold_occupancy", lambda: f"{sim.threshold}\n", lambda text, _: sim.write_threshold(text)),
+        ("L3_MON/mbm_assign_mode", assignments.mode_text, _line(sim, sim.write_assign_mode)),
     ]
     variable += [
         (f"{name}/bit_usage", lambda: schemata.bit_usage_text(machine, sim.all_classes()), None)
         for name in machine.caches
     ]
     if machine.assignable_counters:
+        on_mkdir = partial(sim.read_assignments, assignments.on_mkdir_text)
         variable += [
             ("L3_MON/num_mbm_cntrs", assignments.total_text, None),
-            ("L3_MON/available_mbm_cntrs", lambda: sim.read_assignments(assignments.available_text), None),
-            (
-                "L3_MON/mbm_assign_on_mkdir",
-                lambda: sim.read_assignments(assignments.on_mkdir_text),
-                sim.write_on_mkdir,
-            ),
+            ("L3_MON/available_mbm_cntrs", partial(sim.read_assignments, assignments.available_text), None),
+            ("L3_MON/mbm_assign_on_mkdir", on_mkdir, _command(sim, assignments.write_on_mkdir)),
         ]
-    for path, read, write in variable:
-        files[path] = File(
-            sim.root,
-            f"info/{path}",
-            _READABLE if write is None else _WRITABLE,
-            read,
-            None if write is None else lambda text, _, write=write: write(text),  # type: ignore[misc]
-        )
-    return files
+    return files | {path: _file(sim.root, f"info/{path}", read, write) for path, read, write in variable}
 
 
 def group_files(sim: Resctrl, group: Group) -> dict[str, File]:
     """Return the files in a group's own directory, by name."""
-    machine = sim.machine
-    rows: list[tuple[str, Callable[[], str], Callable[[str, Caller], None] | None]] = [
+    rows: list[tuple[str, Callable[[], str], Write | None]] = [
         (
             "tasks",
             lambda: "".join(f"{tid}\n" for tid in sim.tasks.listed(group)),
@@ -115,36 +107,48 @@ def group_files(sim: Resctrl, group: Group) -> dict[str, File]:
         ),
         (
             "cpus",
-            lambda: f"{cpus.mask_text(group.cpus, machine)}\n",
-            lambda text, _: sim.write_cpus(group, text),
+            lambda: f"{cpus.mask_text(group.cpus, sim.machine)}\n",
+            _command(sim, partial(sim.write_cpus, group)),
         ),
-        (
-            "cpus_list",
-            lambda: f"{format_list(group.cpus)}\n",
-            lambda text, _: sim.write_cpus_list(group, text),
-        ),
+        ("cpus_list", lambda: f"{format_list(group.cpus)}\n", _command(sim, partial(sim.write_cpus_list, group))),
     ]
-    if machine.assignable_counters:
-        rows.append(
-            (
-                "mbm_L3_assignments",
-                lambda: sim.read_assignments(lambda: sim.counters.assignments.text(group)),
-                lambda text, _: sim.write_assignments(group, text),
-            )
-        )
+    if sim.machine.assignable_counters:
+        assignments = sim.counters.assignments
+        read = partial(sim.read_assignments, partial(assignments.text, group))
+        rows.append(("mbm_L3_assignments", read, _line(sim, partial(assignments.write, group))))
     if group.parent is None:
         rows += [
-            (
-                "schemata",
-                lambda: schemata.schemata_text(group),
-                lambda text, _: sim.write_schemata(group, text),
-            ),
-            ("mode", lambda: f"{group.mode}\n", lambda text, _: sim.write_mode(group, text)),
+            ("schemata", lambda: schemata.schemata_text(group), _line(sim, partial(sim.write_schemata, group))),
+            ("mode", lambda: f"{group.mode}\n", _line(sim, partial(sim.write_mode, group))),
             ("size", lambda: schemata.size_text(group), None),
         ]
-    return {
-        name: File(group, name, _READABLE if write is None else _WRITABLE, read, write) for name, read, write in rows
-    }
+    return {name: _file(group, name, read, write) for name, read, write in rows}
+
+
+def _file(group: Group, path: str, read: Callable[[], str], write: Write | None) -> File:
+    return File(group, path, _READABLE if write is None else _WRITABLE, read, write)
+
+
+def _command(sim: Resctrl, change: Callable[[str], None]) -> Write:
+    """Return a write that leaves its result in `last_cmd_status`."""
+
+    def write(text: str, _: Caller) -> None:
+        with sim.command():
+            change(text)
+
+    return write
+
+
+def _line(sim: Resctrl, change: Callable[[str], None]) -> Write:
+    """Return such a write of a line; without a newline, the kernel refuses and leaves `last_cmd_status` unchanged."""
+    command = _command(sim, change)
+
+    def write(text: str, caller: Caller) -> None:
+        if not text.endswith("\n"):
+            raise RefusedError(errno.EINVAL)
+        command(text[:-1], caller)
+
+    return write
 
 
 def counter_file(sim: Resctrl, group: Group, folder: str, event: str) -> File:

@@ -155,30 +155,24 @@ class Resctrl:
                 for member in touched:
                     self.counters.settle(member)
 
-    def write_schemata(self, group: Group, text: str) -> None:
+    def write_schemata(self, group: Group, line: str) -> None:
         """Write `schemata` completely or not at all."""
-        body = _line(text)
-        with self.command():
-            staged = schemata.parse(body, self.machine, group, self._others(group))
+        staged = schemata.parse(line, self.machine, group, self._others(group))
         for name, masks in staged.masks.items():
             group.masks[name].update(masks)
         group.mb.update(staged.mb)
 
-    def write_mode(self, group: Group, text: str) -> None:
+    def write_mode(self, group: Group, line: str) -> None:
         """Write `mode`."""
-        body = _line(text)
-        with self.command():
-            schemata.set_mode(body, group, self._others(group))
+        schemata.set_mode(line, group, self._others(group))
 
     def write_cpus(self, group: Group, text: str) -> None:
         """Write `cpus`, a mask."""
-        with self.command():
-            cpus.assign(group, cpus.parse_mask(text, self.machine), self.root, self.all_classes())
+        cpus.assign(group, cpus.parse_mask(text, self.machine), self.root, self.all_classes())
 
     def write_cpus_list(self, group: Group, text: str) -> None:
         """Write `cpus_list`."""
-        with self.command():
-            cpus.assign(group, cpus.parse_list(text, self.machine), self.root, self.all_classes())
+        cpus.assign(group, cpus.parse_list(text, self.machine), self.root, self.all_classes())
 
     def write_threshold(self, text: str) -> None:
         """Write `info/L3_MON/max_threshold_occupancy`, in bytes. It has no effect: limbo has a fixed time."""
@@ -189,12 +183,10 @@ class Resctrl:
             raise RefusedError(errno.ERANGE)
         self.threshold = int(word) // UNIT_BYTES * UNIT_BYTES
 
-    def write_assign_mode(self, text: str) -> None:
+    def write_assign_mode(self, line: str) -> None:
         """Write `info/L3_MON/mbm_assign_mode`."""
-        body = _line(text)
-        with self.command():
-            groups = [member for group in self.all_classes() for member in group.family()]
-            self.counters.assignments.write_mode(body, groups)
+        groups = [member for group in self.all_classes() for member in group.family()]
+        self.counters.assignments.write_mode(line, groups)
 
     def read_assignments(self, read: Callable[[], str]) -> str:
         """Read a file of assignable counters; unlike other files, these set the status if they are unreadable."""
@@ -203,21 +195,3 @@ class Resctrl:
         except RefusedError as refused:
             self._status = refused.words
             raise
-
-    def write_on_mkdir(self, text: str) -> None:
-        """Write `info/L3_MON/mbm_assign_on_mkdir`."""
-        with self.command():
-            self.counters.assignments.write_on_mkdir(text)
-
-    def write_assignments(self, group: Group, text: str) -> None:
-        """Write `mbm_L3_assignments`."""
-        body = _line(text)
-        with self.command():
-            self.counters.assignments.write(group, body)
-
-
-def _line(text: str) -> str:
-    """Return a line without its newline; without one the kernel refuses and leaves `last_cmd_status` unchanged."""
-    if not text.endswith("\n"):
-        raise RefusedError(errno.EINVAL)
-    return text[:-1]

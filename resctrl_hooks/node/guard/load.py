@@ -74,8 +74,8 @@ def look(resctrl: "Resctrl", classes: "Sequence[str]", l3: "Sequence[int]", time
         folder = f"{resctrl.class_folder(name)}/mon_data"
         counts[name] = {
             number: (
-                None if number in uncounted else _value(resctrl, f"{folder}/mon_L3_{number:02d}/{_TOTAL}"),
-                _value(resctrl, f"{folder}/mon_L3_{number:02d}/{_LOCAL}"),
+                None if number in uncounted else count_in(resctrl, f"{folder}/mon_L3_{number:02d}/{_TOTAL}"),
+                count_in(resctrl, f"{folder}/mon_L3_{number:02d}/{_LOCAL}"),
             )
             for number in l3
         }
@@ -158,7 +158,8 @@ def _uncounted(resctrl: "Resctrl", classes: "Sequence[str]") -> "set[int]":
     return found
 
 
-def _value(resctrl: "Resctrl", path: str) -> "int | None":
+def count_in(resctrl: "Resctrl", path: str) -> "int | None":
+    """Return the number in a counter's file; None without one."""
     text = _text(resctrl, path).strip()
     return int(text) if text.isdigit() else None
 

@@ -1,5 +1,7 @@
 """The largest pods of a class in a full memory domain, for the guard's log: a cut slows their traffic."""
 
+from .load import count_in
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,7 +27,7 @@ class Pods:
             for group in resctrl.groups(name):
                 folder = f"{resctrl.group_folder(name, group)}/mon_data"
                 files = [f"{folder}/mon_L3_{number:02d}/mbm_total_bytes" for number in domain]
-                now[group] = sum(_bytes(self._context, file) for file in files)
+                now[group] = sum(count_in(resctrl, file) or 0 for file in files)
             place = (domain[0], name)
             before = self._last.get(place, {})
             self._moved[place] = {group: value - before[group] for group, value in now.items() if group in before}
@@ -46,11 +48,3 @@ class Pods:
         pod = record.get("pod", "") if record else ""
         namespace = record.get("namespace", "") if record else ""
         return f"{namespace}/{pod}" if namespace and pod else pod or group
-
-
-def _bytes(context: "Context", path: str) -> int:
-    try:
-        text = context.monitor.resctrl.fs.read(path).strip()
-    except OSError:
-        return 0
-    return int(text) if text.isdigit() else 0
