@@ -5,8 +5,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,8 +18,7 @@ from schema_checks import refusal
 from resctrl_hooks.cli import main
 from resctrl_hooks.config import check as check_module
 from resctrl_hooks.config.applied import explicit_values_of
-from resctrl_hooks.config.check import Checked, check_file, check_text
-from resctrl_hooks.config.problems import InvalidConfigError
+from resctrl_hooks.config.check import Checked, check_text
 from resctrl_hooks.config.root import Configuration
 from resctrl_hooks.config.schema import json_schema
 from resctrl_hooks.node.feature_table import FEATURES
@@ -53,16 +50,6 @@ def test_defaults_equal_those_of_node_half() -> None:
     for name, default in DEFAULTS.items():
         if not isinstance(default, dict):
             assert values[name] == default, name
-
-
-@pytest.mark.parametrize("name", ["nri-resctrl-mon.yaml", "nri-memtierd.yaml"])
-def test_files_of_nri_plugins_are_valid(name: str) -> None:
-    checked = check_text((FIXTURES / name).read_bytes(), name)
-    assert checked.errors == []
-    assert (
-        yaml.safe_load((FIXTURES / name).read_text()).keys()
-        == checked.valid().model_dump(by_alias=True, exclude_unset=True).keys()
-    )
 
 
 def test_class_keys_are_accepted_in_any_case() -> None:
@@ -289,38 +276,6 @@ placement:
     ]
 
 
-def test_cpus_missing_on_this_machine_have_a_remark(tmp_path: Path) -> None:
-    (tmp_path / "sys/devices/system/cpu").mkdir(parents=True)
-    (tmp_path / "sys/devices/system/cpu/possible").write_text("0-3\n")
-    path = tmp_path / "c.yaml"
-    placement = {"enabled": True, "policy": "pools", "reservedCpus": "2-5", "pools": [{"name": "a", "cpus": "900"}]}
-    path.write_text(json.dumps({"sysPath": str(tmp_path / "sys"), "placement": placement}))
-    notes = {note.key: note.what for note in check_file(str(path)).remarks if note.severity == "note"}
-    assert notes == {
-        "placement.reservedCpus": "this machine has no CPU 4-5, only 0-3",
-        "placement.pools[0].cpus": "this machine has no CPU 900, only 0-3",
-    }
-    (tmp_path / "sys/devices/system/cpu/possible").unlink()
-    assert check_file(str(path)).remarks == []
-
-
-def test_memory_qos_file_is_valid() -> None:
-    found = check_file(str(FIXTURES / "nri-memory-qos.yaml"))
-    assert [(note.key, note.what) for note in found.remarks if note.severity == "note"] == [
-        ("unifiedannotations", "this is read as unifiedAnnotations")
-    ]
-    assert [one.swaplimitratio for one in found.valid().classes] == [0.5, 0.25]
-    assert found.valid().unified_annotations == ["memory.high", "memory.oom.group"]
-
-
-def test_memory_policy_file_is_valid_and_its_policies_have_remarks() -> None:
-    found = check_file(str(FIXTURES / "nri-memory-policy.yaml"))
-    assert found.errors == []
-    notes = {note.key: note.what for note in found.remarks if note.severity == "note"}
-    assert sorted(notes) == ["classes[0].policy", "injectMpolset"]
-    assert "only a process can set its own memory policy" in notes["classes[0].policy"]
-
-
 def test_unsupported_unified_annotation_has_a_remark() -> None:
     (note,) = check_text(b"unifiedAnnotations: [memory.high, cpu.max]", "config.yaml").remarks
     assert note.key == "unifiedAnnotations[1]"
@@ -380,68 +335,6 @@ def test_section_without_effect_has_remark(monkeypatch: pytest.MonkeyPatch) -> N
     (warning,) = check("monitoring: {enabled: true}").problems
     assert (warning.severity, warning.key) == ("warning", "monitoring")
     assert check("namespaces: [a]").problems == []
-
-
-def test_untrusted_owner_or_mode_is_reported(tmp_path: Path) -> None:
-    path = tmp_path / "config.yaml"
-    path.write_text("namespaces: [a]\n")
-    path.chmod(0o644)
-    tmp_path.chmod(0o755)
-    assert check_file(str(path)).problems == []
-    path.chmod(0o666)
-    (warning,) = check_file(str(path)).problems
-    assert "is writable by users other than its owner (mode 0666)" in str(warning)
-    path.chmod(0o644)
-    tmp_path.chmod(0o777)
-    (warning,) = check_file(str(path)).problems
-    assert "its directory is writable" in str(warning)
-    tmp_path.chmod(0o1777)
-    assert check_file(str(path)).problems == []
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
-def test_file_of_another_owner_is_reported(tmp_path: Path) -> None:
-    path = tmp_path / "config.yaml"
-    path.write_text("")
-    os.chown(path, 1234, 1234)
-    (warning,) = check_file(str(path)).problems
-    assert "belongs to user 1234" in str(warning)
-
-
-def test_unreadable_file_is_reported(tmp_path: Path) -> None:
-    assert "No such file" in str(check_file(str(tmp_path / "no")).errors[0])
-    assert "not a regular file" in str(check_file(str(tmp_path)).errors[0])
-    with pytest.raises(InvalidConfigError, match="No such file"):
-        check_file(str(tmp_path / "no")).valid()
-
-
-def test_check_command_prints_problems(tmp_path: Path) -> None:
-    path = tmp_path / "config.yaml"
-    run = CliRunner()
-
-    def call(*options: str) -> Any:
-        return run.invoke(main, ["--config", str(path), "config", "check", *options])
-
-    assert call().exit_code == 2
-    path.write_text("zzz: 1\n")
-    result = call()
-    assert result.exit_code == 2
-    assert f"error: {path}:1: zzz: unknown key" in result.stderr
-    result = call("--json")
-    assert result.exit_code == 2
-    said = json.loads(result.stdout)
-    assert said["valid"] is False
-    assert said["items"][0] | {"right": ""} == {
-        "what": "unknown key", "right": "", "key": "zzz", "line": 1, "file": str(path), "severity": "error",
-    }  # fmt: skip
-    shutil.copy(FIXTURES / "nri-resctrl-mon.yaml", path)
-    result = call()
-    assert (result.exit_code, result.output) == (0, f"{path} is valid\n")
-    (tmp_path / "config.json").write_text("{}")
-    (tmp_path / "config.json").chmod(0o646)
-    result = call()
-    assert result.exit_code == 0
-    assert f"warning: {tmp_path}/config.json: is writable by users other than its owner" in result.stderr
 
 
 def test_schema_is_valid_and_agrees_with_models(tmp_path: Path) -> None:

@@ -12,39 +12,7 @@ from click.testing import CliRunner, Result
 from install.staged import CONFIG, HOOKS, install
 from rich.console import Console
 
-from doctor.breakages import (
-    cgroup_v1,
-    code_gone,
-    code_open,
-    counter_unassigned,
-    counter_unavailable,
-    crio_malformed,
-    foreign_hook_malformed,
-    half_of_them_gone,
-    hook_gone,
-    hook_malformed,
-    interrupted,
-    kubelet_garbage,
-    kubelet_static,
-    leaked,
-    module_changed,
-    modules_gone,
-    no_monitoring,
-    no_resctrl,
-    pods_wait,
-    python_gone,
-    read_only,
-    rmids_short,
-    settings_garbage,
-    shell_gone,
-    state_no_folder,
-    state_open,
-    swap_missing,
-    timer_gone,
-    turned_off,
-    unmounted,
-    yaml_invalid,
-)
+from doctor import breakages as broken
 from doctor.patient import UID, Patient
 from resctrl_hooks.cli import doctor, main
 from resctrl_hooks.doctor import runtimes, state, system
@@ -87,38 +55,38 @@ def test_groups_that_claim_would_skip_are_foreign(patient: Patient) -> None:
 @pytest.mark.parametrize(
     "breakage, check, words",
     [
-        (no_monitoring, "processor", "no cache or bandwidth monitoring"),
-        (no_resctrl, "kernel", "has no resctrl"),
-        (turned_off, "kernel", "turns off !cmt"),
-        (unmounted, "mount", "not mounted"),
-        (read_only, "mount", "read-only"),
-        (rmids_short, "RMIDs", "15 of 16"),
-        (pods_wait, "RMIDs", "1 waiting"),
-        (counter_unavailable, "counters", "Unavailable"),
-        (counter_unassigned, "counters", "Unassigned"),
-        (cgroup_v1, "cgroups", "not cgroup v2"),
-        (timer_gone, "units", TIMER),
-        (kubelet_static, "kubelet", "static"),
-        (kubelet_garbage, "kubelet", "cannot read"),
-        (hook_gone, "hook", "does not call the hook"),
-        (hook_malformed, "hook", "invalid JSON"),
-        (foreign_hook_malformed, "hook", "other.json"),
-        (crio_malformed, "runtimes", "cannot read"),
-        (code_gone, "hook", "does not exist"),
-        (shell_gone, "hook", "/bin/sh, which does not exist"),
-        (python_gone, "hook", "/usr/bin/python3, which does not exist"),
-        (code_gone, "code", "incomplete"),
-        (modules_gone, "code", "incomplete"),
-        (half_of_them_gone, "code", "registry.py"),
-        (module_changed, "code", "registry.py"),
-        (interrupted, "code", "interrupted"),
-        (settings_garbage, "configuration", "invalid settings in"),
-        (yaml_invalid, "configuration", "namespaces"),
-        (state_no_folder, "state", "is not a directory"),
-        (state_open, "state", "can write"),
-        (code_open, "permissions", "can write"),
-        (leaked, "groups", "with names like the hook's"),
-        (swap_missing, "memory", "swap"),
+        (broken.no_monitoring, "processor", "no cache or bandwidth monitoring"),
+        (broken.no_resctrl, "kernel", "has no resctrl"),
+        (broken.turned_off, "kernel", "turns off !cmt"),
+        (broken.unmounted, "mount", "not mounted"),
+        (broken.read_only, "mount", "read-only"),
+        (broken.rmids_short, "RMIDs", "15 of 16"),
+        (broken.pods_wait, "RMIDs", "1 waiting"),
+        (broken.counter_unavailable, "counters", "Unavailable"),
+        (broken.counter_unassigned, "counters", "Unassigned"),
+        (broken.cgroup_v1, "cgroups", "not cgroup v2"),
+        (broken.timer_gone, "units", TIMER),
+        (broken.kubelet_static, "kubelet", "static"),
+        (broken.kubelet_garbage, "kubelet", "cannot read"),
+        (broken.hook_gone, "hook", "does not call the hook"),
+        (broken.hook_malformed, "hook", "invalid JSON"),
+        (broken.foreign_hook_malformed, "hook", "other.json"),
+        (broken.crio_malformed, "runtimes", "cannot read"),
+        (broken.code_gone, "hook", "does not exist"),
+        (broken.shell_gone, "hook", "/bin/sh, which does not exist"),
+        (broken.python_gone, "hook", "/usr/bin/python3, which does not exist"),
+        (broken.code_gone, "code", "incomplete"),
+        (broken.modules_gone, "code", "incomplete"),
+        (broken.half_of_them_gone, "code", "registry.py"),
+        (broken.module_changed, "code", "registry.py"),
+        (broken.interrupted, "code", "interrupted"),
+        (broken.settings_garbage, "configuration", "invalid settings in"),
+        (broken.yaml_invalid, "configuration", "namespaces"),
+        (broken.state_no_folder, "state", "is not a directory"),
+        (broken.state_open, "state", "can write"),
+        (broken.code_open, "permissions", "can write"),
+        (broken.leaked, "groups", "with names like the hook's"),
+        (broken.swap_missing, "memory", "swap"),
     ],
 )
 def test_fault_is_named(patient: Patient, breakage: Callable[[Patient], None], check: str, words: str) -> None:
@@ -156,10 +124,10 @@ def remedies(patient: Patient, check: str) -> list[str]:
 
 
 def test_foreign_requirement_is_not_fixed_by_reinstall(patient: Patient) -> None:
-    shell_gone(patient)
+    broken.shell_gone(patient)
     assert remedies(patient, "hook") == ["install the packages that provide /bin/sh"]
     patient.write("bin/sh", "")
-    python_gone(patient)
+    broken.python_gone(patient)
     assert "install --python PATH" in remedies(patient, "hook")[0]
 
 
@@ -174,7 +142,7 @@ def test_registered_interpreter_is_used(patient: Patient, monkeypatch: pytest.Mo
 
 
 def test_simulation_is_reported_as_such(patient: Patient) -> None:
-    no_resctrl(patient)
+    broken.no_resctrl(patient)
     patient.write("proc/cpuinfo", "flags\t: fpu\n")
     patient.write("proc/self/mounts", f"simulation {patient.resctrl} fuse rw,nosuid 0 0\n")
     found = patient.findings()
@@ -184,8 +152,8 @@ def test_simulation_is_reported_as_such(patient: Patient) -> None:
 
 
 def test_host_without_monitoring_needs_no_resctrl(patient: Patient) -> None:
-    no_monitoring(patient)
-    no_resctrl(patient)
+    broken.no_monitoring(patient)
+    broken.no_resctrl(patient)
     patient.write("proc/self/mounts", "")
     patient.setting(rdt={"enabled": True}, monitoring={"enabled": False})
     assert set(patient.bad()) == {"processor", "kernel", "mount"}
@@ -199,7 +167,7 @@ def run(patient: Patient, *words: str) -> Result:
 
 def test_exit_code_and_json_match_findings(patient: Patient) -> None:
     assert run(patient).exit_code == 0
-    code_gone(patient)
+    broken.code_gone(patient)
     result = run(patient, "--json")
     assert result.exit_code == 1
     said = json.loads(result.stdout)
@@ -210,14 +178,14 @@ def test_exit_code_and_json_match_findings(patient: Patient) -> None:
 
 
 def test_each_problem_has_a_remedy(patient: Patient) -> None:
-    for breakage in (unmounted, hook_gone, timer_gone, settings_garbage):
+    for breakage in (broken.unmounted, broken.hook_gone, broken.timer_gone, broken.settings_garbage):
         breakage(patient)
     for _, finding in examine(Host(CONFIG, str(patient.root))):
         assert finding.level == "ok" or finding.remedy
 
 
 def test_fix_applies_safe_remedies(patient: Patient) -> None:
-    state_open(patient)
+    broken.state_open(patient)
     assert run(patient).exit_code == 1
     assert run(patient, "--fix").exit_code == 0
     assert patient.state.stat().st_mode & 0o777 == 0o700
@@ -237,7 +205,7 @@ def test_failing_check_does_not_affect_others(patient: Patient) -> None:
 def test_runtimes_with_shared_folder_are_named_together(patient: Patient) -> None:
     patient.write("usr/bin/podman", "")
     assert f"crio and podman call the hook through {HOOKS}" in [text for _, _, text in patient.findings()]
-    code_gone(patient)
+    broken.code_gone(patient)
     assert [text for name, level, text in patient.findings() if name == "hook" and level != "ok"] == [
         f"{HOOKS} names {CODE}/launch.py, which does not exist"
     ]

@@ -1,10 +1,17 @@
-"""Memory classes: which values of a limit are taken."""
+"""Memory classes: selection, and accepted values of a limit."""
+
+import json
 
 import pytest
+import yaml
+from conftest import FIXTURES, fixture, state
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resctrl_hooks.node.classes.memory import MemoryLimitError, canonical
+from resctrl_hooks.node.classes.memory import MemoryClassError, MemoryLimitError, canonical, choice_of
+from resctrl_hooks.node.container.oci import Bundle, parse_state
+from resctrl_hooks.node.container.workload import derive
+from resctrl_hooks.node.settings import Settings
 
 
 @pytest.mark.parametrize(
@@ -44,3 +51,26 @@ def test_values_are_not_changed_by_parsing(value: str) -> None:
     except MemoryLimitError:
         return
     assert size in ("max", "0") or 4096 <= int(size) < 1 << 60
+
+
+def test_plugin_sample_with_captured_pod_works() -> None:
+    sample = yaml.safe_load((FIXTURES / "nri-memtierd.yaml").read_text())
+    captured = fixture("crio-crun-createRuntime-state.json")
+    workload = derive(parse_state(json.dumps(captured).encode()), Bundle({}), [], "/sys/fs/cgroup")
+    choice = choice_of(workload, Settings(sample))
+    assert (choice.name, choice.limits) == ("swap-idle-data", {"memory.swap.max": "max"})
+    workload.container = "c1"
+    assert choice_of(workload, Settings(sample)).name == ""
+
+
+@given(st.text(min_size=1, max_size=40).filter(lambda name: name.strip() not in ("", "noswap", "swap", "leave")))
+def test_annotation_never_selects_another_class(name: str) -> None:
+    workload = derive(
+        parse_state(json.dumps(state(annotations={"class.memtierd.nri.io": name})).encode()),
+        Bundle({}),
+        [],
+        "/sys/fs/cgroup",
+    )
+    classes = [{"name": one} for one in ("noswap", "swap", "leave")]
+    with pytest.raises(MemoryClassError):
+        choice_of(workload, Settings({"classes": classes}))

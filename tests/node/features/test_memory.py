@@ -7,24 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
-from conftest import FIXTURES, ID, POD_CGROUP, Host, always, fixture, state, workload_of
-from hypothesis import given
-from hypothesis import strategies as st
+from conftest import FIXTURES, ID, POD_CGROUP, Host, always, state, workload_of
 
 from resctrl_hooks.config.check import check_file
 from resctrl_hooks.node import registry
-from resctrl_hooks.node.classes.memory import MemoryClassError, choice_of
 from resctrl_hooks.node.container.oci import Bundle, parse_state
 from resctrl_hooks.node.container.workload import derive
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.feature import Step
 from resctrl_hooks.node.features import memory
-from resctrl_hooks.node.host import cgroup
-from resctrl_hooks.node.host.cgroup import CgroupError, Leaf, same_value, write_value
+from resctrl_hooks.node.host.cgroup import CgroupError
 from resctrl_hooks.node.host.procfs import cgroups_of
 from resctrl_hooks.node.registry import features_in_use
-from resctrl_hooks.node.settings import Settings
 
 if TYPE_CHECKING:
     from hosts.faults import Fail
@@ -56,9 +50,26 @@ def limits(host: Host, pod: dict[str, Any]) -> Path:
     return give_limits(host)
 
 
+SCOPE = f"/machine.slice/libpod-{ID}.scope"
+
+
+def below_scope(host: Host) -> tuple[Path, Path]:
+    """Return the cgroups of a scope and of a container that crun has put below it, with their initial values."""
+    if not (host.proc / "100").exists():
+        host.process(100, f"{SCOPE}/container")
+    return give_limits(host, SCOPE), give_limits(host, f"{SCOPE}/container")
+
+
 def start(host: Host, pod: dict[str, Any], **annotations: str) -> Any:
     pod["annotations"] |= annotations
     return host.call(pod)
+
+
+def refused(host: Host, pod: dict[str, Any], **annotations: str) -> str:
+    """Return the reason for which a container is refused."""
+    outcome = start(host, pod, **annotations)
+    assert outcome.code == 79
+    return str(outcome.stderr)
 
 
 CLASS, SWAP, HIGH = "class.memtierd.nri.io", "memory.swap.max.memtierd.nri.io", "memory.high.memtierd.nri.io"
@@ -134,16 +145,12 @@ def test_annotations_of_memory_qos_work_as_in_plugin(
 def test_impossible_annotation_of_memory_qos_is_refused(
     host: Host, pod: dict[str, Any], qos: Path, annotations: dict[str, str], why: str
 ) -> None:
-    outcome = start(host, pod, **annotations)
-    assert outcome.code == 79
-    assert why in outcome.stderr
+    assert why in refused(host, pod, **annotations)
 
 
 def test_swap_ratio_without_memory_limit_is_refused(host: Host, pod: dict[str, Any], qos: Path) -> None:
     (Path(pod["bundle"]) / "config.json").write_text("{}")
-    outcome = start(host, pod, **{QOS_CLASS: "half"})
-    assert outcome.code == 79
-    assert "has a swaplimitratio, but the container has no memory limit" in outcome.stderr
+    assert "has a swaplimitratio, but the container has no memory limit" in refused(host, pod, **{QOS_CLASS: "half"})
 
 
 def test_annotations_of_memory_qos_are_left_to_its_plugin_without_its_settings(
@@ -159,16 +166,6 @@ def test_absent_allowswap_changes_nothing(host: Host, pod: dict[str, Any], limit
     assert (limits / "memory.swap.max").read_text() == "12288\n"
 
 
-def test_plugin_sample_with_captured_pod_works() -> None:
-    sample = yaml.safe_load((FIXTURES / "nri-memtierd.yaml").read_text())
-    captured = fixture("crio-crun-createRuntime-state.json")
-    workload = derive(parse_state(json.dumps(captured).encode()), Bundle({}), [], "/sys/fs/cgroup")
-    choice = choice_of(workload, Settings(sample))
-    assert (choice.name, choice.limits) == ("swap-idle-data", {"memory.swap.max": "max"})
-    workload.container = "c1"
-    assert choice_of(workload, Settings(sample)).name == ""
-
-
 def test_annotations_without_classes_are_ignored_at_no_cost(host: Host, pod: dict[str, Any]) -> None:
     folder = give_limits(host)
     assert [one.name for one in features_in_use(host.context().settings)] == ["monitoring"]
@@ -177,10 +174,9 @@ def test_annotations_without_classes_are_ignored_at_no_cost(host: Host, pod: dic
 
 
 def test_unknown_class_is_refused_with_known_names(host: Host, pod: dict[str, Any], limits: Path) -> None:
-    outcome = start(host, pod, **{CLASS: "gone"})
-    assert outcome.code == 79
-    assert "unknown memory class 'gone'" in outcome.stderr
-    assert "noswap, swap, leave" in outcome.stderr
+    why = refused(host, pod, **{CLASS: "gone"})
+    assert "unknown memory class 'gone'" in why
+    assert "noswap, swap, leave" in why
     assert host.groups() == []
     assert host.records() == []
 
@@ -198,17 +194,14 @@ def test_policy_ignore_continues_and_reports(host: Host, pod: dict[str, Any], li
 def test_forbidden_class_is_refused(host: Host, pod: dict[str, Any], limits: Path, section: str) -> None:
     host.configure(classes=CLASSES, **{section: {"allow": {"shop": ["no*"], "bank": ["*"]}}})
     assert start(host, pod, **{CLASS: "noswap"}).code == 0
-    outcome = start(host, pod, **{CLASS: "swap"})
-    assert outcome.code == 79
-    assert "namespace shop is not allowed to use memory class 'swap'" in outcome.stderr
-    assert f"{section}.allow" in outcome.stderr
+    why = refused(host, pod, **{CLASS: "swap"})
+    assert "namespace shop is not allowed to use memory class 'swap'" in why
+    assert f"{section}.allow" in why
 
 
 def test_direct_limits_need_permission(host: Host, pod: dict[str, Any], limits: Path) -> None:
     host.configure(classes=CLASSES)
-    outcome = start(host, pod, **{HIGH: "64M"})
-    assert outcome.code == 79
-    assert "namespace shop is not allowed to set memory.high by annotation" in outcome.stderr
+    assert "namespace shop is not allowed to set memory.high by annotation" in refused(host, pod, **{HIGH: "64M"})
 
 
 def test_empty_annotation_needs_no_permission(host: Host, pod: dict[str, Any], limits: Path) -> None:
@@ -235,17 +228,13 @@ def test_high_limit_must_exceed_use_by_a_minimum(
 
 @pytest.mark.parametrize("value, words", [("1M", "would stall the container's start"), ("0", "would stall")])
 def test_high_limit_near_zero_is_refused(host: Host, pod: dict[str, Any], limits: Path, value: str, words: str) -> None:
-    outcome = start(host, pod, **{HIGH: value})
-    assert outcome.code == 79
-    assert words in outcome.stderr
+    assert words in refused(host, pod, **{HIGH: value})
     assert (limits / "memory.high").read_text() == "max\n"
 
 
 def test_high_limit_below_current_use_is_refused(host: Host, pod: dict[str, Any], limits: Path) -> None:
     (limits / "memory.current").write_text("50000000\n")
-    outcome = start(host, pod, **{HIGH: "40M"})
-    assert outcome.code == 79
-    assert "below the container's current 50000000 bytes" in outcome.stderr
+    assert "below the container's current 50000000 bytes" in refused(host, pod, **{HIGH: "40M"})
     assert start(host, pod, **{HIGH: "60M"}).code == 0
     assert (limits / "memory.high").read_text() == str(60 << 20)
 
@@ -263,79 +252,7 @@ def test_hosts_and_containers_without_memory_cgroup_are_reported(
     host: Host, pod: dict[str, Any], limits: Path, lines: str, words: str
 ) -> None:
     (host.proc / "100/cgroup").write_text(lines)
-    outcome = start(host, pod | {"annotations": {}}, **{CLASS: "noswap"})
-    assert outcome.code == 79
-    assert words in outcome.stderr
-
-
-def test_each_kernel_refusal_has_its_words(tmp_path: Path) -> None:
-    folder = tmp_path / "leaf"
-    with pytest.raises(CgroupError, match="the container has ended"):
-        write_value(str(folder), "memory.high", "max")
-    folder.mkdir()
-    with pytest.raises(CgroupError, match="memory controller is not enabled"):
-        write_value(str(folder), "memory.high", "max")
-    assert not (folder / "memory.high").exists()
-    (folder / "cgroup.controllers").write_text("cpu memory\n")
-    with pytest.raises(CgroupError, match=r"this kernel has no memory.swap.max.*CONFIG_SWAP"):
-        write_value(str(folder), "memory.swap.max", "0")
-    outside = tmp_path / "outside"
-    outside.write_text("safe")
-    (folder / "memory.high").symlink_to(outside)
-    with pytest.raises(CgroupError, match="cannot write"):
-        write_value(str(folder), "memory.high", "max")
-    assert outside.read_text() == "safe"
-
-
-def test_value_changed_by_kernel_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "memory.high").write_text("max")
-    monkeypatch.setattr(cgroup, "read_value", always("0"))
-    with pytest.raises(CgroupError, match=r"the kernel set memory.high to '0' instead of '5000'"):
-        write_value(str(tmp_path), "memory.high", "5000")
-
-
-@pytest.mark.parametrize(
-    "name, have, want, same",
-    [
-        ("memory.high", "max", "max", True),
-        ("memory.high", "0", "0", True),
-        ("memory.max", "4096", "5000", True),
-        ("memory.low", "0", "4096", False),
-        ("memory.high", "max", "1", False),
-        ("hugetlb.2MB.max", "2097152", "3000000", True),
-        ("hugetlb.2MB.max", "2097152", "5000000", False),
-        ("hugetlb.1GB.max", "1073741824", "2000000000", True),
-        ("hugetlb.odd.max", "1", "2", False),
-        ("cpu.weight", "20", "21", False),
-        ("cpu.weight", "20", "20", True),
-        ("cpuset.cpus", "1", "2", False),
-        ("cpu.idle", "0", "1", False),
-        ("cpu.uclamp.max", "max", "100.00", True),
-        ("cpu.uclamp.max", "50.00", "100.00", False),
-    ],
-)
-def test_values_match_their_file_format(name: str, have: str, want: str, same: bool) -> None:
-    assert same_value(name, have, want) is same
-
-
-@pytest.mark.parametrize(
-    "path, unit, own",
-    [
-        (f"/kubepods.slice/kubepods-pod1.slice/crio-{ID}.scope", f"crio-{ID}.scope", True),
-        (f"/machine.slice/libpod-{ID}.scope/container", f"libpod-{ID}.scope", True),
-        (f"/machine.slice/libpod-{ID}.scope/container/inner", f"libpod-{ID}.scope", False),
-        (f"/system.slice/web.service/libpod-payload-{ID}", "web.service", False),
-        (f"/user.slice/user-0.slice/user@0.service/app.slice/libpod-{ID}.scope", "user@0.service", False),
-        (f"/kubepods/burstable/pod1/{ID}", "", False),
-        (f"/libpod_parent/libpod-{ID}", "", False),
-        ("/machine.slice", "", False),
-    ],
-)
-def test_systemd_unit_of_cgroup_is_found(path: str, unit: str, own: bool) -> None:
-    leaf = Leaf("/sys/fs/cgroup", path)
-    assert (leaf.unit, leaf.own_scope) == (unit, own)
-    assert leaf.folder == f"/sys/fs/cgroup{path}"
-    assert leaf.scope == (leaf.folder.removesuffix("/container") if own and path.endswith("/container") else "")
+    assert words in refused(host, pod | {"annotations": {}}, **{CLASS: "noswap"})
 
 
 @pytest.fixture
@@ -352,9 +269,7 @@ def scope(host: Host, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[s
 
 
 def test_crun_below_scope_writes_both(host: Host, scope: list[Any]) -> None:
-    path = f"/machine.slice/libpod-{ID}.scope"
-    host.process(100, f"{path}/container")
-    upper, lower = give_limits(host, path), give_limits(host, f"{path}/container")
+    upper, lower = below_scope(host)
     outcome = start(host, state(bundle=host.bundle(), annotations={}), **{CLASS: "noswap", HIGH: "1G"})
     assert (outcome.code, outcome.stderr) == (0, "")
     assert scope == [(f"libpod-{ID}.scope", {"MemorySwapMax": "0", "MemoryHigh": "1073741824"})]
@@ -363,8 +278,8 @@ def test_crun_below_scope_writes_both(host: Host, scope: list[Any]) -> None:
 
 
 def test_max_is_infinity_for_systemd(host: Host, scope: list[Any]) -> None:
-    host.process(100, f"/machine.slice/libpod-{ID}.scope")
-    give_limits(host, f"/machine.slice/libpod-{ID}.scope")
+    host.process(100, SCOPE)
+    give_limits(host, SCOPE)
     assert start(host, state(bundle=host.bundle(), annotations={}), **{CLASS: "swap"}).code == 0
     assert scope == [(f"libpod-{ID}.scope", {"MemorySwapMax": "infinity"})]
 
@@ -381,9 +296,7 @@ def test_only_leaf_is_written_below_service(host: Host, scope: list[Any]) -> Non
 
 def test_refusing_systemd_leaves_limits_that_reload_undoes(host: Host, scope: list[Any], fail: Fail) -> None:
     fail("resctrl_hooks.node.host.systemd", "set_properties", CgroupError("systemd says no"))
-    path = f"/machine.slice/libpod-{ID}.scope"
-    host.process(100, f"{path}/container")
-    upper, lower = give_limits(host, path), give_limits(host, f"{path}/container")
+    upper, lower = below_scope(host)
     outcome = start(host, state(bundle=host.bundle(), annotations={}), **{CLASS: "noswap"})
     assert outcome.code == 0
     assert "are lost at the next systemctl daemon-reload" in outcome.stderr
@@ -409,15 +322,6 @@ def test_sandbox_has_no_class(host: Host) -> None:
     host.configure(classes=CLASSES)
     (step,) = registry.plan(memory.FEATURE, workload, host.context())
     assert (step.action, step.why) == ("skip", "memory does not apply to a pod's sandbox")
-
-
-@given(st.text(min_size=1, max_size=40).filter(lambda name: name.strip() not in ("", "noswap", "swap", "leave")))
-def test_annotation_never_selects_another_class(name: str) -> None:
-    workload = derive(
-        parse_state(json.dumps(state(annotations={CLASS: name})).encode()), Bundle({}), [], "/sys/fs/cgroup"
-    )
-    with pytest.raises(MemoryClassError):
-        choice_of(workload, Settings({"classes": CLASSES}))
 
 
 def repaired(host: Host) -> int:
@@ -449,13 +353,10 @@ def test_high_limit_that_would_stall_now_is_reported_and_not_repaired(
 
 
 def test_repair_in_scope_is_sent_to_systemd(host: Host, scope: list[Any]) -> None:
-    path = f"/machine.slice/libpod-{ID}.scope"
-    host.process(100, f"{path}/container")
-    upper, lower = give_limits(host, path), give_limits(host, f"{path}/container")
+    upper, lower = below_scope(host)
     start(host, state(bundle=host.bundle(), annotations={}), **{CLASS: "noswap"})
     scope.clear()
-    give_limits(host, path)
-    give_limits(host, f"{path}/container")
+    below_scope(host)
     assert repaired(host) == 1
     assert scope == [(f"libpod-{ID}.scope", {"MemorySwapMax": "0"})]
     assert [(folder / "memory.swap.max").read_text() for folder in (upper, lower)] == ["0", "0"]
@@ -463,9 +364,7 @@ def test_repair_in_scope_is_sent_to_systemd(host: Host, scope: list[Any]) -> Non
 
 def test_scope_is_repaired_if_leaf_has_its_limit_and_exceeds_it(host: Host, scope: list[Any]) -> None:
     """Exceeding an active high limit is normal, so writing it again delays nothing."""
-    path = f"/machine.slice/libpod-{ID}.scope"
-    host.process(100, f"{path}/container")
-    upper, lower = give_limits(host, path), give_limits(host, f"{path}/container")
+    upper, lower = below_scope(host)
     start(host, state(bundle=host.bundle(), annotations={}), **{HIGH: "64M"})
     (lower / "memory.current").write_text("90000000\n")
     (upper / "memory.high").write_text("max\n")

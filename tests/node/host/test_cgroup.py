@@ -3,9 +3,10 @@
 from pathlib import Path
 
 import pytest
-from conftest import ID, UID, Host
+from conftest import ID, UID, Host, always
 
-from resctrl_hooks.node.host.cgroup import CgroupError, leaf_of, read_value, write_value
+from resctrl_hooks.node.host import cgroup
+from resctrl_hooks.node.host.cgroup import CgroupError, Leaf, leaf_of, read_value, same_value, write_value
 
 POD = f"/kubepods/pod{UID}"
 
@@ -115,3 +116,73 @@ def test_file_name_outside_cgroup_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(CgroupError, match="invalid cgroup file"):
         read_value(f"{folder}/../leaf/below", "memory.high")
     assert outside.read_text() == "safe"
+
+
+def test_each_kernel_refusal_has_its_words(tmp_path: Path) -> None:
+    folder = tmp_path / "leaf"
+    with pytest.raises(CgroupError, match="the container has ended"):
+        write_value(str(folder), "memory.high", "max")
+    folder.mkdir()
+    with pytest.raises(CgroupError, match="memory controller is not enabled"):
+        write_value(str(folder), "memory.high", "max")
+    assert not (folder / "memory.high").exists()
+    (folder / "cgroup.controllers").write_text("cpu memory\n")
+    with pytest.raises(CgroupError, match=r"this kernel has no memory.swap.max.*CONFIG_SWAP"):
+        write_value(str(folder), "memory.swap.max", "0")
+    outside = tmp_path / "outside"
+    outside.write_text("safe")
+    (folder / "memory.high").symlink_to(outside)
+    with pytest.raises(CgroupError, match="cannot write"):
+        write_value(str(folder), "memory.high", "max")
+    assert outside.read_text() == "safe"
+
+
+def test_value_changed_by_kernel_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "memory.high").write_text("max")
+    monkeypatch.setattr(cgroup, "read_value", always("0"))
+    with pytest.raises(CgroupError, match=r"the kernel set memory.high to '0' instead of '5000'"):
+        write_value(str(tmp_path), "memory.high", "5000")
+
+
+@pytest.mark.parametrize(
+    "name, have, want, same",
+    [
+        ("memory.high", "max", "max", True),
+        ("memory.high", "0", "0", True),
+        ("memory.max", "4096", "5000", True),
+        ("memory.low", "0", "4096", False),
+        ("memory.high", "max", "1", False),
+        ("hugetlb.2MB.max", "2097152", "3000000", True),
+        ("hugetlb.2MB.max", "2097152", "5000000", False),
+        ("hugetlb.1GB.max", "1073741824", "2000000000", True),
+        ("hugetlb.odd.max", "1", "2", False),
+        ("cpu.weight", "20", "21", False),
+        ("cpu.weight", "20", "20", True),
+        ("cpuset.cpus", "1", "2", False),
+        ("cpu.idle", "0", "1", False),
+        ("cpu.uclamp.max", "max", "100.00", True),
+        ("cpu.uclamp.max", "50.00", "100.00", False),
+    ],
+)
+def test_values_match_their_file_format(name: str, have: str, want: str, same: bool) -> None:
+    assert same_value(name, have, want) is same
+
+
+@pytest.mark.parametrize(
+    "path, unit, own",
+    [
+        (f"/kubepods.slice/kubepods-pod1.slice/crio-{ID}.scope", f"crio-{ID}.scope", True),
+        (f"/machine.slice/libpod-{ID}.scope/container", f"libpod-{ID}.scope", True),
+        (f"/machine.slice/libpod-{ID}.scope/container/inner", f"libpod-{ID}.scope", False),
+        (f"/system.slice/web.service/libpod-payload-{ID}", "web.service", False),
+        (f"/user.slice/user-0.slice/user@0.service/app.slice/libpod-{ID}.scope", "user@0.service", False),
+        (f"/kubepods/burstable/pod1/{ID}", "", False),
+        (f"/libpod_parent/libpod-{ID}", "", False),
+        ("/machine.slice", "", False),
+    ],
+)
+def test_systemd_unit_of_cgroup_is_found(path: str, unit: str, own: bool) -> None:
+    leaf = Leaf("/sys/fs/cgroup", path)
+    assert (leaf.unit, leaf.own_scope) == (unit, own)
+    assert leaf.folder == f"/sys/fs/cgroup{path}"
+    assert leaf.scope == (leaf.folder.removesuffix("/container") if own and path.endswith("/container") else "")

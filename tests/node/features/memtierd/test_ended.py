@@ -1,9 +1,7 @@
 """The cause of a memtierd's end: its own output, from either place."""
 
-from collections.abc import Iterator
-
 import pytest
-from conftest import ID, Host
+from conftest import ID
 from hosts.memtierd import PANIC, MemtierdHost, panics
 
 from resctrl_hooks.node.container.running import Running
@@ -14,13 +12,6 @@ from resctrl_hooks.node.features.memtierd import service
 from resctrl_hooks.node.features.memtierd.ended import last_words
 
 OUTPUT = panics().partition("<<END\n")[2].partition("END\n")[0]
-
-
-@pytest.fixture
-def node(host: Host) -> Iterator[MemtierdHost]:
-    made = MemtierdHost(host)
-    yield made
-    made.clean()
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,12 @@ import json
 import os
 import signal
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from conftest import ID, POD_CGROUP, Host, crio_annotations, state, workload_of
+from conftest import ID, POD_CGROUP, crio_annotations, state, workload_of
 from hosts.faults import Fail, failing
 from hosts.memtierd import CLASS, OTHER, TEMPLATE, MemtierdHost, lives, panics, program, wait_until
 
@@ -24,13 +23,6 @@ from resctrl_hooks.node.features.memtierd.run_dir import RunFolder, RunFolderErr
 from resctrl_hooks.node.features.memtierd.start import MemtierdError
 from resctrl_hooks.node.reconcile.reconcile import reconcile
 from resctrl_hooks.node.reconcile.report import Options
-
-
-@pytest.fixture
-def node(host: Host) -> Iterator[MemtierdHost]:
-    made = MemtierdHost(host)
-    yield made
-    made.clean()
 
 
 def test_memtierd_starts_before_container_and_outlives_hook(node: MemtierdHost) -> None:

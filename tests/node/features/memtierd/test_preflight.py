@@ -1,6 +1,5 @@
 """Requirements that memtierd does not check itself."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,13 +9,6 @@ from hosts.memtierd import TEMPLATE, MemtierdHost, lives, program
 from resctrl_hooks.node.features.memtierd import preflight as memtierd_needs
 from resctrl_hooks.node.features.memtierd.preflight import Needs, lacking
 from resctrl_hooks.node.settings import Settings
-
-
-@pytest.fixture
-def node(host: Host) -> Iterator[MemtierdHost]:
-    made = MemtierdHost(host)
-    yield made
-    made.clean()
 
 
 def test_requirements_of_sample_are_listed() -> None:

@@ -1,19 +1,11 @@
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import ID, Host
+from conftest import ID
 from hosts.memtierd import MemtierdHost
 
 from resctrl_hooks.node.features.memtierd.run_dir import RunFolder, RunFolderError, run_folders
-
-
-@pytest.fixture
-def node(host: Host) -> Iterator[MemtierdHost]:
-    made = MemtierdHost(host)
-    yield made
-    made.clean()
 
 
 @pytest.mark.parametrize(

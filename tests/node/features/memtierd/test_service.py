@@ -1,9 +1,7 @@
 """memtierd as a transient systemd service, and the arguments of systemd's programs."""
 
-from collections.abc import Iterator
-
 import pytest
-from conftest import ID, Host, always, state
+from conftest import ID, always, state
 from hosts.faults import Fail
 from hosts.memtierd import MemtierdHost
 
@@ -11,13 +9,6 @@ from resctrl_hooks.node.features.memtierd import feature as memtierd
 from resctrl_hooks.node.features.memtierd import service
 from resctrl_hooks.node.host.cgroup import Leaf
 from resctrl_hooks.node.host.systemd import UnitError
-
-
-@pytest.fixture
-def node(host: Host) -> Iterator[MemtierdHost]:
-    made = MemtierdHost(host)
-    yield made
-    made.clean()
 
 
 @pytest.fixture

@@ -5,11 +5,10 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import ID, POD_CGROUP, Host, crio_annotations, state
+from conftest import ID, POD_CGROUP, crio_annotations, state
 from hosts.memtierd import CLASS, MemtierdHost, lives, program, wait_until
 
 from resctrl_hooks.inventory.details import details_of
@@ -18,13 +17,6 @@ from resctrl_hooks.node.features.memtierd import feature as memtierd
 from resctrl_hooks.node.features.memtierd.processes import cgroup_folder
 from resctrl_hooks.node.features.memtierd.run_dir import RunFolder
 from resctrl_hooks.node.settings import Settings
-
-
-@pytest.fixture
-def node(host: Host) -> Iterator[MemtierdHost]:
-    made = MemtierdHost(host)
-    yield made
-    made.clean()
 
 
 def test_supervisor_inherits_nothing_from_hook(node: MemtierdHost) -> None:

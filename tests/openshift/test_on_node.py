@@ -1,0 +1,192 @@
+"""The MachineConfig's files on a node: hooks, bytecode, and removal."""
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from conftest import crio_annotations
+from install.staged import call
+from project.test_node_half import EVERY_PYTHON
+
+from openshift.rendering import files_of
+from resctrl_hooks.cli import main
+from resctrl_hooks.install.hook_json import hook_problems
+from resctrl_hooks.install.paths import ADMIN_HOOKS, BOOT_CODE, CODE, HOOK_NAME, PYTHON
+from resctrl_hooks.node.archive import ARCHIVE
+from resctrl_hooks.openshift.ignition import unpacked
+
+UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
+
+
+HOOK = f"{ADMIN_HOOKS}/{HOOK_NAME}"
+
+
+def lay_out(value: dict[str, Any], root: Path) -> None:
+    """Write the files of a node below ``root``, with existing ones."""
+    for file in value["spec"]["config"]["storage"]["files"]:
+        path = root / file["path"].lstrip("/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(unpacked(file["contents"]))
+    for program in ("bin/sh", "usr/bin/python3", "usr/bin/crio"):
+        (root / program).parent.mkdir(parents=True, exist_ok=True)
+        (root / program).touch()
+    reads = root / "etc/crio/crio.conf.d/00-default.conf"
+    reads.parent.mkdir(parents=True)
+    reads.write_text(f'[crio.runtime]\nhooks_dir = ["{ADMIN_HOOKS}"]\n')
+
+
+def test_doctor_finds_healthy_node_and_nothing_else_changes_it(value: dict[str, Any], tmp_path: Path) -> None:
+    lay_out(value, tmp_path)
+    found = CliRunner().invoke(main, ["doctor", "--root", str(tmp_path)])
+    assert found.exit_code == 0, found.output
+    assert found.output.endswith("no problems, no warnings\n"), found.output
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    for words in (["install", "--runtime", "crio"], ["uninstall"]):
+        refused = CliRunner().invoke(main, [*words, "--root", str(tmp_path)])
+        assert refused.exit_code == 1
+        assert "belongs to a MachineConfig" in refused.output
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+class Node:
+    """A root folder with the files in it, as Ignition would write them, and a small host for the hook to work on."""
+
+    def __init__(self, root: Path, value: dict[str, Any]) -> None:
+        self.root = root
+        self.value = value
+        for file in files_of(value):
+            path = self.at(file["path"])
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(unpacked(file["contents"]))
+            path.chmod(file["mode"])
+        # The hook works in a separate tree; the test sets the paths in its settings.
+        self.resctrl = root / "resctrl"
+        (self.resctrl / "mon_groups").mkdir(parents=True)
+        (self.resctrl / "info").mkdir()
+        (self.resctrl / "tasks").touch()
+        settings = self.at("/etc/resctrl-hooks/config.json")
+        paths = {"resctrlPath": str(self.resctrl), "stateDir": str(root / "state"), "cgroupPath": str(root / "cgroup")}
+        roots = {"runtimeRoots": {"runc": str(root / "run/runc")}, "log": {"target": "none"}}
+        (root / "cgroup").mkdir()
+        settings.write_text(json.dumps(json.loads(settings.read_text()) | paths | roots))
+        self.command = [self.led(word) for word in json.loads(self.at(HOOK).read_text())["hook"]["args"]]
+        self.command[0] = "/bin/sh"
+        self.bundle = root / "bundle"
+        self.bundle.mkdir()
+        (self.bundle / "config.json").write_text('{"ociVersion": "1.2.1", "linux": {}}')
+
+    def at(self, path: str) -> Path:
+        return self.root / path.lstrip("/")
+
+    def led(self, word: str) -> str:
+        return str(self.at(word)) if word.startswith((CODE, "/etc/")) else word
+
+    def state(self, status: str, pid: int) -> dict[str, Any]:
+        return {
+            "ociVersion": "1.2.1",
+            "id": "c" * 64,
+            "status": status,
+            "pid": pid,
+            "bundle": str(self.bundle),
+            "annotations": crio_annotations(UID),
+        }
+
+    def unit_command(self, name: str) -> list[str]:
+        (text,) = [
+            unit["contents"] for unit in self.value["spec"]["config"]["systemd"]["units"] if unit["name"] == name
+        ]
+        found = re.search(r"^ExecStart=(.*)$", text, re.MULTILINE)
+        assert found
+        return [self.led(word) for word in found[1].split()]
+
+
+@pytest.fixture
+def node(tmp_path: Path, value: dict[str, Any]) -> Node:
+    return Node(tmp_path, value)
+
+
+def test_hook_runs_at_ignition_path(node: Node) -> None:
+    with subprocess.Popen(["/bin/sleep", "100"]) as process:
+        try:
+            done = call(node.command, node.state("created", process.pid))
+            assert (done.returncode, done.stderr) == (0, b"")
+            assert (node.resctrl / "mon_groups" / UID / "tasks").read_text().split() == [str(process.pid)]
+        finally:
+            process.kill()
+    done = call(node.command, node.state("stopped", 0))
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_reconcile_runs_at_ignition_path(node: Node) -> None:
+    done = call([*node.unit_command("resctrl-hooks-reconcile.service"), "--json"])
+    assert json.loads(done.stdout), done.stderr
+    assert done.stderr == b""
+
+
+@EVERY_PYTHON
+def test_archive_serves_every_python_before_and_after_compilation(node: Node, tmp_path: Path, python: str) -> None:
+    """3.9 is that of RHEL 9's CoreOS, 3.12 that of RHEL 10's."""
+    command = [python if word == PYTHON else word for word in node.command]
+    with subprocess.Popen(["/bin/sleep", "100"]) as process:
+        first = call(command, node.state("created", process.pid))
+        assert (first.returncode, first.stderr) == (0, b"")
+        assert (node.resctrl / "mon_groups" / UID).is_dir()
+        (node.resctrl / "mon_groups" / UID / "tasks").write_text("")
+        made = tmp_path / "run"
+        compiled = call([python, *node.unit_command("resctrl-hooks-compile.service")[1:-1], str(made)])
+        assert (compiled.returncode, compiled.stderr) == (0, b"")
+        assert len(list(made.iterdir())) == 2
+        assert node.unit_command("resctrl-hooks-compile.service")[0] == PYTHON
+        process.kill()
+
+
+def test_damaged_archive_lets_container_start(node: Node) -> None:
+    (archive,) = node.at(CODE).glob(f"node-*/{ARCHIVE}")
+    for data in (b"", archive.read_bytes()[:5000], b"BZh9" + bytes(100)):
+        archive.write_bytes(data)
+        done = call(node.command, node.state("created", os.getpid()))
+        assert (done.returncode, done.stderr.count(b"\n")) == (0, 1)
+        assert b"container started without resctrl-hooks" in done.stderr
+
+
+def test_oneshot_makes_bytecode_that_script_expects(node: Node, tmp_path: Path) -> None:
+    *words, target = node.unit_command("resctrl-hooks-compile.service")
+    assert target.startswith(BOOT_CODE)
+    script = node.at(f"{CODE}/launch.py")
+    (expected,) = re.findall(r'^COMPILED = "(.*)"$', script.read_text(), re.MULTILINE)
+    assert expected == target
+    # The same below the test's folder, and then only the bytecode is left.
+    there = tmp_path / "run" / os.path.basename(target)
+    script.write_text(script.read_text().replace(target, str(there)))
+    done = call([*words, str(there)])
+    assert (done.returncode, done.stderr) == (0, b"")
+    for path in node.at(CODE).glob("node-*/*"):
+        path.unlink()
+    with subprocess.Popen(["/bin/sleep", "100"]) as process:
+        call(node.command, node.state("created", process.pid))
+        process.kill()
+    assert (node.resctrl / "mon_groups" / UID).is_dir()
+
+
+def test_hooks_write_nothing_into_operator_files(node: Node) -> None:
+    before = sorted(node.at("/usr").rglob("*"))
+    call(node.command, node.state("stopped", 0))
+    assert sorted(node.at("/usr").rglob("*")) == before
+
+
+def test_containers_can_be_removed_after_each_removal_step(node: Node) -> None:
+    for file in files_of(node.value):
+        node.at(file["path"]).unlink()
+        registered = list(node.at(ADMIN_HOOKS).glob("*.json"))
+        assert all(hook_problems(path.read_bytes()) == [] for path in registered)
+        with subprocess.Popen(["/bin/sleep", "100"]) as process:
+            created = call(node.command, node.state("created", process.pid))
+            process.kill()
+        stopped = call(node.command, node.state("stopped", 0))
+        assert (created.returncode, stopped.returncode) == (0, 0), file["path"]
+        assert max(created.stderr.count(b"\n"), stopped.stderr.count(b"\n")) <= 1
