@@ -73,6 +73,6 @@ def hook_command(config: str, *, launch: str = LAUNCH, python: str = PYTHON) -> 
     ]
 
 
-def node_command(config: str, *arguments: str, launch: str = LAUNCH, python: str = PYTHON) -> list[str]:
+def node_command(config: str, *arguments: str, python: str = PYTHON) -> list[str]:
     """Return the argument vector of another command of the node half, for units, without guard and alarm."""
-    return [python, *INTERPRETER_OPTIONS, launch, "--config", config, *arguments]
+    return [python, *INTERPRETER_OPTIONS, LAUNCH, "--config", config, *arguments]

@@ -4,7 +4,7 @@ import json
 from typing import Any, Final
 
 from .guard import TIMEOUT, hook_command
-from .paths import LAUNCH, PYTHON
+from .paths import PYTHON
 
 _VERSION: Final = "1.0.0"
 _STAGES: Final = ("createRuntime", "poststop")
@@ -14,13 +14,13 @@ _ALL_STAGES: Final = frozenset(
 _WHEN: Final = {"always": bool, "annotations": dict, "commands": list, "hasBindMounts": bool}
 
 
-def hook_json(config: str, *, launch: str = LAUNCH, python: str = PYTHON) -> bytes:
+def hook_json(config: str, *, python: str = PYTHON) -> bytes:
     """Return the registration's text.
 
     Both stages share one command; the state's status selects the stage. ``always`` is set because ``annotations`` would
     not see those that the kubelet adds; the configuration selects containers.
     """
-    command = hook_command(config, launch=launch, python=python)
+    command = hook_command(config, python=python)
     value = {
         "version": _VERSION,
         "hook": {"path": command[0], "args": command, "timeout": TIMEOUT},

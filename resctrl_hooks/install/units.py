@@ -9,7 +9,7 @@ from resctrl_hooks.node.watch.wanted import WATCH
 
 from . import unit_texts
 from .guard import node_command
-from .paths import BOOT_CODE, LAUNCH, PYTHON, UNITS
+from .paths import BOOT_CODE, CODE, LAUNCH, PYTHON, UNITS
 
 MOUNT: Final = "sys-fs-resctrl.mount"
 COMPILE: Final = "resctrl-hooks-compile.service"
@@ -53,6 +53,7 @@ _TEXTS: Final = {
     TIMER: unit_texts.TIMER,
     WAKE: unit_texts.WAKE,
 }
+_PERIOD: Final = 30  # seconds between two reconciles
 _INSTALL: Final = "\n[Install]\nWantedBy={}\n"
 
 
@@ -62,8 +63,6 @@ def units(
     state: str = STATE_DIR,
     resctrl: str = RESCTRL_ROOT,
     options: str = "",
-    period: int = 30,
-    launch: str = LAUNCH,
     python: str = PYTHON,
     boot_code: str = "",
 ) -> dict[str, bytes]:
@@ -74,24 +73,21 @@ def units(
         state: The ledger's folder (``stateDir``).
         resctrl: resctrl's mount point; the mount unit exists for the kernel's default one only.
         options: Mount options of resctrl (``cdp``, ``mba_MBps``, …).
-        period: Seconds between two reconciles.
-        launch: The node half's script.
         python: The interpreter.
         boot_code: The folder for bytecode made at boot; empty if bytecode lies with the modules.
     """
-    code = launch.rpartition("/")[0]
     runtime_folder = boot_code.removeprefix("/run/").partition("/")[0]
-    compile_ = node_command(config, "compile", *([boot_code] if boot_code else []), launch=launch, python=python)
+    compile_ = node_command(config, "compile", *([boot_code] if boot_code else []), python=python)
     fields = {
         "boot": f"RuntimeDirectory={runtime_folder}\nRuntimeDirectoryMode=0755\n" if boot_code else "",
-        "code": code,
+        "code": CODE,
         "compile": COMPILE,
         "compile_command": _line(compile_),
-        "launch": launch.replace("%", "%%"),
+        "launch": LAUNCH,
         "mount": MOUNT,
-        "node": _line(node_command(config, launch=launch, python=python)),
+        "node": _line(node_command(config, python=python)),
         "options": f"Options={options}\n" if options else "",
-        "period": period,
+        "period": _PERIOD,
         "reconcile": RECONCILE,
         "resctrl": _path(resctrl),
         "runtimes": _RUNTIMES,
@@ -99,7 +95,7 @@ def units(
         "settings": _path(config.rpartition("/")[0]),
         "state": _path(state),
         "wake": f"{state}/wake".replace("%", "%%"),
-        "writes": f"-{BOOT_CODE}" if boot_code else f"-{code}",
+        "writes": f"-{BOOT_CODE}" if boot_code else f"-{CODE}",
     }
     install = {name: _INSTALL.format(target) for name, target in WANTED_BY.items()}
     return {name: (text.format(**fields) + install.get(name, "")).encode() for name, text in _TEXTS.items()}

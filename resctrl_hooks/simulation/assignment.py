@@ -19,12 +19,7 @@ EVERYWHERE = "*"
 
 
 class Assignments:
-    """The assignment of a machine's counters.
-
-    Args:
-        machine: The hardware, with its number of counters.
-        start: Called when an event of a group begins to count in a domain, with all three.
-    """
+    """The assignment of a machine's counters. ``start`` is called when an event begins to count."""
 
     def __init__(self, machine: Machine, start: Callable[[Group, str, int], None]) -> None:
         self._machine = machine

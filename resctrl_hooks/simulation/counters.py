@@ -108,13 +108,9 @@ def domain_folders(machine: Machine) -> dict[str, Place]:
 
 
 class Counters:
-    """The meters of a machine.
+    """The meters of a machine, whose domains and clusters share the traffic.
 
-    Args:
-        machine: The hardware; domains and clusters share the traffic.
-        living: Returns the number of a group's own live tasks.
-        running: Returns how many of them each package runs.
-        clock: Returns the time in seconds.
+    ``living`` returns the number of a group's own live tasks, ``running`` how many of them each package runs.
     """
 
     def __init__(

@@ -84,11 +84,7 @@ def parse_list(text: str, machine: Machine) -> int:
 def assign(group: Group, mask: int, root: Group, classes: Iterable[Group]) -> None:
     """Make `mask` the CPUs of `group`, and take them from, or return them to, the others.
 
-    Args:
-        group: The group.
-        mask: All of its CPUs.
-        root: The root group, which has the CPUs of no other group.
-        classes: Every CTRL group, including the root group.
+    The root group has the CPUs of no other group. `classes` are all CTRL groups, including the root group.
 
     Raises:
         RefusedError: EINVAL: the root group cannot drop CPUs, a MON group can have those of its parent only.

@@ -4,12 +4,7 @@ import os
 
 
 class RefusedError(OSError):
-    """A failed resctrl command.
-
-    Args:
-        number: The errno for the caller.
-        words: Lines for `info/last_cmd_status`, without newlines; empty if the kernel writes nothing.
-    """
+    """A failed resctrl command. ``words`` are the lines for `info/last_cmd_status`, without newlines, if any."""
 
     def __init__(self, number: int, *words: str) -> None:
         super().__init__(number, os.strerror(number))

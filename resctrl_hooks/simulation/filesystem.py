@@ -38,12 +38,7 @@ class Handle:
 
 
 class Filesystem(mfusepy.Operations):  # type: ignore[misc]
-    """A resctrl filesystem for FUSE.
-
-    Args:
-        resctrl: The model.
-        ready: Called after the mount.
-    """
+    """A resctrl filesystem for FUSE; ``ready`` is called after the mount."""
 
     use_ns = True
     # Open files are identified by their handle: a group can be renamed or removed while they are open.

@@ -23,13 +23,7 @@ _UINT = 1 << 32
 
 
 class Resctrl:
-    """A mounted resctrl: its groups, ids, tasks and counters. Callers in threads hold `lock`.
-
-    Args:
-        machine: The hardware.
-        proc: The source of thread data.
-        clock: Returns the time in seconds, which never decreases.
-    """
+    """A mounted resctrl: its groups, ids, tasks and counters. Callers in threads hold `lock`."""
 
     def __init__(self, machine: Machine, proc: Proc | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self.machine = machine

@@ -109,10 +109,7 @@ def check_fuse() -> None:
 def serve_here(mountpoint: str, machine: Machine, ready: Callable[[], None] = lambda: None) -> None:
     """Mount a simulation and serve it in this process, until it is unmounted or SIGTERM, SIGINT or SIGHUP comes.
 
-    Args:
-        mountpoint: The mountpoint; created if missing.
-        machine: The simulated hardware.
-        ready: Called after the mount.
+    ``ready`` is called after the mount.
 
     Raises:
         SimulationError: It cannot be mounted.
@@ -128,10 +125,8 @@ def serve_here(mountpoint: str, machine: Machine, ready: Callable[[], None] = la
 def serve(path: str, filesystem: Any, **options: Any) -> None:
     """Mount a FUSE filesystem and serve it in this process, until it is unmounted or a signal ends it.
 
-    Args:
-        path: The mountpoint; see `prepare`.
-        filesystem: mfusepy's operations; `mounted` is whether the mount succeeded.
-        options: Mount options other than a simulation's.
+    ``filesystem`` has mfusepy's operations; its `mounted` is whether the mount succeeded. ``options`` are mount options
+    other than a simulation's.
 
     Raises:
         SimulationError: It cannot be mounted.

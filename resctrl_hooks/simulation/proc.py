@@ -3,6 +3,8 @@
 import os
 from typing import NamedTuple
 
+_ROOT = "/proc"
+
 
 class Life(NamedTuple):
     """One thread's life: a thread id can be reused, but not together with its start time."""
@@ -15,12 +17,9 @@ class Life(NamedTuple):
 class Proc:
     """Queries on a mounted /proc. For a thread that is gone, the result is empty or None, never an exception."""
 
-    def __init__(self, root: str = "/proc") -> None:
-        self._root = root
-
     def _read(self, path: str) -> bytes:
         try:
-            descriptor = os.open(f"{self._root}/{path}", os.O_RDONLY)
+            descriptor = os.open(f"{_ROOT}/{path}", os.O_RDONLY)
         except OSError:
             return b""
         try:
@@ -56,7 +55,7 @@ class Proc:
     def threads(self, pid: int) -> set[int]:
         """Return all threads of the process that `pid` leads; empty for a thread that leads none."""
         try:
-            found = {int(name) for name in os.listdir(f"{self._root}/{pid}/task")}
+            found = {int(name) for name in os.listdir(f"{_ROOT}/{pid}/task")}
         except OSError:
             return set()
         # The folder of a thread that leads no process lists the whole process too.
@@ -69,4 +68,4 @@ class Proc:
 
     def everything(self) -> list[int]:
         """Return every thread of the machine."""
-        return [tid for name in os.listdir(self._root) if name.isdigit() for tid in sorted(self.threads(int(name)))]
+        return [tid for name in os.listdir(_ROOT) if name.isdigit() for tid in sorted(self.threads(int(name)))]

@@ -28,12 +28,7 @@ class Task:
 
 
 class Tasks:
-    """The threads with a known group. Every other thread is in the root group.
-
-    Args:
-        root: The root group.
-        proc: The source of thread data.
-    """
+    """The threads with a known group. Every other thread is in the root group."""
 
     def __init__(self, root: Group, proc: Proc) -> None:
         self._root = root

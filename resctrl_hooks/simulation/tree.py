@@ -36,11 +36,7 @@ class Directory:
 
 
 class Tree:
-    """The paths of a simulation.
-
-    Args:
-        resctrl: The model.
-    """
+    """The paths of a simulation."""
 
     def __init__(self, resctrl: Resctrl) -> None:
         self._resctrl = resctrl
