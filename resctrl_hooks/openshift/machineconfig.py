@@ -12,7 +12,7 @@ from resctrl_hooks.install.payload import PLUGIN, is_payload_folder
 from resctrl_hooks.install.units import COMPILE, EXEC, RECONCILE, TIMER, WAKE
 
 from .delivery import HOOK, SETTINGS, DeliveredFile, Delivery
-from .ignition import ignition, ignition_problems, systemd
+from .ignition import ignition, systemd
 from .release import CODE_ANNOTATION, VERSION_ANNOTATION, code_folder, entries
 from .text import Mode
 
@@ -50,17 +50,13 @@ def machine_config(delivery: Delivery, role: str, kernel_arguments: tuple[str, .
 
 
 def machine_config_problems(value: dict[str, Any], text: str) -> list[str]:
-    """Return the problems of a MachineConfig of this project, as object and as text."""
+    """Return the problems of a MachineConfig that its options and settings can cause, as object and as text."""
     found = []
     if len(text.encode()) >= LARGEST:
         found.append(f"too large: {len(text.encode())} bytes; the API server accepts less than {LARGEST}")
-    spec = value.get("spec", {})
-    found += [f"unknown key {key} in spec" for key in spec if key not in ("config", "kernelArguments")]
-    for argument in spec.get("kernelArguments", []):
-        if not argument or argument.split() != [argument]:
-            found.append(f"kernel argument {argument!r} is not one word")
-    role = value.get("metadata", {}).get("labels", {}).get(_LABEL, "")
-    return found + [problem for problem in [role_problem(role)] if problem] + ignition_problems(spec.get("config", {}))
+    arguments = value["spec"].get("kernelArguments", [])
+    words = [argument for argument in arguments if not argument or argument.split() != [argument]]
+    return found + [f"kernel argument {argument!r} is not one word" for argument in words]
 
 
 def butane(

@@ -91,7 +91,7 @@ def test_install_without_interpreter_succeeds_and_reports_it(tmp_path: Path) -> 
 def test_foreign_active_settings_stay_without_yaml_file(tmp_path: Path) -> None:
     (tmp_path / CONFIG.lstrip("/")).parent.mkdir(parents=True)
     compiled = tmp_path / CONFIG.lstrip("/").replace(".yaml", ".json")
-    compiled.write_text('{"format": 1, "failurePolicy": "fail"}')
+    compiled.write_text('{"format": 1, "managedBy": "somebody", "failurePolicy": "fail"}')
     before = compiled.read_text()
     install(tmp_path)
     assert (compiled.read_text(), os.listdir(compiled.parent)) == (before, [compiled.name])
@@ -187,15 +187,6 @@ def test_invalid_configuration_stops_installation(tmp_path: Path) -> None:
     result = run("install", "--runtime", "crio", "--root", str(tmp_path))
     assert result.exit_code == 2
     assert files(tmp_path) == {CONFIG}
-
-
-def test_compiled_settings_without_source_stay(tmp_path: Path) -> None:
-    compiled = tmp_path / "etc/resctrl-hooks/config.json"
-    compiled.parent.mkdir(parents=True)
-    compiled.write_text('{"format": 1, "managedBy": "somebody", "namespaces": ["shop"]}')
-    before = compiled.read_bytes()
-    install(tmp_path)
-    assert compiled.read_bytes() == before
 
 
 @pytest.mark.parametrize("words", [("--config", "my.yaml", "install"), ("install", "--python", "python3")])

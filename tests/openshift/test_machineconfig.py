@@ -12,6 +12,7 @@ import yaml
 from click.testing import CliRunner
 
 from openshift.rendering import files_of, laid_out_files, rendered
+from openshift.rules import ignition_problems
 from openshift.test_archive import unpacked_archive
 from resctrl_hooks.cli import main
 from resctrl_hooks.install.paths import ADMIN_HOOKS, CODE, HOOK_NAME
@@ -19,7 +20,7 @@ from resctrl_hooks.install.payload import payload
 from resctrl_hooks.node.archive import ARCHIVE
 from resctrl_hooks.openshift import delivery
 from resctrl_hooks.openshift.archive import for_machines
-from resctrl_hooks.openshift.ignition import contents, ignition_problems, unpacked
+from resctrl_hooks.openshift.ignition import contents, unpacked
 from resctrl_hooks.openshift.machineconfig import LARGEST, machine_config_problems
 
 UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
@@ -43,8 +44,9 @@ def validated(config: dict[str, Any], folder: Path) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def test_rules_missing_in_schema_are_checked(value: dict[str, Any], text: str) -> None:
-    assert machine_config_problems(value, text) == []
+@pytest.mark.parametrize("words", [(), ("--nri",), ("--no-mount",), ("--mount-options", "cdp")])
+def test_rules_missing_in_schema_are_kept(words: tuple[str, ...]) -> None:
+    assert ignition_problems(yaml.safe_load(rendered(*words))["spec"]["config"]) == []
 
 
 def test_pool_name_and_arguments_are_checked() -> None:

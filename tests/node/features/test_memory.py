@@ -317,13 +317,6 @@ def test_plan_has_no_effect_and_needs_no_process(host: Host, pod: dict[str, Any]
         memory.FEATURE.apply(step, gone, locked, context)
 
 
-def test_sandbox_has_no_class(host: Host) -> None:
-    workload = workload_of(host, **{CLASS: "gone", "io.kubernetes.cri-o.ContainerType": "sandbox"})
-    host.configure(classes=CLASSES)
-    (step,) = registry.plan(memory.FEATURE, workload, host.context())
-    assert (step.action, step.why) == ("skip", "memory does not apply to a pod's sandbox")
-
-
 def repaired(host: Host) -> int:
     return len(host.enforce().applied.get("memory", []))
 

@@ -68,7 +68,6 @@ def test_plan_has_no_effect(host: Host) -> None:
 @pytest.mark.parametrize(
     "config, of, why",
     [
-        ({}, {"annotations": {"io.kubernetes.cri-o.ContainerType": "sandbox"}}, "sandbox"),
         ({}, {"enableMonitoring": True}, "takeOver"),
         ({"namespaces": ["kube-*"]}, {}, "namespace shop is not among"),
         ({"labelSelector": {"app": "web"}}, {}, "label app=web"),

@@ -162,11 +162,6 @@ def test_reconcile_repairs_tasks_in_root_class(rdt_host: Host) -> None:
     assert (report.applied, report.failures) == ({}, {})  # a class to which another program moved it stays
 
 
-def test_sandbox_has_no_class(rdt_host: Host) -> None:
-    step = plan(rdt_host, crio_annotations(**{OURS: "gold", "io.kubernetes.cri-o.ContainerType": "sandbox"}))
-    assert (step.action, step.why) == ("skip", "rdt does not apply to a pod's sandbox")
-
-
 def test_class_removed_under_running_container_is_reported(rdt_host: Host) -> None:
     rdt_host.end_process(100)
     rdt_host.process(100, f"{POD_CGROUP}/crio-{ID}", rdt="/")

@@ -82,7 +82,7 @@ class Memtierd(Feature):
         try:
             opened.write(CONFIG, text.encode())
             command = [program, "-c", "", "-config", f"{folder.path}/{CONFIG}"]
-            start(command, leaf, container, opened, context, systemd=needs["supervisor"] == SYSTEMD)
+            start(command, leaf, container, opened, context, systemd=_is_service(step))
         except DeadlineError:
             raise  # no time is left; its record has the data for stopping it
         except HookError:
@@ -100,8 +100,7 @@ class Memtierd(Feature):
         """Return whether its memtierd runs under supervision, or systemd is about to restart it."""
         if running(step, container.id):
             return attended(step, container.id)
-        needs: "MemtierdNeeds" = step.parameters
-        if needs["supervisor"] != SYSTEMD:
+        if not _is_service(step):
             return False
         from ...host.systemd import patience
         from .service import service_waits
@@ -116,8 +115,7 @@ class Memtierd(Feature):
         """Return why a started memtierd no longer holds; empty if none was started."""
         from . import ended
 
-        needs: "MemtierdNeeds" = step.parameters
-        if needs["supervisor"] != SYSTEMD:
+        if not _is_service(step):
             return _in_folder(step, container.id, ended.why_process_ended) or ""
         from ...host.systemd import patience
         from .service import last_lines
@@ -171,6 +169,11 @@ def supervisor_of(settings: "Settings") -> str:
     return SYSTEMD if available(settings.cgroup_path) else PROCESS
 
 
+def _is_service(step: "Step") -> bool:
+    needs: "MemtierdNeeds" = step.parameters
+    return needs["supervisor"] == SYSTEMD
+
+
 def folder_of(step: "Step", container: str) -> RunFolder:
     """Return the run folder of a container's memtierd, as a recorded step names it."""
     needs: "MemtierdNeeds" = step.parameters
@@ -179,9 +182,8 @@ def folder_of(step: "Step", container: str) -> RunFolder:
 
 
 def _end(step: "Step", container: str, context: "Context") -> None:
-    needs: "MemtierdNeeds" = step.parameters
-    systemd = needs["supervisor"] == SYSTEMD
-    end(folder_of(step, container), container, needs["cgroups"], context.settings, systemd=systemd)
+    cgroups: str = step.parameters["cgroups"]
+    end(folder_of(step, container), container, cgroups, context.settings, systemd=_is_service(step))
 
 
 def end(folder: RunFolder, container: str, cgroups: str, settings: "Settings", *, systemd: bool) -> bool:
@@ -195,10 +197,10 @@ def end(folder: RunFolder, container: str, cgroups: str, settings: "Settings", *
     opened = folder.open()
     if opened is None:
         return False
-    from . import processes as memtierd_processes  # only for a memtierd to stop
+    from . import processes  # only for a memtierd to stop
 
     try:
-        memtierd_processes.end(opened, memtierd_processes.cgroup_folder(cgroups, container))
+        processes.end(opened, processes.cgroup_folder(cgroups, container))
         if systemd:
             from ...host.systemd import patience
             from .service import stop_service
@@ -211,11 +213,10 @@ def end(folder: RunFolder, container: str, cgroups: str, settings: "Settings", *
 
 def running(step: "Step", container: str) -> "list[int]":
     """Return the processes of a container's memtierd, as a recorded step names it; none if it doesn't run."""
-    needs: "MemtierdNeeds" = step.parameters
-    if needs["supervisor"] == SYSTEMD:
+    if _is_service(step):
         from .service import service_processes
 
-        return service_processes(needs["cgroups"], container)
+        return service_processes(step.parameters["cgroups"], container)
     from .processes import memtierd_of
 
     return _in_folder(step, container, memtierd_of) or []
@@ -223,12 +224,9 @@ def running(step: "Step", container: str) -> "list[int]":
 
 def attended(step: "Step", container: str) -> bool:
     """Return whether a container's running memtierd has a supervisor: systemd, or our process."""
-    needs: "MemtierdNeeds" = step.parameters
-    if needs["supervisor"] == SYSTEMD:
-        return True
-    from . import processes as memtierd_processes
+    from . import processes
 
-    return bool(_in_folder(step, container, memtierd_processes.attended))
+    return _is_service(step) or bool(_in_folder(step, container, processes.attended))
 
 
 def _in_folder(step: "Step", container: str, ask: "Callable[[Opened], T]") -> "T | None":

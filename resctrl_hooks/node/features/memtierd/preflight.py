@@ -98,19 +98,21 @@ _TRACKERS: "dict[str, Callable[[Settings], str]]" = {"idlepage": _idlepage, "sof
 
 def missing_capabilities() -> "list[str]":
     """Return memtierd's capabilities that this process lacks (capabilities(7))."""
-    for line in kernel_text("/proc/self/status").splitlines():
-        if line.startswith("CapEff:"):
-            have = int(line.split()[1], 16)
-            return [name for name, bit in _CAPABILITIES if not have >> bit & 1]
-    return []
+    have = _field("/proc/self/status", "CapEff:")
+    return [name for name, bit in _CAPABILITIES if have and not int(have, 16) >> bit & 1]
 
 
 def swap_total(proc: str) -> int:
     """Return the node's swap space in bytes."""
-    for line in kernel_text(f"{proc}/meminfo").splitlines():
-        if line.startswith("SwapTotal:"):
-            return int(line.split()[1]) << 10
-    return 0
+    return int(_field(f"{proc}/meminfo", "SwapTotal:") or 0) << 10
+
+
+def _field(path: str, name: str) -> str:
+    """Return the first word of a line that begins with a name; empty without such a line."""
+    for line in kernel_text(path).splitlines():
+        if line.startswith(name):
+            return line.split()[1]
+    return ""
 
 
 def swap_forbidden_by(folder: str, root: str) -> str:

@@ -214,12 +214,6 @@ def test_unknown_memtierd_is_not_stopped(node: MemtierdHost) -> None:
     assert memtierd.end(folder, ID, str(node.host.cgroup), settings, systemd=False) is False
 
 
-def test_sandbox_has_no_memtierd(node: MemtierdHost) -> None:
-    node.host.process(100, f"{POD_CGROUP}/crio-{ID}")
-    sandbox = workload_of(node.host, **{CLASS: "track", "io.kubernetes.cri-o.ContainerType": "sandbox"})
-    assert [step.action for step in registry.plan(memtierd.FEATURE, sandbox, node.host.context())] == ["skip"]
-
-
 @pytest.mark.parametrize("at", ["check_needs", "start"])
 @pytest.mark.parametrize("ends", [True, False])
 def test_failure_leaves_neither_folder_nor_open_file(node: MemtierdHost, fail: Fail, at: str, ends: bool) -> None:
