@@ -5,7 +5,7 @@ from typing import Final
 
 from resctrl_hooks.node.errors import HookError
 
-from . import energy, hardware, memory, nri, placement, runtimes, state, system, watch
+from . import energy, hardware, memory, nri, placement, runtimes, self_test, state, system, watch
 from .finding import Finding, problem
 from .host import Host
 
@@ -17,6 +17,7 @@ CHECKS: Final[dict[str, Check]] = {
     **system.CHECKS,
     **memory.CHECKS,
     **runtimes.CHECKS,
+    **self_test.CHECKS,
     **nri.CHECKS,
     **watch.CHECKS,
     **state.CHECKS,

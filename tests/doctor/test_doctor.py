@@ -15,7 +15,7 @@ from rich.console import Console
 from doctor import breakages as broken
 from doctor.patient import UID, Patient
 from resctrl_hooks.cli import doctor, main
-from resctrl_hooks.doctor import runtimes, state, system
+from resctrl_hooks.doctor import runtimes, self_test, state, system
 from resctrl_hooks.doctor.finding import warning
 from resctrl_hooks.doctor.host import Host
 from resctrl_hooks.doctor.runner import CHECKS, OF_FILES, examine
@@ -247,20 +247,20 @@ def test_host_without_systemd_needs_another_scheduler(patient: Patient, here: Ho
 
 def test_self_test_is_skipped_without_free_rmid(patient: Patient, here: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     called: list[list[str]] = []
-    monkeypatch.setattr(runtimes, "_registered_command", lambda host: ["/bin/sh", "-c", "exit 1"])
-    monkeypatch.setattr(runtimes, "_call", lambda command, state: called.append(command))
+    monkeypatch.setattr(self_test, "_registered_command", lambda host: ["/bin/sh", "-c", "exit 1"])
+    monkeypatch.setattr(self_test, "_call", lambda command, state: called.append(command))
     for number in range(15):
         patient.group(patient.resctrl / f"mon_groups/other{number}")
-    (found,) = runtimes.self_test(here)
+    (found,) = self_test.self_test(here)
     assert (found.level, called) == ("ok", [])
     assert "no RMID is free" in found.text
 
 
 def test_rmid_in_limbo_is_not_a_hook_problem(patient: Patient, here: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    call = f"$(date +%s) createRuntime 1000 rmids-busy {runtimes._TEST_UID}"
+    call = f"$(date +%s) createRuntime 1000 rmids-busy {self_test._TEST_UID}"
     said = f"if grep -q created; then echo {call} >>{here.settings.state_dir}/calls; echo 'no free one' >&2; fi"
-    monkeypatch.setattr(runtimes, "_registered_command", lambda host: ["/bin/sh", "-c", said])
-    (found,) = runtimes.self_test(here)
+    monkeypatch.setattr(self_test, "_registered_command", lambda host: ["/bin/sh", "-c", said])
+    (found,) = self_test.self_test(here)
     assert (found.level, found.text) == ("warning", "no RMID was free for a test process")
 
 
@@ -272,12 +272,12 @@ def test_self_test_is_ok_where_all_bandwidth_counters_are_in_use(
 
     The hook creates the group, and reports that it is not counted.
     """
-    group = f"{here.settings.resctrl_path}/mon_groups/{runtimes._TEST_UID}"
+    group = f"{here.settings.resctrl_path}/mon_groups/{self_test._TEST_UID}"
     Path(here.settings.resctrl_path, "info/L3_MON/mbm_assign_mode").write_text("[mbm_event]\ndefault\n")
     said = f"echo 'mbm_total_bytes:0=_;1=e' >{group}/mbm_L3_assignments; echo 'not counted' >&2"
     hook = f"if grep -q created; then mkdir {group}; {said}{more}; else rm -r {group}; fi"
-    monkeypatch.setattr(runtimes, "_registered_command", lambda host: ["/bin/sh", "-c", hook])
-    (found,) = runtimes.self_test(here)
+    monkeypatch.setattr(self_test, "_registered_command", lambda host: ["/bin/sh", "-c", hook])
+    (found,) = self_test.self_test(here)
     assert found.level == level
     assert level == "problem" or "no bandwidth counter was free" in found.text
 

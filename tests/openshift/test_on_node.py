@@ -21,27 +21,26 @@ from resctrl_hooks.node.archive import ARCHIVE
 from resctrl_hooks.openshift.ignition import unpacked
 
 UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
-
-
 HOOK = f"{ADMIN_HOOKS}/{HOOK_NAME}"
 
 
 def lay_out(value: dict[str, Any], root: Path) -> None:
-    """Write the files of a node below ``root``, with existing ones."""
-    for file in value["spec"]["config"]["storage"]["files"]:
+    """Write the files as Ignition would, below ``root``."""
+    for file in files_of(value):
         path = root / file["path"].lstrip("/")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(unpacked(file["contents"]))
-    for program in ("bin/sh", "usr/bin/python3", "usr/bin/crio"):
-        (root / program).parent.mkdir(parents=True, exist_ok=True)
-        (root / program).touch()
-    reads = root / "etc/crio/crio.conf.d/00-default.conf"
-    reads.parent.mkdir(parents=True)
-    reads.write_text(f'[crio.runtime]\nhooks_dir = ["{ADMIN_HOOKS}"]\n')
+        path.chmod(file["mode"])
 
 
 def test_doctor_finds_healthy_node_and_nothing_else_changes_it(value: dict[str, Any], tmp_path: Path) -> None:
     lay_out(value, tmp_path)
+    for program in ("bin/sh", "usr/bin/python3", "usr/bin/crio"):
+        (tmp_path / program).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / program).touch()
+    reads = tmp_path / "etc/crio/crio.conf.d/00-default.conf"
+    reads.parent.mkdir(parents=True)
+    reads.write_text(f'[crio.runtime]\nhooks_dir = ["{ADMIN_HOOKS}"]\n')
     found = CliRunner().invoke(main, ["doctor", "--root", str(tmp_path)])
     assert found.exit_code == 0, found.output
     assert found.output.endswith("no problems, no warnings\n"), found.output
@@ -59,11 +58,7 @@ class Node:
     def __init__(self, root: Path, value: dict[str, Any]) -> None:
         self.root = root
         self.value = value
-        for file in files_of(value):
-            path = self.at(file["path"])
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(unpacked(file["contents"]))
-            path.chmod(file["mode"])
+        lay_out(value, root)
         # The hook works in a separate tree; the test sets the paths in its settings.
         self.resctrl = root / "resctrl"
         (self.resctrl / "mon_groups").mkdir(parents=True)

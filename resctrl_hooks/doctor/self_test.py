@@ -1,0 +1,127 @@
+"""A test of the registered hook: a throw-away process gets a group, which is removed again."""
+
+import json
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from typing import Any, Final
+
+from resctrl_hooks.install.directories import RUNTIMES
+from resctrl_hooks.install.guard import SHELL
+from resctrl_hooks.install.hook_json import hook_problems
+from resctrl_hooks.install.paths import HOOK_NAME
+from resctrl_hooks.node.call_metrics import read as read_metrics
+from resctrl_hooks.node.resctrl.assignment import Assignments
+from resctrl_hooks.node.resctrl.errors import NoRMIDsError, RMIDsBusyError
+from resctrl_hooks.node.settings import compiled_path
+
+from .finding import Finding, ok, problem, warning
+from .host import Host
+from .runtimes import config_in, read_by
+
+_SECONDS: Final = 30
+_NO_RMID: Final = frozenset({NoRMIDsError.reason, RMIDsBusyError.reason})
+_CONTEXT: Final = 3  # user, role, type, and often a level
+_TEST_UID: Final = "00000000-0000-4000-8000-00000000d0c7"
+
+
+def self_test(host: Host) -> Iterator[Finding]:
+    """Check that the registered command works: a throw-away process gets a group, which is removed again."""
+    command = _registered_command(host) if host.settings.monitoring["enabled"] else []
+    if not command or not host.live or not os.path.isdir(f"{host.settings.resctrl_path}/mon_groups"):
+        return
+    if host.inventory and host.inventory.rmids and host.inventory.rmids.free_in("") <= 0:
+        yield ok("not tested: no RMID is free (see RMIDs)")
+        return
+    with tempfile.TemporaryDirectory(prefix="resctrl-hook-doctor-") as bundle:
+        with open(f"{bundle}/config.json", "w", encoding="ascii") as file:
+            file.write('{"ociVersion": "1.0.2", "linux": {}}')
+        with subprocess.Popen(["/bin/sleep", "60"], stdin=subprocess.DEVNULL) as process:
+            try:
+                yield _tried(host, command, process, bundle)
+            finally:
+                process.kill()
+
+
+def _tried(host: Host, command: list[str], process: subprocess.Popen[bytes], bundle: str) -> Finding:
+    id_ = f"resctrl-hook-doctor-{process.pid}"
+    annotations = {
+        "io.container.manager": "cri-o",
+        "io.kubernetes.cri-o.ContainerType": "container",
+        "io.kubernetes.pod.uid": _TEST_UID,
+        "io.kubernetes.pod.namespace": (host.settings.namespaces or ["resctrl-hook-doctor"])[0].replace("*", "x"),
+        "io.kubernetes.pod.name": "doctor",
+        "io.kubernetes.container.name": "doctor",
+    }
+    state = {"ociVersion": "1.0.2", "id": id_, "status": "created", "pid": process.pid, "bundle": bundle}
+    started = int(time.time())
+    created = _call(command, {**state, "annotations": annotations})
+    group = f"{host.settings.resctrl_path}/mon_groups/{host.settings.group_prefix}{_TEST_UID}"
+    made = os.path.isdir(group)
+    uncounted = made and _is_uncounted(host, group)
+    process.kill()
+    process.wait()
+    stopped = _call(command, {**state, "status": "stopped", "pid": 0, "annotations": annotations})
+    said = (created.stderr + stopped.stderr).decode("utf-8", "replace").strip().splitlines()
+    failed = bool(created.returncode or stopped.returncode)
+    reasons = _reasons(host, started)
+    waiting = bool(reasons) and _NO_RMID.issuperset(reasons)
+    if failed or len(said) > (len(reasons) if waiting else uncounted):  # the hook prints one line for each
+        status = created.returncode or stopped.returncode
+        what = f"failed with status {status}" if status else "printed an error"
+        return problem(
+            f"the hook {what}: {said[-1] if said else 'no output'}",
+            "see the other checks and the journal",
+        )
+    if waiting:
+        return warning("no RMID was free for a test process", "see RMIDs; a freed RMID can be used again after a delay")
+    if not made and not host.settings.label_selector:
+        return warning("the hook created no group for a test process", "see `resctrl-hook explain` and the journal")
+    if os.path.isdir(group):
+        return problem(f"{group} was not removed", "see the journal; `resctrl-hook reconcile` removes it")
+    without = "; no bandwidth counter was free (see bandwidth)" if uncounted else ""
+    return ok(f"the hook created and removed a group for a test process{without}{_domain(host)}")
+
+
+def _reasons(host: Host, started: int) -> list[str]:
+    """Return the reasons of the hook's failures for the test process since a time."""
+    failures = read_metrics(host.context.ledger).failures
+    recent = [reasons for when, _, reasons, key in failures if key == _TEST_UID and when >= started]
+    return [reason for reasons in recent for reason in reasons.split(",")]
+
+
+def _is_uncounted(host: Host, group: str) -> bool:
+    """Return whether a group lacks a bandwidth counter for the first event in some L3 domain."""
+    assignments = Assignments(host.context.monitor.resctrl)
+    states = assignments.of(group) if assignments.enabled() else {}
+    return not all(states.get(host.settings.monitoring["events"][0], {}).values())
+
+
+def _domain(host: Host) -> str:
+    """Return the SELinux domain of the test: doctor's own, whose permissions may exceed those of the runtime's."""
+    mine = host.text("/proc/self/attr/current").rstrip("\0\n").split(":")
+    if not os.path.isdir("/sys/fs/selinux") or len(mine) < _CONTEXT:
+        return ""
+    return f"; in {mine[2]}; runtimes call it in another domain: `ausearch -m avc -ts recent` shows denials there"
+
+
+def _call(command: list[str], state: dict[str, Any]) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        command, input=json.dumps(state).encode(), capture_output=True, env={}, cwd="/", timeout=_SECONDS, check=False
+    )
+
+
+def _registered_command(host: Host) -> list[str]:
+    for runtime in RUNTIMES.values():
+        for folder in reversed(read_by(runtime, host)):
+            text = host.tree.read(f"{folder}/{HOOK_NAME}")
+            if text is not None and not hook_problems(text):
+                hook = json.loads(text)["hook"]
+                if hook["path"] == SHELL and compiled_path(config_in(hook["args"])) == compiled_path(host.config):
+                    return [hook["path"], *hook["args"][1:]]
+    return []
+
+
+CHECKS: Final = {"self-test": self_test}
