@@ -1,8 +1,17 @@
-"""Installations that compile nothing twice."""
+"""Installations that compile nothing twice, of any version."""
+
+from collections.abc import Callable
 
 import pytest
 
 from install.staged import compile_once
+from resctrl_hooks.install.payload import Payload
+
+
+@pytest.fixture
+def ship(monkeypatch: pytest.MonkeyPatch) -> Callable[[Payload], None]:
+    """Make the package be a version."""
+    return lambda shipped: monkeypatch.setattr("resctrl_hooks.install.plan.payload", lambda: shipped)
 
 
 @pytest.fixture

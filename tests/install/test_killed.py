@@ -37,12 +37,6 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("resctrl_hooks.install.installation.compile_modules", lambda *_, **__: None)
 
 
-@pytest.fixture
-def ship(monkeypatch: pytest.MonkeyPatch) -> Callable[[Payload], None]:
-    """Make the package be a version."""
-    return lambda shipped: monkeypatch.setattr("resctrl_hooks.install.plan.payload", lambda: shipped)
-
-
 def killed_before(number: int, act: Callable[[], object]) -> bool:
     """Do something in a child that dies before its change number so-and-so; say whether it came to that."""
     child = os.fork()

@@ -24,18 +24,8 @@ def another_version(monkeypatch: pytest.MonkeyPatch, number: int = 1) -> Payload
 
 def test_reinstallation_keeps_first_options(tmp_path: Path) -> None:
     root, python = str(tmp_path), shutil.which("python3") or ""
-    first = run(
-        "--config",
-        "/etc/mine/my.yaml",
-        "install",
-        "--runtime",
-        "crio",
-        "--root",
-        root,
-        "--python",
-        python,
-        "--no-units",
-    )
+    words = ["--runtime", "crio", "--root", root, "--python", python, "--no-units"]
+    first = run("--config", "/etc/mine/my.yaml", "install", *words)
     assert first.exit_code == 0, first.output
     there = files(tmp_path)
     assert run("install", "--root", root).exit_code == 0

@@ -109,12 +109,6 @@ def upgraded(tmp_path: Path) -> Iterator[UpgradedHost]:
         yield UpgradedHost(tmp_path / "host", host)
 
 
-@pytest.fixture
-def ship(monkeypatch: pytest.MonkeyPatch) -> Callable[[Payload], None]:
-    """Make the package be a version."""
-    return lambda shipped: monkeypatch.setattr("resctrl_hooks.install.plan.payload", lambda: shipped)
-
-
 def test_upgrade_and_downgrade_while_hooks_run_lose_no_container(
     upgraded: UpgradedHost, ship: Callable[[Payload], None]
 ) -> None:
