@@ -7,7 +7,7 @@ divided, Documentation/ABI/testing/sysfs-devices-system-cpu.
 import glob
 
 from resctrl_hooks.node.host.files import kernel_text
-from resctrl_hooks.rdt.capabilities import parse_schemata
+from resctrl_hooks.node.resctrl.schemata import parse_schemata
 
 SYSFS_CPUS = "/sys/devices/system/cpu"
 _DIVIDED = ("L3", "L3DATA")  # the second if code and data have separate masks (CDP)
