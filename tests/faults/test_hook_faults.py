@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from conftest import BOTH_POLICIES, GROUP, ID, POD_CGROUP, UID, Host, state, stopped
-from hosts.faults import Fail, failing
+from hosts.faults import Fail, failing, hanging
 
 from resctrl_hooks.node import lifecycle as lifetimes
 from resctrl_hooks.node.container.oci import STATE_LIMIT
@@ -127,11 +127,9 @@ def test_poststop_with_unusable_ledger_is_not_a_failure(host: Host, pod: dict[st
 
 
 @BOTH_POLICIES
-def test_deadline_ends_the_hook(
-    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch, policy: str, code: int
-) -> None:
+def test_deadline_ends_the_hook(host: Host, pod: dict[str, Any], fail: Fail, policy: str, code: int) -> None:
     host.configure(failurePolicy=policy, deadlineSeconds=0.05)
-    monkeypatch.setattr(Filesystem, "mkdir", lambda self, path: time.sleep(60))
+    fail(Filesystem, "mkdir", hanging(60))
     outcome = host.call(pod)
     assert outcome.code == code
     assert "deadline of the hook exceeded" in outcome.stderr
@@ -160,21 +158,23 @@ def test_time_without_processor_does_not_count(
     assert (outcome.code, outcome.stderr, host.groups()) == (0, "", [GROUP])
 
 
-def test_hanging_hook_ends_on_starved_node(host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hanging_hook_ends_on_starved_node(
+    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch, fail: Fail
+) -> None:
     host.configure(deadlineSeconds=0.05)
     monkeypatch.setattr(deadline, "LONGEST_STARVED", 0.3)
     starved = itertools.chain([0.0], itertools.repeat(1000.0))
     monkeypatch.setattr(deadline, "_starved", lambda: next(starved))
-    monkeypatch.setattr(Filesystem, "mkdir", lambda self, path: time.sleep(60))
+    fail(Filesystem, "mkdir", hanging(60))
     assert "deadline of the hook exceeded" in host.call(pod).stderr
 
 
 def test_earlier_time_without_processor_does_not_extend_the_deadline(
-    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch, fail: Fail
 ) -> None:
     host.configure(deadlineSeconds=0.05)
     monkeypatch.setattr(deadline, "_starved", lambda: 50.0)
-    monkeypatch.setattr(Filesystem, "mkdir", lambda self, path: time.sleep(5))
+    fail(Filesystem, "mkdir", hanging(5))
     assert "deadline of the hook exceeded" in host.call(pod).stderr
 
 
@@ -186,11 +186,9 @@ def test_run_queue_wait_is_read_from_the_kernel(monkeypatch: pytest.MonkeyPatch)
     assert deadline._starved() == 2.5
 
 
-def test_deadline_works_with_all_signals_blocked(
-    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_deadline_works_with_all_signals_blocked(host: Host, pod: dict[str, Any], fail: Fail) -> None:
     host.configure(deadlineSeconds=0.05)
-    monkeypatch.setattr(Filesystem, "mkdir", lambda self, path: time.sleep(5))
+    fail(Filesystem, "mkdir", hanging(5))
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:
         outcome = host.call(pod)

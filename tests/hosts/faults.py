@@ -3,6 +3,7 @@
 Whole processes get their faults from strace instead: `traced_hook`.
 """
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pkgutil import resolve_name
@@ -43,6 +44,16 @@ def failing(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(owner, name, called)
         yield
+
+
+def hanging(seconds: float) -> Callable[..., BaseException]:
+    """Return an error for `failing` that comes after so many seconds, if nothing interrupts the call before."""
+
+    def error(*_given: Any, **_named: Any) -> BaseException:
+        time.sleep(seconds)
+        return AssertionError("the call was not interrupted")
+
+    return error
 
 
 class Fail(Protocol):

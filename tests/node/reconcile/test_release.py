@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from conftest import GROUP, ID, UID, Host, always
-from hosts.faults import failing
+from hosts.faults import Fail, failing
 
 from resctrl_hooks.node import main
 from resctrl_hooks.node.errors import LockTimeoutError
@@ -61,12 +61,9 @@ def test_release_with_extra_argument_does_nothing(counted: Host) -> None:
 
 
 def test_values_of_the_guard_that_cannot_be_restored_are_reported(
-    counted: Host, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    counted: Host, fail: Fail, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def refuse(*_: object) -> None:
-        raise OSError(5, "I/O error", "/x")
-
-    monkeypatch.setattr(release, "restore_left", refuse)
+    fail(release, "restore_left", OSError(5, "I/O error", "/x"))
     assert released(counted) == 1
     assert "cannot restore the values changed by the bandwidth guard: " in capsys.readouterr().err
     assert counted.state.exists()

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from conftest import Host, always, standard_streams
+from hosts.faults import Fail
 
 from resctrl_hooks.node.errors import SettingsError
 from resctrl_hooks.node.host.instance import RunningError, only_instance
@@ -61,11 +62,8 @@ def test_watcher_is_the_only_one_and_ends_after_an_upgrade(
     os.close(only_instance(f"{host.state}/{LOCK}"))
 
 
-def test_interrupt_has_its_own_exit_code(host: Host, program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Watcher, "run", interrupt)
+def test_interrupt_has_its_own_exit_code(host: Host, program: Path, fail: Fail) -> None:
+    fail(Watcher, "run", KeyboardInterrupt())
     assert run(host) == (INTERRUPTED, "")
     assert INTERRUPTED == 130
 

@@ -4,6 +4,7 @@ import errno
 from typing import Any
 
 import pytest
+from hosts.faults import Fail
 
 from resctrl_hooks.node.watch import listener as module
 from resctrl_hooks.node.watch.connector import EXEC, LISTEN, request
@@ -123,11 +124,8 @@ def test_refused_filter_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     assert socket.closed
 
 
-def test_kernel_without_connector_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> Any:
-        raise OSError(errno.EPROTONOSUPPORT, "Protocol not supported")
-
-    monkeypatch.setattr(module._socket, "socket", refuse)  # type: ignore[attr-defined]
+def test_kernel_without_connector_is_reported(fail: Fail) -> None:
+    fail(module._socket, "socket", OSError(errno.EPROTONOSUPPORT, "Protocol not supported"))  # type: ignore[attr-defined]
     with pytest.raises(NoConnectorError, match="this kernel has no connector"):
         Listener()
 

@@ -4,6 +4,7 @@ import os
 import posix
 
 import pytest
+from hosts.faults import Fail
 
 from resctrl_hooks.node.watch import priority
 
@@ -20,9 +21,6 @@ def test_policy_is_the_lowest_realtime_one_while_urgent(monkeypatch: pytest.Monk
     assert calls == [(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, 1), (0, os.SCHED_OTHER, 0)]
 
 
-def test_refused_policy_is_not_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        raise PermissionError
-
-    monkeypatch.setattr(posix, "sched_setscheduler", refuse)
+def test_refused_policy_is_not_an_error(fail: Fail) -> None:
+    fail(posix, "sched_setscheduler", PermissionError())
     priority.become_urgent()

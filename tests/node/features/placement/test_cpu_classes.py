@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from conftest import Host
 from hosts.cpufreq import FAST, FAST_VALUES, POOLS, SLOW, ClassHost, Cpufreq, on
+from hosts.faults import failing
 from hosts.machines import machine, write_sysfs
 from hosts.placed import CPUS, PlacedHost
 
@@ -224,21 +225,14 @@ def test_refused_value_does_not_fail_container(node: ClassHost) -> None:
     assert node.cpufreq.read(1, "scaling_min_freq") == "3600000"
 
 
-def test_unwritable_record_changes_no_value_and_fails_no_container(
-    node: ClassHost, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unwritable_record_changes_no_value_and_fails_no_container(node: ClassHost) -> None:
     node.classes(failurePolicy="fail")
-    with monkeypatch.context() as patch:
-        patch.setattr(cpu_values, "write_file", _full)
+    with failing(cpu_values, "write_file", OSError(28, "No space left on device", "/run/x")):
         assert "cannot apply CPU classes: cannot use" in node.start("a", 500)
     assert node.cpufreq.changed() == {}
     assert node.cpus("a") == "0-3"
     assert reconcile(node.host.context()).repaired
     assert node.cpufreq.changed() == on("0-3", FAST_VALUES)
-
-
-def _full(path: str, *_: object) -> None:
-    raise OSError(28, "No space left on device", path)
 
 
 @pytest.mark.parametrize("spec", [{"minFreq": "3000000"}, {"minFreq": "100000", "maxFreq": "200000"}])

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from conftest import BOOT, UID, Host
-from hosts.faults import Fail
+from hosts.faults import Fail, failing
 from hosts.machines import machine, write_sysfs
 from hosts.placed import CPUS, MACHINE, PlacedHost, id_of
 
@@ -42,9 +42,8 @@ def test_repair_recreates_lost_or_damaged_allocations(node: PlacedHost) -> None:
         node.assert_sound()
 
 
-def test_repair_places_unplaced_containers(node: PlacedHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(placement, "lock", _late)
+def test_repair_places_unplaced_containers(node: PlacedHost) -> None:
+    with failing(placement, "lock", DeadlineError("deadline of the hook exceeded")):
         node.start("a", 500)
     assert node.cpus("a") == ""
     real = node.host.context()
@@ -59,10 +58,6 @@ def test_repair_forgets_dead_containers_and_places_none_of_them(node: PlacedHost
     real = node.host.context()
     assert placement.FEATURE.repair(real, set(real.ledger.containers())) == 1
     node.assert_sound()
-
-
-def _late(*_: object) -> None:
-    raise DeadlineError("deadline of the hook exceeded")
 
 
 def test_reconcile_places_unseen_containers(node: PlacedHost) -> None:
