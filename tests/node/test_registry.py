@@ -8,7 +8,7 @@ from resctrl_hooks.node.container.workload import derive
 from resctrl_hooks.node.feature import Feature, Step
 from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.features import monitoring
-from resctrl_hooks.node.registry import failure_policy, feature_named, features_in_use
+from resctrl_hooks.node.registry import failure_policy, feature_named, features_in_use, serves
 from resctrl_hooks.node.settings import Settings
 
 
@@ -88,3 +88,22 @@ def test_node_follows_settings(host: Host) -> None:
     assert context.monitor.resctrl.root == str(host.resctrl)
     assert context.ledger.folder == str(host.state)
     assert context.proc == str(host.proc)
+
+
+@pytest.mark.parametrize(
+    "section, namespace, served",
+    [
+        ({"namespaces": ["shop-*"]}, "shop-1", True),
+        ({"namespaces": ["shop-*"]}, "other", False),
+        ({}, "shop", True),
+    ],
+)
+def test_monitoring_serves_the_selected_namespaces(section: dict[str, Any], namespace: str, *, served: bool) -> None:
+    assert serves("monitoring", namespace, Settings(section)) is served
+
+
+def test_placement_serves_the_listed_namespaces() -> None:
+    settings = Settings({"placement": {"namespaces": ["shop-*", "other"]}})
+    assert [serves("placement", name, settings) for name in ("shop-1", "other", "shop")] == [True, True, False]
+    assert serves("placement", "any", Settings())
+    assert serves("memory", "any", settings)

@@ -9,6 +9,9 @@ from conftest import Host, always
 
 from node.reconcile.cluster import NOW, POD, Cluster, pod_number
 from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.guard.lease import Restored
+from resctrl_hooks.node.ledger import CHANGING
+from resctrl_hooks.node.reconcile import cleanup
 from resctrl_hooks.node.reconcile import reconcile as module
 from resctrl_hooks.node.reconcile.adopt import adopt
 from resctrl_hooks.node.reconcile.reconcile import reconcile
@@ -90,3 +93,52 @@ def test_failing_feature_does_not_stop_others(host: Host, monkeypatch: pytest.Mo
     assert (report.placed, report.repaired) == (["a", "b"], 0 if dry_run else 6)
     assert report.orphans == (["first left", "third left"] if dry_run else [])
     assert report.failures == {"first": "no", "second": "no", "c": "cannot"}
+
+
+def raising(*_: object, **__: object) -> Any:
+    raise RuntimeError("a bug")
+
+
+def test_failure_to_count_threads_is_reported_and_adopts_nothing(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id_, pid = cluster.spawn(1)
+    cluster.appear(id_, pid)
+    monkeypatch.setattr("resctrl_hooks.node.reconcile.enforce.stray_threads", raising)
+    report = cluster.reconcile(Options(wait=False, dry_run=True))
+    assert (report.moved, report.adopted, list(report.failures)) == (0, [], [POD])
+
+
+def test_failure_to_join_is_reported(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster.appear(*cluster.spawn(1))
+    monkeypatch.setattr("resctrl_hooks.node.reconcile.enforce.join", raising)
+    report = cluster.reconcile()
+    assert "a bug" in report.failures[POD]
+    assert report.waiting == {}
+
+
+def test_unfinished_change_of_a_broken_key_is_reported(cluster: Cluster) -> None:
+    cluster.start(1)
+    context, report = cluster.context(), Report()
+    context.ledger.mark(CHANGING, POD)
+    cleanup._finish_change(context, POD, report)
+    assert (context.ledger.marked(CHANGING), report.tidied) == ([], 1)
+    context.ledger.mark(CHANGING, POD)
+    context.monitor.hold = raising  # type: ignore[method-assign]
+    cleanup._finish_change(context, POD, report)
+    assert (context.ledger.marked(CHANGING), list(report.failures), report.tidied) == ([POD], [POD], 1)
+
+
+def test_values_that_an_ended_guard_left_are_reported(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Restored()
+    found.done, found.foreign, found.failed = ["class a"], ["class b: left"], ["class c: EINVAL"]
+    context, report = cluster.context(), Report()
+    monkeypatch.setattr(cleanup, "restore_stale", always(found))
+    cleanup._restore_limits(context, report)
+    assert (report.repaired, report.problems) == (1, ["cannot restore class c: EINVAL"])
+    log = cluster.host.log.read_text()
+    assert "restored after the guard ended: class a" in log
+    assert "left by a guard that has ended: class b: left" in log
+    monkeypatch.setattr(cleanup, "restore_stale", raising)
+    cleanup._restore_limits(context, report)
+    assert list(report.failures) == ["guard"]

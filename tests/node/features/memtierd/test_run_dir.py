@@ -1,3 +1,4 @@
+import errno
 import os
 from pathlib import Path
 
@@ -68,3 +69,47 @@ def test_run_folders_are_private_to_root_under_any_umask(tmp_path: Path) -> None
 def test_root_that_leads_elsewhere_is_refused(root: str) -> None:
     with pytest.raises(RunFolderError, match="not an absolute path"):
         RunFolder(root, ("shop", "web-0", "c0"), "c" * 64)
+
+
+@pytest.mark.parametrize(
+    "failures, number, created", [(4, errno.ENOENT, True), (5, errno.ENOENT, False), (1, errno.EACCES, False)]
+)
+def test_parent_removed_meanwhile_is_created_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: int, number: int, *, created: bool
+) -> None:
+    folder = RunFolder(str(tmp_path / "run"), ("", "", ""), ID)
+    walk, left = folder._walk, iter(range(failures))
+
+    def removed(*, make: bool) -> int:
+        if next(left, None) is not None:
+            raise OSError(number, os.strerror(number), folder.path)
+        return walk(make=make)
+
+    monkeypatch.setattr(folder, "_walk", removed)
+    if created:
+        folder.make().close()
+    else:
+        with pytest.raises(RunFolderError):
+            folder.make()
+    assert (Path(folder.path).is_dir(), next(left, None)) == (created, None)
+
+
+def test_foreign_names_are_no_run_folders(tmp_path: Path) -> None:
+    for name in ("a/b/c/.hidden", f"a/b/c/{ID}", f"a/$(b)/c/{ID}", "a/b/file"):
+        (tmp_path / name).mkdir(parents=True)
+    assert [found.parts for found in run_folders(str(tmp_path))] == [("a", "b", "c", ID)]
+
+
+def test_files_of_a_run_folder_are_replaced_and_removed(tmp_path: Path) -> None:
+    folder = RunFolder(str(tmp_path / "run"), ("", "", ""), ID)
+    opened = folder.make()
+    assert opened.read("pid") == b""
+    opened.write("pid", b"7\n")
+    opened.write("pid", b"11\n")
+    assert opened.read("pid") == b"11\n"
+    assert [(path.name, path.stat().st_mode & 0o777) for path in Path(folder.path).iterdir()] == [("pid", 0o600)]
+    opened.clear()
+    opened.close()
+    assert list(Path(folder.path).iterdir()) == []
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(opened.fd)
