@@ -20,6 +20,7 @@ def test_only_memory_classes_are_unrestricted_by_default() -> None:
 def test_foreign_group_is_not_claimed_by_default() -> None:
     assert FEATURES["monitoring"].defaults["takeOver"] is False
     assert FEATURES["placement"].defaults["pinMemory"] is True
+    assert FEATURES["placement"].defaults["preferIsolCpus"] is False
 
 
 def test_features_that_leave_things_behind_are_the_ones_that_revert_steps() -> None:

@@ -154,3 +154,19 @@ def test_input_of_maximum_size_is_read(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="larger than"):
         read_bundle(str(tmp_path))
     assert STATE_LIMIT == 4 << 20, "the kubelet lets a pod have 256 KiB of annotations, which CRI-O repeats twice"
+
+
+@pytest.mark.parametrize(
+    "process, found",
+    [
+        ({}, {}),
+        ({"scheduler": {}, "ioPriority": {}}, {}),
+        ({"scheduler": {"policy": "SCHED_BATCH", "nice": 5}}, {"policy": "batch", "nice": 5}),
+        ({"scheduler": {"policy": "SCHED_NEW", "priority": "x"}}, {"policy": "SCHED_NEW"}),
+        ({"ioPriority": {"class": "IOPRIO_CLASS_BE", "priority": 6}}, {"ioClass": "best-effort", "ioPriority": 6}),
+        ({"ioPriority": {"class": "IOPRIO_CLASS_IDLE"}}, {"ioClass": "idle", "ioPriority": 0}),
+        ({"ioPriority": {"class": "NEW", "priority": None}}, {"ioClass": "NEW", "ioPriority": 0}),
+    ],
+)
+def test_scheduler_of_the_specification_is_in_words_of_a_class(process: Any, found: Any) -> None:
+    assert Bundle({"process": process}).scheduled == found

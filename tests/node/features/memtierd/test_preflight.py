@@ -7,7 +7,7 @@ from conftest import FIXTURES, Host, always
 from hosts.memtierd import TEMPLATE, MemtierdHost, lives, program
 
 from resctrl_hooks.node.features.memtierd import preflight as memtierd_needs
-from resctrl_hooks.node.features.memtierd.preflight import Needs, lacking
+from resctrl_hooks.node.features.memtierd.preflight import Needs, lacking, swap_total
 from resctrl_hooks.node.settings import Settings
 
 
@@ -18,6 +18,12 @@ def test_requirements_of_sample_are_listed() -> None:
     assert (Needs(tracking).trackers, Needs(tracking).swaps) == (["idlepage"], False)
     assert Needs("command: a:b:c\nname: x:idlepage\nname: softdirty").trackers == ["softdirty"]
     assert Needs('{"tracker": {\n"name": "damon",\n"swapoutms": 0}}').trackers == ["damon"]
+
+
+@pytest.mark.parametrize("text, size", [("MemTotal: 7 kB\nSwapTotal: 50 kB\n", 50 << 10), ("MemTotal: 7 kB\n", 0)])
+def test_swap_space_is_in_bytes(host: Host, text: str, size: int) -> None:
+    (host.proc / "meminfo").write_text(text)
+    assert swap_total(str(host.proc)) == size
 
 
 def test_missing_requirements_are_listed(host: Host) -> None:
