@@ -96,6 +96,14 @@ class Bench:
         assert found.write is not None
         found.write(text, caller)
 
+    def join(self, group: str, *tasks: int) -> None:
+        """Start processes in a group, which is created if it does not exist."""
+        above, _, name = group.rpartition("/")
+        if name not in self.tree.names(self.folder(above)):
+            self.make(group)
+        for task in tasks:
+            self.write(f"{group}/tasks", str(self.proc.start(task)))
+
     def tasks(self, group: str) -> set[int]:
         return {int(line) for line in self.read(f"{group}/tasks").split()}
 

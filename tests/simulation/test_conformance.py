@@ -13,6 +13,9 @@ CONFORMANCE = Path(__file__).parents[1] / "conformance"
 SERVE = """
 from resctrl_hooks.simulation import assignment, counters, cpus, errors, group, ids, machine
 from resctrl_hooks.simulation import model, mount, proc, schemata, tasks, tree
+def instead_of(owner, name):
+    real = getattr(owner, name)
+    return lambda broken: setattr(owner, name, lambda *given: broken(real, *given))
 {broken}
 mount.serve_here({path!r}, mount.Machine(rmids=16, {machine}), lambda: print("ready", flush=True))
 """
@@ -35,19 +38,17 @@ BROKEN = (
     Broken("no limbo", "ids.Rmids.free = lambda s, rmid: s._free.append(rmid)", "test_freed_rmid_is_in_limbo"),
     Broken(
         "limbo is ENOSPC",
-        "take = ids.Rmids.take\n"
-        "def broken(self, closid):\n"
+        "@instead_of(ids.Rmids, 'take')\n"
+        "def broken(take, self, closid):\n"
         "    try: return take(self, closid)\n"
-        "    except OSError: raise errors.RefusedError(28, 'Out of RMIDs')\n"
-        "ids.Rmids.take = broken",
+        "    except OSError: raise errors.RefusedError(28, 'Out of RMIDs')",
         "test_freed_rmid_is_in_limbo",
     ),
     Broken(
         "a class takes no RMID",
-        "make = model.Resctrl.make_class\n"
-        "def broken(self, name):\n"
-        "    make(self, name); self._rmids._free.append(self.classes[name].rmid)\n"
-        "model.Resctrl.make_class = broken",
+        "@instead_of(model.Resctrl, 'make_class')\n"
+        "def broken(make, self, name):\n"
+        "    make(self, name); self._rmids._free.append(self.classes[name].rmid)",
         "test_class_uses_an_rmid",
     ),
     Broken("endless CLOSIDs", "ids.Closids.take = lambda s, limbo: 7", "test_exhausted_closids_are_enospc"),
@@ -57,21 +58,19 @@ BROKEN = (
     Broken("all ids exist", "proc.Proc.life = lambda s, t: proc.Life(1, False)", "test_missing_task_is_esrch"),
     Broken(
         "whole processes",
-        "move = tasks.Tasks._move\n"
-        "def broken(self, tid, group, uid):\n"
+        "@instead_of(tasks.Tasks, '_move')\n"
+        "def broken(move, self, tid, group, uid):\n"
         "    for thread in self._proc.threads(tid): move(self, thread, group, uid)\n"
-        "    return move(self, tid, group, uid)\n"
-        "tasks.Tasks._move = broken",
+        "    return move(self, tid, group, uid)",
         "test_pid_moves_one_thread",
     ),
     Broken("tasks are lost", "tasks.Tasks.hand_over = lambda *a: None", "test_rmdir_of_mon_group_returns_tasks"),
     Broken("anybody may", "proc.Proc.owners = lambda s, t: (65534, 65534)", "test_only_root_and_the_owner"),
     Broken(
         "rename stays in the class",
-        "rename = model.Resctrl.rename\n"
-        "def broken(self, group, parent, name):\n"
-        "    was = group.parent; rename(self, group, parent, name); group.parent = was\n"
-        "model.Resctrl.rename = broken",
+        "@instead_of(model.Resctrl, 'rename')\n"
+        "def broken(rename, self, group, parent, name):\n"
+        "    was = group.parent; rename(self, group, parent, name); group.parent = was",
         "test_rename_into_another_class_removes_tasks",
     ),
     Broken("any mask", "schemata._mask = lambda text, *a: int(text, 16)", "test_invalid_write_is_einval"),
@@ -86,10 +85,9 @@ BROKEN = (
     ),
     Broken(
         "all or nothing",
-        "change = assignment.Assignments._set\n"
-        "def broken(self, group, event, domains, *rest):\n"
-        "    return change(self, group, event, list(domains)[:1], *rest)\n"
-        "assignment.Assignments._set = broken",
+        "@instead_of(assignment.Assignments, '_set')\n"
+        "def broken(change, self, group, event, domains, *rest):\n"
+        "    return change(self, group, event, list(domains)[:1], *rest)",
         "test_domains_with_free_counter_keep_it",
         "vendor='amd', assignable_counters=4",
     ),
@@ -131,10 +129,9 @@ BROKEN = (
     ),
     Broken(
         "energy restarts",
-        "start = counters.Counters.start\n"
-        "def broken(self, group):\n"
-        "    start(self, group); self._meters[group.rmid].work.clear()\n"
-        "counters.Counters.start = broken",
+        "@instead_of(counters.Counters, 'start')\n"
+        "def broken(start, self, group):\n"
+        "    start(self, group); self._meters[group.rmid].work.clear()",
         "test_energy_of_recycled_rmid_continues",
         "energy=True, cpus=2",
     ),

@@ -47,8 +47,7 @@ def test_rmids_return_at_once_without_limbo() -> None:
 
 
 def test_task_adds_its_rate_while_it_lives(bench: Bench) -> None:
-    bench.make("mon_groups/a")
-    bench.write("mon_groups/a/tasks", str(bench.proc.start(50)))
+    bench.join("mon_groups/a", 50)
     bench.now += 10
     wanted = 10 * BYTES_PER_SECOND / 2
     assert bench.number("mon_groups/a", "mon_L3_00/mbm_total_bytes") == pytest.approx(wanted, abs=UNIT_BYTES)
@@ -60,8 +59,7 @@ def test_task_adds_its_rate_while_it_lives(bench: Bench) -> None:
 
 
 def test_zombie_adds_nothing(bench: Bench) -> None:
-    bench.make("mon_groups/a")
-    bench.write("mon_groups/a/tasks", str(bench.proc.start(50)))
+    bench.join("mon_groups/a", 50)
     bench.proc.zombies.add(50)
     before = bench.number("mon_groups/a", "mon_L3_00/mbm_total_bytes")
     bench.now += 10
@@ -71,8 +69,7 @@ def test_zombie_adds_nothing(bench: Bench) -> None:
 
 def test_rate_follows_number_of_tasks(bench: Bench) -> None:
     bench.make("mon_groups/a", "mon_groups/b")
-    bench.write("mon_groups/a/tasks", str(bench.proc.start(50)))
-    bench.write("mon_groups/a/tasks", str(bench.proc.start(51)))
+    bench.join("mon_groups/a", 50, 51)
     bench.now += 10
     bench.write("mon_groups/b/tasks", "51")
     bench.now += 10
@@ -83,8 +80,7 @@ def test_rate_follows_number_of_tasks(bench: Bench) -> None:
 
 def test_class_counts_exactly_its_own_and_mon_group_tasks(bench: Bench) -> None:
     bench.make("gold", "gold/mon_groups/a")
-    for task in (50, 51, 52):
-        bench.write("gold/tasks", str(bench.proc.start(task)))
+    bench.join("gold", 50, 51, 52)
     bench.write("gold/mon_groups/a/tasks", "50,51")
     bench.now += 10
     total = "mon_L3_00/mbm_total_bytes"
@@ -108,8 +104,7 @@ def test_energy_is_a_known_number_of_watts_per_task() -> None:
 
 def test_energy_continues_at_value_of_previous_rmid_user() -> None:
     bench = Bench(energy=True, rmids=2, limbo=0)
-    bench.make("mon_groups/a")
-    bench.write("mon_groups/a/tasks", str(bench.proc.start(50)))
+    bench.join("mon_groups/a", 50)
     bench.now += 10
     used = bench.number("mon_groups/a", "mon_PERF_PKG_00/core_energy")
     bench.remove("mon_groups/a")
@@ -125,7 +120,7 @@ def test_energy_is_unavailable_in_package_until_a_task_ran_there() -> None:
     bench.now += 5
     assert bench.read(here) == bench.read(there) == "Unavailable\n"
     bench.proc.affinities[50] = "0-1"
-    bench.write("mon_groups/a/tasks", str(bench.proc.start(50)))
+    bench.join("mon_groups/a", 50)
     bench.now += 5
     assert float(bench.read(here)) == pytest.approx(5 * WATTS_PER_TASK)
     assert bench.read(there) == "Unavailable\n"
@@ -159,8 +154,7 @@ def test_packages_share_cpus_evenly(cpus: int, domains: int, listed: str, packag
 
 def test_cache_lines_of_previous_user_fade() -> None:
     bench = Bench(rmids=2, limbo=0)
-    bench.make("mon_groups/a")
-    bench.write("mon_groups/a/tasks", str(bench.proc.start(50)))
+    bench.join("mon_groups/a", 50)
     bench.now += 10
     assert bench.number("mon_groups/a", "mon_L3_00/llc_occupancy") == pytest.approx(LINES_PER_TASK, abs=UNIT_BYTES)
     bench.remove("mon_groups/a")
@@ -174,9 +168,7 @@ def test_cache_lines_of_previous_user_fade() -> None:
 def test_groups_share_a_full_cache_by_their_tasks(clusters: int) -> None:
     bench = Bench(rmids=16, limbo=0, clusters=clusters)
     for number, tasks in enumerate((60, 20), 1):
-        bench.make(f"mon_groups/{number}")
-        for task in range(tasks):
-            bench.write(f"mon_groups/{number}/tasks", str(bench.proc.start(1000 * number + task)))
+        bench.join(f"mon_groups/{number}", *range(1000 * number, 1000 * number + tasks))
     bench.now += 10
     many, few, whole = (
         bench.number(group, "mon_L3_00/llc_occupancy") for group in ("mon_groups/1", "mon_groups/2", "")
@@ -216,7 +208,7 @@ def test_later_children_join_group(bench: Bench) -> None:
 
 def test_earlier_children_stay_behind(bench: Bench) -> None:
     bench.make("mon_groups/a", "mon_groups/b")
-    bench.write("mon_groups/a/tasks", str(bench.proc.start(50)))
+    bench.join("mon_groups/a", 50)
     bench.proc.start(51, parent=50)
     bench.write("mon_groups/b/tasks", "50")
     bench.proc.start(52, parent=50)
@@ -225,7 +217,7 @@ def test_earlier_children_stay_behind(bench: Bench) -> None:
 
 def test_unread_child_is_in_class_of_its_parent(bench: Bench) -> None:
     bench.make("gold", "gold/mon_groups/a")
-    bench.write("gold/tasks", str(bench.proc.start(50)))
+    bench.join("gold", 50)
     bench.proc.start(51, parent=50)
     bench.proc.start(52, parent=51)
     bench.write("gold/mon_groups/a/tasks", "52")
@@ -233,8 +225,7 @@ def test_unread_child_is_in_class_of_its_parent(bench: Bench) -> None:
 
 
 def test_child_written_to_its_own_group_keeps_its_children(bench: Bench) -> None:
-    bench.make("mon_groups/a")
-    bench.write("mon_groups/a/tasks", str(bench.proc.start(50)))
+    bench.join("mon_groups/a", 50)
     bench.proc.start(51, parent=50)
     bench.proc.start(52, parent=51)
     bench.write("mon_groups/a/tasks", "51")
@@ -242,8 +233,7 @@ def test_child_written_to_its_own_group_keeps_its_children(bench: Bench) -> None
 
 
 def test_child_moved_to_root_class_stays_there(bench: Bench) -> None:
-    bench.make("gold")
-    bench.write("gold/tasks", str(bench.proc.start(50)))
+    bench.join("gold", 50)
     bench.proc.start(51, parent=50)
     bench.write("tasks", "51")
     assert bench.tasks("gold") == {50}
@@ -251,8 +241,7 @@ def test_child_moved_to_root_class_stays_there(bench: Bench) -> None:
 
 
 def test_reused_thread_id_is_another_task(bench: Bench) -> None:
-    bench.make("mon_groups/a")
-    bench.write("mon_groups/a/tasks", str(bench.proc.start(50)))
+    bench.join("mon_groups/a", 50)
     bench.proc.end(50)
     bench.proc.start(50)
     assert bench.tasks("mon_groups/a") == set()
@@ -261,7 +250,7 @@ def test_reused_thread_id_is_another_task(bench: Bench) -> None:
 def test_dead_tasks_are_forgotten(bench: Bench) -> None:
     bench.make("gold")
     for task in range(100, 3000):
-        bench.write("gold/tasks", str(bench.proc.start(task)))
+        bench.join("gold", task)
         bench.write("tasks", str(task))
         bench.proc.end(task)
     assert len(bench.sim.tasks._known) <= 512
