@@ -1,0 +1,373 @@
+"""A node on which containers, hooks and groups start, end and are killed in any order, with its invariants."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from conftest import Host, crio_annotations
+from hosts import crun
+from hosts.killed_hook import NEVER, mortal
+from hosts.simulated_kernel import ROOT_CALLER, Kernel
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from resctrl_hooks.errors import BadClassError, NotMountedError
+from resctrl_hooks.node.container.oci import parse_state, read_bundle
+from resctrl_hooks.node.container.workload import derive
+from resctrl_hooks.node.hook.create_runtime import create_runtime
+from resctrl_hooks.node.hook.poststop import poststop
+from resctrl_hooks.node.host.procfs import cgroups_of
+from resctrl_hooks.node.lifecycle import reap
+from resctrl_hooks.node.reconcile.reconcile import reconcile
+from resctrl_hooks.node.reconcile.report import Options
+
+if TYPE_CHECKING:
+    from resctrl_hooks.node.context import Context
+
+PODS = [f"3f0ac7f2-8a3b-4f0e-9a55-00000000000{number}" for number in range(4)]
+CLASSES = ["", "gold", "silver"]
+RMIDS = 8
+EFFECTS = st.integers(0, 12)  # that a hook has before it is killed; most have no more
+AT_ONCE = st.sampled_from([True, True, False])  # whether reconcile comes next, or something else may
+
+
+class Container:
+    """The test's knowledge of one container."""
+
+    def __init__(self, number: int, pod: str, rdt_class: str) -> None:
+        self.id = f"{number:064x}"
+        self.pod = pod
+        self.rdt_class = rdt_class
+        self.cgroup = f"/kubepods/pod{pod}/crio-{self.id}"
+        self.pids: list[int] = []
+        self.hooked = False
+
+    @property
+    def alive(self) -> bool:
+        return bool(self.pids)
+
+
+class NodeLife(RuleBasedStateMachine):
+    """A node on which anything may happen in any order."""
+
+    monitoring: ClassVar[dict[str, Any]] = {}
+    rmids = RMIDS
+    reserved = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        # Next to the other tests' files, which `./dev tests` keeps in memory: a busy disk has stalled this for minutes.
+        self.folder = tempfile.mkdtemp(prefix="rh", dir=os.environ.get("PYTEST_DEBUG_TEMPROOT"))
+        self.host = Host(Path(self.folder), runtimeRoots={"crun": f"{self.folder}/crun"}, monitoring=self.monitoring)
+        (Path(self.folder) / "crun").mkdir()
+        self.kernel = Kernel(self.host, rmids=self.rmids)
+        self.containers: dict[str, Container] = {}
+        self.buried: list[Container] = []
+        self.foreign: set[tuple[str, str]] = set()
+        self.read: dict[str, float] = {}
+        self.made = 0
+        self.boots = 1
+        for name in CLASSES[1:]:
+            self.kernel.mkdir(f"{self.host.resctrl}/{name}")
+
+    def teardown(self) -> None:
+        shutil.rmtree(self.folder)
+
+    def context(self) -> Context:
+        context = self.host.context()
+        context.monitor.resctrl.fs = self.kernel
+        return context
+
+    def living(self) -> list[Container]:
+        return [container for container in self.containers.values() if container.alive]
+
+    def state(self, container: Container, status: str) -> dict[str, Any]:
+        pid = container.pids[0] if status == "created" else 0
+        bundle = str(self.kernel.bundle(f"bundle-{container.id[-6:]}", self.config(container)))
+        return {"id": container.id, "status": status, "pid": pid, "bundle": bundle} | self.config(container)
+
+    def config(self, container: Container) -> dict[str, Any]:
+        return {"annotations": crio_annotations(container.pod), "linux": {"intelRdt": {"closID": container.rdt_class}}}
+
+    # Actions of runtimes
+
+    @rule(
+        pod=st.sampled_from(PODS), rdt_class=st.sampled_from(CLASSES), threads=st.integers(1, 3), hooked=st.booleans()
+    )
+    def begin(self, pod: str, rdt_class: str, threads: int, hooked: bool) -> None:
+        self.start(pod, rdt_class, threads, hooked=hooked)
+
+    def start(self, pod: str, rdt_class: str, threads: int, *, hooked: bool, effects: int = NEVER) -> Container:
+        if rdt_class not in ("", *self.kernel.model.classes):
+            rdt_class = ""
+        self.made += 1
+        container = Container(self.made, pod, rdt_class)
+        self.containers[container.id] = container
+        self.launch(container, threads, hooked=hooked, effects=effects)
+        return container
+
+    def launch(self, container: Container, threads: int, *, hooked: bool, effects: int = NEVER) -> None:
+        """Start a container; its hook, if it is called, is killed at the effect after so many."""
+        container.pids = [self.kernel.spawn(container.cgroup, threads, container.rdt_class)]
+        state = self.state(container, "created")
+        if hooked:
+            with mortal(effects, self.kernel) as seam:
+                context = self.context()
+                context.monitor.resctrl.fs = seam
+                checked = parse_state(json.dumps(state).encode())
+                bundle = read_bundle(checked.bundle)
+                workload = derive(checked, bundle, cgroups_of(context.proc, checked.pid), context.settings.cgroup_path)
+                create_runtime(workload, context)
+                reap(context, context.ledger.marked("idle"))
+        container.hooked = hooked
+        start = self.kernel.threads.table[container.pids[0]][1]
+        crun.record(Path(self.folder) / "crun", container.id, container.pids[0], state["bundle"], start)
+
+    def die_now(self, container: Container) -> None:
+        for pid in container.pids:
+            self.kernel.end(pid)
+        container.pids = []
+
+    def poststop_now(self, container: Container, effects: int = NEVER) -> None:
+        """The runtime has deleted a container; its hook is killed at the effect after so many."""
+        shutil.rmtree(Path(self.folder) / "crun" / container.id, ignore_errors=True)
+        with mortal(effects, self.kernel) as seam:
+            context = self.context()
+            context.monitor.resctrl.fs = seam
+            poststop(parse_state(json.dumps(self.state(container, "stopped")).encode()), context)
+            reap(context, context.ledger.marked("idle"))
+
+    @precondition(lambda self: self.living())
+    @rule(data=st.data())
+    def stop(self, data: st.DataObject) -> None:
+        container = data.draw(st.sampled_from(self.living()))
+        self.die_now(container)
+        self.poststop_now(container)
+        self.buried.append(self.containers.pop(container.id))
+
+    @precondition(lambda self: self.living())
+    @rule(data=st.data())
+    def crash(self, data: st.DataObject) -> None:
+        self.die_now(data.draw(st.sampled_from(self.living())))
+
+    @precondition(lambda self: self.living())
+    @rule(data=st.data(), threads=st.integers(1, 2))
+    def restart_with_same_id(self, data: st.DataObject, threads: int) -> None:
+        container = data.draw(st.sampled_from(self.living()))
+        if container.rdt_class in ("", *self.kernel.model.classes):
+            self.die_now(container)
+            self.launch(container, threads, hooked=True)
+
+    @rule(
+        pod=st.sampled_from(PODS),
+        rdt_class=st.sampled_from(CLASSES),
+        effects=EFFECTS,
+        dies=st.booleans(),
+        at_once=AT_ONCE,
+    )
+    def start_with_a_killed_hook(self, pod: str, rdt_class: str, effects: int, dies: bool, at_once: bool) -> None:
+        container = self.start(pod, rdt_class, 2, hooked=True, effects=effects)
+        if dies:
+            self.die_now(container)
+        if at_once:
+            self.reconcile()
+
+    @precondition(lambda self: self.living())
+    @rule(data=st.data(), effects=EFFECTS, at_once=AT_ONCE)
+    def restart_with_a_killed_hook(self, data: st.DataObject, effects: int, at_once: bool) -> None:
+        container = data.draw(st.sampled_from(self.living()))
+        if container.rdt_class in ("", *self.kernel.model.classes):
+            self.die_now(container)
+            self.launch(container, 1, hooked=True, effects=effects)
+            if at_once:
+                self.reconcile()
+
+    @precondition(lambda self: self.living())
+    @rule(data=st.data(), effects=EFFECTS, pod_ends=st.booleans(), at_once=AT_ONCE)
+    def stop_with_a_killed_hook(self, data: st.DataObject, effects: int, pod_ends: bool, at_once: bool) -> None:
+        container = data.draw(st.sampled_from(self.living()))
+        self.die_now(container)
+        if pod_ends:
+            self.end_pod(container.pod)
+        self.poststop_now(container, effects)
+        self.buried.append(self.containers.pop(container.id))
+        if at_once:
+            self.reconcile()
+
+    @precondition(lambda self: self.buried or len(self.containers) > len(self.living()))
+    @rule(data=st.data())
+    def late_or_second_poststop(self, data: st.DataObject) -> None:
+        gone = [*self.buried, *(each for each in self.containers.values() if not each.alive)]
+        container = data.draw(st.sampled_from(gone))
+        self.poststop_now(container)
+        self.containers.pop(container.id, None)
+
+    @rule(pod=st.sampled_from(PODS))
+    def end_pod(self, pod: str) -> None:
+        for container in self.living():
+            if container.pod == pod:
+                self.die_now(container)
+        shutil.rmtree(self.host.cgroup / f"kubepods/pod{pod}", ignore_errors=True)
+        self.read.pop(pod, None)
+
+    @precondition(lambda self: self.living())
+    @rule(data=st.data())
+    def enter_by_exec(self, data: st.DataObject) -> None:
+        container = data.draw(st.sampled_from(self.living()))
+        rdt_class = self.kernel.where(container.pids[0])[0]
+        container.pids.append(self.kernel.spawn(container.cgroup, 1, rdt_class))
+
+    # Actions of other programs
+
+    @rule(data=st.data())
+    def foreign_group(self, data: st.DataObject) -> None:
+        rdt_class = data.draw(st.sampled_from(["", *self.kernel.model.classes]))
+        name = data.draw(st.sampled_from(["pqos", *PODS]))
+        try:
+            self.kernel.mkdir(
+                "/".join(part for part in (str(self.host.resctrl), rdt_class, "mon_groups", name) if part)
+            )
+        except OSError:
+            return
+        # Recorded groups are ours, also if they were created again after CRI-O's prune, or in place of a hook that was
+        # killed just before.
+        if (rdt_class, name) not in self.owned():
+            self.foreign.add((rdt_class, name))
+
+    @rule()
+    def prune_as_crio_does(self) -> None:
+        for rdt_class, name in self.kernel.groups():
+            group = self.kernel.model.classes.get(rdt_class, self.kernel.model.root).monitored[name]
+            if not self.kernel.model.tasks.of(group):
+                self.kernel.model.remove(group)
+                self.foreign.discard((rdt_class, name))
+        self.kernel.sync()
+
+    @precondition(lambda self: self.kernel.model.classes)
+    @rule(data=st.data())
+    def remove_class(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(sorted(self.kernel.model.classes)))
+        self.kernel.rmdir(f"{self.host.resctrl}/{name}")
+        self.foreign = {group for group in self.foreign if group[0] != name}
+
+    @rule(name=st.sampled_from(CLASSES[1:]))
+    def make_class(self, name: str) -> None:
+        try:
+            self.kernel.mkdir(f"{self.host.resctrl}/{name}")
+        except OSError:
+            return
+
+    @precondition(lambda self: self.living())
+    @rule(data=st.data())
+    def change_class(self, data: st.DataObject) -> None:
+        container = data.draw(st.sampled_from(self.living()))
+        group = data.draw(st.sampled_from(self.kernel.model.all_classes()))
+        for pid in container.pids:
+            for tid in self.kernel.threads.threads(pid):
+                self.kernel.model.write_tasks(group, f"{tid}\n", ROOT_CALLER)
+        self.kernel.show_tasks()
+
+    @rule()
+    def remount(self) -> None:
+        classes = list(self.kernel.model.classes)
+        self.kernel.model = type(self.kernel.model)(self.kernel.machine, self.kernel.threads, lambda: self.kernel.now)
+        self.kernel.tree = type(self.kernel.tree)(self.kernel.model)
+        self.kernel.sync()
+        for name in classes:
+            self.kernel.mkdir(f"{self.host.resctrl}/{name}")
+        self.kernel.show_tasks()
+        self.foreign = set()
+        # Reconcile takes a second remount for a program that removes groups, and waits a minute: see test_vanished.py.
+        (self.host.state / "vanished").unlink(missing_ok=True)
+
+    @rule(keep=st.booleans())
+    def reboot(self, keep: bool) -> None:
+        self.boots += 1
+        self.kernel.boot(self.boots)
+        for container in self.containers.values():
+            container.pids = []
+        shutil.rmtree(self.host.cgroup / "kubepods", ignore_errors=True)
+        shutil.rmtree(Path(self.folder) / "crun")
+        (Path(self.folder) / "crun").mkdir()
+        if not keep:
+            shutil.rmtree(self.host.state, ignore_errors=True)
+        self.foreign = set()
+        self.read = {}
+        for name in CLASSES[1:]:
+            self.kernel.mkdir(f"{self.host.resctrl}/{name}")
+
+    @rule(seconds=st.sampled_from([0.1, 2.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.kernel.now += seconds
+        self.read_counters()
+
+    @rule()
+    def read_counters(self) -> None:
+        self.kernel.now += 1
+        self.kernel.show_counters()
+        try:
+            readings = self.context().monitor.read_all()
+        except (NotMountedError, BadClassError):
+            return
+        for pod in PODS:
+            if any(container.pod == pod for container in self.living()) and pod in readings:
+                counted = [reading.value or 0 for reading in readings[pod] if reading.counter.name == "mbm_total_bytes"]
+                total = sum(counted)
+                assert total >= self.read.get(pod, 0), f"the count of {pod} went back"
+                self.read[pod] = total
+
+    # Actions of this program
+
+    @rule()
+    def dry_run(self) -> None:
+        before = (self.kernel.groups(), self.host.records())
+        reconcile(self.context(), Options(dry_run=True))
+        assert (self.kernel.groups(), self.host.records()) == before
+
+    @rule()
+    def reconcile(self) -> None:
+        self.kernel.now += 2  # nothing is in limbo
+        report = reconcile(self.context(), Options(wait=False))
+        self.kernel.now += 2
+        report = reconcile(self.context(), Options(wait=False))
+        assert not report.failures, report.failures
+        waiting = {*report.waiting, *report.queued}
+        wanting = {container.pod for container in self.living()}
+        if waiting:
+            assert len(self.used_rmids()) >= self.rmids - self.reserved, "a pod waits although an RMID is free"
+        self.check_order(waiting)
+        for container in self.living():
+            for pid in container.pids:
+                for tid in self.kernel.threads.threads(pid):
+                    rdt_class, group = self.kernel.where(tid)
+                    assert group == container.pod or container.pod in waiting, (tid, rdt_class, group)
+        owned = self.owned()
+        for rdt_class, name in self.kernel.groups() - self.foreign:
+            assert (rdt_class, name) in owned, f"{rdt_class}/{name} has no owner"
+            assert self.pod_exists(name), f"{name} has ended, its group has not"
+        for pod in wanting - waiting:
+            assert any(name == pod for _, name in self.kernel.groups())
+        assert not reconcile(self.context(), Options(wait=False)).changed or waiting
+        self.read_counters()
+
+    def check_order(self, waiting: set[str]) -> None:
+        """Check the invariants of counted and waiting pods after a reconcile."""
+
+    def owned(self) -> set[tuple[str, str]]:
+        """Return the recorded groups: class and key."""
+        return {(group.rdt_class, group.key) for group in self.context().monitor.list() if group.origin != "shared"}
+
+    def used_rmids(self) -> list[str]:
+        return [*self.kernel.model.classes, *(name for _, name in self.kernel.groups()), "root"]
+
+    def pod_exists(self, pod: str) -> bool:
+        return (self.host.cgroup / f"kubepods/pod{pod}").is_dir()
+
+    @invariant()
+    def foreign_groups_stay(self) -> None:
+        assert self.foreign <= self.kernel.groups()
