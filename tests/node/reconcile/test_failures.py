@@ -133,12 +133,14 @@ def test_values_that_an_ended_guard_left_are_reported(cluster: Cluster, monkeypa
     found = Restored()
     found.done, found.foreign, found.failed = ["class a"], ["class b: left"], ["class c: EINVAL"]
     context, report = cluster.context(), Report()
-    monkeypatch.setattr(cleanup, "restore_stale", always(found))
+    monkeypatch.setattr(cleanup, "restore_left", always(found))
+    assert cluster.reconcile().problems == ["cannot restore class c: EINVAL"]
+    cluster.host.log.unlink()
     cleanup._restore_limits(context, report)
     assert (report.repaired, report.problems) == (1, ["cannot restore class c: EINVAL"])
     log = cluster.host.log.read_text()
     assert "restored after the guard ended: class a" in log
     assert "left by a guard that has ended: class b: left" in log
-    monkeypatch.setattr(cleanup, "restore_stale", raising)
+    monkeypatch.setattr(cleanup, "restore_left", raising)
     cleanup._restore_limits(context, report)
     assert list(report.failures) == ["guard"]

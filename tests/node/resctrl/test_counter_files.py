@@ -19,6 +19,7 @@ from resctrl_hooks.node.resctrl.counters import (
     Reading,
     counter_named,
     domain_named,
+    slot_at,
 )
 
 
@@ -159,3 +160,17 @@ def test_number_of_open_files_is_limited(tmp_path: Path) -> None:
     assert [files.read_group(f"{tmp_path}/{name}", slots)[1] for name in ("a", "b")] == [[1, 2], [1, 2]]
     assert len(descriptors(tmp_path)) == 2
     files.close()
+
+
+@pytest.mark.parametrize(
+    "path, folder, resource, number",
+    [
+        ("mon_L3_07/mbm_total_bytes", "mon_L3_07", "L3", 7),
+        ("mon_L3_01/mon_sub_L3_03/llc_occupancy", "mon_L3_01/mon_sub_L3_03", "L3", 1),
+        ("of_a_later_kernel/mbm_total_bytes", "of_a_later_kernel", "of_a_later_kernel", 0),
+    ],
+)
+def test_slot_is_a_counter_of_a_domain(path: str, folder: str, resource: str, number: int) -> None:
+    slot = slot_at(path)
+    assert slot.counter.name == path.rpartition("/")[2]
+    assert (slot.domain.folder, slot.domain.resource, slot.domain.id) == (folder, resource, number)

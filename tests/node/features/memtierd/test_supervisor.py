@@ -37,6 +37,7 @@ def test_supervisor_inherits_nothing_from_hook(node: MemtierdHost) -> None:
     for pid in (node.pid(), node.supervisor()):
         opened = {os.readlink(f"/proc/{pid}/fd/{fd}").split(":")[0] for fd in os.listdir(f"/proc/{pid}/fd")}
         assert opened <= {"/dev/null", "socket", str(node.folder())}
+        assert {"0", "1", "2"} <= set(os.listdir(f"/proc/{pid}/fd"))
         assert os.getsid(pid) not in (os.getsid(0), 0)
         assert os.readlink(f"/proc/{pid}/cwd") == "/"
         assert Path(f"/proc/{pid}/oom_score_adj").read_text() == "0\n"
