@@ -47,7 +47,7 @@ _WRITERS: dict[str, Callable[[CollectorRegistry], bytes]] = {
     help=f"Serve /metrics at HOST:PORT. Default host: loopback; default port: {DEFAULT_PORT}.",
 )
 @click.option("--otlp", metavar="URL", help="Push to this OpenTelemetry collector, such as http://localhost:4318.")
-@click.option("--interval", metavar="DURATION", type=Duration(1), help="Time between two pushes; default 1m.")
+@click.option("--interval", type=Duration(1), help="Time between two pushes; default 1m.")
 @click.option(
     "--format",
     "kind",

@@ -86,7 +86,6 @@ _UNITS = {"By": ("B", True), "J": ("J", False), "F": ("F", False)}
     type=Duration(0.1),
     default="1s",
     show_default=True,
-    metavar="DURATION",
     help="Interval of --rates, such as 500ms, 2s or 1m.",
 )
 @click.pass_obj

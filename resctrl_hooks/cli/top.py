@@ -60,7 +60,6 @@ _CSV: tuple[Column, ...] = tuple(
     type=Duration(0.1),
     default="2s",
     show_default=True,
-    metavar="DURATION",
     help="Time between two samples, such as 500ms, 2s or 1m.",
 )
 @click.option("--domain", type=click.IntRange(0), metavar="N", help="Only counters of this L3 domain.")

@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from resctrl_hooks.cli.simulate import simulate
+from resctrl_hooks.cli.simulate import command as simulate
 from resctrl_hooks.simulation import Machine, SimulationError, mount, mounted
 from resctrl_hooks.simulation.machine import WATTS_PER_TASK
 from resctrl_hooks.simulation.mount import prepare, start, stop
 
 pytestmark = pytest.mark.fuse
 
-COMMAND = [sys.executable, "-c", "from resctrl_hooks.cli.simulate import simulate; simulate()"]
+COMMAND = [sys.executable, "-c", "from resctrl_hooks.cli.simulate import command; command()"]
 XATTR = "user.resctrl.reading"
 
 

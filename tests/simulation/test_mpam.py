@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from hosts.monitored import monitored_host
 from hosts.shared_node import RULES, SharedNode
 
-from resctrl_hooks.cli.simulate import simulate
+from resctrl_hooks.cli.simulate import command as simulate
 from resctrl_hooks.inventory.gather import rmids_of
 from resctrl_hooks.node.resctrl.rmids import free_rmids, rmids_of_each_class
 from resctrl_hooks.simulation import mounted
