@@ -47,11 +47,8 @@ class _Notes(Log):
 def explain(data: bytes, found: Effective, *, stage: str = "", bundle: str = "") -> Explanation:
     """Explain what the hook would do for the state in ``data``.
 
-    Args:
-        data: an OCI state, as a runtime writes it to its hooks.
-        found: the settings.
-        stage: the hook stage; empty for the one that follows from the state's status.
-        bundle: a config.json, or its folder, in place of the state's own bundle.
+    Without ``stage``, it is the one that follows from the state's status. ``bundle`` is a config.json, or its folder,
+    in the place of the state's own bundle.
 
     Raises:
         InputError: ``data`` is not a container state, or ``bundle`` not a configuration.

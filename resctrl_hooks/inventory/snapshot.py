@@ -79,11 +79,7 @@ def open_files() -> OpenFiles:
 
 
 def take(context: Context, files: OpenFiles | None = None) -> Snapshot:
-    """Read everything once.
-
-    Args:
-        context: the node.
-        files: files that stay open between snapshots.
+    """Read everything once. The ``files`` stay open between snapshots.
 
     Raises:
         HookError: resctrl is missing, or the state directory is unusable.

@@ -46,11 +46,7 @@ def class_families(
 ) -> list[Metric]:
     """Return the families of classes, ungrouped tasks, foreign groups and memory domains.
 
-    Args:
-        context: the node.
-        snapshot: the node's counters.
-        selection: the selected counters; namespaces have no effect.
-        domains: the memory domains; without any, their families have no samples.
+    The namespaces of the selection have no effect.
 
     Raises:
         HookError: the state directory is unusable.

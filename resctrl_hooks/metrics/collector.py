@@ -4,10 +4,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from resctrl_hooks.inventory.memory_load import Domains, domains_of
+from resctrl_hooks.inventory.package_energy import POWERCAP, Packages
 from resctrl_hooks.inventory.pod_names import PodNames
 from resctrl_hooks.inventory.snapshot import open_files, take
 from resctrl_hooks.node import call_metrics
@@ -15,7 +16,6 @@ from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
 
 from .classes import class_families
-from .packages import package_family
 from .pods import pod_families, turn_families
 from .selection import EVERYTHING, Selection
 from .self_metrics import own_families
@@ -24,10 +24,7 @@ from .self_metrics import own_families
 class NodeCollector(Collector):
     """An exporter's state between scrapes. It reads the node once per scrape, one scrape at a time.
 
-    Args:
-        node: the node.
-        report: called with read errors; the affected metrics are left out, and ``resctrl_scrape_ok`` is 0.
-        selection: the selected pods and counters.
+    ``report`` is called with read errors; the affected metrics are left out, and ``resctrl_scrape_ok`` is 0.
     """
 
     def __init__(
@@ -82,6 +79,19 @@ class NodeCollector(Collector):
     def _ourselves(self) -> list[Metric]:
         call_metrics.fold(self._context.ledger)
         return own_families(self._context)
+
+
+def package_family(powercap: str = POWERCAP) -> Metric:
+    """Return the energy of each processor package; without samples if the kernel has no RAPL."""
+    found = CounterMetricFamily(
+        "resctrl_package_energy",
+        "Energy of a processor package (RAPL): cores, caches, memory controllers and I/O.",
+        labels=["package"],
+        unit="joules",
+    )
+    for package, joules in Packages(powercap).read().items():
+        found.add_metric([package.rpartition("-")[2]], joules)
+    return found
 
 
 def registry_of(collector: NodeCollector) -> CollectorRegistry:

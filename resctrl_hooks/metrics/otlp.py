@@ -54,12 +54,7 @@ def endpoint_of(url: str) -> str:
 class Pusher:
     """A client that pushes every ``interval`` seconds, and once more at its end.
 
-    Args:
-        node: the node.
-        url: the collector's.
-        interval: seconds from one push to the next.
-        report: called with a line for each failed push; the next push retries.
-        selection: the selected pods and counters.
+    ``report`` is called with a line for each failed push; the next push retries.
 
     Raises:
         EndpointError: the URL is invalid.

@@ -19,13 +19,7 @@ _Readings = dict[str, list[Reading]]
 
 
 def pod_families(readings: _Readings, names: PodNames, selection: Selection = EVERYTHING) -> list[Metric]:
-    """Return each pod's counters by class and domain; a counter without a value has a sample that says so.
-
-    Args:
-        readings: by key, the result of `Monitor.read_all` for each class.
-        names: the names of keys.
-        selection: the selected namespaces and counters.
-    """
+    """Return each pod's counters by class and domain; a counter without a value has a sample that says so."""
     families: dict[str, Family] = {}
     places: dict[str, tuple[Family, str, dict[str, str]] | None] = {}
     unavailable = GaugeMetricFamily(

@@ -55,13 +55,7 @@ td.number { text-align: right; font-variant-numeric: tabular-nums; } .note { col
 def page_of(
     recording: Recording, grams_per_kwh: float | None = None, capacity: Mapping[str, float] | None = None
 ) -> str:
-    """Return the page as text.
-
-    Args:
-        recording: The recording.
-        grams_per_kwh: CO2 of a kilowatt hour; adds a column.
-        capacity: As ``monitoring.capacity``, in the place of the recorded one.
-    """
+    """Return the page as text, with CO2 if ``grams_per_kwh`` is given; ``capacity`` replaces the recorded one."""
     title = f"resctrl recording of {', '.join(recording.hosts) or 'a node'}"
     said = f'<p class="answer">{escape(answer(recording))}</p>'
     parts = [f"<h1>{escape(title)}</h1>", said, _summary(recording)]

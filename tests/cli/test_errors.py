@@ -9,18 +9,15 @@ from pathlib import Path
 
 import click
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 from conftest import ID, Host
 from hosts.faults import Fail
+from hosts.monitored import run
 
 from resctrl_hooks.cli import main
 from resctrl_hooks.cli.errors import TRACEBACK, FailedError, in_one_line
 
 NOBODY = 65534
-
-
-def run(host: Host, *arguments: str) -> Result:
-    return CliRunner().invoke(main, ["--config", str(host.config), *arguments])
 
 
 @contextmanager
@@ -59,7 +56,7 @@ def test_missing_root_is_one_line(
     (readable.state / "placement").touch(mode=0o600)
     capfd.readouterr()
     with as_nobody():
-        done = CliRunner().invoke(main, ["--config", str(readable.config), *arguments])
+        done = run(readable, *arguments)
     assert done.exit_code == 1
     assert done.exception is None or isinstance(done.exception, SystemExit)
     (line,) = (done.stderr + capfd.readouterr().err).splitlines()  # the node half writes to the descriptor itself

@@ -5,8 +5,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 from conftest import Host
+from hosts.monitored import run
 from jsonschema import validate
 from node.guard.node import Node
 
@@ -20,10 +21,6 @@ from resctrl_hooks.node.reconcile.report import Report
 
 PAGES = ("index.md", "recording.md", "dev/architecture.md")
 FULL = {"gold": 20.0, "silver": 20.0, "bronze": 55.0}
-
-
-def run(host: Host, *words: str) -> Result:
-    return CliRunner().invoke(main, ["--config", str(host.config), *words])
 
 
 @pytest.fixture

@@ -4,11 +4,10 @@ import json
 import re
 
 import pytest
-from click.testing import CliRunner
 from conftest import UID, Host
+from hosts.monitored import run
 from hosts.placed import CPUS, PlacedHost, id_of
 
-from resctrl_hooks.cli import main
 from resctrl_hooks.inventory.details import details_of
 from resctrl_hooks.node.host.files import format_json
 
@@ -24,7 +23,7 @@ def test_explain_names_chosen_pool_and_next_candidates(node: PlacedHost) -> None
     (node.host.state / "topology").unlink()
     before = (node.host.state / "placement").read_bytes()
     given = format_json(node.state("b", 2000, **{CPUS: "exclusive"}))
-    done = CliRunner().invoke(main, ["--config", str(node.host.config), "explain"], input=given)
+    done = run(node.host, "explain", data=given)
     assert done.exit_code == 0, done.output
     assert (
         "exclusive in l3-0, CPUs 0,16, memory nodes 0; CPUs 0,16 of its own: l3-0 has whole cores free" in done.output
@@ -47,9 +46,7 @@ def test_show_has_placement_decision(node: PlacedHost) -> None:
 
 def test_list_has_placement_column_only_with_placed_containers(node: PlacedHost) -> None:
     def listed(*words: str) -> str:
-        done = CliRunner().invoke(
-            main, ["--config", str(node.host.config), "list", "-o", "wide", *words], env={"COLUMNS": "200"}
-        )
+        done = run(node.host, "list", "-o", "wide", *words, env={"COLUMNS": "200"})
         assert done.exit_code == 0, done.output
         return done.output
 

@@ -1,24 +1,22 @@
 """`explain` predicts the steps of the hook."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from conftest import ID, POD_CGROUP, UID, Host, fixture, state
+from hosts.monitored import run
 from node.hook.test_captured import CASES, captured
 from schema_checks import refusal
 
-from resctrl_hooks.cli import main
 from resctrl_hooks.cli.schemas import schemas
 from resctrl_hooks.explanation import explain
 
 
 def explained(host: Host, told: Any, *options: str) -> Result:
     data = told if isinstance(told, (str, bytes)) else json.dumps(told)
-    return CliRunner().invoke(main, ["--config", str(host.config), "explain", *options], input=data)
+    return run(host, "explain", *options, data=data)
 
 
 def as_json(host: Host, told: Any, *options: str) -> Any:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from click.testing import CliRunner, Result
 
@@ -18,6 +18,17 @@ from resctrl_hooks.node.log import Log
 from resctrl_hooks.node.settings import Settings
 
 KEYS = [f"{number}f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01" for number in range(8)]
+
+
+class Configured(Protocol):
+    """A host with a configuration."""
+
+    config: Path
+
+
+def run(host: Configured, *arguments: str, data: str | bytes | None = None, **more: Any) -> Result:
+    """Run a command with the configuration of a host in this process."""
+    return CliRunner().invoke(main, ["--config", str(host.config), *arguments], input=data, **more)
 
 
 class MonitoredHost:
@@ -88,7 +99,7 @@ class MonitoredHost:
 
     def run(self, *arguments: str) -> Result:
         """Run a command in this process."""
-        return CliRunner().invoke(main, ["--config", str(self.config), *arguments])
+        return run(self, *arguments)
 
     def json(self, *arguments: str) -> Any:
         """Return a command's output with --json."""

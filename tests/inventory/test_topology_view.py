@@ -4,11 +4,10 @@ import json
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from conftest import Host
 from hosts.machines import MACHINES, machine, write_sysfs
+from hosts.monitored import run
 
-from resctrl_hooks.cli import main
 from resctrl_hooks.inventory.topology_view import LEGEND
 from resctrl_hooks.node.features.placement.allocations import Book
 from resctrl_hooks.node.features.placement.entries import Entry
@@ -18,7 +17,7 @@ from resctrl_hooks.node.host.topology import SLOW, MemoryNode, Topology
 
 def topology(host: Host, of: Topology, *words: str, **section: object) -> str:
     host.configure(sysPath=write_sysfs(of, host.root / "sys"), placement=section)
-    done = CliRunner().invoke(main, ["--config", str(host.config), "topology", *words])
+    done = run(host, "topology", *words)
     assert done.exit_code == 0, done.output
     return done.output
 
@@ -83,6 +82,6 @@ def test_json_describes_machine(host: Host, name: str) -> None:
 
 def test_missing_sysfs_is_reported(host: Host) -> None:
     host.configure(sysPath=str(host.root / "nowhere"))
-    done = CliRunner().invoke(main, ["--config", str(host.config), "topology"])
+    done = run(host, "topology")
     assert done.exit_code == 1
     assert "lists no CPUs" in done.output

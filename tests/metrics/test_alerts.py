@@ -15,7 +15,7 @@ from hosts.promtool import RULES, run_promtool, values
 from prometheus_client import Metric
 from prometheus_client.openmetrics import parser as openmetrics
 
-from resctrl_hooks.metrics.packages import package_family
+from resctrl_hooks.metrics.collector import package_family
 
 REPOSITORY = Path(__file__).parents[2]
 METRICS_PAGE = REPOSITORY / "docs/metrics.md"

@@ -23,7 +23,7 @@ from hosts.promtool import RULES, run_promtool, values
 from prometheus_client.parser import text_string_to_metric_families as parse
 from requirements import grafana_schema
 
-from resctrl_hooks.metrics.packages import package_family
+from resctrl_hooks.metrics.collector import package_family
 
 CONTRIB = Path(__file__).parents[2] / "contrib"
 FLEET, NODE = (CONTRIB / f"grafana/{name}.json" for name in ("resctrl-hooks", "resctrl-hooks-node"))

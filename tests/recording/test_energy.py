@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from resctrl_hooks.inventory.package_energy import Packages
-from resctrl_hooks.metrics.packages import package_family
+from resctrl_hooks.metrics.collector import package_family
 from resctrl_hooks.recording.analysis import recording_of
 from resctrl_hooks.recording.energy import Share, shares, write_csv
 from resctrl_hooks.recording.page import page_of
