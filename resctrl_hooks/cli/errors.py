@@ -112,9 +112,8 @@ def _misuse(error: click.UsageError) -> str:
 def _fault(error: Exception) -> str:
     """Return the system's words for an error of the system; any other error is a bug, reported with its place."""
     if isinstance(error, OSError) and error.strerror:
-        text = ": ".join(str(part) for part in (error.filename, error.strerror) if part)
-    else:
-        text = f"internal error in {NAME}: {type(error).__name__}: {error}"
+        return ": ".join(str(part) for part in (error.filename, error.strerror) if part)
+    text = f"internal error in {NAME}: {type(error).__name__}: {error}"
     if isinstance(error, OSError):
         return text
     frames = traceback.extract_tb(error.__traceback__)

@@ -11,8 +11,7 @@ from resctrl_hooks.cli.tables import Name, counted, table
 from resctrl_hooks.inventory.amounts import scaled
 from resctrl_hooks.inventory.coverage import MARK
 from resctrl_hooks.inventory.models import DomainUsage, MemoryUsage, PowerUsage, Rmids
-from resctrl_hooks.inventory.rates import Rates
-from resctrl_hooks.inventory.usage import FOREIGN, POD, TOTAL, UNGROUPED, Line
+from resctrl_hooks.inventory.usage import FOREIGN, POD, SORTS, TOTAL, UNGROUPED, Line
 
 _UNKNOWN = "-"
 _BAR, _SPARKS = 8, 16
@@ -102,20 +101,14 @@ def _llc_bar(line: Line, scene: Scene) -> str:
     return " " * _BAR if line.kind == TOTAL else bar(scene.share(line), _BAR)
 
 
-def _rate(value: float | None, unit: str, rates: Rates) -> str:
-    return f"{MARK if rates.estimated and value is not None else ''}{_cell(value, unit)}"
+def _rate(sort: str, unit: str) -> Callable[[Line, Scene], str]:
+    """Return the cells of a rate; an estimate has a mark."""
 
+    def cell(line: Line, scene: Scene) -> str:
+        value = SORTS[sort](line)
+        return f"{MARK if line.rates.estimated and value is not None else ''}{_cell(value, unit)}"
 
-def _bandwidth(line: Line, scene: Scene) -> str:
-    return _rate(line.rates.total, "B/s", line.rates)
-
-
-def _local(line: Line, scene: Scene) -> str:
-    return _rate(line.rates.local, "B/s", line.rates)
-
-
-def _power(line: Line, scene: Scene) -> str:
-    return _rate(line.rates.watts, "W", line.rates)
+    return cell
 
 
 def _counted(line: Line, scene: Scene) -> str:
@@ -128,11 +121,11 @@ _COLUMNS = (
     _Column("LLC", "llc", 0, _llc),
     _Column("L3%", "llc", 66, _share),
     _Column("", "llc", 110, _llc_bar, picture=True),
-    _Column("MBM", "mbm", 0, _bandwidth),
+    _Column("MBM", "mbm", 0, _rate("mbm", "B/s")),
     _Column("", "mbm", 76, _bandwidth_bar, picture=True),
     _Column("LAST", "mbm", 130, _sparks, picture=True),
-    _Column("LOCAL", "local", 96, _local),
-    _Column("POWER", "watts", 0, _power),
+    _Column("LOCAL", "local", 96, _rate("local", "B/s")),
+    _Column("POWER", "watts", 0, _rate("watts", "W")),
     _Column("COUNTED", "", 0, _counted),
 )
 
@@ -244,9 +237,7 @@ def power_lines(scene: Scene, width: int) -> list[Text]:
     packages, pods = _cell(power.packages_watts, "W"), _cell(power.attributed_watts, "W")
     rest, others = _cell(power.unattributed_watts, "W"), _cell(power.other_tasks_watts, "W")
     text = f"packages {packages}: {pods} attributed to pods, {rest} unattributed (cores, other tasks: {others})"
-    made = Text(text, no_wrap=True)
-    made.truncate(width, overflow="ellipsis")
-    return [made]
+    return [_line(text, width)]
 
 
 def memory_lines(scene: Scene, width: int) -> list[Text]:
@@ -260,10 +251,14 @@ def memory_lines(scene: Scene, width: int) -> list[Text]:
             load = _UNKNOWN if one.load_percent is None else f"{mark}{one.load_percent:.0f}%"
             text += f", {load} of {scaled(capacity, 'B/s')}"
         pods = ", ".join(f"{pod.name} {pod.share_percent:.0f}%" for pod in one.pods)
-        made = Text(f"{text}: {pods}" if pods else text, no_wrap=True)
-        made.truncate(width, overflow="ellipsis")
-        found.append(made)
+        found.append(_line(f"{text}: {pods}" if pods else text, width))
     return found
+
+
+def _line(text: str, width: int) -> Text:
+    made = Text(text, no_wrap=True)
+    made.truncate(width, overflow="ellipsis")
+    return made
 
 
 def _heat(line: Line, scene: Scene) -> str:
@@ -274,13 +269,6 @@ def _heat(line: Line, scene: Scene) -> str:
     return next((style for share, style in _HOT if line.rates.total >= share * total), "")
 
 
-_COUNTERS: dict[str, Callable[[Rates], float | None]] = {
-    "llc": lambda rates: rates.occupancy,
-    "mbm": lambda rates: rates.total,
-    "local": lambda rates: rates.local,
-    "energy": lambda rates: rates.watts,
-}
-
-
 def _counters(lines: Sequence[Line]) -> str:
-    return " ".join(name for name, get in _COUNTERS.items() if any(get(line.rates) is not None for line in lines))
+    known = [name for name, value in SORTS.items() if any(value(line) is not None for line in lines)]
+    return " ".join(known).replace("watts", "energy")

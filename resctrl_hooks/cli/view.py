@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from resctrl_hooks.cli.document import FORMS, Form, is_table
+from resctrl_hooks.cli.document import Form, is_table, output_option
 from resctrl_hooks.inventory.find import find
 from resctrl_hooks.inventory.models import Pod
 from resctrl_hooks.inventory.records import recorded
@@ -100,11 +100,6 @@ def _names(context: Context, namespace: str) -> list[tuple[str, str]]:
 def view_options(sorts: Sequence[str], default: str, *, watch: bool = True) -> Callable[[Any], Any]:
     """Add the options to a command, which receives a `View` as ``view``."""
     options = [
-        click.argument("pods", nargs=-1, shell_complete=complete, metavar="[POD]..."),
-        click.option(
-            "-o", "--output", type=click.Choice(FORMS), help="Output format; all except wide are for programs."
-        ),
-        click.option("--json", "as_json", is_flag=True, help="Same as -o json."),
         click.option("-n", "--namespace", default="", metavar="NAMESPACE", help="Pods of this namespace only."),
         click.option("-A", "--all-namespaces", is_flag=True, help="Pods of all namespaces (the default)."),
         click.option(
@@ -119,22 +114,18 @@ def view_options(sorts: Sequence[str], default: str, *, watch: bool = True) -> C
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)
-        def called(*positional: Any, as_json: bool, **given: Any) -> Any:
-            namespace = given.pop("namespace")
+        def called(*positional: Any, form: Form, namespace: str, all_namespaces: bool, **given: Any) -> Any:
             view = View(
-                pods=given.pop("pods"),
-                form=given.pop("output") or ("json" if as_json else "table"),
+                form=form,
                 headers=not given.pop("no_headers"),
-                namespace="" if given.pop("all_namespaces") else namespace,
-                selector=given.pop("selector"),
-                sort=given.pop("sort"),
-                reverse=given.pop("reverse"),
+                namespace="" if all_namespaces else namespace,
                 watch=given.pop("watch", False),
+                **{name: given.pop(name) for name in ("pods", "selector", "sort", "reverse")},
             )
             return command(*positional, view=view, **given)
 
         for option in reversed(options):
             called = option(called)
-        return called
+        return click.argument("pods", nargs=-1, shell_complete=complete, metavar="[POD]...")(output_option(called))
 
     return decorate

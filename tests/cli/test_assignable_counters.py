@@ -13,7 +13,7 @@ from hosts.monitored import MonitoredHost, monitored_host
 from resctrl_hooks.node.reconcile.reconcile import reconcile
 from resctrl_hooks.node.resctrl.counter_share import LOCK, Change, Holder, rearrange
 from resctrl_hooks.node.resctrl.counters import UNASSIGNED, Reading
-from resctrl_hooks.node.sharing.bandwidth_counters import SHORT, balance, ensure_counted
+from resctrl_hooks.node.sharing.bandwidth_counters import SHORT, Balance, balance, ensure_counted
 from resctrl_hooks.simulation import mounted
 
 pytestmark = pytest.mark.fuse
@@ -34,6 +34,12 @@ def has(host: MonitoredHost, key: str) -> str:
     return (host.resctrl / "mon_groups" / key / "mbm_L3_assignments").read_text()
 
 
+def balanced(host: MonitoredHost, *, in_turns: bool = False) -> Balance:
+    found = balance(host.context, in_turns=in_turns)
+    assert found is not None
+    return found
+
+
 def reading(host: MonitoredHost, key: str, name: str = TOTAL, domain: str = "mon_L3_00") -> Reading:
     """Return the reading of one counter of a pod."""
     (found,) = [
@@ -52,24 +58,18 @@ def test_first_pod_gets_two_counters_and_next_pods_get_none(host: MonitoredHost)
 
 def test_shared_counters_give_every_pod_its_total(host: MonitoredHost) -> None:
     keys = [host.pod(number, f"web-{number}") for number in range(4)]
-    found = balance(host.context)
-    assert found is not None
-    assert found.uncounted == {}
+    assert balanced(host).uncounted == {}
     assert {has(host, key) for key in keys} == {f"{TOTAL}:0=e;1=e\n{LOCAL}:0=_;1=_\n"}
     assert not host.context.ledger.flagged(SHORT)
 
 
 def test_pod_without_free_counter_is_reported_and_gets_the_next_free_one(host: MonitoredHost) -> None:
     keys = [host.pod(number, f"web-{number}") for number in range(6)]
-    found = balance(host.context)
-    assert found is not None
-    assert found.uncounted == {key: [0, 1] for key in keys[4:]}
+    assert balanced(host).uncounted == {key: [0, 1] for key in keys[4:]}
     assert host.context.ledger.flagged(SHORT)
     for key in keys[:2]:
         host.context.monitor.remove(key)
-    found = balance(host.context)
-    assert found is not None
-    assert found.uncounted == {}
+    assert balanced(host).uncounted == {}
     assert reading(host, keys[4]).state == reading(host, keys[5]).state == "available"
     assert not host.context.ledger.flagged(SHORT)
 
@@ -77,9 +77,7 @@ def test_pod_without_free_counter_is_reported_and_gets_the_next_free_one(host: M
 def test_classes_keep_counters_if_configured(host: MonitoredHost) -> None:
     host.context.settings.monitoring.update({"classCounters": "keep"})
     keys = [host.pod(number, f"web-{number}") for number in range(3)]
-    found = balance(host.context)
-    assert found is not None
-    assert found.uncounted == {keys[2]: [0, 1]}
+    assert balanced(host).uncounted == {keys[2]: [0, 1]}
     assert (host.resctrl / "mbm_L3_assignments").read_text() == f"{TOTAL}:0=e;1=e\n{LOCAL}:0=e;1=e\n"
 
 
@@ -241,8 +239,7 @@ def test_equal_pods_take_turns_and_keep_totals(host: MonitoredHost) -> None:
     before = dict.fromkeys(keys, 0.0)
     for _ in range(6):
         time.sleep(0.02)
-        found = balance(host.context, in_turns=True)
-        assert found is not None
+        found = balanced(host, in_turns=True)
         assert len(found.uncounted) == 2
         for key in keys:
             counted[key] += key not in found.uncounted
@@ -261,19 +258,14 @@ def test_higher_priority_keeps_counters_over_all_turns(host: MonitoredHost) -> N
         locked.save()
     for _ in range(4):
         time.sleep(0.02)
-        found = balance(host.context, in_turns=True)
-        assert found is not None
-        assert keys[5] not in found.uncounted
+        assert keys[5] not in balanced(host, in_turns=True).uncounted
 
 
 def test_turn_lasts_as_long_as_configured(host: MonitoredHost) -> None:
     host.context.settings.monitoring.update({"share": {"interval": 600.0}, "events": [TOTAL]})
     for number in range(6):
         host.pod(number, f"web-{number}")
-    first = balance(host.context, in_turns=True)
-    second = balance(host.context, in_turns=True)
-    assert first is not None
-    assert second is not None
+    first, second = balanced(host, in_turns=True), balanced(host, in_turns=True)
     assert second.uncounted == first.uncounted
     assert second.changes == []
 

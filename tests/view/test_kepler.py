@@ -23,6 +23,9 @@ ENERGY = "mon_data/mon_PERF_PKG_00/core_energy"
 ELSEWHERE = "mon_data/mon_PERF_PKG_01/core_energy"
 
 
+Attributed = dict[str, tuple[str, float]]
+
+
 class Node:
     """A node with settable energy counters, and both trees of it."""
 
@@ -47,6 +50,14 @@ class Node:
     def viewed(self, running: Mapping[str, float]) -> Look:
         files = self.contents.look()
         return Reader(lambda path: names(files, path), files.__getitem__).look(running)
+
+    def both(self, running: Mapping[str, float]) -> tuple[Look, Look]:
+        """Return a look at resctrl itself and one at the view."""
+        return self.raw(running), self.viewed(running)
+
+    def attributed(self, before: tuple[Look, Look], running: Mapping[str, float], package: float) -> list[Attributed]:
+        """Return the attributed joules since the looks before, by resctrl itself and by the view."""
+        return [attributed(*looks, running, package) for looks in zip(before, self.both(running), strict=True)]
 
 
 def names(files: Files, folder: str) -> list[str]:
@@ -73,11 +84,10 @@ def test_pods_of_root_class_are_correct_in_both(node: Node) -> None:
     running = {cart: 0.3, web: 0.2}
     node.say(cart, 10, 1)
     node.say(web, 5, 0)
-    before = node.raw(running), node.viewed(running)
+    before = node.both(running)
     node.say(cart, 14, 1.5)
     node.say(web, 6, 0)
-    for first, now in zip(before, (node.raw(running), node.viewed(running)), strict=True):
-        assert attributed(first, now, running, 5.5) == {cart: (MEASURED, 4.5), web: (MEASURED, 1.0)}
+    assert node.attributed(before, running, 5.5) == [{cart: (MEASURED, 4.5), web: (MEASURED, 1.0)}] * 2
 
 
 def test_pod_in_class_is_measured_in_view_only(node: Node) -> None:
@@ -85,13 +95,10 @@ def test_pod_in_class_is_measured_in_view_only(node: Node) -> None:
     running = {cart: 0.5, web: 0.5}
     node.say(cart, 10)
     node.say(web, 10, rdt_class="gold")
-    before = node.raw(running), node.viewed(running)
+    before = node.both(running)
     node.say(cart, 14)
     node.say(web, 18, rdt_class="gold")
-    raw, viewed = (
-        attributed(first, now, running, 12)
-        for first, now in zip(before, (node.raw(running), node.viewed(running)), strict=True)
-    )
+    raw, viewed = node.attributed(before, running, 12)
     assert raw[web][0] == ESTIMATED
     assert viewed == {cart: (MEASURED, 4.0), web: (MEASURED, 8.0)}
 
@@ -107,7 +114,7 @@ def test_handover_starts_new_pod_at_old_energy_in_resctrl_and_at_zero_in_view(no
         giver.record["claim"] = {"priority": 0, "since": 1.0, "rules": 0, "entry": ""}
         taker.record["claim"] = {"priority": 0, "since": 1.0, "rules": 0, "entry": ""}
         assert hand_on(giver, taker, "", monitor, node.host.context.log)
-    raw, viewed = node.raw(running), node.viewed(running)
+    raw, viewed = node.both(running)
     assert raw.pods == {web: {"mon_PERF_PKG_00": 258, "mon_PERF_PKG_01": 2}}
     assert viewed.pods == {cart: None, web: {"mon_PERF_PKG_00": 0, "mon_PERF_PKG_01": 0}}, "cart waits: not 0 W"
     node.say(web, 259.5, 2)
@@ -119,12 +126,12 @@ def test_removed_group_lowers_root_in_resctrl_but_not_in_view(node: Node) -> Non
     running = {web: 1.0}
     node.say(cart, 1000)
     node.say(web, 10)
-    before = node.raw(running), node.viewed(running)
+    before = node.both(running)
     node.host.context.monitor.remove(cart)
     node.say(web, 11)
     raw, viewed = (
         (now.root or {})["mon_PERF_PKG_00"] - (first.root or {})["mon_PERF_PKG_00"]
-        for first, now in zip(before, (node.raw(running), node.viewed(running)), strict=True)
+        for first, now in zip(before, node.both(running), strict=True)
     )
     assert raw < -900
     assert 1 <= viewed < 900
@@ -156,13 +163,10 @@ def test_waiting_pod_is_estimated_in_both_and_pod_in_class_is_measured_in_view(n
     running = {cart: 0.4, web: 0.4, waiting: 0.2}
     node.say(cart, 10)
     node.say(web, 10, rdt_class="gold")
-    before = node.raw(running), node.viewed(running)
+    before = node.both(running)
     node.say(cart, 14)
     node.say(web, 18, rdt_class="gold")
-    raw, viewed = (
-        {key: kind for key, (kind, _) in attributed(first, now, running, 12).items()}
-        for first, now in zip(before, (node.raw(running), node.viewed(running)), strict=True)
-    )
+    raw, viewed = ({key: kind for key, (kind, _) in of.items()} for of in node.attributed(before, running, 12))
     assert raw == {cart: MEASURED, web: ESTIMATED, waiting: ESTIMATED}
     assert viewed == {cart: MEASURED, web: MEASURED, waiting: ESTIMATED}
 
