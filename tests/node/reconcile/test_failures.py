@@ -42,7 +42,7 @@ def test_pointer_to_a_key_without_record_releases_nothing(cluster: Cluster) -> N
     ledger.prepare()
     ledger.point("a" * 64, POD)
     report = cluster.reconcile()
-    assert (report.released, report.failures) == ([], {})
+    assert (report.released, report.failures, report.problems) == ([], {}, [])
     assert not list(ledger.keys())
 
 

@@ -131,6 +131,7 @@ def test_limit_bounds_use() -> None:
 def test_pools_are_balanced() -> None:
     found = place(machine(2, 1, 1, 4), *(Request(f"c{number}", milli=1000) for number in range(6)))
     assert [decision.pool for decision in found] == ["package0", "package1"] * 3
+    assert [decision.mems for decision in found] == [0b01, 0b10] * 3
     idle = place(machine(2, 1, 1, 4), *(Request(f"c{number}") for number in range(4)))
     assert [decision.pool for decision in idle] == ["package0", "package1"] * 2
 
