@@ -26,11 +26,18 @@ def installed(tmp_path: Path) -> Installed:
 
 
 def create(
-    runtime: Runtime, bundle: Callable[..., str], installed: Installed, name: str, kind: str, milli: int = 0
+    runtime: Runtime,
+    bundle: Callable[..., str],
+    installed: Installed,
+    name: str,
+    kind: str,
+    milli: int = 0,
+    pool: str = "",
 ) -> int:
     cpu = {"shares": milli * 1024 // 1000} if milli else {}
     linux = {"cgroupsPath": runtime.cgroups_path(name), "resources": {"cpu": cpu}}
-    runtime.create(name, bundle(name, SEE, hooks=installed.hooks, annotations={CPUS: kind}, linux=linux))
+    wanted = {CPUS: kind, **({"pool.placement.resctrl-hooks.io": pool} if pool else {})}
+    runtime.create(name, bundle(name, SEE, hooks=installed.hooks, annotations=wanted, linux=linux))
     return runtime.pid(name)
 
 
@@ -96,6 +103,29 @@ def test_first_instruction_runs_on_assigned_cpus_and_others_follow(
     runtime.kill("p4")
     runtime.delete("p4")
     assert allowed(first) == effective(first) == "0-1"
+
+
+def test_pool_grows_and_shrinks_and_missing_cpufreq_fails_no_container(
+    runtime: Runtime, bundle: Callable[..., str], tmp_path: Path
+) -> None:
+    section = {"enabled": True, "allow": {"": ["*"]}, "failurePolicy": "fail", "policy": "pools"}
+    pools = [{"name": "db", "cpus": "0-3", "minCpus": 1, "cpuClass": "fast"}]
+    classes = [{"name": "fast", "freqGovernor": "performance"}]
+    placement = {**section, "pools": pools, "cpuClasses": classes}
+    installed = Installed(str(tmp_path / "installed"), monitoring={"enabled": False}, placement=placement)
+    rest = create(runtime, bundle, installed, "b1", "shared", 500)
+    runtime.start("b1")
+    assert seen(rest)[0] == "0-7", installed.said()
+    first = create(runtime, bundle, installed, "b2", "shared", 500, "db")
+    runtime.start("b2")
+    assert (seen(first)[0], allowed(rest)) == ("0", "1-7")
+    assert "cannot set scaling_governor of cpu0/cpufreq to performance (ENOENT)" in installed.said()
+    second = create(runtime, bundle, installed, "b3", "shared", 2500, "db")
+    runtime.start("b3")
+    assert (seen(second)[0], allowed(first), allowed(rest)) == ("0-2", "0-2", "3-7")
+    runtime.kill("b3")
+    runtime.delete("b3")
+    assert (allowed(first), allowed(rest)) == ("0", "1-7")
 
 
 def test_crash_loop_without_poststop_keeps_cpus(
