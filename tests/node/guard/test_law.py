@@ -15,6 +15,7 @@ from resctrl_hooks.node.guard.law import (
     LOWER,
     PRESSED,
     RAISE,
+    RELEASING,
     REPORT,
     RESTORE,
     SETTLING,
@@ -177,7 +178,10 @@ def test_tenth_calm_sample_in_a_row_releases_one_step() -> None:
         sample = Sample(float(time), load, CAPACITY, {"gold": 20e9, "bronze": 10e9})
         for change in domain.decide(sample, Rules(["gold"], ["bronze"], 0.85, 0.70), PerCent(10)):
             changes[time] = change.new
-    assert changes == {15: 90}
+    assert (changes, domain.state) == ({15: 90}, RELEASING)
+    domain.limits["bronze"] = Limit(100, 20)
+    domain.decide(Sample(22.0, 0.3, CAPACITY, {}), Rules(["gold"], ["bronze"], 0.85, 0.70), PerCent(10))
+    assert (domain.state, domain.since) == (IDLE, 22.0)
 
 
 @pytest.mark.parametrize("after, wait", [(29.9, 2 * CALM), (30.0, CALM)])

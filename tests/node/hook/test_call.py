@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import pytest
-from conftest import BOOT, GROUP, ID, POD_CGROUP, UID, Host, crio_annotations, state, stopped
+from conftest import BOOT, GROUP, ID, POD_CGROUP, UID, Host, always, crio_annotations, state, stopped
 from hosts.faults import Fail
 
 from resctrl_hooks.node.container.oci import STATE_LIMIT
@@ -219,3 +219,35 @@ def test_refusal_with_long_bundle_path_states_its_outcome(host: Host) -> None:
     outcome = host.call(state(bundle="/" + "9" * 5000))
     assert outcome.code == 79
     assert "container rejected" in outcome.stderr
+
+
+def test_call_in_another_user_namespace_does_nothing(
+    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(call, "in_initial_user_namespace", always(value=False))
+    assert host.call(pod) == (0, "", "")
+    assert (host.groups(), host.state.exists()) == ([], False)
+
+
+@pytest.mark.parametrize("stage", ["createRuntime", "poststop", "hook"])
+def test_call_with_unusable_settings_is_skipped(host: Host, pod: dict[str, Any], stage: str) -> None:
+    host.config.write_text("{")
+    outcome = host.call(pod, stage)
+    assert outcome.code == 0
+    assert outcome.stderr.startswith("resctrl-hook: invalid settings in ")
+    assert outcome.stderr.endswith("; container skipped\n")
+    assert host.groups() == []
+
+
+def test_failure_with_idle_pods_does_not_affect_the_container(
+    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr("resctrl_hooks.node.lifecycle.reap_some", broken)
+    host.context().ledger.prepare()
+    host.context().ledger.mark("idle", "another")
+    outcome = host.call(pod)
+    assert (outcome.code, host.groups()) == (0, [GROUP])
+    assert outcome.stderr == "resctrl-hook: idle groups left to reconcile: a bug\n"

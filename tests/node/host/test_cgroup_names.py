@@ -77,6 +77,8 @@ def test_own_part_of_path_is_found(path: str, asked: str, own: str) -> None:
         (f"/{POD[1:]}/libpod-{CONTAINER}", "", ""),
         (f"/machine.slice/machine-libpod_pod_{POD[1:]}.slice/x", "", ""),
         (f"/machine.slice/machine-{POD}.slice/x", "", ""),
+        (f"/pod.slice/machine-{POD}.slice/x", "", ""),
+        ("/machine.slice/machine-libpod_pod_x.slice/x", "", ""),
         (f"/kubepods/{UID}", "", ""),
         (f"/kubepods/pud{UID}", "", ""),
         ("/system.slice/docker-x.scope", "", ""),

@@ -77,3 +77,10 @@ def test_node_with_cpus_is_ordinary_memory_and_node_without_tier_is_unknown(tmp_
         (tiers / name).mkdir(exist_ok=True)
         (tiers / name / "nodelist").write_text(nodes)
     assert [node.kind for node in read_topology(sys).nodes] == [DRAM, DRAM, SLOW, UNKNOWN]
+
+
+def test_machine_without_a_third_cache_is_read(tmp_path: Path) -> None:
+    sys = write_sysfs(machine(cores=2, threads=1), tmp_path)
+    for level in tmp_path.glob("devices/system/cpu/cpu*/cache/index*/level"):
+        level.write_text("2\n")
+    assert read_topology(sys).l3 == {}

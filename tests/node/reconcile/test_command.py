@@ -8,10 +8,11 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from conftest import LAUNCH, PYTHON, Host, crio_annotations
+from conftest import LAUNCH, PYTHON, Host, always, crio_annotations, standard_streams
 from hosts import crun
 
 import resctrl_hooks
@@ -19,6 +20,8 @@ from node.reconcile.cluster import POD, Cluster
 from resctrl_hooks.cli import main
 from resctrl_hooks.errors import InputError
 from resctrl_hooks.install.units import RECONCILE, units
+from resctrl_hooks.node.host.programs import ProgramError
+from resctrl_hooks.node.reconcile import command
 from resctrl_hooks.node.reconcile.command import reconcile_command
 from resctrl_hooks.node.reconcile.live_keys import read_live
 from resctrl_hooks.node.reconcile.report import Report
@@ -210,3 +213,70 @@ def test_waiting_pods_do_not_fail_timer_unit(
     assert reconcile_command(str(cluster.host.config), ["--waiting-ok"]) == code
     (unit,) = [text for name, text in units(str(cluster.host.config)).items() if name == RECONCILE]
     assert b"reconcile --waiting-ok\n" in unit
+
+
+@pytest.mark.parametrize(
+    "answer, said",
+    [
+        ((0, ""), ""),
+        ((0, "one\ntwo"), ""),
+        ((1, "a: wrong\nb: wrong"), "cannot apply the edited {config}: a: wrong; b: wrong"),
+        (ProgramError("it did not exit"), "cannot apply the edited {config}: it did not exit"),
+    ],
+)
+def test_edited_configuration_is_applied_before_a_pass(
+    host: Host, monkeypatch: pytest.MonkeyPatch, answer: Any, said: str
+) -> None:
+    calls: list[list[str]] = []
+
+    def run(arguments: list[str], _: float) -> Any:
+        calls.append(arguments)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    config = str(host.config)
+    monkeypatch.setattr(command, "run", run)
+    monkeypatch.setattr(command, "find_program", lambda name, _: f"/usr/bin/{name}")
+    monkeypatch.setattr(command, "is_unapplied", always(value=False))
+    command.apply_edited(config)
+    assert calls == []
+    monkeypatch.setattr(command, "is_unapplied", always(value=True))
+    with standard_streams(b"") as written:
+        command.apply_edited(config)
+    assert calls == [["/usr/bin/resctrl-hook", "--config", config, "config", "apply", "--if-newer"]]
+    assert written() == (f"resctrl-hook: {said.format(config=config)}\n" if said else "")
+
+
+def test_pass_in_another_user_namespace_fails(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "in_initial_user_namespace", always(value=False))
+    with standard_streams(b"") as written:
+        assert reconcile_command(str(host.config), []) == 1
+    assert written() == "resctrl-hook: reconcile: not in the host's user namespace; run it as root on the host\n"
+
+
+def test_pass_with_unusable_settings_is_reported(host: Host) -> None:
+    host.config.write_text("{")
+    with standard_streams(b"") as written:
+        assert reconcile_command(str(host.config), []) == 2
+    assert written().startswith("resctrl-hook: reconcile: invalid settings in ")
+
+
+def test_pass_with_an_internal_error_ends_without_a_traceback(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> Report:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(command, "reconcile", broken)
+    with standard_streams(b"") as written:
+        assert reconcile_command(str(host.config), []) == 1
+    assert "internal error in resctrl-hook: RuntimeError: a bug" in written()
+
+
+@pytest.mark.parametrize("pause, code", [("86400", 130), ("86401", 2), ("24h", 130), ("25h", 2)])
+def test_pause_is_a_day_at_most(host: Host, monkeypatch: pytest.MonkeyPatch, pause: str, code: int) -> None:
+    def interrupt(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "once", always(0))
+    monkeypatch.setattr(command.time, "sleep", interrupt)  # type: ignore[attr-defined]
+    assert reconcile_command(str(host.config), ["--watch", pause]) == code
