@@ -14,7 +14,7 @@ import pytest
 
 from kernel.counted.truth import Truth, mounted_with, rmid_of
 from kernel.groups import Resctrl
-from kernel.test_turns import EVENTS, Pod, context_of
+from kernel.test_turns import Pod, context_of, release_counters
 from resctrl_hooks.inventory.interval import interval_of
 from resctrl_hooks.inventory.rates import Rates, of_pod
 from resctrl_hooks.inventory.snapshot import Snapshot, take
@@ -90,9 +90,7 @@ def start_pods(folder: Path, resctrl: Resctrl) -> dict[str, tuple[Pod, str]]:
         resctrl.make(f"class{number}")
         resctrl.join(pods[f"class{number}"][0].process.pid, f"class{number}")
     for rdt_class in ("", *pods):
-        assignments = Path(resctrl.path(rdt_class), "mbm_L3_assignments")
-        for event in EVENTS if assignments.exists() else ():
-            assignments.write_text(f"{event}:*=_\n")
+        release_counters(resctrl.path(rdt_class))
     time.sleep(5)  # until the interpreters have started
     return pods
 
@@ -138,8 +136,7 @@ def test_pods_with_bursts_in_turns_are_compared_with_the_ledger(resctrl: Resctrl
             seconds, after = time.monotonic() - begun, truth.by_pod()
         finally:
             for pod, _ in pods.values():
-                pod.process.kill()
-                pod.process.wait()
+                pod.end()
     print(f"MEASURED {seconds:.0f} s, turns of {TURN * LENGTH:g} s, all times {LENGTH:g} of those in the table")
     print(
         "| load | turns | counted, s | shown, MB/s | truth, MB/s | off | inside | without a rate | across a handover |"

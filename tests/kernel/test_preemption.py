@@ -98,7 +98,7 @@ def has_copied(pid: int) -> None:
 @pytest.mark.parametrize(
     "counted, waits",
     [
-        pytest.param(3, "waiting", id="RMIDs", marks=pytest.mark.guest(rmids=4, count=1, cpus=1)),
+        pytest.param(4, "waiting", id="RMIDs", marks=pytest.mark.guest(rmids=5, count=1, cpus=1)),
         pytest.param(
             4, "uncounted", id="counters", marks=pytest.mark.guest(amd=1, rmids=32, counters=4, count=1, cpus=1)
         ),

@@ -1,7 +1,7 @@
-"""Twelve pods of steady, different load on a processor that counts three, or four: what each reads in turns.
+"""Twelve pods of steady, different load in turns, on a processor that counts three, or four.
 
-The guest's counters are true to a memory access (`count=1`), so a rate in turns can be held to that of the same pod
-with a group of its own, measured on the same node a moment before.
+The pods work in steps, one after another, and the clock moves only between steps: a busy machine changes no rate. The
+processor's ledger (tests/kernel/counted/truth.py) says what each pod moved in each step, in its turns and between them.
 """
 
 import json
@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from kernel.counted.truth import ROOT, Truth, mounted_with, rmid_of
 from kernel.groups import Resctrl, place_of
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.log import Log
@@ -22,28 +23,30 @@ from resctrl_hooks.node.reconcile.report import Options
 from resctrl_hooks.node.settings import Settings
 
 PODS = 12
-TURNS = 15
+TURNS = 8
 INTERVAL = 1.0
-ALONE_SECONDS = 4.0
 EVENTS = ("mbm_total_bytes", "mbm_local_bytes")
-TOLERANCE = 0.10
+TOLERANCE = 0.05
 LOAD = """
-import sys, time
-block, times, due = bytes(65536), int(sys.argv[1]), time.monotonic()
-while True:
+import os, sys
+block, times = bytes(65536), int(sys.argv[1])
+while os.read(0, 1):
     for _ in range(times):
         bytearray(block)
-    due += 0.1
-    time.sleep(max(0, due - time.monotonic()))
+    os.write(1, b".")
 """
+"""A pod's program: one step for each byte that it reads."""
+COPIES = 8
+"""The copies in a step of the first pod; the second makes twice as many."""
 
 
 class Pod:
-    """A pod as its runtime's state folder tells it, of one process that moves memory ten times a second."""
+    """A pod as its runtime's state folder describes it, of one process."""
 
     def __init__(self, number: int, folder: Path, command: Sequence[str] = ()) -> None:
         self.key = f"3f0ac7f2-8a3b-4f0e-9a55-{number:012d}"
-        self.process = subprocess.Popen(command or [sys.executable, "-I", "-S", "-c", LOAD, str(number + 1)])
+        words = command or [sys.executable, "-I", "-S", "-c", LOAD, str((number + 1) * COPIES)]
+        self.process = subprocess.Popen(words, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         pid = self.process.pid
         annotations = {
             "io.container.manager": "cri-o",
@@ -60,15 +63,76 @@ class Pod:
         status = {"pid": pid, "process-start-time": start, "bundle": str(state)}
         (state / "status").write_text(json.dumps(status))
 
+    def step(self) -> None:
+        """Have it work once, to the end."""
+        assert self.process.stdin
+        assert self.process.stdout
+        self.process.stdin.write(b".")
+        self.process.stdout.read(1)
+
+    def end(self) -> None:
+        """Kill it."""
+        with self.process:
+            self.process.kill()
+
+
+class Steps:
+    """The pods' steps, with the time and the ledger's bytes of each.
+
+    Args:
+        pods: all pods of the node.
+        rmids: the processor's.
+        monkeypatch: for the clock.
+    """
+
+    def __init__(self, pods: list[Pod], rmids: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._pods = pods
+        self._ledger = Truth(rmids, domains=1)
+        self.seconds = 0.0
+        self.bytes = {pod.key: 0 for pod in pods}
+        begun = {clock: time.clock_gettime(clock) for clock in (time.CLOCK_MONOTONIC, time.CLOCK_BOOTTIME)}
+        monkeypatch.setattr(time, "clock_gettime", lambda clock: begun[clock] + self.seconds)
+        monkeypatch.setattr(time, "monotonic", lambda: begun[time.CLOCK_MONOTONIC] + self.seconds)
+
+    def step(self) -> None:
+        """Have each pod work for a turn's time."""
+        self.seconds += INTERVAL
+        for pod in self._pods:
+            rmid = rmid_of(Resctrl(ROOT).path(group=place_of(pod.process.pid).group))
+            before = self._ledger.of(rmid)[0]
+            pod.step()
+            self.bytes[pod.key] += self._ledger.of(rmid)[0] - before
+
 
 @pytest.fixture
-def pods(tmp_path: Path) -> Iterator[list[Pod]]:
+def resctrl() -> Iterator[Resctrl]:
+    """Return a resctrl that shows RMIDs, without counters in the root group."""
+    with mounted_with("debug"):
+        mounted = Resctrl(ROOT)
+        mounted.settle()
+        release_counters(mounted.root)
+        yield mounted
+
+
+@pytest.fixture
+def pods(tmp_path: Path, resctrl: Resctrl) -> Iterator[list[Pod]]:
+    """Return the pods, at rest. The tests' own process is in a class, so that the ledger separates it from them."""
     made = [Pod(number, tmp_path) for number in range(PODS)]
-    time.sleep(2)  # until their interpreters have started
+    for pod in made:
+        pod.step()  # its interpreter has started
+    release_counters(resctrl.make("tests"))
+    for task in os.listdir("/proc/self/task"):
+        resctrl.join(int(task), "tests")
     yield made
     for pod in made:
-        pod.process.kill()
-        pod.process.wait()
+        pod.end()
+
+
+def release_counters(folder: str) -> None:
+    """Release a group's assignable counters, if the processor has such."""
+    assignments = Path(folder, "mbm_L3_assignments")
+    for event in EVENTS if assignments.exists() else ():
+        assignments.write_text(f"{event}:*=_\n")
 
 
 def context_of(folder: Path, resctrl: Resctrl) -> Context:
@@ -82,93 +146,62 @@ def context_of(folder: Path, resctrl: Resctrl) -> Context:
     return Context(Settings(values), Log({"target": "none"}))
 
 
-def bytes_of(folder: str) -> int:
-    """Return the count of a group's domains."""
-    return sum(int(file.read_text()) for file in Path(folder).glob("mon_data/mon_L3_*/mbm_total_bytes"))
-
-
-def groups_alone(resctrl: Resctrl, counted: int) -> list[str]:
-    """So many groups, of which each counts all bytes: where counters are assigned, nothing else has any."""
-
-    def take_counters(folder: str, events: Sequence[str]) -> None:
-        assignments = Path(folder, "mbm_L3_assignments")
-        for event in events if assignments.exists() else ():
-            assignments.write_text(f"{event}:*=_\n")
-
-    take_counters(resctrl.root, EVENTS)
-    folders = []
-    for number in range(counted):
-        folders.append(resctrl.make(group=f"alone{number}"))
-        take_counters(folders[-1], EVENTS[1:])
-    return folders
-
-
-def rates_alone(pods: list[Pod], resctrl: Resctrl, *, counted: int) -> dict[str, float]:
-    """The rate of each pod in a group of its own, while all the others run too: as many at a time as can be counted."""
-    folders = groups_alone(resctrl, counted)
-    rates = {}
-    for first in range(0, len(pods), counted):
-        begun = {}
-        for folder, pod in zip(folders, pods[first : first + counted], strict=True):
-            resctrl.join(pod.process.pid, group=os.path.basename(folder))
-            begun[pod.key] = folder, bytes_of(folder), time.monotonic()
-        time.sleep(ALONE_SECONDS)
-        for key, (folder, before, began) in begun.items():
-            rates[key] = (bytes_of(folder) - before) / (time.monotonic() - began)
-        for pod in pods[first : first + counted]:
-            resctrl.join(pod.process.pid)
-    for folder in folders:
-        os.rmdir(folder)
-    return rates
-
-
-def rates_in_turns(pods: list[Pod], context: Context, *, counted: int) -> tuple[dict[str, float], dict[str, float]]:
+def rates_in_turns(steps: Steps, context: Context, *, counted: int) -> tuple[dict[str, float], dict[str, float]]:
     """Return the rate of each pod after its turns, and the seconds for which it was counted."""
-    deadline = time.monotonic() + 40
-    while len(context.ledger.marked("rmids")) < counted and time.monotonic() < deadline:
-        reconcile(context, Options())  # the groups of `rates_alone` are in limbo for a second
+
+    for _ in range(400):  # the clock stands still, so that no pod is counted longer than it works
+        reconcile(context, Options())
+        if len(context.ledger.marked("rmids")) >= counted:
+            break
+        time.sleep(0.1)  # an RMID of another test is still in limbo
     rates: dict[str, float] = {}
     seconds: dict[str, float] = {}
     for _ in range(TURNS * PODS // counted):
-        time.sleep(INTERVAL)
+        steps.step()
         for key, readings in context.monitor.read_all().items():
             totals = [reading for reading in readings if reading.counter.name == "mbm_total_bytes"]
             # A pod without a counter at the moment reports that; its count is then the last value.
-            if totals and all(reading.value is not None for reading in totals):
-                seconds[key] = max(reading.seconds or 0.0 for reading in totals)
-                rates[key] = sum(reading.value or 0 for reading in totals) / seconds[key]
+            counted_for = max((reading.seconds or 0.0 for reading in totals), default=0.0)
+            if counted_for and all(reading.value is not None for reading in totals):
+                seconds[key] = counted_for
+                rates[key] = sum(reading.value or 0 for reading in totals) / counted_for
         report = reconcile(context, Options())
         assert report.ok, report.as_text()
     return rates, seconds
 
 
-def compare(pods: list[Pod], alone: dict[str, float], turns: dict[str, float], seconds: dict[str, float]) -> None:
-    """Print the table, and hold each pod's rate to its own."""
-    print("pod  alone kB/s  in turns kB/s  counted s  off by")
+def compare(steps: Steps, turns: dict[str, float], seconds: dict[str, float]) -> None:
+    """Print the table, and hold each pod's rate to the ledger's."""
+    print("pod  ledger kB/s  in turns kB/s  counted s  off by")
     worst = 0.0
-    for number, pod in enumerate(pods):
-        off = turns[pod.key] / alone[pod.key] - 1
+    for number, (key, moved) in enumerate(steps.bytes.items()):
+        truth = moved / steps.seconds
+        off = turns[key] / truth - 1
         worst = max(worst, abs(off))
-        one, many = alone[pod.key] / 1000, turns[pod.key] / 1000
-        print(f"{number:3} {one:11.0f} {many:14.0f} {seconds[pod.key]:10.1f} {off:+7.1%}")
+        print(f"{number:3} {truth / 1000:12.0f} {turns[key] / 1000:14.0f} {seconds[key]:10.1f} {off:+7.1%}")
     assert worst < TOLERANCE
 
 
-@pytest.mark.guest(rmids=4, count=1, cpus=1)
-def test_rates_of_turns_match_continuous_counting(resctrl: Resctrl, tmp_path: Path, pods: list[Pod]) -> None:
-    alone = rates_alone(pods, resctrl, counted=3)
-    turns, seconds = rates_in_turns(pods, context_of(tmp_path, resctrl), counted=3)
-    compare(pods, alone, turns, seconds)
-    for pod in pods:
-        assert place_of(pod.process.pid).group in ("", pod.key)
-
-
-@pytest.mark.guest(amd=1, rmids=32, counters=4, count=1, cpus=1)
-def test_rates_of_assignable_counters_in_turns_match_continuous_counting(
-    resctrl: Resctrl, tmp_path: Path, pods: list[Pod]
+@pytest.mark.parametrize(
+    "counted, rmids, elsewhere",
+    [
+        pytest.param(3, 5, {""}, marks=pytest.mark.guest(rmids=5, count=1, cpus=1), id="RMIDs"),
+        pytest.param(
+            4, 32, set(), marks=pytest.mark.guest(amd=1, rmids=32, counters=4, count=1, cpus=1), id="counters"
+        ),
+    ],
+)
+def test_rates_of_turns_match_continuous_counting(
+    resctrl: Resctrl,
+    tmp_path: Path,
+    pods: list[Pod],
+    monkeypatch: pytest.MonkeyPatch,
+    counted: int,
+    rmids: int,
+    elsewhere: set[str],
 ) -> None:
-    alone = rates_alone(pods, resctrl, counted=4)
-    turns, seconds = rates_in_turns(pods, context_of(tmp_path, resctrl), counted=4)
-    compare(pods, alone, turns, seconds)
+    steps = Steps(pods, rmids, monkeypatch)
+    turns, seconds = rates_in_turns(steps, context_of(tmp_path, resctrl), counted=counted)
+    compare(steps, turns, seconds)
     for pod in pods:
-        assert place_of(pod.process.pid).group == pod.key
+        assert place_of(pod.process.pid).group in {*elsewhere, pod.key}
