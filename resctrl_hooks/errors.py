@@ -8,20 +8,16 @@ Those of resctrl are `ResctrlError`s with ``errno`` and ``kernel``, its own word
 """
 
 from .node.errors import (
+    BadClassError,
     BadKeyError,
+    BadPidError,
+    ClassMismatchError,
     DeadlineError,
+    GroupExistsError,
     HookError,
     InputError,
     LedgerError,
     LockTimeoutError,
-    ResctrlError,
-    SettingsError,
-)
-from .node.resctrl.errors import (
-    BadClassError,
-    BadPidError,
-    ClassMismatchError,
-    GroupExistsError,
     NoMonitoringError,
     NoRMIDsError,
     NotArrivedError,
@@ -29,7 +25,9 @@ from .node.resctrl.errors import (
     NotPermittedError,
     NotTrackedError,
     ReadOnlyError,
+    ResctrlError,
     RMIDsBusyError,
+    SettingsError,
     TaskGoneError,
 )
 

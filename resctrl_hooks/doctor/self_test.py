@@ -13,8 +13,8 @@ from resctrl_hooks.install.guard import SHELL
 from resctrl_hooks.install.hook_json import hook_problems
 from resctrl_hooks.install.paths import HOOK_NAME
 from resctrl_hooks.node.call_metrics import read as read_metrics
+from resctrl_hooks.node.errors import NoRMIDsError, RMIDsBusyError
 from resctrl_hooks.node.resctrl.assignment import Assignments
-from resctrl_hooks.node.resctrl.errors import NoRMIDsError, RMIDsBusyError
 from resctrl_hooks.node.settings import compiled_path
 
 from .finding import Finding, ok, problem, warning

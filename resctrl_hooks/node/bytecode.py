@@ -203,9 +203,6 @@ def _groups(sources: "dict[str, _Source]", folder: str) -> "list[list[str]]":
     """Return the modules that every call of a hook needs, and for each stage the modules that only this stage needs.
 
     The first group also has all packages, and the modules that several stages need.
-
-    Raises:
-        FileNotFoundError: as `_in_order`.
     """
     stages = [_in_order(sources, folder, roots) for roots in _BY_STAGE]
     names = [name for stage in stages for name in stage]

@@ -1,6 +1,11 @@
-"""Error types: each error states what failed, the kernel's answer, and the remedy."""
+"""Error types: each error states what failed, the kernel's answer, and the remedy.
+
+Those from `ResctrlError` on are the kernel's refusals on resctrl, with their errnos.
+"""
 
 import errno as _errno
+
+from .names import RESCTRL_ROOT as _RESCTRL_ROOT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,3 +89,121 @@ class BadKeyError(ResctrlError, ValueError):
     """A key (pod UID, pod id, container id) that is not a valid mon_group name."""
 
     reason = "bad-key"
+
+
+class NotMountedError(ResctrlError):
+    """There is no resctrl file system at the configured path."""
+
+    reason = "not-mounted"
+    hint = f"mount it: mount -t resctrl resctrl {_RESCTRL_ROOT}; run `resctrl-hook doctor` for details"
+
+    @classmethod
+    def at(cls, root: str, number: int = 0) -> "NotMountedError":
+        """Return the error for a path without resctrl."""
+        return cls(f"resctrl is not mounted at {root}", hint=cls.hint.replace(_RESCTRL_ROOT, root), errno=number)
+
+
+class NoMonitoringError(ResctrlError):
+    """resctrl is mounted, but this processor or kernel has no monitoring: there are no mon_groups."""
+
+    reason = "no-monitoring"
+    hint = "check cqm_* in /proc/cpuinfo and rdt= on the kernel's command line, or run `resctrl-hook doctor`"
+
+
+class NoRMIDsError(ResctrlError):
+    """All RMIDs are in use (ENOSPC), so no further mon_group can exist until one is removed."""
+
+    reason = "no-rmids"
+    hint = "`resctrl-hook list` shows the pods that hold them"
+    by_rule = False
+    """Whether a rule of the operator refuses the RMID; waiting is intended then."""
+
+
+class RMIDsBusyError(NoRMIDsError):
+    """No RMID is free *now* (EBUSY): freed ones are in limbo until their cache lines are gone, a second or more."""
+
+    reason = "rmids-busy"
+    hint = "freed RMIDs are in limbo; reconcile creates the group as soon as one is free"
+
+
+class BadClassError(ResctrlError, ValueError):
+    """An RDT class name that can't be one, or that has no ctrl_group; class folders are never created here."""
+
+    reason = "bad-class"
+
+
+class ClassMismatchError(ResctrlError):
+    """The task is in another ctrl_group than the mon_group's parent (EINVAL): a move would change its allocation."""
+
+    reason = "class-mismatch"
+
+
+class NotTrackedError(ResctrlError, KeyError):
+    """The ledger has no group for this key."""
+
+    reason = "not-tracked"
+    __str__ = ResctrlError.__str__  # KeyError's would quote the sentence
+
+    @classmethod
+    def of(cls, key: str) -> "NotTrackedError":
+        """Return the error for a key."""
+        return cls(f"no group for key {key}")
+
+
+class GroupExistsError(ResctrlError):
+    """A foreign group of that name exists already (EEXIST)."""
+
+    reason = "exists"
+
+
+class TaskGoneError(ResctrlError):
+    """The task has ended (ESRCH)."""
+
+    reason = "task-gone"
+
+    @classmethod
+    def of(cls, pid: int) -> "TaskGoneError":
+        """Return the error for a process."""
+        return cls(f"process {pid} has ended", errno=_errno.ESRCH)
+
+
+class BadPidError(ResctrlError, ValueError):
+    """A process id that names no process to be moved."""
+
+    reason = "bad-pid"
+
+
+class NotArrivedError(ResctrlError):
+    """The kernel accepted the thread ids, but the threads are not in the group: another program moves them too."""
+
+    reason = "not-arrived"
+    hint = "another program also manages these groups (a runtime's enableMonitoring, another plugin); keep only one"
+
+
+class NotPermittedError(ResctrlError):
+    """Not root in the initial user namespace, or denied by a security module (EACCES, EPERM)."""
+
+    reason = "not-permitted"
+    hint = "resctrl requires root; look for an AVC denial in the audit log"
+
+
+class ReadOnlyError(ResctrlError):
+    """resctrl is mounted read-only (EROFS)."""
+
+    reason = "read-only"
+    hint = f"mount -o remount,rw {_RESCTRL_ROOT}"
+
+
+# The meaning of each errno of a resctrl operation. Source: kernel, Documentation/filesystems/resctrl.rst and
+# rdtgroup.c.
+BY_ERRNO: "dict[int, type[ResctrlError]]" = {
+    _errno.ENOSPC: NoRMIDsError,
+    _errno.EBUSY: RMIDsBusyError,
+    _errno.EINVAL: ClassMismatchError,
+    _errno.EEXIST: GroupExistsError,
+    _errno.ESRCH: TaskGoneError,
+    _errno.EACCES: NotPermittedError,
+    _errno.EPERM: NotPermittedError,
+    _errno.EROFS: ReadOnlyError,
+    _errno.ENODEV: NotMountedError,
+}

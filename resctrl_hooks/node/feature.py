@@ -1,7 +1,10 @@
-"""The interface of all features, and the step: one planned action of a feature for a container.
+"""The interface of all features, the step: one planned action of a feature for a container, and its pod's group.
 
 `explain` prints a plan, the hook applies it, and reconcile repairs each step that no longer holds.
 """
+
+from . import errors
+from .ledger import WAITING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,7 +75,10 @@ class Step:
 
 
 class Feature:
-    """A function for containers. Every feature defines the first three methods, and others as required."""
+    """A function for containers. Every feature defines the first three methods, and others as required.
+
+    All methods raise a HookError for what cannot be done.
+    """
 
     name = ""
 
@@ -80,9 +86,6 @@ class Feature:
         """Return the steps for a workload with their reasons. Read-only.
 
         ``earlier`` are the steps that precede them.
-
-        Raises:
-            HookError: a step is impossible.
         """
         raise NotImplementedError
 
@@ -90,9 +93,6 @@ class Feature:
         """Apply one step; also repeatedly, and to running containers.
 
         Returns work that may follow the container's start, such as a check; it raises the same errors.
-
-        Raises:
-            HookError: it failed.
         """
         raise NotImplementedError
 
@@ -110,9 +110,6 @@ class Feature:
         """Undo effects that outlive a dead container, or one whose later step failed; also before the step is complete.
 
         ``member`` is the container's record. Idempotent. By default there are no such effects.
-
-        Raises:
-            HookError: it failed.
         """
 
     def values(self, step: "Step") -> "list[list[str]]":
@@ -124,18 +121,10 @@ class Feature:
         return {}
 
     def reserve(self, step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
-        """Reserve contested resources of the step for a container that can still be refused.
-
-        Raises:
-            HookError: they are unavailable.
-        """
+        """Reserve contested resources of the step for a container that can still be refused."""
 
     def preview(self, step: "Step", workload: "Workload", context: "Context") -> "Step":
-        """Return the step with the decision that would be made now. Read-only.
-
-        Raises:
-            HookError: the step would fail.
-        """
+        """Return the step with the decision that would be made now. Read-only."""
         return step
 
     def lost(self, step: "Step", container: "Container", context: "Context") -> str:
@@ -159,9 +148,6 @@ class Feature:
         """End orphans, and repair the feature's state of the whole node; return the number of repairs.
 
         Called by reconcile.
-
-        Raises:
-            HookError: a repair failed.
         """
         return 0
 
@@ -186,3 +172,40 @@ def describe(container: "Container", locked: "LockedKey", born: "float | None" =
         record["pod"] = container.pod
         if born is not None:
             record.setdefault("born", born)
+
+
+def obtain_group(
+    locked: "LockedKey",
+    rdt_class: str,
+    context: "Context",
+    priority: "Callable[[], int] | None" = None,
+    *,
+    thorough: bool = False,
+) -> None:
+    """Create the key's group in a class unless it exists; a key without an RMID waits from now on.
+
+    ``priority`` returns the key's priority under sharing rules; without it, the recorded one counts. ``thorough`` as
+    in `sharing.admission.ensure_by_rules`.
+
+    Raises:
+        NoRMIDsError: no RMID is free, or the limits or rules do not permit one.
+        ResctrlError, HookError: as `LockedKey.ensure_group`.
+    """
+    settings = context.settings
+    may_wait = locked.tracked and rdt_class not in locked.origins  # a new key has no mark
+    try:
+        if settings.groups.get("limits") and not locked.origins:
+            from .sharing.limits import check_limit
+
+            check_limit(locked.key, locked.record.get("namespace", ""), context)
+        if settings.shares_rmids:
+            from .sharing.admission import ensure_by_rules  # only where RMIDs are shared by rules
+
+            ensure_by_rules(locked, rdt_class, context, priority() if priority else None, thorough=thorough)
+        else:
+            locked.ensure_group(rdt_class)
+    except errors.NoRMIDsError:
+        context.ledger.mark(WAITING, locked.key)
+        raise
+    if may_wait:
+        context.ledger.unmark(WAITING, locked.key)

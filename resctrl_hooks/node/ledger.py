@@ -22,14 +22,13 @@ another boot's are void.
 """
 
 import errno
-import fcntl
 import posix
 import time
 
 from . import errors
 from .host.files import (
     UNFINISHED,
-    check_owner,
+    append_line,
     format_json,
     is_folder,
     is_there,
@@ -40,6 +39,7 @@ from .host.files import (
     remove_file,
     write_file,
 )
+from .locks import Lock, lock_name, open_lock
 from .names import default_key_validator, printable
 
 TYPE_CHECKING = False
@@ -49,32 +49,20 @@ if TYPE_CHECKING:
 
     from .records import MemberRecord, PodRecord
 
-_LOCKS = 32
 _FORMAT = 1
 _LIMIT = 1 << 20
 _MOST_CALLS = 1 << 20
-_SEEK_END = 2  # only os defines it
 CALLS = "calls"
 RMIDS = "rmids"
 CHANGING = "changing"
+IDLE, WAITING = "idle", "waiting"
 TOTALS = "totals"  # apart from the records, which only root can write: readers of counters write here only
 # locks last: their existence proves that of the others
-_FOLDERS = ("pods", "containers", "idle", "waiting", TOTALS, "locks")
+_FOLDERS = ("pods", "containers", IDLE, WAITING, TOTALS, "locks")
 _NAMES = ("namespace", "pod", "container")  # displayed fields of records
 _PATHS = ("cgroup", "podCgroup", "bundle")  # fields of records that are opened as paths
 _MEMBER = "c-"
-_SHORTEST_NAP, _LONGEST_NAP = 0.0005, 0.01  # seconds
 _PRIVATE = 0o700
-
-
-def lock_name(key: str) -> str:
-    """Return the name of a key's lock. Two locks are taken in the order of their names.
-
-    The hash is the polynomial of the key's bytes at 31. Its remainder by 32 locks is their alternating sum, because 31
-    is -1 there.
-    """
-    data = key.encode("utf-8", "surrogatepass")
-    return f"{(sum(data[-1::-2]) - sum(data[-2::-2])) % _LOCKS:02x}"
 
 
 class Ledger:
@@ -105,30 +93,9 @@ class Ledger:
 
     def _lock_file(self, path: str, patience: float) -> "Lock":
         try:
-            self._check_owner()
-            return Lock(self._open_lock(path), path, patience)
+            return Lock(open_lock(self.folder, path, self.prepare), path, patience)
         except OSError as error:
             raise errors.LedgerError.of_file(error, error.filename or path) from error
-
-    def _check_owner(self) -> None:
-        """Refuse a folder that others own or can write: root undoes the steps in its records."""
-        try:
-            check_owner(posix.stat(self.folder), self.folder)
-        except FileNotFoundError:
-            pass  # it will be created
-
-    def _open_lock(self, path: str) -> int:
-        flags = posix.O_RDWR | posix.O_CREAT | posix.O_NOFOLLOW
-        try:
-            return posix.open(path, flags, 0o600)
-        except FileNotFoundError:
-            self.prepare()
-            return posix.open(path, flags, 0o600)
-        except OSError as error:
-            if error.errno != errno.EROFS:
-                raise
-        # Records mounted read-only can be locked too. A missing lock file means that there is no writer.
-        return posix.open(path if is_there(path) else self.folder, posix.O_RDONLY | posix.O_NOFOLLOW)
 
     def prepare(self) -> None:
         """Create the state directory and its folders, private to root."""
@@ -163,7 +130,7 @@ class Ledger:
 
     def remove_pod(self, key: str) -> None:
         """Remove everything about a key: its markers, its members, its record, in that order."""
-        for folder in ("idle", "waiting"):
+        for folder in (IDLE, WAITING):
             self.unmark(folder, key)
         for member in self.members(key):
             self.remove_member(key, member)
@@ -326,17 +293,11 @@ class Ledger:
     def count_call(self, stage: str, seconds: float, reasons: "Iterable[str]" = (), key: str = "") -> None:
         """Append a line for one call: time, stage, microseconds, failure (``-`` for none), key.
 
-        Lines are appended whole, so no lock is needed. The file's size is limited if no reader folds it.
+        The file's size is limited if no reader folds it.
         """
-        flags = posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT | posix.O_NOFOLLOW
         line = f"{int(time.time())} {stage} {int(seconds * 1e6)} {','.join(reasons) or '-'} {key or '-'}\n"
         try:
-            fd = posix.open(f"{self.folder}/{CALLS}", flags, 0o600)
-            try:
-                if posix.lseek(fd, 0, _SEEK_END) < _MOST_CALLS:
-                    posix.write(fd, line.encode("ascii", "replace"))
-            finally:
-                posix.close(fd)
+            append_line(f"{self.folder}/{CALLS}", line.encode("ascii", "replace"), _MOST_CALLS)
         except OSError:
             pass  # missing metrics must not fail a container
 
@@ -383,30 +344,3 @@ class Ledger:
 def _is_path(value: "Any") -> bool:
     """Return whether a field is a normalized absolute path, or empty."""
     return not value or (isinstance(value, str) and value[0] == "/" and "/../" not in f"{value}/")
-
-
-class Lock:
-    """An flock on one open file: it ends with ``with``, and with the process in any case."""
-
-    def __init__(self, fd: int, path: str, patience: float) -> None:
-        self._fd = fd
-        end = time.monotonic() + patience
-        nap = _SHORTEST_NAP
-        while True:
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            except BlockingIOError:
-                left = end - time.monotonic()
-                if left <= 0:
-                    posix.close(fd)
-                    raise errors.LockTimeoutError(f"{path} was held for {patience:g} s", errno=errno.EAGAIN) from None
-            time.sleep(nap)
-            # A process that has waited long polls more often than new ones, and so does not starve.
-            nap = max(_SHORTEST_NAP, min(nap * 2, _LONGEST_NAP * (left / patience) ** 2))
-
-    def __enter__(self) -> "Lock":  # noqa: PYI034  # typing.Self is of Python 3.11
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        posix.close(self._fd)

@@ -10,6 +10,7 @@ from . import errors
 from .feature import Step
 from .feature_table import FEATURES
 from .host.files import is_folder
+from .ledger import IDLE, WAITING
 from .log import INFO, WARNING
 from .registry import feature_named
 from .resctrl.locked_key import record_is_dead
@@ -97,21 +98,21 @@ def release_key(locked: "LockedKey", context: "Context") -> bool:
     """Release the key if it is dead, else mark it idle if no member lives; return whether it was released."""
     what = fate(locked.record, (locked.member(member) for member in locked.members()), context)
     if what == WAITS:
-        context.ledger.mark("idle", locked.key)
+        context.ledger.mark(IDLE, locked.key)
     if what != ENDS:
         return False
     if not all(release_container(locked, member, context) for member in locked.members()):
         return False
     for group in locked.release():
         context.log(INFO, f"removed group {group.path}", key=locked.key, rdt_class=group.rdt_class)
-    if context.ledger.marked("waiting") or context.ledger.flagged("short-of-counters"):
+    if context.ledger.marked(WAITING) or context.ledger.flagged("short-of-counters"):
         context.ledger.wake()  # another pod may wait for the RMID or the counters
     return True
 
 
 def reap_some(context: "Context") -> int:
     """Release dead keys among the idle ones, at most as many as one hook call may check."""
-    return reap(context, _some(context.ledger.marked("idle"), str(time.monotonic_ns())))
+    return reap(context, _some(context.ledger.marked(IDLE), str(time.monotonic_ns())))
 
 
 def _some(keys: "list[str]", seed: str) -> "list[str]":
@@ -152,7 +153,7 @@ def make_room(context: "Context", but: str, *, thorough: bool = False) -> int:
     hundreds: so a hook checks a part of them, and none if another hook has just searched in vain. Reconcile, which is
     woken, checks all, and so does a ``thorough`` hook, whose container would be refused.
     """
-    idle = context.ledger.marked("idle")
+    idle = context.ledger.marked(IDLE)
     ended = reap(context, idle if thorough else _some(idle, but), but)
     if ended and not thorough:
         return ended

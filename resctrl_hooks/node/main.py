@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 WRONG_USE = 2
+# The modules of the other commands, which are imported only for these: each has a function NAME_command.
+_LONG_RUNNING = {
+    "reconcile": "reconcile.command",
+    "watch": "watch.command",
+    "guard": "guard.command",
+    "release": "reconcile.release",
+}
 _USAGE = (
     "usage: resctrl-hook-node [--config FILE] "
     "createRuntime|poststop|hook|reconcile|release|watch|nri|compile [OPTION...]\n"
@@ -31,29 +38,14 @@ def main(arguments: "list[str]", nri: "Callable[[str, list[str]], int] | None" =
     command = arguments[0] if arguments else ""
     if command in (CREATE_RUNTIME, POSTSTOP, HOOK) and len(arguments) == 1:
         return run(config, command)
-    if command == "reconcile":
-        gc.enable()  # long-running
-        from .reconcile.command import reconcile_command  # useless for a hook
-
-        return reconcile_command(config, arguments[1:])
-    if command == "watch":
+    if command in _LONG_RUNNING:
         gc.enable()
-        from .watch.command import watch_command
-
-        return watch_command(config, arguments[1:])
-    if command == "guard":
-        gc.enable()
-        from .guard.command import guard_command
-
-        return guard_command(config, arguments[1:])
+        module = __import__(_LONG_RUNNING[command], globals(), None, (f"{command}_command",), 1)
+        code: int = getattr(module, f"{command}_command")(config, arguments[1:])
+        return code
     if command == "nri" and nri is not None:
         gc.enable()
         return nri(config, arguments[1:])
-    if command == "release":
-        gc.enable()
-        from .reconcile.release import release_command  # called by an uninstallation
-
-        return release_command(config, arguments[1:])
     if command == "compile":
         from .bytecode import compile_command  # called by the installer, once per version and interpreter
 

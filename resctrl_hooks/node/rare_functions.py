@@ -1,13 +1,16 @@
 """Functions that an ordinary createRuntime does not run: the compiled file holds their code unread until a call."""
 
 RARE = {
+    ".container.oci": """
+        Bundle.resources
+    """,
     ".container.workload": """
-        _bounded
+        _bounded _is_read
         Workload.annotation Workload.own_and_pods Workload.threads _bad_key workload_of
     """,
     ".feature": """
-        Step.of_record Feature.plan Feature.apply Feature.holds Feature.revert Feature.properties Feature.reserve
-        Feature.preview Feature.lost Feature.adopt Feature.orphans Feature.repair Feature.withdraw
+        Step.of_record Feature.plan Feature.apply Feature.holds Feature.revert Feature.properties Feature.values
+        Feature.reserve Feature.preview Feature.lost Feature.adopt Feature.orphans Feature.repair Feature.withdraw
     """,
     ".features.monitoring": """
         Monitoring.holds Monitoring.reserve
@@ -51,24 +54,21 @@ RARE = {
     """,
     ".resctrl.filesystem": """
         Filesystem.rmdir Filesystem.rename Filesystem.listdir Resctrl.remove Resctrl.move Resctrl.classes
-        Resctrl.groups Resctrl.last_cmd_status Resctrl.refused Resctrl._gone
+        Resctrl.groups Resctrl.last_cmd_status Resctrl.refused
     """,
     ".resctrl.locked_key": """
         Group.__repr__ Group.__eq__ Group.__hash__ LockedKey.lock_again LockedKey.try_lock LockedKey.groups
         LockedKey._keep_baseline LockedKey._save_or_forget LockedKey._move_where_possible
         LockedKey.remove_member LockedKey.members LockedKey.member LockedKey.member_is_dead
-        LockedKey.release LockedKey._leave_index LockedKey.remove_unused LockedKey.release_but
+        LockedKey.release LockedKey._remove LockedKey._leave_index LockedKey.remove_unused LockedKey.release_but
         record_is_dead
     """,
     ".resctrl.monitor": """
         Monitor.hold_beside Monitor.ensure_group Monitor.assign_pid Monitor.remove Monitor.add_member
         Monitor.remove_member Monitor.member_count Monitor.member_is_dead Monitor.reconcile Monitor.read
-        Monitor.read_all Monitor.look Monitor.list _not_tracked
+        Monitor.read_all Monitor.look Monitor.list
     """,
     ".settings": """
         Settings.check_allowed Settings.selects_labels allows _never_applied _nothing_at is_unapplied
-    """,
-    ".steps": """
-        is_without_rmid
     """,
 }

@@ -7,7 +7,7 @@ import posix
 import time
 
 from .errors import HookError
-from .host.files import format_json, make_folder, parse_json, read_file
+from .host.files import append_line, format_json, make_folder, parse_json, read_file
 from .names import printable
 
 TYPE_CHECKING = False
@@ -21,7 +21,6 @@ OLD = f"{FILE}.old"
 _LARGEST = 32 << 10  # bytes, of each of the two files
 _LONGEST = 500  # characters
 _PRIVATE = 0o700
-_SEEK_END = 2  # only os defines it
 _LIMIT = 1 << 20
 
 
@@ -38,22 +37,15 @@ REASON = RefusedError.reason  # in the call metrics
 def record_refusal(folder: str, names: "dict[str, str]", why: str) -> None:
     """Append a line for a container: its names, and the reason. The oldest lines are dropped beyond a limit.
 
-    Lines are appended whole, so no lock is needed; of two hooks that rotate the file at once one may lose lines.
+    Of two hooks that rotate the file at once one may lose lines.
     """
     line = format_json({"time": int(time.time()), **names, "why": why[:_LONGEST]}) + b"\n"
     path = f"{folder}/{FILE}"
-    flags = posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT | posix.O_NOFOLLOW
     try:
         make_folder(folder, _PRIVATE)  # the first container after boot may be refused before the first record
-        fd = posix.open(path, flags, 0o600)
-        try:
-            if posix.lseek(fd, 0, _SEEK_END) + len(line) > _LARGEST:
-                posix.rename(path, f"{folder}/{OLD}")
-                posix.close(fd)
-                fd = posix.open(path, flags, 0o600)
-            posix.write(fd, line)
-        finally:
-            posix.close(fd)
+        if not append_line(path, line, _LARGEST):
+            posix.rename(path, f"{folder}/{OLD}")
+            append_line(path, line, _LARGEST)
     except OSError:
         pass  # the log has it; a failure to record it does not change the refusal
 

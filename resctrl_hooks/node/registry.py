@@ -76,11 +76,7 @@ def features_with_values(context: "Context") -> "list[Feature]":
 
 
 def plan(feature: "Feature", workload: "Workload", context: "Context", earlier: "Sequence[Step]" = ()) -> "list[Step]":
-    """Return the steps of a feature for a workload; a pod's sandbox has none.
-
-    Raises:
-        HookError: as `Feature.plan`.
-    """
+    """Return the steps of a feature for a workload; a pod's sandbox has none."""
     if workload.sandbox:
         return [Step(feature.name, SKIP, {}, f"{feature.name} does not apply to a pod's sandbox")]
     return feature.plan(workload, context, earlier)

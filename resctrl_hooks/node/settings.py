@@ -100,7 +100,7 @@ class Settings(Sections):
 
     @property
     def groups(self) -> "dict[str, Any]":
-        """The section on pods' groups: counters, release, RMIDs."""
+        """The section on pods' groups, for engines, which do not know its feature's name."""
         return self.monitoring
 
     @property

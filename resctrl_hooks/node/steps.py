@@ -1,6 +1,7 @@
 """Application of steps, the same for starting and running containers."""
 
 from . import errors
+from .ledger import WAITING
 from .registry import failure_policy
 
 TYPE_CHECKING = False
@@ -68,13 +69,11 @@ def _problem(act: "Callable[..., None]", *arguments: int) -> "errors.HookError |
 def _apply(
     feature: "Feature", step: "Step", container: "Container", locked: "LockedKey", context: "Context"
 ) -> "Rest | None":
-    """Apply a step and return its rest; a key without a free RMID waits for reconcile."""
+    """Apply a step and return its rest; reconcile serves a key that waits for an RMID."""
     try:
         return with_room(lambda: feature.apply(step, container, locked, context), step.feature, locked.key, context)
-    except errors.ResctrlError as error:
-        if is_without_rmid(error):
-            context.ledger.mark("waiting", locked.key)
-            context.ledger.wake()
+    except errors.NoRMIDsError:
+        context.ledger.wake()
         raise
 
 
@@ -88,18 +87,11 @@ def with_room(act: "Callable[[], Result]", feature: str, key: str, context: "Con
     """
     try:
         return act()
-    except errors.ResctrlError as error:
-        if not is_without_rmid(error):
-            raise
+    except errors.NoRMIDsError:
         from .lifecycle import make_room  # rarely needed
 
         if not make_room(context, key, thorough=failure_policy(feature, context.settings) == "fail"):
             raise
-        return act()
-
-
-def is_without_rmid(error: Exception) -> bool:
-    """Return whether an error means that no RMID is free."""
-    from .resctrl.errors import NoRMIDsError  # only when something went wrong
-
-    return isinstance(error, NoRMIDsError)
+        result = act()
+        context.ledger.unmark(WAITING, key)  # of the first try
+        return result

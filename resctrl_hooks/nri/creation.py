@@ -4,7 +4,7 @@ Only at this event does every runtime obey a refusal. So any failure to complete
 errors, refuses a container with a pending feature whose policy is ``fail``.
 """
 
-from ..node.errors import DeadlineError, HookError
+from ..node.errors import BadClassError, DeadlineError, HookError
 from ..node.fault_report import as_hook_error
 from ..node.feature import SKIP
 from ..node.feature_table import CLASS, FEATURES, GROUP
@@ -13,7 +13,6 @@ from ..node.hook.deadline import set_deadline
 from ..node.log import ERROR, WARNING
 from ..node.refusals import RefusedError
 from ..node.registry import concerns, failure_policy, features_in_use, is_in_use, kind_of, serves
-from ..node.resctrl.errors import BadClassError
 from ..node.steps import with_room
 from .adjustments import adjustment, respecting
 from .cpusets import STAGE, note, without_cpuset
@@ -160,7 +159,7 @@ def _stop_waiting(key: str, context: "Context") -> None:
     """Let a pod whose first container was refused not wait for an RMID; another try waits again."""
     try:
         with context.monitor.hold(key, _TIME_TO_FORGET) as locked:
-            if locked.tracked and not locked.origins and not locked.members():
+            if not locked.origins and not locked.members():
                 locked.release()
     except HookError as error:
         context.log(WARNING, f"cannot queue {key} for an RMID: {error}", key=key, reason=error.reason)

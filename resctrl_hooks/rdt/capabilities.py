@@ -6,10 +6,9 @@ Source: kernel, Documentation/filesystems/resctrl.rst, "Info directory" and "Res
 import os
 from dataclasses import dataclass, field
 
-from resctrl_hooks.node.errors import ResctrlError
+from resctrl_hooks.node.errors import NotMountedError, ResctrlError
 from resctrl_hooks.node.host.files import kernel_text
 from resctrl_hooks.node.resctrl.bandwidth_unit import PER_CENT, is_mbps, unit_of
-from resctrl_hooks.node.resctrl.errors import NotMountedError
 from resctrl_hooks.node.resctrl.schemata import parse_schemata
 
 _MOST_PER_CENT = 100

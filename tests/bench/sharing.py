@@ -24,7 +24,7 @@ from reconcile import with_posix
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.host.procfs import start_time
 from resctrl_hooks.node.settings import load
-from resctrl_hooks.node.sharing.admission import ensure_for
+from resctrl_hooks.node.sharing.admission import ensure_by_rules
 from resctrl_hooks.simulation.mount import mounted
 
 RULES = {"priority": [{"namespaces": ["low"], "value": -10}, {"namespaces": ["*"], "value": 10}]}
@@ -73,7 +73,7 @@ class Node:
         if len(list((self.resctrl / "mon_groups").iterdir())) < self.rmids:
             with context.monitor.hold(uid) as locked:
                 locked.record["cgroup"] = str(self.root / f"cgroup/kubepods/pod{uid}")
-                ensure_for(locked, -10, "", context)
+                ensure_by_rules(locked, "", context, -10)
                 locked.assign_pid(process.pid)
 
     @property

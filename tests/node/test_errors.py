@@ -4,18 +4,19 @@ import pytest
 
 import resctrl_hooks.errors
 from resctrl_hooks.node import error_types, errors
-from resctrl_hooks.node.errors import HookError, LedgerError
-from resctrl_hooks.node.resctrl import errors as refusals
-from resctrl_hooks.node.resctrl.errors import NoRMIDsError, NotTrackedError
-
-ALL = list(
-    dict.fromkeys(
-        kind
-        for module in (error_types, refusals)
-        for kind in vars(module).values()
-        if isinstance(kind, type) and issubclass(kind, HookError)
-    )
+from resctrl_hooks.node.errors import (
+    BY_ERRNO,
+    BadClassError,
+    BadKeyError,
+    HookError,
+    LedgerError,
+    NoRMIDsError,
+    NotTrackedError,
+    ResctrlError,
+    RMIDsBusyError,
 )
+
+ALL = [kind for kind in vars(error_types).values() if isinstance(kind, type) and issubclass(kind, HookError)]
 
 
 def test_error_message_is_for_operator() -> None:
@@ -50,3 +51,19 @@ def test_public_module_has_each_type_and_nothing_else() -> None:
     assert all(getattr(errors, name) is getattr(error_types, name) for name in types)
     assert not hasattr(errors, "NoSuchError")
     assert not hasattr(errors, "_errno")
+
+
+def test_busy_is_the_temporary_subtype_of_none() -> None:
+    assert issubclass(RMIDsBusyError, NoRMIDsError)
+
+
+def test_errors_are_also_builtin_types() -> None:
+    assert issubclass(BadKeyError, ValueError)
+    assert issubclass(BadClassError, ValueError)
+    assert issubclass(NotTrackedError, KeyError)
+
+
+@pytest.mark.parametrize("kind", sorted(set(BY_ERRNO.values()), key=str))
+def test_every_refusal_has_its_message(kind: type[ResctrlError]) -> None:
+    assert issubclass(kind, ResctrlError)
+    assert kind.reason != ResctrlError.reason

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resctrl_hooks.node.errors import LedgerError, LockTimeoutError
-from resctrl_hooks.node.ledger import Ledger, lock_name
+from resctrl_hooks.node.ledger import Ledger
+from resctrl_hooks.node.locks import lock_name
 from resctrl_hooks.node.names import default_key_validator
 
 IDS = st.text("abcXYZ019_+.-", min_size=1, max_size=200).filter(default_key_validator)
@@ -271,17 +272,13 @@ def test_call_is_one_line_up_to_limit(ledger: Ledger, monkeypatch: pytest.Monkey
     path = Path(ledger.folder, "calls")
     lines = "1700000000 createRuntime 12500 - -\n1700000000 poststop 1000000 ledger,deadline k\n"
     assert path.read_text() == lines
+    line = "1700000000 poststop 0 - -\n"
     with path.open("r+b") as file:
-        file.truncate((1 << 20) - 1)
-    ledger.count_call("poststop", 0)
-    size = path.stat().st_size
-    assert size > 1 << 20
-    ledger.count_call("poststop", 0)
-    assert path.stat().st_size == size
-    with path.open("r+b") as file:
-        file.truncate(1 << 20)
-    ledger.count_call("poststop", 0)
-    assert path.stat().st_size == 1 << 20
+        file.truncate((1 << 20) - len(line))
+    for _ in range(2):
+        ledger.count_call("poststop", 0)
+        assert path.stat().st_size == 1 << 20
+    assert path.read_bytes().endswith(line.encode())
     Ledger("/nonexistent/state").count_call("poststop", 0)  # figures about us fail no container
 
 

@@ -20,7 +20,7 @@ from resctrl_hooks.node import call_metrics, records
 from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.refusals import FILE as REFUSALS
 from resctrl_hooks.node.refusals import record_refusal
-from resctrl_hooks.node.resctrl.carried import FILE as COUNTERS
+from resctrl_hooks.node.resctrl.counts_file import FILE as COUNTERS
 from resctrl_hooks.node.sharing.claims import begin_to_wait
 from resctrl_hooks.nri.status import NAME as NRI
 from resctrl_hooks.nri.status import Status
@@ -109,7 +109,7 @@ def test_records_of_hooks_and_reconcile_match_types(crowd: Crowd, types: Types) 
     host.call(state)
     crowd.runs(state)
     with host.context().monitor.hold(POD) as locked:
-        begin_to_wait(locked, host.context().ledger, 7, 1)
+        begin_to_wait(locked, host.context().ledger, (7, 1))
     host.context().monitor.read_all()
 
     seen: set[str] = set()

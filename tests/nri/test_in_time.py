@@ -11,11 +11,10 @@ from hosts.faults import Fail
 from hosts.machines import machine, write_sysfs
 
 from nri.test_events import CLASS, POD, container, host
-from resctrl_hooks.node.errors import DeadlineError
+from resctrl_hooks.node.errors import DeadlineError, NotArrivedError
 from resctrl_hooks.node.features.placement.allocations import LOCK
 from resctrl_hooks.node.host.notify import Notify
 from resctrl_hooks.node.refusals import recent_refusals
-from resctrl_hooks.node.resctrl.errors import NotArrivedError
 from resctrl_hooks.node.resctrl.filesystem import Resctrl
 from resctrl_hooks.nri import creation
 from resctrl_hooks.nri.plugin import NodePlugin

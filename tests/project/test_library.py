@@ -12,8 +12,7 @@ import pytest
 import resctrl_hooks
 from resctrl_hooks import Monitor, annotations, errors, pod_uid_validator
 from resctrl_hooks.errors import HookError
-from resctrl_hooks.node import error_types as node_errors
-from resctrl_hooks.node.resctrl import errors as resctrl_errors
+from resctrl_hooks.node import error_types
 from resctrl_hooks.simulation import mounted
 
 PAGE = Path(__file__).parents[2] / "docs" / "library.md"
@@ -42,7 +41,7 @@ def public() -> Iterator[tuple[str, Callable[..., object], str]]:
             continue
         if name not in ("LockedKey", "Filesystem"):  # `Monitor.hold` makes the one, and the other has no state
             yield name, thing.__init__, thing.__doc__ or ""
-        for method, function in vars(thing).items():
+        for method, function in inspect.getmembers(thing):
             if inspect.isfunction(function) and not method.startswith("_"):
                 yield f"{name}.{method}", function, function.__doc__ or ""
 
@@ -71,7 +70,7 @@ def test_docstrings_name_exported_errors_only() -> None:
 
 def test_returned_types_are_exported() -> None:
     """The node half writes annotations as strings, so their words are names."""
-    annotations = [method.__annotations__ for method in vars(Monitor).values() if hasattr(method, "__annotations__")]
+    annotations = [method.__annotations__ for _, method in inspect.getmembers(Monitor, inspect.isfunction)]
     words = {word for found in annotations for text in found.values() for word in re.findall(r"\w+", str(text))}
     ours = {"Counter", "Domain", "Filesystem", "Group", "LockedKey", "Reading"}
     assert words & ours <= set(resctrl_hooks.__all__)
@@ -106,10 +105,5 @@ def test_pid_without_movable_process_is_refused(tmp_path: Path, pid: int, why: s
 
 
 def test_every_library_error_is_exported() -> None:
-    found = {
-        name
-        for module in (node_errors, resctrl_errors)
-        for name, kind in vars(module).items()
-        if isinstance(kind, type) and issubclass(kind, HookError) and kind.__module__ == module.__name__
-    }
+    found = {name for name, kind in vars(error_types).items() if isinstance(kind, type) and issubclass(kind, HookError)}
     assert found == set(errors.__all__)

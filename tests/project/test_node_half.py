@@ -156,8 +156,8 @@ def test_rarely_needed_modules_are_not_imported(host: Host, pod: dict[str, Any],
     short = {name.rpartition(".")[2] for name in modules - rooms if name.startswith(node)}
     assert short <= {
         "call", "cgroup_names", "context", "create_runtime", "deadline", "errors", "feature", "feature_table", "files",
-        "filesystem", "ledger", "locked_key", "log", "main", "monitor", "monitoring", "names", "oci", "poststop",
-        "procfs", "registry", "settings", "steps", "workload",
+        "filesystem", "ledger", "locked_key", "locks", "log", "main", "monitor", "monitoring",
+        "names", "oci", "poststop", "procfs", "registry", "settings", "steps", "workload",
     }  # fmt: skip
 
 

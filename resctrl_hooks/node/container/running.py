@@ -5,10 +5,14 @@ from ..host.procfs import lives, resctrl_groups_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from ..host.cgroup import Leaf
     from ..host.cgroup_tasks import CgroupThreads
     from ..records import MemberRecord, StepRecord
     from .runtimes import Found
+
+_LEFT_OUT_IF_EMPTY = ("unmet", "unplanned", "late", "starts", "kept")
 
 
 class Running:
@@ -81,23 +85,10 @@ class Running:
 
     def details(self) -> "MemberRecord":
         """Return its data for the ledger."""
-        record: "MemberRecord" = {
-            **self._record,
-            "steps": self.steps,
-            "unmet": self.unmet,
-            "unplanned": self.unplanned,
-            "late": self.late,
-            "starts": self.starts,
-            "kept": self.kept,
-        }
-        if not self.unmet:
-            del record["unmet"]
-        if not self.unplanned:
-            del record["unplanned"]
-        if not self.late:
-            del record["late"]
-        if not self.starts:
-            del record["starts"]
-        if not self.kept:
-            del record["kept"]
-        return record
+        record: "Any" = {**self._record, "steps": self.steps}
+        for name in _LEFT_OUT_IF_EMPTY:
+            record[name] = getattr(self, name)
+            if not record[name]:
+                del record[name]
+        kept: "MemberRecord" = record
+        return kept

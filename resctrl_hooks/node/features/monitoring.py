@@ -1,7 +1,7 @@
 """The monitoring feature: a workload's processes join their pod's mon_group."""
 
 from .. import errors
-from ..feature import INTO_CLASS, SKIP, Feature, Step, describe
+from ..feature import INTO_CLASS, SKIP, Feature, Step, describe, obtain_group
 from ..host.procfs import resctrl_groups_of
 
 TYPE_CHECKING = False
@@ -54,7 +54,7 @@ class Monitoring(Feature):
             rdt_class = where[0] if where is not None else rdt_class  # the previous step may have failed
         describe(container, locked)
         new = rdt_class not in locked.origins
-        ensure_group(container, rdt_class, locked, context)
+        _obtain(container, rdt_class, locked, context)
 
         def act(do: "Callable[[], Result]") -> "Result":
             try:
@@ -87,7 +87,7 @@ class Monitoring(Feature):
         """Create the group, so that an RMID is there when the container starts."""
         needs: "ClassNeeds" = step.parameters
         describe(container, locked)
-        ensure_group(container, needs["class"], locked, context)
+        _obtain(container, needs["class"], locked, context)
 
 
 def why_not(workload: "Workload", context: "Context") -> str:
@@ -109,33 +109,21 @@ def class_of(workload: "Workload", context: "Context") -> "tuple[str, str]":
         try:
             where = resctrl_groups_of(context.proc, workload.pid)
         except ProcessLookupError as error:
-            from ..resctrl.errors import TaskGoneError
-
-            raise TaskGoneError.of(workload.pid) from error
+            raise errors.TaskGoneError.of(workload.pid) from error
         if where is not None:
             return where[0], "the class of its process"
     name = workload.bundle.class_name
     return name, "by linux.intelRdt.closID in its bundle" if name else "because its bundle names no class"
 
 
-def ensure_group(container: "Container", rdt_class: str, locked: "LockedKey", context: "Context") -> None:
-    """Return the group of a container's pod, by the sharing rules if configured.
+def _obtain(container: "Container", rdt_class: str, locked: "LockedKey", context: "Context") -> None:
+    def priority() -> int:
+        from ..sharing.priority import priority_of  # only where RMIDs are shared by rules
 
-    Raises:
-        NoRMIDsError: no RMID is free, or the rules reserve the free ones.
-        ResctrlError, HookError: as `LockedKey.ensure_group`.
-    """
-    if context.settings.groups.get("limits") and not locked.origins:
-        from ..sharing.limits import check_limit
+        # Only the hook applies this feature's step to a workload; reconcile adopts running containers.
+        return priority_of(container, context.settings.monitoring.get("priority") or [])  # type: ignore[arg-type]
 
-        check_limit(locked.key, container.namespace, context)
-    if not context.settings.shares_rmids:
-        locked.ensure_group(rdt_class)
-        return
-    from ..sharing.admission import ensure_group as by_rules  # only where RMIDs are shared by rules
-
-    # Only the hook applies this feature's step to a workload; reconcile adopts running containers.
-    by_rules(locked, container, rdt_class, context)  # type: ignore[arg-type]
+    obtain_group(locked, rdt_class, context, priority)
 
 
 FEATURE = Monitoring()

@@ -7,6 +7,7 @@ from ..container.oci import CREATE_RUNTIME, HOOK, POSTSTOP, STATE_LIMIT, parse_s
 from ..context import Context
 from ..host.files import read_beginning, read_to_end
 from ..host.procfs import cgroups_of, in_initial_user_namespace
+from ..ledger import IDLE
 from ..log import ERROR, INFO, WARNING, Log
 from ..settings import load
 from .deadline import TIME_TO_TAKE_BACK, set_deadline
@@ -162,7 +163,7 @@ class _Call:
             self.stage = state.stage
         summary = poststop(state, context) if self.stage == POSTSTOP else self._create(state, context)
         try:
-            if context.ledger.marked("idle"):
+            if context.ledger.marked(IDLE):
                 from ..lifecycle import reap_some  # an import that most calls do not need
 
                 reap_some(context)

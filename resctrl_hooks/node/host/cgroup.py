@@ -12,6 +12,7 @@ _SLICE, _SCOPE, _SERVICE = ".slice", ".scope", ".service"
 _UNITS = {"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}  # in file names of huge pages
 _CLAMP, _UNCLAMPED = "cpu.uclamp.", "100.00"
 _GONE = "cgroup {folder} no longer exists: the container has ended", ""
+_OWN_CGROUP = "start it with a cgroup of its own (Podman: not with --cgroups=disabled)"
 _NOT_ENABLED, _NO_SWAP = -1, -2  # in addition to the errnos
 # Causes and remedies of failed writes (kernel, Documentation/admin-guide/cgroup-v2.rst).
 _REFUSALS = {
@@ -74,22 +75,14 @@ def leaf_of(proc: str, root: str, pid: int, container: str, own: str = "") -> "L
     found = cgroups_of(proc, pid)
     if not found:
         return None
-    if found[0].hierarchy == "unified":
-        raise CgroupError(
-            "this host mixes cgroup v1 and v2, with the controllers in v1",
-            hint="boot with systemd.unified_cgroup_hierarchy=1",
-        )
     if found[0].hierarchy:
-        raise CgroupError(
-            "this host uses cgroup v1, which is not supported",
-            hint="boot with systemd.unified_cgroup_hierarchy=1",
-        )
+        what = "this host uses cgroup v1, which is not supported"
+        if found[0].hierarchy == "unified":
+            what = "this host mixes cgroup v1 and v2, with the controllers in v1"
+        raise CgroupError(what, hint="boot with systemd.unified_cgroup_hierarchy=1")
     path = found[0].path
     if path == "/" or "/../" in f"{path}/":
-        raise CgroupError(
-            "the container's process is in the root cgroup, which has no settings",
-            hint="start it with a cgroup of its own (Podman: not with --cgroups=disabled)",
-        )
+        raise CgroupError("the container's process is in the root cgroup, which has no settings", hint=_OWN_CGROUP)
     in_own = bool(own) and f"{root}{path}/".startswith(f"{own}/")
     if in_own:
         path = own[len(root) :]
@@ -97,10 +90,7 @@ def leaf_of(proc: str, root: str, pid: int, container: str, own: str = "") -> "L
     # A scope of its own can have another name than the container's id. Any other path can be shared by two containers.
     known = own_cgroup(path, container, "") or (in_own and leaf.own_scope)
     if not known and [one for one in processes(leaf.folder) if one != pid]:
-        raise CgroupError(
-            f"the container shares cgroup {path} with other processes",
-            hint="start it with a cgroup of its own (Podman: not with --cgroups=disabled)",
-        )
+        raise CgroupError(f"the container shares cgroup {path} with other processes", hint=_OWN_CGROUP)
     return leaf
 
 

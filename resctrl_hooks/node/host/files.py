@@ -17,6 +17,7 @@ S_IFMT, S_IFREG, S_IFDIR, S_IFBLK, S_IFCHR, S_IFLNK = 0o170000, 0o100000, 0o0400
 S_IWGRP, S_IWOTH = 0o020, 0o002
 _READABLE = 0o755
 _PAGE = 4096
+_SEEK_END = 2  # only os defines it
 _LARGEST_KERNEL_FILE = 1 << 26
 _PIPE = 1 << 16  # a pipe's size on Linux
 GONE = (errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ESRCH)  # a missing file, cgroup, group or task
@@ -199,6 +200,23 @@ def write_file(path: str, data: bytes, mode: int = 0o600) -> None:
     except OSError:
         remove_file(temporary)
         raise
+
+
+def append_line(path: str, line: bytes, most: int) -> bool:
+    """Append a whole line, without a lock, to a file of at most ``most`` bytes; return false if that is full.
+
+    Raises:
+        OSError: from the kernel.
+    """
+    flags = posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT | posix.O_NOFOLLOW | posix.O_NONBLOCK
+    fd = posix.open(path, flags, 0o600)
+    try:
+        if posix.lseek(fd, 0, _SEEK_END) + len(line) > most:
+            return False
+        posix.write(fd, line)
+        return True
+    finally:
+        posix.close(fd)
 
 
 def make_folder(path: str, mode: int) -> bool:

@@ -2,14 +2,18 @@
 
 import posix
 
-from ..feature import describe
+from ..errors import NoRMIDsError, NotMountedError, RMIDsBusyError
+from ..feature import describe, obtain_group
 from ..feature_table import GROUP
 from ..host.cgroup_tasks import MOST_CGROUPS, CgroupThreads
 from ..host.procfs import resctrl_groups_of
+from ..ledger import WAITING
 from ..log import INFO, WARNING
 from ..registry import kind_of
 from ..resctrl.locked_key import CREATED, SHARED
 from ..resctrl.rmids import rmids_of_each_class
+from ..sharing.claims import claim_of
+from .rank import priority
 from .tasks import gather, outside
 
 TYPE_CHECKING = False
@@ -24,11 +28,9 @@ def adopt(context: "Context", containers: "list[Running]", report: "Report") -> 
     """Try again for containers that wait for an RMID; return those that still wait."""
     waiting: "list[Running]" = []
     for container in containers:
-        try:
+        with report.catching(context, container.key):
             if not take_in(context, container, report):
                 waiting.append(container)
-        except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
-            report.fail(context, container.key, error)
     return waiting
 
 
@@ -37,19 +39,15 @@ def sweep(context: "Context", containers: "list[Running]", report: "Report") -> 
     if not can_join(context, containers, report):
         return
     for container in containers:
-        try:
+        with report.catching(context, container.key):
             if container.wanted and stray_threads(context, container):
                 take_in(context, container, report)
-        except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
-            report.fail(context, container.key, error)
 
 
 def can_join(context: "Context", containers: "list[Running]", report: "Report") -> bool:
     """Return whether there are groups to join; if resctrl is not mounted, report it once for all containers."""
     if not any(container.wanted for container in containers):
         return False
-    from ..resctrl.errors import NotMountedError
-
     try:
         context.monitor.resctrl.classes()
     except NotMountedError as error:
@@ -96,32 +94,24 @@ def record_late(container: "Running", locked: "LockedKey") -> None:
 
 def join(locked: "LockedKey", context: "Context", container: "Running", report: "Report") -> bool:
     """Move a recorded container's threads into its group; return false if it waits for an RMID."""
-    from ..resctrl.errors import NoRMIDsError, RMIDsBusyError
-
     _follow(locked, context, container)
+    describe(container, locked, born_at(container))
     before = set(locked.origins)
     try:
-        if context.settings.groups.get("limits") and not locked.origins:
-            from ..sharing.limits import check_limit
+        if _has_own_tasks(locked, context, container):
 
-            check_limit(locked.key, container.namespace, context)
-        if not _has_own_tasks(locked, context, container):
-            pass
-        elif context.settings.shares_rmids:
-            from .rank import ensure_ranked
+            def rank() -> int:
+                return priority(context, container, claim_of(locked.key, locked.record))
 
-            ensure_ranked(locked, context, container)
-        else:
-            locked.ensure_group(container.rdt_class)
+            obtain_group(locked, container.rdt_class, context, rank, thorough=True)
         gathering = gather(locked, context, container.cgroup, container.pid, container.rdt_class)
     except NoRMIDsError as error:
-        context.ledger.mark("waiting", locked.key)
         report.wait(locked.key, error, limbo=isinstance(error, RMIDsBusyError))
         return False
     for rdt_class in set(locked.origins) - before:
         locked.remove_unused(rdt_class)  # its tasks ended meanwhile
     if locked.key not in report.waiting and locked.key not in report.queued:  # for another class
-        context.ledger.unmark("waiting", locked.key)
+        context.ledger.unmark(WAITING, locked.key)
     if gathering.moved or not container.recorded:
         report.adopted.append(container.id)
         report.moved += gathering.moved

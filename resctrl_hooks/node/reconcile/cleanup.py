@@ -7,7 +7,7 @@ from ..call_metrics import fold
 from ..guard.lease import restore_left
 from ..host.files import UNFINISHED, list_folder, remove_file
 from ..host.procfs import start_time
-from ..ledger import CHANGING
+from ..ledger import CHANGING, WAITING
 from ..log import NOTICE, WARNING
 
 TYPE_CHECKING = False
@@ -30,18 +30,12 @@ def tidy(
 ) -> None:
     """Remove marks and pointers that lead nowhere, and what killed writers left; add the calls up.
 
-    Args:
-        context: the node.
-        containers: the living containers.
-        report: what is counted there.
-        pointed: the ids of containers in the ledger, if they were listed a moment ago.
-        marked: the keys marked as waiting, likewise.
+    ``pointed`` are the ids of containers in the ledger, and ``marked`` the keys marked as waiting, if these were listed
+    a moment ago.
     """
-    try:
+    with report.catching(context, "stateDir"):
         fold(context.ledger)
         report.tidied += remove_unfinished(context.ledger.folder, context.proc)
-    except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
-        report.fail(context, "stateDir", error)
     _restore_limits(context, report)
     living = {container.key for container in containers}
     recorded = {container.id for container in containers if container.recorded}
@@ -49,7 +43,7 @@ def tidy(
         if container in recorded:
             continue
         key = context.ledger.key_of(container)
-        try:
+        with report.catching(context, container):
             if not key:
                 context.ledger.forget_unusable(container)
             elif not context.ledger.has_member(key, container):
@@ -57,38 +51,30 @@ def tidy(
                     if locked.member(container) is None and context.ledger.key_of(container) == key:
                         context.ledger.forget(container)
                         report.tidied += 1
-        except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
-            report.fail(context, container, error)
-    for key in context.ledger.marked("waiting") if marked is None else marked:
+    for key in context.ledger.marked(WAITING) if marked is None else marked:
         if key not in living and not context.ledger.members(key):
-            report.tidied += context.ledger.unmark("waiting", key)
+            report.tidied += context.ledger.unmark(WAITING, key)
     for key in context.ledger.marked(CHANGING):
         _finish_change(context, key, report)
 
 
 def _finish_change(context: "Context", key: str, report: "Report") -> None:
     """Remove the mark that a killed program left, once every recorded group of the key exists."""
-    try:
-        with context.monitor.hold(key) as locked:
-            if all(context.monitor.resctrl.exists(rdt_class, locked.name) for rdt_class in locked.origins):
-                report.tidied += context.ledger.unmark(CHANGING, key)
-    except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
-        report.fail(context, key, error)
+    with report.catching(context, key), context.monitor.hold(key) as locked:
+        if all(context.monitor.resctrl.exists(rdt_class, locked.name) for rdt_class in locked.origins):
+            report.tidied += context.ledger.unmark(CHANGING, key)
 
 
 def _restore_limits(context: "Context", report: "Report") -> None:
     """Restore the MB values that a killed bandwidth guard left lowered."""
-    try:
+    with report.catching(context, "guard"):
         restored = restore_left(context.monitor.resctrl, context.ledger.folder, context.proc, only_ended=True)
-    except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
-        report.fail(context, "guard", error)
-        return
-    report.repaired += len(restored.done)
-    report.problems += [f"cannot restore {line}" for line in restored.failed]
-    for line in restored.done:
-        context.log(NOTICE, f"restored after the guard ended: {line}", stage="reconcile")
-    for line in restored.foreign:
-        context.log(WARNING, f"left by a guard that has ended: {line}", stage="reconcile")
+        report.repaired += len(restored.done)
+        report.problems += [f"cannot restore {line}" for line in restored.failed]
+        for line in restored.done:
+            context.log(NOTICE, f"restored after the guard ended: {line}", stage="reconcile")
+        for line in restored.foreign:
+            context.log(WARNING, f"left by a guard that has ended: {line}", stage="reconcile")
 
 
 def remove_unfinished(folder: str, proc: str) -> int:

@@ -75,14 +75,7 @@ def reconcile_command(config: str, arguments: "list[str]", apply: "Callable[[str
         while True:
             if not flags["--dry-run"]:
                 apply(config)
-            code = once(
-                config,
-                values["--live"],
-                dry_run=flags["--dry-run"],
-                claim=flags["--claim"],
-                json=flags["--json"],
-                waiting_ok=flags["--waiting-ok"],
-            )
+            code = _once(config, values["--live"], flags)
             if not values["--watch"]:
                 return code
             time.sleep(pause)
@@ -92,10 +85,10 @@ def reconcile_command(config: str, arguments: "list[str]", apply: "Callable[[str
         return INTERRUPTED
 
 
-def once(config: str, live: str, *, dry_run: bool, claim: bool, json: bool, waiting_ok: bool = False) -> int:
+def _once(config: str, live: str, flags: "dict[str, bool]") -> int:
     """Run one pass and print its report. Settings are read again each time.
 
-    With ``waiting_ok``, as in the timer's unit, waiting pods are not a failure: a node with more pods than RMIDs
+    With ``--waiting-ok``, as in the timer's unit, waiting pods are not a failure: a node with more pods than RMIDs
     works as intended.
 
     Raises:
@@ -110,7 +103,8 @@ def once(config: str, live: str, *, dry_run: bool, claim: bool, json: bool, wait
         context = Context(settings)
         if problem:
             context.log(WARNING, problem, stage=STAGE)
-        options = Options(dry_run=dry_run, live=read_live(live) if live else None, claim=claim)
+        keys = read_live(live) if live else None
+        options = Options(dry_run=flags["--dry-run"], live=keys, claim=flags["--claim"])
         report = reconcile(context, options)
     except SettingsError as error:
         Log()(ERROR, f"reconcile: {error}", stage=STAGE, reason=error.reason)
@@ -123,10 +117,10 @@ def once(config: str, live: str, *, dry_run: bool, claim: bool, json: bool, wait
     except Exception as error:  # noqa: BLE001  # a timer's command must not end in a traceback either
         report_fault(config, STAGE, error)
         return WRONG
-    if not dry_run:
+    if not options.dry_run:
         context.ledger.count_call(STAGE, time.monotonic() - started, sorted(set(report.reasons)))
-    written = _print(format_json(report.as_document()).decode() if json else report.as_text())
-    well = report.well if waiting_ok else report.ok
+    written = _print(format_json(report.as_document()).decode() if flags["--json"] else report.as_text())
+    well = report.well if flags["--waiting-ok"] else report.ok
     return OK if well and written else WRONG
 
 

@@ -11,6 +11,7 @@ from ..fault_report import as_hook_error
 from ..feature import Step
 from ..feature_table import CLASS, CONTAINER, FEATURES, NODE
 from ..host.files import format_json
+from ..ledger import WAITING
 from ..log import INFO, WARNING
 from ..registry import features_in_use, kind_of
 from ..steps import apply_steps
@@ -42,15 +43,13 @@ def enforce(
 
     ``marked`` are the keys marked as waiting, where they were listed a moment ago.
     """
-    pass_ = _Pass(context, containers, report, context.ledger.marked("waiting") if marked is None else marked)
+    pass_ = _Pass(context, containers, report, context.ledger.marked(WAITING) if marked is None else marked)
     waiting = []
     for container in containers:
         if options.live is None or container.key in options.live:
-            try:
+            with report.catching(context, container.id):
                 if not pass_.enforce(container):
                     waiting.append(container)
-            except Exception as error:  # noqa: BLE001  # a failure of one container must not affect others
-                report.fail(context, container.id, error)
     return waiting
 
 
@@ -118,12 +117,10 @@ class _Pass:
         """Return how many threads are outside the container's group, if it should have one."""
         if not (self._can_join and container.wanted):
             return 0
-        try:
+        with self._report.catching(self._context, container.key):
             tell_of_bound(self._context, container)
             return stray_threads(self._context, container)
-        except Exception as error:  # noqa: BLE001  # no feature's trouble is another's
-            self._report.fail(self._context, container.key, error)
-            return 0
+        return 0
 
     def _left(self, container: "Running", kind: str) -> "list[tuple[Feature, Step]]":
         """Return the recorded or planned steps of a kind that do not hold."""
@@ -143,7 +140,7 @@ class _Pass:
     def _tell(self, container: "Running") -> None:
         """Log once what the container lacks because its plan failed."""
         for name in sorted(container.unsaid):
-            _say(self._context, container, name)
+            self._say(container, name)
         container.unsaid.clear()
 
     def _join(self, container: "Running", locked: "LockedKey") -> bool:
@@ -161,25 +158,68 @@ class _Pass:
         """Return those of these steps that must be applied now, with the reason for each repetition."""
         ready = []
         for feature, step in steps:
-            lost = _start_again(self._context, container, feature, step, self._report)
+            lost = self._start_again(container, feature, step)
             if lost is not None:
                 ready.append((feature, step, lost))
         return ready
 
-    def _apply(self, container: "Running", ready: "list[tuple[Feature, Step, str]]", locked: "LockedKey") -> None:
-        context, report = self._context, self._report
+    def _start_again(self, container: "Running", feature: "Feature", step: Step) -> "str | None":
+        """Return why a step is applied again, empty if unknown; None if it is not to be applied.
 
+        A process that a step starts may end at once each time.
+        """
+        name = step.feature
+        most = FEATURES[name].most_starts
+        if not most:
+            return ""
+        if _holds(feature, step, container, self._context):
+            return None  # checked without the lock while it was just being started
+        allowed, why = _may_start(container, name, most), container.unmet.get(name, "")
+        not_again = _NOT_AGAIN.format(most)
+        lost = ""
+        if allowed or not why.startswith(not_again):
+            lost = _lost(feature, step, container, self._context)  # applying it removes the evidence
+            why = f"{not_again}; {lost}" if lost else not_again
+        if allowed:
+            return lost
+        self._report.reasons.append(name)
+        self._not_had(container, name, why)
+        return None
+
+    def _apply(self, container: "Running", ready: "list[tuple[Feature, Step, str]]", locked: "LockedKey") -> None:
         def on_step(number: int, error: "HookError | None") -> None:
             _, step, lost = ready[number]
             if isinstance(error, LockTimeoutError):
                 raise error
             if error is not None:
-                report.reasons.append(error.reason)
-                _not_had(context, container, step.feature, str(error), report)
+                self._report.reasons.append(error.reason)
+                self._not_had(container, step.feature, str(error))
+                return
+            container.unmet.pop(step.feature, None)
+            self._report.apply(step.feature, container.id)
+            if lost:
+                self._log(WARNING, container, f"{step.feature} of {container} exited and was restarted; {lost}")
             else:
-                _had(context, container, step, lost, report)
+                self._log(INFO, container, f"{step.feature} of {container} applied: {step.action}")
 
-        apply_steps([(feature, step) for feature, step, _ in ready], container, locked, context, on_step)
+        apply_steps([(feature, step) for feature, step, _ in ready], container, locked, self._context, on_step)
+
+    def _not_had(self, container: "Running", name: str, why: str) -> None:
+        """Report an inapplicable feature: once in the log, and in each report.
+
+        A container adopted late never had it, and nothing can repair that; for any other it is a problem.
+        """
+        if container.unmet.get(name) != why:
+            container.unmet[name] = why
+            self._say(container, name)
+        if not container.late:
+            self._report.failures[f"{container.id[:12]} {name}"] = why
+
+    def _say(self, container: "Running", name: str) -> None:
+        self._log(WARNING, container, f"{container} runs without {name}: {container.unmet[name]}")
+
+    def _log(self, priority: int, container: "Running", what: str) -> None:
+        self._context.log(priority, what, stage="reconcile", key=container.key, container=container.id)
 
 
 def _holds(feature: "Feature", step: Step, container: "Running", context: "Context") -> bool:
@@ -189,42 +229,6 @@ def _holds(feature: "Feature", step: Step, container: "Running", context: "Conte
         raise
     except Exception:  # noqa: BLE001  # applying it says what is wrong
         return False
-
-
-def _start_again(
-    context: "Context", container: "Running", feature: "Feature", step: Step, report: "Report"
-) -> "str | None":
-    """Return why a step is applied again, empty if unknown; None if it is not to be applied.
-
-    A process that a step starts may end at once each time.
-    """
-    name = step.feature
-    most = FEATURES[name].most_starts
-    if not most:
-        return ""
-    if _holds(feature, step, container, context):
-        return None  # checked without the lock while it was just being started
-    allowed, why = _may_start(container, name, most), container.unmet.get(name, "")
-    not_again = _NOT_AGAIN.format(most)
-    lost = ""
-    if allowed or not why.startswith(not_again):
-        lost = _lost(feature, step, container, context)  # applying it removes the evidence
-        why = f"{not_again}; {lost}" if lost else not_again
-    if allowed:
-        return lost
-    report.reasons.append(name)
-    _not_had(context, container, name, why, report)
-    return None
-
-
-def _had(context: "Context", container: "Running", step: Step, lost: str, report: "Report") -> None:
-    name = step.feature
-    container.unmet.pop(name, None)
-    report.apply(name, container.id)
-    what = f"{name} of {container} applied: {step.action}"
-    if lost:
-        what = f"{name} of {container} exited and was restarted; {lost}"
-    context.log(WARNING if lost else INFO, what, stage="reconcile", key=container.key, container=container.id)
 
 
 def _lost(feature: "Feature", step: Step, container: "Running", context: "Context") -> str:
@@ -244,20 +248,3 @@ def _may_start(container: "Running", name: str, most: int) -> bool:
     allowed = len(starts) < most
     container.starts[name] = [*starts, now] if allowed else starts
     return allowed
-
-
-def _not_had(context: "Context", container: "Running", name: str, why: str, report: "Report") -> None:
-    """Report an inapplicable feature: once in the log, and in each report.
-
-    A container adopted late never had it, and nothing can repair that; for any other it is a problem.
-    """
-    if container.unmet.get(name) != why:
-        container.unmet[name] = why
-        _say(context, container, name)
-    if not container.late:
-        report.failures[f"{container.id[:12]} {name}"] = why
-
-
-def _say(context: "Context", container: "Running", name: str) -> None:
-    what = f"{container} runs without {name}: {container.unmet[name]}"
-    context.log(WARNING, what, stage="reconcile", key=container.key, container=container.id)

@@ -1,7 +1,6 @@
-"""The order in which running containers get RMIDs under sharing rules, and the admission of one of them."""
+"""The order in which running containers get RMIDs under sharing rules."""
 
 from ..container.recorded import recorded_workload
-from ..sharing.admission import ensure_for
 from ..sharing.claims import claim_of, now
 from ..sharing.priority import priority_of, version_of
 
@@ -9,10 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..container.running import Running
     from ..context import Context
-    from ..resctrl.locked_key import LockedKey
     from ..sharing.decision import Claim
-
-ALL = 1 << 20  # reconcile moves any number of groups and tasks
 
 
 def by_rank(context: "Context", containers: "list[Running]") -> "list[Running]":
@@ -23,16 +19,6 @@ def by_rank(context: "Context", containers: "list[Running]") -> "list[Running]":
             claim = claim_of(container.key, context.ledger.read_pod(container.key))
             ranks[container.key] = (-priority(context, container, claim), claim.since if claim else now())
     return sorted(containers, key=lambda container: (*ranks[container.key], container.key))
-
-
-def ensure_ranked(locked: "LockedKey", context: "Context", container: "Running") -> None:
-    """Give a running container's pod its group: with a free RMID, or by preemption of a lower priority.
-
-    Raises:
-        NoRMIDsError: no RMID is available, or none at the moment.
-    """
-    rank = priority(context, container, claim_of(locked.key, locked.record))
-    ensure_for(locked, rank, container.rdt_class, context, most=ALL, most_tasks=ALL, remove=True)
 
 
 def priority(context: "Context", container: "Running", claim: "Claim | None") -> int:

@@ -7,6 +7,7 @@ change under the key's lock after checking again, so it can run in parallel with
 import time
 
 from ..feature import describe
+from ..ledger import WAITING
 from ..lifecycle import ENDS, fate, release_container, release_key
 from ..log import INFO, WARNING
 from ..registry import features_in_use, features_to_repair
@@ -63,7 +64,7 @@ def reconcile(context: "Context", options: "Options | None" = None) -> Report:
         backed_off = note_vanished(context, containers, groups, report)
         for container in containers:
             container.wanted = container.wanted and container.key not in backed_off
-    marked = context.ledger.marked("waiting")
+    marked = context.ledger.marked(WAITING)
     waiting = enforce(context, containers, options, report, marked)
     until = time.monotonic() + _PATIENCE_FOR_LIMBO
     while waiting and options.wait and not options.dry_run and time.monotonic() < until:
@@ -105,7 +106,7 @@ def _end_what_is_dead(context: "Context", seen: "Observation", options: Options,
             context.ledger.wake()
             break
         unwanted = options.live is not None and key not in options.live
-        try:
+        with report.catching(context, key):
             report.learn(key, context.ledger.read_pod(key) or {})
             if options.dry_run:
                 _say_what_is_dead(context, key, unwanted, report)
@@ -120,8 +121,6 @@ def _end_what_is_dead(context: "Context", seen: "Observation", options: Options,
                 if unwanted or release_key(locked, context):
                     report.released.append(key)
                     report.freed += groups
-        except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
-            report.fail(context, key, error)
     return keys
 
 
@@ -144,7 +143,7 @@ def _claim(context: "Context", seen: "Observation", options: Options, report: Re
     """
     living = {container.key: container for container in seen.containers if container.wanted}
     for rdt_class, key in seen.unrecorded(context):
-        try:
+        with report.catching(context, key):
             if options.dry_run:
                 if key in living or not seen.in_use(context, rdt_class, key):
                     report.claimed.append(key)
@@ -162,8 +161,6 @@ def _claim(context: "Context", seen: "Observation", options: Options, report: Re
                     report.claimed.append(key)
                     report.freed += 1
                     context.log(INFO, f"removed the group of {key}: no pod or container uses it", key=key)
-        except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
-            report.fail(context, key, error)
 
 
 def _count(context: "Context", options: Options, report: Report) -> None:
@@ -172,38 +169,30 @@ def _count(context: "Context", options: Options, report: Report) -> None:
 
     if not context.settings.groups["enabled"]:
         return
-    try:
+    with report.catching(context, "bandwidth counters"):
         found = balance(context, dry_run=options.dry_run, in_turns=True)
-    except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
-        report.fail(context, "bandwidth counters", error)
-        return
-    if found is not None:
-        report.counters_given = sum(change.give for change in found.changes)
-        report.counters_taken = len(found.changes) - report.counters_given
-        report.uncounted = found.uncounted
+        if found is not None:
+            report.counters_given = sum(change.give for change in found.changes)
+            report.counters_taken = len(found.changes) - report.counters_given
+            report.uncounted = found.uncounted
 
 
 def _place(context: "Context", seen: "Observation", options: Options, report: Report) -> None:
     """Let features of the whole node adopt the containers that their hook has missed; `_end_orphans` places these."""
     for feature in features_in_use(context.settings):
-        try:
+        with report.catching(context, feature.name):
             placed, failures = feature.adopt(context, seen.containers, dry_run=report.dry_run)
-        except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
-            report.fail(context, feature.name, error)
-            continue
-        report.placed += placed
-        for container, problem in failures.items():
-            report.fail(context, container, problem)
+            report.placed += placed
+            for container, problem in failures.items():
+                report.fail(context, container, problem)
 
 
 def _end_orphans(context: "Context", pointed: "Iterable[str]", options: Options, report: Report) -> None:
     """Let each feature stop what it started for containers without a record, and repair its other state."""
     known = set(pointed)
     for feature in features_to_repair(context):
-        try:
+        with report.catching(context, feature.name):
             if not options.dry_run:
                 report.repaired += feature.repair(context, known)
             else:
                 report.orphans += [f"{feature.name} {path}" for path in feature.orphans(context, known)]
-        except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
-            report.fail(context, feature.name, error)

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..context import Context
+    from ..errors import NoRMIDsError
     from ..records import MemberRecord, PodRecord
-    from ..resctrl.errors import NoRMIDsError
 
 _SHORT = 12
 API_VERSION = "resctrl-hooks/v1"
@@ -128,6 +128,10 @@ class Report:
         said = f"reconcile of {self._said(what)}: {error}"
         context.log(WARNING, said, stage="reconcile", key=what, reason=error.reason)
 
+    def catching(self, context: "Context", what: str) -> "_Catching":
+        """Return a context in which an error becomes the failure of a key or container."""
+        return _Catching(self, context, what)
+
     def apply(self, feature: str, container: str) -> None:
         """Record that a feature was applied to a container, or would be."""
         self.applied.setdefault(feature, []).append(container)
@@ -218,3 +222,20 @@ class Report:
             elif name in ("tidied", "queued"):  # one row with the previous field
                 rows[-1] = rows[-1][0], rows[-1][1] + number
         return rows
+
+
+class _Catching:
+    """Statements on one key or container, whose failure must not affect the others."""
+
+    def __init__(self, report: Report, context: "Context", what: str) -> None:
+        self._report = report
+        self._context = context
+        self._what = what
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: "BaseException | None", trace: object) -> bool:
+        if isinstance(error, Exception):
+            self._report.fail(self._context, self._what, error)
+        return isinstance(error, Exception)

@@ -3,7 +3,8 @@
 Threads that a moved thread starts are in the group, so each round finds fewer outside, and the last finds none.
 """
 
-from ..errors import ResctrlError
+from ..errors import ClassMismatchError, ResctrlError
+from ..feature import obtain_group
 from ..host.cgroup_tasks import threads_of_container
 from ..host.procfs import resctrl_groups_of
 
@@ -70,8 +71,6 @@ def gather(locked: "LockedKey", context: "Context", cgroup: str, pid: int, fallb
         NoRMIDsError: a class that the container uses has no group, and none can be created.
         ResctrlError: the kernel refused for another reason.
     """
-    from ..resctrl.errors import ClassMismatchError
-
     result = Gathering()
     take_over = context.settings.groups["takeOver"]
     for _ in range(_MOST_ROUNDS):
@@ -85,11 +84,7 @@ def gather(locked: "LockedKey", context: "Context", cgroup: str, pid: int, fallb
         if not todo:
             break
         for rdt_class, tids in todo.items():
-            if rdt_class not in locked.origins and context.settings.shares_rmids:
-                from ..sharing.admission import ensure_another
-
-                ensure_another(locked, rdt_class, context)
-            locked.ensure_group(rdt_class)
+            obtain_group(locked, rdt_class, context)
             result.left += len(tids)
             try:
                 context.monitor.resctrl.add_tasks(rdt_class, locked.name, tids)

@@ -1,8 +1,9 @@
 """Service of pods that wait for an RMID under sharing rules: in the order of the queue, and in turns."""
 
+from ..errors import NoRMIDsError
 from ..host.files import read_file, write_file
-from ..ledger import RMIDS, lock_name
-from ..resctrl.errors import NoRMIDsError
+from ..ledger import RMIDS, WAITING
+from ..locks import lock_name
 from ..resctrl.rmids import rmids_of_each_class
 from ..sharing.claims import begin_to_hold, chance, claim_of, entry_of, holders, now
 from ..sharing.counter_turns import times_of
@@ -11,7 +12,7 @@ from ..sharing.handover import give_back, hand_on, possible_givers
 from ..sharing.limits import check_limit
 from ..sharing.priority import version_of
 from .adopt import take_in
-from .rank import ALL, priority
+from .rank import priority
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def refresh(context: "Context", containers: "list[Running]", report: "Report") -
     version = version_of(context.settings.groups.get("priority") or [])
     index = {entry_of(claim): claim.key for claim in holders(context.ledger)}
     for container in {container.key: container for container in containers if container.wanted}.values():
-        try:
+        with report.catching(context, container.key):
             record = context.ledger.read_pod(container.key) or {}
             claim = record.get("claim")
             if not record.get("groups") or (claim and claim["rules"] == version and claim["entry"] in index):
@@ -40,17 +41,12 @@ def refresh(context: "Context", containers: "list[Running]", report: "Report") -
                         locked, context.ledger, priority(context, container, old), version, old.since if old else None
                     )
                     locked.save()
-        except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
-            report.fail(context, container.key, error)
     for entry, key in index.items():
         record = context.ledger.read_pod(key) or {}
         if record.get("claim", {}).get("entry") != entry:
-            try:
-                with context.monitor.hold(key) as locked:
-                    if locked.record.get("claim", {}).get("entry") != entry:
-                        context.ledger.unmark(RMIDS, entry)
-            except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
-                report.fail(context, key, error)
+            with report.catching(context, key), context.monitor.hold(key) as locked:
+                if locked.record.get("claim", {}).get("entry") != entry:
+                    context.ledger.unmark(RMIDS, entry)
 
 
 def take_turns(context: "Context", containers: "list[Running]", report: "Report") -> None:
@@ -63,7 +59,7 @@ def take_turns(context: "Context", containers: "list[Running]", report: "Report"
         if container.wanted:
             living.setdefault(container.key, []).append(container)
     waiting = []
-    for key in context.ledger.marked("waiting"):
+    for key in context.ledger.marked(WAITING):
         record = context.ledger.read_pod(key)
         claim = claim_of(key, record)
         waits = claim is not None and key in living and record is not None and not record["groups"]
@@ -80,14 +76,12 @@ def take_turns(context: "Context", containers: "list[Running]", report: "Report"
         )
     ]
     for giver, taker in pairs:
-        try:
+        with report.catching(context, taker.key):
             # Checked again: another pod of its namespace may have got one just now.
             if _may_hold(taker.key, living[taker.key][0].namespace, context) and _hand_on(
                 context, giver, taker, living, report
             ):
                 report.turns.append(taker.key)
-        except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
-            report.fail(context, taker.key, error)
     if pairs:
         write_file(
             f"{context.ledger.folder}/{_LAST}", f"{context.monitor.boot} {now()} {gap(interval, chance())}".encode()
@@ -141,7 +135,7 @@ def _hand_on(
         alive = [container for container in living[taker.key] if container.look_again(context.proc)]
         if not alive:
             return False
-        handed = hand_on(gives, takes, alive[0].rdt_class, monitor, context.log, most_tasks=ALL)
+        handed = hand_on(gives, takes, alive[0].rdt_class, monitor, context.log, thorough=True)
         if not handed and not give_back(gives, monitor, context.log):
             return False
     if giver.key in living:  # otherwise all its containers have ended, and the next one begins to wait

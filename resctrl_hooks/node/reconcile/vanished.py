@@ -10,7 +10,7 @@ import time
 
 from ..errors import HookError
 from ..host.files import format_json, parse_json, read_file, write_file
-from ..ledger import CHANGING
+from ..ledger import CHANGING, WAITING
 from ..log import WARNING
 
 TYPE_CHECKING = False
@@ -103,7 +103,7 @@ def _gone(context: "Context", containers: "Iterable[Running]", groups: "Groups",
         if key in waiting or key in found or rdt_class is None or groups.has(rdt_class, key):
             continue
         if explained is None:
-            explained = {*context.ledger.marked(CHANGING), *context.ledger.marked("waiting")}
+            explained = {*context.ledger.marked(CHANGING), *context.ledger.marked(WAITING)}
         if key in explained:
             continue
         if not resctrl.fs.is_folder(f"{resctrl.class_folder(rdt_class)}/mon_groups"):

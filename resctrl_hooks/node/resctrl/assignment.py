@@ -8,8 +8,7 @@ Source: kernel, Documentation/filesystems/resctrl.rst ("mbm_L3_assignments"), me
 
 import errno
 
-from ..errors import ResctrlError
-from .errors import BY_ERRNO
+from ..errors import BY_ERRNO, ResctrlError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,31 +1,22 @@
 """Counter data that is carried over the ends of groups on disk, so that a key's totals never decrease.
 
-The file ``totals/counters`` has, for each key and class, the counts of ended groups and each group's last values; the
-lock of `counter_totals` protects it. Each count has the seconds in which it was counted, from one valid value to the
-next, so that their quotient is the rate in any case.
+The lock of `counter_totals` protects its file (`counts_file`). Each count has the seconds in which it was counted, from
+one valid value to the next, so that their quotient is the rate in any case.
 """
 
 import time
 
-from ..errors import LedgerError
-from ..host.files import format_json, is_there, parse_json, read_file, write_file
-from ..ledger import TOTALS
 from .counters import CUMULATIVE, GAUGE, PERF, UNASSIGNED, slot_at
+from .counts_file import load_counts, save_counts
 from .group_counts import GroupCounts, GroupTimes, Inherited, add, spend, trust
 from .turn_counts import end_turn, places_of, turns_and_now
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from ..ledger import Ledger
-    from ..records import CountersRecord, CountsRecord, GroupCountsRecord, GroupTimesRecord
+    from ..records import CountsRecord, GroupCountsRecord, GroupTimesRecord
     from .counters import Raw, Slot
 
-FILE = f"{TOTALS}/counters"
-_EARLIER = "counters"  # its path in version 0.2, below the state directory
-_FORMAT = 1
-_LIMIT = 64 << 20
 _REMEMBERED_SECONDS = 3600  # a released key that returns, as for a restarted container, continues counting
 _REMEMBERED_KEYS = 1000
 NOTHING: "CountsRecord" = {"groups": {}}  # for a key without data
@@ -41,25 +32,10 @@ class Carried:
     def __init__(self, ledger: "Ledger", boot: str) -> None:
         self._ledger = ledger
         self._boot = boot
-        self._path = f"{ledger.folder}/{FILE}"
         self.seen = False
         self.began: "float | None" = None  # when the counters were assigned that have their first value now
         self._now = round(time.clock_gettime(time.CLOCK_BOOTTIME), 3)
-        self._load()
-
-    def _load(self) -> None:
-        try:
-            earlier = f"{self._ledger.folder}/{_EARLIER}"
-            kept = parse_json(read_file(self._path if is_there(self._path) else earlier, _LIMIT))
-        except (FileNotFoundError, ValueError):
-            kept = {}
-        except OSError as error:
-            raise LedgerError.of_file(error, self._path) from error
-        ours = isinstance(kept, dict) and (kept.get("format"), kept.get("boot")) == (_FORMAT, self._boot)
-        if not ours or not isinstance(kept.get("keys"), dict) or not _are_paths(kept.get("layout")):
-            kept = {"layout": [], "keys": {}}
-        self.keys: "dict[str, CountsRecord]" = kept["keys"]
-        self.layout: "list[str]" = kept["layout"]
+        self.layout, self.keys = load_counts(ledger, boot)
         self.slots = [slot_at(path) for path in self.layout]
         self.counting = list(range(len(self.slots)))
         self._turns = places_of(self.slots)
@@ -77,16 +53,8 @@ class Carried:
         return self._now
 
     def save(self) -> None:
-        """Replace the file.
-
-        Raises:
-            LedgerError: it can't be written.
-        """
-        value: "CountersRecord" = {"format": _FORMAT, "boot": self._boot, "layout": self.layout, "keys": self.keys}
-        try:
-            write_file(self._path, format_json(value))
-        except OSError as error:
-            raise LedgerError.of_file(error, self._path) from error
+        """Replace the file; raises LedgerError if it can't be written."""
+        save_counts(self._ledger, self._boot, self.layout, self.keys)
 
     def see(self, slots: "list[Slot]") -> None:
         """Set the files to read; the file's data on others is completed, as after a CPU hotplug."""
@@ -286,8 +254,3 @@ class Carried:
         for place, key in enumerate(oldest):
             if place >= _REMEMBERED_KEYS or now - self.keys[key]["gone"] > _REMEMBERED_SECONDS:
                 del self.keys[key]
-
-
-def _are_paths(layout: "Any") -> bool:
-    """Return whether a file's layout is a list of relative paths without ".."."""
-    return isinstance(layout, list) and all(isinstance(path, str) and ".." not in path for path in layout)

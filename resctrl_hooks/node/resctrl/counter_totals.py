@@ -4,6 +4,7 @@ A group may be recreated, moved to another class, reset, or read by several prog
 read and replaced once per scrape, under its own lock; to save a group's counts before its removal, read its key.
 """
 
+from ..ledger import WAITING as WAITING_KEYS
 from .carried import NOTHING, Carried
 from .counter_files import layout, read_group
 from .counters import AVAILABLE, CUMULATIVE, INHERITED, MON_DATA, WAITING, Reading
@@ -61,6 +62,7 @@ def look(
     keys: "list[str] | None" = None,
     *,
     by_class: bool = True,
+    began: "float | None" = None,
     read_one: "Callable[[str, list[Slot]], tuple[str, list[Raw]]]" = read_group,
 ) -> Look:
     """Read the counters of these keys, or of every tracked key, once.
@@ -69,6 +71,7 @@ def look(
         monitor: the node.
         keys: the keys; None for all.
         by_class: return readings of each RDT class rather than the sums over them.
+        began: when some of the counters were assigned, in seconds since the boot.
         read_one: reads a group.
 
     Raises:
@@ -76,21 +79,7 @@ def look(
         NotMountedError: resctrl is not mounted.
     """
     with monitor.ledger.lock_totals(LOCK, monitor.patience):
-        return _Scrape(monitor, read_one).run(keys, by_class=by_class)
-
-
-def begin(monitor: "Counted", keys: "list[str]", began: float) -> None:
-    """Read the counters of keys of which some were assigned at a time, in seconds since the boot.
-
-    Errors are those of `look`.
-    """
-    with monitor.ledger.lock_totals(LOCK, monitor.patience):
-        _Scrape(monitor, read_group, began).run(keys, by_class=True)
-
-
-def read(monitor: "Counted", keys: "list[str] | None", *, by_class: bool) -> "dict[str, list[Reading]]":
-    """Return the readings of these keys, or of every tracked key; errors as those of `look`."""
-    return look(monitor, keys, by_class=by_class).readings
+        return _Scrape(monitor, read_one, began).run(keys, by_class=by_class)
 
 
 def turns(monitor: "Counted", key: str) -> "list[tuple[float, float]]":
@@ -140,13 +129,13 @@ class _Scrape:
         self,
         monitor: "Counted",
         read_one: "Callable[[str, list[Slot]], tuple[str, list[Raw]]]",
-        began: "float | None" = None,
+        began: "float | None",
     ) -> None:
         self._monitor = monitor
         self._read_one = read_one
         self._resctrl = monitor.resctrl
         self._classes = ["", *sorted(self._resctrl.classes())]
-        self._waiting = set(monitor.ledger.marked("waiting"))
+        self._waiting = set(monitor.ledger.marked(WAITING_KEYS))
         self._carried = Carried(monitor.ledger, monitor.boot)
         self._carried.began = began
         self._carried.see(layout(f"{self._resctrl.root}/{MON_DATA}"))

@@ -9,7 +9,7 @@ import posix
 from .. import errors
 from ..host.files import GONE, is_folder, read_kernel_file, remove_file
 from ..host.procfs import resctrl_groups_of, threads_of
-from ..names import valid_class
+from ..names import RESCTRL_ROOT, valid_class
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,9 +89,7 @@ class Resctrl:
             BadClassError: the name is invalid for a ctrl_group.
         """
         if rdt_class and not valid_class(rdt_class):
-            from .errors import BadClassError
-
-            raise BadClassError(f"invalid RDT class name: {rdt_class[:80]!r}")
+            raise errors.BadClassError(f"invalid RDT class name: {rdt_class[:80]!r}")
         return f"{self.root}/{rdt_class}" if rdt_class else self.root
 
     def group_folder(self, rdt_class: str, name: str) -> str:
@@ -156,9 +154,7 @@ class Resctrl:
         except OSError as error:
             raise self.refused(error, f"cannot read {self.root}", "") from error
         if MON_GROUPS not in names and "info" not in names:
-            from .errors import NotMountedError
-
-            raise NotMountedError.at(self.root)
+            raise errors.NotMountedError.at(self.root)
         return [name for name in names if valid_class(name) and self.fs.is_folder(f"{self.root}/{name}/{MON_GROUPS}")]
 
     def groups(self, rdt_class: str) -> "list[str]":
@@ -192,7 +188,7 @@ class Resctrl:
         """Move all threads of a process into a mon_group; return `assign`'s check, for later."""
         seen = self.move_all(rdt_class, name, lambda: threads_of(self.proc, pid), pid)
         if not seen:
-            raise self._gone(pid)
+            raise errors.TaskGoneError.of(pid)
 
         def check() -> int:
             self._check_arrival(rdt_class, name, pid, seen)
@@ -229,7 +225,7 @@ class Resctrl:
                     message = f"cannot move task {tid} to {path.rpartition('/')[0]}"
                     raise self.refused(error, message, rdt_class) from error
                 if tid == pid:
-                    raise self._gone(pid) from error
+                    raise errors.TaskGoneError.of(pid) from error
 
     def _check_arrival(self, rdt_class: str, name: str, pid: int, tids: "set[int]") -> None:
         """Check where each thread is: in /proc, or in ``tasks`` without such files."""
@@ -245,9 +241,12 @@ class Resctrl:
             if listed is None:
                 listed = self.tasks(rdt_class, name)
             if tid not in listed and tid in threads_of(self.proc, pid):
-                from .errors import NotArrivedError
-
-                raise NotArrivedError.of(f"thread {tid} of process {pid}", f"{rdt_class}/{name}", where)
+                found = (
+                    f"in {where[0] or 'the root class'}, group {where[1] or 'none'}" if where else "in another group"
+                )
+                raise errors.NotArrivedError(
+                    f"thread {tid} of process {pid} was moved to {rdt_class}/{name} but is {found}"
+                )
 
     def has_energy(self) -> bool:
         """Return whether this kernel counts per package too (Application Energy Telemetry, Linux 7.0 and later)."""
@@ -268,13 +267,19 @@ class Resctrl:
         rdt_class: str = "",
         kinds: "dict[int, type[errors.ResctrlError]] | None" = None,
     ) -> "errors.ResctrlError":
-        """Return the typed error for a refused operation; ``kinds`` as in `errors.refusal`."""
-        from .errors import BY_ERRNO, refusal  # only after a failure
+        """Return the typed error for an operation in a class that the kernel refused.
 
-        folder, words = self.class_folder(rdt_class), self.last_cmd_status
-        return refusal(error, message, self.root, folder, self.fs.is_folder, words, kinds or BY_ERRNO)
-
-    def _gone(self, pid: int) -> "errors.ResctrlError":
-        from .errors import TaskGoneError
-
-        return TaskGoneError.of(pid)
+        ``kinds`` is the meaning of each errno, by default `errors.BY_ERRNO`.
+        """
+        number = error.errno or 0
+        if number in GONE:
+            if not self.fs.is_folder(f"{self.root}/{MON_GROUPS}"):
+                if self.fs.is_folder(f"{self.root}/info"):
+                    return errors.NoMonitoringError(f"resctrl at {self.root} has no monitoring", errno=number)
+                return errors.NotMountedError.at(self.root, number)
+            folder = self.class_folder(rdt_class)
+            if not self.fs.is_folder(folder):
+                return errors.BadClassError(f"RDT class {rdt_class!r} does not exist ({folder})", errno=number)
+        kind = (kinds or errors.BY_ERRNO).get(number, errors.ResctrlError)
+        hint = kind.hint.replace(RESCTRL_ROOT, self.root)
+        return kind(message, hint=hint, errno=number, kernel=self.last_cmd_status())

@@ -9,16 +9,18 @@ import time
 
 from .. import errors
 from ..host.procfs import lives, resctrl_groups_of, start_time
-from ..ledger import RMIDS
+from ..ledger import IDLE, RMIDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import TracebackType
 
-    from ..ledger import Ledger, Lock
+    from ..ledger import Ledger
+    from ..locks import Lock
     from ..records import MemberRecord, PodRecord
     from .filesystem import Resctrl
+
 
 CREATED = "created"
 ADOPTED = "adopted"
@@ -176,13 +178,11 @@ class LockedKey:
         self.save()
         try:
             self._resctrl.create(rdt_class, self.name)
-        except errors.ResctrlError as error:
-            from .errors import GroupExistsError
-
-            if isinstance(error, GroupExistsError):
-                self.origins[rdt_class] = SHARED
-                self.save()
-                return
+        except errors.GroupExistsError:
+            self.origins[rdt_class] = SHARED
+            self.save()
+            return
+        except errors.ResctrlError:
             del self.origins[rdt_class]
             self._save_or_forget()
             raise
@@ -236,9 +236,8 @@ class LockedKey:
         That checks that the threads arrived, and returns their number.
         """
         if pid <= _INIT:
-            from .errors import BadPidError
-
-            raise BadPidError.of(pid)
+            why = {0: "0 is the caller", 1: "it is init"}.get(pid, "it is negative")
+            raise errors.BadPidError(f"cannot move process {pid}: {why}", errno=errno.EINVAL)
         if rdt_class in self.origins:
             try:
                 return self._resctrl.move_process(rdt_class, self.name, pid)
@@ -248,9 +247,7 @@ class LockedKey:
         try:
             where = resctrl_groups_of(self._resctrl.proc, pid)
         except ProcessLookupError as error:
-            from .errors import TaskGoneError
-
-            raise TaskGoneError.of(pid) from error
+            raise errors.TaskGoneError.of(pid) from error
         if where is not None and where[0] in self.origins:
             return self._resctrl.move_process(where[0], self.name, pid)
         if where is None and len(self.origins) == 1:
@@ -259,13 +256,11 @@ class LockedKey:
 
     def _move_where_possible(self, pid: int, where: "tuple[str, str] | None") -> "Callable[[], int]":
         """Try the key's groups in turn if /proc does not show the task's class: the kernel refuses the others."""
-        from .errors import ClassMismatchError, NotTrackedError
-
         if not self.origins:
-            raise NotTrackedError.of(self.key)
+            raise errors.NotTrackedError.of(self.key)
         if where is not None:
             have = ", ".join(name or "the root class" for name in self.origins)
-            raise ClassMismatchError(
+            raise errors.ClassMismatchError(
                 f"process {pid} is in {where[0] or 'the root class'}, but the groups of {self.key} are in {have}",
                 hint="ensure a group in the process's own class first",
             )
@@ -273,7 +268,7 @@ class LockedKey:
         for rdt_class in classes[:-1]:
             try:
                 return self._resctrl.move_process(rdt_class, self.name, pid)
-            except ClassMismatchError:
+            except errors.ClassMismatchError:
                 continue
         return self._resctrl.move_process(classes[-1], self.name, pid)
 
@@ -297,7 +292,7 @@ class LockedKey:
         if not self.tracked:
             self._ledger.make_folder_of(self.key)
         self._ledger.write_member(self.key, member, record)
-        self._ledger.unmark("idle", self.key)
+        self._ledger.unmark(IDLE, self.key)
 
     def remove_member(self, member: str) -> int:
         """Forget ``member``, and return how many are left."""
@@ -322,15 +317,16 @@ class LockedKey:
 
     def release(self) -> "list[Group]":
         """Remove the key's groups, except shared ones, then all its records. Return the removed groups."""
-        removed = [
-            group
-            for group in self.groups()
-            if group.origin != SHARED and self._resctrl.remove(group.rdt_class, self.name)
-        ]
+        removed = [group for group in self.groups() if self._remove(group.rdt_class)]
         self._leave_index()
         self._ledger.remove_pod(self.key)
-        self.record["groups"] = {}
         self.tracked = False
+        return removed
+
+    def _remove(self, rdt_class: str) -> bool:
+        """Remove a group from the record, and unless it is shared the group itself; return whether it existed."""
+        removed = self.origins[rdt_class] != SHARED and self._resctrl.remove(rdt_class, self.name)
+        del self.origins[rdt_class]
         return removed
 
     def _leave_index(self) -> None:
@@ -347,8 +343,7 @@ class LockedKey:
         """
         if self.origins.get(rdt_class) != CREATED or self._resctrl.tasks(rdt_class, self.name):
             return
-        self._resctrl.remove(rdt_class, self.name)
-        del self.origins[rdt_class]
+        self._remove(rdt_class)
         if not self.origins:
             self._leave_index()
             self.record.pop("claim", None)
@@ -357,9 +352,7 @@ class LockedKey:
     def release_but(self, classes: "set[str]") -> None:
         """Remove the key's groups in other classes than ``classes``, except shared ones, and forget them."""
         for rdt_class in set(self.origins) - classes:
-            if self.origins[rdt_class] != SHARED:
-                self._resctrl.remove(rdt_class, self.name)
-            del self.origins[rdt_class]
+            self._remove(rdt_class)
             self.save()
 
 

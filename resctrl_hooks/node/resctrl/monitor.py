@@ -5,7 +5,8 @@ All state is on disk, in resctrl and in the ledger, so any number of `Monitor` o
 
 from .. import errors
 from ..host.procfs import boot_id
-from ..ledger import Ledger, lock_name
+from ..ledger import Ledger
+from ..locks import lock_name
 from ..log import DEBUG, INFO, silent
 from ..names import KEY_RULE, RESCTRL_ROOT, default_key_validator
 from .filesystem import Filesystem, Resctrl
@@ -188,7 +189,7 @@ class Monitor:
         """
         with self.hold(key) as locked:
             if not locked.tracked:
-                raise _not_tracked(locked.key)
+                raise errors.NotTrackedError.of(locked.key)
             removed = locked.release()
         for group in removed:
             self._log(INFO, f"removed group {group.path}", key=group.key)
@@ -210,7 +211,7 @@ class Monitor:
             raise errors.BadKeyError(f"invalid name of a member {member[:80]!r}", hint=KEY_RULE)
         with self.hold(key) as locked:
             if not locked.tracked:
-                raise _not_tracked(locked.key)
+                raise errors.NotTrackedError.of(locked.key)
             locked.add_member(member, pid=pid)
 
     def remove_member(self, key: str, member: str) -> int:
@@ -267,10 +268,10 @@ class Monitor:
         """
         key = self.canonical_key(key)
         if (self.ledger.read_pod(key) or {}).get("boot") != self.boot:
-            raise _not_tracked(key)
-        from .counter_totals import read  # hooks don't read counters
+            raise errors.NotTrackedError.of(key)
+        from .counter_totals import look  # hooks don't read counters
 
-        return read(self, [key], by_class=by_class).get(key, [])
+        return look(self, [key], by_class=by_class).readings.get(key, [])
 
     def read_all(self, *, by_class: bool = False) -> "dict[str, Readings]":
         """Return the readings of every tracked key by key, each as `read` returns them, also with ``by_class``.
@@ -278,9 +279,9 @@ class Monitor:
         Raises:
             NotMountedError, LedgerError: see these types.
         """
-        from .counter_totals import read
+        from .counter_totals import look
 
-        return read(self, None, by_class=by_class)
+        return look(self, by_class=by_class).readings
 
     def look(self, files: "OpenFiles | None" = None) -> "Look":
         """Read every tracked key once, by class, with each group's own values.
@@ -305,9 +306,3 @@ class Monitor:
                     path = self.resctrl.group_folder(rdt_class, self.group_prefix + key)
                     found.append(Group(key, rdt_class, path, origin))
         return found
-
-
-def _not_tracked(key: str) -> Exception:
-    from .errors import NotTrackedError
-
-    return NotTrackedError.of(key)

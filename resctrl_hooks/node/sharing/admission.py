@@ -1,20 +1,18 @@
 """Admission of a pod by a hook under sharing rules: a free RMID, else that of a pod of lower priority."""
 
-from ..errors import LockTimeoutError, ResctrlError
-from ..ledger import CHANGING, RMIDS
-from ..resctrl.errors import NoRMIDsError, RMIDsBusyError
+from ..errors import LockTimeoutError, NoRMIDsError, ResctrlError, RMIDsBusyError
+from ..ledger import CHANGING, RMIDS, WAITING
 from ..resctrl.locked_key import SHARED
 from ..resctrl.rmids import free_rmids
-from .claims import begin_to_hold, begin_to_wait, claim_of, end_holding, entry_of, holders, now
+from .claims import begin_to_hold, begin_to_wait, claim_of, end_holding, entry_of, holders, now, rank_of
 from .decision import may_take, yielding
-from .handover import MOST_TASKS, can_rename, give_back, hand_on, possible_givers
-from .priority import priority_of, version_of
+from .handover import can_rename, give_back, hand_on, possible_givers
+from .priority import version_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..container.workload import Workload
     from ..context import Context
     from ..resctrl.locked_key import LockedKey
     from ..resctrl.monitor import Monitor
@@ -27,39 +25,27 @@ _LOCK = "rmids"
 _HANDOVER = "handover"
 
 
-def ensure_group(locked: "LockedKey", workload: "Workload", rdt_class: str, context: "Context") -> None:
-    """Return the key's group in a class, by a free RMID or by preemption; otherwise the key waits from now on.
+def ensure_by_rules(
+    locked: "LockedKey", rdt_class: str, context: "Context", rank: "int | None" = None, *, thorough: bool = False
+) -> None:
+    """Create the key's group in a class by a free RMID or by preemption; otherwise the key joins the queue.
+
+    ``rank`` is its priority; None: the recorded one. A hook tries a few pods of lower priority, each with not too many
+    tasks. A ``thorough`` caller tries all of them and, if the kernel cannot rename groups, removes a group, whose RMID
+    is available after limbo.
 
     Raises:
         NoRMIDsError: it may take none, or none was available within the hook's time.
         ResctrlError, HookError: as `LockedKey.ensure_group`.
     """
-    rules = context.settings.monitoring.get("priority") or []
-    ensure_for(locked, priority_of(workload, rules), rdt_class, context)
-
-
-def ensure_for(
-    locked: "LockedKey",
-    priority: int,
-    rdt_class: str,
-    context: "Context",
-    *,
-    most: int = _MOST_ASKED,
-    most_tasks: int = MOST_TASKS,
-    remove: bool = False,
-) -> None:
-    """Return the key's group as `ensure_group` does, for a known priority.
-
-    At most ``most`` others are tried for preemption, each with at most ``most_tasks`` tasks. With ``remove``, if the
-    kernel cannot rename groups, one of their groups is removed, and its RMID is available after limbo.
-    """
     monitor = context.monitor
     version = version_of(context.settings.monitoring.get("priority") or [])
     claim = locked.record.get("claim")
+    priority = rank_of(locked.record)[0] if rank is None else rank
     if rdt_class in locked.origins and monitor.resctrl.exists(rdt_class, locked.name):
         # A foreign group cannot be handed over.
         if locked.origins[rdt_class] != SHARED and (
-            not claim or not claim["entry"] or (claim["priority"], claim["rules"]) != (priority, version)
+            not claim or not claim["entry"] or rank_of(locked.record) != (priority, version)
         ):
             begin_to_hold(locked, monitor.ledger, priority, version)
             locked.save()
@@ -67,30 +53,19 @@ def ensure_for(
     others = set(locked.origins) - {rdt_class}
     try:
         _take_free(locked, priority, version, rdt_class, context)
-        monitor.ledger.unmark("waiting", locked.key)
     except NoRMIDsError as error:
         if others:
-            monitor.ledger.mark("waiting", locked.key)
+            monitor.ledger.mark(WAITING, locked.key)  # at once, since a handover can fail otherwise
         else:
             if claim and not claim["entry"]:
                 locked.record["claim"] = claim  # it continues waiting
-            begin_to_wait(locked, monitor.ledger, priority, version)
-        if take_from_lower(locked, priority, rdt_class, context, most=most, most_tasks=most_tasks):
+            begin_to_wait(locked, monitor.ledger, (priority, version))
+        if _take_from_lower(locked, priority, rdt_class, context, thorough=thorough):
             return
         # If an RMID is in limbo, the pod waits for that one, and no other pod is preempted.
-        if remove and not isinstance(error, RMIDsBusyError) and _free_lower(locked, priority, context):
+        if thorough and not isinstance(error, RMIDsBusyError) and _free_lower(locked, priority, context):
             raise RMIDsBusyError("the RMID of a pod of lower priority is in limbo") from error
         raise
-
-
-def ensure_another(locked: "LockedKey", rdt_class: str, context: "Context") -> None:
-    """Return a group for tasks of a key in a further class, by the key's recorded priority.
-
-    Raises:
-        NoRMIDsError, ResctrlError, HookError: as `ensure_for`.
-    """
-    claim = claim_of(locked.key, locked.record)
-    ensure_for(locked, claim.priority if claim else 0, rdt_class, context)
 
 
 def _take_free(locked: "LockedKey", priority: int, version: int, rdt_class: str, context: "Context") -> None:
@@ -130,15 +105,7 @@ def _make(locked: "LockedKey", priority: int, version: int, rdt_class: str, moni
     monitor.ledger.unmark(CHANGING, locked.key)
 
 
-def take_from_lower(
-    locked: "LockedKey",
-    priority: int,
-    rdt_class: str,
-    context: "Context",
-    *,
-    most: int = _MOST_ASKED,
-    most_tasks: int = MOST_TASKS,
-) -> bool:
+def _take_from_lower(locked: "LockedKey", priority: int, rdt_class: str, context: "Context", *, thorough: bool) -> bool:
     """Give a key the RMID of a pod of lower priority, which waits from then on; return whether it succeeded.
 
     Parallel hooks do this one at a time, because all try the same RMID first and each is quick. No key is held
@@ -160,25 +127,18 @@ def take_from_lower(
         locked.lock_again(monitor.patience)
         return False
     with turn:
-        return _take(locked, priority, rdt_class, context, until, most=most, most_tasks=most_tasks)
+        return _take(locked, priority, rdt_class, context, until, thorough=thorough)
 
 
 def _take(
-    locked: "LockedKey",
-    priority: int,
-    rdt_class: str,
-    context: "Context",
-    until: float,
-    *,
-    most: int,
-    most_tasks: int,
+    locked: "LockedKey", priority: int, rdt_class: str, context: "Context", until: float, *, thorough: bool
 ) -> bool:
     monitor, ledger = context.monitor, context.ledger
     in_turns = context.settings.monitoring.get("share") is not None
     refused: "set[str]" = set()
     patience = _SHORT_PATIENCE
     asked = 0
-    while asked < most and now() < until:
+    while (thorough or asked < _MOST_ASKED) and now() < until:
         if rdt_class in locked.origins and monitor.resctrl.exists(rdt_class, locked.name):
             return True  # served by another process while its lock was released
         # Read again each time: others may have ended, or had a turn.
@@ -201,7 +161,7 @@ def _take(
                 ledger.unmark(RMIDS, entry_of(candidate))  # it has ended or changed
                 continue
             asked += 1
-            if hand_on(giver, locked, rdt_class, monitor, context.log, most_tasks=most_tasks):
+            if hand_on(giver, locked, rdt_class, monitor, context.log, thorough=thorough):
                 ledger.wake()
                 return True
             refused.add(candidate.key)

@@ -8,7 +8,7 @@ reconcile adds missing ones.
 import posix
 import time
 
-from ..ledger import RMIDS
+from ..ledger import RMIDS, WAITING
 from .decision import Claim
 
 TYPE_CHECKING = False
@@ -40,10 +40,10 @@ def claim_of(key: str, record: "PodRecord | None") -> "Claim | None":
     return Claim(key, claim["priority"], claim["since"]) if claim else None
 
 
-def rules_of(record: "PodRecord") -> int:
-    """Return the version of the rules of a key's priority; 0 without a claim."""
+def rank_of(record: "PodRecord") -> "tuple[int, int]":
+    """Return the priority of a key, and the version of the rules that gave it; zeros without a claim."""
     claim = record.get("claim")
-    return claim["rules"] if claim else 0
+    return (claim["priority"], claim["rules"]) if claim else (0, 0)
 
 
 def holders(ledger: "Ledger") -> "list[Claim]":
@@ -73,19 +73,18 @@ def entry_of(claim: Claim) -> str:
     return f"{claim.priority + _ZERO:0{_DIGITS}d}.{round(claim.since * _MICROSECONDS)}.{claim.key}"
 
 
-def begin_to_wait(locked: "LockedKey", ledger: "Ledger", priority: int, rules: int) -> None:
-    """Record that a key waits for an RMID, from now on or from its first wait; saves its record."""
+def begin_to_wait(locked: "LockedKey", ledger: "Ledger", rank: "tuple[int, int] | None" = None) -> None:
+    """Record that a key waits for an RMID, from now on or from its first wait; saves its record.
+
+    ``rank`` is its priority and the version of the rules; by default those of its claim.
+    """
     before = locked.record.get("claim")
-    waited = before["since"] if before and not before["entry"] else None
+    since = before["since"] if before and not before["entry"] else now()
+    priority, rules = rank or rank_of(locked.record)
     end_holding(locked, ledger)
-    locked.record["claim"] = {
-        "priority": priority,
-        "since": now() if waited is None else waited,
-        "rules": rules,
-        "entry": "",
-    }
+    locked.record["claim"] = {"priority": priority, "since": since, "rules": rules, "entry": ""}
     locked.save()
-    ledger.mark("waiting", locked.key)
+    ledger.mark(WAITING, locked.key)
 
 
 def end_holding(locked: "LockedKey", ledger: "Ledger") -> None:

@@ -9,11 +9,11 @@ Source: kernel, Documentation/filesystems/resctrl.rst ("mon_groups" and rename);
 
 from ..errors import ResctrlError
 from ..host.files import read_file, write_file
-from ..ledger import CHANGING
+from ..ledger import CHANGING, WAITING
 from ..log import INFO, WARNING
 from ..resctrl.locked_key import CREATED, SHARED
 from ..resctrl.rmids import rmids_of_each_class
-from .claims import begin_to_hold, begin_to_wait, claim_of, end_holding, rules_of
+from .claims import begin_to_hold, begin_to_wait, end_holding, rank_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..resctrl.monitor import Monitor
     from .decision import Claim
 
-MOST_TASKS = 1024  # tasks that a hook moves; a pod with more is left to reconcile
+_MOST_TASKS = 1024  # tasks that a hook moves; a pod with more is left to reconcile
 _MOST_ROUNDS = 20
 _CANNOT = "cannot-rename"  # a file of the state directory: the boot in which the kernel could not rename
 
@@ -54,14 +54,14 @@ def hand_on(
     monitor: "Monitor",
     log: "Log",
     *,
-    most_tasks: int = MOST_TASKS,
+    thorough: bool = False,
 ) -> bool:
     """Make a group of ``giver`` the group of ``taker`` in a class; both keys are locked. Return whether it succeeded.
 
-    It changes nothing if the taker has a group, the giver's group is foreign, the giver has too many tasks or starts
-    them faster than they can be moved, the kernel cannot rename groups, or each class has its own RMIDs and the
-    giver has none of this class. Afterwards the giver has no group and waits for one. The caller moves the taker's
-    tasks into the group.
+    It changes nothing if the taker has a group, the giver's group is foreign, the giver starts tasks faster than they
+    can be moved or has too many for a caller that is not ``thorough``, the kernel cannot rename groups, or each class
+    has its own RMIDs and the giver has none of this class. Afterwards the giver has no group and waits for one. The
+    caller moves the taker's tasks into the group.
 
     Raises:
         HookError: the ledger or the counters are unusable; reconcile completes a started handover.
@@ -77,17 +77,16 @@ def hand_on(
     # A group that changes its class would keep an RMID that another group of that class may have.
     if classes and classes[0] != rdt_class and rmids_of_each_class(resctrl):
         return False
-    if not classes or sum(len(resctrl.tasks(name, giver.name)) for name in classes) > most_tasks:
+    number = sum(len(resctrl.tasks(name, giver.name)) for name in classes)
+    if not classes or (number > _MOST_TASKS and not thorough):
         return False
-    claims = claim_of(giver.key, giver.record), claim_of(taker.key, taker.record)
-    rules = [rules_of(locked.record) for locked in (giver, taker)]
-    priorities = [claim.priority if claim else 0 for claim in claims]
+    ranks = rank_of(giver.record), rank_of(taker.record)
     before = taker.record.get("claim")
 
     both = giver.key, taker.key
     for key in both:
         monitor.ledger.mark(CHANGING, key)
-    begin_to_hold(taker, monitor.ledger, priorities[1], rules[1])
+    begin_to_hold(taker, monitor.ledger, *ranks[1])
     taker.origins[rdt_class] = CREATED
     taker.save()
     moved: "dict[str, set[int]]" = {name: set() for name in classes}
@@ -107,12 +106,12 @@ def hand_on(
     for name in classes[1:]:
         resctrl.remove(name, giver.name)
     giver.origins.clear()
-    begin_to_wait(giver, monitor.ledger, priorities[0], rules[0])
-    monitor.ledger.unmark("waiting", taker.key)
+    begin_to_wait(giver, monitor.ledger)
+    monitor.ledger.unmark(WAITING, taker.key)
     _unmark(both, monitor.ledger)
     log(
         INFO,
-        f"RMID handover from {giver.key} (priority {priorities[0]}) to {taker.key} (priority {priorities[1]})",
+        f"RMID handover from {giver.key} (priority {ranks[0][0]}) to {taker.key} (priority {ranks[1][0]})",
         key=taker.key,
         rdt_class=rdt_class,
     )
@@ -126,18 +125,16 @@ def give_back(giver: "LockedKey", monitor: "Monitor", log: "Log") -> bool:
     """
     if can_rename(monitor) or not giver.origins or SHARED in giver.origins.values():
         return False
-    from ..resctrl.counter_totals import read
+    from ..resctrl.counter_totals import look
 
     moved: "dict[str, set[int]]" = {name: set() for name in giver.origins if monitor.resctrl.exists(name, giver.name)}
     if not _empty(giver, moved, monitor):
         return False
-    read(monitor, [giver.key], by_class=False)
+    look(monitor, [giver.key])
     for name in moved:
         monitor.resctrl.remove(name, giver.name)
-    claim = claim_of(giver.key, giver.record)
-    rules = rules_of(giver.record)
     giver.origins.clear()
-    begin_to_wait(giver, monitor.ledger, claim.priority if claim else 0, rules)
+    begin_to_wait(giver, monitor.ledger)
     log(INFO, f"released the RMID of {giver.key} for a waiting pod", key=giver.key)
     return True
 
@@ -193,4 +190,4 @@ def _go_on(taker: "LockedKey", rdt_class: str, before: "ClaimRecord | None", led
         return
     end_holding(taker, ledger)
     taker.record["claim"] = claim
-    begin_to_wait(taker, ledger, claim["priority"], claim["rules"])
+    begin_to_wait(taker, ledger)

@@ -1,7 +1,7 @@
 """Limits on the RMIDs of a namespace, independent of priorities: pod authors choose their labels."""
 
+from ..errors import NoRMIDsError
 from ..names import matches
-from ..resctrl.errors import NoRMIDsError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """Moves one process that has called exec into its pod's group of its own class, under the key's lock."""
 
-from .. import errors
+from .. import errors, ledger
 from ..host.cgroup_names import container_in_cgroup
 from ..host.procfs import cgroups_of, resctrl_groups_of
 from ..reconcile.tasks import gather
@@ -75,8 +75,6 @@ def _move(context: "Context", member: "Member", pid: int, where: "tuple[str, str
     If another process holds the key: BUSY, but MOVED after an early move, because children that call exec are served
     themselves.
     """
-    from ..resctrl.errors import NoRMIDsError, TaskGoneError
-
     try:
         locked = context.monitor.hold(member.key, 0.0)
     except errors.LockTimeoutError:
@@ -86,7 +84,7 @@ def _move(context: "Context", member: "Member", pid: int, where: "tuple[str, str
             return Outcome(IGNORED)  # its pod has just ended
         rdt_class = where[0] if where is not None else next(iter(locked.origins), "")
         if rdt_class not in locked.origins and (
-            context.settings.shares_rmids or member.key in context.ledger.marked("waiting")
+            context.settings.shares_rmids or member.key in context.ledger.marked(ledger.WAITING)
         ):
             return Outcome(WAITING)  # the rules, and reconcile, say who gets an RMID
         try:
@@ -94,10 +92,9 @@ def _move(context: "Context", member: "Member", pid: int, where: "tuple[str, str
                 context.monitor.resctrl.add_tasks(rdt_class, locked.name, [pid], pid)
             found = gather(locked, context, "", pid, rdt_class)
             member.classes = tuple(locked.origins)
-        except TaskGoneError:
+        except errors.TaskGoneError:
             return Outcome(GONE)
-        except NoRMIDsError:
-            context.ledger.mark("waiting", member.key)
+        except errors.NoRMIDsError:
             context.ledger.wake()
             return Outcome(WAITING)
     return Outcome(MOVED, found.moved + 1)

@@ -1,5 +1,6 @@
 """One check of all recorded containers for threads outside their groups, in place of events."""
 
+from ..ledger import WAITING
 from ..reconcile.adopt import sweep
 from ..reconcile.discovery import observe
 from ..reconcile.report import Report
@@ -17,7 +18,7 @@ def sample(context: "Context") -> int:
     Raises:
         HookError: the node can't be observed.
     """
-    waiting = set(context.ledger.marked("waiting"))
+    waiting = set(context.ledger.marked(WAITING))
     containers = [one for one in observe(context).containers if one.recorded and one.key not in waiting]
     report = Report()
     sweep(context, containers, report)

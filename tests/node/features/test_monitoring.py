@@ -9,10 +9,10 @@ from node.reconcile.cluster import Cluster
 from resctrl_hooks.node import registry
 from resctrl_hooks.node.container.oci import Bundle, State
 from resctrl_hooks.node.container.workload import Workload, derive
+from resctrl_hooks.node.errors import TaskGoneError
 from resctrl_hooks.node.feature import SKIP, Step
 from resctrl_hooks.node.features import monitoring
 from resctrl_hooks.node.host.procfs import Cgroup
-from resctrl_hooks.node.resctrl.errors import TaskGoneError
 from resctrl_hooks.node.resctrl.locked_key import LockedKey
 
 
@@ -132,3 +132,4 @@ def test_namespace_at_limit_waits_until_one_of_its_pods_ends(cluster: Cluster) -
     cluster.end_pod(first)
     assert cluster.reconcile().queued == {}
     assert cluster.groups_of(pid) == {("", second)}
+    assert (cluster.host.context().ledger.read_pod(second) or {})["cgroup"], "the pod's end is known"

@@ -20,12 +20,12 @@ from node.reconcile.cluster import POD, Cluster
 from resctrl_hooks.cli import main
 from resctrl_hooks.errors import InputError
 from resctrl_hooks.install.units import RECONCILE, units
+from resctrl_hooks.node.errors import NoRMIDsError
 from resctrl_hooks.node.host.programs import ProgramError
 from resctrl_hooks.node.reconcile import command
 from resctrl_hooks.node.reconcile.command import reconcile_command
 from resctrl_hooks.node.reconcile.live_keys import read_live
 from resctrl_hooks.node.reconcile.report import Report
-from resctrl_hooks.node.resctrl.errors import NoRMIDsError
 from resctrl_hooks.node.settings import load
 
 OURS = pytest.mark.parametrize("peoples", [False, True], ids=["node-half", "people-half"])

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.errors import HookError, NoRMIDsError
 from resctrl_hooks.node.reconcile.report import Options, Report
-from resctrl_hooks.node.resctrl.errors import NoRMIDsError
 
 if TYPE_CHECKING:
     from conftest import Host

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from node.reconcile.cluster import POD, Cluster
+from resctrl_hooks.node.errors import ClassMismatchError
 from resctrl_hooks.node.reconcile import tasks
-from resctrl_hooks.node.resctrl.errors import ClassMismatchError
 
 if TYPE_CHECKING:
     from conftest import Host
@@ -106,7 +106,7 @@ def test_threads_of_several_classes_join_group_of_their_class(host: Host, thread
     assert gathering.moved == 3
 
 
-@pytest.mark.parametrize("shared, asked", [(True, ["gold"]), (False, [])])
+@pytest.mark.parametrize("shared, asked", [(True, ["", "gold"]), (False, [])])
 def test_missing_group_is_admitted_under_sharing_rules(
     host: Host, threads: Where, monkeypatch: pytest.MonkeyPatch, shared: bool, asked: list[str]
 ) -> None:
@@ -115,8 +115,8 @@ def test_missing_group_is_admitted_under_sharing_rules(
         host.configure(monitoring={"share": {"interval": 60}})
     found: list[str] = []
     monkeypatch.setattr(
-        "resctrl_hooks.node.sharing.admission.ensure_another",
-        lambda _locked, rdt_class, _context: found.append(rdt_class),
+        "resctrl_hooks.node.sharing.admission.ensure_by_rules",
+        lambda locked, rdt_class, *_, **_named: found.append(locked.ensure_group(rdt_class).rdt_class),
     )
     threads.update({1: ("", ""), 2: ("gold", "")})
     context = host.context()

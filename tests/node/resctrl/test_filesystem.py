@@ -6,8 +6,7 @@ from collections.abc import Callable
 import pytest
 from conftest import Host
 
-from resctrl_hooks.node.errors import ResctrlError
-from resctrl_hooks.node.resctrl.errors import (
+from resctrl_hooks.node.errors import (
     BadClassError,
     ClassMismatchError,
     GroupExistsError,
@@ -17,6 +16,7 @@ from resctrl_hooks.node.resctrl.errors import (
     NotMountedError,
     NotPermittedError,
     ReadOnlyError,
+    ResctrlError,
     RMIDsBusyError,
     TaskGoneError,
 )

@@ -5,8 +5,14 @@ from typing import Any
 import pytest
 from conftest import BOOT, Host
 
-from resctrl_hooks.node.errors import DeadlineError, LockTimeoutError
-from resctrl_hooks.node.resctrl.errors import ClassMismatchError, NoRMIDsError, NotTrackedError, TaskGoneError
+from resctrl_hooks.node.errors import (
+    ClassMismatchError,
+    DeadlineError,
+    LockTimeoutError,
+    NoRMIDsError,
+    NotTrackedError,
+    TaskGoneError,
+)
 from resctrl_hooks.node.resctrl.filesystem import Filesystem
 from resctrl_hooks.node.resctrl.locked_key import CREATED, SHARED, Group, LockedKey
 from resctrl_hooks.node.resctrl.monitor import Monitor

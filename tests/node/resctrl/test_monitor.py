@@ -11,7 +11,7 @@ from conftest import Host
 
 from resctrl_hooks import Monitor, canonical_pod_uid, pod_uid_validator
 from resctrl_hooks.errors import BadClassError, BadKeyError, LockTimeoutError, NotTrackedError
-from resctrl_hooks.node.ledger import lock_name
+from resctrl_hooks.node.locks import lock_name
 
 UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
 

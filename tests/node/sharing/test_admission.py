@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hosts.shared_node import RULES, Pod, SharedNode
 
-from resctrl_hooks.node.errors import LockTimeoutError
+from resctrl_hooks.node.errors import LockTimeoutError, NoRMIDsError
+from resctrl_hooks.node.feature import obtain_group
 from resctrl_hooks.node.ledger import CHANGING
-from resctrl_hooks.node.resctrl.errors import NoRMIDsError
 from resctrl_hooks.node.resctrl.monitor import Monitor
 from resctrl_hooks.node.resctrl.rmids import total_rmids
-from resctrl_hooks.node.sharing.admission import ensure_another
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -109,7 +108,7 @@ def test_additional_group_without_claim_has_priority_0(tmp_path: Path) -> None:
     low = node.start("other")
     context = node.context()
     with context.monitor.hold(pod.key) as locked, pytest.raises(NoRMIDsError):
-        ensure_another(locked, "extra", context)  # not that of its equal
+        obtain_group(locked, "extra", context)  # not that of its equal
     assert node.counted() == [pod, low]
     assert node.waiting() == [pod.key]
 

@@ -9,18 +9,19 @@ import pytest
 from hosts.shared_node import RULES, Pod, SharedNode
 
 from resctrl_hooks.node.errors import LockTimeoutError
-from resctrl_hooks.node.ledger import Ledger, Lock
+from resctrl_hooks.node.ledger import Ledger
 from resctrl_hooks.node.refusals import RefusedError
 from resctrl_hooks.node.resctrl.locked_key import LockedKey
 from resctrl_hooks.node.resctrl.monitor import Monitor
 from resctrl_hooks.node.sharing import admission
-from resctrl_hooks.node.sharing.admission import ensure_for
 from resctrl_hooks.node.sharing.claims import entry_of
 from resctrl_hooks.node.sharing.decision import Claim
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from resctrl_hooks.node.locks import Lock
 
 
 def at_its_turn(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
@@ -200,7 +201,7 @@ def test_number_of_asked_pods_is_limited(tmp_path: Path, monkeypatch: pytest.Mon
         return False
 
     monkeypatch.setattr(admission, "hand_on", refuse)
-    monkeypatch.setattr(ensure_for, "__kwdefaults__", {**(ensure_for.__kwdefaults__ or {}), "most": most})
+    monkeypatch.setattr(admission, "_MOST_ASKED", most)
     gold = node.start("gold")
     assert asked == [pod.key for pod in reversed(batch)][:most]
     assert node.waiting() == [gold.key]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hosts.shared_node import RULES, SharedNode
 
-from resctrl_hooks.node.sharing.claims import claim_of, entry_of, holders, now, rules_of
+from resctrl_hooks.node.sharing.claims import claim_of, entry_of, holders, now, rank_of
 from resctrl_hooks.node.sharing.decision import Claim
 from resctrl_hooks.node.sharing.priority import version_of
 
@@ -49,7 +49,7 @@ def test_claim_time_is_in_microseconds_as_in_index() -> None:
     assert claim_of("k", None) is None
 
 
-@pytest.mark.parametrize("record, rules", [({}, 0), ({"claim": {"rules": 7}}, 7)])
+@pytest.mark.parametrize("record, rules", [({}, 0), ({"claim": {"priority": 1, "rules": 7}}, 7)])
 def test_rules_version_is_in_claim(record: Any, rules: int) -> None:
-    assert rules_of(record) == rules
+    assert rank_of(record)[1] == rules
     assert version_of(RULES) != version_of([])

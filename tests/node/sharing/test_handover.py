@@ -12,8 +12,8 @@ from hosts.shared_node import RULES, SharedNode
 
 from resctrl_hooks.node.errors import ResctrlError
 from resctrl_hooks.node.resctrl import counter_totals
-from resctrl_hooks.node.resctrl.locked_key import CREATED, SHARED, LockedKey
-from resctrl_hooks.node.sharing.admission import ensure_for
+from resctrl_hooks.node.resctrl.locked_key import CREATED, SHARED
+from resctrl_hooks.node.sharing import handover
 from resctrl_hooks.node.sharing.handover import can_rename, give_back, hand_on
 from resctrl_hooks.node.sharing.priority import version_of
 from resctrl_hooks.simulation.machine import BYTES_PER_SECOND
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from hosts.shared_node import Pod
 
     from resctrl_hooks.node.context import Context
+    from resctrl_hooks.node.resctrl.locked_key import LockedKey
 
 MOST_EFFECTS = 80
 
@@ -46,7 +47,7 @@ def test_refused_rename_undoes_everything(tmp_path: Path, number: int) -> None:
 
 
 def test_group_with_too_many_tasks_is_left_to_reconcile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ensure_for, "__kwdefaults__", {**(ensure_for.__kwdefaults__ or {}), "most_tasks": 3})
+    monkeypatch.setattr(handover, "_MOST_TASKS", 3)
     node = SharedNode(tmp_path, rmids=2, priority=RULES)
     batch = node.start("batch", threads=4)
     gold = node.start("gold")
@@ -106,8 +107,8 @@ class Handing:
         self.giver = giver
         self.taker = taker
 
-    def on(self, rdt_class: str = "", **options: int) -> bool:
-        return hand_on(self.giver, self.taker, rdt_class, self.context.monitor, self.context.log, **options)
+    def on(self, rdt_class: str = "", *, thorough: bool = False) -> bool:
+        return hand_on(self.giver, self.taker, rdt_class, self.context.monitor, self.context.log, thorough=thorough)
 
     def back(self) -> bool:
         return give_back(self.giver, self.context.monitor, self.context.log)
@@ -160,12 +161,15 @@ def test_impossible_handover_changes_nothing(tmp_path: Path, why: Callable[[Hand
     assert kept(node) == before
 
 
-@pytest.mark.parametrize("most, done", [(2, False), (3, True)])
-def test_number_of_moved_tasks_is_limited(tmp_path: Path, most: int, done: bool) -> None:
+@pytest.mark.parametrize("most, thorough, done", [(2, False, False), (3, False, True), (2, True, True)])
+def test_number_of_moved_tasks_is_limited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, thorough: bool, done: bool
+) -> None:
+    monkeypatch.setattr(handover, "_MOST_TASKS", most)
     node = SharedNode(tmp_path, rmids=2, priority=RULES)
     batch, late = node.start("batch", threads=3), node.start("batch")
     with held(node, batch, late) as handing:
-        assert handing.on(most_tasks=most) == done
+        assert handing.on(thorough=thorough) == done
     assert node.waiting() == [batch.key if done else late.key]
 
 

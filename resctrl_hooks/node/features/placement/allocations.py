@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...context import Context
-    from ...ledger import Lock
+    from ...locks import Lock
     from ...records import KeptTopologyRecord
     from .policy import Decision
 

@@ -12,7 +12,8 @@ import pytest
 from hosts.faults import Fail
 
 from resctrl_hooks.node.errors import LockTimeoutError
-from resctrl_hooks.node.ledger import Ledger, Lock, lock_name
+from resctrl_hooks.node.ledger import Ledger
+from resctrl_hooks.node.locks import Lock, lock_name
 
 
 @pytest.fixture
