@@ -75,7 +75,7 @@ def reconcile_command(config: str, arguments: "list[str]", apply: "Callable[[str
         while True:
             if not flags["--dry-run"]:
                 apply(config)
-            code = _once(config, values["--live"], flags)
+            code = once(config, values["--live"], flags)
             if not values["--watch"]:
                 return code
             time.sleep(pause)
@@ -85,7 +85,7 @@ def reconcile_command(config: str, arguments: "list[str]", apply: "Callable[[str
         return INTERRUPTED
 
 
-def _once(config: str, live: str, flags: "dict[str, bool]") -> int:
+def once(config: str, live: str, flags: "dict[str, bool]") -> int:
     """Run one pass and print its report. Settings are read again each time.
 
     With ``--waiting-ok``, as in the timer's unit, waiting pods are not a failure: a node with more pods than RMIDs
