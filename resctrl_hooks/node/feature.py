@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .records import MemberRecord, StepRecord
     from .resctrl.locked_key import LockedKey
 
-    Rest = Callable[[], None]
+    Rest = Callable[[], object]
 
     class OfCgroup(Protocol):
         """A container with a cgroup."""

@@ -51,7 +51,7 @@ def apply_steps(
             on_step(number, problem)
 
 
-def _problem(act: "Callable[..., None]", *arguments: int) -> "errors.HookError | None":
+def _problem(act: "Callable[..., object]", *arguments: int) -> "errors.HookError | None":
     """Return the error of ``act``; a failure of one feature must not affect others, but a timeout concerns all."""
     try:
         act(*arguments)

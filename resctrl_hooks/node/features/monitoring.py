@@ -46,7 +46,7 @@ class Monitoring(Feature):
         return [Step(NAME, "join", needs, why)]
 
     def apply(self, step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> "Rest":
-        """Create or find the group and move the process into it; return the check that it arrived and is counted."""
+        """Create or find the group and move the process into it; return the check that it arrived."""
         needs: "ClassNeeds" = step.parameters
         rdt_class = needs["class"]
         if context.settings.rdt["enabled"] and container.pid:
@@ -65,15 +65,11 @@ class Monitoring(Feature):
                 raise
 
         has_arrived = act(lambda: locked.move_pid(container.pid, rdt_class))
+        if locked.lacks(rdt_class, context.settings.monitoring["events"][0]):
+            from ..sharing.bandwidth_counters import ensure_counted  # only for exhausted assigned counters
 
-        def rest() -> None:
-            act(has_arrived)
-            if locked.lacks(rdt_class, context.settings.monitoring["events"][0]):
-                from ..sharing.bandwidth_counters import ensure_counted  # only for exhausted assigned counters
-
-                ensure_counted(context, locked.key)
-
-        return rest
+            ensure_counted(context, locked.key)
+        return lambda: act(has_arrived)
 
     def holds(self, step: "Step", container: "Container", context: "Context") -> bool:
         """Return whether its init process is in its key's group; true if unknown or ended."""
