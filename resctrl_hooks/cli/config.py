@@ -5,13 +5,13 @@ import os
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, fields
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from typing import Any
 
 import click
 import yaml
 
-from resctrl_hooks.cli.document import Column, Form, is_table, output_option, print_listing
+from resctrl_hooks.cli.document import Column, Form, attributes, is_table, output_option, print_listing
 from resctrl_hooks.cli.errors import FailedError, print_problems
 from resctrl_hooks.config.applied import Applied, Change, apply_file, is_newer
 from resctrl_hooks.config.check import Checked, check_file, trust_problems
@@ -37,11 +37,9 @@ _YAML_STATES = {
     "missing": "{path} does not exist.",
 }
 
-_CSV_PROBLEMS: tuple[Column, ...] = tuple(
-    (name, attrgetter(name)) for name in ("key", "severity", "file", "line", "what", "right")
-)
+_CSV_PROBLEMS = attributes("key", "severity", "file", "line", "what", "right")
 _CSV_SETTINGS: tuple[Column, ...] = (("setting", itemgetter(0)), ("value", itemgetter(1)))
-_CSV_CHANGES: tuple[Column, ...] = tuple((field.name, attrgetter(field.name)) for field in fields(Change))
+_CSV_CHANGES = attributes(*(field.name for field in fields(Change)))
 
 
 class _Dumper(yaml.SafeDumper):

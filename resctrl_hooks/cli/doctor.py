@@ -1,14 +1,13 @@
 """`resctrl-hook doctor`: report the problems of this host and their remedies on one screen."""
 
 import os
-from operator import attrgetter
 
 import click
 from pydantic import BaseModel
 from rich.console import Console
 from rich.text import Text
 
-from resctrl_hooks.cli.document import Column, Form, is_table, output_option, print_listing
+from resctrl_hooks.cli.document import Form, attributes, is_table, output_option, print_listing
 from resctrl_hooks.cli.tables import console, counted, print_wrapped
 from resctrl_hooks.doctor import Finding, Host, Level, examine
 
@@ -34,7 +33,7 @@ class CheckResult(BaseModel):
     fixed: str
 
 
-_CSV: tuple[Column, ...] = tuple((name, attrgetter(name)) for name in CheckResult.model_fields)
+_CSV = attributes(*CheckResult.model_fields)
 
 
 @click.command()

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
+from operator import attrgetter
 from typing import Any, Literal
 
 import click
@@ -22,6 +23,11 @@ FORMS: tuple[Form, ...] = ("wide", "json", "yaml", "name", "csv")
 
 Column = tuple[str, Callable[[Any], Any]]
 """A heading with its unit, and a function that returns the item's value."""
+
+
+def attributes(*names: str) -> tuple[Column, ...]:
+    """Return columns named like the attributes that they show."""
+    return tuple((name, attrgetter(name)) for name in names)
 
 
 def print_listing(

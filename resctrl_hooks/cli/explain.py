@@ -2,11 +2,10 @@
 
 import json
 import sys
-from operator import attrgetter
 
 import click
 
-from resctrl_hooks.cli.document import Column, Form, is_table, output_option, print_listing
+from resctrl_hooks.cli.document import Form, attributes, is_table, output_option, print_listing
 from resctrl_hooks.cli.errors import FailedError
 from resctrl_hooks.config import find_effective
 from resctrl_hooks.explanation.explain import explain
@@ -27,7 +26,7 @@ _WORDS = {
     "bundle": "bundle",
 }
 
-_CSV: tuple[Column, ...] = tuple((name, attrgetter(name)) for name in ("feature", "action", "why", "where", "finds"))
+_CSV = attributes("feature", "action", "why", "where", "finds")
 
 
 @click.command()

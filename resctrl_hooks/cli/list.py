@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from resctrl_hooks.cli.document import Column, print_listing
+from resctrl_hooks.cli.document import Column, attributes, print_listing
 from resctrl_hooks.cli.errors import FailedError
 from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.cli.tables import (
@@ -51,15 +51,13 @@ _SORTS: dict[str, Callable[[Pod], Any]] = {
     "age": lambda pod: pod.since,
 }
 _CSV: tuple[Column, ...] = (
-    ("namespace", lambda pod: pod.namespace),
+    *attributes("namespace"),
     ("pod", lambda pod: pod.pod or pod.name),
-    ("key", lambda pod: pod.key),
-    ("state", lambda pod: pod.state),
+    *attributes("key", "state"),
     ("rdtClasses", lambda pod: [name or _ROOT for name in pod.classes]),
     ("containers", lambda pod: len(pod.containers)),
     ("running", lambda pod: len(pod.living)),
-    ("tasks", lambda pod: pod.tasks),
-    ("priority", lambda pod: pod.priority),
+    *attributes("tasks", "priority"),
     ("threadsOutside", lambda pod: pod.outside),
     ("startTime", lambda pod: pod.model_dump(by_alias=True, include={"since"})["startTime"]),
 )

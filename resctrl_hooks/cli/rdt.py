@@ -6,7 +6,7 @@ from typing import Any
 import click
 from rich.markup import escape
 
-from resctrl_hooks.cli.document import Column, Form, is_table, output_option, print_listing
+from resctrl_hooks.cli.document import Column, Form, attributes, is_table, output_option, print_listing
 from resctrl_hooks.cli.dry_run import as_it_would_be
 from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.cli.tables import console, print_table, table
@@ -89,10 +89,7 @@ def _schemata(report: ClassReport, apart: str = "  ") -> str:
 
 
 _CSV: tuple[Column, ...] = (
-    ("name", lambda report: report.name),
-    ("state", lambda report: report.state),
-    ("mode", lambda report: report.mode),
-    ("tasks", lambda report: report.tasks),
+    *attributes("name", "state", "mode", "tasks"),
     ("schemata", _schemata),
     ("problems", lambda report: "; ".join(report.problems)),
 )

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import click
@@ -68,12 +69,7 @@ _CSV: tuple[Column, ...] = (
     ("key", lambda line: line.pod.key),
     ("domain", lambda line: line.counter.domain),
     ("rdtClass", lambda line: line.counter.rdt_class or _ROOT),
-    ("counter", lambda line: line.counter.counter),
-    ("value", lambda line: line.counter.value),
-    ("unit", lambda line: line.counter.unit),
-    ("state", lambda line: line.counter.state),
-    ("seconds", lambda line: line.counter.seconds),
-    ("partial", lambda line: line.counter.partial),
+    *((name, attrgetter(f"counter.{name}")) for name in ("counter", "value", "unit", "state", "seconds", "partial")),
 )
 _UNITS = {"By": ("B", True), "J": ("J", False), "F": ("F", False)}
 

@@ -2,15 +2,14 @@
 
 import click
 
-from resctrl_hooks.cli.document import Column, Form, is_table, output_option, print_listing
+from resctrl_hooks.cli.document import Column, Form, attributes, is_table, output_option, print_listing
 from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.inventory.topology_view import draw, report
 from resctrl_hooks.node.features.placement.allocations import Book
 from resctrl_hooks.node.host.cpulist import format_list
 
 _CSV: tuple[Column, ...] = (
-    ("name", lambda part: part.name),
-    ("level", lambda part: part.level),
+    *attributes("name", "level"),
     ("cpus", lambda part: format_list(part.cpus)),
 )
 

@@ -37,14 +37,12 @@ class GuardedClass(_Model):
 class LastAction(BaseModel):
     """What the guard did last in a domain; ``time`` in seconds since 1970."""
 
-    model_config = ConfigDict(populate_by_name=True)
-
     time: float
     action: str
     old: int
     new: int
     reason: str
-    rdt_class: str
+    rdt_class: str = Field(validation_alias="class")
 
 
 class GuardEvent(LastAction):
@@ -96,13 +94,9 @@ def guard_status(context: Context) -> GuardStatus | None:
     """Return the guard's state; None if no guard has run since the last boot, or its file is unusable."""
     try:
         record = parse_json(read_file(f"{context.settings.state_dir}/{NAME}", _LIMIT))
-        domains = [
-            {"domain": name, "last": None, **of} | ({"last": _last(of["last"])} if "last" in of else {})
-            for name, of in record["domains"].items()
-        ]
+        domains = [{"domain": name, "last": None, **of} for name, of in record["domains"].items()]
         running = lives(context.proc, record["pid"], record["start"])
-        events = [_last(event) for event in record.get("events", [])]
-        return GuardStatus.model_validate({**record, "running": running, "domains": domains, "events": events})
+        return GuardStatus.model_validate({**record, "running": running, "domains": domains})
     except (OSError, ValueError, KeyError, TypeError, AttributeError, ValidationError):
         return None
 
@@ -124,7 +118,3 @@ def lowered_values(context: Context) -> dict[str, str]:
             if one.now < one.declared and not one.overridden:
                 found.setdefault(name, []).append(f"{one.declared}↓{one.now}")
     return {name: f"MB {', '.join(dict.fromkeys(values))}" for name, values in found.items()}
-
-
-def _last(record: dict[str, object]) -> dict[str, object]:
-    return {("rdt_class" if name == "class" else name): value for name, value in record.items()}

@@ -139,10 +139,7 @@ def _placed(book: Book) -> list[PlacedContainer]:
             key=entry.key,
             kind=entry.decision.kind,
             pool=entry.decision.pool,
-            cpus=format_list(entry.decision.cpus),
-            owned=format_list(entry.decision.owned),
-            hidden=format_list(entry.decision.hidden),
-            mems=format_list(entry.decision.mems),
+            **{name: format_list(getattr(entry.decision, name)) for name in ("cpus", "owned", "hidden", "mems")},
             request_milli_cpus=entry.decision.milli,
             runs_on=format_list(effective(entry.decision, used)),
         )
