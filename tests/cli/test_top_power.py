@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from hosts.guard_and_packages import write_packages
 from hosts.monitored import monitored_host
 
 from resctrl_hooks.cli.top_table import Scene, power_lines
@@ -17,24 +18,12 @@ from resctrl_hooks.simulation import mounted
 if TYPE_CHECKING:
     from pathlib import Path
 
-MICROJOULES = 1e6
-
 
 def line(kind: str, watts: float | None) -> Line:
     return Line(kind, kind, kind, Rates(watts=watts))
 
 
 LINES = [line(POD, 40.0), line(POD, None), line(POD, 8.0), line(FOREIGN, 1.5), line(UNGROUPED, 2.5), line(TOTAL, 52.0)]
-
-
-def powercap(root: Path, *joules: float) -> str:
-    for number, one in enumerate(joules):
-        zone = root / f"intel-rapl:{number}"
-        zone.mkdir(exist_ok=True)
-        (zone / "name").write_text(f"package-{number}\n")
-        (zone / "energy_uj").write_text(f"{one * MICROJOULES:.0f}\n")
-        (zone / "max_energy_range_uj").write_text("262143328850\n")
-    return str(root)
 
 
 def test_power_of_packages_is_split_into_pods_and_the_rest() -> None:
@@ -59,10 +48,10 @@ def test_power_without_energy_of_pods_is_unknown_and_has_no_line() -> None:
 def test_package_power_is_the_increase_of_all_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     times = iter((10.0, 14.0, 16.0))
     monkeypatch.setattr("time.monotonic", lambda: next(times))
-    power = PackagePower(powercap(tmp_path, 100, 200))
-    powercap(tmp_path, 300, 600)
+    power = PackagePower(write_packages(tmp_path, 100, 200))
+    write_packages(tmp_path, 300, 600)
     assert power.watts() == pytest.approx(150)
-    powercap(tmp_path, 320, 600)
+    write_packages(tmp_path, 320, 600)
     assert power.watts() == pytest.approx(10)
 
 

@@ -28,10 +28,23 @@ def write_guard_state(context: Context) -> None:
     write_file(f"{context.settings.state_dir}/{NAME}", format_json(status.values), 0o600)
 
 
-def write_packages(folder: Path) -> str:
-    """Write a powercap directory with one processor package; return its path."""
-    zone = folder / "powercap/intel-rapl:0"
-    zone.mkdir(parents=True)
-    for name, value in (("name", "package-0"), ("energy_uj", "5000000"), ("max_energy_range_uj", "262143328850")):
-        (zone / name).write_text(f"{value}\n")
-    return str(folder / "powercap")
+def write_packages(folder: Path, *joules: float) -> str:
+    """Write a powercap directory with a processor package for each value; return its path."""
+    for number, one in enumerate(joules):
+        write_zone(folder, f"intel-rapl:{number}", f"package-{number}", one)
+    return str(folder)
+
+
+def write_zone(folder: Path, zone: str, name: str, joules: float, largest: int = 262143328850) -> None:
+    """Write a zone of a powercap directory."""
+    (folder / zone).mkdir(parents=True, exist_ok=True)
+    for file, value in (("name", name), ("energy_uj", round(joules * 1e6)), ("max_energy_range_uj", largest)):
+        (folder / zone / file).write_text(f"{value}\n")
+
+
+def call_metrics_and_guard(context: Context, key: str) -> None:
+    """Record a failed hook of a pod that waits, a reconcile, and a running guard."""
+    context.ledger.count_call("createRuntime", 0.2, ["ledger"], key)
+    context.ledger.count_call("reconcile", 0.1)
+    context.ledger.mark("waiting", key)
+    write_guard_state(context)

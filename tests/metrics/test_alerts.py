@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 from hosts.counter_tree import say, say_paths
-from hosts.guard_and_packages import write_guard_state, write_packages
+from hosts.guard_and_packages import call_metrics_and_guard, write_packages
 from hosts.monitored import KEYS, MonitoredHost, plain_host
 from hosts.promtool import RULES, run_promtool, values
 from prometheus_client import Metric
@@ -40,7 +40,7 @@ def alerts(groups: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MonitoredHost]:
     """One pod in a group, one without an RMID, a hook that failed, a guard, a package's energy."""
-    powercap = write_packages(tmp_path)
+    powercap = write_packages(tmp_path / "powercap", 5)
     monkeypatch.setattr("resctrl_hooks.metrics.collector.package_family", lambda: package_family(powercap))
     settings = {"classes": [{"name": "batch"}], "monitoring": {"capacity": {"*": 2e9, "1": 1e9}}}
     sizes = {"info/L3_MON/num_rmids": "8", "info/L3/cbm_mask": "fff", "schemata": "L3:0=fff", "size": "L3:0=1200"}
@@ -52,10 +52,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MonitoredH
             say_paths(folder, {"mon_PERF_PKG_00/core_energy": 1.5})
             if folder.name != "kepler":
                 say_paths(folder, {"mon_L3_00/mbm_local_bytes": 1, "mon_L3_01/llc_occupancy": "Unavailable"})
-        found.context.ledger.count_call("createRuntime", 0.2, ["ledger"], KEYS[1])
-        found.context.ledger.count_call("reconcile", 0.1)
-        found.context.ledger.mark("waiting", KEYS[1])
-        write_guard_state(found.context)
+        call_metrics_and_guard(found.context, KEYS[1])
         yield found
 
 

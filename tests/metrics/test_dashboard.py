@@ -17,7 +17,7 @@ import yaml
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
 from hosts.counter_tree import say, say_paths
-from hosts.guard_and_packages import write_guard_state, write_packages
+from hosts.guard_and_packages import call_metrics_and_guard, write_packages
 from hosts.monitored import KEYS, MonitoredHost, plain_host
 from hosts.promtool import RULES, run_promtool, values
 from prometheus_client.parser import text_string_to_metric_families as parse
@@ -62,7 +62,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MonitoredH
 
     A package has energy, too.
     """
-    powercap = write_packages(tmp_path)
+    powercap = write_packages(tmp_path / "powercap", 5)
     monkeypatch.setattr("resctrl_hooks.metrics.collector.package_family", lambda: package_family(powercap))
     names = ("mon_groups/kepler", "gold/mon_groups", "info/L3_MON", "info/L3")
     sizes = {"info/L3_MON/num_rmids": "8", "info/L3/cbm_mask": "fff", "schemata": "L3:0=fff", "size": "L3:0=33554432"}
@@ -83,10 +83,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MonitoredH
             say_paths(folder, {"mon_PERF_PKG_00/core_energy": 2.5})
         say_paths(folders[-1], {"mon_L3_01/llc_occupancy": "Unavailable"})
         say_paths(resctrl, {"mon_L3_01/llc_occupancy": "Unavailable"})
-        found.context.ledger.count_call("createRuntime", 0.2, ["ledger"], KEYS[1])
-        found.context.ledger.count_call("reconcile", 0.1)
-        found.context.ledger.mark("waiting", KEYS[1])
-        write_guard_state(found.context)
+        call_metrics_and_guard(found.context, KEYS[1])
         yield found
 
 

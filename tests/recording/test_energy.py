@@ -4,6 +4,7 @@ import csv
 from pathlib import Path
 
 import pytest
+from hosts.guard_and_packages import write_zone
 
 from resctrl_hooks.inventory.package_energy import Packages
 from resctrl_hooks.metrics.collector import package_family
@@ -77,23 +78,14 @@ def test_table_is_written_as_csv(tmp_path: Path) -> None:
     path = tmp_path / "energy.csv"
     write_csv(str(path), recording_of(ROWS), 1000)
     lines = list(csv.DictReader(path.read_text().splitlines()))
-    assert lines[0] == {
-        "kind": "pod",
-        "namespace": "shop",
-        "name": "shop/cart",
-        "joules": "7560.0",
-        "watt_hours": "2.1",
-        "grams_co2": "2.1",
-    }
+    names = {"kind": "pod", "namespace": "shop", "name": "shop/cart"}
+    assert lines[0] == names | {"joules": "7560.0", "watt_hours": "2.1", "grams_co2": "2.1"}
 
 
 @pytest.fixture
 def powercap(tmp_path: Path) -> Path:
     for zone, name in (("intel-rapl:0", "package-0"), ("intel-rapl:1", "psys"), ("intel-rapl:0:0", "core")):
-        folder = tmp_path / zone
-        folder.mkdir()
-        for file, text in (("name", name), ("energy_uj", "900000"), ("max_energy_range_uj", "1000000")):
-            (folder / file).write_text(f"{text}\n")
+        write_zone(tmp_path, zone, name, 0.9, largest=1_000_000)
     return tmp_path
 
 
