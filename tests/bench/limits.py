@@ -24,6 +24,8 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from pods import add_bundle, add_process, add_to_crun, annotations_of
+
 import resctrl_hooks
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.log import Log
@@ -60,25 +62,10 @@ class Host:
         """Create a container's process, cgroup and bundle; return the runtime's state before its start."""
         id_ = f"{number:064x}"
         cgroup = f"/kubepods/pod{pod}/crio-{id_}"
-        folder = self.root / "proc" / str(pid)
-        (folder / "task" / str(pid)).mkdir(parents=True)
-        (folder / "stat").write_text(f"{pid} (sleep) S " + "1 " * 18 + "4711 0\n")
-        (folder / "cgroup").write_text(f"0::{cgroup}\n")
-        (self.root / f"cgroup{cgroup}").mkdir(parents=True)
-        (self.root / f"cgroup{cgroup}/cgroup.threads").write_text(f"{pid}\n")
-
-        annotations = {
-            "io.container.manager": "cri-o",
-            "io.kubernetes.cri-o.ContainerType": "container",
-            "io.kubernetes.pod.uid": pod,
-            "io.kubernetes.pod.namespace": "shop",
-            "io.kubernetes.pod.name": "web",
-            "io.kubernetes.container.name": f"c{number}",
-        }
-        bundle = self.root / f"bundle-{number}"
-        bundle.mkdir()
-        (bundle / "config.json").write_text(json.dumps({"annotations": annotations, "linux": {}}))
-        state = {"ociVersion": "1.2.1", "id": id_, "status": "created", "pid": pid, "bundle": str(bundle)}
+        add_process(self.root, pid, cgroup)
+        annotations = annotations_of(pod, "web", f"c{number}")
+        bundle = add_bundle(self.root, id_, annotations=annotations)
+        state = {"ociVersion": "1.2.1", "id": id_, "status": "created", "pid": pid, "bundle": bundle}
         return state | {"annotations": annotations, "cgroup": cgroup}
 
     def run(self, command: str, state: dict[str, Any] | None = None) -> tuple[float, float]:
@@ -193,9 +180,7 @@ def is_open(connection: socket.socket) -> bool:
 def cgroups(host: Host) -> str:
     """Measure reconcile with one container that has many cgroups."""
     state = host.container(7, 107, key(7))
-    status = {"pid": 107, "process-start-time": 4711, "bundle": state["bundle"]}
-    (host.root / "crun" / state["id"]).mkdir()
-    (host.root / "crun" / state["id"] / "status").write_text(json.dumps(status))
+    add_to_crun(host.root, state["id"], 107, state["bundle"])
     host.run("reconcile")
     few = host.run("reconcile")[1]
     for number in range(CGROUPS):

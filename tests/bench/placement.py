@@ -25,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from host import TMPFS
 from host import Host as Installed
 from hosts.machines import machine, write_sysfs
+from pods import add_bundle, add_process, annotations_of
 from process import Call
 
 from resctrl_hooks.node.container.oci import parse_state, read_bundle
@@ -78,33 +79,19 @@ class Host:
         """Return a container: its process, its cgroup, its bundle, and the state that its hooks are given."""
         id_, uid, pid = f"{number:064x}", f"3f0ac7f2-8a3b-4f0e-9a55-{number // PER_POD:012d}", 1000 + number
         path = f"/kubepods/burstable/pod{uid}/crio-{id_}"
-        folder = Path(f"{self.root}/cgroup{path}")
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = add_process(self.root, pid, path)
         for name in ("cpuset.cpus", "cpuset.mems"):
             (folder / name).touch()
-        process = self.root / "proc" / str(pid)
-        (process / "task" / str(pid)).mkdir(parents=True, exist_ok=True)
-        (process / "stat").write_text(f"{pid} (sleep) S " + "1 " * 18 + "4711 0\n")
-        (process / "cgroup").write_text(f"0::{path}\n")
-        bundle = self.root / "bundles" / id_
-        bundle.mkdir(parents=True, exist_ok=True)
         resources = {"cpu": {"shares": max(milli * 1024 // 1000, 2)}, "memory": {"limit": 1 << 30}}
-        (bundle / "config.json").write_text(json.dumps({"linux": {"resources": resources}}))
-        annotations = {
-            "io.container.manager": "cri-o",
-            "io.kubernetes.cri-o.ContainerType": "container",
-            "io.kubernetes.pod.uid": uid,
-            "io.kubernetes.pod.namespace": "shop",
-            "io.kubernetes.pod.name": f"web-{number // PER_POD}",
-            "io.kubernetes.container.name": f"c{number % PER_POD}",
-            KIND: kind if kind == "shared" else f"{kind}:2",
-        }
+        bundle = add_bundle(self.root, id_, linux={"resources": resources})
+        annotations = annotations_of(uid, f"web-{number // PER_POD}", f"c{number % PER_POD}")
+        annotations[KIND] = kind if kind == "shared" else f"{kind}:2"
         return {
             "ociVersion": "1.2.1",
             "id": id_,
             "status": "created",
             "pid": pid,
-            "bundle": str(bundle),
+            "bundle": bundle,
             "annotations": annotations,
         }
 

@@ -8,7 +8,6 @@ other work on the machine disturbs less.
 """
 
 import argparse
-import json
 import posix
 import shutil
 import statistics
@@ -17,6 +16,8 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+from pods import add_bundle, add_process, add_to_crun, annotations_of
 
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.log import Log
@@ -61,28 +62,10 @@ class Host:
     def _add(self, number: int) -> None:
         id_, uid, cgroup = self._names(number)
         pid = 100 + number
-        process = self.root / "proc" / str(pid)
-        (process / "task" / str(pid)).mkdir(parents=True)
-        (process / "stat").write_text(f"{pid} (sleep) S " + "1 " * 18 + "4711 0\n")
-        (process / "cgroup").write_text(f"0::{cgroup}\n")
-        (process / "cpu_resctrl_groups").write_text("res:/\nmon:\n")
-        folder = Path(f"{self.root}/cgroup{cgroup}")
-        folder.mkdir(parents=True)
-        (folder / "cgroup.threads").write_text(f"{pid}\n")
-        annotations = {
-            "io.container.manager": "cri-o",
-            "io.kubernetes.cri-o.ContainerType": "container",
-            "io.kubernetes.pod.uid": uid,
-            "io.kubernetes.pod.namespace": "shop",
-            "io.kubernetes.pod.name": f"web-{number // PER_POD}",
-            "io.kubernetes.container.name": f"c{number % PER_POD}",
-        }
-        bundle = self.root / "bundles" / id_
-        bundle.mkdir(parents=True)
-        (bundle / "config.json").write_text(json.dumps({"annotations": annotations, "linux": {}}))
-        (self.root / "crun" / id_).mkdir()
-        status = {"pid": pid, "process-start-time": 4711, "bundle": str(bundle)}
-        (self.root / "crun" / id_ / "status").write_text(json.dumps(status))
+        add_process(self.root, pid, cgroup)
+        (self.root / f"proc/{pid}/cpu_resctrl_groups").write_text("res:/\nmon:\n")
+        annotations = annotations_of(uid, f"web-{number // PER_POD}", f"c{number % PER_POD}")
+        add_to_crun(self.root, id_, pid, add_bundle(self.root, id_, annotations=annotations))
 
     def _join(self, number: int) -> None:
         """Return the kernel's state after a write to ``tasks``."""

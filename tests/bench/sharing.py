@@ -19,6 +19,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 from host import TMPFS, Host
+from pods import add_bundle, add_to_crun, annotations_of
 from reconcile import with_posix
 
 from resctrl_hooks.node.context import Context
@@ -55,20 +56,8 @@ class Node:
         self.sleepers.append(process)
         id_, uid = f"{number:064x}", f"3f0ac7f2-8a3b-4f0e-9a55-{number:012d}"
         (self.root / f"cgroup/kubepods/pod{uid}").mkdir(parents=True)
-        annotations = {
-            "io.container.manager": "cri-o",
-            "io.kubernetes.cri-o.ContainerType": "container",
-            "io.kubernetes.pod.uid": uid,
-            "io.kubernetes.pod.namespace": "low",
-            "io.kubernetes.pod.name": f"web-{number}",
-            "io.kubernetes.container.name": "main",
-        }
-        bundle = self.root / "bundles" / id_
-        bundle.mkdir(parents=True)
-        (bundle / "config.json").write_text(json.dumps({"annotations": annotations, "linux": {}}))
-        (self.root / "crun" / id_).mkdir()
-        status = {"pid": process.pid, "process-start-time": start_time("/proc", process.pid), "bundle": str(bundle)}
-        (self.root / "crun" / id_ / "status").write_text(json.dumps(status))
+        bundle = add_bundle(self.root, id_, annotations=annotations_of(uid, f"web-{number}", "main", "low"))
+        add_to_crun(self.root, id_, process.pid, bundle, start_time("/proc", process.pid))
         context = Context(load(str(self.host.installed / "etc/resctrl-hooks/config.yaml"))[0])
         if len(list((self.resctrl / "mon_groups").iterdir())) < self.rmids:
             with context.monitor.hold(uid) as locked:

@@ -1,32 +1,17 @@
 """The derived files in this repository are up to date: `nox -s generate` updates them."""
 
-import importlib.util
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from project.contributed import REPOSITORY, load
 from resctrl_hooks.openshift.ignition import unpacked
 
-REPOSITORY = Path(__file__).parents[2]
-
-
-def load_generator() -> Any:
-    sys.path.insert(0, str(REPOSITORY / "contrib"))  # its imports are in the same folder
-    spec = importlib.util.spec_from_file_location("generate", REPOSITORY / "contrib/generate.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-GENERATOR = load_generator()
+GENERATOR = load("generate")
 FILES: dict[str, Callable[[], bytes]] = GENERATOR.files()
 
 
