@@ -17,6 +17,11 @@ Domains = Sequence[tuple[int, ...]]
 """Memory domains, each a set of L3 domains."""
 
 
+def l3_folder(number: int) -> str:
+    """Return the folder of an L3 domain in ``mon_data``."""
+    return f"mon_L3_{number:02d}"
+
+
 def domains_of(context: Context, snapshot: Snapshot) -> Domains:
     """Return the node's memory domains."""
     l3 = {slot.domain.id for slot in snapshot.slots.values() if slot.counter.name == TOTAL and _is_l3(slot)}
@@ -130,7 +135,7 @@ def _rates_of(
     grown = {place: rate_of(growth, interval) for place, growth in growths(before, now, key).items()}
     found: dict[int, tuple[float, float | None]] = {}
     for number in (one for domain in domains for one in domain):
-        folder = f"mon_L3_{number:02d}"
+        folder = l3_folder(number)
         total = grown.get((TOTAL, folder))
         if total is None:
             return None

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from resctrl_hooks.inventory.guard import guard_status
-from resctrl_hooks.inventory.memory_load import Domains, domains_of, traffic_of
+from resctrl_hooks.inventory.memory_load import Domains, domains_of, l3_folder, traffic_of
 from resctrl_hooks.inventory.package_energy import Packages
 from resctrl_hooks.inventory.pod_names import PodNames
 from resctrl_hooks.inventory.rates import ENERGY, TOTAL, growths
@@ -37,11 +37,6 @@ Value = str | float | None
 Row = Mapping[str, Value]
 _UNITS = {"By": "bytes", "J": "joules"}
 _OWN_SECONDS = ("mbm_local_bytes",)  # assignable counters, which are counted separately
-
-
-def l3_folder(number: int) -> str:
-    """Return the name of an L3 domain, as ``domain`` has it."""
-    return f"mon_L3_{number:02d}"
 
 
 def column_of(counter: Counter) -> str:

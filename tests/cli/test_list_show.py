@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hosts.monitored import KEYS, MonitoredHost, monitored_host
+from hosts.monitored import KEYS, MonitoredHost, monitored_host, replace_podman
 
 from resctrl_hooks.inventory.find import NoSuchPodError, find
 from resctrl_hooks.node.refusals import record_refusal
@@ -202,19 +202,11 @@ def test_missing_features_of_container_are_shown(host: MonitoredHost) -> None:
     assert next(line for line in lines if line.startswith("shop/lacking")).split()[-1] == "blockio,memtierd"
 
 
-PODMAN = """#!/bin/sh
-printf '%s\\tweb,other\\t\\t\\n' CONTAINER
-printf '%s\\tmember\\t%s\\tshop\\n' MEMBER POD
-"""
-
-
 def test_podman_names_come_from_podman(host: MonitoredHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     alone, pod, member = "a" * 64, "b" * 64, "c" * 64
-    stand_in = tmp_path / "bin/podman"
-    stand_in.parent.mkdir()
-    stand_in.write_text(PODMAN.replace("CONTAINER", alone).replace("MEMBER", member).replace("POD", pod))
-    stand_in.chmod(0o755)
-    monkeypatch.setenv("PATH", str(stand_in.parent), prepend=os.pathsep)
+    lines = ((alone, "web,other", "", ""), (member, "member", pod, "shop"))
+    words = " ".join(f"'{word}'" for line in lines for word in line)
+    stand_in = replace_podman(tmp_path, monkeypatch, f"printf '%s\\t%s\\t%s\\t%s\\n' {words}\n")
     for key, container in ((alone, alone), (pod, member)):
         with host.context.monitor.hold(key) as locked:
             locked.ensure_group("")

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hosts.monitored import KEYS, MonitoredHost, monitored_host, plain_host
+from hosts.monitored import KEYS, MonitoredHost, monitored_host, plain_host, replace_podman
 
 from resctrl_hooks.inventory.rates import Rates
 from resctrl_hooks.inventory.usage import Line, ordered
@@ -134,11 +134,7 @@ def test_podman_container_has_name_or_short_id(
     host: MonitoredHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     web, unknown = "a" * 64, "b" * 64
-    stand_in = tmp_path / "bin/podman"
-    stand_in.parent.mkdir()
-    stand_in.write_text(f"#!/bin/sh\nprintf '{web}\\tweb\\t\\t\\n'\n")
-    stand_in.chmod(0o755)
-    monkeypatch.setenv("PATH", str(stand_in.parent), prepend=os.pathsep)
+    replace_podman(tmp_path, monkeypatch, f"printf '{web}\\tweb\\t\\t\\n'\n")
     for key in (web, unknown):
         with host.context.monitor.hold(key) as held:
             held.ensure_group("")

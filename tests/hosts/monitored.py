@@ -1,6 +1,7 @@
 """A simulated resctrl with pods of real processes, and a configuration for commands that show it."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -9,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
+import pytest
 from click.testing import CliRunner, Result
 
 from hosts.counter_tree import say
@@ -106,6 +108,16 @@ class MonitoredHost:
         result = self.run(*arguments, "--json")
         assert result.exit_code == 0, result.output
         return json.loads(result.stdout)
+
+
+def replace_podman(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> Path:
+    """Let a script answer for Podman; return its file."""
+    program = folder / "bin/podman"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\n{script}")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
+    return program
 
 
 @contextmanager
