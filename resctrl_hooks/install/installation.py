@@ -124,8 +124,7 @@ def enable(plan: Plan, tree: Tree, *, say: Say, warn: Say) -> None:
     if there and not tree.root and systemd.is_running():
         # A mounted resctrl stays mounted: a new mount would remove every group.
         started = [unit for unit in there if unit != MOUNT or not os.path.ismount(RESCTRL_ROOT)]
-        for problem in systemd.reload_and_start(started):
-            warn(problem)
+        systemd.reload(warn, started)
         say("units enabled and started")
 
 
@@ -157,8 +156,7 @@ def _retire(plan: Plan, tree: Tree, before: Manifest | None, keep: set[str], *, 
         if path in wanted or kind == SETTINGS:
             continue
         if kind == UNIT and not tree.root and systemd.is_running():
-            for problem in systemd.stop([os.path.basename(path)]):
-                warn(problem)
+            systemd.stop([os.path.basename(path)], warn)
         remove_file(path, tree, say=say)
     for name in tree.names(CODE):
         if is_payload_folder(name) and name not in keep:

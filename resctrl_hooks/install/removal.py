@@ -38,8 +38,7 @@ def unregister(tree: Tree, runtimes: tuple[str, ...], *, say: Say, warn: Say) ->
     still = {path for name, paths in record.runtime_files.items() if name not in runtimes for path in paths}
     gone = [path for name in runtimes for path in record.runtime_files.get(name, []) if path not in still]
     if f"{UNITS}/{NRI}" in gone and not tree.root and systemd.is_running():
-        for problem in systemd.stop((NRI,)):
-            warn(problem)
+        systemd.stop((NRI,), warn)
     for path in sorted(gone, key=lambda path: record.files.get(path) != HOOK):
         remove_file(path, tree, say=say)
     for name in runtimes:
@@ -94,13 +93,11 @@ def uninstall(tree: Tree, *, say: Say, warn: Say, release: Callable[[], None] = 
     remove_hooks(tree, say=say)
     has_units = bool(record.paths(UNIT))
     if live and has_units:
-        for problem in systemd.stop(_OWN_UNITS):
-            warn(problem)
+        systemd.stop(_OWN_UNITS, warn)
     release()
     _remove_files(record, UNIT, tree, say=say)
     if live and has_units:
-        for problem in systemd.reload():
-            warn(problem)
+        systemd.reload(warn)
     _remove_files(record, DROP_IN, tree, say=say)
     _sweep(record, tree)
     _remove_code(tree, say=say)

@@ -1,9 +1,11 @@
 """systemd on the running host: reload units, start and stop them. Callers report failures and continue."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from .programs import failure
+
+Warn = Callable[[str], object]
 
 _RUNNING = "/run/systemd/system"
 _SECONDS = 120
@@ -21,21 +23,20 @@ def systemctl(*arguments: str) -> str:
     return f"systemctl {' '.join(arguments)}: {problem}" if problem else ""
 
 
-def reload_and_start(units: Iterable[str]) -> list[str]:
-    """Reload systemd's units and start some; return the failures."""
-    wrong = [systemctl("daemon-reload"), *(systemctl("restart", unit) for unit in units)]
-    return [line for line in wrong if line]
+def reload(warn: Warn, start: Iterable[str] = ()) -> None:
+    """Reload systemd's units, and start some."""
+    _report((systemctl("daemon-reload"), *(systemctl("restart", unit) for unit in start)), warn)
 
 
-def stop(units: Iterable[str]) -> list[str]:
-    """Stop units that may not exist, and reset their failed state; return the failures.
+def stop(units: Iterable[str], warn: Warn) -> None:
+    """Stop units that may not exist, and reset their failed state.
 
     Each unit takes one call: if one of several is not loaded, systemd stops none of them and exits with 5.
     """
-    wrong = [systemctl(verb, unit) for unit in units for verb in ("stop", "reset-failed")]
-    return [line for line in wrong if line and _NOT_LOADED not in line]
+    failed = [systemctl(verb, unit) for unit in units for verb in ("stop", "reset-failed")]
+    _report((line for line in failed if _NOT_LOADED not in line), warn)
 
 
-def reload() -> list[str]:
-    """Reload systemd's units."""
-    return [line for line in [systemctl("daemon-reload")] if line]
+def _report(lines: Iterable[str], warn: Warn) -> None:
+    for line in filter(None, lines):
+        warn(line)

@@ -60,8 +60,10 @@ RestrictAddressFamilies=none
 RestrictRealtime=yes
 {sandbox}"""
 
-# After the removal of a MachineConfig, its services run until the reboot, without their code.
+# After the removal of a MachineConfig, its units run until the reboot, without their code. systemd does not check a
+# unit's Condition again at an automatic restart, but ExecCondition.
 _WHILE_INSTALLED: Final = "ConditionPathExists={launch}"
+_OR_END: Final = "ExecCondition=/usr/bin/test -e {launch}"
 
 # Reconcile reads the runtimes' folders and /proc, writes resctrl, cgroups and its state folder, all owned by root, and
 # calls systemd over its socket. It keeps only the capabilities for changing other processes.
@@ -97,12 +99,12 @@ NRI: Final = f"""\
 Description=resctrl-hooks: NRI plugin of containerd or CRI-O
 Documentation=https://github.com/containerd/nri
 After={{mount}} {{compile}} {{runtimes}}
-{_WHILE_INSTALLED}
 # The runtime may start later or restart; the plugin waits for it.
 StartLimitIntervalSec=0
 
 [Service]
 Type=notify
+{_OR_END}
 ExecStart={{node}} nri
 Restart=always
 RestartSec=1
@@ -125,10 +127,10 @@ EXEC: Final = f"""\
 Description=resctrl-hooks: exec watcher
 Documentation=https://docs.kernel.org/driver-api/connector.html
 After={{mount}} {{compile}}
-{_WHILE_INSTALLED}
 
 [Service]
 Type=exec
+{_OR_END}
 ExecStart={{node}} watch
 Restart=always
 RestartSec=5
@@ -147,10 +149,10 @@ GUARD: Final = f"""\
 Description=resctrl-hooks: bandwidth guard (rdt.guard; experimental)
 After={{mount}} {{compile}}
 Requires={{mount}}
-{_WHILE_INSTALLED}
 
 [Service]
 Type=notify
+{_OR_END}
 ExecStart={{node}} guard run
 ExecStopPost={{node}} guard restore
 Restart=on-failure

@@ -93,6 +93,14 @@ def deliver(root: Path, machineconfig: str) -> None:
             path.unlink()
 
 
+def given(root: Path, path: str, text: str = "") -> Path:
+    """Put a file of the host below ``root``, and return its place there."""
+    place = root / path.lstrip("/")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(text)
+    return place
+
+
 def uninstall(root: Path, *words: str) -> str:
     """Uninstall from below ``root``."""
     result = run("uninstall", "--root", str(root), *words)

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from install.staged import CONFIG, HOOKS, call, command, files, install, put, run, uninstall
+from install.staged import CONFIG, HOOKS, call, command, files, given, install, put, run, uninstall
 from resctrl_hooks.install import payload as payload_module
 from resctrl_hooks.install.paths import ADMIN_HOOKS, CODE, HOOK_NAME, LAUNCH, PYTHON, UNITS, VENDOR_HOOKS
 from resctrl_hooks.install.units import TIMER
+
+COMPILED = CONFIG.replace(".yaml", ".json")
 
 
 def contents(root: Path) -> dict[str, tuple[int, bytes | str]]:
@@ -89,9 +91,7 @@ def test_install_without_interpreter_succeeds_and_reports_it(tmp_path: Path) -> 
 
 
 def test_foreign_active_settings_stay_without_yaml_file(tmp_path: Path) -> None:
-    (tmp_path / CONFIG.lstrip("/")).parent.mkdir(parents=True)
-    compiled = tmp_path / CONFIG.lstrip("/").replace(".yaml", ".json")
-    compiled.write_text('{"format": 1, "managedBy": "somebody", "failurePolicy": "fail"}')
+    compiled = given(tmp_path, COMPILED, '{"format": 1, "managedBy": "somebody", "failurePolicy": "fail"}')
     before = compiled.read_text()
     install(tmp_path)
     assert (compiled.read_text(), os.listdir(compiled.parent)) == (before, [compiled.name])
@@ -109,8 +109,7 @@ def test_uninstall_leaves_nothing(tmp_path: Path) -> None:
 def test_uninstall_leaves_earlier_files(tmp_path: Path) -> None:
     mine = ["usr/share/containers/oci/hooks.d/mine.json", "etc/systemd/system/mine.service", "usr/local/libexec/mine"]
     for name in mine:
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("mine")
+        given(tmp_path, name, "mine")
     install(tmp_path)
     uninstall(tmp_path)
     assert files(tmp_path) == {f"/{name}" for name in mine}
@@ -158,9 +157,7 @@ def test_unregistered_runtime_is_reported(tmp_path: Path) -> None:
 
 
 def test_unreadable_runtime_configuration_is_named(tmp_path: Path) -> None:
-    broken = tmp_path / "etc/crio/crio.conf.d/10-mine.conf"
-    broken.parent.mkdir(parents=True)
-    broken.write_text("[crio\n")
+    broken = given(tmp_path, "etc/crio/crio.conf.d/10-mine.conf", "[crio\n")
     result = run("install", "--runtime", "crio", "--root", str(tmp_path))
     assert result.exit_code == 1
     assert f"{broken}: " in result.output
@@ -171,9 +168,7 @@ def test_unreadable_runtime_configuration_is_named(tmp_path: Path) -> None:
 
 
 def test_existing_configuration_is_applied_and_kept(tmp_path: Path) -> None:
-    yaml = tmp_path / CONFIG.lstrip("/")
-    yaml.parent.mkdir(parents=True)
-    yaml.write_text("namespaces: [shop]\n")
+    yaml = given(tmp_path, CONFIG, "namespaces: [shop]\n")
     install(tmp_path)
     assert json.loads(yaml.with_name("config.json").read_text())["namespaces"] == ["shop"]
     uninstall(tmp_path)
@@ -181,9 +176,7 @@ def test_existing_configuration_is_applied_and_kept(tmp_path: Path) -> None:
 
 
 def test_invalid_configuration_stops_installation(tmp_path: Path) -> None:
-    yaml = tmp_path / CONFIG.lstrip("/")
-    yaml.parent.mkdir(parents=True)
-    yaml.write_text("namespaces: 5\n")
+    given(tmp_path, CONFIG, "namespaces: 5\n")
     result = run("install", "--runtime", "crio", "--root", str(tmp_path))
     assert result.exit_code == 2
     assert files(tmp_path) == {CONFIG}
@@ -224,18 +217,15 @@ def test_custom_configuration_is_in_the_command(tmp_path: Path) -> None:
 
 
 def test_hook_directory_of_podman_is_used(tmp_path: Path) -> None:
-    conf = tmp_path / "etc/containers/containers.conf"
-    conf.parent.mkdir(parents=True)
-    conf.write_text('[engine]\nhooks_dir = ["/opt/hooks"]\n')
+    given(tmp_path, "etc/containers/containers.conf", '[engine]\nhooks_dir = ["/opt/hooks"]\n')
     install(tmp_path, runtime="podman")
     assert f"/opt/hooks/{HOOK_NAME}" in files(tmp_path)
     assert HOOKS not in files(tmp_path)
 
 
 def test_admin_directory_of_crio_is_preferred(tmp_path: Path) -> None:
-    conf = tmp_path / "etc/crio/crio.conf.d/01-openshift.conf"
-    conf.parent.mkdir(parents=True)
-    conf.write_text(f'[crio.runtime]\nhooks_dir = ["{ADMIN_HOOKS}", "/run/containers/oci/hooks.d"]\n')
+    text = f'[crio.runtime]\nhooks_dir = ["{ADMIN_HOOKS}", "/run/containers/oci/hooks.d"]\n'
+    given(tmp_path, "etc/crio/crio.conf.d/01-openshift.conf", text)
     install(tmp_path)
     assert f"{ADMIN_HOOKS}/{HOOK_NAME}" in files(tmp_path)
 
@@ -253,8 +243,7 @@ def test_read_only_vendor_directory_gets_drop_in(tmp_path: Path, monkeypatch: py
 
 @pytest.mark.parametrize("own", ["etc/fstab", f"{UNITS.lstrip('/')}/sys-fs-resctrl.mount"])
 def test_existing_resctrl_mount_is_kept(tmp_path: Path, own: str) -> None:
-    (tmp_path / own).parent.mkdir(parents=True)
-    (tmp_path / own).write_text("resctrl /sys/fs/resctrl resctrl cdp 0 0\n")
+    given(tmp_path, own, "resctrl /sys/fs/resctrl resctrl cdp 0 0\n")
     assert "its mount is not changed" in install(tmp_path)
     install(tmp_path)
     uninstall(tmp_path)
@@ -295,8 +284,7 @@ def test_named_doctor_examines_the_root(tmp_path: Path) -> None:
 
 def test_other_readers_of_the_folder_are_reported(tmp_path: Path) -> None:
     for name in ("crio", "podman"):
-        (tmp_path / "usr/bin").mkdir(parents=True, exist_ok=True)
-        (tmp_path / "usr/bin" / name).write_text("")
+        given(tmp_path, f"usr/bin/{name}")
     said = install(tmp_path, runtime="crio")
     assert f"note: podman also reads {VENDOR_HOOKS}, so its containers get the hook as well" in said
     assert 'namespaces: ["?*"]' in said
@@ -324,9 +312,7 @@ def test_fifo_in_place_of_file_is_refused_without_waiting(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("text", ["garbage", "[]", '{"format": 7}', '{"format": 1, "namespaces": 3}'])
 def test_unreadable_compiled_configuration_is_refused(tmp_path: Path, text: str) -> None:
-    place = tmp_path / CONFIG.lstrip("/")
-    place.parent.mkdir(parents=True)
-    place.with_name("config.json").write_text(text)
+    given(tmp_path, COMPILED, text)
     done = run("install", "--runtime", "podman", "--root", str(tmp_path))
     assert done.exit_code != 0
     assert "config.json" in done.stderr

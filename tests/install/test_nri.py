@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from install.staged import CONFIG, HOOKS, files, install, uninstall
+from install.staged import CONFIG, HOOKS, files, given, install, uninstall
 from resctrl_hooks.install.containerd import CONFIG as CONTAINERD_CONFIG
 from resctrl_hooks.install.containerd import DROP_IN, is_on, major_version, nri_drop_in
 from resctrl_hooks.install.directories import RuntimeConfigError
@@ -74,9 +74,7 @@ def test_plugin_unit_is_hardened_and_watched_by_systemd() -> None:
 
 
 def put(root: Path, text: str) -> None:
-    path = root / CONTAINERD_CONFIG.lstrip("/")
-    path.parent.mkdir(parents=True)
-    path.write_text(text)
+    given(root, CONTAINERD_CONFIG, text)
 
 
 @pytest.mark.parametrize(

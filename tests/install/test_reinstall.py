@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from install.staged import CONFIG, HOOKS, call, command, files, install, led, run, uninstall
+from install.staged import CONFIG, HOOKS, call, command, files, given, install, led, run, uninstall
 from resctrl_hooks.install.paths import CODE, LAUNCH, PYTHON, UNITS
 from resctrl_hooks.install.payload import Payload, payload
 from resctrl_hooks.install.units import TIMER
@@ -66,8 +66,7 @@ def test_upgrade_keeps_settings_and_command(tmp_path: Path, monkeypatch: pytest.
 
 def test_upgrade_keeps_registered_runtimes(tmp_path: Path) -> None:
     for name in ("crio", "podman", "containerd"):
-        (tmp_path / "usr/bin" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "usr/bin" / name).touch()
+        given(tmp_path, f"usr/bin/{name}")
     install(tmp_path, runtime="podman")
     before = files(tmp_path)
     again = run("install", "--root", str(tmp_path))

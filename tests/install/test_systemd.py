@@ -31,12 +31,15 @@ def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_units_are_stopped_although_one_is_not_loaded(told: Path) -> None:
-    assert systemd.stop(("gone.service", "a.timer", "b.path")) == []
+    problems: list[str] = []
+    systemd.stop(("gone.service", "a.timer", "b.path"), problems.append)
+    assert problems == []
     done = told.read_text().splitlines()
     assert done == ["stop a.timer", "reset-failed a.timer", "stop b.path", "reset-failed b.path"]
 
 
 def test_unit_that_cannot_be_stopped_is_reported_and_the_others_are_stopped(told: Path) -> None:
-    problems = systemd.stop(("stuck.service", "a.timer"))
+    problems: list[str] = []
+    systemd.stop(("stuck.service", "a.timer"), problems.append)
     assert problems[0] == "systemctl stop stuck.service: Job for stuck.service failed."
     assert "stop a.timer" in told.read_text()

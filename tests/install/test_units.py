@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from install.staged import CONFIG, install, uninstall
+from install.staged import CONFIG, given, install, uninstall
 from resctrl_hooks.install.paths import BOOT_CODE, LAUNCH, UNITS
 from resctrl_hooks.install.units import COMPILE, EXEC, MOUNT, NRI, RECONCILE, RESIDENT, TIMER, WAKE, WANTED_BY, units
 
@@ -44,8 +44,9 @@ def test_timer_and_path_start_reconcile(ours: dict[str, dict[str, dict[str, str]
 
 def test_services_are_skipped_without_their_code(ours: dict[str, dict[str, dict[str, str]]]) -> None:
     """A MachineConfig's files are removed before the reboot that ends its services."""
-    for unit in (RECONCILE, *RESIDENT):
-        assert ours[unit]["Unit"]["ConditionPathExists"] == LAUNCH
+    assert ours[RECONCILE]["Unit"]["ConditionPathExists"] == LAUNCH
+    for unit in RESIDENT:  # systemd does not check the other condition again at an automatic restart
+        assert ours[unit]["Service"]["ExecCondition"] == f"/usr/bin/test -e {LAUNCH}"
 
 
 def test_commands_are_quoted_for_systemd() -> None:
@@ -61,9 +62,7 @@ def test_boot_bytecode_has_its_own_folder() -> None:
 
 
 def test_units_follow_settings(tmp_path: Path) -> None:
-    yaml = tmp_path / CONFIG.lstrip("/")
-    yaml.parent.mkdir(parents=True)
-    yaml.write_text("stateDir: /var/lib/rh\nresctrlPath: /mnt/resctrl\n")
+    given(tmp_path, CONFIG, "stateDir: /var/lib/rh\nresctrlPath: /mnt/resctrl\n")
     for _ in range(2):  # the second finds a compiled file
         install(tmp_path)
         found = {name: (tmp_path / UNITS.lstrip("/") / name).read_text() for name in (WAKE, RECONCILE)}
@@ -96,9 +95,7 @@ def test_exec_watcher_has_two_capabilities_and_the_hosts_network_namespace(
 def test_one_service_per_node_watches_execs(
     tmp_path: Path, runtime: str, words: list[str], yaml: str, watches: list[str]
 ) -> None:
-    path = tmp_path / CONFIG.lstrip("/")
-    path.parent.mkdir(parents=True)
-    path.write_text(yaml)
+    given(tmp_path, CONFIG, yaml)
     install(tmp_path, *words, runtime=runtime)
     folder = tmp_path / UNITS.lstrip("/")
     assert [unit for unit in (EXEC, NRI) if (folder / unit).exists()] == watches

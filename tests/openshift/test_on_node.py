@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from conftest import crio_annotations
-from install.staged import call
+from install.staged import call, given
 from project.test_node_half import EVERY_PYTHON
 
 from openshift.rendering import files_of
@@ -36,11 +36,8 @@ def lay_out(value: dict[str, Any], root: Path) -> None:
 def test_doctor_finds_healthy_node_and_nothing_else_changes_it(value: dict[str, Any], tmp_path: Path) -> None:
     lay_out(value, tmp_path)
     for program in ("bin/sh", "usr/bin/python3", "usr/bin/crio"):
-        (tmp_path / program).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / program).touch()
-    reads = tmp_path / "etc/crio/crio.conf.d/00-default.conf"
-    reads.parent.mkdir(parents=True)
-    reads.write_text(f'[crio.runtime]\nhooks_dir = ["{ADMIN_HOOKS}"]\n')
+        given(tmp_path, program)
+    given(tmp_path, "etc/crio/crio.conf.d/00-default.conf", f'[crio.runtime]\nhooks_dir = ["{ADMIN_HOOKS}"]\n')
     found = CliRunner().invoke(main, ["doctor", "--root", str(tmp_path)])
     assert found.exit_code == 0, found.output
     assert found.output.endswith("no problems, no warnings\n"), found.output
