@@ -60,10 +60,9 @@ RestrictAddressFamilies=none
 RestrictRealtime=yes
 {sandbox}"""
 
-# After the removal of a MachineConfig, its units run until the reboot, without their code. systemd does not check a
-# unit's Condition again at an automatic restart, but ExecCondition.
-_WHILE_INSTALLED: Final = "ConditionPathExists={launch}"
-_OR_END: Final = "ExecCondition=/usr/bin/test -e {launch}"
+# After the removal of a MachineConfig, its units run until the reboot, without their code. At an automatic restart,
+# systemd checks ExecCondition again, but not ConditionPathExists.
+_WITH_CODE: Final = "ExecCondition=/usr/bin/test -e {launch}"
 
 # Reconcile reads the runtimes' folders and /proc, writes resctrl, cgroups and its state folder, all owned by root, and
 # calls systemd over its socket. It keeps only the capabilities for changing other processes.
@@ -80,7 +79,7 @@ RECONCILE: Final = f"""\
 [Unit]
 Description=resctrl-hooks: update monitoring groups and records to match the running containers
 After={{mount}} {{compile}} {{runtimes}}
-{_WHILE_INSTALLED}
+ConditionPathExists={{launch}}
 # Wake-ups may come at any rate; each run is short.
 StartLimitIntervalSec=0
 
@@ -104,7 +103,7 @@ StartLimitIntervalSec=0
 
 [Service]
 Type=notify
-{_OR_END}
+{_WITH_CODE}
 ExecStart={{node}} nri
 Restart=always
 RestartSec=1
@@ -130,7 +129,7 @@ After={{mount}} {{compile}}
 
 [Service]
 Type=exec
-{_OR_END}
+{_WITH_CODE}
 ExecStart={{node}} watch
 Restart=always
 RestartSec=5
@@ -152,7 +151,7 @@ Requires={{mount}}
 
 [Service]
 Type=notify
-{_OR_END}
+{_WITH_CODE}
 ExecStart={{node}} guard run
 ExecStopPost={{node}} guard restore
 Restart=on-failure
