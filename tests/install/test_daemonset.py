@@ -7,12 +7,12 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 import yaml
 
-from install.staged import CONFIG, HOOKS, files
+from install.staged import CONFIG, HOOKS, Place, files
 from resctrl_hooks import Monitor
 from resctrl_hooks.demo.podman import Podman
 from resctrl_hooks.install.paths import LAUNCH
@@ -195,13 +195,6 @@ def short() -> Iterator[Path]:
     """Return a folder for Podman's own files, whose paths may not be long."""
     with tempfile.TemporaryDirectory(prefix="m-") as folder:
         yield Path(folder)
-
-
-class Place(NamedTuple):
-    """Podman's requirements of a stage: a folder, and a hook."""
-
-    folder: str
-    hook: list[str]
 
 
 def metrics_container() -> tuple[dict[str, Any], dict[str, str]]:

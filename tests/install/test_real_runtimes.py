@@ -5,12 +5,12 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from install.breakages import BROKEN, HANGING, SETTINGS, Breakage
-from install.staged import command, impatient, install, put, uninstall
+from install.staged import Place, command, impatient, install, put, uninstall
 from resctrl_hooks.demo.bundle import Bundle
 from resctrl_hooks.demo.subject import CRIO_ANNOTATIONS
 
@@ -22,13 +22,6 @@ pytestmark = pytest.mark.runtime
 UNIFIED = os.path.exists("/sys/fs/cgroup/cgroup.controllers")
 RUNTIMES = [name for name in ("runc", *(["crun"] if UNIFIED else [])) if shutil.which(name)]
 UIDS = ["3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01", "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c02"]
-
-
-class Place(NamedTuple):
-    """A bundle's requirements of a stage: a folder, and the hook's command."""
-
-    folder: str
-    hook: list[str]
 
 
 class Installed:
