@@ -38,7 +38,10 @@ OPTIONS = [
     "not fuse and not runtime",
 ]
 TIME = 5.0
-"""Seconds of the processor's that a mutant's tests take without it: what only slower ones notice isn't tested well."""
+"""Seconds of processor time that a mutant's tests take without it, those of its module's own file and the others.
+
+A change that only slower tests detect is not tested well.
+"""
 PATIENCE = (30, 10)
 """Seconds that a trial gets, and that many times what its tests took before; on a busy machine waiting is long."""
 PROCESSOR = (10, 5)
@@ -186,7 +189,8 @@ class Trials:
                 starting.append(name)
         if running and not whole:
             starting = [name for name in starting if _file(name) == files[0]]
-        running = self._quick(running)
+        own = [name for name in running if _file(name) == files[0]]
+        running = self._quick(own) + self._quick([name for name in running if name not in set(own)])
         return sorted(running, key=self._order(running, order)), self._quick(starting)
 
     def _quick(self, names: list[str]) -> list[str]:
