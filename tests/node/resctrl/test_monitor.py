@@ -190,3 +190,33 @@ def test_two_keys_with_one_lock_take_it_once(host: Host) -> None:
                 assert beside.ensure_group("").path.endswith(f"/mine-{key}")
         with pytest.raises(LockTimeoutError):
             on.hold(same, 0.01)
+
+
+def test_failed_hold_releases_its_lock(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    on = monitor(host)
+    with monkeypatch.context() as patch:
+        patch.setattr("resctrl_hooks.node.resctrl.monitor.LockedKey", failing)
+        with pytest.raises(MemoryError):
+            on.hold("k")
+    with on.hold("k", 0):
+        pass
+
+
+def failing(*_: object) -> None:
+    raise MemoryError
+
+
+def test_key_is_still_held_after_a_failed_hold_of_a_second_one(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    on = monitor(host)
+    second, first = sorted(("a", "b"), key=lock_name)
+    with on.hold(first) as locked:
+        other = monitor(host).hold(second)
+        with pytest.raises(LockTimeoutError):
+            on.hold_beside(locked, second, 0.01)
+        with pytest.raises(LockTimeoutError):
+            monitor(host).hold(first, 0)
+        other.unlock()
+        monkeypatch.setattr(locked, "lock_again", failing)
+        with pytest.raises(MemoryError):
+            on.hold_beside(locked, second, 0.01)
+        monitor(host).hold(second, 0).unlock()
