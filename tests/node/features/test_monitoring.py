@@ -133,3 +133,29 @@ def test_namespace_at_limit_waits_until_one_of_its_pods_ends(cluster: Cluster) -
     assert cluster.reconcile().queued == {}
     assert cluster.groups_of(pid) == {("", second)}
     assert (cluster.host.context().ledger.read_pod(second) or {})["cgroup"], "the pod's end is known"
+
+
+def test_reserved_group_exists_before_the_container(host: Host) -> None:
+    host.process(100)
+    context, step = host.context(), plan(host)
+    with context.monitor.hold(UID) as locked:
+        monitoring.FEATURE.reserve(step, workload(), locked, context)
+    assert host.groups() == [f"mon_groups/{UID}"]
+    assert (context.ledger.read_pod(UID) or {})["pod"] == "web-0"
+
+
+@pytest.mark.parametrize("lacks", [False, True])
+def test_group_without_a_counter_gets_one(host: Host, monkeypatch: pytest.MonkeyPatch, *, lacks: bool) -> None:
+    counted: list[str] = []
+    monkeypatch.setattr(LockedKey, "lacks", lambda *_: lacks)
+    monkeypatch.setattr(
+        "resctrl_hooks.node.sharing.bandwidth_counters.ensure_counted", lambda _, key: counted.append(key)
+    )
+    host.process(100, f"{POD_CGROUP}/crio-{ID}")
+    assert (
+        host.call(
+            {"id": ID, "status": "created", "pid": 100, "bundle": host.bundle(), "annotations": crio_annotations()}
+        ).code
+        == 0
+    )
+    assert counted == ([UID] if lacks else [])

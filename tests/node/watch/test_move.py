@@ -70,6 +70,14 @@ def test_pod_without_an_rmid_stays_without(tmp_path: Path) -> None:
     assert cluster.groups_of(entered) == {("", "")}
 
 
+def test_process_is_moved_on_a_kernel_that_shows_no_groups(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    id_, _ = cluster.start(1)
+    pid = execed(cluster, id_)
+    monkeypatch.setattr(move, "resctrl_groups_of", lambda *_: None)
+    assert serve(cluster, pid).what == MOVED
+    assert cluster.groups_of(pid) == {("", POD)}
+
+
 def test_process_joins_the_group_of_a_pod_that_waits_for_another(cluster: Cluster) -> None:
     id_, _ = cluster.start(1)
     cluster.context().ledger.mark("waiting", POD)  # for a group in another class
