@@ -11,14 +11,35 @@ import pytest
 
 from kernel.bundles import Recorder, make_bundle, make_rootfs
 from kernel.containerd import Containerd
+from kernel.containers import Containers
 from kernel.groups import Resctrl
+from kernel.installed import Installed
 from kernel.nri_plugin import Plugin
+from kernel.pods import UID, UIDS, KubernetesPod
 from kernel.runtimes import Podman, Runtime
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 IMAGE = "localhost/busybox:test"
-DRIVERS = ["cgroupfs", pytest.param("systemd", marks=pytest.mark.systemd)]
-"""The cgroup drivers; systemd's needs a systemd, hence another boot."""
+VARIANTS: dict[str, dict[str, Any]] = {
+    "driver": {"cgroupfs": "cgroupfs", "systemd": pytest.param("systemd", marks=pytest.mark.systemd)},
+    "runtime_name": {"runc": "runc", "crun": "crun"},
+}
+"""The cgroup drivers and the OCI runtimes. systemd's driver needs a systemd, hence another boot."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test with each driver and runtime that it uses, or with those that its mark `only` names.
+
+    A module that has a fixture of the name chooses itself.
+    """
+    chosen: dict[str, str] = {}
+    for mark in metafunc.definition.iter_markers("only"):  # the closest first
+        chosen = {**mark.kwargs, **chosen}
+    given = {name for mark in metafunc.definition.iter_markers("parametrize") for name in str(mark.args[0]).split(", ")}
+    for name, values in VARIANTS.items():
+        if name in metafunc.fixturenames and name not in given and not hasattr(metafunc.module, name):
+            wanted = [values[chosen[name]]] if name in chosen else list(values.values())
+            metafunc.parametrize(name, wanted)
 
 
 PROCESSOR = {"cpus", "numa", "snc", "amd", "counters", "count", "bandwidth"}
@@ -101,24 +122,47 @@ def recorder(tmp_path: object) -> Recorder:
     return Recorder(os.path.join(str(tmp_path), "recorder"))
 
 
-@pytest.fixture(params=DRIVERS)
-def driver(request: pytest.FixtureRequest) -> str:
-    """Return each cgroup driver."""
-    return str(request.param)
-
-
-@pytest.fixture(params=["runc", "crun"])
-def runtime_name(request: pytest.FixtureRequest) -> str:
-    """Return each OCI runtime."""
-    return str(request.param)
-
-
 @pytest.fixture
 def runtime(runtime_name: str, driver: str) -> Iterator[Runtime]:
     """Return each OCI runtime under each cgroup driver; its containers go at the end."""
     chosen = Runtime(runtime_name, driver)
     yield chosen
     chosen.clean()
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Installed:
+    """Return our hooks, with the default settings."""
+    return Installed(str(tmp_path / "installed"))
+
+
+@pytest.fixture
+def containers(runtime: Runtime, bundle: Callable[..., str], installed: Installed) -> Containers:
+    """Return containers of each OCI runtime under each cgroup driver, with the hooks of `installed`."""
+    return Containers(runtime, bundle, installed)
+
+
+@pytest.fixture
+def pod(
+    resctrl: Resctrl, runtime: Runtime, installed: Installed, bundle: Callable[..., str]
+) -> Iterator[KubernetesPod]:
+    """Return pod `UID` with the hooks of `installed`, without containers yet."""
+    del resctrl  # there before, and cleared after
+    made = KubernetesPod(UID, runtime, installed, bundle)
+    yield made
+    made.remove()
+
+
+@pytest.fixture
+def pods(
+    resctrl: Resctrl, runtime: Runtime, installed: Installed, bundle: Callable[..., str]
+) -> Iterator[list[KubernetesPod]]:
+    """Return eight pods with the hooks of `installed`, without containers yet."""
+    del resctrl  # there before
+    made = [KubernetesPod(uid, runtime, installed, bundle) for uid in UIDS]
+    yield made
+    for pod in made:
+        pod.remove()
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,9 @@ import json
 import os
 import time
 from collections.abc import Iterator
+from pathlib import Path
+
+from kernel.runtimes import wait_until
 
 LIMBO_SECONDS = 30
 """A freed RMID comes back when the kernel's worker has looked, about once a second; the guest is slow."""
@@ -38,6 +41,13 @@ def place_of(task: int) -> Place:
     """Where a process or thread is."""
     with open(f"/proc/{task}/cpu_resctrl_groups", encoding="utf-8") as source:
         return parse_place(source.read())
+
+
+def said(pid: int) -> Place:
+    """Return the place that a container's command has written to /dev/said, once it is there."""
+    path = Path(f"/proc/{pid}/root/dev/said")
+    wait_until(lambda: path.exists() and path.read_text(), "the container has said where it is")
+    return parse_place(path.read_text())
 
 
 class Resctrl:

@@ -3,13 +3,14 @@
 import abc
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
+from kernel.cgroups import CGROUPS, cgroup_of
 from kernel.installed import Installed
 from kernel.runtimes import Runtime, run
 
-CGROUPS = Path("/sys/fs/cgroup")
+UIDS = [f"{number}f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01" for number in range(8)]
+UID = UIDS[3]
 
 
 class Pod(abc.ABC):
@@ -91,8 +92,7 @@ class Pod(abc.ABC):
 
     def threads(self, pid: int) -> set[int]:
         """Return all thread ids in the cgroup of a process: a container's."""
-        folder = CGROUPS / Path(f"/proc/{pid}/cgroup").read_text().strip().removeprefix("0::/")
-        return {int(line) for line in (folder / "cgroup.threads").read_text().split()}
+        return {int(line) for line in (cgroup_of(pid) / "cgroup.threads").read_text().split()}
 
     def remove(self) -> None:
         """End the pod: its containers, then its cgroup, as the kubelet does it."""

@@ -16,6 +16,7 @@ from kernel.bare import clear_host
 from kernel.bundles import OWN_PLACE
 from kernel.crio import ANNOTATIONS, FOLDERS, LABELS, RDT, Crio, CrioPod
 from kernel.groups import Place, Resctrl, parse_place, place_of
+from kernel.pods import UID
 from kernel.runtimes import Failed, Podman, Runtime, run, wait_until
 from resctrl_hooks.cli import main
 from resctrl_hooks.install import units
@@ -24,7 +25,6 @@ from resctrl_hooks.node.names import STATE_DIR
 from resctrl_hooks.node.watch.status import read_status
 
 CONFIG = Path("/etc/resctrl-hooks/config.yaml")
-UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
 OTHER = "0b9d6c1e-2f3a-4d5b-8c7e-91a2b3c4d503"
 SLEEP = ["/bin/sleep", "1000"]
 IN_TWO_CLASSES = {f"{RDT}/pod": "gold", f"{RDT}/container.c1": "silver"}
@@ -274,7 +274,7 @@ def test_refused_container_is_listed(pods: Callable[..., CrioPod], resctrl: Resc
     assert states(resctrl) == {UID: ("assigned", "1/1")}
 
 
-@pytest.mark.parametrize("driver", ["cgroupfs"], indirect=True)  # nothing of it depends on that
+@pytest.mark.only(driver="cgroupfs")  # nothing of it depends on that
 def test_podman_containers_can_be_excluded(
     pods: Callable[..., CrioPod], podman: Callable[..., Podman], image: str
 ) -> None:

@@ -5,35 +5,26 @@ Each fault is then fixed by doctor's remedy, and doctor runs again.
 
 import contextlib
 import json
-import os
-import shutil
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from install import breakages
 
 from kernel.bare import clear_host
+from kernel.breakages import disk_full, interpreter_gone, unmounted
 from kernel.groups import Resctrl
 from kernel.installed import resctrl_hook, succeeds
-from kernel.runtimes import Podman, run
+from kernel.runtimes import Podman
 from resctrl_hooks.install.paths import CODE
 
-pytestmark = pytest.mark.systemd
+pytestmark = [pytest.mark.systemd, pytest.mark.only(driver="systemd", runtime_name="crun")]
 IMAGE = "localhost/busybox:test"
 CONFIG = Path("/etc/resctrl-hooks")
 STATE = "/run/resctrl-hooks"
 INSTALL = ("install", "--runtime", "podman")
-
-
-@pytest.fixture(params=["systemd"])
-def driver() -> str:
-    return "systemd"
-
-
-@pytest.fixture(params=["crun"])
-def runtime_name() -> str:
-    return "crun"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -70,52 +61,11 @@ def test_healthy_host_has_no_problem(resctrl: Resctrl) -> None:
 
 
 @contextlib.contextmanager
-def interpreter_gone() -> Iterator[None]:
-    os.rename("/usr/bin/python3", "/usr/bin/python3.away")
+def broken(breakage: breakages.Breakage, *repair: str) -> Iterator[None]:
+    """Break the installation; a command repairs it."""
+    breakage(Path("/"))
     yield
-    os.rename("/usr/bin/python3.away", "/usr/bin/python3")
-
-
-@contextlib.contextmanager
-def disk_full() -> Iterator[None]:
-    run(["mount", "-t", "tmpfs", "-o", "mode=700,size=16k,nr_inodes=4", "full", STATE])
-    with contextlib.suppress(OSError):
-        Path(f"{STATE}/filler").write_bytes(b"x" * 65536)
-    yield
-    run(["umount", STATE])
-
-
-@contextlib.contextmanager
-def code_gone() -> Iterator[None]:
-    shutil.rmtree(CODE)
-    yield
-    succeeds(*INSTALL)
-
-
-@contextlib.contextmanager
-def half_of_them_gone() -> Iterator[None]:
-    for path in Path(CODE).glob("node-*/*.cpython-*"):
-        path.unlink()
-    for folder in Path(CODE).glob("node-*"):
-        for path in sorted(folder.glob("*.py"))[::2]:
-            path.unlink()
-    yield
-    succeeds(*INSTALL)
-
-
-@contextlib.contextmanager
-def settings_garbage() -> Iterator[None]:
-    for path in CONFIG.glob("*.json"):
-        path.write_bytes(b"\xff{")
-    yield
-    succeeds("config", "apply")
-
-
-@contextlib.contextmanager
-def unmounted() -> Iterator[None]:
-    run(["umount", os.environ["RESCTRL_ROOT"]])
-    yield
-    run(["systemctl", "start", "sys-fs-resctrl.mount"])
+    succeeds(*repair)
 
 
 Fault = Callable[[], contextlib.AbstractContextManager[None]]
@@ -125,12 +75,19 @@ Fault = Callable[[], contextlib.AbstractContextManager[None]]
     "fault, check, words, remedy",
     [
         (interpreter_gone, "code", "cannot run /usr/bin/python3", "install Python"),
-        (code_gone, "hook", f"names {CODE}/launch.py, which does not exist", "resctrl-hook install --runtime podman"),
-        (half_of_them_gone, "code", "changed or missing", "resctrl-hook install"),
-        (settings_garbage, "configuration", "config.json", "resctrl-hook config apply"),
-        (disk_full, "state", "is full", "free some space"),
+        (
+            partial(broken, breakages.code_gone, *INSTALL),
+            *("hook", f"names {CODE}/launch.py, which does not exist", "resctrl-hook install --runtime podman"),
+        ),
+        (partial(broken, breakages.half_of_it, *INSTALL), "code", "changed or missing", "resctrl-hook install"),
+        (
+            partial(broken, breakages.settings_garbage, "config", "apply"),
+            *("configuration", "config.json", "resctrl-hook config apply"),
+        ),
+        (partial(disk_full, Path(STATE)), "state", "is full", "free some space"),
         (unmounted, "mount", "resctrl is not mounted", "systemctl start sys-fs-resctrl.mount"),
     ],
+    ids=["no interpreter", "no code", "half of the code", "settings garbage", "full disk", "unmounted"],
 )
 def test_fault_is_named_and_containers_start(
     podman: Callable[..., Podman], resctrl: Resctrl, fault: Fault, check: str, words: str, remedy: str

@@ -10,45 +10,37 @@ from pathlib import Path
 import pytest
 
 from kernel.bundles import steady_program
+from kernel.cgroups import cgroup_of
+from kernel.containers import SLEEP, Containers
 from kernel.groups import Place, Resctrl, parse_place, place_of
 from kernel.installed import Installed, Staged
-from kernel.runtimes import Podman, Runtime, wait_until
+from kernel.runtimes import Podman, wait_until
 from kernel.watching import Watcher
 
-STAY = ["/bin/sleep", "1000"]
 IN_TIME = "sleep 1; cat /proc/self/cpu_resctrl_groups"
 """A shell line that says where its children are born once it has been moved."""
 RUNS = 6
 
 
 @pytest.fixture
-def installed(tmp_path: Path, resctrl: Resctrl) -> Installed:
-    del resctrl
-    return Installed(str(tmp_path / "installed"))
-
-
-@pytest.fixture
-def watcher(installed: Installed) -> Iterator[Watcher]:
+def watcher(installed: Installed, resctrl: Resctrl) -> Iterator[Watcher]:
+    del resctrl  # there before
     found = Watcher(installed).start()
     yield found
     found.stop()
 
 
-def test_exec_joins_the_group_of_its_container(
-    runtime: Runtime, bundle: Callable[..., str], installed: Installed, watcher: Watcher, resctrl: Resctrl
-) -> None:
+def test_exec_joins_the_group_of_its_container(containers: Containers, watcher: Watcher, resctrl: Resctrl) -> None:
     resctrl.make("gold")
-    closid = {"linux": {"cgroupsPath": runtime.cgroups_path("entered"), "intelRdt": {"closID": "gold"}}}
-    runtime.create("entered", bundle("entered", STAY, hooks=installed.hooks, **closid))
-    runtime.start("entered")
-    own = place_of(runtime.pid("entered"))
+    init = containers.start("entered", intelRdt={"closID": "gold"})
+    own = place_of(init)
     assert own.rdt_class == "gold"
     assert own.group
-    assert parse_place(runtime.command("exec", "entered", "/bin/sh", "-c", IN_TIME)) == own
-    runtime.delete("entered", force=True)
+    assert parse_place(containers.runtime.command("exec", "entered", "/bin/sh", "-c", IN_TIME)) == own
+    containers.runtime.delete("entered", force=True)
 
 
-@pytest.mark.parametrize("driver", ["cgroupfs"])
+@pytest.mark.only(driver="cgroupfs")
 def test_podman_exec_and_healthcheck_join_the_group(
     podman: Callable[..., Podman], image: str, tmp_path: Path, resctrl: Resctrl
 ) -> None:
@@ -69,54 +61,44 @@ def test_podman_exec_and_healthcheck_join_the_group(
         watcher.stop()
 
 
-@pytest.mark.parametrize("driver", ["cgroupfs"])
-@pytest.mark.parametrize("runtime_name", ["runc"])
+@pytest.mark.only(driver="cgroupfs", runtime_name="runc")
 def test_storm_of_short_execs_leaks_nothing_and_spares_the_host(
-    runtime: Runtime, bundle: Callable[..., str], installed: Installed, watcher: Watcher, resctrl: Resctrl
+    containers: Containers, watcher: Watcher, resctrl: Resctrl
 ) -> None:
-    linux = {"cgroupsPath": runtime.cgroups_path("stormed")}
-    runtime.create("stormed", bundle("stormed", STAY, hooks=installed.hooks, linux=linux))
-    runtime.start("stormed")
-    own = place_of(runtime.pid("stormed"))
-    cgroup = Path("/sys/fs/cgroup" + Path(f"/proc/{runtime.pid('stormed')}/cgroup").read_text().split("::")[1].strip())
+    init = containers.start("stormed")
+    own = place_of(init)
     enter = 'for i in $(seq 50); do sh -c \'echo 0 >"$0"; exec /bin/true\' "$0"; done'
-    host = subprocess.Popen(STAY)
+    host = subprocess.Popen(SLEEP)
     try:
-        subprocess.run(["/bin/sh", "-c", enter, str(cgroup / "cgroup.procs")], check=True)
+        subprocess.run(["/bin/sh", "-c", enter, str(cgroup_of(init) / "cgroup.procs")], check=True)
         wait_until(lambda: watcher.figures().get("moved", 0) >= 25, "most of them were moved")
         assert place_of(host.pid) == Place("", "")
-        assert resctrl.tasks("", own.group) == {runtime.pid("stormed")}
+        assert resctrl.tasks("", own.group) == {init}
     finally:
         host.kill()
         host.wait()
     figures = watcher.figures()
     assert (figures["failed"], figures["overruns"], figures["degraded"]) == (0, 0, 0)
     assert len(os.listdir(f"/proc/{figures['pid']}/fd")) < 12
-    runtime.delete("stormed", force=True)
+    containers.runtime.delete("stormed", force=True)
     assert not list(resctrl.groups())
 
 
-@pytest.mark.parametrize("driver", ["cgroupfs"])
-@pytest.mark.parametrize("runtime_name", ["runc"])
+@pytest.mark.only(driver="cgroupfs", runtime_name="runc")
 @pytest.mark.parametrize("number", [20, pytest.param(100, marks=pytest.mark.measures)])  # 0.7 s of the guest for each
 def test_parallel_execs_all_join_the_group(
-    runtime: Runtime, bundle: Callable[..., str], installed: Installed, watcher: Watcher, resctrl: Resctrl, number: int
+    containers: Containers, installed: Installed, watcher: Watcher, resctrl: Resctrl, number: int
 ) -> None:
-    linux = {"cgroupsPath": runtime.cgroups_path("crowded")}
-    command = ["/bin/sh", "-c", "mkfifo /dev/go; exec sleep 1000"]
-    runtime.create("crowded", bundle("crowded", command, hooks=installed.hooks, linux=linux))
-    runtime.start("crowded")
-    init = runtime.pid("crowded")
+    init = containers.start("crowded", "mkfifo /dev/go; exec sleep 1000")
     go = f"/proc/{init}/root/dev/go"
     wait_until(lambda: os.path.exists(go), "the container has its FIFO")
     group = place_of(init).group
-    cgroup = Path("/sys/fs/cgroup" + Path(f"/proc/{init}/cgroup").read_text().split("::")[1].strip())
     kept = sorted(Path(installed.state).rglob("*"))
     words = ["runc", "exec", "crowded", "/bin/sh", "-c", ": </dev/go"]  # waits for a writer without a child
     execs = [subprocess.Popen(words, stdin=subprocess.DEVNULL) for _ in range(number)]
 
     def all_are_inside() -> bool:
-        inside = {int(pid) for pid in (cgroup / "cgroup.threads").read_text().split()}
+        inside = {int(pid) for pid in (cgroup_of(init) / "cgroup.threads").read_text().split()}
         return len(inside) > number and resctrl.tasks("", group) == inside
 
     wait_until(all_are_inside, "all of them are in the group")
@@ -128,7 +110,7 @@ def test_parallel_execs_all_join_the_group(
     assert (figures["failed"], figures["left"], figures["overruns"], figures["degraded"]) == (0, 0, 0, 0)
     assert len(os.listdir(f"/proc/{figures['pid']}/fd")) < 12
     assert sorted(Path(installed.state).rglob("*")) == kept
-    runtime.delete("crowded", force=True)
+    containers.runtime.delete("crowded", force=True)
     assert not list(resctrl.groups())
 
 
@@ -138,15 +120,11 @@ def read_total(folder: str) -> int:
 
 @pytest.mark.measures
 @pytest.mark.guest(count=1)
-@pytest.mark.parametrize("driver", ["cgroupfs"])
-def test_counted_share_of_probe_is_measured(
-    runtime: Runtime, bundle: Callable[..., str], installed: Installed, watcher: Watcher, resctrl: Resctrl
-) -> None:
+@pytest.mark.only(driver="cgroupfs")
+def test_counted_share_of_probe_is_measured(containers: Containers, watcher: Watcher, resctrl: Resctrl) -> None:
     resctrl.make("gold")  # has the container's tasks alone, so the class's sum is the truth
-    closid = {"linux": {"cgroupsPath": runtime.cgroups_path("probed"), "intelRdt": {"closID": "gold"}}}
-    runtime.create("probed", bundle("probed", STAY, hooks=installed.hooks, **closid))
-    runtime.start("probed")
-    group = place_of(runtime.pid("probed")).group
+    init = containers.start("probed", intelRdt={"closID": "gold"})
+    group = place_of(init).group
     for what, command in (("/bin/true", "/bin/true"), ("loop", "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done")):
         words = ["/bin/true"] if what == "/bin/true" else ["/bin/sh", "-c", command]
         wait_until(watcher.figures, "the figures are written")
@@ -154,7 +132,7 @@ def test_counted_share_of_probe_is_measured(
         before = read_total(resctrl.path("gold")), read_total(resctrl.path("gold", group)), watcher.figures()
         begun = time.monotonic()
         for _ in range(10):
-            runtime.command("exec", "probed", *words)
+            containers.runtime.command("exec", "probed", *words)
         took = time.monotonic() - begun
         after = read_total(resctrl.path("gold")), read_total(resctrl.path("gold", group))
         time.sleep(6)
@@ -162,13 +140,13 @@ def test_counted_share_of_probe_is_measured(
         share = (after[1] - before[1]) / (after[0] - before[0])
         moved = figures["moved"] - before[2]["moved"]
         gone = figures["gone"] - before[2]["gone"]
-        print(f"MEASURED {runtime.name} {what}: {100 * share:.1f} % of the class's bytes in the group, "
+        print(f"MEASURED {containers.runtime.name} {what}: {100 * share:.1f} % of the class's bytes in the group, "
               f"{moved} moved, {gone} gone, of 10 in {took:.1f} s")  # fmt: skip
-    runtime.delete("probed", force=True)
+    containers.runtime.delete("probed", force=True)
 
 
 @pytest.mark.measures
-@pytest.mark.parametrize("driver", ["cgroupfs"])
+@pytest.mark.only(driver="cgroupfs")
 @pytest.mark.parametrize(
     "processors",
     [
@@ -177,22 +155,18 @@ def test_counted_share_of_probe_is_measured(
     ],
 )
 def test_share_of_a_program_of_known_accesses_that_is_counted(
-    runtime: Runtime,
-    bundle: Callable[..., str],
+    containers: Containers,
     rootfs: str,
-    installed: Installed,
     watcher: Watcher,
     resctrl: Resctrl,
     processors: int,
 ) -> None:
     """Each access moves a line of 64 bytes, and the program makes no others: its bytes are known."""
-    made = bundle("steady", STAY, hooks=installed.hooks, linux={"cgroupsPath": runtime.cgroups_path("steady")})
+    where = f"{containers.runtime.name}, {processors} processors"
     accesses = (30_000, 300_000, 3_000_000, 30_000_000)
     for number in accesses:
         steady_program(Path(rootfs, "bin", f"steady{number}"), number)
-    runtime.create("steady", made)
-    runtime.start("steady")
-    group = resctrl.path("", place_of(runtime.pid("steady")).group)
+    group = resctrl.path("", place_of(containers.start("steady")).group)
     for number in accesses:
         program = Path(rootfs, "bin", f"steady{number}")
         begun = time.monotonic()
@@ -202,12 +176,12 @@ def test_share_of_a_program_of_known_accesses_that_is_counted(
         shares = []
         for _ in range(RUNS):
             before = read_total(group)
-            runtime.command("exec", "steady", f"/bin/steady{number}")
+            containers.runtime.command("exec", "steady", f"/bin/steady{number}")
             shares.append(100 * (read_total(group) - before) / (64 * number))
-        print(f"MEASURED {runtime.name}, {processors} processors: {number} accesses, {1000 * took / RUNS:.0f} ms: "
+        print(f"MEASURED {where}: {number} accesses, {1000 * took / RUNS:.0f} ms: "
               f"{statistics.median(shares):.1f} % of the bytes, least {min(shares):.1f} %")  # fmt: skip
     time.sleep(6)
     figures = watcher.figures()
-    print(f"MEASURED {runtime.name}, {processors} processors: {figures['moved']} moved, {figures['gone']} gone, "
+    print(f"MEASURED {where}: {figures['moved']} moved, {figures['gone']} gone, "
           f"of {RUNS * len(accesses)}")  # fmt: skip
-    runtime.delete("steady", force=True)
+    containers.runtime.delete("steady", force=True)

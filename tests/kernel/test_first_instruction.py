@@ -1,42 +1,25 @@
 """The project's promise: a container's own first instruction is in its pod's group, and whatever it starts is too."""
 
 import os
-from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from kernel.bundles import EVERYBODY, FIRST_INSTRUCTION, HOST_USR
-from kernel.groups import Place, Resctrl, parse_place, parse_places, place_of
+from kernel.groups import Place, Resctrl, parse_place, parse_places, place_of, said
 from kernel.installed import Staged
-from kernel.pods import KubernetesPod
-from kernel.runtimes import Failed, Runtime, wait_until
+from kernel.pods import UID, KubernetesPod
+from kernel.runtimes import Failed, wait_until
 from resctrl_hooks.install.paths import LAUNCH
 
-UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
 SLEEP = ["/bin/sleep", "1000"]
 SAY_AND_STAY = "cat /proc/self/cpu_resctrl_groups >/dev/said; sleep 1000 & wait"
 
 
 @pytest.fixture
-def staged(tmp_path: Path) -> Staged:
+def installed(tmp_path: Path) -> Staged:
     return Staged(str(tmp_path / "host"))
-
-
-@pytest.fixture
-def pod(runtime: Runtime, staged: Staged, bundle: Callable[..., str], resctrl: Resctrl) -> Iterator[KubernetesPod]:
-    del resctrl  # there before, and cleared after
-    made = KubernetesPod(UID, runtime, staged, bundle)
-    yield made
-    made.remove()
-
-
-def said(pid: int) -> Place:
-    """Return the output of SAY_AND_STAY."""
-    path = Path(f"/proc/{pid}/root/dev/said")
-    wait_until(lambda: path.exists() and path.read_text(), "the container has said where it is")
-    return parse_place(path.read_text())
 
 
 def has_threads(pod: KubernetesPod, pid: int, number: int) -> bool:
@@ -124,7 +107,7 @@ def everything(*folders: str) -> set[tuple[str, int]]:
     return found
 
 
-ONE_DRIVER = pytest.mark.parametrize("driver", ["cgroupfs"])
+ONE_DRIVER = pytest.mark.only(driver="cgroupfs")
 """For tests that do not depend on the cgroup driver."""
 
 

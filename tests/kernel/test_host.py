@@ -16,7 +16,8 @@ from kernel.runtimes import Podman, run, wait_until
 from resctrl_hooks.install import units
 from resctrl_hooks.install.paths import CODE, LAUNCH, UNITS
 
-pytestmark = pytest.mark.systemd
+# The installation does not depend on Podman's runtime, and each takes a minute.
+pytestmark = [pytest.mark.systemd, pytest.mark.only(driver="systemd", runtime_name="crun")]
 NOT_HERE = {units.NRI, units.GUARD}
 """Units of hosts with containerd, and of hosts whose configuration turns the guard on."""
 IMAGE = "localhost/busybox:test"
@@ -28,16 +29,6 @@ EXPOSURE = 3.0
 
 
 OUR_UNITS = "resctrl-hooks-*"
-
-
-@pytest.fixture(params=["systemd"])
-def driver() -> str:
-    return "systemd"
-
-
-@pytest.fixture(params=["crun"])
-def runtime_name() -> str:
-    return "crun"  # the installation does not depend on Podman's runtime, and each takes a minute
 
 
 def configure() -> None:
@@ -91,7 +82,7 @@ def test_install_upgrade_and_uninstall_keep_running_containers(podman: Callable[
     succeeds("install", "--runtime", "podman")
     configure()
     engine = podman()  # no --hooks-dir: as a host's user calls it
-    engine.command("run", "-d", "--name", "old", "--network=none", IMAGE, "sleep", "1000")
+    engine.run(IMAGE, "sleep 1000", "-d", "--name=old")
     assert len(groups(resctrl)) == 1
     # An upgrade: other modules, hence another folder.
     extra = Path(units.__file__).parents[1] / "node/extra.py"
@@ -101,7 +92,7 @@ def test_install_upgrade_and_uninstall_keep_running_containers(podman: Callable[
     finally:
         extra.unlink()
     assert len(list(Path(CODE).glob("node-*/extra.py"))) == 1
-    engine.command("run", "-d", "--name", "new", "--network=none", IMAGE, "sleep", "1000")
+    engine.run(IMAGE, "sleep 1000", "-d", "--name=new")
     assert len(groups(resctrl)) == 2
     # The old container's hook is served by the new version.
     engine.command("rm", "-f", "-t", "0", "old")
@@ -139,7 +130,7 @@ def test_reconcile_works_inside_its_restrictions(
     installed: None, podman: Callable[..., Podman], resctrl: Resctrl
 ) -> None:
     engine = podman()
-    engine.command("run", "-d", "--name", "adopted", "--network=none", IMAGE, "sleep", "1000")
+    engine.run(IMAGE, "sleep 1000", "-d", "--name=adopted")
     (group,) = groups(resctrl)
     os.rmdir(resctrl.path("", group))  # as CRI-O's pruning might, or a person
     run(["systemctl", "stop", units.TIMER])
@@ -163,9 +154,8 @@ def test_waiting_pod_wakes_reconcile_and_gets_a_free_rmid(
     engine = podman()
     wait_until(lambda: state_of(units.RECONCILE) in {"inactive", "failed"}, "no reconcile runs")
     before = last_reconcile()
-    engine.command("run", "-d", "--name", "late", "--network=none", IMAGE, "sleep", "1000")
-    pid = int(engine.command("inspect", "--format", "{{.State.Pid}}", "late"))
-    container = engine.command("inspect", "--format", "{{.Id}}", "late").strip()
+    engine.run(IMAGE, "sleep 1000", "-d", "--name=late")
+    pid, container = engine.pid("late"), engine.inspect("late", "{{.Id}}")
     assert place_of(pid) == Place("", "")
     assert os.listdir(f"{STATE}/waiting") == [container]
     wait_until(lambda: last_reconcile() > before, "the wake-up call starts reconcile, the timer being stopped")
@@ -205,14 +195,11 @@ def test_restricted_reconcile_applies_edited_configuration(installed: None, comm
 def test_waiting_pod_wakes_reconcile(installed: None) -> None:
     run(["systemctl", "stop", units.TIMER])
     wait_until(lambda: state_of(units.RECONCILE) == "inactive", "reconcile ends")
-    mark = run(["systemctl", "show", "-P", "ExecMainStartTimestampMonotonic", units.RECONCILE])
+    before = last_reconcile()
     Path(STATE).mkdir(mode=0o700, exist_ok=True)
     Path(f"{STATE}/wake.1.new").write_bytes(b"")
     os.rename(f"{STATE}/wake.1.new", f"{STATE}/wake")  # as the ledger does it
-    wait_until(
-        lambda: run(["systemctl", "show", "-P", "ExecMainStartTimestampMonotonic", units.RECONCILE]) != mark,
-        "the path unit starts reconcile",
-    )
+    wait_until(lambda: last_reconcile() > before, "the path unit starts reconcile")
 
 
 def test_exposure_of_units_is_low(installed: None) -> None:

@@ -1,17 +1,16 @@
 """Containers whose init moves into a nested cgroup and starts services in other ones, as systemd does."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
-
-import pytest
+from typing import Any
 
 from kernel.bundles import NAMESPACES
+from kernel.cgroups import cgroup_of
+from kernel.containers import Containers
 from kernel.groups import Resctrl
 from kernel.installed import Installed
-from kernel.runtimes import Runtime, wait_until
+from kernel.runtimes import wait_until
 
-CGROUPS = Path("/sys/fs/cgroup")
 INIT = """
 mkdir /sys/fs/cgroup/init.scope /sys/fs/cgroup/svc
 sleep 1000 &
@@ -23,27 +22,12 @@ wait
 """
 
 
-@pytest.fixture
-def installed(tmp_path: Path) -> Installed:
-    return Installed(str(tmp_path / "installed"))
-
-
-def start(runtime: Runtime, bundle: Callable[..., str], installed: Installed, name: str, *, hooked: bool) -> int:
-    linux = {
-        "cgroupsPath": runtime.cgroups_path(name),
-        "namespaces": [{"type": kind} for kind in (*NAMESPACES, "cgroup")],
-    }
+def start(containers: Containers, name: str, **options: Any) -> int:
+    namespaces = [{"type": kind} for kind in (*NAMESPACES, "cgroup")]
     mount = {"destination": "/sys/fs/cgroup", "type": "cgroup", "source": "cgroup", "options": ["nosuid", "rw"]}
-    hooks = installed.hooks if hooked else {}
-    runtime.create(name, bundle(name, INIT, hooks=hooks, linux=linux, mounts=[mount]))
-    runtime.start(name)
-    pid = runtime.pid(name)
+    pid = containers.start(name, INIT, mounts=[mount], namespaces=namespaces, **options)
     wait_until(lambda: os.path.exists(f"/proc/{pid}/root/dev/moved"), "the init has moved")
     return pid
-
-
-def cgroup_of(pid: int) -> Path:
-    return CGROUPS / Path(f"/proc/{pid}/cgroup").read_text().strip().removeprefix("0::/")
 
 
 def processes_below(folder: Path) -> set[int]:
@@ -51,9 +35,9 @@ def processes_below(folder: Path) -> set[int]:
 
 
 def test_unseen_container_is_adopted_with_all_cgroups(
-    runtime: Runtime, bundle: Callable[..., str], installed: Installed, resctrl: Resctrl
+    containers: Containers, installed: Installed, resctrl: Resctrl
 ) -> None:
-    pid = start(runtime, bundle, installed, "below1", hooked=False)
+    pid = start(containers, "below1", hooks={})
     installed.reconcile()
     assert cgroup_of(pid).name == "init.scope"
     everybody = processes_below(cgroup_of(pid).parent)
@@ -61,16 +45,14 @@ def test_unseen_container_is_adopted_with_all_cgroups(
     assert resctrl.tasks(group="below1") == everybody, installed.said()
 
 
-def test_class_value_is_read_from_the_own_cgroup_of_the_container(
-    runtime: Runtime, bundle: Callable[..., str], installed: Installed
-) -> None:
+def test_class_value_is_read_from_the_own_cgroup_of_the_container(containers: Containers, installed: Installed) -> None:
     classes = {"low": {"cpuWeight": 50}}
     installed.configure(
         monitoring={"enabled": False},
         failurePolicy="fail",
         scheduling={"enabled": True, "defaults": {"namespaces": {"*": "low"}}, "classes": classes},
     )
-    pid = start(runtime, bundle, installed, "below2", hooked=True)
+    pid = start(containers, "below2")
     own = cgroup_of(pid).parent
     holder = own if (own / "cpu.weight").exists() else own.parent
     assert (holder / "cpu.weight").read_text() == "50\n", installed.said()

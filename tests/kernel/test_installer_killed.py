@@ -20,7 +20,7 @@ from resctrl_hooks.install.plan import Plan
 from resctrl_hooks.install.tree import Tree
 from resctrl_hooks.node import launch
 
-pytestmark = pytest.mark.systemd
+pytestmark = [pytest.mark.systemd, pytest.mark.only(driver="systemd", runtime_name="crun")]
 IMAGE = "localhost/busybox:test"
 INSTALL = ("install", "--runtime", "podman")
 UNINSTALL = ("uninstall", "--release-groups")
@@ -33,16 +33,6 @@ WRITTEN = ("launch.py", "resctrl-hooks.json")
 tests/install/test_killed.py kills at every step; with a real Podman the first and the last one are tried.
 """
 REMOVED = ("resctrl-hooks.json", "launch.py", "manifest.json")
-
-
-@pytest.fixture(params=["systemd"])
-def driver() -> str:
-    return "systemd"
-
-
-@pytest.fixture(params=["crun"])
-def runtime_name() -> str:
-    return "crun"
 
 
 def compile_once(plan: Plan, tree: Tree, *, warn: Say) -> None:

@@ -2,16 +2,18 @@
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from kernel.cgroups import file_of, value
+from kernel.containers import Containers
 from kernel.groups import Place, Resctrl, place_of
 from kernel.installed import Installed, resctrl_hook
-from kernel.runtimes import Runtime, wait_until
+from kernel.runtimes import wait_until
 from kernel.test_memtierd import CLASS, STAND_IN, TEMPLATE
-from kernel.test_scheduling import BLOCKIO, SCHEDULING, child_of, holder
+from kernel.test_scheduling import BLOCKIO, SCHEDULING, child_of
 
 RDT = "class.rdt.resctrl-hooks.io"
 COMMAND = ["/bin/sh", "-c", "sleep 1000 & wait"]
@@ -52,12 +54,9 @@ def memtierds() -> list[int]:
 
 
 def test_features_apply_after_one_reconcile_and_are_repaired(
-    runtime: Runtime, bundle: Callable[..., str], installed: Installed, resctrl: Resctrl, tmp_path: Path
+    containers: Containers, installed: Installed, resctrl: Resctrl, tmp_path: Path
 ) -> None:
-    linux = {"cgroupsPath": runtime.cgroups_path("late")}
-    runtime.create("late", bundle("late", COMMAND, annotations=ASKED, linux=linux))
-    runtime.start("late")
-    pid = runtime.pid("late")
+    pid = containers.start("late", COMMAND, hooks={}, annotations=ASKED)
     child = child_of(pid)
     installed.reconcile()
 
@@ -68,9 +67,9 @@ def test_features_apply_after_one_reconcile_and_are_repaired(
         for process in (pid, child):
             assert os.sched_getscheduler(process) == os.SCHED_BATCH, said
             assert os.getpriority(os.PRIO_PROCESS, process) == 7
-        assert holder(pid, "cpu.weight").read_text().strip() == "20", said
-        assert holder(pid, "memory.swap.max").read_text().strip() == "0", said
-        assert "rbps=1000000" in holder(pid, "io.max").read_text(), said
+        assert value(pid, "cpu.weight") == "20", said
+        assert value(pid, "memory.swap.max") == "0", said
+        assert "rbps=1000000" in file_of(pid, "io.max").read_text(), said
         wait_until(lambda: len(memtierds()) == 1, f"a memtierd runs; {said}")  # its shell comes first
 
     assert_in_force()
@@ -80,9 +79,9 @@ def test_features_apply_after_one_reconcile_and_are_repaired(
 
     (Path(resctrl.root) / "tasks").write_text(f"{pid}\n")
     (Path(resctrl.root) / "tasks").write_text(f"{child}\n")
-    holder(pid, "cpu.weight").write_text("100")
-    holder(pid, "memory.swap.max").write_text("max")
-    io_max = holder(pid, "io.max")
+    file_of(pid, "cpu.weight").write_text("100")
+    file_of(pid, "memory.swap.max").write_text("max")
+    io_max = file_of(pid, "io.max")
     for line in io_max.read_text().splitlines():
         io_max.write_text(f"{line.split()[0]} rbps=max")
     for process in (pid, child):
@@ -93,6 +92,6 @@ def test_features_apply_after_one_reconcile_and_are_repaired(
     wait_until(lambda: ended not in memtierds(), "memtierd is dead")
     installed.reconcile()
     assert_in_force()
-    runtime.delete("late", force=True)
+    containers.runtime.delete("late", force=True)
     installed.reconcile(check=False)
     wait_until(lambda: not list(tmp_path.glob("memtierd/*/*/*/*")), "its memtierd is gone with it")

@@ -3,7 +3,7 @@
 import json
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,52 +11,18 @@ import pytest
 
 from kernel.groups import RENAMES, Resctrl, place_of
 from kernel.installed import Installed
+from kernel.pods import UID, KubernetesPod
 from kernel.runtimes import Runtime, wait_until
 from resctrl_hooks import Monitor
 
-UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
-POD = f"/kubepods/pod{UID}"
+pytestmark = pytest.mark.only(driver="cgroupfs")
 SLEEP = "sleep 1000"
 RESTARTS = 10
 PROCESSES = 200
 
 
-class Pod:
-    """A Kubernetes pod's containers under one runtime, in cgroups as the kubelet makes them (cgroupfs driver)."""
-
-    def __init__(self, folder: Path, name: str, bundle: Callable[..., str]) -> None:
-        self.runtime = Runtime(name, "cgroupfs")
-        roots = {"runc": "/run/runc", "crun": "/run/crun"}
-        self.installed = Installed(str(folder / "installed"), runtimeRoots=roots)
-        self._bundle = bundle
-        self.cgroup = Path("/sys/fs/cgroup") / POD.lstrip("/")
-        self.cgroup.mkdir(parents=True, exist_ok=True)
-
-    def start(self, container: str, command: str = SLEEP, *, hooked: bool = True, **linux: Any) -> int:
-        """Create and start a container; its init process."""
-        annotations = {
-            "io.container.manager": "cri-o",
-            "io.kubernetes.cri-o.ContainerType": "container",
-            "io.kubernetes.pod.uid": UID,
-            "io.kubernetes.pod.namespace": "shop",
-            "io.kubernetes.pod.name": "web-0",
-            "io.kubernetes.container.name": container,
-        }
-        bundle = self._bundle(
-            container,
-            command,
-            annotations=annotations,
-            hooks=self.installed.hooks if hooked else {},
-            linux={"cgroupsPath": f"{POD}/crio-{container}", **linux},
-        )
-        self.runtime.create(container, bundle)
-        self.runtime.start(container)
-        return self.runtime.pid(container)
-
-    def end(self, container: str) -> None:
-        """Kill and delete it."""
-        self.runtime.kill(container)
-        self.runtime.delete(container)
+class Pod(KubernetesPod):
+    """A pod whose reconcile is asked for its report."""
 
     def reconcile(self, *options: str) -> dict[str, Any]:
         """Run it once; its report, without which nothing is wrong any more."""
@@ -71,16 +37,6 @@ class Pod:
         readings = Monitor(os.environ["RESCTRL_ROOT"], state_dir=self.installed.state).read(UID)
         return sum(reading.value or 0 for reading in readings if reading.counter.name == "mbm_total_bytes")
 
-    def threads(self, container: str) -> set[int]:
-        """Return all thread ids in a container's cgroup."""
-        return {int(line) for line in (self.cgroup / f"crio-{container}" / "cgroup.threads").read_text().split()}
-
-    def clean(self) -> None:
-        self.runtime.clean()
-        for folder in (*self.cgroup.glob("*/"), self.cgroup):
-            if folder.is_dir():
-                folder.rmdir()
-
 
 def done(report: dict[str, Any], event: str) -> list[str]:
     """Return the ids of the objects that a reconcile changed in this way."""
@@ -88,23 +44,23 @@ def done(report: dict[str, Any], event: str) -> list[str]:
 
 
 @pytest.fixture
-def pod(tmp_path: Path, runtime_name: str, bundle: Callable[..., str], resctrl: Resctrl) -> Any:
+def pod(runtime: Runtime, installed: Installed, bundle: Callable[..., str], resctrl: Resctrl) -> Iterator[Pod]:
     del resctrl  # there before, and cleared after
-    made = Pod(tmp_path, runtime_name, bundle)
+    made = Pod(UID, runtime, installed, bundle)
     yield made
-    made.clean()
+    made.remove()
 
 
 def test_pod_of_four_containers_keeps_rmid_over_ten_restarts(pod: Pod, resctrl: Resctrl) -> None:
     names = [f"c{number}" for number in range(4)]
     for name in names:
-        pod.start(name)
+        pod.start(name, SLEEP)
     group = resctrl.path(group=UID)
     made = os.stat(group).st_ino
     for number in range(RESTARTS):
         name = names[number % len(names)]
         pod.end(name)
-        pid = pod.start(name)
+        pid = pod.start(name, SLEEP)
         assert place_of(pid).group == UID
     assert os.stat(group).st_ino == made, "the group was created again, so its counters restarted"
     for name in names:
@@ -119,10 +75,10 @@ def test_pod_of_four_containers_keeps_rmid_over_ten_restarts(pod: Pod, resctrl: 
 def test_one_of_two_containers_changes_class_and_other_stays(pod: Pod, resctrl: Resctrl) -> None:
     gold, silver = resctrl.make("gold"), resctrl.make("silver")
     del gold, silver
-    stays = pod.start("stays", intelRdt={"closID": "gold"})
-    moves = pod.start("moves", intelRdt={"closID": "gold"})
+    stays = pod.start("stays", SLEEP, rdt_class="gold")
+    moves = pod.start("moves", SLEEP, rdt_class="gold")
     assert place_of(stays) == place_of(moves)
-    for tid in pod.threads("moves"):
+    for tid in pod.threads(moves):
         resctrl.join(tid, "silver")
     pod.reconcile()
     assert (place_of(moves).rdt_class, place_of(moves).group) == ("silver", UID)
@@ -132,10 +88,10 @@ def test_one_of_two_containers_changes_class_and_other_stays(pod: Pod, resctrl: 
 def test_pod_that_changes_class_keeps_its_group(pod: Pod, resctrl: Resctrl) -> None:
     resctrl.make("gold")
     resctrl.make("silver")
-    pid = pod.start("one", intelRdt={"closID": "gold"})
+    pid = pod.start("one", SLEEP, rdt_class="gold")
     made = os.stat(resctrl.path("gold", UID)).st_ino
     counted = pod.total_bytes()
-    for tid in pod.threads("one"):
+    for tid in pod.threads(pid):
         resctrl.join(tid, "silver")
     pod.reconcile()
     assert (place_of(pid).rdt_class, place_of(pid).group) == ("silver", UID)
@@ -157,41 +113,41 @@ def test_fork_bomb_is_completely_in_group_after_adoption(pod: Pod, resctrl: Resc
     churn = "while :; do sleep 0.01; done"
     command = f"i=0; while [ $i -lt {PROCESSES - 20} ]; do sleep 1000 & i=$((i+1)); done; "
     command += f"i=0; while [ $i -lt 10 ]; do ({churn}) & i=$((i+1)); done; wait"
-    pod.start("bomb", command, hooked=False)
-    wait_until(lambda: len(pod.threads("bomb")) >= PROCESSES - 20, "the bomb has gone off")
+    pid = pod.start("bomb", command, hooks={})
+    wait_until(lambda: len(pod.threads(pid)) >= PROCESSES - 20, "the bomb has gone off")
     pod.reconcile()
-    for tid in pod.threads("bomb"):
+    for tid in pod.threads(pid):
         try:
             assert place_of(tid).group == UID
         except (FileNotFoundError, ProcessLookupError):
             continue
-    assert len(pod.threads("bomb") & resctrl.tasks(group=UID)) >= PROCESSES - 20
+    assert len(pod.threads(pid) & resctrl.tasks(group=UID)) >= PROCESSES - 20
 
 
 def test_exec_process_is_moved_into_group(pod: Pod) -> None:
-    pod.start("c0")
+    pid = pod.start("c0", SLEEP)
     pod.runtime.command("exec", "--detach", "c0", "/bin/sleep", "1000")
-    wait_until(lambda: len(pod.threads("c0")) == 2, "the second process runs")  # init and it
-    outside = {tid for tid in pod.threads("c0") if place_of(tid).group != UID}
+    wait_until(lambda: len(pod.threads(pid)) == 2, "the second process runs")  # init and it
+    outside = {tid for tid in pod.threads(pid) if place_of(tid).group != UID}
     assert len(outside) == 1, "facts: what enters later is not in its container's group"
     pod.reconcile()
-    assert all(place_of(tid).group == UID for tid in pod.threads("c0"))
+    assert all(place_of(tid).group == UID for tid in pod.threads(pid))
 
 
 def test_pruned_classes_and_empty_groups_are_repaired(pod: Pod, resctrl: Resctrl) -> None:
     resctrl.make("gold")
-    pid = pod.start("c0", intelRdt={"closID": "gold"})
+    pid = pod.start("c0", SLEEP, rdt_class="gold")
     os.rmdir(resctrl.path("gold"))  # as CRI-O does with a class that it doesn't know, busy or not
     assert (place_of(pid).rdt_class, place_of(pid).group) == ("", "")
     pod.reconcile()
     assert place_of(pid).group == UID
     pod.end("c0")
     os.rmdir(resctrl.path(group=UID))  # and with a group without tasks, which the pod's is between two containers
-    assert place_of(pod.start("c1")).group == UID
+    assert place_of(pod.start("c1", SLEEP)).group == UID
 
 
 def test_groups_without_ledger_are_joined_and_claimed_on_request(pod: Pod, resctrl: Resctrl, tmp_path: Path) -> None:
-    pid = pod.start("c0")
+    pid = pod.start("c0", SLEEP)
     other = resctrl.make(group="0b9d6c1e-2f3a-4d5b-8c7e-91a2b3c4d503")
     foreign = resctrl.make(group="pqos")
     subprocess.run(["rm", "-rf", pod.installed.state], check=True)
@@ -205,7 +161,7 @@ def test_groups_without_ledger_are_joined_and_claimed_on_request(pod: Pod, resct
 
 
 def test_remounted_resctrl_gets_groups_again(pod: Pod, resctrl: Resctrl) -> None:
-    pid = pod.start("c0")
+    pid = pod.start("c0", SLEEP)
     subprocess.run(["umount", resctrl.root], check=True)
     subprocess.run(["mount", "-t", "resctrl", "resctrl", resctrl.root], check=True)
     assert place_of(pid).group == ""

@@ -17,32 +17,23 @@ import yaml
 
 from kernel.bare import clear_host
 from kernel.bundles import FIRST_INSTRUCTION
+from kernel.cgroups import cgroup_of
 from kernel.crio import Crio, CrioPod
 from kernel.groups import Place, Resctrl, parse_place
+from kernel.pods import UID
 from kernel.runtimes import Runtime, run, wait_until
 from resctrl_hooks.install import units
 from resctrl_hooks.openshift.ignition import unpacked
 
-pytestmark = pytest.mark.systemd
+pytestmark = [pytest.mark.systemd, pytest.mark.only(driver="systemd", runtime_name="crun")]
 RENDERED = Path(__file__).parents[2] / "contrib/machineconfig/99-worker-resctrl-hooks.yaml"
 SETTINGS = "/etc/resctrl-hooks/config.json"
 UNITS = Path("/etc/systemd/system")
 RESCTRL = "/sys/fs/resctrl"
 STATE = ("/run/resctrl-hooks", "/run/resctrl-hooks-code")
-UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
 TARGETS = ("local-fs.target", "multi-user.target", "timers.target", "paths.target")
 SWAP = "memory.swap.max"
 PLACES = ("/etc", "/var/usrlocal", "/usr/libexec", "/usr/share/containers", "/run")
-
-
-@pytest.fixture(params=["systemd"])
-def driver() -> str:
-    return "systemd"
-
-
-@pytest.fixture(params=["crun"])
-def runtime_name() -> str:
-    return "crun"
 
 
 @pytest.fixture
@@ -161,7 +152,7 @@ def test_node_counts_its_first_pod_and_deletion_leaves_nothing(
         # In-place resize of a pod: the runtime writes its own value. Without the timer, only the watcher sees it.
         run(["systemctl", "stop", units.TIMER])
         pid = pod.start("c1", ["/bin/sleep", "100000"])
-        value = Path("/sys/fs/cgroup", Path(f"/proc/{pid}/cgroup").read_text().strip().removeprefix("0::/"), SWAP)
+        value = cgroup_of(pid) / SWAP
         assert value.read_text().strip() == "max"
         wait_until(lambda: is_repaired(value), "the value is repaired")
 

@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
+from kernel.cgroups import cgroup_of
+from kernel.containers import Containers
 from kernel.installed import Installed
 from kernel.runtimes import Failed, Podman, Runtime, run, wait_until
 
 CLASS = "class.memtierd.nri.io"
-SLEEP = ["/bin/sleep", "1000"]
+TRACK = {CLASS: "track"}
 MANY = 30
 """Containers at a time, each with its memtierd."""
 STAND_IN = """#!/bin/sh
@@ -88,54 +90,46 @@ def node(tmp_path: Path, boot: dict[str, object]) -> Node:
     return made
 
 
-def create(runtime: Runtime, bundle: Callable[..., str], node: Node, name: str, class_: str = "track") -> None:
-    linux = {"cgroupsPath": runtime.cgroups_path(name)}
-    runtime.create(name, bundle(name, SLEEP, hooks=node.installed.hooks, annotations={CLASS: class_}, linux=linux))
+@pytest.fixture
+def installed(node: Node) -> Installed:
+    return node.installed
 
 
-def test_memtierd_runs_from_create_to_delete(runtime: Runtime, bundle: Callable[..., str], node: Node) -> None:
-    create(runtime, bundle, node, "t1")
+def test_memtierd_runs_from_create_to_delete(containers: Containers, node: Node) -> None:
+    init = containers.create("t1", annotations=TRACK)
     wait_until(node.pids, "the stand-in has come to its sleep")  # emulated, a shell needs a while
     (pid,) = node.pids()
     (folder,) = node.folders()
     cgroup = Path(f"/proc/{pid}/cgroup").read_text()
     assert ("system.slice/" + UNITS + "t1.service" if node.systemd else "resctrl-hooks/memtierd-t1") in cgroup
-    container = Path(f"/proc/{runtime.pid('t1')}/cgroup").read_text().strip().removeprefix("0::")
-    assert f"- /sys/fs/cgroup{container}\n" in (folder / "memtierd.config.yaml").read_text()
-    runtime.start("t1")
+    assert f"- {cgroup_of(init)}\n" in (folder / "memtierd.config.yaml").read_text()
+    containers.runtime.start("t1")
     assert node.pids() == [pid]
-    runtime.kill("t1")
-    runtime.delete("t1")
+    containers.end("t1")
     assert node.left() == [], node.installed.said()
 
 
-def test_memtierd_dying_at_once_refuses_with_last_lines(
-    runtime: Runtime, bundle: Callable[..., str], node: Node
-) -> None:
+def test_memtierd_dying_at_once_refuses_with_last_lines(containers: Containers, node: Node) -> None:
     node.installed.configure(**node.settings(2.0))  # emulated, even a shell needs a while to fail
     with pytest.raises(Failed):
-        create(runtime, bundle, node, "t2", "broken")
+        containers.create("t2", annotations={CLASS: "broken"})
     assert "no policy in" in node.installed.said()
     assert node.left() == []
 
 
-def test_killed_container_ends_memtierd(runtime: Runtime, bundle: Callable[..., str], node: Node) -> None:
-    create(runtime, bundle, node, "t3")
-    runtime.start("t3")
+def test_killed_container_ends_memtierd(containers: Containers, node: Node) -> None:
+    init = containers.start("t3", annotations=TRACK)
     (pid,) = node.pids()
-    os.kill(runtime.pid("t3"), 9)
-    if runtime.driver == "systemd" or not node.systemd:
+    os.kill(init, 9)
+    if containers.runtime.driver == "systemd" or not node.systemd:
         # No hook was called: the scope's end, or the supervisor, ends it.
         wait_until(lambda: not Path(f"/proc/{pid}").exists(), "memtierd ends with its container")
     node.installed.reconcile()
     wait_until(lambda: node.left() == [], "reconcile leaves nothing")
 
 
-def test_ended_memtierd_is_restarted_and_cause_is_logged(
-    runtime: Runtime, bundle: Callable[..., str], node: Node
-) -> None:
-    create(runtime, bundle, node, "t4")
-    runtime.start("t4")
+def test_ended_memtierd_is_restarted_and_cause_is_logged(containers: Containers, node: Node) -> None:
+    containers.start("t4", annotations=TRACK)
     wait_until(node.pids, "the stand-in has come to its sleep")
     (pid,) = node.pids()
     os.kill(pid, signal.SIGTERM)  # after which systemd doesn't start it again
@@ -145,25 +139,23 @@ def test_ended_memtierd_is_restarted_and_cause_is_logged(
     said = [line for line in node.installed.said().splitlines() if "exited and was restarted" in line]
     assert len(said) == 1, node.installed.said()
     assert "its last lines: tracking " in said[0]
-    runtime.kill("t4")
-    runtime.delete("t4")
+    containers.end("t4")
     assert node.left() == []
 
 
-def test_killed_hooks_are_repaired_by_reconcile(runtime: Runtime, bundle: Callable[..., str], node: Node) -> None:
+def test_killed_hooks_are_repaired_by_reconcile(containers: Containers, node: Node) -> None:
     started = 0
     for number, seconds in enumerate((0.3, 0.8, 1.3, 1.8, 2.3, 3.0)):
         name = f"k{number}"
         hooks = dict(node.installed.hooks)
         words = ["timeout", "--signal=KILL", str(seconds), *node.installed.command("hook")]
         hooks["createRuntime"] = [{"path": "/usr/bin/timeout", "args": words}]
-        linux = {"cgroupsPath": runtime.cgroups_path(name)}
         with contextlib.suppress(Failed):
-            runtime.create(name, bundle(name, SLEEP, hooks=hooks, annotations={CLASS: "track"}, linux=linux))
+            containers.create(name, hooks=hooks, annotations=TRACK)
         started += bool(node.folders())
         # Without a poststop, reconcile cleans up after a killed hook.
-        state = f"/run/{runtime.name}/{name}"
-        for pid in cgroup_processes(runtime, name):
+        state = f"/run/{containers.runtime.name}/{name}"
+        for pid in cgroup_processes(name):
             os.kill(pid, 9)
         run(["rm", "-rf", state])
         time.sleep(0.2)
@@ -172,7 +164,7 @@ def test_killed_hooks_are_repaired_by_reconcile(runtime: Runtime, bundle: Callab
     assert started  # else the limits were too short to show anything
 
 
-def cgroup_processes(runtime: Runtime, name: str) -> list[int]:
+def cgroup_processes(name: str) -> list[int]:
     found = []
     for path in Path("/sys/fs/cgroup").rglob("cgroup.procs"):
         if UNITS not in str(path) and "resctrl-hooks" not in str(path):
@@ -182,51 +174,45 @@ def cgroup_processes(runtime: Runtime, name: str) -> list[int]:
     return found
 
 
-def test_late_poststop_keeps_new_memtierd(runtime: Runtime, bundle: Callable[..., str], node: Node) -> None:
-    create(runtime, bundle, node, "a1")
-    runtime.start("a1")
-    runtime.kill("a1")
-    create(runtime, bundle, node, "a2")
-    runtime.start("a2")
+def test_late_poststop_keeps_new_memtierd(containers: Containers, node: Node) -> None:
+    containers.start("a1", annotations=TRACK)
+    containers.runtime.kill("a1")
+    containers.start("a2", annotations=TRACK)
     new = next(pid for pid in node.pids() if "a2" in Path(f"/proc/{pid}/cgroup").read_text())
-    runtime.delete("a1")
+    containers.runtime.delete("a1")
     assert node.pids() == [new]
-    runtime.kill("a2")
-    runtime.delete("a2")
+    containers.end("a2")
     assert node.left() == []
 
 
 def test_many_containers_have_memtierd(bundle: Callable[..., str], node: Node) -> None:
     runtime = Runtime("crun", "systemd" if node.systemd else "cgroupfs")
+    containers = Containers(runtime, bundle, node.installed)
     names = [f"h{number}" for number in range(MANY)]
     try:
         for start in range(0, MANY, 10):
-            several(runtime, "create", names[start : start + 10], bundle, node)
+            several(containers, "create", names[start : start + 10])
         wait_until(lambda: len(node.pids()) == MANY, "each stand-in has come to its sleep")
         for start in range(0, MANY, 10):
-            several(runtime, "delete", names[start : start + 10], bundle, node)
+            several(containers, "delete", names[start : start + 10])
         assert node.left() == [], node.installed.said()[-2000:]
     finally:
         runtime.clean()
 
 
-def several(runtime: Runtime, what: str, names: list[str], bundle: Callable[..., str], node: Node) -> None:
+def several(containers: Containers, what: str, names: list[str]) -> None:
     """Create or delete containers, side by side."""
+    runtime = containers.runtime
     options = ["--systemd-cgroup"] if runtime.driver == "systemd" else []
     running = []
     for name in names:
-        words = [runtime.name, *options, what]
+        how = ["--force"]
         if what == "create":
-            linux = {"cgroupsPath": runtime.cgroups_path(name)}
-            words += [
-                "--bundle",
-                bundle(name, SLEEP, hooks=node.installed.hooks, annotations={CLASS: "track"}, linux=linux),
-            ]
+            how = ["--bundle", containers.bundle(name, annotations=TRACK)]
             runtime.note(name)
-        else:
-            words.append("--force")
-        running.append(subprocess.Popen([*words, name], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL))
-    assert [one.wait() for one in running] == [0] * len(running), node.installed.said()[-2000:]
+        words = [runtime.name, *options, what, *how, name]
+        running.append(subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL))
+    assert [one.wait() for one in running] == [0] * len(running)
     for name in names if what == "delete" else ():
         runtime.forget(name)
 

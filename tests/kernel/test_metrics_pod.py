@@ -21,8 +21,7 @@ FOLDER = Path(__file__).parents[2] / "contrib/daemonset"
 PORT = 9777
 STATE = "/run/resctrl-hooks"
 CONFIG = "/etc/resctrl-hooks"
-ONE_DRIVER = pytest.mark.parametrize("driver", ["cgroupfs"])
-ONE_RUNTIME = pytest.mark.parametrize("runtime_name", ["crun"])
+pytestmark = pytest.mark.only(driver="cgroupfs", runtime_name="crun")
 
 
 @pytest.fixture
@@ -36,6 +35,14 @@ def host(tmp_path: Path, resctrl: Resctrl) -> Iterator[Installed]:
     yield found
     for folder in (STATE, CONFIG):
         subprocess.run(["rm", "-rf", folder], check=True)
+
+
+@pytest.fixture
+def engine(podman: Callable[..., Podman], image: str, host: Installed) -> Podman:
+    """Return a Podman with the hook, and a container that runs."""
+    made = podman(host.write_hooks_d())
+    made.run(image, "sleep 1000", "--detach", "--name=web")
+    return made
 
 
 @pytest.fixture
@@ -77,29 +84,14 @@ def code() -> list[str]:
     return [*(f"--volume={top}:{top}:ro" for top in tops), f"--env=PYTHONPATH={':'.join(folders)}"]
 
 
-@ONE_DRIVER
-@ONE_RUNTIME
-def test_metrics_pod_serves_node_metrics(
-    podman: Callable[..., Podman], image: str, host: Installed, image_root: str, resctrl: Resctrl
-) -> None:
-    engine = podman(host.write_hooks_d())
-    engine.command("run", "--detach", "--network=none", "--name=web", image, "sleep", "1000")
+def test_metrics_pod_serves_node_metrics(engine: Podman, image_root: str, resctrl: Resctrl) -> None:
     (group,) = resctrl.groups()
     pod = spec()
     words = [word.replace("$(POD_IP)", "127.0.0.1") for word in pod["containers"][0]["command"]]
     assert words[0] == "resctrl-hook"
     command = [sys.executable, "-m", "resctrl_hooks", *words[1:]]
-    engine.command(
-        "run",
-        "--detach",
-        "--network=host",
-        "--name=metrics",
-        *as_podman_has_it(pod),
-        *code(),
-        "--rootfs",
-        image_root,
-        *command,
-    )
+    options = ["--detach", "--network=host", "--name=metrics", *as_podman_has_it(pod), *code()]
+    engine.command("run", *options, "--rootfs", image_root, *command)
 
     def scrape() -> str:
         try:
@@ -116,13 +108,7 @@ def test_metrics_pod_serves_node_metrics(
     assert os.path.exists(f"{STATE}/totals/counters"), "totals are kept"
 
 
-@ONE_DRIVER
-@ONE_RUNTIME
-def test_command_in_container_sees_node(
-    podman: Callable[..., Podman], image: str, host: Installed, image_root: str, resctrl: Resctrl
-) -> None:
-    engine = podman(host.write_hooks_d())
-    engine.command("run", "--detach", "--network=none", "--name=web", image, "sleep", "1000")
+def test_command_in_container_sees_node(engine: Podman, image_root: str, resctrl: Resctrl) -> None:
     (group,) = resctrl.groups()
     page = (FOLDER.parents[1] / "docs/troubleshooting.md").read_text()
     _, _, typed = page.partition("podman run ")

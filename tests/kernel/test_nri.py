@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kernel.bundles import FIRST_INSTRUCTION, OWN_PLACE
+from kernel.cgroups import CGROUPS, value
 from kernel.containerd import Containerd
 from kernel.groups import Place, Resctrl, parse_place, place_of
 from kernel.nri_plugin import Plugin, group_of, groups
@@ -158,15 +159,10 @@ def test_adjustments_are_visible_inside_and_limits_are_in_specification(
     assert pod.said("c0").splitlines()[:3] == ["batch", "mounted", "device"]
     container = pod.run("c1", SLEEP)
     pid = pod.pid(container)
-    own = Path("/sys/fs/cgroup") / Path(f"/proc/{pid}/cgroup").read_text().strip().removeprefix("0::/")
-    assert (own / "memory.high").read_text().strip() == str(64 << 20)
-    assert (own / "memory.swap.max").read_text().strip() == "0"
+    assert (value(pid, "memory.high"), value(pid, "memory.swap.max")) == (str(64 << 20), "0")
     (state,) = Path("/run/containerd").glob(f"io.containerd.runtime.v2.task/k8s.io/{container}/config.json")
     unified = json.loads(state.read_text())["linux"]["resources"]["unified"]
     assert unified == {"memory.high": str(64 << 20), "memory.swap.max": "0"}
-
-
-CGROUPS = Path("/sys/fs/cgroup")
 
 
 def cpu_seconds(cgroup: Path) -> float:

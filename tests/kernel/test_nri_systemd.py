@@ -8,6 +8,7 @@ import pytest
 
 from kernel.bare import clear_host
 from kernel.bundles import FIRST_INSTRUCTION
+from kernel.cgroups import cgroup_of
 from kernel.containerd import Containerd
 from kernel.groups import Place, Resctrl, parse_place, place_of
 from kernel.installed import resctrl_hook, succeeds
@@ -35,8 +36,8 @@ def test_plugin_works_with_systemd_cgroup_driver(
     assert parse_place(pod.said("c0")) == Place("", pod.uid)
     container = pod.run("c1", SLEEP)
     assert place_of(pod.pid(container)) == Place("", pod.uid)
-    path = Path(f"/proc/{pod.pid(container)}/cgroup").read_text().strip().removeprefix("0::/")
-    scope = next(part for part in (Path("/sys/fs/cgroup", path), *Path("/sys/fs/cgroup", path).parents) if part.suffix)
+    own = cgroup_of(pod.pid(container))
+    scope = next(part for part in (own, *own.parents) if part.suffix)
     assert scope.suffix == ".scope"
     assert (scope / "memory.high").read_text().strip() == str(64 << 20)
     run(["systemctl", "daemon-reload"])

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from kernel.bundles import EVERYBODY, FIRST_INSTRUCTION
-from kernel.groups import Place, Resctrl, parse_place, parse_places, place_of
+from kernel.groups import Place, Resctrl, parse_place, parse_places, place_of, said
 from kernel.installed import Staged
 from kernel.runtimes import Podman, run, wait_until
 from resctrl_hooks.node.names import is_hex
@@ -19,9 +19,9 @@ QUIET = ("--network=none", "--log-driver=k8s-file")
 SAY_AND_STAY = "trap exit TERM; cat /proc/self/cpu_resctrl_groups >/dev/said; sleep 1000 & wait"
 """A shell's command that ends at a signal, which would otherwise take Podman's ten seconds."""
 
-ONE_DRIVER = pytest.mark.parametrize("driver", ["cgroupfs"])
+ONE_DRIVER = pytest.mark.only(driver="cgroupfs")
 """For tests that do not depend on the cgroup driver."""
-ONE_RUNTIME = pytest.mark.parametrize("runtime_name", ["crun"])
+ONE_RUNTIME = pytest.mark.only(runtime_name="crun")
 """For behaviour of Podman and systemd, independent of the runtime."""
 
 
@@ -38,13 +38,6 @@ def engine(podman: Callable[..., Podman], staged: Staged, resctrl: Resctrl) -> P
 
 def group_names(resctrl: Resctrl) -> list[str]:
     return sorted(os.path.basename(path) for path in resctrl.groups())
-
-
-def said(pid: int) -> Place:
-    """Return the output of SAY_AND_STAY."""
-    path = Path(f"/proc/{pid}/root/dev/said")
-    wait_until(lambda: path.exists() and path.read_text(), "the container has said where it is")
-    return parse_place(path.read_text())
 
 
 def pid_and_id(engine: Podman, container: str) -> tuple[int, str]:
@@ -96,7 +89,7 @@ def test_containers_of_pod_share_group(
 
 @ONE_DRIVER
 def test_ended_pod_is_released_by_next_hook(engine: Podman, image: str, staged: Staged, resctrl: Resctrl) -> None:
-    engine.command("pod", "create", "--name=p", "--network=none")
+    engine.create_pod()
     engine.run(image, "true", "--pod=p")
     engine.command("pod", "rm", "--force", "--time=0", "p")
     engine.run(image, "true", "--rm")
@@ -108,7 +101,7 @@ def test_ended_pod_is_released_by_next_hook(engine: Podman, image: str, staged: 
 def test_containers_of_pod_join_two_classes(engine: Podman, image: str, staged: Staged, resctrl: Resctrl) -> None:
     resctrl.make("gold")
     resctrl.make("silver")
-    pod = engine.command("pod", "create", "--name=p", "--network=none").strip().splitlines()[-1]
+    pod = engine.create_pod()
     for name in ("gold", "silver"):
         engine.run(image, SAY_AND_STAY, "--detach", "--pod=p", f"--name={name}", f"--rdt-class={name}")
     for name, pid in zip(("gold", "silver"), engine.pids("gold", "silver"), strict=True):
@@ -166,7 +159,7 @@ def test_restart_with_same_id_is_monitored(engine: Podman, image: str, staged: S
 
 @ONE_DRIVER
 def test_restart_of_pod_keeps_group(engine: Podman, image: str, staged: Staged, resctrl: Resctrl) -> None:
-    pod = engine.command("pod", "create", "--name=p", "--network=none").strip().splitlines()[-1]
+    pod = engine.create_pod()
     engine.run(image, SAY_AND_STAY, "--detach", "--pod=p", "--name=m")
     inode = os.stat(resctrl.path(group=pod)).st_ino
     engine.command("restart", "--time=0", "m")
@@ -221,8 +214,7 @@ def service() -> Iterator[str]:
     run(["systemctl", "reset-failed", name], check=False)
 
 
-@pytest.mark.systemd
-@pytest.mark.parametrize("driver", ["systemd"])
+@pytest.mark.only(driver="systemd")
 def test_cgroups_split_is_monitored(engine: Podman, image: str, staged: Staged, resctrl: Resctrl, service: str) -> None:
     words = [*engine.words, "run", *QUIET, "--rm", "--cgroups=split", "--name=m", image, "/bin/sh", "-c", SAY_AND_STAY]
     run(["systemd-run", f"--unit={service}", "--property=Delegate=yes", *words])
@@ -276,8 +268,7 @@ def quadlets(engine: Podman, image: str) -> Iterator[None]:
     run(["systemctl", "daemon-reload"])
 
 
-@pytest.mark.systemd
-@pytest.mark.parametrize("driver", ["systemd"])
+@pytest.mark.only(driver="systemd")
 @ONE_RUNTIME
 @pytest.mark.usefixtures("quadlets")
 def test_quadlets_are_monitored(engine: Podman, staged: Staged, resctrl: Resctrl) -> None:

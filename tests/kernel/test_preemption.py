@@ -14,7 +14,7 @@ from kernel.counted.truth import ROOT, Truth, mounted_with, rmid_of
 from kernel.groups import Resctrl, place_of
 from kernel.installed import Installed, succeeds
 from kernel.pods import KubernetesPod
-from kernel.runtimes import Runtime, wait_until
+from kernel.runtimes import wait_until
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.settings import load
 
@@ -29,15 +29,8 @@ EVER = "while :; do dd if=/dev/zero of=/dev/null bs=1M count=1 2>/dev/null; slee
 RULES = [{"namespaces": ["gold"], "value": 100}, {"namespaces": ["batch"], "value": -10}]
 
 
-@pytest.fixture
-def driver() -> str:
-    return "cgroupfs"
-
-
-@pytest.fixture
-def runtime_name() -> str:
-    """One of them: that a hook comes before the first instruction under both is shown in test_first_instruction."""
-    return "crun"
+# That a hook comes before the first instruction under both runtimes is shown in test_first_instruction.
+pytestmark = pytest.mark.only(driver="cgroupfs", runtime_name="crun")
 
 
 @pytest.fixture
@@ -52,18 +45,6 @@ def resctrl() -> Iterator[Resctrl]:
 @pytest.fixture
 def installed(tmp_path: Path) -> Installed:
     return Installed(str(tmp_path / "host"), monitoring={"priority": RULES, "events": [TOTAL]})
-
-
-@pytest.fixture
-def pods(
-    runtime: Runtime, installed: Installed, bundle: Callable[..., str], resctrl: Resctrl
-) -> Iterator[list[KubernetesPod]]:
-    del resctrl
-    uids = [f"{number}f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01" for number in range(6)]
-    made = [KubernetesPod(uid, runtime, installed, bundle) for uid in uids]
-    yield made
-    for pod in made:
-        pod.remove()
 
 
 def start(pod: KubernetesPod, name: str, command: str, namespace: str) -> int:

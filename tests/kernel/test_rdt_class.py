@@ -2,17 +2,16 @@
 
 import json
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from kernel.containers import Containers
 from kernel.groups import Place, Resctrl, place_of
 from kernel.installed import Installed, resctrl_hook
-from kernel.runtimes import Failed, Runtime
+from kernel.runtimes import Failed
 
 OURS = "class.rdt.resctrl-hooks.io"
-SLEEP = ["/bin/sleep", "1000"]
 CLASSES = {"gold": {"L3": "ff", "MB": 50}, "silver": {"L3": {"0": "f"}}}
 
 
@@ -46,34 +45,26 @@ def test_declared_classes_match_declaration(installed: Installed, resctrl: Resct
     assert "gaps" in str(report["problems"])
 
 
-def test_class_is_joined_before_group(
-    runtime: Runtime, bundle: Callable[..., str], installed: Installed, resctrl: Resctrl
-) -> None:
-    linux = {"cgroupsPath": runtime.cgroups_path("c1")}
-    runtime.create("c1", bundle("c1", SLEEP, hooks=installed.hooks, annotations={OURS: "gold"}, linux=linux))
-    pid = runtime.pid("c1")
+def test_class_is_joined_before_group(containers: Containers, installed: Installed, resctrl: Resctrl) -> None:
+    pid = containers.create("c1", annotations={OURS: "gold"})
     (key,) = [path.name for path in Path(resctrl.path("gold"), "mon_groups").iterdir()]
     threads = [int(path.name) for path in Path(f"/proc/{pid}/task").iterdir()]
     assert {place_of(thread) for thread in threads} == {Place("gold", key)}, installed.said()
-    assert len(threads) > (runtime.name == "runc")
-    runtime.start("c1")
+    assert len(threads) > (containers.runtime.name == "runc")
+    containers.runtime.start("c1")
     assert place_of(pid) == Place("gold", key)
 
 
-def test_forbidden_class_is_refused(runtime: Runtime, bundle: Callable[..., str], installed: Installed) -> None:
-    linux = {"cgroupsPath": runtime.cgroups_path("c2")}
+def test_forbidden_class_is_refused(containers: Containers, installed: Installed) -> None:
     with pytest.raises(Failed):
-        runtime.create("c2", bundle("c2", SLEEP, hooks=installed.hooks, annotations={OURS: "silver"}, linux=linux))
+        containers.create("c2", annotations={OURS: "silver"})
     assert "is not allowed to use RDT class 'silver'" in installed.said()
 
 
 def test_class_removed_under_running_container_is_reported(
-    runtime: Runtime, bundle: Callable[..., str], installed: Installed, resctrl: Resctrl
+    containers: Containers, installed: Installed, resctrl: Resctrl
 ) -> None:
-    linux = {"cgroupsPath": runtime.cgroups_path("c3")}
-    runtime.create("c3", bundle("c3", SLEEP, hooks=installed.hooks, annotations={OURS: "gold"}, linux=linux))
-    pid = runtime.pid("c3")
-    runtime.start("c3")
+    pid = containers.start("c3", annotations={OURS: "gold"})
     Path(resctrl.path("gold")).rmdir()
     assert place_of(pid).rdt_class == ""
     done = subprocess.run(installed.command("reconcile", "--json"), capture_output=True, text=True, check=False)

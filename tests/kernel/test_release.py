@@ -4,19 +4,17 @@ The package is made by what `nox -s release` calls, of the tree that came into t
 pip installed them: a second package says so to dpkg, with their real versions.
 """
 
-import importlib.util
 import json
 import os
-import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 from install.staged import FIRST, deliver, led
+from project.contributed import RELEASE
 
 from kernel.bare import clear_host
 from kernel.bundles import FIRST_INSTRUCTION
@@ -26,8 +24,7 @@ from kernel.runtimes import Podman, run, wait_until
 from resctrl_hooks import __version__
 from resctrl_hooks.install.paths import HOOK_NAME, LAUNCH, VENDOR_HOOKS
 
-pytestmark = pytest.mark.systemd
-ONE_DRIVER = pytest.mark.parametrize("driver", ["systemd"])
+pytestmark = [pytest.mark.systemd, pytest.mark.only(driver="systemd")]
 QUIET = ("--network=none", "--log-driver=k8s-file")
 PROJECT = Path(__file__).parents[2]
 COMMAND = "/usr/bin/resctrl-hook"
@@ -44,17 +41,6 @@ Description: the libraries that pip has put into the guest
 """
 
 
-def load_release() -> Any:
-    """Load contrib/release.py with its neighbouring modules."""
-    sys.path.insert(0, str(PROJECT / "contrib"))
-    spec = importlib.util.spec_from_file_location("release", PROJECT / "contrib/release.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the Debian package of this tree."""
@@ -64,7 +50,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             if path.is_file() and "__pycache__" not in path.parts:
                 archive.write(path, path.relative_to(PROJECT))
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
-    built: Path = load_release().debian_package(wheel, tmp_path)
+    built: Path = RELEASE.debian_package(wheel, tmp_path)
     return built
 
 
@@ -95,8 +81,7 @@ def there(path: str) -> int:
     return os.stat(path).st_ino
 
 
-@ONE_DRIVER
-@pytest.mark.parametrize("runtime_name", ["crun"])
+@pytest.mark.only(runtime_name="crun")
 @pytest.mark.usefixtures("clean_host")
 def test_debian_package_works(
     podman: Callable[..., Podman], image: str, resctrl: Resctrl, package: Path, libraries: Path
@@ -160,7 +145,6 @@ def texts() -> dict[str, str]:
     return {"0.1": FIRST.read_text(), "this": succeeds("machineconfig")}
 
 
-@ONE_DRIVER
 @pytest.mark.parametrize("runtime_name, before, after", [("runc", "0.1", "this"), ("crun", "this", "0.1")])
 def test_running_containers_keep_their_groups_and_counts(
     podman: Callable[..., Podman],

@@ -18,10 +18,12 @@ from conftest import FIXTURES, fixture
 from install.staged import call
 from node.hook.test_captured import CASES
 
+from kernel.cgroups import CGROUPS
 from kernel.groups import Place, Resctrl, parse_places, place_of
 from kernel.installed import Staged
-from kernel.pods import CGROUPS
 
+pytestmark = pytest.mark.parametrize("driver", ["cgroupfs", "systemd"])
+"""Whose form the cgroups have: they are folders in the one and in the other, so no systemd is needed."""
 THREADS = {"runc": 6, "crun": 1}
 """How many the init process has at createRuntime: runc's is a Go program."""
 INIT = """
@@ -140,12 +142,6 @@ def staged(tmp_path: Path, resctrl: Resctrl) -> Iterator[Staged]:
         resctrl.make(rdt_class)
     yield Staged(str(tmp_path / "host"))
     remove_cgroups()
-
-
-@pytest.fixture(params=["cgroupfs", "systemd"])
-def driver(request: pytest.FixtureRequest) -> str:
-    """Whose form the cgroups have: they are folders in the one and in the other, so no systemd is needed."""
-    return str(request.param)
 
 
 def replay(staged: Staged, state: dict[str, Any]) -> None:

@@ -3,17 +3,17 @@
 import errno
 import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from kernel.groups import Place, Resctrl, place_of
 from kernel.installed import Staged
-from kernel.pods import KubernetesPod
-from kernel.runtimes import Failed, Runtime, wait_until
+from kernel.pods import UID, KubernetesPod
+from kernel.runtimes import Failed, wait_until
 
-UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
+pytestmark = pytest.mark.only(driver="cgroupfs")
 
 
 def fill(resctrl: Resctrl, count: int) -> list[str]:
@@ -49,12 +49,8 @@ def test_rmids_in_limbo_are_ebusy(resctrl: Resctrl) -> None:
 
 
 @pytest.fixture
-def pod(tmp_path: Path, runtime_name: str, bundle: Callable[..., str], resctrl: Resctrl) -> Iterator[KubernetesPod]:
-    del resctrl
-    staged = Staged(str(tmp_path / "host"))
-    made = KubernetesPod(UID, Runtime(runtime_name, "cgroupfs"), staged, bundle)
-    yield made
-    made.remove()
+def installed(tmp_path: Path) -> Staged:
+    return Staged(str(tmp_path / "host"))
 
 
 def refusal(resctrl: Resctrl) -> int:

@@ -27,11 +27,6 @@ exit $status
 
 
 @pytest.fixture
-def driver() -> str:
-    return "cgroupfs"
-
-
-@pytest.fixture
 def folder() -> Iterator[str]:
     """One that everybody may read, as those below /usr."""
     made = tempfile.mkdtemp(dir="/var/tmp")

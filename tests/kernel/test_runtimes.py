@@ -7,82 +7,67 @@ from collections.abc import Callable
 import pytest
 
 from kernel.bundles import OWN_PLACE, Recorder
+from kernel.containers import Containers
 from kernel.groups import Place, Resctrl, parse_place, place_of
-from kernel.runtimes import Failed, Podman, Runtime
+from kernel.runtimes import Failed, Podman
 
-SLEEP = ["/bin/sleep", "1000"]
 CREATED = {"runc": "creating", "crun": "created"}
 """The status at createRuntime, which says the stage to a hook that is called for both."""
 
 
-def test_states_of_both_stages_are_as_expected(
-    runtime: Runtime, bundle: Callable[..., str], recorder: Recorder
-) -> None:
-    place = bundle("b", SLEEP, hooks=recorder.hooks, annotations={"example": "yes"})
-    runtime.create("c1", place)
-    runtime.start("c1")
-    pid = runtime.pid("c1")
-    runtime.kill("c1")
-    runtime.delete("c1")
+def test_states_of_both_stages_are_as_expected(containers: Containers, recorder: Recorder) -> None:
+    pid = containers.start("c1", hooks=recorder.hooks, annotations={"example": "yes"})
+    containers.end("c1")
     created, stopped = recorder.calls()
     assert (created["stage"], stopped["stage"]) == ("createRuntime", "poststop")
-    assert created["state"]["status"] == CREATED[runtime.name]
+    assert created["state"]["status"] == CREATED[containers.runtime.name]
     assert created["state"]["pid"] == pid
     assert stopped["state"]["status"] == "stopped"
     assert stopped["state"].get("pid", 0) == 0
     for call in (created, stopped):
         assert call["state"]["id"] == "c1"
-        assert call["state"]["bundle"] == place
+        assert call["state"]["bundle"].endswith("/bundles/c1")
         assert call["state"]["annotations"]["example"] == "yes"
 
 
-def test_init_waits_alone_in_cgroup_and_class(
-    runtime: Runtime, bundle: Callable[..., str], recorder: Recorder, resctrl: Resctrl
-) -> None:
+def test_init_waits_alone_in_cgroup_and_class(containers: Containers, recorder: Recorder, resctrl: Resctrl) -> None:
     resctrl.make("gold")
-    linux = {"intelRdt": {"closID": "gold"}, "cgroupsPath": runtime.cgroups_path("c2")}
-    runtime.create("c2", bundle("b", SLEEP, hooks=recorder.hooks, linux=linux))
+    pid = containers.create("c2", hooks=recorder.hooks, intelRdt={"closID": "gold"})
     (call,) = recorder.calls()
     assert call["processes"] == 1
-    assert (call["threads"] > 1) == (runtime.name == "runc")  # runc's is a Go program
+    assert (call["threads"] > 1) == (containers.runtime.name == "runc")  # runc's is a Go program
     assert parse_place(call["place"]) == Place("gold", "")
-    runtime.start("c2")
-    with open(f"/proc/{runtime.pid('c2')}/cgroup", encoding="ascii") as cgroup:
+    containers.runtime.start("c2")
+    with open(f"/proc/{pid}/cgroup", encoding="ascii") as cgroup:
         assert cgroup.read().strip() == call["cgroup"]
-    assert place_of(runtime.pid("c2")) == Place("gold", "")
+    assert place_of(pid) == Place("gold", "")
 
 
-def test_group_joined_at_create_runtime_holds_at_first_instruction(
-    runtime: Runtime, bundle: Callable[..., str], resctrl: Resctrl
-) -> None:
+def test_group_joined_at_create_runtime_holds_at_first_instruction(containers: Containers, resctrl: Resctrl) -> None:
     group = resctrl.make(group="pod")
     join = f'for t in /proc/$(jq .pid)/task/*; do echo "${{t##*/}}" >{group}/tasks; done'
     hooks = {"createRuntime": [{"path": "/bin/sh", "args": ["sh", "-c", join], "env": ["PATH=/usr/bin:/bin"]}]}
-    printed = runtime.run("c3", bundle("b", OWN_PLACE, hooks=hooks))
+    printed = containers.run("c3", OWN_PLACE, hooks=hooks)
     assert parse_place(printed) == Place("", "pod")
     assert resctrl.tasks(group="pod") == set()
 
 
-def test_refusal_at_create_runtime_fails_the_container(
-    runtime: Runtime, bundle: Callable[..., str], recorder: Recorder
-) -> None:
+def test_refusal_at_create_runtime_fails_the_container(containers: Containers, recorder: Recorder) -> None:
     hooks = {**recorder.hooks, "createRuntime": [{"path": "/bin/sh", "args": ["sh", "-c", "echo no >&2; exit 79"]}]}
     with pytest.raises(Failed) as refused:
-        runtime.run("c4", bundle("b", "echo started", hooks=hooks))
+        containers.run("c4", "echo started", hooks=hooks)
     assert "started" not in str(refused.value)
-    if runtime.name == "runc":  # runc prints the hook's output, and runs poststop; crun does neither
+    if containers.runtime.name == "runc":  # runc prints the hook's output, and runs poststop; crun does neither
         assert "no" in str(refused.value)
         assert [call["stage"] for call in recorder.calls()] == ["poststop"]
     else:
         assert recorder.calls() == []
 
 
-def test_umask_and_environment_of_hook_are_as_expected(
-    runtime: Runtime, bundle: Callable[..., str], recorder: Recorder
-) -> None:
-    runtime.run("c5", bundle("b", "true", hooks=recorder.hooks))
+def test_umask_and_environment_of_hook_are_as_expected(containers: Containers, recorder: Recorder) -> None:
+    containers.run("c5", "true", hooks=recorder.hooks)
     with open(os.path.join(recorder.folder, "calls/umask"), encoding="ascii") as umask:
-        assert umask.read().strip() == {"runc": "0022", "crun": "0000"}[runtime.name]
+        assert umask.read().strip() == {"runc": "0022", "crun": "0000"}[containers.runtime.name]
     for call in recorder.calls():
         assert set(call["environment"].split()) <= {"PATH", "PWD", "SHLVL", "_", "OLDPWD"}
 
@@ -102,7 +87,7 @@ def test_podman_runs_hooks_of_folder(podman: Callable[..., Podman], image: str, 
 
 def test_podman_pod_shares_a_cgroup(podman: Callable[..., Podman], image: str, recorder: Recorder) -> None:
     engine = podman(recorder.write_hooks_d(os.path.join(recorder.folder, "hooks.d")))
-    pod = engine.command("pod", "create", "--network=none", "--name=p").strip().splitlines()[-1]
+    pod = engine.create_pod()
     engine.run(image, "sleep 1000", "-d", "--pod=p", "--name=one")
     cgroups = [call["cgroup"] for call in recorder.calls()]
     assert len(cgroups) == 2, json.dumps(recorder.calls())

@@ -2,13 +2,14 @@
 
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from kernel.cgroups import cgroup_of, file_of, value
+from kernel.containers import Containers
 from kernel.installed import Installed
-from kernel.runtimes import Runtime, run, wait_until
+from kernel.runtimes import run, wait_until
 
 SCHEDULING = "class.scheduling.resctrl-hooks.io"
 BLOCKIO = "class.blockio.resctrl-hooks.io"
@@ -38,24 +39,6 @@ def installed(tmp_path: Path) -> Installed:
     )
 
 
-def create(runtime: Runtime, bundle: Callable[..., str], installed: Installed, name: str, **notes: str) -> int:
-    annotations = {key.replace("_", "."): value for key, value in notes.items()}
-    linux = {"cgroupsPath": runtime.cgroups_path(name)}
-    made = bundle(name, CHILD, hooks=installed.hooks, annotations=annotations, linux=linux)
-    runtime.create(name, made)
-    return runtime.pid(name)
-
-
-def folder_of(pid: int) -> Path:
-    return Path("/sys/fs/cgroup") / Path(f"/proc/{pid}/cgroup").read_text().strip().removeprefix("0::/")
-
-
-def holder(pid: int, name: str) -> Path:
-    """Return the file of a container's cgroup, or under systemd of the scope that crun's one is in."""
-    folder = folder_of(pid)
-    return folder / name if (folder / name).exists() else folder.parent / name
-
-
 def child_of(pid: int) -> int:
     """Return the one process that the container's command has started, by its pid here."""
     path = Path(f"/proc/{pid}/task/{pid}/children")
@@ -63,36 +46,31 @@ def child_of(pid: int) -> int:
     return int(path.read_text().split()[0])
 
 
-def test_child_inherits_policy_and_nice(runtime: Runtime, bundle: Callable[..., str], installed: Installed) -> None:
-    pid = create(runtime, bundle, installed, "s1", **{SCHEDULING: "background"})
-    runtime.start("s1")
+def test_child_inherits_policy_and_nice(containers: Containers, installed: Installed) -> None:
+    pid = containers.start("s1", CHILD, annotations={SCHEDULING: "background"})
     child = child_of(pid)
     assert os.sched_getscheduler(child) == os.SCHED_BATCH, installed.said()
     assert os.getpriority(os.PRIO_PROCESS, child) == 7
-    assert holder(pid, "cpu.weight").read_text().strip() == "20"
-    assert holder(pid, "cpu.max").read_text().strip() == "50000 100000"
+    assert value(pid, "cpu.weight") == "20"
+    assert value(pid, "cpu.max") == "50000 100000"
 
 
-def test_real_time_and_memory_protection_apply(
-    runtime: Runtime, bundle: Callable[..., str], installed: Installed
-) -> None:
-    pid = create(runtime, bundle, installed, "s2", **{SCHEDULING: "control"})
-    runtime.start("s2")
+def test_real_time_and_memory_protection_apply(containers: Containers, installed: Installed) -> None:
+    pid = containers.start("s2", CHILD, annotations={SCHEDULING: "control"})
     child = child_of(pid)
     assert (os.sched_getscheduler(child), os.sched_getparam(child).sched_priority) == (os.SCHED_FIFO, 5)
-    assert holder(pid, "memory.low").read_text().strip() == str(8 << 20)
+    assert value(pid, "memory.low") == str(8 << 20)
 
 
-def test_idle_policy_and_io_class_apply(runtime: Runtime, bundle: Callable[..., str], installed: Installed) -> None:
-    pid = create(runtime, bundle, installed, "s3", **{SCHEDULING: "idle"})
-    runtime.start("s3")
-    assert holder(pid, "cpu.idle").read_text().strip() == "1", installed.said()
+def test_idle_policy_and_io_class_apply(containers: Containers, installed: Installed) -> None:
+    pid = containers.start("s3", CHILD, annotations={SCHEDULING: "idle"})
+    assert value(pid, "cpu.idle") == "1", installed.said()
     assert run(["ionice", "-p", str(child_of(pid))]).strip() == "idle"
 
 
-def test_io_limits_apply_to_real_device(runtime: Runtime, bundle: Callable[..., str], installed: Installed) -> None:
-    pid = create(runtime, bundle, installed, "b1", **{BLOCKIO: "slow"})
-    lines = holder(pid, "io.max").read_text().splitlines()
+def test_io_limits_apply_to_real_device(containers: Containers, installed: Installed) -> None:
+    pid = containers.create("b1", CHILD, annotations={BLOCKIO: "slow"})
+    lines = file_of(pid, "io.max").read_text().splitlines()
     disks = [path for path in Path("/sys/block").iterdir() if path.name.startswith("vd")]
     wanted = {f"{(disk / 'dev').read_text().strip()} rbps=1000000 wbps=max riops=max wiops=100" for disk in disks}
     assert set(lines) == wanted, installed.said()
@@ -101,30 +79,27 @@ def test_io_limits_apply_to_real_device(runtime: Runtime, bundle: Callable[..., 
     before = time.monotonic()
     # Opened outside: runc does not permit devices that are not in the container's specification.
     read = (
-        f"exec 3</dev/{disk}; echo $$ > {folder_of(pid)}/cgroup.procs; dd of=/dev/null bs=1M count=3 iflag=direct <&3"
+        f"exec 3</dev/{disk}; echo $$ > {cgroup_of(pid)}/cgroup.procs; dd of=/dev/null bs=1M count=3 iflag=direct <&3"
     )
     run(["/bin/sh", "-c", read])
     assert time.monotonic() - before > 1.5
 
 
-def test_values_undone_by_update_are_repaired(
-    runtime: Runtime, bundle: Callable[..., str], installed: Installed
-) -> None:
-    pid = create(runtime, bundle, installed, "u1", **{SCHEDULING: "background", BLOCKIO: "slow"})
-    runtime.start("u1")
-    weight, io_max = holder(pid, "cpu.weight"), holder(pid, "io.max")
+def test_values_undone_by_update_are_repaired(containers: Containers, installed: Installed) -> None:
+    pid = containers.start("u1", CHILD, annotations={SCHEDULING: "background", BLOCKIO: "slow"})
+    weight, io_max = file_of(pid, "cpu.weight"), file_of(pid, "io.max")
     limits = io_max.read_text()
-    runtime.command("update", "--cpu-share", "2048", "u1")
+    containers.runtime.command("update", "--cpu-share", "2048", "u1")
     io_max.write_text(f"{limits.split()[0]} rbps=max wiops=max")
     installed.reconcile()
     assert weight.read_text().strip() == "20"
     assert io_max.read_text() == limits
 
 
-@pytest.mark.parametrize("driver", [pytest.param("systemd", marks=pytest.mark.systemd)])
-def test_daemon_reload_keeps_values(runtime: Runtime, bundle: Callable[..., str], installed: Installed) -> None:
-    pid = create(runtime, bundle, installed, "r1", **{SCHEDULING: "background", BLOCKIO: "slow"})
-    files = [holder(pid, name) for name in ("cpu.weight", "cpu.max", "io.max")]
+@pytest.mark.only(driver="systemd")
+def test_daemon_reload_keeps_values(containers: Containers, installed: Installed) -> None:
+    pid = containers.create("r1", CHILD, annotations={SCHEDULING: "background", BLOCKIO: "slow"})
+    files = [file_of(pid, name) for name in ("cpu.weight", "cpu.max", "io.max")]
     before = [file.read_text() for file in files]
     run(["systemctl", "daemon-reload"])
     assert [file.read_text() for file in files] == before

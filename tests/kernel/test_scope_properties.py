@@ -3,16 +3,18 @@
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from kernel.cgroups import file_of, value
+from kernel.containers import Containers
 from kernel.installed import Installed
-from kernel.runtimes import Runtime, run
+from kernel.runtimes import run
 from kernel.test_memtierd import CLASS
-from kernel.test_placement import CPUS, cpuset_of
-from kernel.test_scheduling import BLOCKIO, SCHEDULING, create, holder
+from kernel.test_placement import CPUS
+from kernel.test_scheduling import BLOCKIO, CHILD, SCHEDULING
 
 SYSTEMCTL = "/usr/bin/systemctl"
 ASKED = {CLASS: "small", "memory.high.memtierd.nri.io": "64M", SCHEDULING: "small", BLOCKIO: "slow", CPUS: "shared"}
@@ -55,11 +57,11 @@ def calls(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", SYSTEMCTL], check=True)
 
 
-@pytest.mark.parametrize("driver", [pytest.param("systemd", marks=pytest.mark.systemd)])
+@pytest.mark.only(driver="systemd")
 def test_all_features_share_one_call_that_daemon_reload_keeps(
-    runtime: Runtime, bundle: Callable[..., str], installed: Installed, calls: Path
+    containers: Containers, installed: Installed, calls: Path
 ) -> None:
-    pid = create(runtime, bundle, installed, "all", **ASKED)
+    pid = containers.create("all", CHILD, annotations=ASKED)
     said = [line for line in calls.read_text().splitlines() if line.startswith("set-property")]
     assert len(said) == 1, said
     assert {"AllowedCPUs", "IOAccounting", "CPUWeight", "CPUQuota", "MemoryLow", "MemoryHigh", "MemorySwapMax"} <= set(
@@ -67,15 +69,15 @@ def test_all_features_share_one_call_that_daemon_reload_keeps(
     )
 
     def assert_in_force() -> None:
-        assert {name: holder(pid, name).read_text().strip() for name in IN_FORCE} == IN_FORCE, installed.said()
-        assert (cpuset_of(pid) / "cpuset.cpus").read_text().strip() == "0"
-        assert "rbps=1000000" in holder(pid, "io.max").read_text()
+        assert {name: value(pid, name) for name in IN_FORCE} == IN_FORCE, installed.said()
+        assert value(pid, "cpuset.cpus") == "0"
+        assert "rbps=1000000" in file_of(pid, "io.max").read_text()
 
     assert_in_force()
     run(["systemctl", "daemon-reload"])
     assert_in_force()
     calls.write_text("")
-    holder(pid, "cpu.weight").write_text("100")  # a value undone by hand is repaired, and no other is sent
+    file_of(pid, "cpu.weight").write_text("100")  # a value undone by hand is repaired, and no other is sent
     installed.reconcile()
     assert_in_force()
     (again,) = [line for line in calls.read_text().splitlines() if line.startswith("set-property")]

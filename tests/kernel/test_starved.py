@@ -17,9 +17,10 @@ import pytest
 from install.breakages import Breakage, code_gone, dead_loop, script_fifo
 
 from kernel.bundles import make_bundle
+from kernel.cgroups import CGROUPS
 from kernel.groups import Place, Resctrl, place_of
 from kernel.installed import Staged
-from kernel.pods import CGROUPS, KubernetesPod
+from kernel.pods import KubernetesPod
 from kernel.runtimes import Runtime, wait_until
 
 SLEEP = ["/bin/sleep", "1000"]

@@ -1,7 +1,6 @@
 """Fixtures of the counter tests, and the table of all comparisons at the end of the run."""
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,18 +10,18 @@ from kernel.counted.truth import ROOT, Truth, mounted_with
 from kernel.groups import Resctrl
 from kernel.installed import Installed
 from kernel.pods import KubernetesPod
-from kernel.runtimes import Runtime
 
+COUNTED = [pytest.mark.counted, pytest.mark.only(driver="cgroupfs")]
+"""The marks of all tests here; counters do not depend on the cgroup driver."""
 # Intel's counters, of 32 bits, begin close to their end: each wraps while its pod counts.
 INTEL = pytest.param("Intel", marks=pytest.mark.guest(count=1, near=100000))
 AMD = pytest.param("AMD", marks=pytest.mark.guest(count=1, amd=1, counters=4))
 EACH_ONCE = pytest.mark.parametrize(
     "runtime_name, processor",
     [pytest.param(name, *one.values, marks=one.marks) for name, one in (("runc", INTEL), ("crun", AMD))],
-    indirect=True,
+    indirect=["processor"],
 )
 """Each OCI runtime and each processor once, for results that do not depend on their combination."""
-UIDS = [f"{number}f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01" for number in range(8)]
 _ROWS: list[Compared] = []
 
 
@@ -30,12 +29,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print the table: docs/dev/accuracy.md has one."""
     if _ROWS:
         terminalreporter.write_line("\n".join(["", *table(_ROWS)]))
-
-
-@pytest.fixture(params=["cgroupfs"])
-def driver(request: pytest.FixtureRequest) -> str:
-    """One cgroup driver: counters know nothing of it."""
-    return str(request.param)
 
 
 @pytest.fixture(params=[INTEL, AMD])
@@ -67,24 +60,13 @@ def truth(resctrl: Resctrl, boot: dict[str, Any]) -> Truth:
 
 
 @pytest.fixture
-def installed(tmp_path: Path) -> Installed:
-    """Return our hooks."""
-    return Installed(str(tmp_path / "host"))
-
-
-@pytest.fixture
 def comparison(installed: Installed, truth: Truth, runtime_name: str, processor: str) -> Comparison:
     """Return a comparison of reported values with the truth."""
     return Comparison(installed, truth, f"{runtime_name}, {processor}", _ROWS)
 
 
 @pytest.fixture
-def pods(
-    runtime: Runtime, installed: Installed, bundle: Callable[..., str], truth: Truth
-) -> Iterator[list[KubernetesPod]]:
-    """Eight pods, without containers yet."""
+def pods(truth: Truth, pods: list[KubernetesPod]) -> list[KubernetesPod]:
+    """Return the pods; the ledger is asked first."""
     del truth
-    made = [KubernetesPod(uid, runtime, installed, bundle) for uid in UIDS]
-    yield made
-    for pod in made:
-        pod.remove()
+    return pods

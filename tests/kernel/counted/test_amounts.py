@@ -6,11 +6,12 @@ Each test compares the project's values with that ledger.
 
 import pytest
 
+from kernel.counted.conftest import COUNTED
 from kernel.counted.said import NEAR, Comparison, items
 from kernel.counted.steps import Stepped, copy, in_steps
 from kernel.pods import KubernetesPod
 
-pytestmark = pytest.mark.counted
+pytestmark = COUNTED
 
 
 def test_twice_the_copying_counts_twice(pods: list[KubernetesPod], comparison: Comparison) -> None:
@@ -59,7 +60,7 @@ def test_children_and_crash_loop_are_counted(pods: list[KubernetesPod], comparis
         last = now
 
 
-@pytest.mark.parametrize("runtime_name", ["crun"], indirect=True)
+@pytest.mark.only(runtime_name="crun")
 @pytest.mark.parametrize(
     "processor", [pytest.param("Intel, 24 bits", marks=pytest.mark.guest(count=1, near=100000, width=24))]
 )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernel.counted.conftest import AMD
+from kernel.counted.conftest import AMD, COUNTED
 from kernel.counted.said import TOTAL, Comparison, items
 from kernel.counted.steps import Stepped, at_rest, copy, in_steps
 from kernel.installed import Installed, resctrl_hook
@@ -10,9 +10,9 @@ from kernel.pods import KubernetesPod
 from resctrl_hooks.node.resctrl.counters import UNASSIGNED
 
 pytestmark = [
-    pytest.mark.counted,
+    *COUNTED,
     pytest.mark.parametrize("processor", [AMD], indirect=True),
-    pytest.mark.parametrize("runtime_name", ["crun"], indirect=True),  # assigning is between us and the kernel
+    pytest.mark.only(runtime_name="crun"),  # assigning is between us and the kernel
 ]
 
 

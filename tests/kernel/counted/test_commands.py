@@ -5,15 +5,13 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from kernel.counted.conftest import EACH_ONCE
+from kernel.counted.conftest import COUNTED, EACH_ONCE
 from kernel.counted.said import TOTAL, Comparison, command, items
 from kernel.counted.steps import Stepped, at_rest, copy, in_steps
 from kernel.counted.truth import ROOT
 from kernel.pods import KubernetesPod
 
-pytestmark = [pytest.mark.counted, EACH_ONCE]
+pytestmark = [*COUNTED, EACH_ONCE]
 
 
 def test_sum_of_all_pods_equals_machine(pods: list[KubernetesPod], comparison: Comparison, processor: str) -> None:

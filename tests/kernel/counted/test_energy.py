@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from kernel.counted.conftest import COUNTED
 from kernel.counted.said import Comparison, command, items
 from kernel.counted.steps import Stepped, at_rest, copy, in_steps
 from kernel.counted.truth import ROOT
@@ -23,11 +24,11 @@ from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.settings import load
 
 pytestmark = [
-    pytest.mark.counted,
+    *COUNTED,
     pytest.mark.parametrize(
         "runtime_name, processor",
         [pytest.param("crun", "Intel, energy in microjoules", marks=pytest.mark.guest(cpus=4, aet=1))],
-        indirect=True,
+        indirect=["processor"],
     ),
 ]
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kernel.bandwidth import MEGABYTE, NOISY, VICTIM, configure, guard, limits, share, status, workers
+from kernel.counted.conftest import COUNTED
 from kernel.counted.said import NEAR
 from kernel.counted.truth import Truth
 from kernel.groups import Resctrl
@@ -26,7 +27,7 @@ HERE, NEIGHBOURS, THERE = range(1), range(1, 4), range(4, 5)
 """Processors: of the first memory, and one of the second."""
 GUARDS = 6
 
-pytestmark = [pytest.mark.counted, pytest.mark.parametrize("processor", [INTEL, AMD], indirect=True)]
+pytestmark = [*COUNTED, pytest.mark.parametrize("processor", [INTEL, AMD], indirect=True)]
 
 
 @pytest.fixture(autouse=True)

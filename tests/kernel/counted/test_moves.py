@@ -4,8 +4,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
+from kernel.counted.conftest import COUNTED
 from kernel.counted.said import TOTAL, Comparison
 from kernel.counted.steps import Stepped, at_rest, copy, in_steps
 from kernel.groups import Resctrl
@@ -16,7 +15,7 @@ from resctrl_hooks.inventory.snapshot import open_files, take
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.settings import load
 
-pytestmark = pytest.mark.counted
+pytestmark = COUNTED
 
 
 def test_total_continues_in_another_class(pods: list[KubernetesPod], comparison: Comparison, resctrl: Resctrl) -> None:

@@ -2,14 +2,12 @@
 
 from collections.abc import Callable
 
-import pytest
-
-from kernel.counted.conftest import EACH_ONCE
+from kernel.counted.conftest import COUNTED, EACH_ONCE
 from kernel.counted.said import Comparison
 from kernel.counted.steps import Stepped, copy, in_steps
 from kernel.runtimes import Podman
 
-pytestmark = [pytest.mark.counted, EACH_ONCE]
+pytestmark = [*COUNTED, EACH_ONCE]
 
 
 def test_podman_containers_are_counted(podman: Callable[..., Podman], image: str, comparison: Comparison) -> None:
