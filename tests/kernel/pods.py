@@ -5,6 +5,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from conftest import crio_annotations
+
 from kernel.cgroups import CGROUPS, cgroup_of
 from kernel.installed import Installed
 from kernel.runtimes import Runtime, run
@@ -122,11 +124,4 @@ class KubernetesPod(Pod):
 
     def annotations(self, container: str) -> dict[str, str]:
         """Return CRI-O's annotations of a container."""
-        return {
-            "io.container.manager": "cri-o",
-            "io.kubernetes.cri-o.ContainerType": "container",
-            "io.kubernetes.pod.uid": self.uid,
-            "io.kubernetes.pod.namespace": "shop",
-            "io.kubernetes.pod.name": "web-0",
-            "io.kubernetes.container.name": container,
-        }
+        return crio_annotations(self.uid, **{"io.kubernetes.container.name": container})

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import crio_annotations
 from install import breakages
 from install.staged import call, impatient
 
@@ -14,10 +15,10 @@ from kernel.breakages import disk_full, interpreter_gone, unmounted
 from kernel.containers import Containers
 from kernel.groups import Resctrl
 from kernel.installed import Staged
+from kernel.pods import UIDS
 from kernel.runtimes import Failed
 
 pytestmark = pytest.mark.only(driver="cgroupfs")
-POD = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c0"
 
 
 class Host(Staged):
@@ -61,12 +62,10 @@ def test_containers_start_and_stop_on_broken_host(
     containers: Containers, tmp_path: Path, resctrl: Resctrl, fault: str
 ) -> None:
     def start(number: int) -> None:
-        pod = {"io.container.manager": "cri-o", "io.kubernetes.cri-o.ContainerType": "container"}
-        pod |= {"io.kubernetes.pod.uid": f"{POD}{number}", "io.kubernetes.pod.namespace": "shop"}
-        containers.start(f"c{number}", annotations=pod)
+        containers.start(f"c{number}", annotations=crio_annotations(UIDS[number]))
 
     start(1)
-    assert Path(resctrl.path("", f"{POD}1")).is_dir()  # it works before
+    assert Path(resctrl.path("", UIDS[1])).is_dir()  # it works before
     with FAULTS[fault](tmp_path / "host"):
         start(2)
         for container in ("c1", "c2"):

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from conftest import crio_annotations
+from hosts import crun
 
 from kernel.counted.truth import ROOT, Truth, mounted_with, rmid_of
 from kernel.groups import Resctrl, place_of
@@ -47,21 +49,10 @@ class Pod:
         self.key = f"3f0ac7f2-8a3b-4f0e-9a55-{number:012d}"
         words = command or [sys.executable, "-I", "-S", "-c", LOAD, str((number + 1) * COPIES)]
         self.process = subprocess.Popen(words, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        pid = self.process.pid
-        annotations = {
-            "io.container.manager": "cri-o",
-            "io.kubernetes.cri-o.ContainerType": "container",
-            "io.kubernetes.pod.uid": self.key,
-            "io.kubernetes.pod.namespace": "shop",
-            "io.kubernetes.pod.name": f"web-{number}",
-            "io.kubernetes.container.name": "main",
-        }
-        state = folder / "crun" / f"{number:064x}"
-        state.mkdir(parents=True)
-        (state / "config.json").write_text(json.dumps({"ociVersion": "1.2.1", "annotations": annotations}))
-        start = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
-        status = {"pid": pid, "process-start-time": start, "bundle": str(state)}
-        (state / "status").write_text(json.dumps(status))
+        bundle = folder / f"bundle{number}"
+        bundle.mkdir()
+        (bundle / "config.json").write_text(json.dumps({"annotations": crio_annotations(self.key)}))
+        crun.record(folder / "crun", f"{number:064x}", self.process.pid, bundle)
 
     def step(self) -> None:
         """Have it work once, to the end."""
