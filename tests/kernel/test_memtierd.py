@@ -18,7 +18,7 @@ from kernel.runtimes import Failed, Podman, Runtime, run, wait_until
 
 CLASS = "class.memtierd.nri.io"
 TRACK = {CLASS: "track"}
-MANY = 30
+MANY = 20
 """Containers at a time, each with its memtierd."""
 STAND_IN = """#!/bin/sh
 test "$1" = -c && test -z "$2" && test "$3" = -config || { echo "wrong use: $*"; exit 2; }
