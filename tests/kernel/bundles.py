@@ -143,6 +143,13 @@ def make_bundle(
     return folder
 
 
+def write_hook(path: str, hook: Mapping[str, Any], *stages: str) -> None:
+    """Write a file of a hooks.d folder, which is created if it is missing."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as out:
+        json.dump({"version": "1.0.0", "hook": hook, "when": {"always": True}, "stages": stages}, out)
+
+
 class Recorder:
     """A hook that records its input: the state, and the init process's threads, cgroup and RDT place."""
 
@@ -178,10 +185,8 @@ jq -n --arg stage "$1" --argjson state "$state" --arg cgroup "${cgroup:-}" --arg
 
     def write_hooks_d(self, folder: str) -> str:
         """Write the files of a hooks.d folder, one for each stage, since the script receives its stage."""
-        os.makedirs(folder, exist_ok=True)
         for stage, (hook,) in self.hooks.items():
-            with open(os.path.join(folder, f"{stage}.json"), "w", encoding="utf-8") as out:
-                json.dump({"version": "1.0.0", "hook": hook, "when": {"always": True}, "stages": [stage]}, out)
+            write_hook(os.path.join(folder, f"{stage}.json"), hook, stage)
         return folder
 
     def calls(self) -> list[dict[str, Any]]:

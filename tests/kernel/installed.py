@@ -9,6 +9,7 @@ from typing import Any
 from click.testing import CliRunner, Result
 from install.staged import HOOKS, led, put
 
+from kernel.bundles import write_hook
 from resctrl_hooks.cli import main
 from resctrl_hooks.node import launch
 from resctrl_hooks.node.ledger import TOTALS
@@ -74,10 +75,7 @@ class Installed:
     def write_hooks_d(self) -> str:
         """As a hooks.d folder: its path."""
         folder = os.path.join(self._folder, "hooks.d")
-        os.makedirs(folder, exist_ok=True)
-        stages = ["createRuntime", "poststop"]
-        with open(os.path.join(folder, "hook.json"), "w", encoding="utf-8") as out:
-            json.dump({"version": "1.0.0", "hook": self.hook, "when": {"always": True}, "stages": stages}, out)
+        write_hook(os.path.join(folder, "hook.json"), self.hook, "createRuntime", "poststop")
         return folder
 
     def reconcile(self, *, check: bool = True) -> int:

@@ -10,15 +10,14 @@ from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner
 
 from kernel.bare import clear_host
 from kernel.bundles import OWN_PLACE
 from kernel.crio import ANNOTATIONS, FOLDERS, LABELS, RDT, Crio, CrioPod
 from kernel.groups import Place, Resctrl, parse_place, place_of
+from kernel.installed import resctrl_hook, succeeds
 from kernel.pods import UID
 from kernel.runtimes import Failed, Podman, Runtime, run, wait_until
-from resctrl_hooks.cli import main
 from resctrl_hooks.install import units
 from resctrl_hooks.install.guard import node_command
 from resctrl_hooks.node.names import STATE_DIR
@@ -31,15 +30,8 @@ IN_TWO_CLASSES = {f"{RDT}/pod": "gold", f"{RDT}/container.c1": "silver"}
 MEMORY_CLASS = "class.memtierd.nri.io"
 
 
-def hook(*words: str, check: bool = True) -> str:
-    """Run a command of the people half in this process; return its output."""
-    result = CliRunner().invoke(main, list(words))
-    assert not (check and result.exit_code), result.output
-    return result.stdout
-
-
 def install() -> None:
-    hook("install", "--runtime", "crio")
+    succeeds("install", "--runtime", "crio")
     # Only the test's own reconciles run: without systemd there are no others.
     run(["systemctl", "stop", units.TIMER, units.WAKE], check=False)
 
@@ -47,7 +39,7 @@ def install() -> None:
 def configure(**settings: Any) -> None:
     """Apply a configuration with a deadline suitable for an emulated host."""
     CONFIG.write_text(yaml.safe_dump({"deadlineSeconds": 8, **settings}))
-    hook("config", "apply")
+    succeeds("config", "apply")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -88,13 +80,13 @@ def pods(crio: Crio) -> Iterator[Callable[..., CrioPod]]:
     yield make
     for pod in made:
         pod.remove()
-    hook("reconcile", check=False)
+    resctrl_hook("reconcile")
     assert listed() == {}
 
 
 def listed() -> dict[str, dict[str, Any]]:
     """Return the line of each pod in `list`."""
-    return {pod["key"]: pod for pod in json.loads(hook("list", "-o", "json"))["items"]}
+    return {pod["key"]: pod for pod in json.loads(succeeds("list", "-o", "json"))["items"]}
 
 
 def states(resctrl: Resctrl) -> dict[str, tuple[str, str]]:
@@ -128,7 +120,7 @@ def test_two_containers_join_two_classes(pods: Callable[..., CrioPod], resctrl: 
     pod.end("c1")
     assert states(resctrl) == {UID: ("idle", "0/0")}
     pod.remove()
-    hook("reconcile")
+    succeeds("reconcile")
     assert listed() == {}
     assert sorted(map(os.path.basename, resctrl.groups())) == ["gold", "silver"]
 
@@ -173,19 +165,19 @@ def test_container_that_cannot_be_created_leaves_nothing(pods: Callable[..., Cri
     pod = pods(UID)
     with pytest.raises(Failed):
         pod.start("c0", ["/no/such/program"])
-    hook("reconcile")
+    succeeds("reconcile")
     assert states(resctrl) in ({}, {UID: ("idle", "0/0")})
     pod.start("c1", SLEEP)
     with pytest.raises(Failed):
         pod.start("c0", ["/no/such/program"])
-    hook("reconcile")
+    succeeds("reconcile")
     assert states(resctrl) == {UID: ("assigned", "1/1")}
 
 
 def test_hook_is_reinstalled_while_crio_runs(crio: Crio, pods: Callable[..., CrioPod], resctrl: Resctrl) -> None:
     pod = pods(UID)
     pod.start("c0", SLEEP)
-    hook("uninstall")
+    succeeds("uninstall")
     assert crio.hooks == {}
     unseen = pod.start("c1", SLEEP)
     assert place_of(unseen) == Place("", "")
@@ -193,14 +185,14 @@ def test_hook_is_reinstalled_while_crio_runs(crio: Crio, pods: Callable[..., Cri
     configure()
     assert crio.hooks.keys() == {"createRuntime", "poststop"}, "its folder is the one that it watches"
     assert place_of(pod.start("c2", SLEEP)) == Place("", UID)
-    hook("reconcile")
+    succeeds("reconcile")
     assert place_of(unseen) == Place("", UID)
     assert states(resctrl) == {UID: ("assigned", "3/3")}
 
 
 def test_recreated_folder_is_not_watched(crio: Crio) -> None:
     """Else the test above would show nothing."""
-    hook("uninstall")
+    succeeds("uninstall")
     shutil.rmtree(FOLDERS[0])
     assert crio.hooks == {}
     install()
@@ -220,12 +212,12 @@ def test_crio_survives_prune(crio: Crio, pods: Callable[..., CrioPod], resctrl: 
     assert not os.path.exists(resctrl.path("silver", UID))
     assert not os.path.exists(resctrl.path("", OTHER))
     states(resctrl)
-    hook("reconcile")
+    succeeds("reconcile")
     assert states(resctrl) == {UID: ("assigned", "1/1"), OTHER: ("idle", "0/0")}
     assert {group["origin"] for pod in listed().values() for group in pod["groups"]} == {"created"}
     crio.restart(resctrl, {"silver"})  # which takes the class of a container that runs
     states(resctrl)
-    hook("reconcile")
+    succeeds("reconcile")
     assert states(resctrl) == {UID: ("assigned", "1/1"), OTHER: ("idle", "0/0")}
     assert place_of(idle.start("c0", SLEEP)) == Place("", OTHER)
     assert states(resctrl)[OTHER] == ("assigned", "1/1")
@@ -238,7 +230,7 @@ def test_forged_labels_are_ignored(pods: Callable[..., CrioPod], resctrl: Resctr
     hidden = {LABELS: json.dumps({"app": "other"})}
     true = pods(OTHER, "web-1", labels={"app": "web"}, annotations=hidden)
     assert place_of(true.start("c0", SLEEP)) == Place("", OTHER)
-    hook("reconcile")
+    succeeds("reconcile")
     assert states(resctrl) == {OTHER: ("assigned", "1/1")}
 
 
@@ -255,7 +247,7 @@ def test_annotation_is_not_a_label_after_crio_has_restarted(
     assert (forged.notes, true.notes) == ({}, seen)
     assert place_of(forged.start("c1", SLEEP)) == Place("", "")
     assert place_of(true.start("c0", SLEEP)) == Place("", OTHER)
-    hook("reconcile")
+    succeeds("reconcile")
     assert states(resctrl) == {OTHER: ("assigned", "1/1")}
 
 
@@ -265,12 +257,12 @@ def test_refused_container_is_listed(pods: Callable[..., CrioPod], resctrl: Resc
     pod.start("c1", SLEEP)
     with pytest.raises(Failed, match="79"):
         pod.start("c0", SLEEP)
-    refusal = json.loads(hook("list", "-o", "json"))["refusals"][-1]
+    refusal = json.loads(succeeds("list", "-o", "json"))["refusals"][-1]
     assert (refusal["namespace"], refusal["pod"], refusal["container"]) == ("shop", "db-0", "c0")
     assert refusal["id"] == pod.id_of("c0")
     assert "'gone'" in refusal["why"]
-    assert "shop/db-0/c0: memory: " in hook("list")
-    hook("reconcile")
+    assert "shop/db-0/c0: memory: " in succeeds("list")
+    succeeds("reconcile")
     assert states(resctrl) == {UID: ("assigned", "1/1")}
 
 

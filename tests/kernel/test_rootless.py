@@ -1,6 +1,5 @@
 """Rootless Podman runs the same hooks as root of a user namespace of its own: our hook must not be noticed there."""
 
-import json
 import os
 import pwd
 import shutil
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kernel.bundles import FIRST_INSTRUCTION
+from kernel.bundles import FIRST_INSTRUCTION, write_hook
 from kernel.groups import Place, Resctrl, parse_place
 from kernel.installed import Staged
 from kernel.runtimes import Podman, run
@@ -51,11 +50,8 @@ class Calls:
         with open(script, "w", encoding="utf-8") as out:
             out.write(WITNESS)
         os.chmod(script, 0o755)
-        os.mkdir(self.hooks)
         hook = {"path": script, "args": [script, self.folder, *staged.hook["args"]], "env": ["PATH=/usr/bin:/bin"]}
-        both = {"hook": hook, "when": {"always": True}, "stages": ["createRuntime", "poststop"]}
-        with open(f"{self.hooks}/hook.json", "w", encoding="utf-8") as out:
-            json.dump({"version": "1.0.0", **both}, out)
+        write_hook(f"{self.hooks}/hook.json", hook, "createRuntime", "poststop")
 
     def ends(self) -> list[list[str]]:
         """Of each call: its exit status, and the map of the namespace in which it ran."""
