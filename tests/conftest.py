@@ -32,6 +32,9 @@ from resctrl_hooks.node.settings import load
 settings.register_profile("fast", deadline=None, derandomize=True)
 settings.register_profile("deep", deadline=None, max_examples=2000, print_blob=True)
 settings.load_profile("fast")
+# jsonschema's checker of international addresses, which no schema here asks for: it compiles its grammars when it is
+# imported, two seconds in each worker (pytest-xdist). None makes its import fail, which jsonschema accepts.
+sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 pytest_plugins = ["requirements", "changed"]  # the markers' requirements on this machine; `--changed`
 
 # nohup or a shell's background job ignores these signals, and the tests' processes would inherit that.
@@ -64,6 +67,8 @@ LONG = {
     "test_real_runtimes.py",
     "test_model.py",
     "test_storm.py",
+    "test_storm_by_priority.py",
+    "test_daemonset.py",
 }
 """Files whose single tests take long: begun last, they would leave one worker (pytest-xdist) with all that is left."""
 

@@ -6,6 +6,7 @@ bytes). Statements keep their lines, so that tracebacks match the repository.
 
 import ast
 import bz2
+import functools
 import io
 import tarfile
 import tokenize
@@ -29,6 +30,7 @@ def pack(modules: dict[str, bytes]) -> bytes:
     return bz2.compress(packed.getvalue())
 
 
+@functools.cache  # half a second for all modules, which a process may deliver more than once
 def for_machines(source: bytes) -> bytes:
     """Return a module's source without comments, docstrings, annotations of functions and imports for type checkers."""
     tree = ast.parse(source)

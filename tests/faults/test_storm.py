@@ -19,6 +19,7 @@ from resctrl_hooks.node.reconcile.reconcile import reconcile
 from resctrl_hooks.node.reconcile.report import Options
 from resctrl_hooks.simulation.mount import mounted
 
+pytestmark = pytest.mark.no_cover
 PODS = 20
 CONTAINERS = 10
 CLASSES = ("", "gold")

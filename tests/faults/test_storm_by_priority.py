@@ -15,6 +15,7 @@ from resctrl_hooks.node.reconcile.reconcile import reconcile
 from resctrl_hooks.node.settings import DEFAULTS
 from resctrl_hooks.simulation.mount import mounted
 
+pytestmark = pytest.mark.no_cover
 PODS = 200
 COUNTED = 40
 NAMESPACES = ("gold", "silver", "batch", "other")

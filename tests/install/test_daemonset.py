@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -107,18 +108,26 @@ def test_installer_installs_and_removes(tmp_path: Path, programs: Path) -> None:
 REMOVAL = steps(daemonset("remove.yaml")["spec"]["initContainers"][0]["command"][2])
 
 
-@pytest.mark.parametrize("step", range(len(REMOVAL)))
-def test_removal_killed_before_each_step_is_completed_by_retry(tmp_path: Path, programs: Path, step: int) -> None:
-    host, resctrl = tmp_path / "host", tmp_path / "resctrl"
+def test_removal_killed_before_each_step_is_completed_by_retry(tmp_path: Path, programs: Path) -> None:
+    host, installed = tmp_path / "host", tmp_path / "installed"
     (host / "etc").mkdir(parents=True)
-    for folder in ("mon_groups/foreign", "info"):
-        (resctrl / folder).mkdir(parents=True)
     run("resctrl-hooks.yaml", host, programs, tmp_path)
+    shutil.copytree(host, installed, symlinks=True)
+    for step in range(len(REMOVAL)):
+        shutil.rmtree(host)
+        shutil.copytree(installed, host, symlinks=True)
+        kill_removal_and_retry(tmp_path, programs, step)
+
+
+def kill_removal_and_retry(tmp_path: Path, programs: Path, step: int) -> None:
+    host, resctrl = tmp_path / "host", tmp_path / "resctrl"
+    for folder in ("mon_groups/foreign", "info"):
+        (resctrl / folder).mkdir(parents=True, exist_ok=True)
     Monitor(str(resctrl), state_dir=str(tmp_path / "run/resctrl-hooks")).ensure_group(UID)
     (tmp_path / "nsenter").unlink()
     run("remove.yaml", host, programs, tmp_path, killed_before=step)
     code = host / LAUNCH.lstrip("/")
-    assert code.exists() or not (resctrl / "mon_groups" / UID).exists()
+    assert code.exists() or not (resctrl / "mon_groups" / UID).exists(), step
     run("remove.yaml", host, programs, tmp_path)
     assert {name for name in files(host) if "resctrl" in name} == set()
     assert [path.name for path in (resctrl / "mon_groups").iterdir()] == ["foreign"]

@@ -12,6 +12,7 @@ from install.staged import HOOKS, call, command, files, install, run, uninstall
 from resctrl_hooks.install.hook_json import hook_problems
 from resctrl_hooks.install.payload import Payload
 
+pytestmark = pytest.mark.no_cover
 CHANGES = ("open", "rename", "unlink", "mkdir", "rmdir", "symlink", "fchmod", "chmod")
 KILLED = 137
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT

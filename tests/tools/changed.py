@@ -130,6 +130,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         changed = changes(revision)
         paths = {str(item.path.relative_to(PROJECT)) for item in items if item.path.is_relative_to(PROJECT)}
         wanted = {path for path in paths if concerns(path, changed)}
-        left_out = [item for item in items if str(item.path.relative_to(PROJECT)) not in wanted]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in set(left_out)]
+        chosen = [item for item in items if str(item.path.relative_to(PROJECT)) in wanted]
+        kept = set(chosen)
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = chosen

@@ -1,13 +1,8 @@
 """Values held to JSON schemas."""
 
-import sys
 from typing import Any
-from unittest.mock import patch
 
-# A checker of international addresses, which none of our schemas asks for: it compiles its grammars when it is
-# imported, two seconds in each worker (pytest-xdist).
-with patch.dict(sys.modules, {"rfc3987_syntax": None}):
-    import jsonschema
+import jsonschema
 
 
 def refusal(value: Any, schema: dict[str, Any]) -> str:
