@@ -280,8 +280,8 @@ def _watch(context: Context, view: View, found: Inventory, *, every: bool) -> No
     """Print all rows, then the rows of pods that appear, change or disappear, until Ctrl-C."""
     before = {pod.key: pod for pod in found.pods}
     out = console()
-    _print(found, view, every=every)
     try:
+        _print(found, view, every=every)
         while True:
             time.sleep(WATCH_SECONDS)
             found = _look(context, view)

@@ -50,6 +50,7 @@ def test_status_of_ended_guard_has_last_time(node: Node) -> None:
 def test_status_as_json_follows_its_schema(node: Node) -> None:
     value = json.loads(run(node.host, "guard", "status", "-o", "json").output)
     validate(value, schemas()["guard"])
+    assert value.keys() == schemas()["guard"]["properties"].keys()
     assert value["actions"] == {"lower": 1}
     assert value["items"][0]["classes"]["bronze"]["now"] == 90
 

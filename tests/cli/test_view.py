@@ -112,6 +112,18 @@ def test_watch_prints_changed_rows(host: MonitoredHost) -> None:
 
 
 @pytest.mark.parametrize(
+    "form, first", [("csv", "namespace,pod,key,"), ("name", "shop/db-0\n"), ("json", '{"apiVersion": ')]
+)
+def test_watch_prints_the_requested_form(host: MonitoredHost, form: str, first: str) -> None:
+    words = host.command("list", "-w", "-o", form)
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"}) as run:
+        assert run.stdout is not None
+        assert next(run.stdout).startswith(first)
+        run.send_signal(signal.SIGINT)
+        assert run.wait() == 0
+
+
+@pytest.mark.parametrize(
     "typed,offered",
     [
         (["list"], ["billing/api-0", "shop/db-0", "shop/web-0"]),
