@@ -1,7 +1,14 @@
-"""Which cgroups a value is written to."""
+"""Values in cgroups: where they are written, and whether they are in place."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import pytest
+
+from resctrl_hooks.node.cgroup_settings import values
+from resctrl_hooks.node.cgroup_settings.values import CgroupFeature
+from resctrl_hooks.node.feature import Step
 from resctrl_hooks.node.host.cgroup import Leaf, folders_for
 
 
@@ -25,3 +32,22 @@ def test_value_is_written_only_to_own_cgroup_of_container(tmp_path: Path) -> Non
             Path(folder).mkdir(parents=True, exist_ok=True)
             (Path(folder) / "io.max").touch()
         assert folders_for("io.max", leaf.folder, leaf.scope) == [leaf.folder]
+
+
+def test_values_and_properties_of_a_step_are_its_own() -> None:
+    needs = {"class": "a", "values": [["cpu.weight", "5"]], "properties": {"CPUWeight": "5"}}
+    step, feature = Step("x", "set", needs, ""), CgroupFeature()
+    nothing: Any = None
+    assert feature.values(step) == [["cpu.weight", "5"]]
+    assert feature.properties(step, nothing, nothing) == {"CPUWeight": "5"}
+
+
+@pytest.mark.parametrize("have, holds", [("5\n", True), ("6\n", False), (None, True)])
+def test_step_holds_while_its_values_are_in_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, have: str | None, *, holds: bool
+) -> None:
+    (tmp_path / "cpu.weight").write_text(have or "")
+    leaf = SimpleNamespace(folder=str(tmp_path), scope="", own_scope=False)
+    monkeypatch.setattr(values, "own_cgroup", lambda *_: None if have is None else leaf)
+    nothing: Any = None
+    assert values.are_in_force([["cpu.weight", "5"]], nothing, nothing) is holds

@@ -10,6 +10,7 @@ from hosts.machines import MACHINES, machine
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from resctrl_hooks.node.features.placement import allocator
 from resctrl_hooks.node.features.placement import pools as policy_pools
 from resctrl_hooks.node.features.placement import topology_aware as policy_topology
 from resctrl_hooks.node.features.placement.policy import (
@@ -371,3 +372,17 @@ def test_unusable_policy_is_reported(tmp_path: Path, text: str, mode: int, words
     topology = machine()
     with pytest.raises(PlacementError, match=words):
         load_policy(str(file))(topology, Usage(topology, []), Request("a"))
+
+
+@pytest.mark.parametrize(
+    "owned, reserved, kind, fails",
+    [(0b1111, 0, SHARED, True), (0b0111, 0b1000, SHARED, True), (0b0111, 0b1000, RESERVED, False)],
+)
+def test_container_without_a_cpu_to_run_on_is_refused(owned: int, reserved: int, kind: str, *, fails: bool) -> None:
+    own = Grant("o", "o", Decision(EXCLUSIVE, "x", owned=owned))
+    usage = Usage(machine(1, 1, 1, 4, 1), [own], reserved)
+    if fails:
+        with pytest.raises(PlacementError, match="no shared CPUs left"):
+            allocator._check_room(usage, Request("a", kind=kind))
+    else:
+        allocator._check_room(usage, Request("a", kind=kind))
