@@ -8,13 +8,13 @@ import time
 
 from .counters import CUMULATIVE, GAUGE, PERF, UNASSIGNED, slot_at
 from .counts_file import load_counts, save_counts
-from .group_counts import GroupCounts, GroupTimes, Inherited, add, spend, trust
+from .group_counts import GroupCounts, Inherited, trust
 from .turn_counts import end_turn, places_of, turns_and_now
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..ledger import Ledger
-    from ..records import CountsRecord, GroupCountsRecord, GroupTimesRecord
+    from ..records import CountsRecord
     from .counters import Raw, Slot
 
 _REMEMBERED_SECONDS = 3600  # a released key that returns, as for a restarted container, continues counting
@@ -70,20 +70,18 @@ class Carried:
             return
         # A counter that is added to a group later begins as a new group's does.
         fresh = {slots[place].path: None if slots[place].domain.resource == PERF else 0 for place in self.counting}
+        removed = {place: name for place, name in enumerate(self.layout) if name not in names}
         for kept in self.keys.values():
-            times = kept.get("times", {})
-            for rdt_class, record in kept["groups"].items():
-                group = GroupCounts.of_record(record)
-                if rdt_class in times:
-                    times[rdt_class] = self._times_of(kept, rdt_class, times[rdt_class], names)
+            for rdt_class in kept["groups"]:
+                group = GroupCounts.of_record(kept, rdt_class, self._now)
+                group.bank(kept, rdt_class, removed)
                 offsets = dict(zip(self.layout, group.every_offset))
+                gaps = dict(zip(self.layout, group.every_gap))
                 lasts = dict(zip(self.layout, group.lasts))
-                for name in self.layout:
-                    if name not in names:
-                        add(kept, rdt_class, name, lasts[name], offsets[name])
                 group.offsets = [offsets.get(name, fresh[name]) for name in names]
+                group.gaps = [gaps.get(name, group.whole) for name in names]
                 group.lasts = [lasts.get(name) for name in names]
-                kept["groups"][rdt_class] = group.as_record()
+                group.keep(kept, rdt_class)
         self.layout = names
 
     def update(self, key: str, groups: "dict[str, tuple[str, list[Raw]]]") -> None:
@@ -97,38 +95,26 @@ class Carried:
                 return
             kept = self.keys[key] = {"groups": {}}
         kept.pop("gone", None)
-        old = {rdt_class: GroupCounts.of_record(record) for rdt_class, record in kept["groups"].items()}
-        times = {rdt_class: GroupTimes.of_record(record) for rdt_class, record in kept.get("times", {}).items()}
-        new: "dict[str, GroupCountsRecord]" = {}
-        new_times: "dict[str, GroupTimesRecord]" = {}
+        old = {rdt_class: GroupCounts.of_record(kept, rdt_class, self._now) for rdt_class in kept["groups"]}
+        new: "dict[str, GroupCounts]" = {}
         for rdt_class, (identity, values) in groups.items():
-            before = old.get(rdt_class)
-            fresh = False
-            if before is not None and before.identity == identity:
-                since = times.get(rdt_class) or GroupTimes(self._now, [], self._now)
-            else:
-                moved = next((name for name, group in old.items() if group.identity == identity), None)
+            group, fresh = old.get(rdt_class), False
+            if group is None or group.identity != identity:
+                moved = next((one for one in old.values() if one.identity == identity), None)
                 if moved is None:
-                    before, made = self._first_seen(key, rdt_class, identity, len(self.counting))
-                    since, fresh = GroupTimes(made, [], made), True
+                    group, fresh = self._first_seen(key, rdt_class, identity), True
                 else:
-                    before = GroupCounts(identity, [-(last or 0) for last in old[moved].lasts], old[moved].lasts)
-                    looked = times[moved].looked if moved in times else self._now
-                    since = GroupTimes(looked, [], looked)
-            before.set_never_ran(values, self.energy)
-            numbers = [values[place] for place in self.counting]
-            after = before.after(numbers)
-            new[rdt_class] = after.as_record()
-            if after.lasts is numbers:  # every one of them counted on
-                since.looked = self._now
-            else:
-                since = since.after(before, numbers, self._now, fresh=fresh, began=self.began)
-            new_times[rdt_class] = since.as_record()
+                    offsets: "list[int | float | None]" = [-(last or 0) for last in moved.lasts]
+                    group = GroupCounts(identity, offsets, moved.lasts, moved.looked)
+            group.set_never_ran(values, self.energy)
+            group.read([values[place] for place in self.counting], self._now, fresh=fresh, began=self.began)
+            new[rdt_class] = group
         for rdt_class, group in old.items():
-            if rdt_class not in groups or groups[rdt_class][0] != group.identity:
+            if new.get(rdt_class) is not group:
                 self._bank(kept, rdt_class, group)
-        kept["groups"] = new
-        kept["times"] = new_times
+        kept["groups"], kept["times"] = {}, {}
+        for rdt_class, group in new.items():
+            group.keep(kept, rdt_class)
         if any(isinstance(said[1][place], str) for said in groups.values() for place in self._turns) or not groups:
             end_turn(kept, *self._so_far(key))
         trust(kept, groups, self.slots, self._now)
@@ -137,15 +123,13 @@ class Carried:
         """Return the counted seconds of each cumulative counter of a key in a class, by path."""
         kept = self.keys.get(key, NOTHING)
         spent: "dict[str, float]" = kept.get("spent", {}).get(rdt_class, {})
-        record = kept.get("times", {}).get(rdt_class)
-        if record is None:
+        if rdt_class not in kept["groups"]:
             return spent
-        times = GroupTimes.of_record(record)
-        whole = round(times.whole, 3)
-        if not times.gaps and not spent:
+        group = GroupCounts.of_record(kept, rdt_class, self._now)
+        whole = round(group.whole, 3)
+        if not group.gaps and not spent:
             return dict.fromkeys(self.layout, whole)
-        gaps = times.gaps or [0] * len(self.layout)
-        return {name: round(whole - gap + spent.get(name, 0), 3) for name, gap in zip(self.layout, gaps)}
+        return {name: round(whole - gap + spent.get(name, 0), 3) for name, gap in zip(self.layout, group.every_gap)}
 
     def total(self, key: str, rdt_class: str, path: str) -> "int | float | None":
         """Return the total of a cumulative counter of a key in a class; None if it never had a value.
@@ -155,7 +139,7 @@ class Carried:
         kept = self.keys.get(key, NOTHING)
         total: "int | float | None" = kept.get("done", {}).get(rdt_class, {}).get(path)
         if path in self.layout and rdt_class in kept.get("groups", {}):
-            value = GroupCounts.of_record(kept["groups"][rdt_class]).counted(self.layout.index(path))
+            value = GroupCounts.of_record(kept, rdt_class, self._now).counted(self.layout.index(path))
             if value is not None:
                 total = (total or 0) + value
         return total
@@ -177,19 +161,8 @@ class Carried:
         moved = sum(self.total(key, rdt_class, path) or 0 for path in paths)
         return min((seconds.get(path, 0.0) for path in paths), default=0.0), moved
 
-    def _times_of(
-        self, kept: "CountsRecord", rdt_class: str, record: "GroupTimesRecord", names: "list[str]"
-    ) -> "GroupTimesRecord":
-        """Return the times of a group with these files; those of other files are completed."""
-        times = GroupTimes.of_record(record)
-        before = dict(zip(self.layout, times.gaps or [0] * len(self.layout)))
-        for name in before.keys() - set(names):
-            spend(kept, rdt_class, name, times.whole - before[name])
-        times.gaps = [before.get(name, times.whole) for name in names]
-        return times.as_record()
-
-    def _first_seen(self, key: str, rdt_class: str, identity: str, number: int) -> "tuple[GroupCounts, float]":
-        """Return the data of a new group with ``number`` counters, and the time of its creation if known.
+    def _first_seen(self, key: str, rdt_class: str, identity: str) -> GroupCounts:
+        """Return the data of a new group, from its creation if that time is known.
 
         mkdir starts the L3 counters at zero, but PERF_PKG's continue from the RMID's previous user: those count from
         their values at creation, else from their first reading.
@@ -203,7 +176,7 @@ class Carried:
             bases = [at_creation.get(name) if known == identity else None for name in names]
             offsets = [(None if base is None else -base) if counts else 0 for counts, base in zip(perf, bases)]
         made = min(record.get("since", {}).get(rdt_class, self._now), self._now)
-        return GroupCounts(identity, offsets, [None] * number), made
+        return GroupCounts(identity, offsets, [None] * len(self.counting), made)
 
     def inherit(self, key: str, rdt_class: str, identity: str, values: "list[Raw]") -> None:
         """Count a group that a key is about to take over, with RMID and counters, from its present values.
@@ -213,17 +186,15 @@ class Carried:
         """
         kept = self.keys.setdefault(key, {"groups": {}})
         kept.pop("gone", None)
-        before = kept["groups"].get(rdt_class)
-        if before is not None:
-            self._bank(kept, rdt_class, GroupCounts.of_record(before))
+        if rdt_class in kept["groups"]:
+            self._bank(kept, rdt_class, GroupCounts.of_record(kept, rdt_class, self._now))
             del kept["groups"][rdt_class]
             end_turn(kept, *self._so_far(key))
         numbers = [values[place] for place in self.counting]
         # One that is assigned later starts at 0; of one that can't be read just now, the first number is the start.
         offsets = [(0 if n == UNASSIGNED else None) if n is None or isinstance(n, str) else -n for n in numbers]
         lasts = [None if isinstance(n, str) else n for n in numbers]
-        kept["groups"][rdt_class] = GroupCounts(identity, offsets, lasts).as_record()
-        kept.setdefault("times", {})[rdt_class] = GroupTimes(self._now, [], self._now).as_record()
+        GroupCounts(identity, offsets, lasts, self._now).keep(kept, rdt_class)
         lines = {
             slot.path: value
             for slot, value in zip(self.slots, values)
@@ -232,11 +203,7 @@ class Carried:
         kept.setdefault("inherited", {})[rdt_class] = Inherited(identity, self._now, lines).as_record()
 
     def _bank(self, kept: "CountsRecord", rdt_class: str, group: GroupCounts) -> None:
-        for name, last, offset in zip(self.layout, group.lasts, group.every_offset):
-            add(kept, rdt_class, name, last, offset)
-        times = GroupTimes.of_record(kept.get("times", {}).pop(rdt_class, [0, 0, 0]))
-        for name, gap in zip(self.layout, times.gaps or [0] * len(self.layout)):
-            spend(kept, rdt_class, name, times.whole - gap)
+        group.bank(kept, rdt_class, dict(enumerate(self.layout)))
 
     def forget(self, tracked: "set[str]") -> None:
         """Drop the data of released keys after a while."""
@@ -247,9 +214,9 @@ class Carried:
         for key in untracked:
             kept = self.keys[key]
             if "gone" not in kept:
-                for rdt_class, record in kept["groups"].items():
-                    self._bank(kept, rdt_class, GroupCounts.of_record(record))
-                kept.update({"groups": {}, "gone": now})
+                for rdt_class in kept["groups"]:
+                    self._bank(kept, rdt_class, GroupCounts.of_record(kept, rdt_class, self._now))
+                kept.update({"groups": {}, "times": {}, "gone": now})
         oldest = sorted(untracked, key=lambda key: int(self.keys[key]["gone"]), reverse=True)
         for place, key in enumerate(oldest):
             if place >= _REMEMBERED_KEYS or now - self.keys[key]["gone"] > _REMEMBERED_SECONDS:

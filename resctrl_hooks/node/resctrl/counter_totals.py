@@ -187,7 +187,7 @@ class _Scrape:
         readings: "list[Reading]" = []
         for rdt_class in sorted({*groups, *done}) if done else sorted(groups):
             if rdt_class in groups:
-                group = GroupCounts.of_record(kept["groups"][rdt_class])
+                group = GroupCounts.of_record(kept, rdt_class, self._carried.now)
                 values = self._with_totals(groups[rdt_class][1], group.offsets, done.get(rdt_class))
                 if rdt_class in kept.get("inherited", ()):
                     values = self._without_inherited(values, Inherited.of_record(kept["inherited"][rdt_class]))

@@ -6,42 +6,68 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..records import CountsRecord, GroupCountsRecord, GroupTimesRecord, InheritedRecord
+    from ..records import CountsRecord, InheritedRecord
     from .counters import Raw, Slot
 
 INHERITED_SECONDS = 60.0  # for which an RMID's cache lines may be its previous user's, who runs on without it
 
 
 class GroupCounts:
-    """A group's kept data: its identity, each counter's offset, and each counter's last value.
+    """A group's kept data: each counter's offset and last value, and the time in which it counted.
 
-    ``offsets`` is empty if all are 0. An offset of None waits for the first value, from which its counter counts.
+    ``offsets`` is empty if all are 0; an offset of None waits for the first value, from which its counter counts.
+    ``since`` is when the group began to count and ``looked`` when it was read last, in seconds since the boot; ``gaps``
+    are the seconds between them in which each counter did not count, empty if there are none.
     """
 
-    __slots__ = ("identity", "lasts", "offsets")
+    __slots__ = ("gaps", "identity", "lasts", "looked", "offsets", "since")
 
-    def __init__(self, identity: str, offsets: "list[int | float | None]", lasts: "list[int | float | None]") -> None:
+    def __init__(
+        self, identity: str, offsets: "list[int | float | None]", lasts: "list[int | float | None]", since: float
+    ) -> None:
         self.identity = identity
         self.offsets = offsets
         self.lasts = lasts
+        self.since = self.looked = since
+        self.gaps: "list[float]" = []
 
     @classmethod
-    def of_record(cls, record: "GroupCountsRecord") -> "GroupCounts":
-        """Return the counts that a record has."""
-        return cls(record[0], record[1] or [], record[2])
+    def of_record(cls, kept: "CountsRecord", rdt_class: str, now: float) -> "GroupCounts":
+        """Return the counts of a key's group in a class; without recorded times it begins ``now``."""
+        identity, offsets, lasts = kept["groups"][rdt_class]
+        group = cls(identity, offsets or [], lasts, now)
+        if rdt_class in kept.get("times", {}):
+            since, gaps, looked = kept["times"][rdt_class]
+            group.since, group.gaps, group.looked = since, gaps or [], looked
+        return group
 
-    def as_record(self) -> "GroupCountsRecord":
-        """Return the record."""
-        return [self.identity, self.offsets or 0, self.lasts]
+    def keep(self, kept: "CountsRecord", rdt_class: str) -> None:
+        """Record the counts as those of a key's group in a class."""
+        kept["groups"][rdt_class] = [self.identity, self.offsets or 0, self.lasts]
+        kept.setdefault("times", {})[rdt_class] = [self.since, self.gaps or 0, self.looked]
 
     @property
     def every_offset(self) -> "list[int | float | None]":
         """Each counter's offset."""
         return self.offsets or [0] * len(self.lasts)
 
+    @property
+    def every_gap(self) -> "list[float]":
+        """Each counter's gap."""
+        return self.gaps or [0] * len(self.lasts)
+
+    @property
+    def whole(self) -> float:
+        """The seconds from the start to the last reading."""
+        return self.looked - self.since
+
     def counted(self, number: int) -> "int | float | None":
-        """Return a counter's count, as `counted` does."""
-        return counted(self.lasts[number], self.offsets[number] if self.offsets else 0)
+        """Return a counter's count; None if it never had a value.
+
+        An unassigned one has its whole count in its offset. A negative result is only the start of later counting.
+        """
+        last, offset = self.lasts[number], self.every_offset[number] or 0
+        return None if last is None and offset <= 0 else (last or 0) + offset
 
     def set_never_ran(self, values: "list[Raw]", energy: "list[tuple[int, int]]") -> None:
         """Set a PERF_PKG counter in ``values`` to 0 if the kernel says `Unavailable` and nothing was counted before.
@@ -53,83 +79,54 @@ class GroupCounts:
             if values[place] == UNAVAILABLE and not self.lasts[number] and not (self.offsets and self.offsets[number]):
                 values[place] = 0
 
-    def after(self, numbers: "list[Any]") -> "GroupCounts":
-        """Return the counts after the group said these numbers, which are its ``lasts`` if all of them counted on.
+    def read(self, numbers: "list[Any]", now: float, *, fresh: bool = False, began: "float | None" = None) -> None:
+        """Take the group's new numbers.
 
-        The total of a counter that went back stands still, and counts on from there. An unassigned one begins at 0.
+        The total of a counter that went back stands still, and counts on from there. An unassigned one begins at 0. A
+        ``fresh`` group has counted since it was made, another counter with its first value since ``began``, if known.
         """
         for last, number in zip(self.lasts, numbers):
             if last is None or number is None or number.__class__ is str or number < last:
                 break
-        else:
-            return GroupCounts(self.identity, self.offsets, numbers)
-        offsets = list(self.every_offset)
-        kept: "list[int | float | None]" = []
+        else:  # every one of them counted on
+            self.lasts, self.looked = numbers, now
+            return
+        offsets, gaps = list(self.every_offset), list(self.every_gap)
+        lasts: "list[int | float | None]" = []
         for place, (last, number) in enumerate(zip(self.lasts, numbers)):
-            offset = offsets[place]
+            offset, counts, until = offsets[place], False, now
             if number is None or isinstance(number, str):
+                lasts.append(last)
                 if number == UNASSIGNED and last is not None and offset is not None:
-                    offsets[place] = offset + last
-                    last = None  # noqa: PLW2901  # what it said is in the offset now
-                kept.append(last)
-                continue
-            if offset is None:
-                offsets[place] = -number
-            elif last is not None and number < last:
-                offsets[place] = offset + last - number
-            kept.append(number)
-        return GroupCounts(self.identity, [] if all(offset == 0 for offset in offsets) else offsets, kept)
-
-
-class GroupTimes:
-    """Since when a group counts, the seconds in which each counter did not, and when it was read last.
-
-    ``gaps`` is empty if each counter counted all the time. Times are in seconds since the boot.
-    """
-
-    __slots__ = ("gaps", "looked", "since")
-
-    def __init__(self, since: float, gaps: "list[float]", looked: float) -> None:
-        self.since = since
-        self.gaps = gaps
-        self.looked = looked
-
-    @classmethod
-    def of_record(cls, record: "GroupTimesRecord") -> "GroupTimes":
-        """Return the times that a record has."""
-        return cls(record[0], record[1] or [], record[2])
-
-    def as_record(self) -> "GroupTimesRecord":
-        """Return the record."""
-        return [self.since, self.gaps or 0, self.looked]
-
-    @property
-    def whole(self) -> float:
-        """The seconds from the start to the last reading."""
-        return self.looked - self.since
-
-    def after(
-        self, before: GroupCounts, numbers: "list[Raw]", now: float, *, fresh: bool, began: "float | None" = None
-    ) -> "GroupTimes":
-        """Return the times after the group said these numbers. A ``fresh`` group has counted since it was made.
-
-        A counter with its first value has counted since ``began``, if that is known.
-        """
-        gaps = list(self.gaps or [0.0] * len(numbers))
-        offsets = before.every_offset
-        for place, (last, number) in enumerate(zip(before.lasts, numbers)):
-            until = now
-            if number is None or isinstance(number, str):
-                counts = False
-            elif last is None:
-                counts = fresh and offsets[place] is not None
-                if began is not None and offsets[place] is not None:
-                    until = min(max(began, self.looked), now)
+                    offsets[place], lasts[place] = offset + last, None  # what it said is in the offset now
             else:
-                counts = number >= last
+                lasts.append(number)
+                if offset is None:
+                    offsets[place] = -number
+                elif last is None:
+                    counts = fresh
+                    until = now if began is None else min(max(began, self.looked), now)
+                elif number < last:
+                    offsets[place] = offset + last - number
+                else:
+                    counts = True
             if not counts:
                 gaps[place] = round(gaps[place] + until - self.looked, 3)
-        return GroupTimes(self.since, gaps if any(gaps) else [], now)
+        self.offsets = [] if all(offset == 0 for offset in offsets) else offsets
+        self.gaps = gaps if any(gaps) else []
+        self.lasts, self.looked = lasts, now
+
+    def bank(self, kept: "CountsRecord", rdt_class: str, names: "dict[int, str]") -> None:
+        """Add the counts of these counters, by their places, and their seconds to those of the key's ended groups."""
+        for place, name in names.items():
+            value = self.counted(place)
+            if value is not None:
+                done = kept.setdefault("done", {}).setdefault(rdt_class, {})
+                done[name] = done.get(name, 0) + value
+            seconds = self.whole - self.every_gap[place]
+            if seconds > 0:
+                spent = kept.setdefault("spent", {}).setdefault(rdt_class, {})
+                spent[name] = round(spent.get(name, 0) + seconds, 3)
 
 
 class Inherited:
@@ -155,32 +152,6 @@ class Inherited:
         """Return whether all that the group's gauges say is this key's own."""
         waned = all(numbers.get(path, start) < start for path, start in self.lines.items())
         return identity != self.identity or waned or not 0 <= now - self.since < INHERITED_SECONDS
-
-
-def spend(kept: "CountsRecord", rdt_class: str, name: str, seconds: float) -> None:
-    """Add seconds that a counter of a class has counted, of a group that is done with."""
-    if seconds > 0:
-        spent = kept.setdefault("spent", {}).setdefault(rdt_class, {})
-        spent[name] = round(spent.get(name, 0) + seconds, 3)
-
-
-def counted(last: "int | float | None", offset: "int | float | None") -> "int | float | None":
-    """Return the count of a group's counter; None if it never had a value.
-
-    An unassigned one has its whole count in its offset. A negative result is only the start of later counting.
-    """
-    offset = offset or 0
-    return None if last is None and offset <= 0 else (last or 0) + offset
-
-
-def add(
-    kept: "CountsRecord", rdt_class: str, name: str, last: "int | float | None", offset: "int | float | None"
-) -> None:
-    """Add the count of a class's counter in an ended group."""
-    value = counted(last, offset)
-    if value is not None:
-        done = kept.setdefault("done", {}).setdefault(rdt_class, {})
-        done[name] = done.get(name, 0) + value
 
 
 def trust(kept: "CountsRecord", groups: "dict[str, tuple[str, list[Raw]]]", slots: "list[Slot]", now: float) -> None:

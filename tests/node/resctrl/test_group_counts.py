@@ -2,16 +2,23 @@
 
 from typing import Any
 
-from resctrl_hooks.node.resctrl.group_counts import GroupCounts, GroupTimes
+from resctrl_hooks.node.resctrl.group_counts import GroupCounts
 
 
-def counted_on(record: list[Any], numbers: list[Any]) -> list[Any]:
-    return GroupCounts.of_record(record).after(numbers).as_record()
+def read_on(record: list[Any], times: list[Any], numbers: list[Any], now: float, **how: Any) -> tuple[Any, Any]:
+    kept: Any = {"groups": {"": record}, "times": {"": times}}
+    group = GroupCounts.of_record(kept, "", now)
+    group.read(numbers, now, **how)
+    group.keep(kept, "")
+    return kept["groups"][""], kept["times"][""]
 
 
-def timed_on(record: list[Any], before: list[Any], numbers: list[Any], now: float, **how: Any) -> list[Any]:
-    counts = GroupCounts.of_record(before)
-    return GroupTimes.of_record(record).after(counts, numbers, now, **how).as_record()
+def counted_on(record: list[Any], numbers: list[Any]) -> Any:
+    return read_on(record, [0.0, 0, 0.0], numbers, 1.0)[0]
+
+
+def timed_on(record: list[Any], before: list[Any], numbers: list[Any], now: float, **how: Any) -> Any:
+    return read_on(before, record, numbers, now, **how)[1]
 
 
 def test_assigned_counter_has_counted_since_its_assignment() -> None:
