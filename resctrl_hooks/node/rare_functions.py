@@ -43,7 +43,7 @@ RARE = {
         forget reap_some _some reap make_room looks_dead
     """,
     ".log": """
-        Log._append _syslog to_stderr
+        Log._append _syslog silent to_stderr
     """,
     ".names": """
         namespace_in_words printable workload_key_validator valid_class matches
@@ -57,7 +57,8 @@ RARE = {
         Resctrl.groups Resctrl.last_cmd_status Resctrl.refused
     """,
     ".resctrl.locked_key": """
-        Group.__repr__ Group.__eq__ Group.__hash__ LockedKey.lock_again LockedKey.try_lock LockedKey.groups
+        Group.how Group.__repr__ Group.__eq__ Group.__hash__ LockedKey.how
+        LockedKey.lock_again LockedKey.try_lock LockedKey.groups
         LockedKey._keep_baseline LockedKey._save_or_forget LockedKey._move_where_possible
         LockedKey.remove_member LockedKey.members LockedKey.member LockedKey.member_is_dead
         LockedKey.release LockedKey._remove LockedKey._leave_index LockedKey.remove_unused LockedKey.release_but
