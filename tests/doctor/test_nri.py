@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from conftest import UID
-from install.staged import install
+from install.staged import put
 
 from resctrl_hooks.doctor.finding import Finding
 from resctrl_hooks.doctor.host import Host
@@ -20,7 +20,7 @@ from resctrl_hooks.node.settings import Settings
 
 @pytest.fixture
 def host(tmp_path: Path) -> Host:
-    install(tmp_path, runtime="containerd")
+    put(tmp_path, runtime="containerd")
     made = Host("/etc/resctrl-hooks/config.yaml", str(tmp_path))
     made.settings.state_dir = str(tmp_path / "state")
     (tmp_path / "state").mkdir()

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from install.staged import install
+from install.staged import put
 
 from resctrl_hooks.doctor.host import Host
 from resctrl_hooks.doctor.watch import exec_watcher
@@ -14,7 +14,7 @@ from resctrl_hooks.doctor.watch import exec_watcher
 
 @pytest.fixture
 def host(tmp_path: Path) -> Host:
-    install(tmp_path)
+    put(tmp_path)
     made = Host("/etc/resctrl-hooks/config.yaml", str(tmp_path))
     made.settings.state_dir = str(tmp_path / "state")
     (tmp_path / "state").mkdir()

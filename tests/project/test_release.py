@@ -16,6 +16,7 @@ from resctrl_hooks import __version__
 DEPENDENCIES: list[str] = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["dependencies"]
 OF_DEBIAN = {"python3-yaml": "pyyaml"}
 """Debian's names that aren't python3- and the distribution's."""
+RELEASED = pytest.mark.xdist_group("release")  # built once
 VERSION, CHART = load("version"), load("chart")
 CHANGELOG = """# Changelog
 
@@ -48,12 +49,14 @@ def test_version_without_notes_is_not_released() -> None:
         RELEASE.notes("9.9.9", "# Changelog\n\n## Unreleased\n\n## 0.1.0\n\n- the first\n")
 
 
+@RELEASED
 def test_this_version_has_notes(dist: Path) -> None:
     text = (dist / "RELEASE_NOTES.md").read_text()
     assert text.startswith(f"# resctrl-hooks {__version__}\n")
     assert text.count("\n- ") > 3
 
 
+@RELEASED
 def test_checksums_cover_every_file(dist: Path) -> None:
     lines = (dist / "SHA256SUMS").read_text().splitlines()
     assert {line.split("  ")[1] for line in lines} == {path.name for path in dist.iterdir()} - {"SHA256SUMS"}

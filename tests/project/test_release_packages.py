@@ -18,6 +18,7 @@ from requirements import debian_root
 from project.contributed import RELEASE, REPOSITORY, needed
 from resctrl_hooks import __version__
 
+pytestmark = pytest.mark.xdist_group("release")  # built once
 DEPENDENCIES: list[str] = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["dependencies"]
 OF_DEBIAN = {"python3-yaml": "pyyaml"}
 """Debian's names that aren't python3- and the distribution's."""
@@ -65,6 +66,7 @@ def test_bundled_package_runs_without_system_packages(dist: Path, tmp_path: Path
                 shutil.copy(source, target)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+        patch.setenv("DPKG_DEB_COMPRESSOR_LEVEL", "0")  # its compression would take seconds
         built = RELEASE.bundled_package(site_packages, tmp_path)
     fields = dpkg_deb("-f", str(built))
     assert "Package: resctrl-hooks-bundled\n" in fields
