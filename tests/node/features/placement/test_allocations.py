@@ -20,6 +20,7 @@ def test_allocations_keep_place_of_every_container(node: PlacedHost) -> None:
         node.start(f"s{number}", 100 * number, **{"io.kubernetes.container.name": f"s{number}"})
     node.start("b", 2500, **{CPUS: "mixed:2"})
     first, second = Book(node.host.context()), Book(node.host.context())
+    assert first.usage() is first.usage()
     assert len(first.places) < len(second.entries) == 7
     for id_, entry in second.entries.items():  # one by one, and all at once
         found = first.find(id_)
