@@ -5,8 +5,6 @@ from .resctrl.monitor import Monitor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from .settings import Settings
 
 _PATIENCE = 0.8  # maximum part of a hook's deadline for waiting for a lock
@@ -16,8 +14,7 @@ class Context:
     """The environment of every step: the active settings, the monitor with its ledger, and the log.
 
     ``failures`` collects the reasons of failed steps, one word each, for the call metrics. ``strict`` is true while a
-    step is pending whose feature's policy is to refuse the container. ``answer`` is called when a container may start,
-    for a runtime that waits for that rather than for the end of the call.
+    step is pending whose feature's policy is to refuse the container.
     """
 
     def __init__(self, settings: "Settings", log: "Log | None" = None) -> None:
@@ -35,8 +32,3 @@ class Context:
         self.ledger = self.monitor.ledger
         self.failures: "list[str]" = []
         self.strict = False
-        self.answer: "Callable[[], None]" = no_answer
-
-
-def no_answer() -> None:
-    """Answer nobody: the end of the call is the answer."""

@@ -4,11 +4,12 @@
 """
 
 from . import errors
+from .feature_table import FEATURES, GROUP
 from .ledger import WAITING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
     from typing import Any, Protocol
 
     from .container.running import Running
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from .host.cgroup import Leaf
     from .records import MemberRecord, StepRecord
     from .resctrl.locked_key import LockedKey
-
-    Rest = Callable[[], object]
 
     class OfCgroup(Protocol):
         """A container with a cgroup."""
@@ -89,11 +88,8 @@ class Feature:
         """
         raise NotImplementedError
 
-    def apply(self, step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> "Rest | None":
-        """Apply one step; also repeatedly, and to running containers.
-
-        Returns work that may follow the container's start, such as a check; it raises the same errors.
-        """
+    def apply(self, step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
+        """Apply one step; also repeatedly, and to running containers."""
         raise NotImplementedError
 
     def holds(self, step: "Step", container: "Container", context: "Context") -> bool:
@@ -208,4 +204,18 @@ def obtain_group(
         context.ledger.mark(WAITING, locked.key)
         raise
     if may_wait:
+        stop_waiting(locked, context)
+
+
+def stop_waiting(locked: "LockedKey", context: "Context") -> None:
+    """Remove the waiting mark of a key that has just got a group, unless a container waits in another class."""
+    if needed_classes(locked, locked.members()) <= set(locked.origins):
         context.ledger.unmark(WAITING, locked.key)
+
+
+def needed_classes(locked: "LockedKey", members: "Iterable[str]") -> "set[str]":
+    """Return the RDT classes in which the recorded steps of living members need a group of the key."""
+    living = [locked.member(name) or {} for name in members if not locked.member_is_dead(name)]
+    steps = [step for member in living for step in member.get("steps", [])]
+    groups = {name for name, row in FEATURES.items() if row.kind == GROUP}
+    return {step["needs"]["class"] for step in steps if step["feature"] in groups}

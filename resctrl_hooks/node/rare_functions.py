@@ -11,6 +11,7 @@ RARE = {
     ".feature": """
         Step.of_record Feature.plan Feature.apply Feature.holds Feature.revert Feature.properties Feature.values
         Feature.reserve Feature.preview Feature.lost Feature.adopt Feature.orphans Feature.repair Feature.withdraw
+        stop_waiting needed_classes
     """,
     ".features.monitoring": """
         Monitoring.holds Monitoring.reserve
@@ -59,7 +60,7 @@ RARE = {
     ".resctrl.locked_key": """
         Group.how Group.__repr__ Group.__eq__ Group.__hash__ LockedKey.how
         LockedKey.lock_again LockedKey.try_lock LockedKey.groups
-        LockedKey._keep_baseline LockedKey._save_or_forget LockedKey._move_where_possible
+        LockedKey._keep_baseline LockedKey._save_or_forget LockedKey._assign_where_possible
         LockedKey.remove_member LockedKey.members LockedKey.member LockedKey.member_is_dead
         LockedKey.release LockedKey._remove LockedKey._leave_index LockedKey.remove_unused LockedKey.release_but
         record_is_dead

@@ -8,7 +8,6 @@ obeys a refusal.
 import time
 
 from ..node.container.oci import State
-from ..node.context import no_answer
 from ..node.errors import InputError
 from ..node.fault_report import as_hook_error
 from ..node.feature_table import FEATURES, NODE
@@ -213,14 +212,6 @@ def serve(name: str, payload: bytes, runtime: "tuple[str, str]", context: "Conte
     code, answer, others = ttrpc.OK, b"", b""
     reasons: "list[str]" = []
     summary = ""
-    took: "list[float]" = []
-
-    def answer_once() -> None:
-        if not took:
-            took.append(time.monotonic() - begun)
-            reply(code, pack(answer, others))
-
-    context.answer = answer_once if stage == START and not is_specified(context.settings) else no_answer
     try:
         set_deadline(context.settings.deadline)
         try:
@@ -234,9 +225,12 @@ def serve(name: str, payload: bytes, runtime: "tuple[str, str]", context: "Conte
         code = NOT_YET
         context.log(WARNING, f"{stage} of {event} has no pid; waiting for {LATE_START}", stage=stage)
     except Exception as caught:  # noqa: BLE001  # a container's start must not depend on our having no bugs
+        set_deadline(0)  # it may have passed again while it was cancelled, and an alarm would cost the answer
         error = as_hook_error(caught)
         refused = stage == CREATE_CONTAINER and (isinstance(error, RefusedError) or refuses(context))
-        reasons = context.failures or [error.reason]
+        reasons = list(context.failures)
+        if not reasons or not isinstance(error, RefusedError):  # that error stands for a failure which is counted
+            reasons.append(error.reason)
         outcome = "container rejected" if refused else f"{'pod' if stage in POD_EVENTS else 'container'} not affected"
         fields = {"key": event.key, "container": event.id} if event is not None else {}
         message = f"{stage} of {event or 'an unknown pod'}: {error}; {outcome}"
@@ -245,11 +239,12 @@ def serve(name: str, payload: bytes, runtime: "tuple[str, str]", context: "Conte
             code, answer = ttrpc.UNKNOWN, str(error).encode("utf-8", "replace")
             record_refusal(context.settings.state_dir, event.names() if event is not None else {}, str(error))
             reasons = [*dict.fromkeys([*reasons, REASON])]
-    answer_once()
+    took = time.monotonic() - begun
+    reply(code, pack(answer, others))
     if summary and event is not None:
         message = f"{stage} of {event}: {summary}"
-        context.log(INFO, message, stage=stage, key=event.key, container=event.id, duration_usec=int(took[0] * 1e6))
-    context.ledger.count_call(stage, took[0], reasons, event.key if event is not None else "")
+        context.log(INFO, message, stage=stage, key=event.key, container=event.id, duration_usec=int(took * 1e6))
+    context.ledger.count_call(stage, took, reasons, event.key if event is not None else "")
     return _tidy(stage, context) and not _UNFIT & set(reasons)
 
 

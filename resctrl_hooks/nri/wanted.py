@@ -3,6 +3,9 @@
 It is apart from the modules that do it, which take memory and are imported only where they are needed.
 """
 
+from ..node.feature_table import NODE
+from ..node.registry import is_in_use, kind_of
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..node.settings import Settings
@@ -17,5 +20,5 @@ def adjusts(settings: "Settings") -> bool:
 
 
 def is_specified(settings: "Settings") -> bool:
-    """Return whether placement's cpusets are to stand in specifications."""
-    return bool(settings.placement["enabled"]) and "placement" in (settings.nri.get("adjust") or [])
+    """Return whether decisions about the whole node, the cpusets of placement, are to stand in specifications."""
+    return any(kind_of(name) == NODE and is_in_use(name, settings) for name in settings.nri.get("adjust") or [])

@@ -11,12 +11,14 @@ from hosts.faults import Fail
 from hosts.machines import machine, write_sysfs
 
 from nri.test_events import CLASS, POD, container, host
+from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import DeadlineError, NotArrivedError
 from resctrl_hooks.node.features.placement.allocations import LOCK
+from resctrl_hooks.node.hook import deadline
 from resctrl_hooks.node.host.notify import Notify
-from resctrl_hooks.node.refusals import recent_refusals
+from resctrl_hooks.node.refusals import RefusedError, recent_refusals
 from resctrl_hooks.node.resctrl.filesystem import Resctrl
-from resctrl_hooks.nri import creation
+from resctrl_hooks.nri import creation, events
 from resctrl_hooks.nri.plugin import NodePlugin
 from resctrl_hooks.nri.protobuf import decode, encode
 from resctrl_hooks.nri.service import pack
@@ -278,21 +280,63 @@ def test_restart_is_counted_and_last_event_is_written(host: Host) -> None:
     }
 
 
+def start(plugin: NodePlugin, reply: Callable[[int, bytes], None]) -> bool:
+    """Have a plugin serve the start of process 41; return whether its process can serve another event."""
+    return plugin.serve("StartContainer", encode("ContainerEvent", {"pod": POD, "container": container(41)}), reply)
+
+
 @pytest.mark.usefixtures("alarm")
-def test_start_is_answered_before_the_check_that_the_process_arrived(
-    host: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_start_is_answered_after_its_checks_without_lock_and_alarm(host: Host, fail: Fail) -> None:
+    """After the answer the worker has ordinary priority, and an alarm during the answer would lose it."""
     host.process(41, f"{POD_CGROUP}/{ID}")
     plugin = plugin_of(host)
-    order: list[object] = []
+    replies: list[tuple[int, bytes]] = []
 
-    def check(*_: object) -> None:
-        order.append(host.tasks(GROUP))
-        raise NotArrivedError("task 41 was moved to another group at once")
+    def reply(code: int, answer: bytes) -> None:
+        assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+        assert "task 41 was moved to another group at once" in host.log.read_text()
+        with host.context().ledger.lock(UID, 0):
+            replies.append((code, answer))
 
-    monkeypatch.setattr(Resctrl, "_check_arrival", check)
-    event = encode("ContainerEvent", {"pod": POD, "container": container(41)})
-    assert plugin.serve("StartContainer", event, lambda code, answer: order.append((code, answer)))
-    assert order == [(0, pack(b"", b"")), [41]]
-    assert "monitoring of shop/web-0/c0" in host.log.read_text()
-    assert "task 41 was moved to another group at once" in host.log.read_text()
+    fail(Resctrl, "_check_arrival", NotArrivedError("task 41 was moved to another group at once"))
+    assert start(plugin, reply)
+    assert replies == [(0, pack(b"", b""))]
+
+
+@pytest.mark.usefixtures("alarm")
+def test_alarm_that_rises_while_it_is_cancelled_costs_no_answer(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    host.process(41, f"{POD_CGROUP}/{ID}")
+    plugin = plugin_of(host)
+    armed: list[tuple[float, float]] = []
+    late = [LATE]
+
+    def set_deadline(seconds: float) -> None:
+        if not seconds and late:
+            raise late.pop()
+        deadline.set_deadline(seconds)
+
+    monkeypatch.setattr(events, "set_deadline", set_deadline)
+    assert not start(plugin, lambda *_: armed.append(signal.getitimer(signal.ITIMER_REAL)))
+    assert armed == [(0, 0)]
+
+
+@pytest.mark.usefixtures("alarm")
+@pytest.mark.parametrize(
+    "error, reasons, fit",
+    [(LATE, "task-gone,deadline", False), (FAULT, "task-gone,fault", False), (RefusedError(""), "task-gone", True)],
+    ids=["late", "fault", "refusal"],
+)
+def test_error_after_a_failed_feature_is_counted_and_decides_whether_the_process_serves_on(
+    host: Host, monkeypatch: pytest.MonkeyPatch, error: Exception, reasons: str, *, fit: bool
+) -> None:
+    plugin = plugin_of(host)
+    host.process(41, f"{POD_CGROUP}/{ID}")
+
+    def create_runtime(_workload: object, context: Context, _key: str) -> str:
+        context.failures.append("task-gone")
+        raise error
+
+    monkeypatch.setattr(events, "create_runtime", create_runtime)
+    host.context().ledger.prepare()
+    assert start(plugin, lambda *_: None) is fit
+    assert (host.state / "calls").read_text().split()[3] == reasons

@@ -6,16 +6,13 @@ from ..host.procfs import resctrl_groups_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import TypeVar
+    from collections.abc import Sequence
 
     from ..container.workload import Workload
     from ..context import Context
-    from ..feature import Container, Rest
+    from ..feature import Container
     from ..records import ClassNeeds
     from ..resctrl.locked_key import LockedKey
-
-    Result = TypeVar("Result")
 
 NAME = "monitoring"
 
@@ -45,8 +42,8 @@ class Monitoring(Feature):
         needs: "ClassNeeds" = {"class": rdt_class}
         return [Step(NAME, "join", needs, why)]
 
-    def apply(self, step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> "Rest":
-        """Create or find the group and move the process into it; return the check that it arrived."""
+    def apply(self, step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
+        """Create or find the group and move the process into it."""
         needs: "ClassNeeds" = step.parameters
         rdt_class = needs["class"]
         if context.settings.rdt["enabled"] and container.pid:
@@ -55,21 +52,16 @@ class Monitoring(Feature):
         describe(container, locked)
         new = rdt_class not in locked.origins
         _obtain(container, rdt_class, locked, context)
-
-        def act(do: "Callable[[], Result]") -> "Result":
-            try:
-                return do()
-            except errors.ResctrlError:
-                if new:
-                    locked.remove_unused(rdt_class)
-                raise
-
-        has_arrived = act(lambda: locked.move_pid(container.pid, rdt_class))
+        try:
+            locked.assign_pid(container.pid, rdt_class)
+        except errors.ResctrlError:
+            if new:
+                locked.remove_unused(rdt_class)
+            raise
         if locked.lacks(rdt_class, context.settings.monitoring["events"][0]):
             from ..sharing.bandwidth_counters import ensure_counted  # only for exhausted assigned counters
 
             ensure_counted(context, locked.key)
-        return lambda: act(has_arrived)
 
     def holds(self, step: "Step", container: "Container", context: "Context") -> bool:
         """Return whether its init process is in its key's group; true if unknown or ended."""

@@ -5,8 +5,8 @@ A failure is logged and the container starts without the feature; under the poli
 
 from .. import errors
 from ..container.oci import CREATE_RUNTIME
-from ..feature import SKIP
-from ..feature_table import GROUP, NODE
+from ..feature import SKIP, needed_classes
+from ..feature_table import NODE
 from ..log import INFO, WARNING
 from ..registry import failure_policy, features_in_use, kind_of, plan
 from ..steps import apply_steps
@@ -59,18 +59,18 @@ def create_runtime(workload: "Workload", context: "Context", earlier: "str | Non
             details["unmet"] = unplanned
             details["unplanned"] = list(unplanned)
         locked.add_member(workload.id, details, workload.pid)
-        problems: "dict[int, errors.HookError | None]" = {}
+        problems: "list[errors.HookError | None]" = []
 
         def on_step(number: int, error: "errors.HookError | None") -> None:
             name = todo[number][1].feature
-            problems[number] = None if error is None else _trouble(name, error, workload, context)
+            problems.append(None if error is None else _trouble(name, error, workload, context))
             context.strict = _strict(todo[number + 1 :], context)
 
         apply_steps(todo, workload, locked, context, on_step)
         names = " ".join(workload.annotations)
         if any(mark in names for mark in _UNREAD):
             _note_unread(workload, locked, context)
-        refusal = next((problem for problem in problems.values() if problem is not None and is_refusal(problem)), None)
+        refusal = next((problem for problem in problems if problem is not None and is_refusal(problem)), None)
         if refusal is not None:
             _release_in(locked, workload.id, context)
             if new and not locked.members():
@@ -78,7 +78,7 @@ def create_runtime(workload: "Workload", context: "Context", earlier: "str | Non
             else:
                 locked.release_but(had | _classes_of_others(locked, workload.id))
             raise refusal
-    return "; ".join(str(problem or step.why) for problem, (_, step) in zip(problems.values(), todo))
+    return "; ".join(str(problem or step.why) for problem, (_, step) in zip(problems, todo))
 
 
 def planned(
@@ -197,9 +197,7 @@ def _trouble(
 
 def _classes_of_others(locked: "LockedKey", container: str) -> "set[str]":
     """Return the classes in which the pod's other containers may have joined groups while the lock was released."""
-    others = [name for name in locked.members() if name != container and not locked.member_is_dead(name)]
-    steps = [step for name in others for step in (locked.member(name) or {}).get("steps", [])]
-    return {step["needs"]["class"] for step in steps if kind_of(step["feature"]) == GROUP}
+    return needed_classes(locked, [name for name in locked.members() if name != container])
 
 
 def _forget(container: str, key: str, context: "Context") -> None:

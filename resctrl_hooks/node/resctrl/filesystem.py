@@ -182,19 +182,11 @@ class Resctrl:
             ClassMismatchError: it is in another class than the group.
             NotArrivedError: the kernel accepted the threads, but they are elsewhere.
         """
-        return self.move_process(rdt_class, name, pid)()
-
-    def move_process(self, rdt_class: str, name: str, pid: int) -> "Callable[[], int]":
-        """Move all threads of a process into a mon_group; return `assign`'s check, for later."""
         seen = self.move_all(rdt_class, name, lambda: threads_of(self.proc, pid), pid)
         if not seen:
             raise errors.TaskGoneError.of(pid)
-
-        def check() -> int:
-            self._check_arrival(rdt_class, name, pid, seen)
-            return len(seen)
-
-        return check
+        self._check_arrival(rdt_class, name, pid, seen)
+        return len(seen)
 
     def move_all(self, rdt_class: str, name: str, threads: "Callable[[], list[int]]", pid: int = 0) -> "set[int]":
         """Repeat `add_tasks` with ``threads`` until there are no new ones, and return all of them.

@@ -13,7 +13,7 @@ from ..ledger import IDLE, RMIDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from types import TracebackType
 
     from ..ledger import Ledger
@@ -228,19 +228,12 @@ class LockedKey:
         ``rdt_class`` is that class, if it is known; if it has changed since, the kernel refuses, and it is read.
         Raises the errors of `Monitor.assign_pid`.
         """
-        return self.move_pid(pid, rdt_class)()
-
-    def move_pid(self, pid: int, rdt_class: "str | None" = None) -> "Callable[[], int]":
-        """Move process ``pid`` as `assign_pid` does, with ``rdt_class`` as there, and return the last part for later.
-
-        That checks that the threads arrived, and returns their number.
-        """
         if pid <= _INIT:
             why = {0: "0 is the caller", 1: "it is init"}.get(pid, "it is negative")
             raise errors.BadPidError(f"cannot move process {pid}: {why}", errno=errno.EINVAL)
         if rdt_class in self.origins:
             try:
-                return self._resctrl.move_process(rdt_class, self.name, pid)
+                return self._resctrl.assign(rdt_class, self.name, pid)
             except errors.ResctrlError as error:
                 if error.errno != errno.EINVAL:
                     raise
@@ -249,12 +242,12 @@ class LockedKey:
         except ProcessLookupError as error:
             raise errors.TaskGoneError.of(pid) from error
         if where is not None and where[0] in self.origins:
-            return self._resctrl.move_process(where[0], self.name, pid)
+            return self._resctrl.assign(where[0], self.name, pid)
         if where is None and len(self.origins) == 1:
-            return self._resctrl.move_process(next(iter(self.origins)), self.name, pid)
-        return self._move_where_possible(pid, where)
+            return self._resctrl.assign(next(iter(self.origins)), self.name, pid)
+        return self._assign_where_possible(pid, where)
 
-    def _move_where_possible(self, pid: int, where: "tuple[str, str] | None") -> "Callable[[], int]":
+    def _assign_where_possible(self, pid: int, where: "tuple[str, str] | None") -> int:
         """Try the key's groups in turn if /proc does not show the task's class: the kernel refuses the others."""
         if not self.origins:
             raise errors.NotTrackedError.of(self.key)
@@ -267,10 +260,10 @@ class LockedKey:
         classes = sorted(self.origins)
         for rdt_class in classes[:-1]:
             try:
-                return self._resctrl.move_process(rdt_class, self.name, pid)
+                return self._resctrl.assign(rdt_class, self.name, pid)
             except errors.ClassMismatchError:
                 continue
-        return self._resctrl.move_process(classes[-1], self.name, pid)
+        return self._resctrl.assign(classes[-1], self.name, pid)
 
     def add_member(self, member: str, details: "Mapping[str, object] | None" = None, pid: int = 0) -> None:
         """Record a member of the key, such as a container.

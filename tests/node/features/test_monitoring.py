@@ -89,7 +89,7 @@ def test_labels_are_read_only_on_demand(host: Host) -> None:
 
 def test_group_without_tasks_after_failure_is_removed(cluster: Cluster, fail: Fail) -> None:
     id_, pid = cluster.spawn(1)
-    fail(LockedKey, "move_pid", TaskGoneError.of(pid))
+    fail(LockedKey, "assign_pid", TaskGoneError.of(pid))
     cluster.hook(id_, pid)
     assert cluster.kernel.groups() == set()
     record = cluster.context().ledger.read_pod(UID)
@@ -100,7 +100,7 @@ def test_group_without_tasks_after_failure_is_removed(cluster: Cluster, fail: Fa
 def test_group_with_tasks_stays_if_another_container_cannot_join(cluster: Cluster, fail: Fail) -> None:
     _, first = cluster.start(1)
     id_, pid = cluster.spawn(2)
-    fail(LockedKey, "move_pid", TaskGoneError.of(pid))
+    fail(LockedKey, "assign_pid", TaskGoneError.of(pid))
     cluster.hook(id_, pid)
     assert cluster.groups_of(first) == {("", UID)}
 

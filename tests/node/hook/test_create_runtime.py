@@ -3,12 +3,14 @@
 from typing import Any
 
 import pytest
-from conftest import Host
+from conftest import UID, Host
+from hosts.faults import Fail, failing
 
 from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.errors import DeadlineError, HookError, NoRMIDsError, NotArrivedError
 from resctrl_hooks.node.feature import Step
 from resctrl_hooks.node.hook import create_runtime
+from resctrl_hooks.node.resctrl.filesystem import Resctrl
 
 
 class Watching:
@@ -59,3 +61,40 @@ def test_restart_under_the_same_id_releases_the_earlier_container_first(
     assert released == []
     assert host.call(pod).code == 0
     assert released == [pod["id"]]
+
+
+@pytest.mark.parametrize("error", [DeadlineError("deadline of the hook exceeded"), NotArrivedError("it is elsewhere")])
+@pytest.mark.parametrize("config", [{"failurePolicy": "fail"}, {"monitoring": {"failurePolicy": "fail"}}])
+def test_failed_check_of_the_last_refusing_step_refuses(
+    host: Host, pod: dict[str, Any], fail: Fail, config: dict[str, Any], error: Exception
+) -> None:
+    host.configure(**config)
+    fail(Resctrl, "_check_arrival", error)
+    assert host.call(pod).code == 79
+    assert host.context().ledger.containers() == []
+
+
+@pytest.mark.parametrize("failures", [1, 2], ids=["first container", "second container's first try too"])
+def test_pod_with_a_group_in_one_class_still_waits_in_another(
+    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch, failures: int
+) -> None:
+    (host.resctrl / "gold/mon_groups").mkdir(parents=True)
+    ended = [0, 1]
+    monkeypatch.setattr("resctrl_hooks.node.lifecycle.make_room", lambda *_, **__: ended.pop(0))
+    left = [NoRMIDsError("no RMID is free")] * failures
+    with failing(Resctrl, "create", lambda *_: left.pop(), when=lambda *_: bool(left)):
+        host.call(pod)
+        bundle = host.bundle({"linux": {"intelRdt": {"closID": "gold"}}}, "b2")
+        host.call({**pod, "id": "d" * 64, "bundle": bundle})
+    assert host.groups() == [f"gold/mon_groups/{UID}"]
+    assert host.context().ledger.marked("waiting") == [UID]
+
+
+def test_pod_that_gets_its_groups_at_the_second_try_waits_no_more(
+    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("resctrl_hooks.node.lifecycle.make_room", lambda *_, **__: 1)
+    left = [NoRMIDsError("no RMID is free")]
+    with failing(Resctrl, "create", lambda *_: left.pop(), when=lambda *_: bool(left)):
+        host.call(pod)
+    assert host.context().ledger.marked("waiting") == []

@@ -24,7 +24,9 @@ def bench() -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(BENCH.parent)  # for the bench's own imports
+        spec.loader.exec_module(module)
     return module
 
 
