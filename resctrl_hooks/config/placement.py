@@ -97,6 +97,9 @@ _TEXT_OR_NUMBER = [{"type": "string"}, {"type": "integer", "minimum": 0}]
 Frequency = Annotated[str, BeforeValidator(_frequency), WithJsonSchema({"anyOf": _TEXT_OR_NUMBER})]
 """A CPU frequency in kHz, with a unit, or by name."""
 
+Preference = Annotated[str, BeforeValidator(_preference), WithJsonSchema({"anyOf": _TEXT_OR_NUMBER})]
+"""An energy performance preference, by number or the kernel's name."""
+
 
 class CpuClass(Section):
     """One class of CPUs. A value that is not set leaves the CPU's own value unchanged."""
@@ -110,9 +113,7 @@ class CpuClass(Section):
     max_freq: Frequency | None = None
     """Maximum frequency, likewise."""
 
-    energy_performance_preference: Annotated[
-        str | None, BeforeValidator(_preference), WithJsonSchema({"anyOf": _TEXT_OR_NUMBER})
-    ] = None
+    energy_performance_preference: Preference | None = None
     """Energy performance preference: 0 (performance) to 255 (energy), or the kernel's name, such as
     `balance_performance`."""
 

@@ -227,6 +227,7 @@ def test_items_of_each_command_match_its_schema(
                 "stateDir": host.context.ledger.folder,
                 "rdt": {"enabled": True, "classes": {"background": {"L3": "003", "MB": 30}}},
                 "scheduling": {"classes": {"a": {"nice": 1}}},
+                "placement": {"cpuClasses": [{"name": "a", "energyPerformancePreference": None}]},
                 "monitoring": {"of-another-version": 1},
             }
         )

@@ -11,13 +11,11 @@ from ...host.cpulist import format_list, parse_list
 from ...host.files import format_json, is_there, kernel_text, parse_json, read_file, remove_file, write_file
 from ...host.topology import Topology
 from .entries import Entry, Place
-from .policy import PlacementError
+from .policy import PlacementError, pools_in_use
 from .usage import Grant, Usage, effective
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from ...context import Context
     from ...locks import Lock
     from ...records import KeptTopologyRecord
@@ -52,8 +50,9 @@ class Book:
             self.reserved = parse_list(options.get("reservedCpus") or "")
         except ValueError as error:
             raise PlacementError(f"invalid placement.reservedCpus: {error}") from error
-        pools: "list[dict[str, Any]]" = options.get("pools") or []
-        self._balloons = pools if any(pool.get("minCpus") is not None for pool in pools) else []
+        pools = pools_in_use(options)
+        grows = any(isinstance(pool, dict) and pool.get("minCpus") is not None for pool in pools)
+        self._balloons = pools if grows else []
         self.unsure = is_there(self._path + _WRITING)
         self.lost = False
         self.places: "dict[tuple[object, ...], Place]" = {}

@@ -1,7 +1,7 @@
 """The decision for a container: by the configured policy, or sharing if its request cannot be met."""
 
 from ...log import WARNING
-from .policy import RESERVED, SHARED, Decision, PlacementError
+from .policy import POOLS, RESERVED, SHARED, TOPOLOGY_AWARE, Decision, PlacementError
 from .usage import check
 
 TYPE_CHECKING = False
@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from .allocations import Book
     from .policy import Request
     from .usage import Choose, Usage
-
-TOPOLOGY_AWARE, POOLS = "topology-aware", "pools"
 
 
 def decide(book: "Book", request: "Request", context: "Context", *, share: bool) -> Decision:

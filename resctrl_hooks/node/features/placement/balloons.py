@@ -3,8 +3,8 @@
 No size is stored: it follows from the containers of each pool, so reconcile finds the same CPUs as a hook.
 """
 
-from ...host.cpulist import count, parse_list
-from .policy import DEFAULT_POOL, MILLI
+from ...host.cpulist import count, format_list
+from .policy import DEFAULT_POOL, MILLI, sets_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,32 +15,43 @@ if TYPE_CHECKING:
 
 
 def facts(pools: "list[dict[str, Any]]") -> str:
-    """Return the part of the settings on which sizes depend, as text."""
-    return ";".join(f"{pool['name']}={pool['cpus']}/{pool.get('minCpus')}" for pool in pools)
+    """Return the part of the settings on which sizes depend, as text.
+
+    Raises:
+        PlacementError: a pool is invalid.
+    """
+    return ";".join(f"{name}={format_list(cpus)}/{pool['minCpus']}" for name, cpus, pool in sets_in(pools))
 
 
 def parts_of(pools: "list[dict[str, Any]]", topology: "Topology", usage: "Usage") -> "dict[str, int]":
     """Return the present CPUs of the pools with ``minCpus``, and of `DEFAULT_POOL`: all CPUs that no pool uses.
 
+    A declared pool of that name has its declared CPUs, as any pool without ``minCpus``.
+
     A pool takes its first cores, so that a container more or less does not move the others. A pool without a container
     uses no CPU.
+
+    Raises:
+        PlacementError: a pool is invalid.
     """
     parts: "dict[str, int]" = {}
     used = 0
-    for pool in pools:
-        cpus = parse_list(pool["cpus"]) & usage.common
-        if pool.get("minCpus") is not None:
-            cpus = parts[pool["name"]] = _first(cpus, _size(pool, usage), topology)
+    sets = sets_in(pools)
+    for name, declared, pool in sets:
+        cpus = declared & usage.common
+        if pool["minCpus"] is not None:
+            cpus = parts[name] = _first(cpus, _size(name, pool["minCpus"], usage), topology)
         used |= cpus
-    parts.setdefault(DEFAULT_POOL, usage.common & ~used)
+    if all(name != DEFAULT_POOL for name, _, _ in sets):
+        parts[DEFAULT_POOL] = usage.common & ~used
     return parts
 
 
-def _size(pool: "dict[str, Any]", usage: "Usage") -> int:
+def _size(name: str, least: int, usage: "Usage") -> int:
     """Return the number of CPUs for the shared requests of a pool's containers."""
-    grants = [grant for grant in usage.grants if grant.decision.pool == pool["name"] and grant.decision.cpus]
+    grants = [grant for grant in usage.grants if grant.decision.pool == name and grant.decision.cpus]
     milli = sum(grant.milli for grant in grants)
-    return max(pool["minCpus"], -(-milli // MILLI), 1) if grants else 0
+    return max(least, -(-milli // MILLI), 1) if grants else 0
 
 
 def _first(cpus: int, number: int, topology: "Topology") -> int:

@@ -4,7 +4,7 @@ The settings are those of the balloons policy (nri-plugins, docs/resource-policy
 the kernel (Documentation/admin-guide/pm/cpufreq.rst).
 """
 
-from ...host.cpulist import parse_list
+from .policy import pools_in_use, sets_in
 from .usage import effective
 
 TYPE_CHECKING = False
@@ -28,13 +28,16 @@ def assign(usage: "Usage", options: "dict[str, Any]") -> "list[tuple[str, int]]"
 
     A pool's class applies to the pool's CPUs on which its containers run, and to their exclusive CPUs. The idle class
     applies to CPUs without a container, except reserved and isolated ones. ``options`` is the ``placement`` section.
+
+    Raises:
+        PlacementError: a pool is invalid.
     """
     found: "list[tuple[str, int]]" = []
-    for pool in options.get("pools") or []:
+    for name, inside, pool in sets_in(pools_in_use(options)):
         if pool.get("cpuClass"):
-            cpus, inside = 0, parse_list(pool["cpus"])
+            cpus = 0
             for grant in usage.grants:
-                if grant.decision.pool == pool["name"]:
+                if grant.decision.pool == name:
                     cpus |= grant.decision.owned | effective(grant.decision, usage) & inside
             found.append((pool["cpuClass"], cpus & usage.online))
     if options.get("idleCpuClass"):

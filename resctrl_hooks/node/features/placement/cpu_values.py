@@ -12,9 +12,19 @@ from ...errors import DeadlineError, LedgerError
 from ...fault_report import as_hook_error
 from ...feature_table import FEATURES
 from ...host.cpulist import members
-from ...host.files import format_json, is_there, kernel_text, parse_json, read_file, remove_file, write_file
+from ...host.files import (
+    format_json,
+    is_there,
+    kernel_text,
+    parse_json,
+    read_file,
+    read_kernel_file,
+    remove_file,
+    write_file,
+)
 from ...log import WARNING
-from .cpu_classes import SYMBOLS, assign, values_of
+from .cpu_classes import FILES, SYMBOLS, assign, values_of
+from .kubelet import static_managers
 from .policy import PlacementError
 
 TYPE_CHECKING = False
@@ -25,6 +35,8 @@ if TYPE_CHECKING:
 
 _LIMIT = 4 << 20
 _FREQUENCY = "_freq"  # the end of the names of files with a limit
+_GOVERNOR, _PREFERENCE = FILES["freqGovernor"], FILES["energyPerformancePreference"]
+_OWN = ""  # instead of a value: the previous one, recorded before a change with which the kernel replaces it
 
 
 def follow_classes(usage: "Usage", context: "Context") -> None:
@@ -42,30 +54,34 @@ def follow_classes(usage: "Usage", context: "Context") -> None:
 def apply_classes(usage: "Usage | None", context: "Context", *, checked: bool = False) -> int:
     """Write the values of all classes and restore those of other CPUs; return the number of changed values.
 
-    Without ``usage``, or with placement disabled, all are restored. ``checked`` compares with the kernel's values, not
-    with the recorded ones, and tries refused values again.
+    Without ``usage``, or with placement disabled or inactive, all are restored. ``checked`` compares with the kernel's
+    values, not with the recorded ones, and tries refused values again.
 
     Raises:
         LedgerError: the record cannot be written; no value is changed then.
     """
     base = f"{context.settings.sys_path}/devices/system/cpu"
     values = _read(context)
-    wanted = _wanted(usage, base, context) if usage is not None and context.settings.placement["enabled"] else {}
+    settings = context.settings
+    active = settings.placement["enabled"] and not static_managers(settings)
+    wanted = _wanted(usage, base, context) if usage is not None and active else {}
     known = {_problem(key, value) for key, value in values.items()}
     before = format_json(values)
     todo = _changes(values, wanted, base, checked=checked)
     planned = format_json(values)
     if planned != before:
         _save(values, context)
-    refused: "dict[str, str]" = dict.fromkeys(todo, "")
+    unknown = {key: _unreadable(f"{base}/{key}") for key in todo if not values[key]["found"]}
+    refused = {key: "" for key in todo if key not in unknown}
     for _ in range(2):  # the kernel may refuse a limit above the other one, or a preference under the former governor
         refused = {key: _write(base, key, todo[key]) for key in refused}
         refused = {key: why for key, why in refused.items() if why}
+    refused.update(unknown)
     for key in todo:
         if key in wanted:
             values[key]["now"] = kernel_text(f"{base}/{key}")
         if key in wanted or key in refused:
-            values[key]["refused"] = refused.get(key, "")
+            values[key]["refused"] = refused.get(key, "") if wanted.get(key) != _OWN else ""
         else:
             del values[key]
     if format_json(values) != planned:
@@ -103,7 +119,11 @@ def restore_all(context: "Context") -> None:
 
 
 def _wanted(usage: "Usage", base: str, context: "Context") -> "dict[str, str]":
-    """Return the wanted values by file; a class of a missing definition has none."""
+    """Return the wanted values by file; a class of a missing definition has none.
+
+    With a governor, the kernel may show and use another energy preference (intel_pstate: ``performance``). So each
+    class with a governor has a preference, its own or the CPU's, which is written and recorded before the governor.
+    """
     options = context.settings.placement
     values = values_of(options)
     folders: "dict[str, str]" = {}
@@ -114,6 +134,9 @@ def _wanted(usage: "Usage", base: str, context: "Context") -> "dict[str, str]":
                 folders.setdefault(f"cpufreq/{policy}", name)
             except OSError:
                 folders.setdefault(f"cpu{cpu}/cpufreq", name)  # no cpufreq, which the write reports
+    for name, own in values.items():
+        if _GOVERNOR in own and _PREFERENCE not in own:
+            values[name] = {_PREFERENCE: _OWN, **own}
     return {
         f"{folder}/{file}": value for folder, name in folders.items() for file, value in values.get(name, {}).items()
     }
@@ -131,19 +154,28 @@ def _changes(
             del values[key]
         else:
             todo[key] = value["wanted"] = value["found"]  # refused while the CPU is offline, and tried again
-    for key, text in wanted.items():
+    for key, value_of_class in wanted.items():
         kept = values.get(key)
+        text = value_of_class or (kept["found"] if kept is not None else "")
         if kept is not None and not checked and kept["wanted"] == text and (kept["now"] or kept["refused"]):
             continue
         current = kernel_text(f"{base}/{key}")
+        text = text or current
+        if not text:  # no file
+            values.pop(key, None)
+            continue
         if kept is None:
             values[key] = {"found": current, "wanted": text, "now": "", "refused": ""}
-        elif kept["wanted"] != text:
-            kept["wanted"], kept["now"], kept["refused"] = text, "", ""
-        elif current and kept["now"] == current and not kept["refused"]:
-            continue
         else:
-            _learn(key, kept, current)
+            kept["found"] = kept["found"] or current
+            if kept["wanted"] != text:
+                kept["wanted"], kept["now"], kept["refused"] = text, "", ""
+            elif current and kept["now"] == current and not kept["refused"]:
+                continue
+            else:
+                _learn(key, kept, current)
+                if value_of_class == _OWN:
+                    text = kept["wanted"] = kept["found"]
         todo[key] = text
     return todo
 
@@ -156,6 +188,15 @@ def _learn(key: str, value: "CpuValueRecord", current: str) -> None:
     ours = ("", value["found"], value["wanted"], value["now"])
     if value["now"] and current not in ours and not key.endswith(_FREQUENCY):
         value["found"] = current
+
+
+def _unreadable(path: str) -> str:
+    """Return the name of the error with which a file cannot be read. Its value would be lost, so it is not changed."""
+    try:
+        read_kernel_file(path)
+    except OSError as error:
+        return _errno.errorcode.get(error.errno or 0, "")
+    return "ENODATA"
 
 
 def _write(base: str, key: str, value: str) -> str:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 EXCLUSIVE, SHARED, MIXED, RESERVED = "exclusive", "shared", "mixed", "reserved"
 KINDS = (EXCLUSIVE, SHARED, MIXED, RESERVED)
 MILLI = 1000
+TOPOLOGY_AWARE, POOLS = "topology-aware", "pools"
+"""The names of the built-in policies."""
 DEFAULT_POOL = "default"
 """The pool of all CPUs outside the declared pools."""
 
@@ -24,6 +26,31 @@ class PlacementError(HookError):
     """A container's request cannot be met, or a policy is invalid."""
 
     reason = "placement"
+
+
+def pools_in_use(options: "dict[str, Any]") -> "list[Any]":
+    """Return the declared pools, unchecked, if the policy uses them. ``options`` is the ``placement`` section.
+
+    Other policies name parts of the machine, and these names may be those of pools.
+    """
+    return options.get("pools") or [] if options.get("policy") == POOLS else []
+
+
+def sets_in(pools: "list[dict[str, Any]]") -> "list[tuple[str, int, dict[str, Any]]]":
+    """Return each declared pool's name, CPUs and other values.
+
+    Raises:
+        PlacementError: the name, the CPUs or ``minCpus`` is missing or invalid.
+    """
+    try:
+        return [(pool["name"], parse_list(pool["cpus"]), {**pool, "minCpus": _least(pool)}) for pool in pools]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise PlacementError(f"invalid placement.pools: {error}") from error
+
+
+def _least(pool: "dict[str, Any]") -> "int | None":
+    least = pool.get("minCpus")
+    return None if least is None else int(least)
 
 
 class Request:

@@ -6,7 +6,7 @@ With ``minCpus`` it uses some of its CPUs; see `balloons`.
 
 from ...host.cpulist import count, parse_list
 from ...host.topology import Domain
-from .policy import DEFAULT_POOL, RESERVED, SHARED, Decision, PlacementError
+from .policy import DEFAULT_POOL, RESERVED, SHARED, Decision, PlacementError, sets_in
 from .topology_aware import exclusive, memory_for
 
 TYPE_CHECKING = False
@@ -68,11 +68,11 @@ def sets_of(
     """
     found: "dict[str, tuple[int, int, list[str]]]" = {}
     left = usage.usable
-    for pool in pools:
+    for name, cpus, pool in sets_in(pools):
         try:
-            cpus, mems = parse_list(pool["cpus"]) & usage.usable, parse_list(pool.get("mems") or "")
-            found[pool["name"]] = cpus, mems & topology.memory_nodes, pool.get("namespaces") or []
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            mems = parse_list(pool.get("mems") or "") & topology.memory_nodes
+            found[name] = cpus & usage.usable, mems, pool.get("namespaces") or []
+        except (TypeError, ValueError, AttributeError) as error:
             raise PlacementError(f"invalid placement.pools: {error}") from error
         left &= ~cpus
     if DEFAULT_POOL not in found:

@@ -92,27 +92,16 @@ def repair_all(context: "Context", known: "set[str]") -> int:
     """
     problems: "list[str]" = []
     with lock(context):
-        book = Book(context)
-        records = {container: _record_of(container, context) for container in sorted(known)}
-        living = {
-            container: record
-            for container, record in records.items()
-            if _needs_of(record) and not _is_dead(record, context)
-        }
-        if living or book.places:
-            check_kubelet(context.settings)
-        repaired = _forget_dead(book, known, context)
-        for container, record in living.items():
-            try:
-                repaired += record is not None and _repair_one(container, record, book, context)
-            except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
-                problems.append(f"container {container[:12]} is not placed: {as_hook_error(error)}")
-        book.save()
-        done = follow(book, context, grow=False, checked=True)
-        done += follow(book, context, grow=True, checked=True)
-        repaired += len({entry.id for entry in done})
-        book.written()
-        repaired += apply_classes(book.usage(), context, checked=True)
+        try:
+            book = Book(context)
+        except Exception:
+            apply_classes(None, context, checked=True)  # the CPUs of containers are unknown
+            raise
+        try:
+            repaired, done = _repair_places(book, known, problems, context)
+        finally:
+            values = apply_classes(book.usage(), context, checked=True)
+        repaired += values
         untold = to_tell(book, done, context)
         problems += [problem for problem in (short_of_cpus(book.usage()),) if problem]
     try:
@@ -123,6 +112,31 @@ def repair_all(context: "Context", known: "set[str]") -> int:
         more = f" and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
         raise PlacementError("; ".join(problems[:_SHOWN]) + more)
     return repaired
+
+
+def _repair_places(
+    book: Book, known: "set[str]", problems: "list[str]", context: "Context"
+) -> "tuple[int, list[Entry]]":
+    """Return the number of repaired containers, and the entries whose cpusets were written."""
+    records = {container: _record_of(container, context) for container in sorted(known)}
+    living = {
+        container: record
+        for container, record in records.items()
+        if _needs_of(record) and not _is_dead(record, context)
+    }
+    if living or book.places:
+        check_kubelet(context.settings)
+    repaired = _forget_dead(book, known, context)
+    for container, record in living.items():
+        try:
+            repaired += record is not None and _repair_one(container, record, book, context)
+        except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
+            problems.append(f"container {container[:12]} is not placed: {as_hook_error(error)}")
+    book.save()
+    done = follow(book, context, grow=False, checked=True)
+    done += follow(book, context, grow=True, checked=True)
+    book.written()
+    return repaired + len({entry.id for entry in done}), done
 
 
 def repair_classes(context: "Context") -> int:

@@ -9,8 +9,9 @@ from hosts.machines import MACHINES, machine
 from hosts.placed import CPUS, PlacedHost, id_of
 
 from resctrl_hooks.node.features.placement import feature as placement
+from resctrl_hooks.node.features.placement.allocations import Book
 from resctrl_hooks.node.features.placement.balloons import parts_of
-from resctrl_hooks.node.features.placement.policy import EXCLUSIVE, SHARED, Decision
+from resctrl_hooks.node.features.placement.policy import EXCLUSIVE, SHARED, Decision, PlacementError
 from resctrl_hooks.node.features.placement.usage import Grant, Usage, effective
 from resctrl_hooks.node.host.cpulist import count, format_list, parse_list
 from resctrl_hooks.node.reconcile.reconcile import reconcile
@@ -163,3 +164,31 @@ def test_decision_in_record_has_all_cpus_of_pool(node: PlacedHost) -> None:
     assert record is not None
     assert record["steps"][0]["needs"]["decision"]["cpus"] == "0-3,16-19"
     assert placement.FEATURE.repair(node.host.context(), {id_of("a")}) == 0
+
+
+@pytest.mark.parametrize("least", [None, 1])
+def test_declared_default_pool_has_its_own_cpus(node: PlacedHost, least: "int | None") -> None:
+    own = {"name": "default", "cpus": "0-3,16-19", "minCpus": least}
+    node.configure(policy="pools", pools=[own, {"name": "grow", "cpus": "4-7,20-23", "minCpus": 1}])
+    node.start("a", 500)
+    node.start("b", 500, **{POOL: "grow"})
+    assert (node.cpus("a"), node.cpus("b")) == ("0-3,16-19" if least is None else "0,16", "4,20")
+    node.assert_sound()
+
+
+def test_pools_do_not_grow_under_another_policy(node: PlacedHost) -> None:
+    node.configure(policy="topology-aware", pools=[{"name": "l3-0", "cpus": "8-11,24-27", "minCpus": 2}])
+    node.start("a", 500)  # in the part of the machine with that name
+    assert node.cpus("a") == "0-3,16-19"
+    node.assert_sound()
+
+
+@pytest.mark.parametrize(
+    "bad", [{"cpus": "1"}, {"name": "a"}, {"name": "a", "cpus": "x"}, POOLS[1] | {"minCpus": "x"}, 5]
+)
+def test_invalid_pool_in_settings_is_placement_error(node: PlacedHost, bad: Any) -> None:
+    node.start("a", 500)
+    real = node.host.context()
+    real.settings.placement["pools"] = [POOLS[0], bad]  # as in a handwritten file
+    with pytest.raises(PlacementError, match=r"invalid placement\.pools"):
+        Book(real)

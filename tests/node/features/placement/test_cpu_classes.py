@@ -12,8 +12,9 @@ from hosts.machines import machine, write_sysfs
 from hosts.placed import CPUS, PlacedHost
 
 from resctrl_hooks.node.features.placement import cpu_values
+from resctrl_hooks.node.features.placement import reconcile as repairs
 from resctrl_hooks.node.features.placement.cpu_classes import assign, values_of
-from resctrl_hooks.node.features.placement.policy import EXCLUSIVE, SHARED, Decision
+from resctrl_hooks.node.features.placement.policy import EXCLUSIVE, SHARED, Decision, PlacementError
 from resctrl_hooks.node.features.placement.usage import Grant, Usage
 from resctrl_hooks.node.host.cpulist import format_list, parse_list
 from resctrl_hooks.node.reconcile.reconcile import reconcile
@@ -35,7 +36,7 @@ def assigned(options: dict[str, Any], *decisions: Decision) -> list[tuple[str, s
 
 
 def test_pool_class_applies_to_cpus_that_its_containers_use() -> None:
-    options = {"pools": POOLS, "idleCpuClass": "slow"}
+    options = {"policy": "pools", "pools": POOLS, "idleCpuClass": "slow"}
     assert assigned(options) == [("fast", ""), ("slow", ""), ("slow", "1-6,8-15")]
     shares = Decision(SHARED, "db", cpus=parse_list("0-3"))
     owns = Decision(EXCLUSIVE, "batch", owned=parse_list("4,12"), hidden=parse_list("12"))
@@ -45,7 +46,13 @@ def test_pool_class_applies_to_cpus_that_its_containers_use() -> None:
 
 def test_container_of_pool_that_shares_whole_node_has_class_on_cpus_of_pool_only() -> None:
     wide = Decision(SHARED, "db", cpus=parse_list("0-15"))
-    assert assigned({"pools": POOLS}, wide) == [("fast", "1-3"), ("slow", "")]
+    assert assigned({"policy": "pools", "pools": POOLS}, wide) == [("fast", "1-3"), ("slow", "")]
+
+
+@pytest.mark.parametrize("policy", ["topology-aware", "/etc/policy.py"])
+def test_class_of_pool_is_unused_under_policy_without_pools(policy: str) -> None:
+    part = Decision(SHARED, "db", cpus=parse_list("0-3"))  # a part of the machine with a pool's name
+    assert assigned({"policy": policy, "pools": POOLS, "idleCpuClass": "slow"}, part) == [("slow", "4-6,8-15")]
 
 
 def test_isolated_cpus_of_pool_have_its_class(host: Host) -> None:
@@ -204,6 +211,145 @@ def test_missing_file_is_reported_once_and_other_values_are_written(node: ClassH
     node.stop("b")
     assert node.cpufreq.changed() == {}
     assert not node.record.exists()
+
+
+@pytest.mark.parametrize("unreadable", [False, True])
+def test_value_of_file_that_appears_later_is_restored(node: ClassHost, *, unreadable: bool) -> None:
+    name = "energy_performance_preference"
+    files = [node.cpufreq.path(cpu, name) for cpu in range(4)]
+    node.classes(pools=[POOLS[0] | {"cpuClass": "x"}], cpuClasses=[{"name": "x", "energyPerformancePreference": "0"}])
+    for file in files:
+        file.rename(file.with_suffix(".away"))
+        if unreadable:
+            file.mkdir()
+    assert ("EISDIR" if unreadable else "ENOENT") in node.start("a", 500)
+    for file in files:
+        if unreadable:
+            file.rmdir()
+        file.with_suffix(".away").rename(file)
+    assert reconcile(node.host.context()).repaired == len(files)
+    assert node.cpufreq.changed() == on("0-3", {name: "0"})
+    node.stop("a")
+    assert node.cpufreq.changed() == {}
+    assert not node.record.exists()
+
+
+def test_value_that_cannot_be_read_is_not_changed(node: ClassHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreadable(path: str) -> bytes:
+        raise OSError(16, "Device or resource busy", path)
+
+    monkeypatch.setattr(cpu_values, "kernel_text", lambda _: "")
+    monkeypatch.setattr(cpu_values, "read_kernel_file", unreadable)
+    assert "cannot set scaling_governor of cpufreq/policy0 and 3 more to performance (EBUSY)" in node.start("a", 500)
+    assert node.cpufreq.changed() == {}
+    monkeypatch.undo()
+    assert reconcile(node.host.context()).repaired
+    assert node.cpufreq.changed() == on("0-3", FAST_VALUES)
+
+
+@pytest.fixture
+def pstate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let governors change the energy preference as intel_pstate does (drivers/cpufreq/intel_pstate.c)."""
+    saved: dict[str, str] = {}
+
+    def write(base: str, key: str, value: str) -> str:
+        folder = Path(base, key).parent
+        governor, preference = folder / "scaling_governor", folder / "energy_performance_preference"
+        before = governor.read_text().strip()
+        if key.endswith(preference.name) and before == "performance" != value:
+            return "EBUSY"
+        why = TRUE_WRITE(base, key, value)
+        if key.endswith(governor.name) and before != value:
+            if value == "performance":
+                saved[key] = preference.read_text()
+                preference.write_text("performance\n")
+            elif key in saved:
+                preference.write_text(saved.pop(key))
+        return why
+
+    monkeypatch.setattr(cpu_values, "_write", write)
+
+
+@pytest.mark.usefixtures("pstate")
+@pytest.mark.parametrize("idle", ["eco", ""])
+def test_preference_that_governor_replaced_is_restored(node: ClassHost, idle: str) -> None:
+    eco = {"name": "eco", "energyPerformancePreference": "power"}
+    fast = {"name": "fast", "freqGovernor": "performance"}
+    pools = [POOLS[0], {"name": "eco", "cpus": "4-7", "cpuClass": "eco", "namespaces": ["none"]}]
+    node.classes(idle=idle, pools=pools, cpuClasses=[eco, fast])
+    assert reconcile(node.host.context()).ok
+    busy = on("0-3", {"scaling_governor": "performance", "energy_performance_preference": "performance"})
+    rest = {"energy_performance_preference": "power"}
+    for _ in range(2):
+        assert "cannot set" not in node.start("a", 500)
+        assert node.cpufreq.changed() == (on("4-31", rest) if idle else {}) | busy
+        assert not reconcile(node.host.context()).changed
+        node.stop("a")
+        assert node.cpufreq.changed() == (on("0-31", rest) if idle else {})
+    node.start("a", 500)
+    swapped = [POOLS[0] | {"cpuClass": "eco"}]  # from the governor to the preference at once
+    node.classes(pools=swapped, cpuClasses=[eco, fast])
+    assert reconcile(node.host.context()).ok
+    assert node.cpufreq.changed() == on("0-3", rest)
+    node.configure(policy="pools", pools=pools)
+    assert reconcile(node.host.context()).ok
+    assert node.cpufreq.changed() == {}
+    assert not node.record.exists()
+
+
+def test_preference_of_another_program_is_restored_after_class_with_governor_only(node: ClassHost) -> None:
+    node.classes(pools=[POOLS[0]], cpuClasses=[{"name": "fast", "freqGovernor": "schedutil"}])
+    node.start("a", 500)
+    node.cpufreq.path(2, "energy_performance_preference").write_text("power\n")
+    reconcile(node.host.context())
+    assert reconcile(node.host.context()).repaired == 0
+    node.stop("a")
+    assert node.cpufreq.changed() == {"policy2/energy_performance_preference": "power"}
+
+
+def static_kubelet(node: ClassHost) -> None:
+    folder = node.host.root / "kubelet"
+    folder.mkdir()
+    (folder / "cpu_manager_state").write_text('{"policyName": "static"}')
+
+
+def test_no_class_is_applied_while_kubelet_places_containers(node: ClassHost) -> None:
+    node.classes(idle="slow")
+    static_kubelet(node)
+    assert reconcile(node.host.context()).ok
+    assert node.cpufreq.changed() == {}
+
+
+@pytest.mark.parametrize("by_hook", [True, False])
+def test_values_are_restored_once_kubelet_places_containers(node: ClassHost, *, by_hook: bool) -> None:
+    node.classes(idle="slow")
+    for name in ("a", "b"):
+        node.start(name, 500)
+    static_kubelet(node)
+    if by_hook:
+        node.stop("a")
+    else:
+        assert "placement is inactive" in reconcile(node.host.context()).failures["placement"]
+    assert node.cpufreq.changed() == {}
+    assert not node.record.exists()
+
+
+@pytest.mark.parametrize("name", ["follow", "check_kubelet", "_forget_dead"])
+def test_classes_follow_configuration_although_repair_of_places_fails(node: ClassHost, name: str) -> None:
+    node.start("a", 500)
+    node.classes(pools=[POOLS[0] | {"cpuClass": "slow"}])
+    with failing(repairs, name, PlacementError("broken")):
+        assert "broken" in reconcile(node.host.context()).failures["placement"]
+    assert node.cpufreq.changed() == on("0-3", {"scaling_max_freq": "1200000"})
+
+
+def test_values_are_restored_without_allocations(node: ClassHost) -> None:
+    node.start("a", 500)
+    with failing(repairs, "Book", PlacementError("broken")):
+        assert "broken" in reconcile(node.host.context()).failures["placement"]
+    assert node.cpufreq.changed() == {}
+    assert reconcile(node.host.context()).ok
+    assert node.cpufreq.changed() == on("0-3", FAST_VALUES)
 
 
 def test_machine_without_cpufreq_starts_containers(host: Host) -> None:
