@@ -12,12 +12,13 @@ from hosts.shared_node import RULES
 from hosts.simulated_kernel import ROOT_CALLER
 
 from node.reconcile.cluster import NOW, POD, Cluster
-from resctrl_hooks.node.errors import LedgerError
+from resctrl_hooks.node.errors import LedgerError, NoRMIDsError
 from resctrl_hooks.node.reconcile.discovery import observe
 from resctrl_hooks.node.reconcile.enforce import enforce
 from resctrl_hooks.node.reconcile.reconcile import reconcile
 from resctrl_hooks.node.reconcile.report import Options, Report
 from resctrl_hooks.node.reconcile.tasks import Gathering
+from resctrl_hooks.node.resctrl.filesystem import Resctrl
 from resctrl_hooks.node.resctrl.locked_key import LockedKey
 
 if TYPE_CHECKING:
@@ -355,6 +356,19 @@ def test_pod_with_another_waiting_container_still_waits(tmp_path: Path) -> None:
     containers = sorted(observe(context).containers, key=lambda one: one.id, reverse=True)
     assert enforce(context, containers, NOW, report) == containers[:1]
     assert (report.adopted, list(report.waiting)) == ([f"{1:064x}"], [POD])
+    assert context.ledger.marked("waiting") == [POD]
+
+
+def test_pod_that_gets_a_group_while_another_class_waits_still_waits(cluster: Cluster, fail: Fail) -> None:
+    cluster.kernel.mkdir(f"{cluster.host.resctrl}/gold")
+    cluster.appear(*cluster.spawn(1))
+    second, pid = cluster.spawn(2, rdt_class="gold")
+    cluster.appear(second, pid)
+    fail(Resctrl, "create", NoRMIDsError("no RMID is free"), when=lambda _self, rdt_class, _name: not rdt_class)
+    context, report = cluster.context(), Report()
+    containers = sorted(observe(context).containers, key=lambda one: one.id)
+    assert enforce(context, containers, NOW, report) == containers[:1]
+    assert (report.adopted, cluster.kernel.groups()) == ([second], {("gold", POD)})
     assert context.ledger.marked("waiting") == [POD]
 
 
