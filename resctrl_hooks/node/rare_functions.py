@@ -27,7 +27,7 @@ RARE = {
         poststop
     """,
     ".host.cgroup_names": """
-        container_in_cgroup
+        container_in_cgroup maker_of _pod_of_part
     """,
     ".host.files": """
         read_all
@@ -39,9 +39,11 @@ RARE = {
     ".ledger": """
         Ledger.lock_totals Ledger.prepare Ledger.keys Ledger.remove_pod Ledger.members Ledger.read_member
         Ledger.has_member Ledger.remove_member Ledger.containers Ledger.forget Ledger.forget_unusable
-        Ledger.mark Ledger.flag Ledger.flagged Ledger.age Ledger.touch Ledger.wake     """,
+        Ledger.mark Ledger.flag Ledger.flagged Ledger.age Ledger.touch Ledger.wake
+    """,
     ".lifecycle": """
         forget reap_some _some reap make_room looks_dead
+        is_of_earlier_run fate release_key
     """,
     ".log": """
         Log._append _syslog silent to_stderr
