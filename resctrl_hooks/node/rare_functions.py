@@ -27,7 +27,7 @@ RARE = {
         poststop
     """,
     ".host.cgroup_names": """
-        container_in_cgroup maker_of _pod_of_part
+        container_in_cgroup maker_of
     """,
     ".host.files": """
         read_all
