@@ -230,6 +230,7 @@ def test_hook_and_plugin_on_one_node_do_nothing_twice(
     assert place_of(pod.pid(container)) == Place("", pod.uid)
     of_it = "of shop/both/c0"
     assert (served.count(f"createRuntime {of_it}"), served.count(f"StartContainer {of_it}")) == (1, 0), served.said()
+    wait_until(lambda: "StartContainer" in served.status()["events"], "it is counted, after the answer")
     assert served.status()["events"]["StartContainer"]["failed"] == 0
     pod.stop(container)
     wait_until(lambda: not any(container in record for record in served.records()), "the stop removes the record")
