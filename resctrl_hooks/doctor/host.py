@@ -25,9 +25,9 @@ class Host:
         self.config = config
         self.tree = Tree(root)
         self.settings_problem = ""
-        self.in_force: Effective | None = None
+        self.active: Effective | None = None
         try:
-            self.in_force = _in_force(self.tree, config)
+            self.active = _active(self.tree, config)
         except SettingsError as error:
             self.settings_problem = str(error)
 
@@ -44,7 +44,7 @@ class Host:
     @property
     def settings(self) -> Settings:
         """The active settings, or the defaults if none are usable."""
-        return self.in_force.settings if self.in_force else Settings()
+        return self.active.settings if self.active else Settings()
 
     @cached_property
     def context(self) -> Context:
@@ -78,7 +78,7 @@ class Host:
         return None if isinstance(done, str) or done.returncode else done.stdout.strip()
 
 
-def _in_force(tree: Tree, config: str) -> Effective:
+def _active(tree: Tree, config: str) -> Effective:
     """Return the settings below a root, where the default path differs and may be empty as on a host."""
     path = tree.real(config)
     compiled = compiled_path(path)

@@ -23,17 +23,17 @@ def configuration(host: Host) -> Iterator[Finding]:
     if host.settings_problem:
         yield problem(host.settings_problem, "run `resctrl-hook config check`, then `resctrl-hook config apply`")
         return
-    assert host.in_force is not None
-    if host.in_force.problem:
+    assert host.active is not None
+    if host.active.problem:
         yield problem(
-            host.in_force.problem,
+            host.active.problem,
             "run `resctrl-hook config check`, then `resctrl-hook config apply`",
             partial(_apply, host),
         )
-    elif host.in_force.source == "defaults":
+    elif host.active.source == "defaults":
         yield ok("no configuration file; the built-in defaults apply")
     else:
-        yield ok(f"{host.in_force.path} is active")
+        yield ok(f"{host.active.path} is active")
     real = host.tree.real(host.config)
     if os.path.exists(real) and not real.endswith(".json"):
         for found in check_file(real).problems:

@@ -34,6 +34,15 @@ _SHOWN = frozenset(("namespace", "pod", "container", "id", "why"))
 REASON = RefusedError.reason  # in the call metrics
 
 
+def reasons_of(failures: "list[str]", error: HookError, *, refused: bool) -> "list[str]":
+    """Return the reasons of a failed call for the call metrics, each once.
+
+    They are those counted so far, the error's and the refusal's. A RefusedError stands for a failure that is counted.
+    """
+    own = [] if failures and isinstance(error, RefusedError) else [error.reason]
+    return [*dict.fromkeys([*failures, *own, *([REASON] if refused else [])])]
+
+
 def record_refusal(folder: str, names: "dict[str, str]", why: str) -> None:
     """Append a line for a container: its names, and the reason. The oldest lines are dropped beyond a limit.
 

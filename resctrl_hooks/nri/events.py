@@ -19,7 +19,7 @@ from ..node.host.procfs import lives, start_time
 from ..node.lifecycle import reap_some, release_container
 from ..node.log import ERROR, INFO, WARNING
 from ..node.names import canonical_pod_uid, pod_uid_validator
-from ..node.refusals import REASON, RefusedError, record_refusal
+from ..node.refusals import RefusedError, reasons_of, record_refusal
 from ..node.registry import features_in_use, kind_of
 from ..node.resctrl.locked_key import record_is_dead
 from . import ttrpc
@@ -54,7 +54,7 @@ class NoProcessError(Exception):
 
 
 def create_container(event: "Event", context: "Context") -> "tuple[str, bytes]":
-    """As `creation.create_container`."""
+    """Serve CreateContainer as `creation.create_container` does."""
     from .creation import create_container as create  # `NodePlugin` has imported it if creations need work
 
     return create(event, context)
@@ -228,9 +228,7 @@ def serve(name: str, payload: bytes, runtime: "tuple[str, str]", context: "Conte
         set_deadline(0)  # it may have passed again while it was cancelled, and an alarm would cost the answer
         error = as_hook_error(caught)
         refused = stage == CREATE_CONTAINER and (isinstance(error, RefusedError) or refuses(context))
-        reasons = list(context.failures)
-        if not reasons or not isinstance(error, RefusedError):  # that error stands for a failure which is counted
-            reasons.append(error.reason)
+        reasons = reasons_of(context.failures, error, refused=refused)
         outcome = "container rejected" if refused else f"{'pod' if stage in POD_EVENTS else 'container'} not affected"
         fields = {"key": event.key, "container": event.id} if event is not None else {}
         message = f"{stage} of {event or 'an unknown pod'}: {error}; {outcome}"
@@ -238,7 +236,6 @@ def serve(name: str, payload: bytes, runtime: "tuple[str, str]", context: "Conte
         if refused:
             code, answer = ttrpc.UNKNOWN, str(error).encode("utf-8", "replace")
             record_refusal(context.settings.state_dir, event.names() if event is not None else {}, str(error))
-            reasons = [*dict.fromkeys([*reasons, REASON])]
     took = time.monotonic() - begun
     reply(code, pack(answer, others))
     if summary and event is not None:

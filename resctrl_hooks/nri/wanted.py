@@ -1,6 +1,6 @@
 """What the settings ask of the plugin at a container's creation.
 
-It is apart from the modules that do it, which take memory and are imported only where they are needed.
+The modules that do the work take memory, so they are imported only where the settings need them.
 """
 
 from ..node.feature_table import NODE
@@ -20,5 +20,5 @@ def adjusts(settings: "Settings") -> bool:
 
 
 def is_specified(settings: "Settings") -> bool:
-    """Return whether decisions about the whole node, the cpusets of placement, are to stand in specifications."""
+    """Return whether the plugin puts decisions about the whole node, such as cpusets, into specifications."""
     return any(kind_of(name) == NODE and is_in_use(name, settings) for name in settings.nri.get("adjust") or [])

@@ -60,7 +60,7 @@ def test_features_apply_after_one_reconcile_and_are_repaired(
     child = child_of(pid)
     installed.reconcile()
 
-    def assert_in_force() -> None:
+    def assert_in_place() -> None:
         said = installed.said()
         groups = list(Path(resctrl.path("gold"), "mon_groups").iterdir())
         assert {place_of(pid), place_of(child)} == {Place("gold", path.name) for path in groups}, said
@@ -72,7 +72,7 @@ def test_features_apply_after_one_reconcile_and_are_repaired(
         assert "rbps=1000000" in file_of(pid, "io.max").read_text(), said
         wait_until(lambda: len(memtierds()) == 1, f"a memtierd runs; {said}")  # its shell comes first
 
-    assert_in_force()
+    assert_in_place()
     for what in ("show", "list"):
         done = resctrl_hook("--config", installed.config, what, *(["late"] if what == "show" else []))
         assert "gold" in done.stdout, done.stderr
@@ -91,7 +91,7 @@ def test_features_apply_after_one_reconcile_and_are_repaired(
     os.kill(ended, 9)
     wait_until(lambda: ended not in memtierds(), "memtierd is dead")
     installed.reconcile()
-    assert_in_force()
+    assert_in_place()
     containers.runtime.delete("late", force=True)
     installed.reconcile(check=False)
     wait_until(lambda: not list(tmp_path.glob("memtierd/*/*/*/*")), "its memtierd is gone with it")

@@ -68,18 +68,18 @@ def test_all_features_share_one_call_that_daemon_reload_keeps(
         re.findall(r" (\w+)=", said[0])
     )
 
-    def assert_in_force() -> None:
+    def assert_in_place() -> None:
         assert {name: value(pid, name) for name in IN_FORCE} == IN_FORCE, installed.said()
         assert value(pid, "cpuset.cpus") == "0"
         assert "rbps=1000000" in file_of(pid, "io.max").read_text()
 
-    assert_in_force()
+    assert_in_place()
     run(["systemctl", "daemon-reload"])
-    assert_in_force()
+    assert_in_place()
     calls.write_text("")
     file_of(pid, "cpu.weight").write_text("100")  # a value undone by hand is repaired, and no other is sent
     installed.reconcile()
-    assert_in_force()
+    assert_in_place()
     (again,) = [line for line in calls.read_text().splitlines() if line.startswith("set-property")]
     assert "CPUWeight=20" in again
     assert "MemoryHigh" not in again

@@ -11,8 +11,9 @@ from hosts.faults import Fail
 
 from resctrl_hooks.node import refusals
 from resctrl_hooks.node.call_metrics import read
+from resctrl_hooks.node.errors import DeadlineError
 from resctrl_hooks.node.hook import call
-from resctrl_hooks.node.refusals import FILE, OLD, recent_refusals, record_refusal
+from resctrl_hooks.node.refusals import FILE, OLD, RefusedError, reasons_of, recent_refusals, record_refusal
 
 NAMES = {"namespace": "shop", "pod": "web-0", "container": "c0", "id": ID, "key": UID}
 
@@ -26,6 +27,22 @@ def test_refused_container_is_recorded(host: Host, pod: dict[str, Any]) -> None:
     assert found.items() >= NAMES.items()
     assert "RDT class 'platinum' does not exist" in found["why"]
     assert read(host.context().ledger).stage("createRuntime").failures["refused"] == 1
+
+
+@pytest.mark.parametrize(
+    "failures, error, refused, reasons",
+    [
+        ([], DeadlineError("late"), False, ["deadline"]),
+        (["memory"], DeadlineError("late"), False, ["memory", "deadline"]),
+        (["deadline"], DeadlineError("late"), True, ["deadline", "refused"]),
+        (["memory"], RefusedError("no"), True, ["memory", "refused"]),
+        ([], RefusedError("no"), True, ["refused"]),
+    ],
+)
+def test_failed_call_counts_each_reason_once(
+    failures: list[str], error: DeadlineError | RefusedError, reasons: list[str], *, refused: bool
+) -> None:
+    assert reasons_of(failures, error, refused=refused) == reasons
 
 
 def test_refusal_before_state_directory_exists_is_recorded(host: Host, pod: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ They stay, as a runtime's RDT class and cpuset do. Some runtimes do not pass the
 from ..classes.memory import HIGH, MAX, SWAP
 from ..host.cgroup import folders_for, read_value, same_value
 from .own import own_cgroup
-from .values import is_in_force
+from .values import is_in_place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def without_foreign(wanted: "Pairs", workload: "Workload", context: "Context") -
     starts = _starts(workload, context)
     for name, value in wanted:
         theirs = _told(name, workload) or (_found(name, value, workload, context) if starts else "")
-        if theirs and not is_in_force(theirs, name, value) and (name, theirs) not in _USUAL:
+        if theirs and not is_in_place(theirs, name, value) and (name, theirs) not in _USUAL:
             kept.append(f"{name} is {theirs[:80]} instead of {value}")
         else:
             left.append([name, value])

@@ -37,7 +37,7 @@ class CgroupFeature(Feature):
 
     def holds(self, step: "Step", container: "Container", context: "Context") -> bool:
         """Return whether all values are in place."""
-        return are_in_force(self.values(step), container, context)
+        return are_in_place(self.values(step), container, context)
 
 
 def put(container: "Container", values: "list[list[str]]", properties: "dict[str, str]", context: "Context") -> None:
@@ -79,11 +79,11 @@ def _write(folder: str, name: str, value: str) -> None:
     try:
         write_value(folder, name, value)
     except CgroupError:
-        if not is_in_force(read_value(folder, name), name, value):
+        if not is_in_place(read_value(folder, name), name, value):
             raise
 
 
-def is_in_force(have: str, name: str, value: str) -> bool:
+def is_in_place(have: str, name: str, value: str) -> bool:
     """Return whether a file has the written value; files with a line per device contain further lines."""
     if name not in _DEVICE_FILES:
         return same_value(name, have, value)
@@ -96,11 +96,11 @@ def is_in_force(have: str, name: str, value: str) -> bool:
     return bool(wanted) and all(word.endswith("=max") for word in wanted)
 
 
-def are_in_force(values: "list[list[str]]", container: "OfCgroup", context: "Context") -> bool:
+def are_in_place(values: "list[list[str]]", container: "OfCgroup", context: "Context") -> bool:
     """Return whether all values are as written; true for an ended container."""
     leaf = own_cgroup(container, context)
     return leaf is None or all(
-        is_in_force(read_value(folder, file), file, line)
+        is_in_place(read_value(folder, file), file, line)
         for name, value in values
         for folder, file, line in _targets(leaf, name, value)
     )

@@ -78,13 +78,11 @@ def _answer(call: "_Call", context: Context, started: float) -> int:
         left = "reconcile will clean up" if call.stage == POSTSTOP else "container started without resctrl-hooks"
         outcome = "container rejected" if refused else left
         took = time.monotonic() - started
-        reasons = context.failures or [error.reason]
-        if refused:
-            from ..refusals import REASON, record_refusal  # refusals are rare
+        from ..refusals import reasons_of, record_refusal  # only when something went wrong
 
+        if refused:
             record_refusal(settings.state_dir, call.names(), str(error))
-            reasons = [*dict.fromkeys([*reasons, REASON])]
-        call.count(context, took, reasons)
+        call.count(context, took, reasons_of(context.failures, error, refused=refused))
         message = f"{call.stage} of {call.subject}: {error}; {outcome}"
         context.log(ERROR, message, duration_usec=int(took * 1e6), **call.fields(error))
         return REFUSED if refused else DONE

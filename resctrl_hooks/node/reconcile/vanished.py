@@ -69,9 +69,7 @@ def note_vanished(
     for one in over:
         one[2] = 0.0  # the group is created again now; if it is missing later, it has vanished again
     for key in fresh:
-        context.ledger.mark(
-            CHANGING, key
-        )  # until `tidy` finds the group: a killed pass does not count as another program
+        context.ledger.mark(CHANGING, key)  # until `tidy` finds the group: a killed pass is not another program
         count, last, _ = pods.get(key, [0, 0.0, 0.0])
         count = int(count) + 1 if 0 <= now - last <= _FORGOTTEN else 1
         wait = min(_FIRST_WAIT * 2 ** min(count - 2, 16), _LONGEST_WAIT) if count > 1 else 0.0

@@ -4,7 +4,7 @@ The kubelet's in-place resize, `podman update` and `systemctl daemon-reload` wri
 needs no notification from the kernel, and a node without such values polls nothing.
 """
 
-from ..cgroup_settings.values import are_in_force
+from ..cgroup_settings.values import are_in_place
 from ..host.cgroup import CgroupError
 from ..host.files import is_folder
 
@@ -49,6 +49,6 @@ class Values:
 
 def _hold(member: "Member", context: "Context") -> bool:
     try:
-        return are_in_force(member.values, member, context)
+        return are_in_place(member.values, member, context)
     except (CgroupError, OSError):
         return False

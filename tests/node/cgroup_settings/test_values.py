@@ -50,4 +50,21 @@ def test_step_holds_while_its_values_are_in_place(
     leaf = SimpleNamespace(folder=str(tmp_path), scope="", own_scope=False)
     monkeypatch.setattr(values, "own_cgroup", lambda *_: None if have is None else leaf)
     nothing: Any = None
-    assert values.are_in_force([["cpu.weight", "5"]], nothing, nothing) is holds
+    assert values.are_in_place([["cpu.weight", "5"]], nothing, nothing) is holds
+
+
+@pytest.mark.parametrize(
+    "have, name, value, holds",
+    [
+        ("8:0 rbps=5 wbps=max riops=max wiops=max", "io.max", "8:0 rbps=5", True),
+        ("8:16 rbps=5 wbps=max\n8:0 rbps=5 wbps=max", "io.max", "8:0 rbps=5 wbps=max", True),
+        ("8:0 rbps=6 wbps=max", "io.max", "8:0 rbps=5", False),
+        ("", "io.max", "8:0 rbps=max", True),
+        ("", "io.max", "8:0 rbps=5", False),
+        ("default 30\n8:0 70", "io.weight", "default 30", True),
+        ("default 30\n8:0 70", "io.weight", "8:0 71", False),
+        ("20", "cpu.weight", "20", True),
+    ],
+)
+def test_value_is_in_place_if_kernel_has_it_in_its_format(have: str, name: str, value: str, holds: bool) -> None:
+    assert values.is_in_place(have, name, value) is holds

@@ -11,7 +11,6 @@ from conftest import ID, POD_CGROUP, UID, Host, crio_annotations, state
 
 from resctrl_hooks.config.applied import compiled
 from resctrl_hooks.config.check import check_text
-from resctrl_hooks.node.cgroup_settings.values import is_in_force
 from resctrl_hooks.node.features import blockio, scheduling
 from resctrl_hooks.node.host.procfs import threads_of
 from resctrl_hooks.node.settings import load
@@ -288,23 +287,6 @@ def test_limits_of_runtime_stay(host: Host) -> None:
     bundle = host.bundle({"linux": {"resources": {"blockIO": {"weight": 10}}}})
     outcome = host.call(state(bundle=bundle, annotations=crio_annotations() | {IO_CLASS: "slow"}))
     assert "the runtime limits its block I/O; left unchanged" in outcome.log
-
-
-@pytest.mark.parametrize(
-    "have, name, value, holds",
-    [
-        ("8:0 rbps=5 wbps=max riops=max wiops=max", "io.max", "8:0 rbps=5", True),
-        ("8:16 rbps=5 wbps=max\n8:0 rbps=5 wbps=max", "io.max", "8:0 rbps=5 wbps=max", True),
-        ("8:0 rbps=6 wbps=max", "io.max", "8:0 rbps=5", False),
-        ("", "io.max", "8:0 rbps=max", True),
-        ("", "io.max", "8:0 rbps=5", False),
-        ("default 30\n8:0 70", "io.weight", "default 30", True),
-        ("default 30\n8:0 70", "io.weight", "8:0 71", False),
-        ("20", "cpu.weight", "20", True),
-    ],
-)
-def test_value_check_compares_with_kernel(have: str, name: str, value: str, holds: bool) -> None:
-    assert is_in_force(have, name, value) is holds
 
 
 def test_policies_match_kernel_numbers() -> None:

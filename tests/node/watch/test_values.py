@@ -8,7 +8,7 @@ import pytest
 
 from node.reconcile.cluster import POD
 from node.watch.test_watcher import Watched
-from resctrl_hooks.node.cgroup_settings.values import are_in_force
+from resctrl_hooks.node.cgroup_settings.values import are_in_place
 from resctrl_hooks.node.ledger import Ledger
 from resctrl_hooks.node.watch import values as module
 from resctrl_hooks.node.watch.values import AGAIN, EVERY, Values
@@ -71,9 +71,9 @@ def test_value_changed_by_another_program_wakes_reconcile_at_next_check(node: No
 def test_check_that_waits_on_a_busy_node_does_not_delay_the_next(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     def wait(*of: Any) -> bool:
         node.clock.sleep(0.3)
-        return are_in_force(*of)
+        return are_in_place(*of)
 
-    monkeypatch.setattr(module, "are_in_force", wait)
+    monkeypatch.setattr(module, "are_in_place", wait)
     assert not node.checks()
     node.write("0")
     assert node.checks()

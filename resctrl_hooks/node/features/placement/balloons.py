@@ -26,10 +26,8 @@ def facts(pools: "list[dict[str, Any]]") -> str:
 def parts_of(pools: "list[dict[str, Any]]", topology: "Topology", usage: "Usage") -> "dict[str, int]":
     """Return the present CPUs of the pools with ``minCpus``, and of `DEFAULT_POOL`: all CPUs that no pool uses.
 
-    A declared pool of that name has its declared CPUs, as any pool without ``minCpus``.
-
-    A pool takes its first cores, so that a container more or less does not move the others. A pool without a container
-    uses no CPU.
+    A pool uses its first cores, so that few containers move when another one starts or ends. A pool without a container
+    uses no CPU. A declared pool `DEFAULT_POOL` has its declared CPUs, as any pool without ``minCpus``.
 
     Raises:
         PlacementError: a pool is invalid.

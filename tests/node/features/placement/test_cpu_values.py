@@ -1,0 +1,421 @@
+"""CPU classes on a simulated host: their values, and the restoration of the previous values."""
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import Host
+from hosts.cpufreq import FAST, FAST_VALUES, POOLS, SLOW, ClassHost, Cpufreq, on
+from hosts.faults import failing
+from hosts.machines import machine, write_sysfs
+from hosts.placed import CPUS, PlacedHost
+
+from resctrl_hooks.node.features.placement import cpu_values
+from resctrl_hooks.node.features.placement import reconcile as repairs
+from resctrl_hooks.node.features.placement.policy import PlacementError
+from resctrl_hooks.node.host.cpulist import parse_list
+from resctrl_hooks.node.reconcile.reconcile import reconcile
+from resctrl_hooks.node.reconcile.release import Released, release_everything, restore_values
+
+POOL = "pool.placement.resctrl-hooks.io"
+TRUE_WRITE = cpu_values._write
+
+
+@pytest.fixture
+def node(host: Host) -> ClassHost:
+    return ClassHost(host)
+
+
+def test_isolated_cpus_of_pool_have_its_class(host: Host) -> None:
+    node = PlacedHost(host)
+    topology = machine(2, 1, 2, 4, 2, isolated=parse_list("14-15,30-31"))
+    node.sys = write_sysfs(topology, host.root / "isolated")
+    cpufreq = Cpufreq(topology, node.sys)
+    pools = [POOLS[0] | {"preferIsolCpus": True}]
+    node.configure(policy="pools", pools=pools, cpuClasses=[FAST])
+    node.start("a", 2000, **{CPUS: "exclusive"})
+    assert node.cpus("a") == "14,30"
+    assert cpufreq.changed() == on("14,30", FAST_VALUES)
+
+
+def test_class_is_written_at_start_and_previous_values_restored_at_end(node: ClassHost) -> None:
+    log = node.start("a", 500)
+    assert "pool db, of its namespace (shop); CPU class fast" in log
+    assert node.cpufreq.changed() == on("0-3", FAST_VALUES)
+    node.start("b", 1000, **{CPUS: "exclusive", POOL: "batch"})
+    assert node.cpufreq.changed() == on("0-3", FAST_VALUES) | on(node.cpus("b"), {"scaling_max_freq": "1200000"})
+    node.stop("b")
+    assert node.cpufreq.changed() == on("0-3", FAST_VALUES)
+    node.stop("a")
+    assert node.cpufreq.changed() == {}
+    assert not node.record.exists()
+
+
+def test_cpu_without_container_has_idle_class(node: ClassHost) -> None:
+    node.classes(idle="slow", reservedCpus="31")
+    slow = {"scaling_max_freq": "1200000"}
+    assert reconcile(node.host.context()).ok
+    assert node.cpufreq.changed() == on("0-30", slow)
+    node.start("a", 500)
+    assert node.cpufreq.changed() == on("0-3", FAST_VALUES) | on("4-30", slow)
+    node.stop("a")
+    assert node.cpufreq.changed() == on("0-30", slow)
+    assert not reconcile(node.host.context()).changed
+
+
+def test_reconcile_repairs_overwritten_values_once(node: ClassHost) -> None:
+    node.start("a", 500)
+    node.cpufreq.path(2, "scaling_min_freq").write_text("900000\n")
+    assert reconcile(node.host.context()).repaired == 1
+    assert node.cpufreq.changed() == on("0-3", FAST_VALUES)
+    assert reconcile(node.host.context()).repaired == 0
+
+
+@pytest.mark.parametrize("repaired", [False, True])
+def test_value_that_another_program_set_meanwhile_is_the_restored_one(node: ClassHost, *, repaired: bool) -> None:
+    node.start("a", 500)
+    node.cpufreq.path(2, "scaling_governor").write_text("schedutil\n")
+    if repaired:
+        reconcile(node.host.context())
+        assert node.cpufreq.changed() == on("0-3", FAST_VALUES)
+    node.stop("a")
+    assert node.cpufreq.changed() == {"policy2/scaling_governor": "schedutil"}
+    assert not node.record.exists()
+
+
+def test_frequency_that_kernel_lowers_for_a_while_is_not_restored_later(node: ClassHost) -> None:
+    node.classes(pools=[POOLS[0] | {"cpuClass": "slow"}])
+    node.start("a", 500)
+    node.cpufreq.path(2, "scaling_max_freq").write_text("1000000\n")  # too hot
+    reconcile(node.host.context())
+    node.stop("a")
+    assert node.cpufreq.changed() == {}
+
+
+def test_change_of_configuration_is_followed_by_reconcile(node: ClassHost) -> None:
+    node.start("a", 500)
+    node.classes(pools=[POOLS[0] | {"cpuClass": "slow"}])
+    assert reconcile(node.host.context()).repaired
+    assert node.cpufreq.changed() == on("0-3", {"scaling_max_freq": "1200000"})
+    node.configure(policy="pools", pools=[{"name": "db", "cpus": "0-3", "namespaces": ["shop"]}])
+    assert reconcile(node.host.context()).repaired
+    assert node.cpufreq.changed() == {}
+    node.assert_sound()
+
+
+def test_disabled_placement_restores_values_at_next_reconcile(node: ClassHost) -> None:
+    node.start("a", 500)
+    node.classes(enabled=False)
+    assert reconcile(node.host.context()).repaired
+    assert node.cpufreq.changed() == {}
+    assert not node.record.exists()
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_release_restores_all_values(node: ClassHost, *, enabled: bool) -> None:
+    node.classes(idle="slow")
+    node.start("a", 500)
+    assert len(node.cpufreq.changed()) > len(FAST_VALUES)
+    node.classes(idle="slow", enabled=enabled)
+    assert release_everything(node.host.context()).problems == []
+    assert node.cpufreq.changed() == {}
+
+
+def test_uninstallation_that_keeps_records_restores_values(node: ClassHost) -> None:
+    node.start("a", 500)
+    done = Released()
+    restore_values(node.host.context(), done)
+    assert done.problems == []
+    assert node.cpufreq.changed() == {}
+    node.assert_sound()
+    assert reconcile(node.host.context()).repaired  # installed again
+    assert node.cpufreq.changed() == on("0-3", FAST_VALUES)
+
+
+def test_release_reports_value_that_cannot_be_restored(node: ClassHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    node.start("a", 500)
+    node.classes(enabled=False)
+    monkeypatch.setattr(cpu_values, "_write", lambda *_: "EBUSY")
+    (problem,) = release_everything(node.host.context()).problems
+    assert (
+        "cannot undo placement: cannot set scaling_governor of cpufreq/policy0 and 3 more to powersave (EBUSY)"
+        in problem
+    )
+    monkeypatch.undo()
+    assert release_everything(node.host.context()).problems == []
+    assert node.cpufreq.changed() == {}
+
+
+def test_shared_policy_has_first_class_and_is_restored_by_its_last_cpu(host: Host) -> None:
+    node = ClassHost(host, shared=True)  # CPUs 0 and 16 are one policy, and so on
+    pools = [{"name": "db", "cpus": "0-3", "cpuClass": "fast"}, {"name": "batch", "cpus": "16-19", "cpuClass": "slow"}]
+    node.classes(pools=pools)
+    slow = {"scaling_max_freq": "1200000"}
+    node.start("b", 500, **{POOL: "batch"})
+    assert node.cpufreq.changed() == on("0-3", slow)
+    node.start("a", 500, **{POOL: "db"})
+    assert node.cpufreq.changed() == on("0-3", FAST_VALUES)
+    node.stop("b")
+    assert node.cpufreq.changed() == on("0-3", FAST_VALUES)
+    node.stop("a")
+    assert node.cpufreq.changed() == {}
+
+
+def test_missing_file_is_reported_once_and_other_values_are_written(node: ClassHost) -> None:
+    for cpu in range(32):
+        node.cpufreq.path(cpu, "energy_performance_preference").unlink()
+    log = node.start("a", 500)
+    told = "cannot set energy_performance_preference of cpufreq/policy0 and 3 more to performance (ENOENT)"
+    assert log.count(told) == 1
+    rest = {name: text for name, text in FAST_VALUES.items() if not name.startswith("energy")}
+    assert node.cpufreq.changed() == on("0-3", rest)
+    assert cpu_values.refused_values(node.host.context()) == [told]
+    assert told not in node.start("b", 500)
+    report = reconcile(node.host.context())
+    assert (report.ok, report.repaired) == (True, 0)
+    node.stop("a")
+    node.stop("b")
+    assert node.cpufreq.changed() == {}
+    assert not node.record.exists()
+
+
+@pytest.mark.parametrize("unreadable", [False, True])
+def test_value_of_file_that_appears_later_is_restored(node: ClassHost, *, unreadable: bool) -> None:
+    name = "energy_performance_preference"
+    files = [node.cpufreq.path(cpu, name) for cpu in range(4)]
+    node.classes(pools=[POOLS[0] | {"cpuClass": "x"}], cpuClasses=[{"name": "x", "energyPerformancePreference": "0"}])
+    for file in files:
+        file.rename(file.with_suffix(".away"))
+        if unreadable:
+            file.mkdir()
+    assert ("EISDIR" if unreadable else "ENOENT") in node.start("a", 500)
+    for file in files:
+        if unreadable:
+            file.rmdir()
+        file.with_suffix(".away").rename(file)
+    assert reconcile(node.host.context()).repaired == len(files)
+    assert node.cpufreq.changed() == on("0-3", {name: "0"})
+    node.stop("a")
+    assert node.cpufreq.changed() == {}
+    assert not node.record.exists()
+
+
+def test_value_that_cannot_be_read_is_not_changed(node: ClassHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreadable(path: str) -> bytes:
+        raise OSError(16, "Device or resource busy", path)
+
+    monkeypatch.setattr(cpu_values, "kernel_text", lambda _: "")
+    monkeypatch.setattr(cpu_values, "read_kernel_file", unreadable)
+    assert "cannot set scaling_governor of cpufreq/policy0 and 3 more to performance (EBUSY)" in node.start("a", 500)
+    assert node.cpufreq.changed() == {}
+    monkeypatch.undo()
+    assert reconcile(node.host.context()).repaired
+    assert node.cpufreq.changed() == on("0-3", FAST_VALUES)
+
+
+@pytest.fixture
+def pstate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let governors change the energy preference as intel_pstate does (drivers/cpufreq/intel_pstate.c)."""
+    saved: dict[str, str] = {}
+
+    def write(base: str, key: str, value: str) -> str:
+        folder = Path(base, key).parent
+        governor, preference = folder / "scaling_governor", folder / "energy_performance_preference"
+        before = governor.read_text().strip()
+        if key.endswith(preference.name) and before == "performance" != value:
+            return "EBUSY"
+        why = TRUE_WRITE(base, key, value)
+        if key.endswith(governor.name) and before != value:
+            if value == "performance":
+                saved[key] = preference.read_text()
+                preference.write_text("performance\n")
+            elif key in saved:
+                preference.write_text(saved.pop(key))
+        return why
+
+    monkeypatch.setattr(cpu_values, "_write", write)
+
+
+@pytest.mark.usefixtures("pstate")
+@pytest.mark.parametrize("idle", ["eco", ""])
+def test_preference_that_governor_replaced_is_restored(node: ClassHost, idle: str) -> None:
+    eco = {"name": "eco", "energyPerformancePreference": "power"}
+    fast = {"name": "fast", "freqGovernor": "performance"}
+    pools = [POOLS[0], {"name": "eco", "cpus": "4-7", "cpuClass": "eco", "namespaces": ["none"]}]
+    node.classes(idle=idle, pools=pools, cpuClasses=[eco, fast])
+    assert reconcile(node.host.context()).ok
+    busy = on("0-3", {"scaling_governor": "performance", "energy_performance_preference": "performance"})
+    rest = {"energy_performance_preference": "power"}
+    for _ in range(2):
+        assert "cannot set" not in node.start("a", 500)
+        assert node.cpufreq.changed() == (on("4-31", rest) if idle else {}) | busy
+        assert not reconcile(node.host.context()).changed
+        node.stop("a")
+        assert node.cpufreq.changed() == (on("0-31", rest) if idle else {})
+    node.start("a", 500)
+    swapped = [POOLS[0] | {"cpuClass": "eco"}]  # from the governor to the preference at once
+    node.classes(pools=swapped, cpuClasses=[eco, fast])
+    assert reconcile(node.host.context()).ok
+    assert node.cpufreq.changed() == on("0-3", rest)
+    node.configure(policy="pools", pools=pools)
+    assert reconcile(node.host.context()).ok
+    assert node.cpufreq.changed() == {}
+    assert not node.record.exists()
+
+
+def test_preference_of_another_program_is_restored_after_class_with_governor_only(node: ClassHost) -> None:
+    node.classes(pools=[POOLS[0]], cpuClasses=[{"name": "fast", "freqGovernor": "schedutil"}])
+    node.start("a", 500)
+    node.cpufreq.path(2, "energy_performance_preference").write_text("power\n")
+    reconcile(node.host.context())
+    assert reconcile(node.host.context()).repaired == 0
+    node.stop("a")
+    assert node.cpufreq.changed() == {"policy2/energy_performance_preference": "power"}
+
+
+def static_kubelet(node: ClassHost) -> None:
+    folder = node.host.root / "kubelet"
+    folder.mkdir()
+    (folder / "cpu_manager_state").write_text('{"policyName": "static"}')
+
+
+def test_no_class_is_applied_while_kubelet_places_containers(node: ClassHost) -> None:
+    node.classes(idle="slow")
+    static_kubelet(node)
+    assert reconcile(node.host.context()).ok
+    assert node.cpufreq.changed() == {}
+
+
+@pytest.mark.parametrize("by_hook", [True, False])
+def test_values_are_restored_once_kubelet_places_containers(node: ClassHost, *, by_hook: bool) -> None:
+    node.classes(idle="slow")
+    for name in ("a", "b"):
+        node.start(name, 500)
+    static_kubelet(node)
+    if by_hook:
+        node.stop("a")
+    else:
+        assert "placement is inactive" in reconcile(node.host.context()).failures["placement"]
+    assert node.cpufreq.changed() == {}
+    assert not node.record.exists()
+
+
+@pytest.mark.parametrize("name", ["follow", "check_kubelet", "_forget_dead"])
+def test_classes_follow_configuration_although_repair_of_places_fails(node: ClassHost, name: str) -> None:
+    node.start("a", 500)
+    node.classes(pools=[POOLS[0] | {"cpuClass": "slow"}])
+    with failing(repairs, name, PlacementError("broken")):
+        assert "broken" in reconcile(node.host.context()).failures["placement"]
+    assert node.cpufreq.changed() == on("0-3", {"scaling_max_freq": "1200000"})
+
+
+def test_values_are_restored_without_allocations(node: ClassHost) -> None:
+    node.start("a", 500)
+    with failing(repairs, "Book", PlacementError("broken")):
+        assert "broken" in reconcile(node.host.context()).failures["placement"]
+    assert node.cpufreq.changed() == {}
+    assert reconcile(node.host.context()).ok
+    assert node.cpufreq.changed() == on("0-3", FAST_VALUES)
+
+
+def test_machine_without_cpufreq_starts_containers(host: Host) -> None:
+    node = PlacedHost(host)
+    node.configure(policy="pools", pools=POOLS, cpuClasses=[FAST, SLOW], failurePolicy="fail")
+    log = node.start("a", 500)
+    assert node.cpus("a") == "0-3"
+    assert "cannot set scaling_governor of cpu0/cpufreq and 3 more to performance (ENOENT)" in log
+    node.stop("a")
+    assert not (host.state / "placement.cpus").exists()
+
+
+def test_refused_value_does_not_fail_container(node: ClassHost) -> None:
+    node.classes(failurePolicy="fail")
+    node.cpufreq.path(1, "scaling_governor").unlink()
+    node.cpufreq.path(1, "scaling_governor").mkdir()
+    assert "cannot set scaling_governor of cpufreq/policy1 to performance (EISDIR)" in node.start("a", 500)
+    assert node.cpus("a") == "0-3"
+    assert node.cpufreq.read(1, "scaling_min_freq") == "3600000"
+
+
+def test_unwritable_record_changes_no_value_and_fails_no_container(node: ClassHost) -> None:
+    node.classes(failurePolicy="fail")
+    with failing(cpu_values, "write_file", OSError(28, "No space left on device", "/run/x")):
+        assert "cannot apply CPU classes: cannot use" in node.start("a", 500)
+    assert node.cpufreq.changed() == {}
+    assert node.cpus("a") == "0-3"
+    assert reconcile(node.host.context()).repaired
+    assert node.cpufreq.changed() == on("0-3", FAST_VALUES)
+
+
+@pytest.mark.parametrize("spec", [{"minFreq": "3000000"}, {"minFreq": "100000", "maxFreq": "200000"}])
+def test_limits_are_written_in_an_order_that_the_kernel_accepts(
+    node: ClassHost, monkeypatch: pytest.MonkeyPatch, spec: dict[str, str]
+) -> None:
+    """Linux before 5.3 refuses a minimum above the maximum."""
+
+    def write(base: str, key: str, value: str) -> str:
+        path = Path(base, key)
+        limits = {name: int((path.parent / name).read_text()) for name in ("scaling_min_freq", "scaling_max_freq")}
+        limits[path.name] = int(value)
+        if limits["scaling_min_freq"] > limits["scaling_max_freq"]:
+            return "EINVAL"
+        return TRUE_WRITE(base, key, value)
+
+    monkeypatch.setattr(cpu_values, "_write", write)
+    node.classes(pools=[POOLS[0] | {"cpuClass": "x"}], cpuClasses=[{"name": "x", **spec}])
+    assert "EINVAL" not in node.start("a", 500)
+    files = {"minFreq": "scaling_min_freq", "maxFreq": "scaling_max_freq"}
+    assert node.cpufreq.changed() == on("0-3", {files[key]: value for key, value in spec.items()})
+    node.stop("a")
+    assert node.cpufreq.changed() == {}
+
+
+def test_value_that_the_kernel_rounds_is_not_written_again(node: ClassHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    writes = []
+
+    def write(base: str, key: str, value: str) -> str:
+        writes.append(key)
+        return TRUE_WRITE(base, key, str(int(value) // 100000 * 100000))
+
+    monkeypatch.setattr(cpu_values, "_write", write)
+    spec = {"name": "x", "maxFreq": "1250000"}
+    node.classes(pools=[POOLS[0] | {"cpuClass": "x"}], cpuClasses=[spec])
+    node.start("a", 500)
+    assert len(writes) == 4
+    assert reconcile(node.host.context()).repaired == 0
+    assert len(writes) == 4
+    assert node.cpufreq.changed() == on("0-3", {"scaling_max_freq": "1200000"})
+
+
+def test_value_that_cannot_be_restored_now_is_restored_by_a_later_reconcile(
+    node: ClassHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.start("a", 500)
+    with monkeypatch.context() as patch:  # the kernel's answer for an offline CPU
+        patch.setattr(
+            cpu_values,
+            "_write",
+            lambda base, key, value: "EBUSY" if "policy1/" in key else TRUE_WRITE(base, key, value),
+        )
+        node.stop("a")
+    assert node.cpufreq.changed() == on("1", FAST_VALUES)
+    assert reconcile(node.host.context()).repaired == len(FAST_VALUES)
+    assert node.cpufreq.changed() == {}
+    assert not node.record.exists()
+
+
+def test_values_of_removed_cpu_are_forgotten(node: ClassHost) -> None:
+    node.start("a", 500)
+    policy = node.cpufreq.folder / "cpufreq/policy1"
+    policy.rename(policy.with_name("gone"))
+    node.stop("a")
+    assert not node.record.exists()
+
+
+def test_values_recorded_in_an_earlier_boot_are_void(node: ClassHost) -> None:
+    values = {"cpufreq/policy0/scaling_governor": {"found": "x", "wanted": "y", "now": "y", "refused": ""}}
+    node.record.parent.mkdir(parents=True, exist_ok=True)
+    node.record.write_text(json.dumps({"boot": "another", "values": values}))
+    node.start("a", 500)
+    node.stop("a")
+    assert node.cpufreq.changed() == {}
