@@ -128,7 +128,7 @@ def bench(session: nox.Session) -> None:
 
 @nox.session
 def generate(session: nox.Session) -> None:
-    """Write the files of this repository that are made from others: hook JSON, MachineConfig, units, man page."""
+    """Write the files of this repository that are made from others: hook JSON, units, man page, dashboards."""
     if not READY:
         session.install("-q", "-e", ".[dev]")
     session.run(sys.executable if READY else "python", "contrib/generate.py", external=READY)
@@ -136,7 +136,7 @@ def generate(session: nox.Session) -> None:
 
 @nox.session
 def release(session: nox.Session) -> None:
-    """Build what a release has into dist/: wheel, sdist, Debian packages, RPM spec, SBOM, notes, checksums.
+    """Build a release into dist/: packages, MachineConfig, Helm chart, schemas, SBOM, notes, checksums.
 
     All of it is of the last commit (contrib/version.py); in an unpacked source distribution, of the files as they are.
     """

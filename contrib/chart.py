@@ -3,6 +3,7 @@
 Each replacement must match, so that a change of a manifest cannot silently lose a value of the chart.
 """
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -102,6 +103,7 @@ def templates(image: str) -> dict[str, Template]:
 
 
 PROMETHEUS_RULE = """{{- if .Values.monitoring.enabled }}
+{{- $missing := "rules.yaml is missing: install the packaged chart of a release (`./dev release`)" }}
 apiVersion: monitoring.coreos.com/v1
 kind: PrometheusRule
 metadata:
@@ -110,7 +112,7 @@ metadata:
   labels:
     {{- include "resctrl-hooks.labels" . | nindent 4 }}
 spec:
-  {{- .Files.Get "rules.yaml" | nindent 2 }}
+  {{- required $missing (.Files.Get "rules.yaml") | nindent 2 }}
 {{- end }}
 """
 HELPERS = """{{- define "resctrl-hooks.image" -}}
@@ -166,6 +168,16 @@ def chart() -> dict[str, str]:
     made |= {"prometheusrule.yaml": PROMETHEUS_RULE, "_helpers.tpl": HELPERS}
     return {
         f"{CHART}/Chart.yaml": ABOUT.format(version=semantic(version), app=version),
-        f"{CHART}/rules.yaml": (CONTRIB / "prometheus/resctrl-hooks.rules.yaml").read_text(),
         **{f"{CHART}/templates/{name}": text for name, text in made.items()},
     }
+
+
+def packaged(folder: Path) -> Path:
+    """Copy the chart, with the rules of contrib/prometheus, into a folder; return the copy.
+
+    The repository has the rules once. Helm reads only files inside of a chart.
+    """
+    found = folder / Path(CHART).name
+    shutil.copytree(CONTRIB.parent / CHART, found)
+    shutil.copy(CONTRIB / "prometheus/resctrl-hooks.rules.yaml", found / "rules.yaml")
+    return found

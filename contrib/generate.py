@@ -1,10 +1,15 @@
-"""Generator of the derived files in this repository: `nox -s generate`. A test compares them.
+"""Generator of the derived files: those in this repository (`nox -s generate`), and those of a release.
 
-Each is what a command of the project prints or installs, kept here to be read, reviewed and applied without it.
+The first are small: people read, review and apply them without the program, and a test compares them. The others are
+renderings of the code itself, which would repeat each of its changes in the history.
 """
 
+import io
 import json
+import os
+import re
 import sys
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,7 +33,8 @@ SETTINGS = b'{"format": 1, "managedBy": "%s"}\n' % MANAGED_BY.encode()
 REFERENCE = "docs/configuration-reference.md"
 RULES = "contrib/prometheus/resctrl-hooks.rules.yaml"
 TOP = ":top20"
-MACHINE_CONFIG = "contrib/machineconfig/99-worker-resctrl-hooks.yaml"
+CONTENTS = "contrib/machineconfig/contents.txt"
+MACHINE_CONFIG = "99-worker-resctrl-hooks.yaml"
 
 
 def _machine_config() -> bytes:
@@ -37,6 +43,33 @@ def _machine_config() -> bytes:
 
 def _butane() -> bytes:
     return to_yaml(butane(delivery(SETTINGS, archive=False), "worker", modules="resctrl_hooks/node")).encode()
+
+
+def _contents() -> bytes:
+    """Return what a MachineConfig puts on a node: mode and path of each file, and the units that start at boot.
+
+    The modules' folder carries their digest, which is left out, so that only a new or renamed file changes the list.
+    """
+    content = delivery(SETTINGS, archive=False)
+    files = [f"{file.mode:04o} {re.sub('/node-[0-9a-f]+/', '/node-*/', file.path)}" for file in content.files]
+    units = [f"{'enabled' if unit.enabled else 'started'} {unit.name}" for unit in content.units]
+    return "\n".join(["# Written by `nox -s generate`: a review aid.", *sorted(files), *sorted(units), ""]).encode()
+
+
+def _archive(members: dict[str, bytes]) -> bytes:
+    """Return a compressed tar that is the same for the same commit."""
+    whole = io.BytesIO()
+    with tarfile.open(fileobj=whole, mode="w:xz") as archive:
+        for name, data in sorted(members.items()):
+            member = tarfile.TarInfo(name)
+            member.size, member.mtime = len(data), int(os.environ.get("SOURCE_DATE_EPOCH", "0"))
+            archive.addfile(member, io.BytesIO(data))
+    return whole.getvalue()
+
+
+def _schemas() -> bytes:
+    """Return the JSON Schemas of all commands' output, as an archive."""
+    return _archive({f"{name}.json": f"{json.dumps(one, indent=2)}\n".encode() for name, one in schemas().items()})
 
 
 def _prometheus_rule() -> bytes:
@@ -81,19 +114,24 @@ def files() -> dict[str, Callable[[], bytes]]:
         "contrib/prometheus/prometheusrule.yaml": _prometheus_rule,
         "contrib/prometheus/resctrl-hooks-global.rules.yaml": _global_rules,
         f"hooks.d/{HOOK_NAME}": lambda: hook_json(DEFAULT_CONFIG),
-        MACHINE_CONFIG: _machine_config,
-        "contrib/machineconfig/99-worker-resctrl-hooks.bu": _butane,
+        CONTENTS: _contents,
         "contrib/machineconfig/node-disruption-policy.yaml": lambda: to_yaml(disruption_policy()).encode(),
     }
     made[REFERENCE] = lambda: in_page((REPOSITORY / REFERENCE).read_text()).encode()
     for name, text in chart().items():
         made[name] = lambda text=text: text.encode()  # type: ignore[misc]  # bound now, not later
-    for command, schema in schemas().items():
-        text = f"{json.dumps(schema, indent=2)}\n".encode()
-        made[f"contrib/schema/{command}.json"] = lambda text=text: text  # type: ignore[misc]  # bound now, not later
     for name, text in units(DEFAULT_CONFIG).items():
         made[f"contrib/systemd/{name}"] = lambda text=text: text  # type: ignore[misc]  # bound now, not later
     return made
+
+
+def released(version: str) -> dict[str, Callable[[], bytes]]:
+    """Return the generator of each file that only a release has, by its name there."""
+    return {
+        MACHINE_CONFIG: _machine_config,
+        MACHINE_CONFIG.replace(".yaml", ".bu"): _butane,
+        f"resctrl-hooks-schemas-{version}.tar.xz": _schemas,
+    }
 
 
 def main() -> None:

@@ -1,4 +1,6 @@
-"""The parts of a release besides wheel and sdist: Debian package, RPM spec, notes, checksums. `nox -s release` runs it.
+"""The parts of a release besides wheel and sdist, and their checksums. `nox -s release` runs it.
+
+Debian packages, RPM spec, notes, the Helm chart, the MachineConfig and the JSON Schemas of the commands' output.
 
     python contrib/release.py DIST [SITE_PACKAGES [REPORT]]
 
@@ -15,6 +17,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import tomllib
 import zipfile
@@ -23,7 +26,9 @@ from email.utils import formatdate
 from pathlib import Path
 from types import MappingProxyType
 
+from chart import packaged, semantic
 from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
+from generate import released
 from man import man_page
 
 from resctrl_hooks import __version__
@@ -123,7 +128,7 @@ def debian_package(wheel: Path, folder: Path) -> Path:
         modules = root / MODULES
         modules.mkdir(parents=True)
         with zipfile.ZipFile(wheel) as archive:
-            archive.extractall(modules)
+            archive.extractall(modules)  # noqa: S202  # our own wheel
         for record in modules.glob("*.dist-info/RECORD"):
             record.unlink()  # dpkg removes only files that it owns
         _write(root / "usr/bin/resctrl-hook", _COMMAND.encode(), _EXECUTABLE)
@@ -228,6 +233,22 @@ def _normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
+def chart_package(folder: Path) -> Path:
+    """Write the Helm chart as `helm package` names it; ``SOURCE_DATE_EPOCH`` is the time of all its files."""
+
+    def plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
+        member.mtime, member.uid, member.gid = int(os.environ["SOURCE_DATE_EPOCH"]), 0, 0
+        member.uname = member.gname = ""
+        return member
+
+    target = folder / f"resctrl-hooks-{semantic(__version__)}.tgz"
+    with tempfile.TemporaryDirectory() as temporary, gzip.GzipFile(target, "wb", mtime=0) as whole:
+        chart = packaged(Path(temporary))
+        with tarfile.open(fileobj=whole, mode="w") as archive:
+            archive.add(chart, chart.name, filter=plain)
+    return target
+
+
 def checksums(folder: Path) -> str:
     """Return checksums in the format of `sha256sum --check`."""
     files = sorted(path for path in folder.iterdir() if path.is_file() and path.name != "SHA256SUMS")
@@ -259,6 +280,9 @@ def main(folder: Path, site_packages: Path | None = None, report: Path | None = 
         spec = spec.replace(mark, value)
     (folder / "resctrl-hooks.spec").write_text(spec)
     (folder / "RELEASE_NOTES.md").write_text(notes(__version__, (REPOSITORY / "CHANGELOG.md").read_text()))
+    sys.stdout.write(f"{chart_package(folder).name}\n")
+    for name, make in released(__version__).items():
+        _write(folder / name, make())
     for text in missing_contact():
         sys.stderr.write(f"release: warning: {text}; set it before you publish\n")
     (folder / "SHA256SUMS").write_text(checksums(folder))

@@ -10,7 +10,7 @@ from resctrl_hooks.config.applied import compile_file
 from resctrl_hooks.config.problems import InvalidConfigError
 from resctrl_hooks.install.paths import PYTHON
 from resctrl_hooks.node.settings import DEFAULT_CONFIG
-from resctrl_hooks.openshift.delivery import MANAGED_BY, Delivery, delivery
+from resctrl_hooks.openshift.delivery import MANAGED_BY, delivery
 from resctrl_hooks.openshift.machineconfig import (
     butane,
     disruption_policy,
@@ -18,7 +18,7 @@ from resctrl_hooks.openshift.machineconfig import (
     machine_config_problems,
     role_problem,
 )
-from resctrl_hooks.openshift.release import NotOursError, differences, entries, rendered_entries
+from resctrl_hooks.openshift.release import entries
 from resctrl_hooks.openshift.text import to_yaml
 
 _INVALID: Final = 2
@@ -37,12 +37,6 @@ _DEFAULTS: Final = b'{"format": 1, "managedBy": "%s"}\n' % MANAGED_BY.encode()
 @click.option("--butane", "as_butane", is_flag=True, help="Render Butane source instead, with each module as text.")
 @click.option("--policy", is_flag=True, help="Render the NodeDisruptionPolicy that avoids a reboot for later changes.")
 @click.option("--list", "as_list", is_flag=True, help="List the files for a node: mode, size, sha256, path.")
-@click.option(
-    "--compare",
-    metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False),
-    help="Compare a rendered MachineConfig with the output of this version; exit code 1 if they differ.",
-)
 @click.pass_obj
 def command(
     config: str,
@@ -56,13 +50,10 @@ def command(
     as_butane: bool,
     policy: bool,
     as_list: bool,
-    compare: str | None,
 ) -> None:
     """Render a MachineConfig that installs the hook on the nodes of a pool. Run it on your workstation.
 
     --config names the YAML file with the settings for the nodes; without it they use the defaults.
-
-    With --compare, give --config and the other options that the file was rendered with.
     """
     if policy:
         click.echo(to_yaml(disruption_policy()), nl=False)
@@ -84,34 +75,12 @@ def command(
         for entry in entries(content):
             click.echo(f"{entry.mode:04o} {entry.size:7} {entry.sha256} {entry.path}")
         return
-    if compare is not None:
-        _compare(compare, content)
-        return
     value = machine_config(content, role, arguments)
     text = to_yaml(value)
     problems = machine_config_problems(value, text)
     if problems:
         raise FailedError("; ".join(problems), _INVALID)
     click.echo(to_yaml(butane(content, role, arguments)) if as_butane else text, nl=False)
-
-
-def _compare(path: str, content: Delivery) -> None:
-    """Print the differences."""
-    ours = entries(content)
-    try:
-        with open(path, encoding="utf-8") as file:
-            version, theirs = rendered_entries(file.read())
-    except (NotOursError, UnicodeDecodeError) as error:
-        raise FailedError(f"{path}: {error}", _INVALID) from error
-    found = differences(ours, theirs)
-    for difference in found:
-        detail = f" ({difference.detail})" if difference.detail else ""
-        click.echo(f"{difference.kind:8}{difference.path}{detail}")
-    named = f"version {version}" if version else "no version label"
-    said = f"{len(found)} differences" if found else "no differences"
-    click.echo(f"{path} has {named}; this is version {content.version} with {len(ours)} files: {said}")
-    if found:
-        raise SystemExit(1)
 
 
 def _settings(config: str) -> bytes:

@@ -1,5 +1,6 @@
 """The Helm chart, rendered by Helm's own code: the defaults match the base kustomization, and values change it."""
 
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +9,11 @@ import pytest
 import yaml
 from admission.pod_security import BASELINE, PRIVILEGED, level, violations
 from admission.test_schemas import VERSIONS, of_kubernetes
+from project.contributed import REPOSITORY, load
 
 pytestmark = pytest.mark.helm
-CONTRIB = Path(__file__).parents[2] / "contrib"
-CHART = CONTRIB / "helm/resctrl-hooks"
+CONTRIB = REPOSITORY / "contrib"
+PACKAGED = load("chart").packaged
 DIGEST = f"sha256:{'01' * 32}"
 Objects = dict[tuple[str, str], dict[str, Any]]
 
@@ -25,9 +27,10 @@ def render(**values: Any) -> Objects:
     """Return what `helm template` prints with these values."""
     from helm_python.chart import Chart  # noqa: PLC0415  # a shared library of 85 MB, which not every machine has
 
-    chart = Chart.load(CHART)
-    chart.validate_schema(values)
-    return by_name(list(chart.render(values, name="resctrl-hooks", namespace="resctrl-hooks").values()))
+    with tempfile.TemporaryDirectory() as folder:
+        chart = Chart.load(PACKAGED(Path(folder)))
+        chart.validate_schema(values)
+        return by_name(list(chart.render(values, name="resctrl-hooks", namespace="resctrl-hooks").values()))
 
 
 def daemonset(objects: Objects, name: str = "resctrl-hooks") -> dict[str, Any]:
@@ -106,10 +109,19 @@ def test_values_that_mean_nothing_are_refused(values: dict[str, Any]) -> None:
         render(**values)
 
 
-def test_chart_passes_helms_lint() -> None:
+def test_chart_of_the_repository_asks_for_the_package_if_it_needs_the_rules() -> None:
+    from helm_python.chart import Chart  # noqa: PLC0415  # as above
+    from helm_python.errors import HelmError  # noqa: PLC0415  # as above
+
+    chart = Chart.load(CONTRIB / "helm/resctrl-hooks")
+    with pytest.raises(HelmError, match="install the packaged chart"):
+        chart.render({"monitoring": {"enabled": True}}, name="resctrl-hooks", namespace="resctrl-hooks")
+
+
+def test_chart_passes_helms_lint(tmp_path: Path) -> None:
     from helm_python.chart import lint  # noqa: PLC0415  # as above
 
-    report = lint(CHART, {"monitoring": {"enabled": True}}, strict=True)
+    report = lint(PACKAGED(tmp_path), {"monitoring": {"enabled": True}}, strict=True)
     assert report["errors"] == []
     assert {message["error"] for message in report["messages"]} <= {"icon is recommended"}
 

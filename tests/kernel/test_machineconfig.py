@@ -26,7 +26,6 @@ from resctrl_hooks.install import units
 from resctrl_hooks.openshift.ignition import unpacked
 
 pytestmark = [pytest.mark.systemd, pytest.mark.only(driver="systemd", runtime_name="crun")]
-RENDERED = Path(__file__).parents[2] / "contrib/machineconfig/99-worker-resctrl-hooks.yaml"
 SETTINGS = "/etc/resctrl-hooks/config.json"
 UNITS = Path("/etc/systemd/system")
 RESCTRL = "/sys/fs/resctrl"
@@ -57,7 +56,7 @@ class Operator:
     """The machine config operator's daemon, as far as it writes and deletes."""
 
     def __init__(self, **settings: Any) -> None:
-        config = yaml.safe_load(RENDERED.read_text())["spec"]["config"]
+        config = yaml.safe_load(run(["resctrl-hook", "machineconfig"]))["spec"]["config"]
         self.units = config["systemd"]["units"]
         self.files = {file["path"]: (unpacked(file["contents"]), file["mode"]) for file in config["storage"]["files"]}
         compiled = json.loads(self.files[SETTINGS][0]) | settings

@@ -4,14 +4,17 @@ import json
 import re
 import subprocess
 import sys
+import tarfile
 import tomllib
 import venv
 from pathlib import Path
 
 import pytest
+import yaml
 
 from project.contributed import RELEASE, REPOSITORY, load, needed
 from resctrl_hooks import __version__
+from resctrl_hooks.cli.schemas import schemas
 
 DEPENDENCIES: list[str] = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["dependencies"]
 OF_DEBIAN = {"python3-yaml": "pyyaml"}
@@ -61,6 +64,17 @@ def test_checksums_cover_every_file(dist: Path) -> None:
     lines = (dist / "SHA256SUMS").read_text().splitlines()
     assert {line.split("  ")[1] for line in lines} == {path.name for path in dist.iterdir()} - {"SHA256SUMS"}
     subprocess.run(["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=dist, check=True, capture_output=True)
+
+
+@RELEASED
+def test_release_has_machineconfig_chart_and_schemas(dist: Path) -> None:
+    (value,) = yaml.safe_load_all((dist / "99-worker-resctrl-hooks.yaml").read_text())
+    assert value["metadata"]["annotations"]["resctrl-hooks.io/version"] == __version__
+    assert "local: resctrl_hooks/node/launch.py" in (dist / "99-worker-resctrl-hooks.bu").read_text()
+    with tarfile.open(dist / f"resctrl-hooks-{CHART.semantic(__version__)}.tgz") as chart:
+        assert {"resctrl-hooks/Chart.yaml", "resctrl-hooks/rules.yaml"} <= set(chart.getnames())
+    with tarfile.open(dist / f"resctrl-hooks-schemas-{__version__}.tar.xz") as found:
+        assert set(found.getnames()) == {f"{name}.json" for name in schemas()}
 
 
 # Versions
