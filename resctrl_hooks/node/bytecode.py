@@ -4,14 +4,13 @@ The file is fast, and it makes an upgrade one rename: a hook runs the old node h
 Docstrings and annotations are left out, because hooks do not use them.
 """
 
-import errno as _errno
+import errno
 import marshal
 import posix
 import sys
 
 from .archive import read_archive
 from .host.files import is_folder, make_folder, read_file, write_file
-from .rare_functions import RARE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +26,6 @@ _DIGITS = 12
 _ONLY_SYNTAX = 0x400  # ast.PyCF_ONLY_AST; nothing else of ast is needed
 _ALWAYS_NEEDED = (".main",)
 _BY_STAGE = ((".hook.create_runtime", ".container.workload", ".features.monitoring"), (".lifecycle",))
-_NUMBERS = {"errno": _errno, "posix": posix}
 _C_MODULES = ("_json", "_socket", "fcntl")  # modules that some distributions do not build in
 _USAGE = "usage: compile [FOLDER [SHOWN]]\n"
 
@@ -60,8 +58,6 @@ class _Source:
     def as_part(self, folder: str) -> "tuple[str, CodeType, bool, tuple[tuple[str, tuple[str, ...]], ...]]":
         """Return the module as `launch.py` runs it: its name, its code, whether it is a package, and its imports."""
         imports = self.take_imports()
-        _strip(self.tree)
-        _defer(self.tree, RARE.get(self.name, "").split(), f"{folder}/{self.path}")
         return self.name, self.code(folder), self.is_package, imports
 
     def code(self, folder: str) -> "CodeType":
@@ -132,18 +128,8 @@ def _imports(tree: "Module", package: "list[str]") -> "list[tuple[Any, str, tupl
 
 
 def _strip(node: "Any") -> "Any":
-    """Remove the parts for readers and type checkers from a node, and return what replaces it, or None.
-
-    These are annotations, and imports for annotations. `errno` alone costs 1 % of a bare interpreter, so its names and
-    those of `posix` become the numbers of this system.
-    """
-    kind = type(node).__name__
-    if kind == "Attribute" and getattr(node.value, "id", "") in _NUMBERS:
-        number = getattr(_NUMBERS[node.value.id], node.attr, None)
-        return _made(repr(number), node).value if type(number) is int else node
-    if kind == "Import" and node.names[0].name == "errno" and not node.names[0].asname:
-        return _made("pass", node)
-    if kind == "AnnAssign":
+    """Remove annotations, and imports for annotations, from a node; return what replaces it."""
+    if type(node).__name__ == "AnnAssign":
         if node.value is None:
             return _made("pass", node)
         assignment = _made("_ = _", node)
@@ -171,32 +157,12 @@ def _compile(tree: "Module", path: str) -> "CodeType":
 
 
 def _made(text: str, origin: "Any") -> "Any":
-    """Return the statement ``text``, and its value if it is an expression, with the line number of ``origin``."""
+    """Return the statement ``text`` with the line number of ``origin``."""
     module: "Any" = compile(text, "", "exec", _ONLY_SYNTAX)
     (made,) = module.body
-    for node in (made, getattr(made, "value", None)):
-        for name in ("lineno", "end_lineno", "col_offset", "end_col_offset"):
-            if hasattr(node, name):
-                setattr(node, name, getattr(origin, name))
+    for name in ("lineno", "end_lineno", "col_offset", "end_col_offset"):
+        setattr(made, name, getattr(origin, name))
     return made
-
-
-def _defer(room: "Any", rare: "list[str]", path: str, prefix: str = "") -> None:
-    """Replace the ``rare`` functions of a module or class by `launch.rare` with the code that creates them."""
-    for place, node in enumerate(room.body):
-        name = prefix + getattr(node, "name", "")
-        if type(node).__name__ == "ClassDef":
-            _defer(node, rare, path, f"{name}.")
-        elif name in rare:
-            decorators, node.decorator_list = node.decorator_list, []
-            module: "Any" = compile("", path, "exec", _ONLY_SYNTAX)
-            module.body = [node]
-            made = _made(f"{node.name} = rare({marshal.dumps(_compile(module, path))!r}, __name__)", node)
-            for decorator in reversed(decorators):
-                decorated = _made("_(_)", decorator).value
-                decorated.func, decorated.args = decorator, [made.value]
-                made.value = decorated
-            room.body[place] = made
 
 
 def _groups(sources: "dict[str, _Source]", folder: str) -> "list[list[str]]":
@@ -224,7 +190,7 @@ def _in_order(sources: "dict[str, _Source]", folder: str, roots: "tuple[str, ...
         if name in found:
             return
         if name not in sources:
-            raise FileNotFoundError(_errno.ENOENT, "module not found", folder + name.replace(".", "/"))
+            raise FileNotFoundError(errno.ENOENT, "module not found", folder + name.replace(".", "/"))
         if name:
             add(name.rpartition(".")[0])
         for _, module, names in sources[name].imports:

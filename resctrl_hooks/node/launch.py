@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import CodeType, ModuleType
-    from typing import Any, Callable
+    from typing import Any
 
     Imports = tuple[tuple[str, tuple[str, ...]], ...]  # modules by their name after the node half's, and names
     Part = tuple[str, CodeType, bool, Imports]  # a module: its name, its code, whether it is a package, its imports
@@ -31,7 +31,7 @@ _Spec: "type[ModuleSpec]" = type(sys.__spec__)
 _Module: "type[ModuleType]" = type(sys)
 _HEAD = 16  # the interpreter's magic number and the size of what is read at once, as `bytecode.py` writes them
 _MAGIC = 4
-_C_MODULES = ("_json", "fcntl", "_socket")  # modules that nearly every hook call uses
+_C_MODULES = ("_json", "errno", "fcntl", "_socket")  # modules that nearly every hook call uses
 
 
 class CompiledFinder:
@@ -159,34 +159,17 @@ def make_c_module(name: str, library: str = "") -> None:
 def run_at_once(codes: "tuple[Part, ...]", loader: "CompiledFinder | None" = None) -> None:
     """Create modules from code in the order of their imports, each package before its modules.
 
-    Their mutual imports are bound here: import statements take ten times as long, and are not in the code. The code
-    calls `rare` instead of the definitions that `bytecode.py` replaced.
+    Their mutual imports are bound here: import statements take ten times as long, and are not in the code.
     """
     for name, code, package, imports in codes:
         module = make_module(name, package=package, loader=loader)
         values = module.__dict__
-        values["rare"] = rare
         for source, names in imports:
             given = sys.modules[_PACKAGE + source]
             known = given.__dict__
             for one in names:
                 values[one] = known[one] if one in known else getattr(given, one)
         exec(code, values)  # noqa: S102  # as above
-
-
-def rare(code: bytes, module: str) -> "Callable[..., Any]":
-    """Return a function of a module that few calls of a hook run; its first call reads its ``code``."""
-    function: "Any" = None
-
-    def call(*values: "Any", **named: "Any") -> "Any":
-        nonlocal function
-        if function is None:
-            defined: "dict[str, Any]" = {}
-            exec(marshal.loads(code), sys.modules[module].__dict__, defined)  # noqa: S102, S302  # as above
-            (function,) = defined.values()
-        return function(*values, **named)
-
-    return call
 
 
 def make_module(name: str, *, package: bool, loader: "CompiledFinder | None" = None) -> "ModuleType":

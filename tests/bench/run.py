@@ -227,6 +227,10 @@ def goals(rows: list[Row]) -> str:
         ),
         (f"at most 2 MB more memory than a bare interpreter: {create.memory:.1f}", create.memory <= 2),
     ]
+    for row, most in ((create, 1.20), (by_name[STOP], 1.18)):
+        if row.instructions:
+            text = f"{row.name.partition(',')[0]}: at most {most:.2f} of a bare interpreter's instructions"
+            met.append((f"{text}: {row.instructions:.2f}", row.instructions <= most))
     intel, amd = (by_name.get(f"createRuntime on {name}") for name in (SIMULATION, ASSIGNED))
     if intel and amd and intel.instructions and amd.instructions:
         more = amd.instructions / intel.instructions
