@@ -13,6 +13,7 @@ from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.host.cpulist import format_list, parse_list
 from resctrl_hooks.node.host.files import format_json, read_file, read_kernel_file
+from resctrl_hooks.node.resctrl.bandwidth_unit import PER_CENT, convert, rounded
 from resctrl_hooks.rdt.capabilities import read_abilities
 from resctrl_hooks.rdt.config import wanted_schemata
 
@@ -123,14 +124,23 @@ def _about_this_machine(config: Configuration, document: Document) -> Iterator[P
 
 
 def _about_this_resctrl(config: Configuration, document: Document) -> Iterator[Problem]:
-    """Yield a remark for RDT classes that `rdt apply` would reject on this machine."""
+    """Yield a remark for RDT classes that `rdt apply` would reject here, and for floors that the kernel rounds."""
     classes = config.rdt.model_dump(mode="json", by_alias=True, exclude_unset=True).get("classes") or {}
+    throttled = config.rdt.guard.throttle
+    if not classes and not throttled:
+        return
     try:
-        can = read_abilities(config.resctrl_path) if classes else None
+        can = read_abilities(config.resctrl_path)
     except HookError:
         return  # without resctrl this is probably not the target machine
-    for name, spec in classes.items() if can else ():
-        assert can is not None
+    mb = can.bandwidths.get("MB")
+    for name, rule in throttled.items() if mb is not None and mb.unit == PER_CENT else ():
+        assert mb is not None
+        number = convert(f"{rule.floor}%" if isinstance(rule.floor, int) else rule.floor, PER_CENT)[0]
+        if effective := rounded(max(number, mb.least), mb.step) - number:
+            text = f"the floor is {number + effective} on this machine, whose MB values are multiples of {mb.step}"
+            yield at(("rdt", "guard", "throttle", name, "floor"), document, text, severity="note")
+    for name, spec in classes.items():
         for what in wanted_schemata(spec, can)[1]:
             text = f"not supported on this machine: {what}"
             yield at(("rdt", "classes", name), document, text, severity="warning")

@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from resctrl_hooks.node.context import Context
+from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.guard.law import REPORT
 from resctrl_hooks.node.guard.lease import Lease
 from resctrl_hooks.node.guard.section import OBSERVE
@@ -104,7 +105,10 @@ def guard_status(context: Context) -> GuardStatus | None:
 def held_values(context: Context) -> dict[str, dict[int, int]]:
     """Return by RDT class and L3 domain the declared MB values that a guard's lease keeps changed."""
     lease = Lease(context.settings.state_dir, context.proc)
-    return lease.declared if lease.load() else {}
+    try:
+        return lease.declared if lease.load() else {}
+    except (HookError, ValueError):  # only the guard and reconcile act on a lease, and they report it
+        return {}
 
 
 def lowered_values(context: Context) -> dict[str, str]:

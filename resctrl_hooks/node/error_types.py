@@ -65,6 +65,13 @@ class LedgerError(HookError):
     hint = "the state directory must be a writable, root-owned directory on a local file system"
 
 
+class LeaseError(LedgerError):
+    """The bandwidth guard's lease is unreadable, so it is unknown which values the guard changed."""
+
+    reason = "lease"
+    hint = "the lease is kept; `resctrl-hook guard restore` tries again"
+
+
 class LockTimeoutError(LedgerError):
     """Another hook holds this key's lock for longer than the allowed wait."""
 

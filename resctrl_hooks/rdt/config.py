@@ -3,7 +3,7 @@
 import itertools
 from typing import Any
 
-from resctrl_hooks.node.resctrl.bandwidth_unit import capacity_of, convert_first
+from resctrl_hooks.node.resctrl.bandwidth_unit import capacity_of, convert_first, rounded
 from resctrl_hooks.node.resctrl.schemata import schemata_line
 
 from .capabilities import BandwidthCapability, CacheCapability, Capabilities, Schemata
@@ -82,7 +82,7 @@ def _bandwidth(values: list[Any], can: BandwidthCapability, capacity: float) -> 
     if number < can.least or (can.most and number > can.most):
         return "", f"{number} is not between {can.least} and {can.most or 'its maximum'}"
     # The kernel rounds up to its steps; `show` must compare with the rounded value.
-    return str(-(-number // can.step) * can.step), ""
+    return str(rounded(number, can.step)), ""
 
 
 def overlaps(classes: dict[str, Schemata], declared: dict[str, Any]) -> dict[str, list[str]]:

@@ -88,6 +88,7 @@ def test_restore_writes_declared_values(node: Node) -> None:
 def test_uninstall_restores_the_declared_values(
     node: Node, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, running: bool
 ) -> None:
+    node.host.end_process(100)  # systemd stops its unit first
     if running:
         (node.host.state / "pods/0f0ac7f2").mkdir(parents=True)
     context = node.context()

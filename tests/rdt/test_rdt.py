@@ -299,6 +299,11 @@ def test_config_check_reports_impossible_values_on_this_machine(simulated: Host,
     assert "checked.yaml:4: rdt.classes.gold: not supported on this machine: L3: mask 505 has gaps" in done.stderr
     simulated.configure(rdt={"classes": {"gold": {"L3": "505"}}})
     assert "impossible" in rdt(simulated, "apply").output
+    yaml.write_text(text.format(path=simulated.resctrl) + "  guard: {throttle: {a: {floor: 25}, b: {floor: '30%'}}}\n")
+    done = CliRunner().invoke(main, ["--config", str(yaml), "config", "check"])
+    note = "rdt.guard.throttle.a.floor: the floor is 30 on this machine, whose MB values are multiples of 10"
+    assert note in done.stderr
+    assert "throttle.b" not in done.stderr
     yaml.write_text(text.format(path=tmp_path / "nowhere"))
     assert (
         "not supported on this machine"

@@ -7,7 +7,7 @@ them get the same value; AMD's numbers are bandwidth, so the limit is their sum,
 import posix
 
 from ..host.files import kernel_text
-from ..resctrl.bandwidth_unit import AMD, PER_CENT, convert, is_mbps, unit_of
+from ..resctrl.bandwidth_unit import AMD, PER_CENT, convert, is_mbps, rounded, unit_of
 from .lease import RESOURCE, read_limits
 from .limit import Limit
 from .scale import OfRate, PerCent
@@ -33,7 +33,8 @@ class Mount:
         values = read_limits(resctrl, "")
         self.l3 = sorted(values)
         self.unit = unit_of(self.least, list(values.values()), mbps=is_mbps(resctrl.root))
-        self.scale: "PerCent | OfRate" = OfRate() if self.unit == AMD else PerCent(int(step) if step.isdigit() else 1)
+        self.step = max(1, int(step)) if step.isdigit() else 1
+        self.scale: "PerCent | OfRate" = OfRate() if self.unit == AMD else PerCent(self.step)
         self.throttle_mode = kernel_text(f"{info}/thread_throttle_mode")
         self.observe_only = ""
         if not values or self.least < 0:
@@ -46,7 +47,7 @@ class Mount:
     def floor_of(self, value: "int | str", capacity: float) -> int:
         """Return a configured floor as a number of this mount; one that it cannot express is its least."""
         number, problem = convert(f"{value}%" if isinstance(value, int) else value, self.unit, capacity)
-        return max(self.least, 1, 0 if problem else number)
+        return rounded(max(self.least, 1, 0 if problem else number), self.step)
 
     def limit(self, name: str, domain: "tuple[int, ...]", found: "dict[int, int]", floor: int) -> "Limit | None":
         """Return the limit of a class in a memory domain as it is found, None where the class has no value."""

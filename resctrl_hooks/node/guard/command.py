@@ -46,9 +46,14 @@ def guard_command(config: str, arguments: "list[str]", find: "Find" = load) -> i
         if problem:
             log(WARNING, problem, stage=STAGE)
         context = Context(settings, log)
-        return run(context) if arguments == ["run"] else give_back(context)
+        context.ledger.prepare()
+        lock = only_instance(f"{settings.state_dir}/{LOCK}")
+        try:
+            return run(context) if arguments == ["run"] else give_back(context)
+        finally:
+            posix.close(lock)
     except RunningError as error:
-        log(ERROR, f"guard: {error}", stage=STAGE)
+        log(ERROR, f"guard: {error}; its end restores all values", stage=STAGE)
     except HookError as error:
         log(ERROR, f"guard: {error}", stage=STAGE, reason=error.reason)
     except OSError as error:
@@ -62,32 +67,28 @@ def run(context: Context) -> int:
     for number in (SIGTERM, SIGINT):
         signal(number, lambda number, _: ended.append(number))
     settings = section(context.settings)
-    context.ledger.prepare()
-    lock = only_instance(f"{context.settings.state_dir}/{LOCK}")
     notify = Notify()
+    if give_back(context):  # leftovers of an earlier guard; its values would pass for declared ones
+        return _WRONG
+    if settings["mode"] == OFF:
+        context.log(NOTICE, "guard: rdt.guard.mode is off; nothing to do", stage=STAGE)
+        notify(READY="1")
+        return 0
     try:
-        give_back(context)  # leftovers of an earlier guard; its values would pass for declared ones
-        if settings["mode"] == OFF:
-            context.log(NOTICE, "guard: rdt.guard.mode is off; nothing to do", stage=STAGE)
-            notify(READY="1")
-            return 0
-        try:
-            topology = read_topology(context.settings.sys_path)
-        except TopologyError:
-            topology = None
-        guard = Guard(context, topology, posix.getpid(), time.monotonic())
-        if guard.mode == ACT:
-            context.log(NOTICE, "guard: mode act is experimental", stage=STAGE)
-        notify(READY="1", STATUS=f"mode {guard.mode}")
-        gc.collect()
-        try:
-            _loop(guard, float(settings["interval"]), notify, ended)
-        finally:
-            notify(STOPPING="1")
-            guard.end()
+        topology = read_topology(context.settings.sys_path)
+    except TopologyError:
+        topology = None
+    guard = Guard(context, topology, posix.getpid(), time.monotonic())
+    if guard.mode == ACT:
+        context.log(NOTICE, "guard: mode act is experimental", stage=STAGE)
+    notify(READY="1", STATUS=f"mode {guard.mode}")
+    gc.collect()
+    try:
+        _loop(guard, float(settings["interval"]), notify, ended)
     finally:
-        posix.close(lock)
-    return 0
+        notify(STOPPING="1")
+        restored = guard.end()
+    return 0 if restored else _WRONG
 
 
 def _loop(guard: Guard, interval: float, notify: Notify, ended: "list[int]") -> None:
@@ -101,7 +102,11 @@ def _loop(guard: Guard, interval: float, notify: Notify, ended: "list[int]") -> 
 
 
 def give_back(context: Context) -> int:
-    """Restore the values of an existing lease; return 1 if the kernel refused one."""
+    """Restore the values of an existing lease; return 1 if one could not be restored.
+
+    Raises:
+        LeaseError: the lease cannot be read. It stays.
+    """
     result = restore_left(context.monitor.resctrl, context.settings.state_dir, context.proc)
     for line in result.done:
         context.log(NOTICE, f"guard: restored {line}", stage=STAGE)

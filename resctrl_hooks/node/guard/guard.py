@@ -82,9 +82,9 @@ class Guard:
             sample = Sample(now, load, carries, found.rates)
             old = dict(domain.limits)
             changes = domain.decide(sample, _present(self._rules, domain), self._mount.scale)
-            self._status.saw(domain, found, load, after.time - before.time)
             for change in changes:
                 self._do(domain, found, change, old, before, after)
+            self._status.saw(domain, found, load, after.time - before.time)
             if load is not None and load >= self._rules.high:
                 self._pods.look(found.domain, [*domain.limits])
         self._status.write()
@@ -100,18 +100,29 @@ class Guard:
         elif self.mode == OBSERVE:
             self._say(NOTICE, f"guard {WOULD[change.kind]} {self._in_words(number, change)}", domain=number)
         else:
-            problem = self._write(found, change, old[change.name], before, after)
+            limit = old[change.name]
+            try:
+                problem = self._write(domain, found, change, limit, before, after)
+            except ResctrlError as error:  # whether the class is still the guard's is unknown: it tries again
+                domain.limits[change.name] = limit
+                self._say(WARNING, f"guard: {error}; class {change.name} is unchanged")
+                return
             if problem:
                 # The value that stands is not the law's, so the law must not build on it.
-                limit = old[change.name]
                 domain.limits[change.name] = Limit(limit.declared, limit.floor, limit.now, overridden=True)
                 self._say(WARNING, f"guard: {problem}; the guard does not change class {change.name} until it restarts")
                 return
             self._say(NOTICE, f"guard {DONE[change.kind]} {self._in_words(number, change)}", domain=number)
         self._status.did(number, change)
 
-    def _write(self, found: Traffic, change: Change, limit: Limit, before: Look, after: Look) -> str:
-        """Write a class's values in a memory domain; return why nothing was written, or an empty string."""
+    def _write(self, domain: Domain, found: Traffic, change: Change, limit: Limit, before: Look, after: Look) -> str:
+        """Write a class's values in a memory domain; return why nothing was written, or an empty string.
+
+        The values that the kernel made of them stand in the lease and in the domain's limits.
+
+        Raises:
+            ResctrlError: the values cannot be read, or the kernel refuses.
+        """
         name, numbers = change.name, found.domain
         now = read_limits(self._resctrl, name)
         if any(number not in now for number in numbers):
@@ -131,10 +142,10 @@ class Guard:
         use = _use(name, before, after)
         new = self._mount.values(change.new, numbers, use, declared)
         self._lease.intend(name, {number: now[number] for number in numbers}, new)
-        try:
-            write_limits(self._resctrl, name, new)
-        except ResctrlError as error:
-            return str(error)
+        effective = write_limits(self._resctrl, name, new)
+        self._lease.settle(name, effective)
+        if effective != new:
+            domain.limits[name] = domain.limits[name].at(self._mount.sum(effective.values()))
         return ""
 
     def _in_words(self, number: int, change: Change) -> str:
@@ -145,10 +156,12 @@ class Guard:
             f"({self._mount.unit}): {change.reason}{by}"
         )
 
-    def end(self) -> None:
-        """Restore every declared value."""
-        for line in restore(self._resctrl, self._lease).failed:
+    def end(self) -> bool:
+        """Restore every declared value; return whether that succeeded. A lease of the rest stays."""
+        failed = restore(self._resctrl, self._lease).failed
+        for line in failed:
             self._say(WARNING, f"guard: cannot restore {line}")
+        return not failed
 
     def _say(self, priority: int, text: str, **fields: "str | int") -> None:
         self._context.log(priority, text, stage=STAGE, **fields)

@@ -1,13 +1,17 @@
-"""The guard's lease: the values that it found, the values that it wrote, and their restoration.
+"""The guard's lease: the values that it found, the values in effect since its changes, and their restoration.
 
 The file is written before each change, so `restore` knows the guard's values however the guard ends. It is in the
-state directory and belongs to one boot: resctrl starts a boot with its own values.
+state directory and belongs to one boot: resctrl starts a boot with its own values. A lease that cannot be read is
+neither absent nor of another boot: it stays.
 """
 
-from ..errors import ResctrlError
-from ..host.files import format_json, parse_json, read_file, remove_file, write_file
+import errno
+import posix
+
+from ..errors import LeaseError, ResctrlError
+from ..host.files import GONE, format_json, parse_json, read_file, remove_file, write_file
 from ..host.procfs import boot_id, lives, start_time
-from ..resctrl.schemata import parse_schemata, schemata_line, write_schemata
+from ..resctrl.schemata import parse_schemata, set_schemata
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,12 +20,14 @@ if TYPE_CHECKING:
     from ..resctrl.filesystem import Resctrl
 
 NAME = "guard-lease.json"
+_DAMAGED = ".damaged"
 _LIMIT = 1 << 20
+_UNUSABLE = (errno.EFBIG, errno.ELOOP, errno.EINVAL, errno.EPERM)  # what `read_file` refuses: not a file of the guard
 RESOURCE = "MB"
 
 
 class Lease:
-    """Values by class and L3 domain: ``declared`` before the guard's first change, ``ours`` that it wrote last."""
+    """Values by class and L3 domain: ``declared`` before the guard's first change, ``ours`` since its last one."""
 
     def __init__(self, state_dir: str, proc: str = "/proc") -> None:
         self.path = f"{state_dir}/{NAME}"
@@ -31,9 +37,34 @@ class Lease:
         self.ours: "dict[str, dict[int, list[int]]]" = {}
 
     def load(self) -> bool:
-        """Read the lease of a guard of this boot; return whether there is one."""
+        """Read the lease; return whether there is one of this boot.
+
+        Raises:
+            LeaseError: it cannot be read, or this boot's id cannot, so nobody can tell.
+            ValueError: it is damaged.
+        """
         try:
-            record: "Any" = parse_json(read_file(self.path, _LIMIT, trusted=True))
+            data = read_file(self.path, _LIMIT, trusted=True)
+            boot = boot_id(self._proc)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            if error.errno in _UNUSABLE:
+                raise ValueError(error.strerror) from error
+            raise LeaseError(f"cannot read {error.filename or self.path}", errno=error.errno or 0) from error
+        self._parse(data)
+        if not boot:
+            raise LeaseError(f"cannot tell whether {self.path} is of this boot: {self._proc} has no boot id")
+        return self.boot == boot
+
+    def _parse(self, data: bytes) -> None:
+        """Take the file's content.
+
+        Raises:
+            ValueError: it has another form.
+        """
+        try:
+            record: "Any" = parse_json(data)
             self.pid, self.started, self.boot = int(record["pid"]), int(record["start"]), str(record["boot"])
             self.declared = {
                 name: {int(number): int(value) for number, value in values.items()}
@@ -43,10 +74,15 @@ class Lease:
                 name: {int(number): [int(value) for value in values] for number, values in of.items()}
                 for name, of in record["ours"].items()
             }
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             self.declared, self.ours = {}, {}
-            return False
-        return self.boot == boot_id(self._proc)
+            raise ValueError(f"{type(error).__name__}: {error}") from error
+
+    def set_aside(self) -> str:
+        """Rename a damaged lease, so that a person can read it; return its new path."""
+        path = self.path + _DAMAGED
+        posix.rename(self.path, path)
+        return path
 
     @property
     def is_stale(self) -> bool:
@@ -66,6 +102,14 @@ class Lease:
             self.declared.setdefault(name, {}).setdefault(number, found[number])
             self.ours.setdefault(name, {})[number] = [found[number], value]
         self.write()
+
+    def settle(self, name: str, effective: "dict[int, int]") -> None:
+        """Record the values that the kernel made of the intended ones, if they differ."""
+        ours = self.ours.get(name, {})
+        if any(number in ours and ours[number][-1] != value for number, value in effective.items()):
+            for number, value in effective.items():
+                ours[number] = [*ours.get(number, []), value]
+            self.write()
 
     def write(self) -> None:
         """Write the file."""
@@ -104,12 +148,17 @@ class Restored:
 def restore(resctrl: "Resctrl", lease: Lease) -> Restored:
     """Write the declared values in place of the guard's, and remove the lease if that succeeded.
 
-    A value that another program wrote stays. A class that was removed needs no restoration.
+    A value that another program wrote stays. A class that was removed needs no restoration; one whose values cannot be
+    read keeps the lease.
     """
     result = Restored()
     for name, declared in sorted(lease.declared.items()):
         shown = name or "/"
-        now = read_limits(resctrl, name)
+        try:
+            now = read_limits(resctrl, name)
+        except ResctrlError as error:
+            result.failed.append(f"class {shown}: {error}")
+            continue
         ours = {number: value for number, value in declared.items() if number in now and now[number] != value}
         foreign = {number: now[number] for number in ours if not lease.is_ours(name, number, now[number])}
         result.foreign += [
@@ -133,28 +182,49 @@ def restore(resctrl: "Resctrl", lease: Lease) -> Restored:
 
 
 def restore_left(resctrl: "Resctrl", state_dir: str, proc: str, *, only_ended: bool = False) -> Restored:
-    """Restore the changes of a guard of this boot, with ``only_ended`` if the guard has ended."""
-    lease = Lease(state_dir, proc)
-    if not lease.load():
-        lease.remove()  # of an earlier boot, or unusable: resctrl has its own values again
-        return Restored()
-    return Restored() if only_ended and not lease.is_stale else restore(resctrl, lease)
+    """Restore the changes of a guard of this boot; with ``only_ended``, skip those of a running guard.
+
+    Raises:
+        LeaseError: the lease cannot be read. It stays.
+    """
+    lease, result = Lease(state_dir, proc), Restored()
+    try:
+        if not lease.load():
+            lease.remove()  # of an earlier boot: resctrl has its own values again
+            return result
+    except ValueError as error:
+        text = f"the lease is damaged ({error}) and is now {lease.set_aside()}; compare `resctrl-hook rdt show`"
+        result.failed.append(text)
+        return result
+    if lease.is_stale or lease.pid == posix.getpid():
+        return restore(resctrl, lease)
+    if not only_ended:
+        result.failed.append(f"the guard's values: process {lease.pid} still guards this node; stop it first")
+    return result
 
 
 def read_limits(resctrl: "Resctrl", name: str) -> "dict[int, int]":
-    """Return the MB values of a class by L3 domain; empty where the class or its MB is gone."""
+    """Return the MB values of a class by L3 domain; empty where the class or its MB is gone.
+
+    Raises:
+        ResctrlError: they cannot be read, so nobody can tell.
+    """
+    path = f"{resctrl.class_folder(name)}/schemata"
     try:
-        text = resctrl.fs.read(f"{resctrl.class_folder(name)}/schemata").decode("ascii", "replace")
-    except OSError:
-        return {}
+        text = resctrl.fs.read(path).decode("ascii", "replace")
+    except OSError as error:
+        if error.errno in GONE:
+            return {}
+        raise ResctrlError(f"cannot read {path}", errno=error.errno or 0) from error
     values = parse_schemata(text).get(RESOURCE, {})
     return {number: int(value) for number, value in values.items() if value.isdigit()}
 
 
-def write_limits(resctrl: "Resctrl", name: str, values: "dict[int, int]") -> None:
-    """Write MB values of a class by L3 domain.
+def write_limits(resctrl: "Resctrl", name: str, values: "dict[int, int]") -> "dict[int, int]":
+    """Write MB values of a class by L3 domain; return those in effect, since the kernel rounds.
 
     Raises:
-        ResctrlError: the kernel refuses.
+        ResctrlError: the kernel refuses, or the values cannot be read back.
     """
-    write_schemata(resctrl, name, schemata_line(RESOURCE, values))
+    effective = set_schemata(resctrl, name, RESOURCE, values)
+    return {number: int(value) for number, value in effective.items() if value.isdigit()}

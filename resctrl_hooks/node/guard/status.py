@@ -44,7 +44,8 @@ class Status:
     def saw(self, domain: "Domain", found: "Traffic", load: "float | None", seconds: float) -> None:
         """Record one sample of a domain that took ``seconds``."""
         name = str(found.domain[0])
-        known = self.values["domains"].setdefault(name, {"l3": list(found.domain), "since": time.time()})
+        known = self.values["domains"].setdefault(name, {})
+        known["l3"] = list(found.domain)
         if known.get("state") != domain.state:
             known.update({"state": domain.state, "since": time.time()})
         acts = self.values["mode"] == ACT
@@ -78,7 +79,7 @@ class Status:
             "new": change.new,
             "reason": change.reason,
         }
-        self.values["domains"][str(number)]["last"] = last
+        self.values["domains"].setdefault(str(number), {})["last"] = last
         self.values["events"] = [*self.values["events"], {"domain": str(number), **last}][-_MOST_EVENTS:]
 
     def write(self) -> None:

@@ -80,6 +80,11 @@ def convert_first(values: "Sequence[Value]", unit: str, capacity: float = 0.0) -
     return number, reason
 
 
+def rounded(value: int, step: int) -> int:
+    """Return a value as the kernel rounds it: up to a multiple of ``info/MB/bandwidth_gran`` (Linux, bw_validate)."""
+    return -(-value // step) * step
+
+
 def capacity_of(capacities: "dict[str, float]", domain: int) -> float:
     """Return the configured bytes per second of a memory domain, 0 where none is configured; ``*`` is all others."""
     return float(capacities.get(str(domain)) or capacities.get("*") or 0.0)

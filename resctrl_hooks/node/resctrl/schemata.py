@@ -25,6 +25,24 @@ def schemata_line(resource: str, values: "Mapping[int, str | int]") -> str:
     return f"{resource}:{';'.join(f'{domain}={value}' for domain, value in sorted(values.items()))}"
 
 
+def set_schemata(resctrl: "Resctrl", name: str, resource: str, values: "Mapping[int, str | int]") -> "dict[int, str]":
+    """Write the values of a class and resource by domain; return those in effect now, by the same domains.
+
+    The kernel rounds a value without a word (resctrl.rst, "Memory bandwidth Allocation": to ``bandwidth_gran``), so
+    only what is read back is known.
+
+    Raises:
+        ResctrlError: the kernel refuses, or the values cannot be read back.
+    """
+    write_schemata(resctrl, name, schemata_line(resource, values))
+    path = f"{resctrl.class_folder(name)}/schemata"
+    try:
+        found = parse_schemata(resctrl.fs.read(path).decode("ascii", "replace")).get(resource, {})
+    except OSError as error:
+        raise ResctrlError(f"cannot read back {path}", errno=error.errno or 0) from error
+    return {number: found[number] for number in values if number in found}
+
+
 def write_schemata(resctrl: "Resctrl", name: str, line: str) -> None:
     """Write a line to the schemata of a class, the root's for an empty name.
 

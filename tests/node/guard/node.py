@@ -16,12 +16,23 @@ GB = 1_000_000_000
 
 
 class Schemata(Filesystem):
-    """Applies what is written to ``schemata`` as the kernel does: only the named domains change."""
+    """Applies what is written to ``schemata`` as the kernel does: only the named domains change.
 
-    def __init__(self) -> None:
+    A per cent is rounded up to ``step`` (Linux, bw_validate). ``unreadable`` are classes whose file gives EIO.
+    """
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+        self.unreadable: set[str] = set()
         self.writes: list[tuple[str, str]] = []
         self.before: Any = lambda _: None
         self.after: Any = lambda _: None
+
+    def read(self, path: str) -> bytes:
+        """Return a file's content."""
+        if path.endswith("/schemata") and Path(path).parent.name in self.unreadable:
+            raise OSError(errno.EIO, "Input/output error", path)
+        return super().read(path)
 
     def write(self, path: str, value: bytes) -> None:
         """Merge an MB line; anything else goes into the file as it is."""
@@ -35,7 +46,8 @@ class Schemata(Filesystem):
         line = value.decode().strip()
         assert line.startswith("MB:"), "the guard writes MB only"
         now = dict(part.split("=") for part in file.read_text().strip().removeprefix("MB:").split(";"))
-        now.update(dict(part.split("=") for part in line.removeprefix("MB:").split(";")))
+        new = dict(part.split("=") for part in line.removeprefix("MB:").split(";"))
+        now.update({number: str(-(-int(value) // self.step) * self.step) for number, value in new.items()})
         file.write_text(f"MB:{';'.join(f'{number}={value}' for number, value in sorted(now.items()))}\n")
         self.writes.append((file.parent.name, line))
         self.after(path)
@@ -46,7 +58,7 @@ class Node:
 
     def __init__(
         self, host: Host, classes: tuple[str, ...] = ("gold", "silver", "bronze"), *, l3: tuple[int, ...] = (0,),
-        amd: bool = False, mode: str = "act", capacity: str = "100",
+        amd: bool = False, mode: str = "act", capacity: str = "100", floor: int = 20,
     ) -> None:  # fmt: skip
         self.host = host
         self.root = host.resctrl
@@ -59,8 +71,9 @@ class Node:
         (info / "min_bandwidth").write_text("0\n" if amd else "10\n")
         (info / "bandwidth_gran").write_text("1\n" if amd else "10\n")
         (info / "thread_throttle_mode").write_text("per-thread\n")
-        self.fs = Schemata()
-        section = {"mode": mode, "protect": ["gold"], "throttle": {"bronze": {"floor": 20}, "silver": {"floor": 50}}}
+        self.fs = Schemata(1 if amd else 10)
+        throttle = {"bronze": {"floor": floor}, "silver": {"floor": 50}}
+        section = {"mode": mode, "protect": ["gold"], "throttle": throttle}
         host.configure(rdt={"guard": section}, monitoring={"capacity": {"*": float(capacity) * GB}})
         self.now = 0.0
         self.lines: list[str] = []

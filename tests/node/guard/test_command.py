@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 from conftest import Host, always, standard_streams
+from hosts.faults import failing
 from hosts.notify_socket import NotifySocket
 
-from resctrl_hooks.node.guard import command
+from resctrl_hooks.node.guard import command, lease
 from resctrl_hooks.node.guard.command import LOCK, guard_command
 from resctrl_hooks.node.guard.guard import Guard
 from resctrl_hooks.node.guard.lease import Restored
@@ -65,8 +66,12 @@ def test_guard_runs_until_a_signal(
             only_instance(f"{host.state}/{LOCK}")
         os.kill(os.getpid(), number)
 
+    def end(_: Guard) -> bool:
+        ended.append(True)
+        return True
+
     monkeypatch.setattr(Guard, "look", look)
-    monkeypatch.setattr(Guard, "end", lambda _: ended.append(True))
+    monkeypatch.setattr(Guard, "end", end)
     code, stderr, log = run(host, "run")
     assert (code, stderr, systemd.received(), ended) == (0, "", ["STOPPING=1"], [True])
     assert "guard: restored class bronze, domain 0: MB 90 -> 100" in log
@@ -81,7 +86,32 @@ def test_second_guard_of_a_node_fails(host: Host, systemd: NotifySocket) -> None
     code, _, log = run(host, "run")
     os.close(lock)
     assert (code, systemd.received()) == (1, [])
-    assert f"guard: another instance is running, process {os.getpid()} stage=guard" in log
+    assert f"guard: another instance is running, process {os.getpid()}; its end restores all values stage=guard" in log
+
+
+def test_restore_beside_a_running_guard_changes_nothing(host: Host) -> None:
+    node = Node(host)
+    leave_cut(node)
+    lock = only_instance(f"{host.state}/{LOCK}")
+    code, stderr, _ = run(host, "restore")
+    assert (code, node.limit("bronze")) == (1, "MB:0=90")
+    assert f"another instance is running, process {os.getpid()}; its end restores all values" in stderr
+    assert (host.state / "guard-lease.json").exists()
+    os.close(lock)
+    assert run(host, "restore")[0] == 0
+    assert node.limit("bronze").endswith("MB:0=100")
+    assert not (host.state / "guard-lease.json").exists()
+
+
+def test_unreadable_lease_keeps_the_guard_from_starting(host: Host, systemd: NotifySocket) -> None:
+    node = Node(host)
+    leave_cut(node)
+    with failing(lease, "read_file", OSError(5, "Input/output error", "/x")):
+        assert run(host, "run")[0] == run(host, "restore")[0] == 1
+    assert systemd.received() == []
+    assert node.limit("bronze") == "MB:0=90"
+    assert run(host, "restore")[0] == 0
+    assert node.limit("bronze").endswith("MB:0=100")
 
 
 def test_guard_without_a_mode_is_ready_and_ends(host: Host, systemd: NotifySocket) -> None:

@@ -1,14 +1,18 @@
 """The guard at work on a made-up node: what it writes, what it never writes, and what stands after it."""
 
+import contextlib
 import json
 import os
 import shutil
 from pathlib import Path
 
 import pytest
-from conftest import Host
+from conftest import Host, always
+from hosts.faults import failing
 
+from resctrl_hooks.errors import HookError
 from resctrl_hooks.node.context import Context
+from resctrl_hooks.node.guard import lease as lease_module
 from resctrl_hooks.node.guard.actuator import Mount
 from resctrl_hooks.node.guard.guard import Guard
 from resctrl_hooks.node.guard.law import BLIND
@@ -282,6 +286,102 @@ def test_lease_of_an_earlier_boot_is_removed(host: Host) -> None:
     assert not (host.state / "guard-lease.json").exists()
     assert not Lease(str(host.state), str(host.proc)).load()
     assert node.limit("bronze") == "MB:0=90"
+
+
+@pytest.mark.parametrize("floor, least", [(25, 30), (15, 20)])
+def test_floor_is_rounded_as_the_kernel_rounds_and_restored(host: Host, floor: int, least: int) -> None:
+    node = Node(host, floor=floor)
+    guard = node.guard()
+    node.pass_time(guard, {"gold": 39.0, "silver": 1.0, "bronze": 55.0}, 60)
+    assert node.limit("bronze") == f"MB:0={least}"
+    assert not any("another program" in line for line in node.lines)
+    node.pass_time(guard, CALM, 400)
+    assert declared(node)
+    node.pass_time(guard, FULL, 60)
+    assert guard.end()
+    assert declared(node)
+
+
+def test_value_that_the_kernel_changed_is_the_one_in_effect(host: Host) -> None:
+    node = Node(host)
+    node.fs.step = 20  # bandwidth_gran says 10: whatever the kernel does, what is read back counts
+    guard = node.guard()
+    node.pass_time(guard, FULL, 2)
+    for _ in range(30):
+        node.pass_time(guard, FULL, 1)
+        limit = int(node.limit("bronze").removeprefix("MB:0="))
+        status = json.loads((host.state / NAME).read_text())["domains"]["0"]
+        assert status["classes"]["bronze"]["now"] == limit
+    assert limit < 100
+    assert not any("another program" in line for line in node.lines)
+    lease = Lease(str(host.state), str(host.proc))
+    assert guard.end()
+    assert declared(node)
+    assert not os.path.exists(lease.path)
+
+
+def test_unreadable_value_is_not_another_programs(host: Host) -> None:
+    node = Node(host)
+    guard = node.guard()
+    node.pass_time(guard, FULL, 6)
+    node.fs.unreadable = {"bronze"}
+    node.pass_time(guard, FULL, 4)
+    assert node.limit("bronze") == "MB:0=90"
+    node.fs.unreadable = set()
+    node.pass_time(guard, FULL, 4)
+    assert node.limit("bronze") == "MB:0=70"
+
+
+OPERATIONS = {"lease": "read_file", "boot id": "boot_id"}
+
+
+@pytest.mark.parametrize("what", ["schemata", "lease", "boot id", "no boot id"])
+def test_lease_stays_while_a_read_fails(host: Host, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    node = Node(host)
+    node.pass_time(node.guard(pid=999_999), FULL, 6)
+    context = node.context()
+    path = host.state / "guard-lease.json"
+    with monkeypatch.context() as patch, contextlib.ExitStack() as faults:
+        if what == "schemata":
+            node.fs.unreadable = {"bronze"}
+        elif what == "no boot id":
+            patch.setattr(lease_module, "boot_id", always(""))
+        else:
+            faults.enter_context(failing(lease_module, OPERATIONS[what], OSError(24, "Too many open files", "/x")))
+        try:
+            failed = of_ended_guard(context).failed
+        except HookError as raised:
+            failed = [str(raised)]
+        assert failed
+        assert path.exists()
+        assert node.limit("bronze") == "MB:0=90"
+    node.fs.unreadable = set()
+    assert of_ended_guard(context).done == ["class bronze, domain 0: MB 90 -> 100"]
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    "content", [b"{", b"[]", b'{"pid": 1}', b'{"pid":1,"start":2,"boot":"x","declared":[],"ours":{}}']
+)
+def test_damaged_lease_is_set_aside_and_reported(host: Host, content: bytes) -> None:
+    node = Node(host)
+    node.pass_time(node.guard(pid=999_999), FULL, 6)
+    path = host.state / "guard-lease.json"
+    path.write_bytes(content)
+    (problem,) = of_ended_guard(node.context()).failed
+    assert f"{path}.damaged" in problem
+    assert Path(f"{path}.damaged").read_bytes() == content
+    assert not path.exists()
+
+
+def test_release_beside_a_running_guard_changes_nothing(host: Host) -> None:
+    node = Node(host)
+    host.process(100)
+    node.pass_time(node.guard(pid=100), FULL, 6)
+    done = release_everything(node.context())
+    assert any("process 100 still guards this node" in line for line in done.problems)
+    assert node.limit("bronze") == "MB:0=90"
+    assert (host.state / "guard-lease.json").exists()
 
 
 def test_refused_restoration_keeps_the_lease(host: Host) -> None:
