@@ -1,5 +1,6 @@
-"""A running container: its record in the ledger, else the plan for it."""
+"""A running container: its record, and what was observed of it."""
 
+from ..feature_table import FEATURES, GROUP
 from ..host.cgroup_tasks import threads_of_container
 from ..host.procfs import lives, resctrl_groups_of
 
@@ -12,19 +13,17 @@ if TYPE_CHECKING:
     from ..records import MemberRecord, StepRecord
     from .runtimes import Found
 
-_LEFT_OUT_IF_EMPTY = ("unmet", "unplanned", "late", "starts", "kept")
+_GROUPS = tuple(name for name, row in FEATURES.items() if row.kind == GROUP)
 
 
 class Running:
     """One live container.
 
-    ``recorded``: the ledger has it as it runs now. ``steps``: as in the ledger. ``late``: it was adopted while it
-    ran. ``unmet``: the features that it lacks, with the reasons; ``unsaid``: those of them that are not logged yet;
-    ``unplanned``: those whose plan failed, which are planned again. ``starts``: when reconcile restarted a feature's
-    process. ``changed``: its record must be written. ``wanted``: it is to be monitored. ``recorded_class``: the RDT
-    class of its recorded group; ``rdt_class``: its present class. ``told``: the record has the values that NRI
-    passed. ``kept``: foreign values that stay, by feature. ``in_cgroup``: the threads of its cgroup when the node
-    was observed; None if they were not read.
+    ``record`` is its record in the ledger if it is ``recorded`` as it runs now, else the plan for it; `set` changes it
+    and notes in ``changed`` that it must be written. ``unsaid`` are the features in its ``unmet`` that are not logged
+    yet. ``monitored``: it is to be in a group. ``rdt_class`` is its present class. ``leaf`` is its own cgroup after a
+    feature's first request. ``in_cgroup`` are the threads of its cgroup when the node was observed; None if they were
+    not read.
     """
 
     def __init__(self, key: str, found: "Found", record: "MemberRecord", *, recorded: bool) -> None:
@@ -32,42 +31,69 @@ class Running:
         self.id = found.id
         self.pid = found.pid
         self.start = found.start
-        self.bundle: str = found.bundle or record.get("bundle", "")
+        self.record: "MemberRecord" = {**record, "steps": record.get("steps", [])}
         self.recorded = recorded
-        self.late: bool = not recorded or bool(record.get("late"))
-        self.steps: "list[StepRecord]" = list(record.get("steps", []))
-        self.unmet: "dict[str, str]" = dict(record.get("unmet", {}))
-        self.unsaid: "set[str]" = set()
-        self.unplanned: "list[str]" = list(record.get("unplanned", []))
+        if not recorded:
+            self.record["late"] = True
         self.changed = False
-        self.starts: "dict[str, list[float]]" = dict(record.get("starts", {}))
+        self.unsaid: "set[str]" = set()
+        self.monitored = False
+        self.rdt_class = ""
+        self.joins()
+        self.leaf: "Leaf | None" = None
+        self.in_cgroup: "CgroupThreads | None" = None
         self.cgroup: str = record.get("cgroup", "")
-        self.leaf: "Leaf | None" = None  # its own cgroup; set when a feature first needs it
         self.pod_cgroup: str = record.get("podCgroup", "")
         self.namespace: str = record.get("namespace", "")
         self.pod: str = record.get("pod", "")
         self.container: str = record.get("container", "")
         self.runtime: str = record.get("runtime", "")
-        self.wanted = False
-        self.recorded_class: "str | None" = None
-        self.rdt_class = ""
-        self.in_cgroup: "CgroupThreads | None" = None
-        self.told = "told" in record
-        self.kept: "dict[str, list[str]]" = dict(record.get("kept", {}))
-        self._record = record
 
     def __str__(self) -> str:
         name = "/".join(part for part in (self.namespace, self.pod, self.container) if part)
         return f"{name or 'container'} ({self.runtime or self.id[:12]}, {self.key[:36]})"
 
-    def joins(self, step: "StepRecord | None") -> None:
-        """Take the class and the wish for a group from its monitoring step; None if it has no such step."""
-        self.wanted = step is not None
+    def group_step(self) -> "StepRecord | None":
+        """Return the recorded or planned step that joins its pod's group."""
+        return next((step for step in self.record["steps"] if step["feature"] in _GROUPS), None)
+
+    def joins(self) -> None:
+        """Take the class and the wish for a group from that step."""
+        step = self.group_step()
+        self.monitored = step is not None
         if step is not None:
             self.rdt_class = step["needs"]["class"]
-            self.recorded_class = self.rdt_class if self.recorded else None
 
-    def look_again(self, proc: str) -> bool:
+    @property
+    def recorded_class(self) -> "str | None":
+        """The RDT class of its recorded group; None without one."""
+        step = self.group_step() if self.recorded else None
+        return step["needs"]["class"] if step is not None else None
+
+    def set(self, name: str, value: "Any") -> None:
+        """Change a field of the record; an empty value removes the field."""
+        record: "dict[str, Any]" = self.record  # type: ignore[assignment]  # ``name`` is one of its fields
+        if value != record.get(name, type(value)()):
+            self.changed = True
+            record[name] = value
+            if not value:
+                del record[name]
+
+    def lacks(self, feature: str, why: str) -> bool:
+        """Record why it lacks a feature, empty if it does not; return whether it lacks it for a new reason."""
+        unmet = dict(self.record.get("unmet", {}))
+        before = unmet.pop(feature, "")
+        self.set("unmet", {**unmet, feature: why} if why else unmet)
+        return bool(why) and why != before
+
+    def note_class(self) -> None:
+        """Record its present class in the step by which it joins its group."""
+        group = self.group_step()
+        if group is not None and group["needs"]["class"] != self.rdt_class:
+            now: "StepRecord" = {**group, "needs": {**group["needs"], "class": self.rdt_class}}
+            self.set("steps", [now if step is group else step for step in self.record["steps"]])
+
+    def revalidate(self, proc: str) -> bool:
         """Return whether it is still the same process; if so, update its RDT class."""
         if not lives(proc, self.pid, self.start):
             return False
@@ -82,13 +108,3 @@ class Running:
     def threads(self, proc: str) -> "list[int]":
         """Return the ids of all its threads, including those of all its processes."""
         return threads_of_container(proc, self.cgroup, self.pid)
-
-    def details(self) -> "MemberRecord":
-        """Return its data for the ledger."""
-        record: "Any" = {**self._record, "steps": self.steps}
-        for name in _LEFT_OUT_IF_EMPTY:
-            record[name] = getattr(self, name)
-            if not record[name]:
-                del record[name]
-        kept: "MemberRecord" = record
-        return kept

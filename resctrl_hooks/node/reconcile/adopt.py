@@ -4,12 +4,10 @@ import posix
 
 from ..errors import NoRMIDsError, NotMountedError, RMIDsBusyError
 from ..feature import describe, obtain_group
-from ..feature_table import GROUP
 from ..host.cgroup_tasks import MOST_CGROUPS, CgroupThreads
 from ..host.procfs import resctrl_groups_of
 from ..ledger import WAITING
 from ..log import INFO, WARNING
-from ..registry import kind_of
 from ..resctrl.locked_key import CREATED, SHARED
 from ..resctrl.rmids import rmids_of_each_class
 from ..sharing.claims import claim_of
@@ -40,13 +38,13 @@ def sweep(context: "Context", containers: "list[Running]", report: "Report") -> 
         return
     for container in containers:
         with report.catching(context, container.key):
-            if container.wanted and stray_threads(context, container):
+            if container.monitored and stray_threads(context, container):
                 take_in(context, container, report)
 
 
 def can_join(context: "Context", containers: "list[Running]", report: "Report") -> bool:
     """Return whether there are groups to join; if resctrl is not mounted, report it once for all containers."""
-    if not any(container.wanted for container in containers):
+    if not any(container.monitored for container in containers):
         return False
     try:
         context.monitor.resctrl.classes()
@@ -77,7 +75,7 @@ def tell_of_bound(context: "Context", container: "Running") -> None:
 def take_in(context: "Context", container: "Running", report: "Report") -> bool:
     """Record a container, create its group, and move its threads; return false if it waits for an RMID."""
     with context.monitor.hold(container.key) as locked:
-        if not container.look_again(context.proc):
+        if not container.revalidate(context.proc):
             return True
         record_late(container, locked)
         return join(locked, context, container, report)
@@ -87,9 +85,9 @@ def record_late(container: "Running", locked: "LockedKey") -> None:
     """Record a container that is not recorded yet, before anything is done for it."""
     describe(container, locked, born_at(container))
     if not container.recorded:
-        if not locked.tracked and not container.wanted:
+        if not locked.tracked and not container.monitored:
             locked.save()  # else its group does that
-        locked.add_member(container.id, container.details(), container.pid)
+        _write(container, locked)
 
 
 def join(locked: "LockedKey", context: "Context", container: "Running", report: "Report") -> bool:
@@ -152,8 +150,7 @@ def _follow(locked: "LockedKey", context: "Context", container: "Running") -> No
             used.add(where[0])
     if used and _follow_class(locked, context, old, new, used):
         context.log(INFO, f"moved the group of {locked.key} from class {old!r} to {new!r}", key=locked.key)
-    record_running(container, locked)
-    container.recorded_class = new  # the needed groups are determined after this
+    record_running(container, locked)  # before the needed groups are determined
 
 
 def born_at(container: "Running") -> float:
@@ -163,15 +160,13 @@ def born_at(container: "Running") -> float:
 
 def record_running(container: "Running", locked: "LockedKey") -> None:
     """Write a running container's record, with the class that it is in now."""
-    note_class(container)
-    locked.add_member(container.id, container.details(), container.pid)
+    container.note_class()
+    _write(container, locked)
 
 
-def note_class(container: "Running") -> None:
-    """Update the class in the step by which a container joins its group."""
-    for step in container.steps:
-        if kind_of(step["feature"]) == GROUP:
-            step["needs"] = {**step["needs"], "class": container.rdt_class}
+def _write(container: "Running", locked: "LockedKey") -> None:
+    locked.add_member(container.id, container.record, container.pid)
+    container.changed = False
 
 
 def _follow_class(locked: "LockedKey", context: "Context", old: str, new: str, used: "set[str]") -> bool:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from ..container.workload import Workload
     from ..context import Context
-    from ..records import MemberRecord, StepRecord
+    from ..records import MemberRecord
 
 _MOST_DEPTH = 8
 
@@ -143,14 +143,12 @@ def _from_runtime(found: Found, context: "Context") -> Running:
 
 def _recorded(key: str, found: Found, record: "MemberRecord", context: "Context") -> Running:
     container = Running(key, found, record, recorded=True)
-    planned: "list[Step]" = []
-    if container.unplanned:
-        workload = recorded_workload(found.id, found.pid, container.details(), context.settings)
-        planned = _plan(container, workload, context, container.unplanned)
-    container.joins(group_step(container))
-    for step in planned:
-        if step.action == INTO_CLASS:
-            container.rdt_class = step.parameters["class"]  # the group was recorded without this step
+    unplanned = record.get("unplanned")
+    if unplanned:
+        workload = recorded_workload(found.id, found.pid, container.record, context.settings)
+        for step in _plan(container, workload, context, unplanned):
+            if step.action == INTO_CLASS:
+                container.rdt_class = step.parameters["class"]  # the group was recorded without this step
     return container
 
 
@@ -159,24 +157,22 @@ def _unrecorded(found: Found, context: "Context") -> Running:
     workload = workload_of(found.id, found.pid, found.bundle, context.proc, context.settings.cgroup_path)
     container = Running(workload.key, found, workload.details(), recorded=False)
     _plan(container, workload, context)
-    container.joins(group_step(container))
     return container
 
 
 def _plan(
     container: Running, workload: "Workload", context: "Context", only: "list[str] | None" = None
 ) -> "list[Step]":
-    """Add the steps of every feature in use to a container, or of those in ``only``, whose plan has failed before.
+    """Add the steps of every feature in use to a container's record, or of those in ``only``, whose plan has failed.
 
     Return the added steps.
 
-    Features that cannot be planned are in its `Running.unmet`. Without ``only``, an error of the feature that assigns
-    groups is raised, because it is unknown then whether the container is ours.
+    Features that cannot be planned are in the record's ``unmet``. Without ``only``, an error of the feature that
+    assigns groups is raised, because it is unknown then whether the container is ours.
     """
-    before = (list(container.steps), dict(container.unmet), container.unplanned)
-    container.unplanned = []
-    recorded = [Step.of_record(step) for step in container.steps]
+    recorded = [Step.of_record(step) for step in container.record["steps"]]
     added: "list[Step]" = []
+    unplanned: "list[str]" = []
     for feature in features_in_use(context.settings, workload):
         name, kind = feature.name, kind_of(feature.name)
         if only is not None and name not in only:
@@ -188,26 +184,26 @@ def _plan(
                 continue  # its `adopt` plans again, and reports the problem
             if kind == GROUP and only is None:
                 raise
-            why = str(as_hook_error(error))
-            container.unplanned.append(name)
-            if container.unmet.get(name) != why:
-                container.unmet[name] = why
+            unplanned.append(name)
+            if container.lacks(name, str(as_hook_error(error))):
                 container.unsaid.add(name)
             continue
         added += [step for step in steps if step.action != SKIP]
-        container.kept.update({step.feature: step.kept for step in steps if step.kept})
-    container.steps += [step.as_record() for step in added]
-    for name in set(only or ()) - set(container.unplanned):
-        container.unmet.pop(name, None)  # planned by now, or not in use any more
+        kept = {step.feature: step.kept for step in steps if step.kept}
+        container.set("kept", {**container.record.get("kept", {}), **kept})
+    for name in set(only or ()) - set(unplanned):
+        container.lacks(name, "")  # planned by now, or not in use any more
+    container.set("unplanned", unplanned)
     order = list(FEATURES)
-    container.steps.sort(key=lambda step: order.index(step["feature"]) if step["feature"] in order else len(order))
-    container.changed = container.recorded and (container.steps, container.unmet, container.unplanned) != before
+    container.set(
+        "steps",
+        sorted(
+            [*container.record["steps"], *(step.as_record() for step in added)],
+            key=lambda step: order.index(step["feature"]) if step["feature"] in order else len(order),
+        ),
+    )
+    container.joins()
     return added
-
-
-def group_step(container: Running) -> "StepRecord | None":
-    """Return the step of a container's record that joins its pod's group."""
-    return next((step for step in container.steps if kind_of(step["feature"]) == GROUP), None)
 
 
 def _pods_in_cgroups(root: str, path: str, depth: int) -> "Iterator[str]":

@@ -10,12 +10,11 @@ from ..errors import DeadlineError, LockTimeoutError
 from ..fault_report import as_hook_error
 from ..feature import Step
 from ..feature_table import CLASS, CONTAINER, FEATURES, NODE
-from ..host.files import format_json
 from ..ledger import WAITING
 from ..log import INFO, WARNING
 from ..registry import features_in_use, kind_of
 from ..steps import apply_steps
-from .adopt import can_join, join, note_class, record_late, record_running, stray_threads, tell_of_bound
+from .adopt import can_join, join, record_late, record_running, stray_threads, tell_of_bound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,41 +80,39 @@ class _Pass:
             if not container.recorded:
                 report.placed += self._of_node(container)
             return True
-        late = bool(container.steps) and not container.recorded
-        joins = self._can_join and container.wanted
+        late = bool(container.record["steps"]) and not container.recorded
+        joins = self._can_join and container.monitored
         joins = joins and bool(stray or late or classes or container.key in self._marked)
         joined = True
         if classes or others or joins or late or container.unsaid or container.changed:
             with context.monitor.hold(container.key) as locked:
-                if container.look_again(context.proc):
-                    before = format_json(container.details())
+                if container.revalidate(context.proc):
                     first, then = self._ready(container, classes), self._ready(container, others)
                     if late:
                         record_late(container, locked)
-                        before = format_json(container.details())
                         report.placed += self._of_node(container)
-                    elif container.changed:
-                        record_running(container, locked)  # planned again
-                    container.changed = False
+                    elif container.recorded and container.changed:
+                        record_running(container, locked)  # planned again, or to be restarted
                     self._tell(container)
                     self._apply(container, first, locked)
                     if joins:
                         joined = self._join(container, locked)
-                    if late:
-                        container.recorded = True
-                        note_class(container)  # the class's step may have failed
-                    if not container.look_again(context.proc):
+                    container.recorded = container.recorded or late
+                    if late or first:
+                        container.note_class()  # the class's step may have failed
+                    if not container.revalidate(context.proc):
                         return joined  # it ended while a handover released the lock
                     self._apply(container, then, locked)
-                    if container.recorded and format_json(container.details()) != before:
+                    if container.recorded and container.changed:
                         record_running(container, locked)
-        told = container.unmet if container.late else container.unplanned
-        report.unmet.update({f"{container.id[:12]} {name}": container.unmet[name] for name in told})
+        unmet = container.record.get("unmet", {})
+        reported = unmet if container.record.get("late") else container.record.get("unplanned", [])
+        report.unmet.update({f"{container.id[:12]} {name}": unmet[name] for name in reported})
         return joined
 
     def _stray(self, container: "Running") -> int:
         """Return how many threads are outside the container's group, if it should have one."""
-        if not (self._can_join and container.wanted):
+        if not (self._can_join and container.monitored):
             return 0
         with self._report.catching(self._context, container.key):
             tell_of_bound(self._context, container)
@@ -125,7 +122,7 @@ class _Pass:
     def _left(self, container: "Running", kind: str) -> "list[tuple[Feature, Step]]":
         """Return the recorded or planned steps of a kind that do not hold."""
         found = []
-        for record in container.steps:
+        for record in container.record["steps"]:
             feature = self._features.get(record["feature"])
             if feature is not None and kind_of(feature.name) == kind:
                 step = Step.of_record(record)
@@ -135,7 +132,7 @@ class _Pass:
 
     def _of_node(self, container: "Running") -> "list[str]":
         """Return the container's id if a step of it concerns the whole node."""
-        return [container.id] if any(kind_of(step["feature"]) == NODE for step in container.steps) else []
+        return [container.id] if any(kind_of(step["feature"]) == NODE for step in container.record["steps"]) else []
 
     def _tell(self, container: "Running") -> None:
         """Log once what the container lacks because its plan failed."""
@@ -146,7 +143,7 @@ class _Pass:
     def _join(self, container: "Running", locked: "LockedKey") -> bool:
         """Let a container join its group, in its present class."""
         try:
-            container.look_again(self._context.proc)
+            container.revalidate(self._context.proc)
             return join(locked, self._context, container, self._report)
         except (DeadlineError, LockTimeoutError):
             raise
@@ -174,7 +171,7 @@ class _Pass:
             return ""
         if _holds(feature, step, container, self._context):
             return None  # checked without the lock while it was just being started
-        allowed, why = _may_start(container, name, most), container.unmet.get(name, "")
+        allowed, why = _may_start(container, name, most), container.record.get("unmet", {}).get(name, "")
         not_again = _NOT_AGAIN.format(most)
         lost = ""
         if allowed or not why.startswith(not_again):
@@ -195,7 +192,7 @@ class _Pass:
                 self._report.reasons.append(error.reason)
                 self._not_had(container, step.feature, str(error))
                 return
-            container.unmet.pop(step.feature, None)
+            container.lacks(step.feature, "")
             self._report.apply(step.feature, container.id)
             if lost:
                 self._log(WARNING, container, f"{step.feature} of {container} exited and was restarted; {lost}")
@@ -209,14 +206,13 @@ class _Pass:
 
         A container adopted late never had it, and nothing can repair that; for any other it is a problem.
         """
-        if container.unmet.get(name) != why:
-            container.unmet[name] = why
+        if container.lacks(name, why):
             self._say(container, name)
-        if not container.late:
+        if not container.record.get("late"):
             self._report.failures[f"{container.id[:12]} {name}"] = why
 
     def _say(self, container: "Running", name: str) -> None:
-        self._log(WARNING, container, f"{container} runs without {name}: {container.unmet[name]}")
+        self._log(WARNING, container, f"{container} runs without {name}: {container.record['unmet'][name]}")
 
     def _log(self, priority: int, container: "Running", what: str) -> None:
         self._context.log(priority, what, stage="reconcile", key=container.key, container=container.id)
@@ -244,7 +240,8 @@ def _lost(feature: "Feature", step: Step, container: "Running", context: "Contex
 def _may_start(container: "Running", name: str, most: int) -> bool:
     """Count a restart in the container's record, and return whether another one is allowed."""
     now = time.time()
-    starts = [one for one in container.starts.get(name, []) if 0 <= now - one < _CALM_SECONDS]
+    known = container.record.get("starts", {})
+    starts = [one for one in known.get(name, []) if 0 <= now - one < _CALM_SECONDS]
     allowed = len(starts) < most
-    container.starts[name] = [*starts, now] if allowed else starts
+    container.set("starts", {**known, name: [*starts, now] if allowed else starts})
     return allowed

@@ -29,4 +29,4 @@ def priority(context: "Context", container: "Running", claim: "Claim | None") ->
         return claim.priority
     if not rules:
         return 0
-    return priority_of(recorded_workload(container.id, container.pid, container.details(), context.settings), rules)
+    return priority_of(recorded_workload(container.id, container.pid, container.record, context.settings), rules)

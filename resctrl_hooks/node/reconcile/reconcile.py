@@ -48,7 +48,7 @@ def reconcile(context: "Context", options: "Options | None" = None) -> Report:
     report.problems += seen.problems
     report.containers = len(seen.containers)
     for container in seen.containers:
-        report.learn(container.key, container.details(), container.id)
+        report.learn(container.key, container.record, container.id)
     keys = _end_what_is_dead(context, seen, options, report)
     if options.claim:
         _claim(context, seen, options, report)
@@ -63,7 +63,7 @@ def reconcile(context: "Context", options: "Options | None" = None) -> Report:
     if not options.dry_run:
         backed_off = note_vanished(context, containers, groups, report)
         for container in containers:
-            container.wanted = container.wanted and container.key not in backed_off
+            container.monitored = container.monitored and container.key not in backed_off
     marked = context.ledger.marked(WAITING)
     waiting = enforce(context, containers, options, report, marked)
     until = time.monotonic() + _PATIENCE_FOR_LIMBO
@@ -141,7 +141,7 @@ def _claim(context: "Context", seen: "Observation", options: Options, report: Re
 
     Groups of containers that the filters exclude, and groups that a runtime created for itself, are foreign.
     """
-    living = {container.key: container for container in seen.containers if container.wanted}
+    living = {container.key: container for container in seen.containers if container.monitored}
     for rdt_class, key in seen.unrecorded(context):
         with report.catching(context, key):
             if options.dry_run:

@@ -28,7 +28,7 @@ def refresh(context: "Context", containers: "list[Running]", report: "Report") -
     """Rank the holders of RMIDs by the active rules, and make the index agree with the records."""
     version = version_of(context.settings.groups.get("priority") or [])
     index = {entry_of(claim): claim.key for claim in holders(context.ledger)}
-    for container in {container.key: container for container in containers if container.wanted}.values():
+    for container in {container.key: container for container in containers if container.monitored}.values():
         with report.catching(context, container.key):
             record = context.ledger.read_pod(container.key) or {}
             claim = record.get("claim")
@@ -56,7 +56,7 @@ def take_turns(context: "Context", containers: "list[Running]", report: "Report"
     interval, at_least = times_of(context.settings)
     living: "dict[str, list[Running]]" = {}
     for container in containers:
-        if container.wanted:
+        if container.monitored:
             living.setdefault(container.key, []).append(container)
     waiting = []
     for key in context.ledger.marked(WAITING):
@@ -132,7 +132,7 @@ def _hand_on(
         gives, takes = locked[giver.key], locked[taker.key]
         if claim_of(giver.key, gives.record) != giver or claim_of(taker.key, takes.record) != taker:
             return False  # a hook or another reconcile was faster
-        alive = [container for container in living[taker.key] if container.look_again(context.proc)]
+        alive = [container for container in living[taker.key] if container.revalidate(context.proc)]
         if not alive:
             return False
         handed = hand_on(gives, takes, alive[0].rdt_class, monitor, context.log, thorough=True)

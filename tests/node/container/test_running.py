@@ -29,26 +29,17 @@ def test_container_is_named_by_name_runtime_and_key() -> None:
     assert str(running({})) == f"container ({'c' * 12}, {'k' * 36})"
 
 
-def test_bundle_path_comes_from_runtime_or_record() -> None:
-    assert running().bundle == "/b"
-    assert running(bundle="").bundle == "/old"
-    assert running({}, bundle="").bundle == ""
-
-
 @pytest.mark.parametrize("recorded", [True, False])
-def test_monitoring_step_makes_container_wanted(recorded: bool) -> None:
-    found = running(recorded=recorded)
-    assert not found.wanted
-    found.joins(STEP)
-    assert (found.wanted, found.rdt_class, found.recorded_class) == (True, "gold", "gold" if recorded else None)
-    found.joins(None)
-    assert not found.wanted
+def test_monitoring_step_makes_container_monitored(recorded: bool) -> None:
+    assert not running(recorded=recorded).monitored
+    found = running({**RECORD, "steps": [STEP]}, recorded=recorded)
+    assert (found.monitored, found.rdt_class, found.recorded_class) == (True, "gold", "gold" if recorded else None)
 
 
 def test_unrecorded_container_is_late_and_stays_so() -> None:
-    assert not running().late
-    assert running(recorded=False).late
-    assert running(RECORD | {"late": True}).late
+    assert "late" not in running().record
+    assert running(recorded=False).record["late"]
+    assert running(RECORD | {"late": True}).record["late"]
 
 
 @pytest.mark.parametrize(
@@ -59,14 +50,14 @@ def test_process_identity_and_class_are_checked(
 ) -> None:
     host.process(7, start=start, rdt=groups)
     found = running()
-    assert found.look_again(str(host.proc)) is same
+    assert found.revalidate(str(host.proc)) is same
     assert found.rdt_class == rdt_class
 
 
 def test_container_that_ends_during_the_read_is_absent(host: Host, fail: Fail) -> None:
     host.process(7)
     fail("resctrl_hooks.node.container.running", "resctrl_groups_of", ProcessLookupError())
-    assert not running().look_again(str(host.proc))
+    assert not running().revalidate(str(host.proc))
 
 
 def test_threads_come_from_cgroup_of_container(host: Host) -> None:
@@ -75,11 +66,36 @@ def test_threads_come_from_cgroup_of_container(host: Host) -> None:
     assert running(RECORD | {"cgroup": f"{host.cgroup}/c"}).threads(str(host.proc)) == [7, 8]
 
 
-def test_record_omits_empty_values() -> None:
+def test_changed_record_must_be_written_and_omits_empty_values() -> None:
     found = running()
-    assert found.details() == {**RECORD, "steps": []}
-    found.steps.append(STEP)
-    found.unmet, found.late, found.starts = {"memory": "no such class"}, True, {"memtierd": [1.0]}
-    said = {"steps": [STEP], "unmet": {"memory": "no such class"}, "late": True, "starts": {"memtierd": [1.0]}}
-    assert found.details() == {**RECORD, **said}
-    assert running(found.details()).details() == found.details()
+    for name, value in (("starts", {}), ("unplanned", []), ("namespace", "shop")):
+        found.set(name, value)
+    assert found.record == {**RECORD, "steps": []}
+    assert not found.changed, "these are its values"
+    found.set("starts", {"memtierd": [1.0]})
+    found.set("pod", "")
+    rest = {name: value for name, value in RECORD.items() if name != "pod"}
+    assert (found.record, found.changed) == ({**rest, "steps": [], "starts": {"memtierd": [1.0]}}, True)
+
+
+def test_reason_of_a_missing_feature_is_new_once() -> None:
+    found = running()
+    assert found.lacks("memory", "no such class")
+    assert not found.lacks("memory", "no such class")
+    assert found.lacks("memory", "not allowed")
+    assert found.record["unmet"] == {"memory": "not allowed"}
+    assert not found.lacks("memory", "")
+    assert "unmet" not in found.record
+
+
+def test_present_class_is_recorded_in_the_step_of_its_group() -> None:
+    found = running({**RECORD, "steps": [STEP]})
+    found.rdt_class = "silver"
+    found.note_class()
+    assert (found.recorded_class, found.changed, STEP["needs"]["class"]) == ("silver", True, "gold")
+
+
+def test_record_of_another_reader_is_not_changed() -> None:
+    record = dict(RECORD)
+    running(record).set("late", value=True)
+    assert record == RECORD

@@ -85,7 +85,7 @@ def test_starting_container_is_found_with_its_recorded_pod(cluster: Cluster) -> 
     id_, pid = cluster.spawn(1)
     cluster.hook(id_, pid)  # the runtime writes its folder only after the hooks
     (found,) = observe(cluster.context()).containers
-    assert (found.key, found.id, found.pid, found.recorded, found.wanted) == (POD, id_, pid, True, True)
+    assert (found.key, found.id, found.pid, found.recorded, found.monitored) == (POD, id_, pid, True, True)
     cluster.kernel.end(pid)
     assert observe(cluster.context()).containers == []
 
@@ -107,7 +107,7 @@ def test_restarted_container_is_not_taken_for_recorded_one(cluster: Cluster) -> 
     again = cluster.kernel.spawn(f"/kubepods/pod{POD}/crio-{id_}")
     cluster.appear(id_, again)
     (found,) = observe(cluster.context()).containers
-    assert (found.pid, found.recorded, found.late) == (again, False, True)
+    assert (found.pid, found.recorded, found.record.get("late", False)) == (again, False, True)
 
 
 def test_unrecorded_groups_with_our_names_are_found_in_every_class(cluster: Cluster) -> None:
@@ -172,7 +172,7 @@ def test_unseen_container_gets_planned_steps(tmp_path: Path, namespaces: list[st
     cluster = Cluster(tmp_path, namespaces=namespaces)
     cluster.appear(*cluster.spawn(1))
     (found,) = observe(cluster.context()).containers
-    assert ([step["feature"] for step in found.steps], found.wanted) == (features, bool(features))
+    assert ([step["feature"] for step in found.record["steps"]], found.monitored) == (features, bool(features))
     assert (found.recorded, found.recorded_class) == (False, None)
 
 
@@ -205,9 +205,9 @@ def test_steps_that_cannot_be_planned_are_unmet_and_others_apply(cluster: Cluste
     ]
     cluster.appear(*cluster.spawn(1))
     (found,) = observe(cluster.context()).containers
-    assert [step["feature"] for step in found.steps] == ["monitoring", "blockio"]
-    assert (found.unmet, found.unsaid) == ({"memory": "no such class"}, {"memory"})
-    assert found.wanted
+    assert [step["feature"] for step in found.record["steps"]] == ["monitoring", "blockio"]
+    assert (found.record["unmet"], found.unsaid) == ({"memory": "no such class"}, {"memory"})
+    assert found.monitored
 
 
 def test_container_without_monitoring_plan_has_unknown_key(cluster: Cluster, features: list[Planned]) -> None:

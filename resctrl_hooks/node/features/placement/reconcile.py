@@ -45,13 +45,15 @@ def adopt_all(
         one
         for one in containers
         # An unrecorded container was recorded by its plan meanwhile, or has no step yet.
-        if (one.bundle or one.told) and (one.recorded or not one.steps) and not _needs_of(_record_of(one.id, context))
+        if (one.record.get("bundle") or "told" in one.record)
+        and (one.recorded or not one.record["steps"])
+        and not _needs_of(_record_of(one.id, context))
     ]
     if late:
         check_kubelet(context.settings)
     for container in late:
         try:
-            workload = recorded_workload(container.id, container.pid, container.details(), context.settings)
+            workload = recorded_workload(container.id, container.pid, container.record, context.settings)
             if workload.sandbox or not workload.bundle_path:  # without a bundle, its cpuset is unknown
                 continue
             steps = [step for step in steps_for(workload, context, share=True) if step.action != SKIP]
@@ -66,7 +68,7 @@ def adopt_all(
 
 def _record_steps(container: "Running", workload: "Workload", steps: "list[Step]", context: "Context") -> bool:
     with context.monitor.hold(container.key) as locked:
-        if not container.look_again(context.proc):
+        if not container.revalidate(context.proc):
             return False
         record = locked.member(container.id)
         recorded = [step.as_record() for step in steps]
