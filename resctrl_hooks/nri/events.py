@@ -8,6 +8,7 @@ obeys a refusal.
 import time
 
 from ..node.container.oci import State
+from ..node.container.recorded import lacks_labels, with_labels
 from ..node.errors import InputError
 from ..node.fault_report import as_hook_error
 from ..node.feature_table import FEATURES, NODE
@@ -108,21 +109,18 @@ def record_of(key: str, container: str, pid: int, context: "Context") -> "Member
 
 
 def complete(workload: "Workload", record: "MemberRecord", context: "Context") -> bool:
-    """Add labels and annotations to the record of a container that reconcile adopted before its event; return whether.
+    """Complete the record of a container that reconcile adopted before its event; return whether it was incomplete.
 
-    Bundles of containerd have neither. The next pass plans the features that had no step without them.
+    The next pass plans the features that had no step without labels and annotations.
     """
-    if "told" in record or not record.get("late"):
+    if not lacks_labels(record):
         return False
+    names = [one.name for one in features_in_use(context.settings, workload) if kind_of(one.name) != NODE]
     with context.monitor.hold(workload.key) as locked:
         current = locked.member(workload.id)
-        if current is None or "told" in current:
+        if current is None or not lacks_labels(current):
             return False
-        planned = {step["feature"] for step in current.get("steps", [])}
-        features = [feature.name for feature in features_in_use(context.settings, workload)]
-        current["told"] = workload.details()["told"]
-        current["unplanned"] = [name for name in features if name not in planned and kind_of(name) != NODE]
-        context.ledger.write_member(workload.key, workload.id, current)
+        context.ledger.write_member(workload.key, workload.id, with_labels(current, workload, names))
     return True
 
 
@@ -270,10 +268,7 @@ def adopt(context: "Context") -> None:
 
 
 def synchronize(parts: "list[bytes]", runtime: str, context: "Context") -> bytes:
-    """Adopt containers from before this connection, then reconcile; return an UpdateContainers, or nothing.
-
-    The settings of ``context`` are `lenient` ones.
-    """
+    """Reconcile with the runtime's list of containers; return an UpdateContainers, or nothing."""
     from ..node.reconcile.reconcile import reconcile
     from ..node.reconcile.report import Options
 
@@ -289,29 +284,24 @@ def synchronize(parts: "list[bytes]", runtime: str, context: "Context") -> bytes
         message = decode("SynchronizeRequest", part)
         pods.update((pod.get("id", ""), pod) for pod in message.get("pods", []))
         containers += message.get("containers", [])
-    taken_in = 0
+    listed: "dict[str, Workload]" = {}
     for container in containers:
         pid, id_ = container.get("pid", 0), container.get("id", "")
         if not pid or not start_time(context.proc, pid):
             continue
         try:
-            workload = workload_of(
-                pods.get(container.get("pod_sandbox_id", ""), {}), container, runtime, context.settings
-            )
-            record = record_of(context.ledger.key_of(id_), id_, pid, context)
-            if record is not None:
-                complete(workload, record, context)
-                continue
-            create_runtime(workload, context)
-            taken_in += 1
+            pod = pods.get(container.get("pod_sandbox_id", ""), {})
+            listed[id_] = workload_of(pod, container, runtime, context.settings)
         except Exception as caught:  # noqa: BLE001  # one container's trouble is no other's
             error = as_hook_error(caught)
             context.log(WARNING, f"Synchronize: container {id_[:12]}: {error}", container=id_, reason=error.reason)
-    report = reconcile(context, Options())
+    report = reconcile(context, Options(), listed)
     others = b""
     if is_specified(context.settings):
         learn({container.get("id", ""): cpus_of(container) for container in containers}, placed_before, context)
         others = updates("", context)
-    context.log(INFO, f"Synchronize: {len(containers)} containers, {taken_in} that started earlier were adopted")
+    context.log(
+        INFO, f"Synchronize: {len(containers)} containers, {len(report.adopted)} that started earlier were adopted"
+    )
     context.ledger.count_call("Synchronize", time.monotonic() - begun, sorted(set(report.reasons)))
     return others

@@ -11,11 +11,28 @@ from .workload import CONTAINERD, CRIO, derive, workload_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ..records import MemberRecord
     from ..settings import Settings
     from .workload import Workload
 
 _DIALECTS = {dialect.name: dialect for dialect in (CRIO, CONTAINERD)}
+
+
+def lacks_labels(record: "MemberRecord") -> bool:
+    """Return whether reconcile made a record before the runtime passed the pod's labels and annotations."""
+    return bool(record.get("late")) and "told" not in record
+
+
+def with_labels(record: "MemberRecord", workload: "Workload", in_use: "Iterable[str]") -> "MemberRecord":
+    """Return such a record with the pod's labels and annotations, which bundles of containerd lack. Pure.
+
+    Those features ``in_use`` that have no step are planned again.
+    """
+    planned = {step["feature"] for step in record.get("steps", [])}
+    unplanned = [name for name in in_use if name not in planned]
+    return {**record, "told": workload.details()["told"], "unplanned": unplanned}
 
 
 def recorded_workload(container: str, pid: int, record: "MemberRecord", settings: "Settings") -> "Workload":

@@ -3,7 +3,7 @@
 Everything is read without locks, so it may be outdated a moment later.
 """
 
-from ..container.recorded import recorded_workload
+from ..container.recorded import lacks_labels, recorded_workload, with_labels
 from ..container.running import Running
 from ..container.runtimes import Found, living_containers
 from ..container.workload import workload_of
@@ -14,14 +14,14 @@ from ..feature_table import FEATURES, GROUP, NODE
 from ..host.cgroup_names import pod_in_cgroup
 from ..host.cgroup_tasks import CgroupThreads
 from ..host.files import is_folder, list_folder
-from ..host.procfs import lives
+from ..host.procfs import lives, start_time
 from ..names import workload_key_validator
 from ..registry import features_in_use, kind_of, plan
 from ..resctrl.locked_key import record_is_dead
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from ..container.workload import Workload
     from ..context import Context
@@ -59,17 +59,21 @@ class Observation:
         return bool(context.monitor.resctrl.tasks(rdt_class, context.monitor.group_prefix + key))
 
 
-def observe(context: "Context") -> Observation:
-    """Return all live containers, from the runtimes' state directories and from the ledger.
+def observe(context: "Context", listed: "Mapping[str, Workload] | None" = None) -> Observation:
+    """Return all live containers, from the ledger, the runtimes' state directories, and ``listed`` by the runtime.
 
-    A container that is just starting may only be in the ledger.
+    A container that is just starting may only be in the ledger. ``listed`` are the workloads by container id that the
+    runtime passed with the pods' labels, which bundles lack.
     """
+    listed = listed or {}
     pointed = context.ledger.containers()
-    containers, broken = _recorded_containers(context, pointed)
+    containers, broken = _recorded_containers(context, pointed, listed)
     known = {container.id for container in containers}
-    for found in living_containers(context.settings, context.proc, known):
+    told = (Found(one.id, one.pid, start_time(context.proc, one.pid), "") for one in listed.values())
+    others = [one for one in told if one.start and one.id not in known]
+    for found in (*others, *living_containers(context.settings, context.proc, {*known, *(one.id for one in others)})):
         try:
-            seen = _from_runtime(found, context)
+            seen = _from_runtime(found, context, listed.get(found.id))
         except ProcessLookupError:
             broken.pop(found.id, None)
             continue
@@ -84,7 +88,9 @@ def observe(context: "Context") -> Observation:
     return Observation(containers, problems, pointed)
 
 
-def _recorded_containers(context: "Context", pointed: "Iterable[str]") -> "tuple[list[Running], dict[str, Exception]]":
+def _recorded_containers(
+    context: "Context", pointed: "Iterable[str]", listed: "Mapping[str, Workload]"
+) -> "tuple[list[Running], dict[str, Exception]]":
     """Return the live containers with a current record, and errors by container.
 
     The runtimes' state adds nothing for them: a container keeps its init process as long as it lives.
@@ -103,7 +109,7 @@ def _recorded_containers(context: "Context", pointed: "Iterable[str]") -> "tuple
             ):
                 continue
             starting = Found(id_, record["pid"], record["start"], record.get("bundle", ""))
-            seen = _recorded(key, starting, record, context)
+            seen = _recorded(key, starting, record, context, listed.get(id_))
             seen.in_cgroup = in_cgroup
             containers.append(seen)
         except ProcessLookupError:
@@ -132,18 +138,24 @@ def _is_init_among(found: "CgroupThreads | None", record: "MemberRecord", contex
     return found is not None and record.get("boot") == context.monitor.boot and record.get("pid") in found.tids
 
 
-def _from_runtime(found: Found, context: "Context") -> Running:
+def _from_runtime(found: Found, context: "Context", workload: "Workload | None") -> Running:
     """Return a container from a runtime's state, with its current record, else with a new plan."""
     key = context.ledger.key_of(found.id)
     record = context.ledger.read_member(key, found.id) if key else None
     if record is not None and (record.get("pid"), record.get("start")) == (found.pid, found.start):
-        return _recorded(key, found, record, context)
-    return _unrecorded(found, context)
+        return _recorded(key, found, record, context, workload)
+    return _unrecorded(found, context, workload)
 
 
-def _recorded(key: str, found: Found, record: "MemberRecord", context: "Context") -> Running:
+def _recorded(
+    key: str, found: Found, record: "MemberRecord", context: "Context", listed: "Workload | None" = None
+) -> Running:
     container = Running(key, found, record, recorded=True)
-    unplanned = record.get("unplanned")
+    if listed is not None and lacks_labels(record):
+        names = [one.name for one in features_in_use(context.settings, listed) if kind_of(one.name) != NODE]
+        for name, value in with_labels(container.record, listed, names).items():
+            container.set(name, value)
+    unplanned = container.record.get("unplanned")
     if unplanned:
         workload = recorded_workload(found.id, found.pid, container.record, context.settings)
         for step in _plan(container, workload, context, unplanned):
@@ -152,9 +164,11 @@ def _recorded(key: str, found: Found, record: "MemberRecord", context: "Context"
     return container
 
 
-def _unrecorded(found: Found, context: "Context") -> Running:
+def _unrecorded(found: Found, context: "Context", workload: "Workload | None" = None) -> Running:
     """Return a container that no hook has recorded (a hook may have been killed); every feature in use plans for it."""
-    workload = workload_of(found.id, found.pid, found.bundle, context.proc, context.settings.cgroup_path)
+    if workload is None:
+        root = context.settings.cgroup_path
+        workload = workload_of(found.id, found.pid, found.bundle, context.proc, root)
     container = Running(workload.key, found, workload.details(), recorded=False)
     _plan(container, workload, context)
     return container

@@ -12,19 +12,20 @@ from ..lifecycle import ENDS, fate, release_container, release_key
 from ..log import INFO, WARNING
 from ..registry import features_in_use, features_to_repair
 from ..resctrl.locked_key import ADOPTED, SHARED, record_is_dead
-from .adopt import adopt, born_at
 from .cleanup import tidy
 from .discovery import observe
-from .enforce import enforce
+from .enforce import enforce, try_again
 from .groups import Groups
+from .join import born_at
 from .keys import correct_keys
 from .report import Options, Report
 from .vanished import note_vanished
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
+    from ..container.workload import Workload
     from ..context import Context
     from .discovery import Observation
 
@@ -33,8 +34,12 @@ _NAP = 0.3
 _MOST_SECONDS_FOR_THE_DEAD = 20.0  # thousands of records on a disk take minutes, and live containers wait for them
 
 
-def reconcile(context: "Context", options: "Options | None" = None) -> Report:
+def reconcile(
+    context: "Context", options: "Options | None" = None, listed: "Mapping[str, Workload] | None" = None
+) -> Report:
     """Run one pass, and return its changes and the remaining problems.
+
+    ``listed`` are running containers as the runtime passed them, as in `observe`.
 
     If RMIDs are only in limbo, it waits a few seconds for them, as long as nothing else is wrong.
 
@@ -44,7 +49,7 @@ def reconcile(context: "Context", options: "Options | None" = None) -> Report:
     options = options or Options()
     shared = context.settings.shares_rmids and not options.dry_run
     report = Report(dry_run=options.dry_run, shared=context.settings.shares_rmids)
-    seen = observe(context)
+    seen = observe(context, listed)
     report.problems += seen.problems
     report.containers = len(seen.containers)
     for container in seen.containers:
@@ -72,7 +77,7 @@ def reconcile(context: "Context", options: "Options | None" = None) -> Report:
             break
         time.sleep(_NAP)
         report.forget_waiting()
-        waiting = adopt(context, waiting, report)
+        waiting = try_again(context, waiting, report)
     if shared:
         take_turns(context, containers, report)
     if not options.dry_run:

@@ -11,7 +11,8 @@ from ..sharing.decision import Claim, gap, spread, turns
 from ..sharing.handover import give_back, hand_on, possible_givers
 from ..sharing.limits import check_limit
 from ..sharing.priority import version_of
-from .adopt import take_in
+from .bring_in import take_in
+from .change import Change
 from .rank import priority
 
 TYPE_CHECKING = False
@@ -143,5 +144,5 @@ def _hand_on(
     if handed:
         report.queued.pop(taker.key, None)
         for container in alive:
-            take_in(context, container, report)
+            take_in(context, Change(container), report)
     return True

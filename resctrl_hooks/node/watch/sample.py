@@ -1,8 +1,8 @@
 """One check of all recorded containers for threads outside their groups, in place of events."""
 
 from ..ledger import WAITING
-from ..reconcile.adopt import sweep
 from ..reconcile.discovery import observe
+from ..reconcile.enforce import sweep
 from ..reconcile.report import Report
 
 TYPE_CHECKING = False

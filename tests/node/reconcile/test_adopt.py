@@ -77,7 +77,7 @@ def test_waiting_pod_with_group_waits_no_more(cluster: Cluster) -> None:
 def test_correctly_grouped_container_is_left_alone(cluster: Cluster, fail: Fail) -> None:
     cluster.start(1)
     assert cluster.reconcile().ok
-    fail("resctrl_hooks.node.reconcile.enforce", "join", AssertionError("it locks the key and writes for nothing"))
+    fail("resctrl_hooks.node.reconcile.bring_in", "join", AssertionError("it locks the key and writes for nothing"))
     assert cluster.reconcile().ok
 
 
@@ -323,7 +323,7 @@ def test_member_of_foreign_group_is_reported(cluster: Cluster) -> None:
 def test_group_whose_tasks_end_before_joining_is_removed(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     id_, pid = cluster.spawn(1)
     cluster.appear(id_, pid)
-    monkeypatch.setattr("resctrl_hooks.node.reconcile.adopt.gather", lambda *_: Gathering())
+    monkeypatch.setattr("resctrl_hooks.node.reconcile.join.gather", lambda *_: Gathering())
     cluster.reconcile()
     assert cluster.kernel.groups() == set()
 

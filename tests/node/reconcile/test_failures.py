@@ -13,7 +13,7 @@ from resctrl_hooks.node.guard.lease import Restored
 from resctrl_hooks.node.ledger import CHANGING
 from resctrl_hooks.node.reconcile import cleanup
 from resctrl_hooks.node.reconcile import reconcile as module
-from resctrl_hooks.node.reconcile.adopt import adopt
+from resctrl_hooks.node.reconcile.enforce import try_again
 from resctrl_hooks.node.reconcile.reconcile import reconcile
 from resctrl_hooks.node.reconcile.report import Options, Report
 
@@ -50,15 +50,15 @@ def test_pointer_to_a_key_without_record_releases_nothing(cluster: Cluster) -> N
 def test_containers_that_still_wait_are_returned(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, *, refused: bool
 ) -> None:
-    def take_in(_: Any, container: Any, __: Report) -> bool:
-        if container.key == "broken":
+    def take_in(_: Any, change: Any, __: Report) -> bool:
+        if change.container.key == "broken":
             raise HookError("no")
         return not refused
 
-    monkeypatch.setattr("resctrl_hooks.node.reconcile.adopt.take_in", take_in)
-    containers: Any = [SimpleNamespace(key=key) for key in ("a", "broken", "b")]
+    monkeypatch.setattr("resctrl_hooks.node.reconcile.enforce.take_in", take_in)
+    containers: Any = [SimpleNamespace(key=key, recorded=True, record={"steps": []}) for key in ("a", "broken", "b")]
     report = Report()
-    assert adopt(cluster.context(), containers, report) == (containers[::2] if refused else [])
+    assert try_again(cluster.context(), containers, report) == (containers[::2] if refused else [])
     assert list(report.failures) == ["broken"]
 
 
@@ -111,7 +111,7 @@ def test_failure_to_count_threads_is_reported_and_adopts_nothing(
 
 def test_failure_to_join_is_reported(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster.appear(*cluster.spawn(1))
-    monkeypatch.setattr("resctrl_hooks.node.reconcile.enforce.join", raising)
+    monkeypatch.setattr("resctrl_hooks.node.reconcile.bring_in.join", raising)
     report = cluster.reconcile()
     assert "a bug" in report.failures[POD]
     assert report.waiting == {}

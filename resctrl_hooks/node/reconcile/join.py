@@ -1,10 +1,9 @@
-"""Adopts running containers: their record, their pod's group and their threads, also after a change of their class."""
+"""A running container's record, its pod's group and its threads, also after a change of its class."""
 
 import posix
 
-from ..errors import NoRMIDsError, NotMountedError, RMIDsBusyError
+from ..errors import NoRMIDsError, RMIDsBusyError
 from ..feature import describe, obtain_group
-from ..host.cgroup_tasks import MOST_CGROUPS, CgroupThreads
 from ..host.procfs import resctrl_groups_of
 from ..ledger import WAITING
 from ..log import INFO, WARNING
@@ -20,65 +19,6 @@ if TYPE_CHECKING:
     from ..context import Context
     from ..resctrl.locked_key import LockedKey
     from .report import Report
-
-
-def adopt(context: "Context", containers: "list[Running]", report: "Report") -> "list[Running]":
-    """Try again for containers that wait for an RMID; return those that still wait."""
-    waiting: "list[Running]" = []
-    for container in containers:
-        with report.catching(context, container.key):
-            if not take_in(context, container, report):
-                waiting.append(container)
-    return waiting
-
-
-def sweep(context: "Context", containers: "list[Running]", report: "Report") -> None:
-    """Move the threads of recorded containers that are outside their groups."""
-    if not can_join(context, containers, report):
-        return
-    for container in containers:
-        with report.catching(context, container.key):
-            if container.monitored and stray_threads(context, container):
-                take_in(context, container, report)
-
-
-def can_join(context: "Context", containers: "list[Running]", report: "Report") -> bool:
-    """Return whether there are groups to join; if resctrl is not mounted, report it once for all containers."""
-    if not any(container.monitored for container in containers):
-        return False
-    try:
-        context.monitor.resctrl.classes()
-    except NotMountedError as error:
-        report.problems.append(str(error))
-        report.reasons.append(error.reason)
-        return False
-    return True
-
-
-def stray_threads(context: "Context", container: "Running") -> int:
-    """Return how many threads of a container are outside its group; takes no lock."""
-    name = context.monitor.group_prefix + container.key
-    expected = set() if container.recorded_class is None else {container.recorded_class}
-    return len(outside(context, name, expected, container.cgroup, container.pid, container.in_cgroup))
-
-
-def tell_of_bound(context: "Context", container: "Running") -> None:
-    """Log that a container has more cgroups than are searched: threads may stay outside its group."""
-    if container.in_cgroup is None and container.cgroup:
-        container.in_cgroup = CgroupThreads(container.cgroup)
-    if container.in_cgroup is not None and container.in_cgroup.is_partial:
-        what = f"{container} has {MOST_CGROUPS} or more cgroups: threads outside the nearest {MOST_CGROUPS} are not"
-        what = f"{what} monitored until the container removes some cgroups"
-        context.log(WARNING, what, stage="reconcile", key=container.key, container=container.id)
-
-
-def take_in(context: "Context", container: "Running", report: "Report") -> bool:
-    """Record a container, create its group, and move its threads; return false if it waits for an RMID."""
-    with context.monitor.hold(container.key) as locked:
-        if not container.revalidate(context.proc):
-            return True
-        record_late(container, locked)
-        return join(locked, context, container, report)
 
 
 def record_late(container: "Running", locked: "LockedKey") -> None:

@@ -1,0 +1,180 @@
+"""Carries out the change of one running container under its key's lock: class, group, then all other steps.
+
+Its record is written before any effect, so that a kill leaves nothing unknown, and again only if it has changed.
+"""
+
+import time
+
+from ..errors import DeadlineError, LockTimeoutError
+from ..fault_report import as_hook_error
+from ..feature_table import FEATURES
+from ..log import INFO, WARNING
+from ..steps import apply_steps
+from .join import join, record_late, record_running
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..container.running import Running
+    from ..context import Context
+    from ..errors import HookError
+    from ..feature import Feature, Step
+    from ..resctrl.locked_key import LockedKey
+    from .change import Change, Steps
+    from .report import Report
+
+    Ready = list[tuple[Feature, Step, str]]
+    """Steps to apply now, each with the reason for its repetition."""
+
+_CALM_SECONDS = 3600.0  # seconds without a restart after which earlier ones are forgotten
+_NOT_AGAIN = "not restarted: {} exits within an hour"
+
+
+def bring_in(change: "Change", locked: "LockedKey", context: "Context", report: "Report") -> bool:
+    """Carry out a change unless its container has ended; return false if it waits for an RMID."""
+    container = change.container
+    if not container.revalidate(context.proc):
+        return True
+    one = _One(container, locked, context, report)
+    classes, others = one.ready(change.classes), one.ready(change.others)
+    if change.late:
+        record_late(container, locked)
+        report.placed += change.placed
+    elif container.recorded and container.changed:
+        record_running(container, locked)  # planned again, or to be restarted
+    one.log_unsaid()
+    one.apply(classes)
+    joined = one.join() if change.joins else True
+    container.recorded = container.recorded or change.late
+    if change.late or classes:
+        container.note_class()  # the class's step may have failed
+    if container.revalidate(context.proc):  # it may have ended while a handover released the lock
+        one.apply(others)
+        if container.recorded and container.changed:
+            record_running(container, locked)
+    return joined
+
+
+def take_in(context: "Context", change: "Change", report: "Report") -> bool:
+    """Carry out a change under its key's lock, as `bring_in`."""
+    with context.monitor.hold(change.container.key) as locked:
+        return bring_in(change, locked, context, report)
+
+
+class _One:
+    """One container under its key's lock."""
+
+    def __init__(self, container: "Running", locked: "LockedKey", context: "Context", report: "Report") -> None:
+        self._container = container
+        self._locked = locked
+        self._context = context
+        self._report = report
+
+    def join(self) -> bool:
+        """Join the group of the present class; return false if it waits for an RMID."""
+        try:
+            self._container.revalidate(self._context.proc)
+            return join(self._locked, self._context, self._container, self._report)
+        except (DeadlineError, LockTimeoutError):
+            raise
+        except Exception as error:  # noqa: BLE001  # no feature's trouble is another's
+            self._report.fail(self._context, self._container.key, error)
+            return True
+
+    def ready(self, steps: "Steps") -> "Ready":
+        """Return those of these steps that must be applied now."""
+        found = ((feature, step, self._start_again(feature, step)) for feature, step in steps)
+        return [(feature, step, lost) for feature, step, lost in found if lost is not None]
+
+    def _start_again(self, feature: "Feature", step: "Step") -> "str | None":
+        """Return why a step is applied again, empty if unknown; None if it is not to be applied.
+
+        A process that a step starts may end at once each time.
+        """
+        container, name = self._container, step.feature
+        most = FEATURES[name].most_starts
+        if not most:
+            return ""
+        if holds(feature, step, container, self._context):
+            return None  # checked without the lock while it was just being started
+        allowed, why = _may_start(container, name, most), container.record.get("unmet", {}).get(name, "")
+        not_again = _NOT_AGAIN.format(most)
+        lost = ""
+        if allowed or not why.startswith(not_again):
+            lost = _lost(feature, step, container, self._context)  # applying it removes the evidence
+            why = f"{not_again}; {lost}" if lost else not_again
+        if allowed:
+            return lost
+        self._report.reasons.append(name)
+        self._not_had(name, why)
+        return None
+
+    def apply(self, ready: "Ready") -> None:
+        """Apply steps, each independently."""
+        container = self._container
+
+        def on_step(number: int, error: "HookError | None") -> None:
+            _, step, lost = ready[number]
+            if isinstance(error, LockTimeoutError):
+                raise error
+            if error is not None:
+                self._report.reasons.append(error.reason)
+                self._not_had(step.feature, str(error))
+                return
+            container.lacks(step.feature, "")
+            self._report.apply(step.feature, container.id)
+            if lost:
+                self._log(WARNING, f"{step.feature} of {container} exited and was restarted; {lost}")
+            else:
+                self._log(INFO, f"{step.feature} of {container} applied: {step.action}")
+
+        apply_steps([(feature, step) for feature, step, _ in ready], container, self._locked, self._context, on_step)
+
+    def _not_had(self, name: str, why: str) -> None:
+        """Report an inapplicable feature: once in the log, and in each report.
+
+        A container adopted late never had it, and nothing can repair that; for any other it is a problem.
+        """
+        if self._container.lacks(name, why):
+            self._container.unsaid.add(name)
+            self.log_unsaid()
+        if not self._container.record.get("late"):
+            self._report.failures[f"{self._container.id[:12]} {name}"] = why
+
+    def log_unsaid(self) -> None:
+        """Log once what the container lacks."""
+        for name in sorted(self._container.unsaid):
+            self._log(WARNING, f"{self._container} runs without {name}: {self._container.record['unmet'][name]}")
+        self._container.unsaid.clear()
+
+    def _log(self, priority: int, what: str) -> None:
+        self._context.log(priority, what, stage="reconcile", key=self._container.key, container=self._container.id)
+
+
+def holds(feature: "Feature", step: "Step", container: "Running", context: "Context") -> bool:
+    """Return whether a step's result is in place; false if unknown, because applying it reports what is wrong."""
+    try:
+        return feature.holds(step, container, context)
+    except DeadlineError:
+        raise
+    except Exception:  # noqa: BLE001  # see above
+        return False
+
+
+def _lost(feature: "Feature", step: "Step", container: "Running", context: "Context") -> str:
+    """Return why a process that a feature had started has ended, if known."""
+    try:
+        return feature.lost(step, container, context)
+    except DeadlineError:
+        raise
+    except Exception as caught:  # noqa: BLE001  # it is started again, whatever became of it
+        return str(as_hook_error(caught))
+
+
+def _may_start(container: "Running", name: str, most: int) -> bool:
+    """Count a restart in the container's record, and return whether another one is allowed."""
+    now = time.time()
+    known = container.record.get("starts", {})
+    starts = [one for one in known.get(name, []) if 0 <= now - one < _CALM_SECONDS]
+    allowed = len(starts) < most
+    container.set("starts", {**known, name: [*starts, now] if allowed else starts})
+    return allowed
