@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ..node.context import Context
     from ..node.records import MemberRecord
     from ..node.settings import Settings
-    from .workers import Reply
+    from .worker import Reply
 
     Handler = Callable[[Event, Context], tuple[str, bytes]]
 

@@ -10,7 +10,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .workers import Reply, Workers
+    from .worker import Reply
+    from .workers import Workers
 
 FIRST = 1.0
 """Seconds until the first pass, and the least between two: a quiet runtime synchronizes earlier."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ..node.host.notify import Notify
     from .status import Status
-    from .workers import Reply
+    from .worker import Reply
 
     Find = Callable[[str], tuple[Settings, str]]
     Compile = Callable[[str], dict[str, Any]]

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from ..node.host.notify import Notify
     from . import service
-    from .workers import Reply, Workers
+    from .worker import Reply
+    from .workers import Workers
 
     class Plugin(service.Plugin, Protocol):
         """The plugin that is served, and its notifications about connections."""

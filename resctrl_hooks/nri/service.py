@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from ..node.host.notify import Notify
     from .connection import Connection
     from .gap import Gap
-    from .workers import Done, Reply, Workers
+    from .worker import Done, Reply
+    from .workers import Workers
 
     class Plugin(Protocol):
         """The plugin of a service: its work and its notifications."""

@@ -21,7 +21,7 @@ from resctrl_hooks.nri.service import Service, pack
 from resctrl_hooks.nri.workers import Workers
 
 if TYPE_CHECKING:
-    from resctrl_hooks.nri.workers import Reply
+    from resctrl_hooks.nri.worker import Reply
 
 ALL_EVENTS, FEWER_EVENTS = 0x7FF, 0x7F
 HANDLED = ("CreateContainer", "StartContainer", "StopContainer", "RemovePodSandbox")
