@@ -159,6 +159,10 @@ class Monitoring(FeatureSection):
     If several L3 domains share one memory, use the lowest id. `record` prints the largest measured bandwidth as a lower
     bound."""
 
+    memory_domains: Literal["auto", "node", "package", "l3"] = _DEFAULTS["memoryDomains"]
+    """L3 domains that share one memory: those of a NUMA `node`, those of a `package`, or none (`l3`). `auto` is `node`;
+    it is `package` if each of a package's L3 domains is a NUMA node of its own, which is a BIOS option of AMD."""
+
     def remarks(self) -> list[Remark]:
         """Return remarks for unreachable rules, and for a reserve that serves all pods or no pod."""
         found = super().remarks()

@@ -29,7 +29,7 @@ def domains_of(context: Context, snapshot: Snapshot) -> Domains:
         topology = read_topology(context.settings.sys_path)
     except TopologyError:
         topology = None
-    return memory_domains(l3, topology)
+    return memory_domains(l3, topology, context.settings.monitoring["memoryDomains"])
 
 
 def look_of(when: float, classes: Mapping[str, Mapping[str, Raw]], slots: Mapping[str, Slot], domains: Domains) -> Look:

@@ -115,6 +115,7 @@ FEATURES: "dict[str, Row]" = {
             "classCounters": "while-free",
             "takeOver": False,
             "exec": "watch",
+            "memoryDomains": "auto",  # as `capacity`, read by the guard and by people only
         },
         GROUP,
         SELECTED,

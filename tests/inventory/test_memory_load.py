@@ -65,10 +65,13 @@ def test_load_of_two_domains_names_largest_pods(host: MonitoredHost) -> None:
 def test_domain_with_unknown_value_has_neither_load_nor_pods(host: MonitoredHost, value: object) -> None:
     say(host.resctrl, (500, 500), (0, 0))
     before, domains = begin(host)
-    say(host.resctrl, (value, 500), (0, 0))
-    for one in measured(host, before, domains):
-        assert (one.memory_bandwidth_bytes_per_second, one.load_percent, one.pods) == (None, None, [])
-        assert one.capacity_bytes_per_second
+    say(host.resctrl, (value, 500), (40, 40))
+    first, second = measured(host, before, domains)
+    assert (first.memory_bandwidth_bytes_per_second, first.load_percent, first.pods) == (None, None, [])
+    assert first.capacity_bytes_per_second
+    # The other domain is known but for the first one's remote traffic.
+    assert second.memory_bandwidth_bytes_per_second is not None
+    assert second.estimated
 
 
 def test_load_without_local_counters_is_estimated(host: MonitoredHost) -> None:

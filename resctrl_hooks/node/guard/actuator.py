@@ -59,26 +59,35 @@ class Mount:
         return sum(values) if self.unit == AMD else max(values)
 
     def values(
-        self, limit: int, domain: "Sequence[int]", use: "dict[int, float]", declared: "dict[int, int]"
+        self,
+        limit: int,
+        domain: "Sequence[int]",
+        use: "dict[int, float]",
+        declared: "dict[int, int]",
+        floor: int = 0,
     ) -> "dict[int, int]":
         """Return a limit's value for each L3 domain of a memory domain, at most what is declared.
 
-        ``use`` is the class's bytes per second by L3 domain.
+        ``use`` is the class's mean bytes per second by L3 domain, ``floor`` its least limit in the memory domain.
         """
         if self.unit == AMD:
-            return spread(limit, domain, use, declared)
+            return spread(limit, domain, use, declared, floor)
         return {number: min(declared[number], limit) for number in domain}
 
 
 def spread(
-    value: int, domain: "Sequence[int]", use: "dict[int, float]", declared: "dict[int, int]"
+    value: int, domain: "Sequence[int]", use: "dict[int, float]", declared: "dict[int, int]", floor: int = 0
 ) -> "dict[int, int]":
-    """Return the parts of a sum for each L3 domain: by use, at least 1, at most what is declared."""
+    """Return the parts of a sum for each L3 domain: by use, at least its part of the floor, at most what is declared.
+
+    An L3 without traffic now may have some in the next second; a limit of one unit would stop it.
+    """
     if value >= sum(declared.values()):
         return dict(declared)
     total = sum(use.get(number, 0.0) for number in domain)
     shares = {number: (use.get(number, 0.0) / total if total else 1 / len(domain)) for number in domain}
-    return {number: min(declared[number], max(1, int(value * shares[number]))) for number in domain}
+    least = max(1, floor // len(domain))
+    return {number: min(declared[number], max(least, int(value * shares[number]))) for number in domain}
 
 
 def shared_cores(resctrl: "Resctrl", name: str, protected: "Iterable[str]", topology: "Topology") -> bool:

@@ -3,6 +3,8 @@
 It never changes the root class, a protected or an unnamed class, or a value that another program wrote.
 """
 
+import errno
+
 from ..errors import ResctrlError
 from ..log import NOTICE, WARNING
 from ..resctrl.bandwidth_unit import capacity_of
@@ -10,7 +12,7 @@ from .actuator import Mount, shared_cores
 from .law import LOWER, REPORT, Change, Domain, Rules, Sample
 from .lease import RESOURCE, Lease, read_limits, restore, write_limits
 from .limit import Limit
-from .load import Look, Traffic, look, memory_domains, traffic
+from .load import Look, Reader, Traffic, memory_domains, traffic
 from .pods import Pods
 from .section import ACT, OBSERVE, section
 from .status import DONE, WOULD, Status
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from ..host.topology import Topology
 
 STAGE = "guard"
+_WEIGHT = 0.2  # of one sample in the mean traffic of a class in an L3 domain
 
 
 class Guard:
@@ -46,14 +49,19 @@ class Guard:
         self._lease = Lease(context.settings.state_dir, context.proc)
         self._lease.hold(pid)
         self._status = Status(context.settings.state_dir, pid, self._lease.started, self.mode, self._mount.unit)
-        if self.mode == ACT and self._mount.observe_only:
-            self._say(WARNING, f"guard only observes: {self._mount.observe_only}")
-            self.mode, self._status.values["why"] = OBSERVE, self._mount.observe_only
+        why = self._mount.observe_only
+        if not why and topology is None and len(self._mount.l3) > 1:
+            why = "the topology is unreadable, so which L3 domains share a memory is unknown"
+        if self.mode == ACT and why:
+            self._say(WARNING, f"guard only observes: {why}")
+            self.mode, self._status.values["why"] = OBSERVE, why
         self._status.values["mode"] = self.mode
         self._pods = Pods(context)
-        self._numbers = memory_domains(self._mount.l3, topology)
+        self._numbers = memory_domains(self._mount.l3, topology, context.settings.monitoring["memoryDomains"])
         self._domains = [Domain(self._limits_of(numbers), now) for numbers in self._numbers]
+        self._reader = Reader(self._resctrl, self._mount.l3)
         self._before: "Look | None" = None
+        self._use: "dict[str, dict[int, float]]" = {}
         missing = [str(numbers[0]) for numbers in self._numbers if not capacity_of(self._capacity, numbers[0])]
         if missing:
             self._say(WARNING, f"no monitoring.capacity for memory domain {', '.join(missing)}: its load stays unknown")
@@ -72,10 +80,12 @@ class Guard:
 
     def look(self, now: float) -> None:
         """Sample all domains once, and apply the law's changes."""
-        after = look(self._resctrl, ["", *self._resctrl.classes()], self._mount.l3, now)
+        after = self._reader.look(["", *self._resctrl.classes()], now)
         before, self._before = self._before, after
         if before is None:
             return
+        for name in self._throttle:
+            self._use[name] = _mean(self._use.get(name, {}), _use(name, before, after))
         for domain, found in zip(self._domains, traffic(before, after, self._numbers)):
             carries = capacity_of(self._capacity, found.domain[0])
             load = found.load(self._capacity)
@@ -121,7 +131,7 @@ class Guard:
         The values that the kernel made of them stand in the lease and in the domain's limits.
 
         Raises:
-            ResctrlError: the values cannot be read, or the kernel refuses.
+            ResctrlError: the values cannot be read or written now.
         """
         name, numbers = change.name, found.domain
         now = read_limits(self._resctrl, name)
@@ -139,10 +149,15 @@ class Guard:
                 f"thread_throttle_mode is max and class {name} shares processor cores with a protected class, "
                 "which a limit would also slow down"
             )
-        use = _use(name, before, after)
-        new = self._mount.values(change.new, numbers, use, declared)
+        use = self._use.get(name, {})
+        new = self._mount.values(change.new, numbers, use, declared, limit.floor)
         self._lease.intend(name, {number: now[number] for number in numbers}, new)
-        effective = write_limits(self._resctrl, name, new)
+        try:
+            effective = write_limits(self._resctrl, name, new)
+        except ResctrlError as error:
+            if error.errno == errno.EINVAL:
+                return str(error)
+            raise
         self._lease.settle(name, effective)
         if effective != new:
             domain.limits[name] = domain.limits[name].at(self._mount.sum(effective.values()))
@@ -170,6 +185,11 @@ class Guard:
 def _present(rules: Rules, domain: Domain) -> Rules:
     """Return the rules without classes that have no limit in this domain."""
     return Rules(rules.protect, [name for name in rules.throttle if name in domain.limits], rules.high, rules.low)
+
+
+def _mean(old: "dict[int, float]", new: "dict[int, float]") -> "dict[int, float]":
+    """Return the running mean of a class's traffic by L3 domain: one sample does not decide how a limit is divided."""
+    return {number: old.get(number, value) * (1 - _WEIGHT) + value * _WEIGHT for number, value in new.items()} or old
 
 
 def _use(name: str, before: Look, after: Look) -> "dict[int, float]":

@@ -20,6 +20,9 @@ LOWER, RAISE, RESTORE, REPORT = "lower", "raise", "restore", "report"
 
 WINDOW, ENOUGH = 4, 3
 """Pressure is that many samples at or above ``high`` among the last so many."""
+LONG_WINDOW, OFTEN = 60, 9
+"""Pressure is also a sample at or above ``high`` if so many of the last so many were. An alternation of two busy and
+two quiet seconds keeps a memory full for half of the time, without `ENOUGH` in a row. A single burst is shorter."""
 PROTECTED_SHARE, THROTTLED_SHARE = 0.01, 0.10
 """Least shares of the traffic: of the protected classes together, so that there is a victim, and of a class to cut."""
 SETTLE = 3.0
@@ -27,6 +30,9 @@ SMALL_EFFECT = 0.05
 """A class whose rate fell by less after a cut is cut by two steps next."""
 CALM, LONGEST_CALM = 10, 300
 """Samples in a row that allow a step up; pressure soon after a step up doubles them."""
+OF_PAUSE = 2
+"""A step up needs so many times as many calm samples as the longest pause between two loads: else each pause of an
+alternation would raise what its next load has to cut again."""
 SOON = 30.0
 PROBE = 600.0
 """Seconds without pressure after which a cut is released by one step, whatever the load is."""
@@ -83,9 +89,11 @@ class Domain:
         self.state = IDLE
         self.since = time
         self._window: "list[bool]" = []
+        self._long_window: "list[bool]" = []
         self._cut: "tuple[str, float, float] | None" = None  # class, its rate before, when it was made
         self._steps: "dict[str, int]" = {}  # how many steps the next cut of a class has; 1 where it is not here
-        self._calm = 0
+        self._calm = 0  # calm samples since the last step up
+        self._quiet = 0  # calm samples since the last one that was not
         self._wait = CALM
         self._raised = float("-inf")
         self._confirmed = time
@@ -107,17 +115,27 @@ class Domain:
         if sample.load is None:
             return self._without_value(sample.time)
         self._missing = 0
-        self._window = [*self._window, self._is_pressed(sample, rules)][-WINDOW:]
+        pressed = self._is_pressed(sample, rules)
+        self._window = [*self._window, pressed][-WINDOW:]
+        self._long_window = [*self._long_window, pressed][-LONG_WINDOW:]
+        if pressed:
+            self._end_pause()
         if self.state == SETTLING and sample.time - self.since < SETTLE:
             return []
         self._judge_cut(sample)
-        if sum(self._window) >= ENOUGH:
+        if sum(self._window) >= ENOUGH or (pressed and sum(self._long_window) >= OFTEN):
             return self._under_pressure(sample, rules, scale)
         return self._without_pressure(sample, rules, scale)
 
+    def _end_pause(self) -> None:
+        """Learn from a pause that has ended how long the calm before a step up must be."""
+        if self.cut or self._quiet >= CALM:
+            self._wait = max(self._wait, min(OF_PAUSE * self._quiet, LONGEST_CALM))
+        self._quiet = 0
+
     def _without_value(self, time: float) -> "list[Change]":
         """Hold for a while, then restore everything: no limit may stay while the load is unknown."""
-        self._window, self._calm = [], 0
+        self._calm = self._quiet = 0
         self._missing += 1
         if self._missing == 1:
             self._missing_since = time
@@ -176,14 +194,19 @@ class Domain:
         held = next((name for name in reversed(rules.throttle) if self.limits[name].is_cut), "")
         if not held:
             self._calm = 0
+            self._quiet += 1
             if sample.time - self._confirmed > LONGEST_CALM:
                 self._wait = CALM
             self.enter(IDLE, sample.time)
             return []
         limit = self.limits[held]
         after = (sample.load or 0.0) + scale.gain(limit, sample.rates.get(held, 0.0)) / sample.capacity
-        self._calm = self._calm + 1 if after < rules.low else 0
-        if self._calm >= self._wait:
+        if after < rules.low:
+            self._calm, self._quiet = self._calm + 1, self._quiet + 1
+        else:
+            self._end_pause()
+            self._calm = 0
+        if self._calm >= CALM and self._quiet >= self._wait:
             return [self._release(held, scale, sample.time, f"load {sample.load:.0%}, {after:.0%} expected after it")]
         if sample.time - self._confirmed >= PROBE:
             self._confirmed = sample.time

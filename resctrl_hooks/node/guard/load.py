@@ -2,11 +2,13 @@
 
 A class's own files include its tasks and all of its mon_groups (resctrl.rst, "Resource alloc and monitor groups"),
 so they include pods that wait for an RMID. An L3 counts the requests of its processors, so traffic to another
-domain's memory is that other domain's load; a missing or decreased value makes the load unknown.
+domain's memory is that other domain's load. A missing or decreased value makes the load of its own memory domain
+unknown, and no other's; a class that has just come or gone counts with nothing, so its domain's load is a lower bound.
 """
 
 from ..resctrl.bandwidth_unit import capacity_of
 from ..resctrl.filesystem import MON_GROUPS
+from .churn import Groups
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,11 +24,15 @@ _EVENTS = "mbm_L3_assignments"
 
 
 class Look:
-    """All classes' counters at one time; ``counts`` is by class and L3 domain."""
+    """All classes' counters at one time; ``counts`` is by class and L3 domain.
 
-    def __init__(self, time: float, counts: "dict[str, Counts]") -> None:
+    ``jumped`` are classes whose increase since the look before is not their traffic.
+    """
+
+    def __init__(self, time: float, counts: "dict[str, Counts]", jumped: "frozenset[str]" = frozenset()) -> None:
         self.time = time
         self.counts = counts
+        self.jumped = jumped
 
 
 class Traffic:
@@ -36,7 +42,7 @@ class Traffic:
         domain: Its L3 domains; the lowest names it.
         rate: Bytes per second to and from its memory, None if unknown.
         rates: Bytes per second of each class's tasks on its processors, to and from any memory.
-        estimated: Whether remote traffic is spread evenly, or local traffic is not counted.
+        estimated: Whether remote traffic is spread evenly, local traffic is not counted, or a part is unknown.
     """
 
     def __init__(
@@ -53,17 +59,71 @@ class Traffic:
         return self.rate / carries if self.rate is not None and carries else None
 
 
-def memory_domains(l3: "Iterable[int]", topology: "Topology | None") -> "list[tuple[int, ...]]":
-    """Return the L3 domains grouped by the memory that they share: those whose processors are of one NUMA node.
+BY_MEMORY, BY_PACKAGE, BY_L3 = "node", "package", "l3"
+AUTO = "auto"
 
-    ``l3`` are the domain ids of ``schemata``; they have gaps on some processors.
+
+def memory_domains(l3: "Iterable[int]", topology: "Topology | None", by: str = AUTO) -> "list[tuple[int, ...]]":
+    """Return the L3 domains grouped by the memory that they share.
+
+    Args:
+        l3: the domain ids of ``schemata``; they have gaps on some processors.
+        topology: the machine; None if unknown, then each L3 domain is its own.
+        by: ``node`` groups L3 domains whose processors are of one NUMA node, ``package`` those of one package, ``l3``
+            none. ``auto`` is ``node``, but ``package`` where each of a package's several L3 domains is declared as a
+            NUMA node of its own (AMD's "ACPI SRAT L3 Cache as NUMA Domain"): their memory is still one.
     """
+    numbers = sorted(l3)
+    if topology is None or by == BY_L3:
+        return [(number,) for number in numbers]
+    if by == AUTO:
+        by = BY_PACKAGE if _is_l3_as_numa(numbers, topology) else BY_MEMORY
+    places = topology.packages if by == BY_PACKAGE else {node.id: node.cpus for node in topology.nodes}
     found: "dict[tuple[int, ...], list[int]]" = {}
-    for number in sorted(l3):
-        cpus = topology.l3.get(number, 0) if topology else 0
-        near = tuple(node.id for node in topology.nodes if node.cpus & cpus) if topology else ()
-        found.setdefault(near or (-1, number), []).append(number)  # without a topology each is its own
+    for number in numbers:
+        cpus = topology.l3.get(number, 0)
+        near = tuple(id_ for id_, of in places.items() if of & cpus)
+        found.setdefault(near or (-1, number), []).append(number)
     return [tuple(numbers) for numbers in found.values()]
+
+
+def _is_l3_as_numa(numbers: "list[int]", topology: "Topology") -> bool:
+    """Return whether a package has several L3 domains, and each of them is exactly one NUMA node."""
+    nodes = {node.cpus for node in topology.nodes}
+    own = [topology.l3.get(number, 0) for number in numbers]
+    return len(own) > len(topology.packages) and all(cpus and cpus in nodes for cpus in own)
+
+
+class Reader:
+    """Reads the classes' counters look by look, and knows the mon_groups that vanished between two of them."""
+
+    def __init__(self, resctrl: "Resctrl", l3: "Sequence[int]") -> None:
+        self._resctrl = resctrl
+        self._l3 = l3
+        self._groups = Groups(resctrl, self._values)
+        self._torn: "set[str]" = set()
+
+    def look(self, classes: "Sequence[str]", time: float) -> Look:
+        """Read the bandwidth counters of the classes; "" is the root class.
+
+        The values include those of vanished groups, so they only grow while the class exists. A class whose groups
+        changed during this look or the last one has jumped.
+        """
+        links = self._groups.links(classes)
+        groups = self._groups.present(classes)
+        found = look(self._resctrl, classes, self._l3, time)
+        torn = {name for name, number in self._groups.links(classes).items() if number != links[name]}
+        found.jumped = frozenset(torn | self._torn | self._groups.follow(groups))
+        self._torn = torn
+        for name, counts in found.counts.items():
+            left = self._groups.left.get(name, {})
+            for number, (total, local) in counts.items():
+                more, near = left.get(number, (0, 0))
+                counts[number] = None if total is None else total + more, None if local is None else local + near
+        return found
+
+    def _values(self, folder: str) -> "Counts":
+        return _counts(self._resctrl, f"{folder}/mon_data", self._l3)
 
 
 def look(resctrl: "Resctrl", classes: "Sequence[str]", l3: "Sequence[int]", time: float) -> Look:
@@ -71,50 +131,66 @@ def look(resctrl: "Resctrl", classes: "Sequence[str]", l3: "Sequence[int]", time
     uncounted = _uncounted(resctrl, classes)
     counts: "dict[str, Counts]" = {}
     for name in classes:
-        folder = f"{resctrl.class_folder(name)}/mon_data"
-        counts[name] = {
-            number: (
-                None if number in uncounted else count_in(resctrl, f"{folder}/mon_L3_{number:02d}/{_TOTAL}"),
-                count_in(resctrl, f"{folder}/mon_L3_{number:02d}/{_LOCAL}"),
-            )
-            for number in l3
-        }
+        counts[name] = _counts(resctrl, f"{resctrl.class_folder(name)}/mon_data", l3)
+        for number in uncounted & counts[name].keys():
+            counts[name][number] = (None, counts[name][number][1])
     return Look(time, counts)
 
 
+def _counts(resctrl: "Resctrl", folder: str, l3: "Sequence[int]") -> "Counts":
+    """Return total and local bytes by L3 domain."""
+    return {
+        number: (
+            count_in(resctrl, f"{folder}/mon_L3_{number:02d}/{_TOTAL}"),
+            count_in(resctrl, f"{folder}/mon_L3_{number:02d}/{_LOCAL}"),
+        )
+        for number in l3
+    }
+
+
 def traffic(before: Look, after: Look, domains: "Sequence[tuple[int, ...]]") -> "list[Traffic]":
-    """Return the traffic of each memory domain between two samples of the same classes."""
+    """Return the traffic of each memory domain between two samples."""
     seconds = after.time - before.time
-    same = before.counts.keys() == after.counts.keys() and seconds > 0
-    moved = _moved(before, after, seconds) if same else {}
-    numbers = [number for domain in domains for number in domain]
-    known = bool(moved) and all(moved[name][number] is not None for name in moved for number in numbers)
-    split = known and all(local is not None for of in moved.values() for _, local in _pairs(of, numbers))
+    moved = _moved(before, after, seconds) if seconds > 0 else {}
+    whole = before.counts.keys() == after.counts.keys()
+    known = {
+        domain: bool(moved) and all(of[number] is not None for of in moved.values() for number in domain)
+        for domain in domains
+    }
     found = []
     for domain in domains:
-        if not known:
+        if not known[domain]:
             found.append(Traffic(domain, None, {}, estimated=False))
             continue
         own = {name: sum(total for total, _ in _pairs(of, domain)) for name, of in moved.items()}
         rate = sum(own.values())
+        there = [other for other in domains if known[other]]
+        numbers = [number for other in there for number in other]
+        split = all(local is not None for of in moved.values() for _, local in _pairs(of, numbers))
         if split and len(domains) > 1:
-            rate = sum(to_memory({n: pair for n, pair in of.items() if pair}, domain, domains) for of in moved.values())
-        exact = len(domains) == 1 or (split and len(domains) == 2)  # noqa: PLR2004  # remote is then the other's
-        found.append(Traffic(domain, rate, own, estimated=not exact))
+            rate = sum(
+                to_memory({n: pair for n, pair in of.items() if pair}, domain, domains, there) for of in moved.values()
+            )
+        exact = len(domains) == 1 or (split and len(domains) == len(there) == 2)  # noqa: PLR2004  # remote: the other's
+        found.append(Traffic(domain, rate, own, estimated=not (exact and whole)))
     return found
 
 
 def to_memory(
-    of: "dict[int, tuple[float, float | None]]", domain: "tuple[int, ...]", domains: "Sequence[tuple[int, ...]]"
+    of: "dict[int, tuple[float, float | None]]",
+    domain: "tuple[int, ...]",
+    domains: "Sequence[tuple[int, ...]]",
+    known: "Sequence[tuple[int, ...]] | None" = None,
 ) -> float:
     """Return the part of a user's traffic to a domain's memory, from its total and local traffic by L3 domain.
 
-    With one domain, this is all traffic. Unknown local traffic counts as 0.
+    With one domain, this is all traffic. Unknown local traffic counts as 0, and so does that of domains that are not
+    ``known``.
     """
     if len(domains) == 1:
         return sum(of[number][0] for number in domain)
     local = sum(of[number][1] or 0.0 for number in domain)
-    others = [number for other in domains if other != domain for number in other]
+    others = [number for other in (domains if known is None else known) if other != domain for number in other]
     remote = sum(max(0.0, of[number][0] - (of[number][1] or 0.0)) for number in others)
     return local + remote / (len(domains) - 1)
 
@@ -128,14 +204,16 @@ def _pairs(
 def _moved(before: Look, after: Look, seconds: float) -> "dict[str, dict[int, tuple[float, float | None] | None]]":
     """Return by class and L3 domain the total and local bytes per second; None where a value is missing or fell.
 
-    A sum falls when a mon_group of the class is removed.
+    A class that is not in both looks has none.
     """
     moved: "dict[str, dict[int, tuple[float, float | None] | None]]" = {}
     for name, counts in after.counts.items():
+        if name not in before.counts:
+            continue
         moved[name] = {}
         for number, (total, local) in counts.items():
             old_total, old_local = before.counts[name].get(number, (None, None))
-            if total is None or old_total is None or total < old_total:
+            if total is None or old_total is None or total < old_total or name in after.jumped:
                 moved[name][number] = None
                 continue
             near = None if local is None or old_local is None or local < old_local else (local - old_local) / seconds

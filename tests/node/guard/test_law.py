@@ -1,5 +1,6 @@
 """The guard's law on made-up memory domains: what holds whatever the processor does with a limit."""
 
+import itertools
 from typing import Any
 
 import pytest
@@ -274,6 +275,39 @@ def test_amd_class_that_ended_is_released_within_a_minute() -> None:
     plant.demand["bronze"] = 0.0
     run.step(60)
     assert run.limits["bronze"].now == 2048
+
+
+@pytest.mark.parametrize("busy, quiet", [(2, 2), (2, 5), (10, 40), (30, 120)])
+def test_alternating_load_is_cut_and_not_raised_in_each_pause(busy: int, quiet: int) -> None:
+    run = Run(Plant(1, noise=0.0, demand={"gold": 15e9, "bronze": 85e9}))
+    full: list[bool] = []
+    while run.time < 1800:
+        is_busy = run.time % (busy + quiet) < busy
+        run.plant.demand["bronze"] = 85e9 if is_busy else 1e9
+        run.step()
+        if is_busy and run.time > 180:
+            full.append(sum(run.plant.sample(run.time, run.values()).rates.values()) >= 0.85 * CAPACITY)
+    assert sum(full) <= 0.1 * len(full)
+    raises = [time for time, _ in run.writes(RAISE) if time > 180]
+    assert all(later - earlier >= 600 for earlier, later in itertools.pairwise(raises))
+    assert len(raises) <= 1620 / 600 + 1
+
+
+@pytest.mark.parametrize("busy", [1, 2])
+def test_single_burst_causes_no_cut(busy: int) -> None:
+    run = Run(Plant(1, noise=0.0, demand={"gold": 15e9, "bronze": 85e9})).step(busy)
+    run.plant.demand["bronze"] = 1e9
+    assert run.step(300).writes() == []
+
+
+def test_unknown_samples_between_full_ones_do_not_prevent_a_cut() -> None:
+    domain = Domain({"bronze": Limit(100, 20)}, 0)
+    rules, cut = Rules(["gold"], ["bronze"], 0.85, 0.70), []
+    for time in range(1, 12):
+        load = None if time % 2 else 0.95
+        sample = Sample(float(time), load, CAPACITY, {"gold": 20e9, "bronze": 75e9})
+        cut += [change.new for change in domain.decide(sample, rules, PerCent(10)) if change.kind == LOWER]
+    assert cut
 
 
 def test_gain_of_a_step_is_in_proportion_to_the_value() -> None:

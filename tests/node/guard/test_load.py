@@ -39,11 +39,9 @@ def test_load_without_local_counters_is_estimated_from_totals() -> None:
     [
         look(1, a={0: (None, 5)}, b={0: (10, 5)}),
         look(1, a={0: (3, 3)}, b={0: (10, 5)}),
-        look(1, a={0: (10, 5)}),
-        look(1, a={0: (None, 5), 1: (10, 5)}, b={0: (10, 5), 1: (10, 5)}),
         look(0, a={0: (10, 5)}, b={0: (10, 5)}),
     ],
-    ids=["no number", "fell", "a class is gone", "a domain of two has no number", "no time"],
+    ids=["no number", "fell", "no time"],
 )
 def test_missing_or_falling_value_gives_no_load(after: Look) -> None:
     domains = sorted({(number,) for counts in after.counts.values() for number in counts})
@@ -51,6 +49,53 @@ def test_missing_or_falling_value_gives_no_load(after: Look) -> None:
     found, *_ = traffic(before, after, domains[::-1])
     assert found.rate is None
     assert found.load({"*": 1.0}) is None
+
+
+def test_unknown_value_hides_neither_other_domains_nor_other_looks() -> None:
+    before = look(0, a={0: (0, 0), 1: (0, 0)}, b={0: (0, 0), 1: (0, 0)})
+    after = look(1, a={0: (None, 5), 1: (10, 5)}, b={0: (10, 5), 1: (10, 8)})
+    first, second = traffic(before, after, [(0,), (1,)])
+    assert first.rate is None
+    assert (second.rate, second.rates, second.estimated) == (13, {"a": 10.0, "b": 10.0}, True)
+
+
+@pytest.mark.parametrize("gone, come", [("b", "c"), ("b", ""), ("", "c")])
+def test_class_that_comes_or_goes_makes_the_load_a_lower_bound(gone: str, come: str) -> None:
+    before = Look(0, {name: {0: (5, 5)} for name in "ab"})
+    names = [name for name in ("a", "b", come) if name and name != gone]
+    (found,) = traffic(before, Look(1, {name: {0: (15, 15)} for name in names}), [(0,)])
+    assert (found.rate, found.estimated) == (10.0 * (1 + (not gone)), True)
+
+
+def caches(nodes: list[int], packages: dict[int, int] | None = None) -> Topology:
+    """Return a machine of eight L3 caches with two CPUs each, and NUMA nodes of these CPUs."""
+    found = [MemoryNode(number, cpus, {}, 1, UNKNOWN) for number, cpus in enumerate(nodes)]
+    return Topology(0xFFFF, [], packages=packages, l3={n: 0b11 << 2 * n for n in range(8)}, nodes=found)
+
+
+EACH = [0b11 << 2 * number for number in range(8)]
+ALL = tuple(range(8))
+
+
+@pytest.mark.parametrize(
+    "topology, by, expected",
+    [
+        (caches(EACH), "auto", [ALL]),  # a package's L3s declared as NUMA nodes share its memory
+        (caches(EACH), "node", [(number,) for number in ALL]),
+        (caches([0xFF, 0xFF00]), "auto", [(0, 1, 2, 3), (4, 5, 6, 7)]),  # two nodes per socket are real
+        (caches([0xFF, 0xFF00]), "package", [ALL]),
+        (caches([0xFF, 0xFF00]), "l3", [(number,) for number in ALL]),
+        (caches(EACH, {0: 0xFF, 1: 0xFF00}), "auto", [(0, 1, 2, 3), (4, 5, 6, 7)]),
+    ],
+)
+def test_caches_are_grouped_by_node_or_package(topology: Topology, by: str, expected: list[tuple[int, ...]]) -> None:
+    assert memory_domains(ALL, topology, by) == expected
+
+
+def test_node_for_each_package_keeps_one_domain_for_each() -> None:
+    nodes = [MemoryNode(0, 0b0011, {}, 1, UNKNOWN), MemoryNode(1, 0b1100, {}, 1, UNKNOWN)]
+    two = Topology(0b1111, [], packages={0: 0b0011, 1: 0b1100}, l3={0: 0b0011, 1: 0b1100}, nodes=nodes)
+    assert memory_domains([0, 1], two) == [(0,), (1,)]
 
 
 def test_load_is_the_share_of_the_configured_capacity() -> None:
@@ -77,3 +122,9 @@ def test_limit_is_spread_over_the_caches_by_use() -> None:
     assert spread(100, (0, 1), {0: 5.0}, {0: 2048, 1: 2048}) == {0: 100, 1: 1}
     assert spread(4096, (0, 1), {0: 5.0}, {0: 2048, 1: 2048}) == {0: 2048, 1: 2048}
     assert spread(60, (4,), {}, {4: 100}) == {4: 60}
+
+
+def test_each_cache_keeps_its_part_of_the_floor() -> None:
+    many = dict.fromkeys(range(4), 2048)
+    assert spread(200, (0, 1, 2, 3), {0: 30.0}, many, floor=160) == {0: 200, 1: 40, 2: 40, 3: 40}
+    assert min(spread(160, (0, 1, 2, 3), {0: 1.0, 1: 9.0}, many, floor=160).values()) == 40

@@ -1,0 +1,174 @@
+"""Pods that end all the time: their bytes count although the class's file loses them."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from conftest import Host
+
+from resctrl_hooks.node.guard.churn import AFTER, MOST, Groups
+from resctrl_hooks.node.guard.load import Reader, traffic
+from resctrl_hooks.node.guard.status import NAME
+
+from .node import GB, Node
+
+
+class Churn:
+    """A node whose class bronze has one pod at a time, which moves some GB/s and ends after some seconds."""
+
+    def __init__(self, host: Host, rate: float, period: int) -> None:
+        self.node = Node(host)
+        self.period = period
+        self.rate = rate
+        self.born = 0
+        self.groups: dict[str, float] = {}
+        self.total = {"gold": 0.0}
+
+    @property
+    def folder(self) -> Path:
+        """The folder of bronze's mon_groups."""
+        return self.node.root / "bronze/mon_groups"
+
+    def second(self) -> None:
+        """Let a second pass: the pod ends if it is old enough, another one begins, and all counters move on."""
+        if self.node.now % self.period == 0:
+            for name in self.groups:
+                os.rename(self.folder / name, self.node.host.root / f"ended-{name}")  # kernfs reuses no inode soon
+            self.groups = {f"pod{self.born}": 0.0}
+            self.born += 1
+        self.node.now += 1
+        for name in self.groups:
+            self.groups[name] += self.rate * GB
+            self.count(f"bronze/mon_groups/{name}", self.groups[name])
+        self.count("bronze", sum(self.groups.values()))
+        self.total["gold"] += 15 * GB
+        self.count("gold", self.total["gold"])
+
+    def count(self, path: str, value: float) -> None:
+        """Set a folder's counters."""
+        self.node.count(path, 0, int(value))
+
+
+@pytest.mark.parametrize("period", [1, 2, 3])
+def test_guard_acts_on_a_class_whose_pods_end_all_the_time(host: Host, period: int) -> None:
+    churn = Churn(host, 80, period)
+    guard = churn.node.guard()
+    rates: list[float] = []
+    for _ in range(120):
+        churn.second()
+        guard.look(churn.node.now)
+        if (host.state / NAME).exists():
+            status = json.loads((host.state / NAME).read_text())
+            rates.append(status["domains"]["0"]["classes"]["bronze"]["rate"])
+    assert status["invalidSamples"] <= 1  # the first pod's end, before which no group is read
+    assert churn.node.limit("bronze") == "MB:0=20"
+    assert all(rate == pytest.approx(80 * GB, rel=0.2) for rate in rates[5:])
+
+
+def values(reader: Reader, names: list[str], time: float = 0) -> dict[str, int | None]:
+    """Return each class's total, None where it jumped."""
+    found = reader.look(names, time)
+    return {name: None if name in found.jumped else of[0][0] for name, of in found.counts.items()}
+
+
+@pytest.fixture
+def node(host: Host) -> Node:
+    """A node with a group of 70 bytes in bronze, in a reader that has seen it."""
+    made = Node(host)
+    made.count("bronze/mon_groups/a", 0, 70)
+    made.count("bronze", 0, 100)
+    made.count("silver", 0, 0)
+    return made
+
+
+@pytest.fixture
+def reader(node: Node) -> Reader:
+    """Return a reader after its first look."""
+    found = Reader(node.context().monitor.resctrl, [0])
+    assert values(found, ["bronze", "silver"]) == {"bronze": 100, "silver": 0}
+    (node.root / "bronze/mon_groups/first").mkdir()
+    assert values(found, ["bronze", "silver"]) == {"bronze": 100, "silver": 0}
+    (node.root / "bronze/mon_groups/first").rmdir()  # from now on groups are read
+    values(found, ["bronze", "silver"])
+    return found
+
+
+def test_vanished_group_counts_with_its_last_value(node: Node, reader: Reader) -> None:
+    shutil.rmtree(node.root / "bronze/mon_groups/a")
+    node.count("bronze", 0, 45)  # 30 of its own tasks and 15 more
+    assert values(reader, ["bronze", "silver"]) == {"bronze": 115, "silver": 0}
+
+
+def test_group_that_changes_its_class_takes_its_bytes_along(node: Node, reader: Reader) -> None:
+    os.rename(node.root / "bronze/mon_groups/a", node.root / "silver/mon_groups/a")
+    node.count("bronze", 0, 30)
+    node.count("silver", 0, 75)  # 5 since then
+    assert values(reader, ["bronze", "silver"]) == {"bronze": 100, "silver": 5}
+
+
+def test_renamed_group_is_the_same_group(node: Node, reader: Reader) -> None:
+    os.rename(node.root / "bronze/mon_groups/a", node.root / "bronze/mon_groups/b")
+    node.count("bronze", 0, 110)
+    assert values(reader, ["bronze", "silver"])["bronze"] == 110
+
+
+def test_class_that_gets_a_group_which_was_never_read_has_jumped_once(node: Node, reader: Reader) -> None:
+    node.count("bronze/mon_groups/late", 0, "Unassigned")
+    values(reader, ["bronze", "silver"])
+    os.rename(node.root / "bronze/mon_groups/late", node.root / "silver/mon_groups/late")
+    assert values(reader, ["bronze", "silver"]) == {"bronze": 100, "silver": None}
+    assert values(reader, ["bronze", "silver"]) == {"bronze": 100, "silver": 0}
+
+
+def test_groups_that_change_during_a_look_make_it_and_the_next_unknown(
+    node: Node, reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    present = Groups.present
+
+    def changing(self: Groups, classes: list[str]) -> dict[int, tuple[str, str]]:
+        found = present(self, classes)
+        node.count("bronze/mon_groups/new", 0, 0)
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Groups, "present", changing)
+        assert values(reader, ["bronze", "silver"]) == {"bronze": None, "silver": 0}
+    assert values(reader, ["bronze", "silver"])["bronze"] is None
+    assert values(reader, ["bronze", "silver"])["bronze"] == 100
+
+
+def test_groups_are_read_only_after_one_left_their_class(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(100):
+        node.count(f"bronze/mon_groups/p{number}", 0, number)
+    reader = Reader(node.context().monitor.resctrl, [0])
+    read: list[str] = []
+
+    def noted(folder: str) -> dict[int, tuple[int | None, int | None]]:
+        read.append(folder)
+        return {0: (1, 1)}
+
+    monkeypatch.setattr(reader._groups, "_read", noted)
+    values(reader, ["bronze", "silver"])
+    values(reader, ["bronze", "silver"])
+    assert read == []
+    shutil.rmtree(node.root / "bronze/mon_groups/p0")
+    node.count("silver/mon_groups/x", 0, 0)
+    values(reader, ["bronze", "silver"])
+    assert len(read) == len(set(read)) == MOST + 1
+    for _ in range(AFTER):
+        values(reader, ["bronze", "silver"])
+    assert len(set(read)) == 100  # 99 that are left, and the one of the fixture
+    read.clear()
+    values(reader, ["bronze", "silver"])
+    assert read == []
+
+
+def test_traffic_of_a_churning_class_is_known_in_each_interval(node: Node, reader: Reader) -> None:
+    before = reader.look(["bronze"], 1.0)
+    shutil.rmtree(node.root / "bronze/mon_groups/a")
+    node.count("bronze/mon_groups/b", 0, 20)
+    node.count("bronze", 0, 50)
+    (found,) = traffic(before, reader.look(["bronze"], 2.0), [(0,)])
+    assert (found.rate, found.estimated) == (20.0, False)
