@@ -1,12 +1,10 @@
 """The plugin behind the service: cached settings, events passed to the core, results logged."""
 
-import posix
-
 from ..node.context import Context
 from ..node.errors import HookError, SettingsError
 from ..node.fault_report import as_hook_error
 from ..node.feature_table import FEATURES
-from ..node.host.files import parse_json
+from ..node.host.files import parse_json, stamp
 from ..node.log import ERROR, NOTICE, WARNING, Log
 from ..node.registry import failure_policy, features_in_use, serves
 from ..node.settings import Settings, compiled_path, load
@@ -82,7 +80,7 @@ class NodePlugin:
         """Return the active settings, read again after a change, with their modules imported."""
         if self._sent is not None:
             return self._settings
-        seen = [_stamp(path) for path in self._paths]
+        seen = [stamp(path) for path in self._paths]
         if seen != self._seen:
             self._seen = seen
             try:
@@ -260,14 +258,6 @@ class NodePlugin:
             self._told = why
             self._notify(STATUS=f"not connected: {why}")
             self.log(WARNING, f"not connected to a runtime: {why}", reason="dropped")
-
-
-def _stamp(path: str) -> object:
-    try:
-        found = posix.stat(path)
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def _json(text: str) -> "dict[str, Any]":

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from resctrl_hooks.install.paths import CODE
 from resctrl_hooks.install.payload import PLUGIN, is_payload_folder
-from resctrl_hooks.install.units import COMPILE, EXEC, RECONCILE, TIMER, WAKE
+from resctrl_hooks.install.units import COMPILE, MOUNT, RECONCILE, RESIDENT, TIMER, WAKE
 
 from .delivery import HOOK, SETTINGS, DeliveredFile, Delivery
 from .ignition import ignition, systemd
@@ -99,6 +99,8 @@ def _butane_contents(file: DeliveredFile, modules: str) -> dict[str, str]:
 def disruption_policy() -> dict[str, Any]:
     """Return the cluster-wide policy: later changes need no reboot, and a changed unit is restarted.
 
+    A mount cannot change while containers use it: new options of its unit act from the next boot on.
+
     Hooks read their settings at each call, CRI-O reads its hooks' folder again after a change, and each version has its
     own code folder. That folder's parent stands for all of them: the operator uses the longest path that matches a
     changed file (machine-config-operator, FindClosestFilePolicyPathMatch). An operator that matches whole paths only
@@ -108,12 +110,13 @@ def disruption_policy() -> dict[str, Any]:
     entries and keeps foreign ones.
     """
     nothing = [{"type": "None"}]
+    reloads = [{"name": name, "actions": [{"type": "DaemonReload"}]} for name in (RECONCILE, MOUNT)]
     restarts = [
         {
             "name": name,
             "actions": [{"type": "DaemonReload"}, {"type": "Restart", "restart": {"serviceName": name}}],
         }
-        for name in (COMPILE, TIMER, WAKE, EXEC)
+        for name in (COMPILE, TIMER, WAKE, *RESIDENT)
     ]
     return {
         "apiVersion": "operator.openshift.io/v1",
@@ -122,7 +125,7 @@ def disruption_policy() -> dict[str, Any]:
         "spec": {
             "nodeDisruptionPolicy": {
                 "files": [{"path": path, "actions": nothing} for path in (SETTINGS, HOOK, CODE)],
-                "units": [{"name": RECONCILE, "actions": [{"type": "DaemonReload"}]}, *restarts],
+                "units": [*reloads, *restarts],
             }
         },
     }

@@ -7,11 +7,12 @@ from _signal import SIGINT, SIGTERM, signal
 
 from ..context import Context
 from ..errors import HookError
+from ..host.files import stamp
 from ..host.instance import RunningError, only_instance
 from ..host.notify import Notify
 from ..host.topology_sysfs import TopologyError, read_topology
 from ..log import ERROR, NOTICE, WARNING, Log
-from ..settings import load
+from ..settings import compiled_path, load
 from .guard import STAGE, Guard
 from .lease import restore_left
 from .section import ACT, OFF, section
@@ -19,6 +20,8 @@ from .section import ACT, OFF, section
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    Changed = Callable[[], bool]
 
     from ..settings import Settings
 
@@ -33,11 +36,30 @@ _PAUSE = 0.2  # seconds between two looks at the signal flag
 def guard_command(config: str, arguments: "list[str]", find: "Find" = load) -> int:
     """Run the guard until SIGTERM, or restore the values that an ended guard changed.
 
-    Return 0 when done, 1 for a failure, 2 for wrong use.
+    The guard restores all values and begins again when its compiled settings change: on OpenShift a MachineConfig
+    replaces them beside it. Return 0 when done, 1 for a failure, 2 for wrong use.
     """
     if arguments not in (["run"], ["restore"]):
         posix.write(2, _USAGE.encode())
         return _WRONG_USE
+    ended: "list[int]" = []
+    if arguments == ["run"]:
+        for number in (SIGTERM, SIGINT):
+            signal(number, lambda number, _: ended.append(number))
+    while True:
+        seen = stamp(compiled_path(config))
+
+        def changed(seen: object = seen) -> bool:
+            now = stamp(compiled_path(config))
+            return now is not None and now != seen
+
+        code = _once(config, find, changed, ended if arguments == ["run"] else None)
+        if code or ended or arguments == ["restore"] or not changed():
+            return code
+
+
+def _once(config: str, find: "Find", changed: "Changed", ended: "list[int] | None") -> int:
+    """Run the guard with the settings of now, or with None for ``ended`` restore; return the exit code."""
     stderr = b"INVOCATION_ID" not in posix.environ  # under systemd the journal has it already
     log: "Log" = Log(stderr=stderr)
     try:
@@ -49,7 +71,7 @@ def guard_command(config: str, arguments: "list[str]", find: "Find" = load) -> i
         context.ledger.prepare()
         lock = only_instance(f"{settings.state_dir}/{LOCK}")
         try:
-            return run(context) if arguments == ["run"] else give_back(context)
+            return give_back(context) if ended is None else run(context, changed, ended)
         finally:
             posix.close(lock)
     except RunningError as error:
@@ -61,11 +83,8 @@ def guard_command(config: str, arguments: "list[str]", find: "Find" = load) -> i
     return _WRONG
 
 
-def run(context: Context) -> int:
-    """Guard this node until SIGTERM or SIGINT, then restore every value."""
-    ended: "list[int]" = []
-    for number in (SIGTERM, SIGINT):
-        signal(number, lambda number, _: ended.append(number))
+def run(context: Context, changed: "Changed", ended: "list[int]") -> int:
+    """Guard this node until a signal is in ``ended`` or the settings have changed, then restore every value."""
     settings = section(context.settings)
     notify = Notify()
     if give_back(context):  # leftovers of an earlier guard; its values would pass for declared ones
@@ -84,16 +103,21 @@ def run(context: Context) -> int:
     notify(READY="1", STATUS=f"mode {guard.mode}")
     gc.collect()
     try:
-        _loop(guard, float(settings["interval"]), notify, ended)
+        _loop(guard, float(settings["interval"]), notify, changed, ended)
+        if not ended:
+            context.log(
+                NOTICE, "guard: the settings have changed; restoring all values and starting again", stage=STAGE
+            )
     finally:
-        notify(STOPPING="1")
+        if ended:
+            notify(STOPPING="1")
         restored = guard.end()
     return 0 if restored else _WRONG
 
 
-def _loop(guard: Guard, interval: float, notify: Notify, ended: "list[int]") -> None:
+def _loop(guard: Guard, interval: float, notify: Notify, changed: "Changed", ended: "list[int]") -> None:
     following = time.monotonic()
-    while not ended:
+    while not ended and not changed():
         guard.look(time.monotonic())
         following = max(following + interval, time.monotonic())
         while not ended and (left := following - time.monotonic()) > 0:

@@ -264,6 +264,15 @@ def is_folder(path: str) -> bool:
         return False
 
 
+def stamp(path: str) -> object:
+    """Return a value that changes with a file; None without one, as while an upgrade replaces it."""
+    try:
+        found = posix.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
 def is_there(path: str) -> bool:
     """Return whether ``path`` exists; a dangling link exists."""
     try:

@@ -5,12 +5,12 @@ import posix
 import sys
 
 from ..errors import HookError
-from ..host.files import make_folder
+from ..host.files import make_folder, stamp
 from ..host.instance import RunningError, only_instance
 from ..host.procfs import in_initial_user_namespace
 from ..log import ERROR, WARNING, Log
 from ..settings import load
-from .watcher import STAGE, Watcher, stamp
+from .watcher import STAGE, Watcher
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,13 +3,12 @@
 It delays and refuses nothing: failures are left to reconcile.
 """
 
-import posix
 import time
 
 from ..context import Context
 from ..errors import SettingsError
 from ..fault_report import as_hook_error
-from ..host.files import is_folder
+from ..host.files import is_folder, stamp
 from ..log import DEBUG, WARNING, Log
 from ..settings import Settings, compiled_path, load
 from .containers import Containers
@@ -269,12 +268,3 @@ class Watcher:
                 return
             self._say_at = now + _SAY_EVERY
         self._context.log(priority, message, stage=STAGE)
-
-
-def stamp(path: str) -> object:
-    """Return a value that changes with a file; None without one, as while an upgrade replaces it."""
-    try:
-        found = posix.stat(path)
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino

@@ -79,6 +79,30 @@ def test_guard_runs_until_a_signal(
     os.close(only_instance(f"{host.state}/{LOCK}"))
 
 
+def test_changed_settings_restore_all_values_and_start_again(
+    host: Host, systemd: NotifySocket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = Node(host)
+    sampled: list[str] = []
+    guard = {"protect": ["gold"], "throttle": {"bronze": {"floor": 20}}}
+
+    def look(self: Guard, _: float) -> None:
+        sampled.append(self.mode)
+        if sampled == ["act"]:
+            self._lease.intend("bronze", {0: 100}, {0: 90})
+            (node.root / "bronze/schemata").write_text("MB:0=90\n")
+            host.configure(rdt={"guard": {**guard, "mode": "observe"}})
+        else:
+            assert node.limit("bronze").endswith("MB:0=100")
+            os.kill(os.getpid(), SIGTERM)
+
+    monkeypatch.setattr(Guard, "look", look)
+    code, stderr, log = run(host, "run")
+    assert (code, stderr, sampled) == (0, "", ["act", "observe"])
+    assert systemd.received() == ["READY=1\nSTATUS=mode act", "READY=1\nSTATUS=mode observe", "STOPPING=1"]
+    assert "guard: the settings have changed; restoring all values and starting again" in log
+
+
 def test_second_guard_of_a_node_fails(host: Host, systemd: NotifySocket) -> None:
     Node(host)
     host.state.mkdir(parents=True)
@@ -200,6 +224,6 @@ def test_watchdog_is_served_within_an_interval(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(command, "time", Clock)
     guard: Any = Looks()
     watchdog: Any = Watchdog()
-    command._loop(guard, 60.0, watchdog, ended)
+    command._loop(guard, 60.0, watchdog, lambda: False, ended)
     assert now[0] == pytest.approx(60)
     assert max(later - earlier for earlier, later in itertools.pairwise(served)) < 1
