@@ -7,8 +7,9 @@ folded into ``tally``, after a rename, so that a hook that opened the file earli
 import errno
 import posix
 
+from . import shapes
 from .errors import LedgerError
-from .host.files import format_json, parse_json, read_file, remove_file, write_file
+from .host.files import format_json, read_file, remove_file, write_file
 from .ledger import CALLS
 
 TYPE_CHECKING = False
@@ -134,12 +135,12 @@ def fold(ledger: "Ledger", patience: float = _PATIENCE) -> None:
 
 def _kept(ledger: "Ledger") -> "tuple[CallMetrics, str]":
     try:
-        kept: "Any" = parse_json(read_file(f"{ledger.folder}/{FILE}", _LIMIT))
+        kept = shapes.parse(read_file(f"{ledger.folder}/{FILE}", _LIMIT), shapes.CALL_METRICS)
     except (FileNotFoundError, ValueError):
         return CallMetrics(), ""
     except OSError as error:
         raise LedgerError.of_file(error, f"{ledger.folder}/{FILE}") from error
-    ours = isinstance(kept, dict) and kept.get("format") == _FORMAT
+    ours = kept.get("format") == _FORMAT
     return (CallMetrics(kept), kept.get("folded", "")) if ours else (CallMetrics(), "")
 
 

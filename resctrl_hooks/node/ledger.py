@@ -60,7 +60,6 @@ TOTALS = "totals"  # apart from the records, which only root can write: readers 
 # locks last: their existence proves that of the others
 _FOLDERS = ("pods", "containers", IDLE, WAITING, TOTALS, "locks")
 _NAMES = ("namespace", "pod", "container")  # displayed fields of records
-_PATHS = ("cgroup", "podCgroup", "bundle")  # fields of records that are opened as paths
 _MEMBER = "c-"
 _PRIVATE = 0o700
 
@@ -111,7 +110,7 @@ class Ledger:
 
     def read_pod(self, key: str) -> "PodRecord | None":
         """Return the record of a key; None if missing or damaged."""
-        record: "PodRecord | None" = self._read(f"{self.folder}/pods/{key}/pod")
+        record: "PodRecord | None" = self._read(f"{self.folder}/pods/{key}/pod", "POD")
         return record
 
     def write_pod(self, key: str, record: "PodRecord") -> None:
@@ -153,7 +152,7 @@ class Ledger:
 
     def read_member(self, key: str, member: str) -> "MemberRecord | None":
         """Return the record of a member; None if missing or damaged."""
-        record: "MemberRecord | None" = self._read(f"{self.folder}/pods/{key}/{_MEMBER}{member}")
+        record: "MemberRecord | None" = self._read(f"{self.folder}/pods/{key}/{_MEMBER}{member}", "MEMBER")
         return record
 
     def has_member(self, key: str, member: str) -> bool:
@@ -308,21 +307,22 @@ class Ledger:
         except OSError as error:
             raise errors.LedgerError.of_file(error, path) from error
 
-    def _read(self, path: str) -> "Any":
+    def _read(self, path: str, shape: str) -> "Any":
         try:
             record = parse_json(read_small_file(path, _LIMIT))
         except (FileNotFoundError, NotADirectoryError, ValueError):
             return None
         except OSError as error:
             raise errors.LedgerError.of_file(error, path) from error
+        from . import shapes  # most calls of createRuntime find no record
+
         # A newer version may add keys, but keeps those read here; another format is not readable here.
-        ours = isinstance(record, dict) and record.get("format") == _FORMAT
-        if not ours or not all(_is_path(record.get(name)) for name in _PATHS):
+        if not (isinstance(record, dict) and record.get("format") == _FORMAT and getattr(shapes, shape)(record)):
             return None
         for name in _NAMES:
             value = record.get(name)
-            if value and not (isinstance(value, str) and value.isprintable()):
-                record[name] = printable(str(value))
+            if value and not value.isprintable():
+                record[name] = printable(value)
         return record
 
     def _write(self, key: str, name: str, record: "PodRecord | MemberRecord") -> None:
@@ -339,8 +339,3 @@ class Ledger:
                 write_file(f"{folder}/{name}", data)
         except OSError as error:
             raise errors.LedgerError.of_file(error, f"{folder}/{name}") from error
-
-
-def _is_path(value: "Any") -> bool:
-    """Return whether a field is a normalized absolute path, or empty."""
-    return not value or (isinstance(value, str) and value[0] == "/" and "/../" not in f"{value}/")

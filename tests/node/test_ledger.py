@@ -219,12 +219,12 @@ def test_locks_and_marks_are_private_to_root_under_any_umask(ledger: Ledger) -> 
 
 
 def test_largest_written_record_is_readable(ledger: Ledger) -> None:
-    ledger.write_pod("k", {"pod": ""})
+    ledger.write_pod("k", {"groups": {}, "pod": ""})
     room = (1 << 20) - Path(ledger.folder, "pods/k/pod").stat().st_size
-    ledger.write_pod("k", {"pod": "x" * room})
+    ledger.write_pod("k", {"groups": {}, "pod": "x" * room})
     assert (ledger.read_pod("k") or {}).get("pod") == "x" * room
     with pytest.raises(LedgerError, match="too large"):
-        ledger.write_pod("k", {"pod": "x" * (room + 1)})
+        ledger.write_pod("k", {"groups": {}, "pod": "x" * (room + 1)})
 
 
 def test_forget_member_returns_whether_it_existed(ledger: Ledger) -> None:
@@ -327,7 +327,7 @@ def test_container_with_an_impossible_id_has_no_key(tmp_path: Path, container: s
 def test_names_in_records_are_printable(tmp_path: Path) -> None:
     ledger = Ledger(str(tmp_path / "state"))
     ledger.prepare()
-    ledger.write_pod("key", {"namespace": "a\ud800", "pod": "\x1b[31mred", "cgroup": ""})
+    ledger.write_pod("key", {"groups": {}, "namespace": "a\ud800", "pod": "\x1b[31mred", "cgroup": ""})
     ledger.write_member("key", "id", {"container": "c\n0"})
     record = ledger.read_pod("key") or {}
     assert (record["namespace"], record["pod"]) == ("a?", "?[31mred")

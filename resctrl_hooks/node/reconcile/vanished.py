@@ -8,8 +8,9 @@ creation does.
 
 import time
 
+from .. import shapes
 from ..errors import HookError
-from ..host.files import format_json, parse_json, read_file, write_file
+from ..host.files import format_json, read_file, write_file
 from ..ledger import CHANGING, WAITING
 from ..log import WARNING
 
@@ -43,10 +44,10 @@ def read_vanished(state_dir: str) -> "VanishedRecord":
     """Return how many groups have vanished since boot, and for each pod how often and when last."""
     empty: "VanishedRecord" = {"total": 0, "last": 0.0, "pods": {}}
     try:
-        found = parse_json(read_file(f"{state_dir}/{VANISHED}", _LIMIT))
+        found: "VanishedRecord" = shapes.parse(read_file(f"{state_dir}/{VANISHED}", _LIMIT), shapes.VANISHED)
     except (OSError, ValueError):
         return empty
-    return {**empty, **found} if isinstance(found, dict) else empty
+    return found
 
 
 def note_vanished(

@@ -4,7 +4,8 @@ The file ``counter-turns`` has the boot, the time and duration of the last round
 `counter_share` protects it.
 """
 
-from ..host.files import format_json, parse_json, read_file, write_file
+from .. import shapes
+from ..host.files import format_json, read_file, write_file
 from ..resctrl.counter_share import OURS
 from .claims import chance, now
 from .decision import gap, spread
@@ -62,9 +63,10 @@ def set_turns(monitor: "Monitor", settings: "Settings", holders: "Iterable[Holde
 
 def _load(monitor: "Monitor") -> "TurnsRecord":
     try:
-        kept: "TurnsRecord | None" = parse_json(read_file(f"{monitor.ledger.folder}/{_FILE}", _LIMIT))
+        path = f"{monitor.ledger.folder}/{_FILE}"
+        kept: "TurnsRecord" = shapes.parse(read_file(path, _LIMIT), shapes.COUNTER_TURNS)
+        if kept["boot"] == monitor.boot:
+            return kept
     except (OSError, ValueError):
-        kept = None
-    if not isinstance(kept, dict) or kept.get("boot") != monitor.boot or not isinstance(kept.get("since"), dict):
-        return {"boot": monitor.boot, "last": -1e9, "since": {}}
-    return kept
+        pass
+    return {"boot": monitor.boot, "last": -1e9, "since": {}}

@@ -33,7 +33,7 @@ class Member:
         self.pid = record.get("pid", 0)
         self.cgroup = record.get("cgroup", "")
         self.wanted = bool(monitored)
-        self.classes: "tuple[str, ...]" = tuple(step.get("needs", {}).get("class", "") for step in monitored)
+        self.classes: "tuple[str, ...]" = tuple(step["needs"]["class"] for step in monitored)
         self.values = [value for step in steps for value in cgroup_values(step)]
         self.leaf: "Leaf | None" = None
 

@@ -4,9 +4,10 @@ import posix
 import time
 from _signal import SIGKILL, SIGTERM
 
+from ... import shapes
 from ...errors import HookError
 from ...host.cgroup import processes
-from ...host.files import GONE, format_json, parse_json
+from ...host.files import GONE, format_json
 from ...host.procfs import boot_id, lives, start_time
 
 TYPE_CHECKING = False
@@ -69,9 +70,9 @@ def attended(folder: "Opened") -> bool:
 def _recorded(folder: "Opened") -> "list[tuple[int, int]]":
     """Return the recorded processes, the supervisor first: pids and start times."""
     try:
-        found: SupervisorRecord = parse_json(folder.read(RECORD))
-        return [(int(pid), int(begun)) for pid, begun in found["processes"]] if found["boot"] == boot_id(PROC) else []
-    except (ValueError, TypeError, KeyError):
+        found: SupervisorRecord = shapes.parse(folder.read(RECORD), shapes.SUPERVISOR)
+        return [(pid, begun) for pid, begun in found["processes"]] if found["boot"] == boot_id(PROC) else []
+    except ValueError:
         return []
 
 

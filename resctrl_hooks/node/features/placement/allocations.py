@@ -6,9 +6,10 @@ container's own record also has its decision, from which the file can be recreat
 
 import posix
 
+from ... import shapes
 from ...errors import LedgerError
 from ...host.cpulist import format_list, parse_list
-from ...host.files import format_json, is_there, kernel_text, parse_json, read_file, remove_file, write_file
+from ...host.files import format_json, is_there, kernel_text, read_file, remove_file, write_file
 from ...host.topology import Topology
 from .entries import Entry, Place
 from .policy import PlacementError, pools_in_use
@@ -215,7 +216,7 @@ def topology_of(context: "Context", *, keep: bool = True) -> Topology:
     folder = f"{context.settings.sys_path}/devices/system/cpu"
     now = [context.monitor.boot, folder, kernel_text(f"{folder}/online"), kernel_text(f"{folder}/isolated")]
     try:
-        kept: KeptTopologyRecord = parse_json(read_file(path, _LIMIT))
+        kept: KeptTopologyRecord = shapes.parse(read_file(path, _LIMIT), shapes.TOPOLOGY)
         if kept["as"] == now:
             return Topology.of_record(kept["topology"])
     except (OSError, KeyError, TypeError, ValueError, AttributeError):

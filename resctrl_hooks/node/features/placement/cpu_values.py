@@ -8,6 +8,7 @@ one file. Call these functions only under `allocations.lock`.
 import errno as _errno
 import posix
 
+from ... import shapes
 from ...errors import DeadlineError, LedgerError
 from ...fault_report import as_hook_error
 from ...feature_table import FEATURES
@@ -16,7 +17,6 @@ from ...host.files import (
     format_json,
     is_there,
     kernel_text,
-    parse_json,
     read_file,
     read_kernel_file,
     remove_file,
@@ -237,9 +237,9 @@ def _path(context: "Context") -> str:
 def _read(context: "Context") -> "dict[str, CpuValueRecord]":
     """Return the recorded values by file below the folder of CPUs; those of an earlier boot are void."""
     try:
-        record: CpuValuesRecord = parse_json(read_file(_path(context), _LIMIT))
+        record: CpuValuesRecord = shapes.parse(read_file(_path(context), _LIMIT), shapes.CPU_VALUES)
         return record["values"] if record["boot"] == context.monitor.boot else {}
-    except (OSError, KeyError, TypeError, ValueError):
+    except (OSError, ValueError):
         return {}
 
 

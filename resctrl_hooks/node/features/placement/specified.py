@@ -3,7 +3,8 @@
 Placement leaves any other cpuset in a specification unchanged. Write only under `allocations.lock`.
 """
 
-from ...host.files import format_json, parse_json, read_file, write_file
+from ... import shapes
+from ...host.files import format_json, read_file, write_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,10 +17,10 @@ _LIMIT = 4 << 20
 def specified(context: "Context") -> "dict[str, str]":
     """Return CPUs by container id; empty if the file is missing or unreadable."""
     try:
-        found = parse_json(read_file(f"{context.ledger.folder}/{_NAME}", _LIMIT))
+        found: "dict[str, str]" = shapes.parse(read_file(f"{context.ledger.folder}/{_NAME}", _LIMIT), shapes.SPECIFIED)
     except (OSError, ValueError):
         return {}
-    return {id_: str(cpus) for id_, cpus in found.items()} if isinstance(found, dict) else {}
+    return found
 
 
 def write_specified(cpusets: "dict[str, str]", context: "Context") -> None:

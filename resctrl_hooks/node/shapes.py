@@ -1,0 +1,232 @@
+"""The shapes of the state files, as one table for each: a file that does not fit is damaged, and never half believed.
+
+A shape is a function from a JSON value to whether it fits. Fields that a shape does not name may have any value: a
+newer version adds some. `records` has the same fields as types.
+"""
+
+from .host.files import parse_json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Shape = Callable[[Any], bool]
+
+_MOST_BITS = 1 << 16
+_LARGEST = 1 << 62  # of any number: of a kernel's counter, and of nanoseconds
+
+
+def parse(data: bytes, shape: "Shape") -> "Any":
+    """Return the JSON value in a state file.
+
+    Raises:
+        ValueError: it is not JSON, or does not fit.
+    """
+    value = parse_json(data)
+    if not shape(value):
+        raise ValueError("not of the file's shape")
+    return value
+
+
+def text(value: "Any") -> bool:
+    """Return whether a value is a string that can be passed to the kernel."""
+    if type(value) is not str:
+        return False
+    return "\0" not in value and (value.isascii() or not any("\ud800" <= character <= "\udfff" for character in value))
+
+
+def name(value: "Any") -> bool:
+    """Return whether a value is a string; characters that cannot be shown are replaced by the reader."""
+    return type(value) is str
+
+
+def path(value: "Any") -> bool:
+    """Return whether a value is a normalized absolute path, or empty."""
+    return text(value) and (not value or (value[0] == "/" and "/../" not in f"{value}/"))
+
+
+def flag(value: "Any") -> bool:
+    """Return whether a value is true or false."""
+    return type(value) is bool
+
+
+def whole(value: "Any") -> bool:
+    """Return whether a value is an integer."""
+    return type(value) is int and -_LARGEST < value < _LARGEST
+
+
+def count(value: "Any") -> bool:
+    """Return whether a value is an integer and not negative."""
+    return type(value) is int and 0 <= value < _LARGEST
+
+
+def bit(value: "Any") -> bool:
+    """Return whether a value is the number of a bit in a set, such as a NUMA node's."""
+    return type(value) is int and 0 <= value < _MOST_BITS
+
+
+def number(value: "Any") -> bool:
+    """Return whether a value is a finite number."""
+    return type(value) in (int, float) and -_LARGEST < value < _LARGEST
+
+
+def anything(value: "Any") -> bool:
+    """Return true."""
+    return True
+
+
+def each(shape: "Shape") -> "Shape":
+    """Return the shape of a list."""
+    return lambda value: type(value) is list and all(map(shape, value))
+
+
+def exactly(*shapes: "Shape") -> "Shape":
+    """Return the shape of a list with these items."""
+    return lambda value: (
+        type(value) is list and len(value) == len(shapes) and all(one(item) for one, item in zip(shapes, value))
+    )
+
+
+def by_name(shape: "Shape") -> "Shape":
+    """Return the shape of an object whose names are data."""
+    return lambda value: type(value) is dict and all(map(text, value)) and all(map(shape, value.values()))
+
+
+def fields(required: "dict[str, Shape]", optional: "dict[str, Shape]") -> "Shape":
+    """Return the shape of an object with these fields."""
+
+    def fits(value: "Any") -> bool:
+        if type(value) is not dict:
+            return False
+        for key, shape in required.items():
+            if key not in value or not shape(value[key]):
+                return False
+        return all(shape(value[key]) for key, shape in optional.items() if key in value)
+
+    return fits
+
+
+_NAMES = {"namespace": name, "pod": name}
+_CLASS = fields({"class": text}, {})
+_PAIRS = {"values": each(exactly(text, text)), "properties": by_name(text)}
+_NEEDS = {
+    "monitoring": _CLASS,
+    "rdt": _CLASS,
+    "memory": fields({"class": text, "limits": by_name(text)}, {}),
+    "blockio": fields({"class": text, **_PAIRS}, {}),
+    "scheduling": fields(
+        {"class": text, **_PAIRS},
+        {
+            "process": fields(
+                {}, {"policy": text, "priority": whole, "nice": whole, "ioClass": text, "ioPriority": whole}
+            )
+        },
+    ),
+    "memtierd": fields(
+        {"class": text, "runDir": path, "names": exactly(text, text, text), "supervisor": text, "cgroups": path}, {}
+    ),
+    "placement": fields({"request": by_name(anything)}, {"decision": by_name(anything)}),
+}
+_STEP = fields({"feature": text, "action": text, "needs": anything}, {})
+
+POD = fields(
+    {"groups": by_name(text)},
+    {
+        **_NAMES,
+        "key": text,
+        "boot": text,
+        "cgroup": path,
+        "born": number,
+        "since": by_name(number),
+        "baselines": by_name(exactly(text, by_name(number))),
+        "claim": fields({"priority": whole, "since": number, "rules": whole, "entry": text}, {}),
+        "unread": each(text),
+    },
+)
+"""``pods/KEY/pod``."""
+
+_OF_ANY_MEMBER = fields(
+    {},
+    {
+        **_NAMES,
+        "container": name,
+        "id": text,
+        "key": text,
+        "boot": text,
+        "pid": count,
+        "start": count,
+        "bundle": path,
+        "cgroup": path,
+        "podCgroup": path,
+    },
+)
+_OF_CONTAINER = fields(
+    {"steps": each(lambda step: _STEP(step) and _NEEDS.get(step["feature"], anything)(step["needs"]))},
+    {
+        "runtime": text,
+        "time": number,
+        "again": flag,
+        "late": flag,
+        "unmet": by_name(name),
+        "unplanned": each(text),
+        "starts": by_name(each(number)),
+        "told": fields({"labels": by_name(name), "annotations": by_name(name)}, {}),
+        "kept": by_name(each(name)),
+    },
+)
+
+_BY_NUMBER = by_name(text)
+TOPOLOGY = fields(
+    {
+        "as": each(text),
+        "topology": fields(
+            {
+                "format": count,
+                "online": lambda value: text(value) and value != "",
+                **dict.fromkeys(("offline", "isolated"), text),
+                **dict.fromkeys(("packages", "dies", "l3", "kinds"), _BY_NUMBER),
+                "cores": each(text),
+                "nodes": each(
+                    fields({"id": bit, "cpus": text, "distances": by_name(count), "memory": count, "kind": text}, {})
+                ),
+            },
+            {},
+        ),
+    },
+    {},
+)
+"""``topology``."""
+
+
+def _member(value: "Any") -> bool:
+    """Return whether a value is a container's record, or that of a program's member.
+
+    The latter has no steps, and all but the common fields are that program's own.
+    """
+    return _OF_ANY_MEMBER(value) and ("steps" not in value or _OF_CONTAINER(value))
+
+
+MEMBER = _member
+"""``pods/KEY/c-ID``."""
+
+
+VANISHED = fields({"total": count, "last": number, "pods": by_name(exactly(count, number, number))}, {})
+"""``vanished``."""
+COUNTER_TURNS = fields({"boot": text, "last": number, "since": by_name(exactly(flag, number))}, {"gap": number})
+"""``counter-turns``."""
+CPU_VALUES = fields(
+    {"boot": text, "values": by_name(fields({"found": text, "wanted": text, "now": text, "refused": text}, {}))}, {}
+)
+"""``placement.cpus``."""
+SPECIFIED = by_name(text)
+"""``placement.specified``."""
+SUPERVISOR = fields({"boot": text, "processes": each(exactly(count, count))}, {})
+"""``memtierd.keeper``."""
+_STAGE = fields(
+    {}, {"runs": count, "seconds": number, "last": number, "failures": by_name(count), "buckets": each(count)}
+)
+CALL_METRICS = fields(
+    {"stages": by_name(_STAGE)}, {"last": each(exactly(count, text, text, text)), "folded": text, "format": count}
+)
+"""``calls.json``."""

@@ -1,0 +1,171 @@
+"""Every field of every state file with wrong values: no exception leaves a pass, and other pods are served."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from conftest import UID, Host
+from hosts.placed import CPUS, PlacedHost, id_of
+
+from resctrl_hooks.node.features.placement.reconcile import repair_all
+from resctrl_hooks.node.ledger import WAITING
+from resctrl_hooks.node.reconcile.reconcile import reconcile
+from resctrl_hooks.node.reconcile.report import Options
+from resctrl_hooks.node.sharing.claims import begin_to_hold
+from resctrl_hooks.node.watch.containers import Containers
+
+WRONG: tuple[Any, ...] = (
+    None, True, False, 0, -1, 1 << 70, 1.5, float("nan"), float("inf"), "", "x", "/", "../..", "a\0b", "\ud800",
+    "\u00e9", [], [None], {}, {"a": 1}, {"": []},
+)  # fmt: skip
+SAME = 1
+"""How many items named by numbers are damaged: they are all alike."""
+DAMAGED, OTHER = "damaged", "other"
+POD = "5a0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c05"
+BY_HAND: dict[str, Any] = {
+    "vanished": {"total": 2, "last": 1.0, "pods": {UID: [2, 1.0, 2.0]}},
+    "counter-turns": {"boot": "", "last": 1.0, "gap": 2.0, "since": {UID: [True, 1.0]}},
+    "tally": {
+        "format": 1,
+        "stages": {"hook": {"runs": 1, "seconds": 0.1, "last": 1, "failures": {"fault": 1}, "buckets": [1] * 14}},
+        "last": [[1, "hook", "fault", UID]],
+        "folded": "8:1",
+    },
+    "placement.cpus": {"boot": "", "values": {"cpu0/x": {"found": "1", "wanted": "2", "now": "2", "refused": ""}}},
+    "placement.specified": {"c" * 64: "0-3"},
+}
+RECORD = {
+    "unmet": {"memory": "no such class"},
+    "unplanned": ["memory"],
+    "starts": {"memtierd": [1.0]},
+    "kept": {"memory": ["memory.high is 1"]},
+    "again": True,
+    "late": True,
+    "told": {"labels": {"app": "web"}, "annotations": {"a": "b"}},
+}
+"""Fields that few members have."""
+
+
+class TwoPods(PlacedHost):
+    """A host whose containers belong to two pods."""
+
+    def folder(self, name: str) -> Path:
+        return self.host.cgroup / f"kubepods/pod{POD if name == OTHER else UID}/crio-{id_of(name)}"
+
+
+class Node:
+    """A node with a pod of every feature that needs no program, and another pod that no hook has seen."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        placed = TwoPods(host)
+        host.add_class("gold")
+        host.configure(
+            sysPath=placed.sys,
+            runtimeRoots={"crun": str(host.root / "crun")},
+            placement={"enabled": True, "allow": {"shop": ["*"]}, "kubeletPath": str(host.root / "kubelet")},
+            memory={"allowLimits": {"shop": ["memory.high"]}},
+            rdt={"enabled": True, "defaults": {"namespaces": {"shop": "gold"}}},
+            blockio={"enabled": True, "defaults": {"namespaces": {"shop": "s"}}, "classes": {"s": [{"weight": 50}]}},
+            scheduling={
+                "enabled": True,
+                "defaults": {"namespaces": {"shop": "b"}},
+                "classes": {"b": {"policy": "batch", "nice": 5, "cpuWeight": 20, "memoryLow": "16M"}},
+            },
+        )
+        self.placed = placed
+        placed.process(DAMAGED)
+        self._cgroup_files(DAMAGED)
+        high = {"memory.high.memtierd.nri.io": "64M", CPUS: "exclusive"}
+        assert host.call(placed.state(DAMAGED, 1000, **high)).code == 0
+        context = host.context()
+        with context.monitor.hold(UID) as locked:
+            begin_to_hold(locked, context.ledger, 7, 1)
+            locked.record["unread"] = ["epc-limit.nri.io"]
+            locked.record["baselines"] = {"gold": ("1:2", {"mon_PERF_PKG_00/core_energy": 1.0})}
+            locked.save()
+            member: Any = locked.member(id_of(DAMAGED))
+            context.ledger.write_member(UID, id_of(DAMAGED), member | RECORD)
+        context.monitor.read_all()
+        for name, value in BY_HAND.items():
+            if "boot" in value:
+                value["boot"] = context.monitor.boot
+            (host.state / name).write_text(json.dumps(value))
+        placed.run_unseen(OTHER, 500, **{"io.kubernetes.pod.uid": POD})
+        self._cgroup_files(OTHER)
+        self._kept = host.root / "kept"
+        shutil.copytree(host.state, self._kept, symlinks=True)
+
+    def _cgroup_files(self, name: str) -> None:
+        values = {"io.weight": "default 100", "cpu.weight": "100", "memory.low": "0", "memory.high": "max"}
+        for file, value in values.items():
+            (self.placed.folder(name) / file).write_text(value)
+
+    def files(self) -> Iterator[tuple[Path, Any]]:
+        """Yield each file of the state directory that is JSON, with its value."""
+        for path in sorted(self._kept.rglob("*")):
+            if path.is_file() and not path.is_symlink():
+                try:
+                    value = json.loads(path.read_bytes())
+                except ValueError:
+                    continue
+                if isinstance(value, dict | list):
+                    yield path.relative_to(self._kept), value
+
+    def serve(self, file: Path, value: Any) -> str:
+        """Make everything that reads state files work with this one; return the log."""
+        shutil.rmtree(self.host.state)
+        shutil.copytree(self._kept, self.host.state, symlinks=True)
+        (self.host.state / file).write_text(json.dumps(value))
+        self.host.log.unlink(missing_ok=True)
+        context = self.host.context()
+        Containers(context.ledger).refresh()
+        reconcile(context, Options(wait=False))
+        assert id_of(OTHER) in context.ledger.members(POD), "the other pod is not served"
+        assert POD not in context.ledger.marked(WAITING)
+        repair_all(context, set(context.ledger.containers()))
+        stopped = self.placed.state(DAMAGED, status="stopped")
+        assert self.host.call(stopped).code == 0
+        return self.host.log.read_text() if self.host.log.exists() else ""
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the path of each field in a JSON value, and of the first of items of one kind."""
+    if path:
+        yield path
+    if isinstance(value, list):
+        value = dict(enumerate(value))
+    if isinstance(value, dict):
+        for key in [key for key in value if not str(key).isdecimal()] or list(value)[:SAME]:
+            yield from places(value[key], (*path, key))
+
+
+def replaced(value: Any, path: tuple[Any, ...], wrong: Any) -> Any:
+    """Return a copy of a JSON value with another one at ``path``."""
+    copy = json.loads(json.dumps(value))
+    inner = copy
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = wrong
+    return copy
+
+
+def test_wrong_value_in_a_state_file_affects_its_own_pod_only(tmp_path: Path) -> None:
+    node = Node(Host(tmp_path))
+    files = dict(node.files())
+    names = {path.name.partition("-")[0] for path in files}
+    assert {"pod", "c", "topology", *BY_HAND} - {"counter-turns"} <= names, names
+    found: list[str] = []
+    for file, value in files.items():
+        for path in places(value):
+            for wrong in WRONG:
+                try:
+                    log = node.serve(file, replaced(value, path, wrong))
+                except Exception as error:  # noqa: BLE001  # all are listed at once
+                    found.append(f"{file} {path} = {wrong!r}: {type(error).__name__}: {error}")
+                    continue
+                bugs = [line for line in log.splitlines() if "internal error" in line]
+                found += [f"{file} {path} = {wrong!r}: {line}" for line in bugs[:1]]
+    assert not found, "\n".join(found[:40])
