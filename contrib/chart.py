@@ -94,6 +94,7 @@ def templates(image: str) -> dict[str, Template]:
                 ),
             ],
         ),
+        "view.yaml": Template("daemonset/view.yaml", "metrics.enabled", []),
         "podmonitor.yaml": Template(
             "prometheus/podmonitor.yaml",
             "monitoring.enabled",

@@ -16,6 +16,8 @@ from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.fault_report import lacks_root
 
 NAME = "resctrl-hook"
+KUBECTL = "kubectl resctrl"
+"""The second program of the package, as its users call it."""
 TRACEBACK = "RESCTRL_HOOK_TRACEBACK"  # environment variable that prints the traceback of an internal error
 _KUBECTLS = {"get": "list", "describe": "show"}
 _NO_ARGUMENTS: type[click.UsageError] | None = getattr(click.exceptions, "NoArgsIsHelpError", None)  # click 8.2
@@ -27,10 +29,11 @@ class FailedError(click.ClickException):
     def __init__(self, message: str, code: int = 1) -> None:
         super().__init__(message)
         self.exit_code: int = code  # type: ignore[misc]  # click declares it for the class, and documents both
+        self._program = _program(click.get_current_context(silent=True))
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Print the error line."""
-        click.echo(f"{NAME}: {self.format_message()}", file=file, err=file is None)
+        click.echo(f"{self._program}: {self.format_message()}", file=file, err=file is None)
 
 
 class MisusedError(click.UsageError):
@@ -41,7 +44,7 @@ class MisusedError(click.UsageError):
         if self.ctx is not None:
             help_ = f"Try '{self.ctx.command_path} --help' for help.\n"
             click.echo(f"{self.ctx.get_usage()}\n{help_}", file=file, err=file is None)
-        click.echo(f"{NAME}: {self.format_message()}", file=file, err=file is None)
+        click.echo(f"{_program(self.ctx)}: {self.format_message()}", file=file, err=file is None)
 
 
 def print_problems(problems: Iterable[Any]) -> None:
@@ -95,6 +98,11 @@ def no_such_command(name: str, known: Sequence[str]) -> str:
     """Return the error for a mistyped command, or for one of kubectl's."""
     close = [_KUBECTLS[name]] if name in _KUBECTLS else difflib.get_close_matches(name, known, 1)
     return f"unknown command {name!r}; did you mean {close[0]}?" if close else f"unknown command {name!r}"
+
+
+def _program(ctx: click.Context | None) -> str:
+    """Return the program's name for error lines, however it was started."""
+    return KUBECTL if ctx is not None and ctx.find_root().info_name == KUBECTL else NAME
 
 
 def _forbidden(error: BaseException | None, arguments: Sequence[str]) -> str:

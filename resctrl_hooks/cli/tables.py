@@ -3,7 +3,7 @@
 import re
 import textwrap
 import time
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from rich.cells import cell_len
@@ -87,6 +87,21 @@ def print_table(out: Console, rows: Table) -> None:
         spare += max(max(names, default=0) - _LEAST_NAME, 0)
     out.width = max(out.width, out.measure(rows, options=unbounded).maximum - spare)
     out.print(rows)
+
+
+def aligned(rows: Sequence[Sequence[str]], right: Collection[int]) -> Iterator[str]:
+    """Yield the lines of a long table without styles: Rich would take seconds for thousands of rows.
+
+    ``right`` are the numbers of the columns that are aligned at the right.
+    """
+    shown = [[printable(cell) for cell in row] for row in rows]
+    widths = [max(map(cell_len, column)) for column in zip(*shown, strict=True)]
+    for row in shown:
+        cells = zip(row, widths, range(len(widths)), strict=True)
+        line = (
+            " " * (width - cell_len(cell)) + cell if at in right else cell.ljust(width) for cell, width, at in cells
+        )
+        yield "  ".join(line).rstrip()
 
 
 def print_wrapped(out: Console, text: Text, indent: int) -> None:

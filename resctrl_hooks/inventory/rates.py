@@ -74,7 +74,7 @@ def growths(before: Snapshot, now: Snapshot, key: str, rdt_class: str | None = N
             part = _growth(known.get(_place(reading)), reading, interval, is_new=old is None)
             parts.setdefault((reading.counter.name, reading.domain.folder), []).append(part)
     return {
-        place: Growth(total_of(part.moved for part in of), 0.0 if changed else _together(of, interval))
+        place: Growth(total_of(part.moved for part in of), 0.0 if changed else together(of, interval))
         for place, of in parts.items()
     }
 
@@ -199,7 +199,7 @@ def _growth(before: Reading | None, now: Reading, interval: float, *, is_new: bo
     return Growth(max(value, 0.0), max(counted, 0.0))
 
 
-def _together(parts: Sequence[Growth], interval: float) -> float:
+def together(parts: Sequence[Growth], interval: float) -> float:
     """Return for how long classes counted together; 0 if their times differ."""
     times = [part.seconds for part in parts if part.seconds > _ALIKE * interval]
     if not times or max(times) - min(times) > _ALIKE * interval:

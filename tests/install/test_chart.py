@@ -50,7 +50,7 @@ def without_helm(objects: Objects) -> Objects:
 
 
 def test_chart_with_defaults_has_the_objects_of_the_manifests() -> None:
-    manifests = [(CONTRIB / f"daemonset/{name}.yaml").read_text() for name in ("resctrl-hooks", "metrics")]
+    manifests = [(CONTRIB / f"daemonset/{name}.yaml").read_text() for name in ("resctrl-hooks", "metrics", "view")]
     assert without_helm(render()) == without_helm(by_name(manifests))
 
 

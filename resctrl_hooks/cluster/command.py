@@ -1,0 +1,252 @@
+"""`kubectl resctrl` and `oc resctrl`: the nodes and pods of a cluster, seen from a desk.
+
+kubectl runs the program `kubectl-resctrl` of the PATH as `kubectl resctrl`, and so does oc. Options that kubectl has
+too are named as there.
+"""
+
+import functools
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import click
+
+from resctrl_hooks import __version__
+from resctrl_hooks.cli.document import Column, Form, attributes, is_table, output_option, print_listing
+from resctrl_hooks.cli.errors import KUBECTL, FailedError, in_one_line
+from resctrl_hooks.cli.tables import Name, aligned, console, print_table, table
+from resctrl_hooks.inventory.amounts import scaled
+
+from .access import Access, access_options
+from .api import Cluster
+from .nodes import NAMES as NODE_NAMES
+from .nodes import Node, missing, node_of
+from .prometheus import SERVICES, recorded_pods
+from .readings import NodeReading, read_twice
+from .usage import GROUPINGS, NAMES, SORTS, PodUsage, grouped, ordered, pods_of
+
+_NONE = "-"
+_MOST_STYLED = 1000  # rows; Rich takes a third of a millisecond for each
+_AUTO = "auto"
+_NODE_HEADS = ("NODE", "COUNTING", "RMIDS", "FREE", "WAITING", "LOAD", "SLOWED", "VERSION")
+_POD_HEADS = {"pod": ("POD", "NODE"), "namespace": ("NAMESPACE", "PODS"), "node": ("NODE", "PODS")}
+_RATE_HEADS = ("LLC", "MBM", "LOCAL", "POWER", "SLOW")
+_NUMBERS = frozenset({"RMIDS", "FREE", "WAITING", "LOAD", "SLOWED", "PODS", *_RATE_HEADS})
+_NODE_CSV: tuple[Column, ...] = attributes(*Node.model_fields)
+_POD_CSV: tuple[Column, ...] = attributes(*PodUsage.model_fields)
+
+
+class _Group(click.Group):
+    def make_context(self, *given: Any, **named: Any) -> click.Context:
+        with in_one_line():
+            return super().make_context(*given, **named)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with in_one_line():
+            return super().invoke(ctx)
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name=KUBECTL)
+def group() -> None:
+    """Show caches, memory bandwidth, energy and RMIDs of all nodes of a cluster.
+
+    It reads what the metrics pods of the DaemonSet serve, through the API server. You need the ClusterRole
+    resctrl-hooks-view in their namespace.
+    """
+
+
+def main() -> None:
+    """Run the console script."""
+    group(prog_name=KUBECTL)
+
+
+@group.command("nodes")
+@access_options
+@output_option
+@click.option("-l", "--selector", default="", metavar="SELECTOR", help="Nodes with these labels only.")
+@click.option("--no-headers", is_flag=True, help="Print no header line.")
+def nodes_command(*, access: Access, form: Form, selector: str, no_headers: bool) -> None:
+    """List nodes: whether counting works there, RMIDs, load, slowed pods, versions, the worst problem.
+
+    COUNTING is `yes` if a counter moved between two readings. Nodes with a problem come first.
+    """
+    found = access.run(functools.partial(_nodes, access=access, selector=selector))
+    found.sort(key=lambda node: (not node.problem, node.name))
+    if is_table(form):
+        _print_nodes(found, wide=form == "wide", headers=not no_headers)
+    else:
+        names = [node.name for node in found]
+        print_listing(form, "NodeList", found, _NODE_CSV, names=names, headers=not no_headers)
+
+
+async def _nodes(cluster: Cluster, *, access: Access, selector: str) -> list[Node]:
+    pods = await cluster.metrics_pods()
+    names = await cluster.nodes(selector)
+    if selector and names is not None:
+        pods = [pod for pod in pods if pod.node in names]
+    access.check(pods, "-l with labels of nodes")
+    readings = await read_twice(cluster, pods, NODE_NAMES, access.interval)
+    return [*map(node_of, readings), *missing(names or (), pods)]
+
+
+@group.command("top")
+@access_options
+@output_option
+@click.option("-n", "--namespace", default="", metavar="NAMESPACE", help="Pods of this namespace only.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="Pods of all namespaces (the default).")
+@click.option("-l", "--selector", default="", metavar="SELECTOR", help="Pods with these labels only.")
+@click.option("--by", type=click.Choice([*GROUPINGS]), default="pod", show_default=True, help="Content of a line.")
+@click.option(
+    "--sort", type=click.Choice([*SORTS, "name"]), default="mbm", show_default=True, help="Column to sort by."
+)
+@click.option("--reverse", is_flag=True, help="Reverse the order.")
+@click.option("--no-headers", is_flag=True, help="Print no header line.")
+@click.option(
+    "--prometheus",
+    metavar="URL",
+    help=f"Ask this Prometheus for recorded rates instead of the nodes; {_AUTO}: the service labelled {SERVICES}.",
+)
+def top_command(
+    *,
+    access: Access,
+    form: Form,
+    namespace: str,
+    all_namespaces: bool,
+    selector: str,
+    by: str,
+    sort: str,
+    reverse: bool,
+    no_headers: bool,
+    prometheus: str | None,
+) -> None:
+    """Show cache, memory bandwidth and power of all pods of the cluster, measured for one interval."""
+    work = functools.partial(
+        _top,
+        access=access,
+        namespace="" if all_namespaces else namespace,
+        selector=selector,
+        prometheus=prometheus or "",
+    )
+    found, problems = access.run(work)
+    lines = ordered(grouped(found, by), sort, reverse=reverse)
+    if is_table(form):
+        _print_pods(lines, by, headers=not no_headers)
+    else:
+        names = [line.name for line in lines]
+        print_listing(form, "ClusterUsageList", lines, _POD_CSV, names=names, headers=not no_headers, by=by)
+    for problem in problems:
+        click.echo(f"{KUBECTL}: {problem}", err=True)
+
+
+async def _top(
+    cluster: Cluster, *, access: Access, namespace: str, selector: str, prometheus: str
+) -> tuple[list[PodUsage], list[str]]:
+    """Return the pods' use, and a line for each node that did not answer."""
+    metrics = await cluster.metrics_pods()
+    chosen = (
+        {(pod.namespace, pod.name): pod.node for pod in await cluster.pods(namespace, selector)} if selector else None
+    )
+    if prometheus:
+        address = await cluster.service(SERVICES) if prometheus == _AUTO else prometheus
+        found, problems = await recorded_pods(cluster, address, metrics), []
+    else:
+        if chosen is not None:
+            metrics = [pod for pod in metrics if pod.node in chosen.values()]
+        access.check(metrics, "--prometheus or -l")
+        readings = await read_twice(cluster, metrics, NAMES, access.interval)
+        found = [pod for reading in readings for pod in pods_of(reading)]
+        problems = _problems(readings)
+    wanted = [
+        pod
+        for pod in found
+        if (not namespace or pod.namespace == namespace) and (chosen is None or (pod.namespace, pod.pod) in chosen)
+    ]
+    return wanted, problems
+
+
+@group.command("show")
+@access_options
+@output_option
+@click.option("-n", "--namespace", default="", metavar="NAMESPACE", help="The pod's namespace.")
+@click.option("--no-headers", is_flag=True, help="Print no header line.")
+@click.argument("pod", metavar="POD")
+def show_command(*, access: Access, form: Form, namespace: str, pod: str, no_headers: bool) -> None:
+    """Show one pod: its node, and its use of cache, memory bandwidth and power there.
+
+    POD is a pod's name or NAMESPACE/POD.
+    """
+    space, _, name = pod.rpartition("/")
+    found, problems = access.run(functools.partial(_show, access=access, namespace=space or namespace, name=name))
+    if problems:
+        raise FailedError("; ".join(problems))
+    if not found:
+        hint = "it is not selected for monitoring, waits for an RMID, or has ended: see `kubectl resctrl nodes`"
+        raise FailedError(f"{pod} has no counters on its node; {hint}")
+    if is_table(form):
+        _print_pods(found, "pod", headers=not no_headers)
+    else:
+        print_listing(
+            form, "ClusterUsageList", found, _POD_CSV, names=[one.name for one in found], headers=not no_headers
+        )
+
+
+async def _show(cluster: Cluster, *, access: Access, namespace: str, name: str) -> tuple[list[PodUsage], list[str]]:
+    there = [one for one in await cluster.pods(namespace, name=name) if one.node]
+    if not there:
+        where = f"namespace {namespace}" if namespace else "any namespace"
+        raise FailedError(f"no pod {name!r} on a node in {where}")
+    nodes = {one.node for one in there}
+    metrics = [pod for pod in await cluster.metrics_pods() if pod.node in nodes]
+    if not metrics:
+        raise FailedError(f"node {min(nodes)} of pod {name} has no metrics pod")
+    readings = await read_twice(cluster, metrics, NAMES, access.interval)
+    keys = {(one.namespace, one.name) for one in there}
+    return [pod for one in readings for pod in pods_of(one) if (pod.namespace, pod.pod) in keys], _problems(readings)
+
+
+def _problems(readings: Iterable[NodeReading]) -> list[str]:
+    return [f"node {one.pod.node}: {one.problem}" for one in readings if one.problem]
+
+
+def _print_nodes(nodes: Sequence[Node], *, wide: bool, headers: bool) -> None:
+    printed = table(
+        *_NODE_HEADS, *(["IMAGE"] if wide else []), "PROBLEM", right=_NUMBERS, names="PROBLEM", headers=headers
+    )
+    for node in nodes:
+        numbers = (
+            _NONE if node.rmids is None else f"{node.rmids_used}/{node.rmids}",
+            *(_NONE if value is None else str(value) for value in (node.rmids_free, node.waiting)),
+            _NONE if node.load is None else f"{node.load:.0%}",
+            _NONE if node.slowed is None else str(node.slowed),
+        )
+        image = [node.image or _NONE] if wide else []
+        printed.add_row(node.name, node.counting, *numbers, node.version or _NONE, *image, Name(node.problem or _NONE))
+    print_table(console(), printed)
+
+
+def _print_pods(lines: Sequence[PodUsage], by: str, *, headers: bool) -> None:
+    heads = (*_POD_HEADS[by], *_RATE_HEADS)
+    rows = [
+        (
+            one.name,
+            one.node if by == "pod" else str(one.pods),
+            _cell(one.llc_occupancy_bytes, "B", binary=True),
+            _cell(one.memory_bandwidth_bytes_per_second, "B/s"),
+            _cell(one.memory_bandwidth_local_bytes_per_second, "B/s"),
+            _cell(one.power_watts, "W"),
+            _NONE if one.slowdown is None else f"{one.slowdown:.1f}x",
+        )
+        for one in lines
+    ]
+    if len(rows) > _MOST_STYLED:
+        for line in aligned([heads, *rows] if headers else rows, {heads.index(head) for head in _NUMBERS & {*heads}}):
+            click.echo(line)
+        return
+    printed = table(*heads, right=_NUMBERS, names=heads[0], headers=headers)
+    for name, *cells in rows:
+        printed.add_row(Name(name), *cells)
+    print_table(console(), printed)
+
+
+def _cell(value: float | None, unit: str, *, binary: bool = False) -> str:
+    return _NONE if value is None else scaled(value, unit, binary=binary)

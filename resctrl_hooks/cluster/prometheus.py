@@ -1,0 +1,60 @@
+"""The pods' recorded rates from Prometheus, in place of reading every node.
+
+The series are those of contrib/prometheus/resctrl-hooks.rules.yaml. Prometheus is asked by its HTTP API
+(https://prometheus.io/docs/prometheus/latest/querying/api/), at an address or through the API server's service proxy.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .api import Cluster, MetricsPod
+from .errors import ClusterError
+from .usage import PodUsage
+
+SERVICES = "app.kubernetes.io/name=prometheus"
+RECORDED = {
+    "llc_occupancy_bytes": "instance_namespace_pod:l3_llc_occupancy_bytes:sum",
+    "memory_bandwidth_bytes_per_second": "instance_namespace_pod:l3_mbm_total_bytes:last_counted_rate",
+    "memory_bandwidth_local_bytes_per_second": "instance_namespace_pod:l3_mbm_local_bytes:last_counted_rate",
+    "power_watts": "instance_namespace_pod:perf_core_energy_joules:last_counted_rate",
+}
+"""By field, the recorded series."""
+_QUERY = "/api/v1/query"
+
+
+async def recorded_pods(cluster: Cluster, address: str, pods: Sequence[MetricsPod]) -> list[PodUsage]:
+    """Return the use of all pods that Prometheus knows.
+
+    Args:
+        cluster: the connection.
+        address: an URL, or the path of a service proxy.
+        pods: the metrics pods, whose addresses name the nodes.
+
+    Raises:
+        ClusterError: Prometheus does not answer, or has none of our series.
+    """
+    nodes = {pod.ip: pod.node for pod in pods}
+    found: dict[tuple[str, str, str], PodUsage] = {}
+    for field, series in RECORDED.items():
+        for one in await _query(cluster, address, series):
+            labels = one["metric"]
+            instance = str(labels.get("instance", ""))
+            node = nodes.get(instance.rpartition(":")[0].strip("[]"), instance)
+            namespace, pod = (str(labels.get(name, "")) for name in ("namespace", "pod"))
+            usage = found.setdefault((node, namespace, pod), PodUsage(node=node, namespace=namespace, pod=pod))
+            setattr(usage, field, float(one["value"][1]))
+    if not found:
+        hint = "load contrib/prometheus/resctrl-hooks.rules.yaml, or leave --prometheus out"
+        raise ClusterError(f"Prometheus at {address} has no recorded series of resctrl-hooks", hint=hint)
+    return [*found.values()]
+
+
+async def _query(cluster: Cluster, address: str, query: str) -> list[Mapping[str, Any]]:
+    text = await cluster.fetch(f"{address.rstrip('/')}{_QUERY}", {"query": query})
+    try:
+        answer = json.loads(text)
+        result = answer["data"]["result"]
+    except (ValueError, KeyError, TypeError):
+        raise ClusterError(f"Prometheus at {address} answers with something else: {text[:80]!r}") from None
+    return [one for one in result if isinstance(one, dict)]

@@ -1,0 +1,54 @@
+"""Two readings of each node's metrics, an interval apart, from all nodes at once."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from .api import Cluster, MetricsPod
+from .errors import AnswerError
+from .exposition import Series, parse
+
+METRICS = "/metrics"
+
+
+class NodeReading(NamedTuple):
+    """What a node's metrics pod answered: the series before and after an interval, or ``problem``.
+
+    ``seconds`` is the time between the two answers; a node that did not answer has no series.
+    """
+
+    pod: MetricsPod
+    before: Series
+    now: Series
+    seconds: float
+    problem: str = ""
+
+
+async def read_twice(
+    cluster: Cluster, pods: Sequence[MetricsPod], names: Sequence[str], interval: float
+) -> list[NodeReading]:
+    """Return the readings of all nodes, in their order. Each node waits for its own interval only.
+
+    Raises:
+        ClusterError: this user may not use the pod proxy.
+    """
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            running = [tasks.create_task(_read_twice(cluster, pod, names, interval)) for pod in pods]
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None  # the same missing right for each node
+    return [task.result() for task in running]
+
+
+async def _read_twice(cluster: Cluster, pod: MetricsPod, names: Sequence[str], interval: float) -> NodeReading:
+    before: Series = {}
+    started = time.monotonic()
+    try:
+        before = parse(await cluster.read(pod, METRICS), names)
+        started = time.monotonic()
+        await asyncio.sleep(interval)
+        now = parse(await cluster.read(pod, METRICS), names)
+    except AnswerError as error:
+        return NodeReading(pod, before, {}, 0.0, str(error))
+    return NodeReading(pod, before, now, time.monotonic() - started)

@@ -1,0 +1,167 @@
+"""Rates of all pods of a node from two readings of its metrics, by the rules of `top` on the node itself.
+
+A rate is the counted amount divided by the time that the counter counted (`inventory.rates`). So it is right also where
+pods share an RMID by turns, and unknown where less than half of the interval was counted.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+
+from pydantic import Field
+
+from resctrl_hooks.inventory.models import Record
+from resctrl_hooks.inventory.rates import Growth, rate_of, together, total_of
+
+from .exposition import Series, labels_of
+from .readings import NodeReading
+
+OCCUPANCY, SECONDS = "l3_llc_occupancy_bytes", "resctrl_counter_seconds_total"
+SLOWDOWN = "resctrl_pod_slowdown_ratio"
+CUMULATIVE = {
+    "l3_mbm_total_bytes_total": ("mbm_total_bytes", "memory_bandwidth_bytes_per_second"),
+    "l3_mbm_local_bytes_total": ("mbm_local_bytes", "memory_bandwidth_local_bytes_per_second"),
+    "perf_core_energy_joules_total": ("core_energy", "power_watts"),
+}
+"""By metric: the counter that its seconds name, and the field of its rate."""
+NAMES = (OCCUPANCY, SECONDS, SLOWDOWN, *CUMULATIVE)
+"""The series that this module reads."""
+_NEW = 0.5  # seconds that a new pod in an interval may seem older than the interval
+
+
+class PodUsage(Record):
+    """One pod, or the sum of a namespace or node. None: unknown."""
+
+    node: str
+    namespace: str
+    pod: str
+    uid: str = Field(default="", description="The pod's UID.")
+    llc_occupancy_bytes: float | None = None
+    memory_bandwidth_bytes_per_second: float | None = None
+    memory_bandwidth_local_bytes_per_second: float | None = None
+    power_watts: float | None = None
+    slowdown: float | None = Field(default=None, description="Multiple of its baseline; 1 is not slowed.")
+    pods: int = 1
+
+    @property
+    def name(self) -> str:
+        """The pod's full name; that of a sum is what it is the sum of."""
+        return "/".join(filter(None, (self.namespace, self.pod))) or self.node
+
+
+FIELDS = ("llc_occupancy_bytes", *(field for _, field in CUMULATIVE.values()))
+SORTS: dict[str, Callable[[PodUsage], float | None]] = {
+    "llc": lambda one: one.llc_occupancy_bytes,
+    "mbm": lambda one: one.memory_bandwidth_bytes_per_second,
+    "local": lambda one: one.memory_bandwidth_local_bytes_per_second,
+    "watts": lambda one: one.power_watts,
+    "slow": lambda one: one.slowdown,
+}
+GROUPINGS: dict[str, Callable[[PodUsage], tuple[str, str, str]]] = {
+    "pod": lambda one: (one.node, one.namespace, one.pod),
+    "namespace": lambda one: ("", one.namespace, ""),
+    "node": lambda one: (one.node, "", ""),
+}
+_Pod = tuple[str, str, str]
+_Seconds = dict[tuple[_Pod, str, str], dict[str, float]]
+
+
+def pods_of(reading: NodeReading) -> list[PodUsage]:
+    """Return the use of each pod of a node; no pod if it did not answer."""
+    before, now = _seconds_of(reading.before), _seconds_of(reading.now)
+    spent = {
+        place: {domain: value - before.get(place, {}).get(domain, 0.0) for domain, value in of.items()}
+        for place, of in now.items()
+    }
+    interval = max((value for of in spent.values() for value in of.values()), default=0.0)
+    interval = min(interval, reading.seconds + 1.0) or reading.seconds
+    growths: dict[_Pod, dict[str, dict[str, list[Growth]]]] = {}
+    occupied: dict[_Pod, list[float]] = defaultdict(list)
+    slowed: dict[_Pod, float] = {}
+    for series, value in reading.now.items():
+        name = series.partition("{")[0]
+        if name == SECONDS:
+            continue
+        labels = labels_of(series)
+        pod = _pod(labels)
+        if name == OCCUPANCY:
+            occupied[pod].append(value)
+        elif name == SLOWDOWN:
+            slowed[pod] = value
+        else:
+            place = (pod, labels.get("rdt_class", ""), CUMULATIVE[name][0])
+            domain = labels.get("domain_name", "")
+            grown = _growth(
+                reading.before.get(series), value, spent.get(place, {}), domain, interval, is_new=place not in before
+            )
+            growths.setdefault(pod, {}).setdefault(name, {}).setdefault(domain, []).append(grown)
+    found = []
+    for pod in dict.fromkeys([*growths, *occupied]):
+        one = PodUsage(node=reading.pod.node, namespace=pod[0], pod=pod[1], uid=pod[2], slowdown=slowed.get(pod))
+        one.llc_occupancy_bytes = sum(occupied[pod]) if pod in occupied else None
+        for name, domains in growths.get(pod, {}).items():
+            setattr(one, CUMULATIVE[name][1], total_of(_rate(parts, interval) for parts in domains.values()))
+        found.append(one)
+    return found
+
+
+def _rate(parts: Sequence[Growth], interval: float) -> float | None:
+    """Return the rate of a pod's counter in a domain, over the classes that counted it."""
+    return rate_of(Growth(total_of(one.moved for one in parts), together(parts, interval)), interval)
+
+
+def grouped(found: Iterable[PodUsage], by: str) -> list[PodUsage]:
+    """Return the sums by ``namespace`` or ``node``; ``pod`` leaves everything unchanged. An unknown part: unknown."""
+    if by == "pod":
+        return [*found]
+    parts: dict[tuple[str, str, str], list[PodUsage]] = {}
+    for one in found:
+        parts.setdefault(GROUPINGS[by](one), []).append(one)
+    sums = []
+    for (node, namespace, pod), of in parts.items():
+        whole = PodUsage(node=node, namespace=namespace, pod=pod, pods=len(of))
+        whole.slowdown = max((one.slowdown for one in of if one.slowdown is not None), default=None)
+        for field in FIELDS:
+            setattr(whole, field, _sum([getattr(one, field) for one in of]))
+        sums.append(whole)
+    return sums
+
+
+def ordered(found: Iterable[PodUsage], sort: str, *, reverse: bool = False) -> list[PodUsage]:
+    """Return the largest first, unknown ones last, or by name."""
+    by_name = sorted(found, key=lambda one: (one.name, one.node))
+    if sort == "name":
+        return by_name[::-1] if reverse else by_name
+    value = SORTS[sort]
+    known = [one for one in by_name if value(one) is not None]
+    known.sort(key=lambda one: value(one) or 0.0, reverse=not reverse)
+    return [*known, *(one for one in by_name if value(one) is None)]
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return total_of(values) if known else None
+
+
+def _pod(labels: dict[str, str]) -> _Pod:
+    return labels.get("namespace", ""), labels.get("pod", ""), labels.get("pod_uid", "")
+
+
+def _seconds_of(series: Series) -> _Seconds:
+    """Return the counted seconds by pod, class and counter, and then by domain; an empty domain is all of them."""
+    found: _Seconds = {}
+    for one, value in series.items():
+        if one.startswith(f"{SECONDS}{{"):
+            labels = labels_of(one)
+            place = (_pod(labels), labels.get("rdt_class", ""), labels.get("counter", ""))
+            found.setdefault(place, {})[labels.get("domain_name", "")] = value
+    return found
+
+
+def _growth(
+    before: float | None, now: float, spent: dict[str, float], domain: str, interval: float, *, is_new: bool
+) -> Growth:
+    """Return the increase of one series, and the seconds in which it was counted."""
+    seconds = spent.get(domain, spent.get("", 0.0))
+    if before is None and (not is_new or seconds > interval + _NEW):
+        return Growth(None, 0.0)  # counted before, by an unknown amount
+    return Growth(max(now - (before or 0.0), 0.0), max(min(seconds, interval), 0.0))

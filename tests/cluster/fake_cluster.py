@@ -1,0 +1,181 @@
+"""An API server as far as `kubectl resctrl` asks it: lists of pods and nodes, and the pod proxy.
+
+The paths, the pagination and the refusals are those of Kubernetes' API (https://kubernetes.io/docs/reference/using-api/).
+"""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+KUBECONFIG = """
+apiVersion: v1
+kind: Config
+current-context: here
+contexts: [{{name: here, context: {{cluster: here, user: me}}}}, {{name: gone, context: {{cluster: gone, user: me}}}}]
+clusters: [{{name: here, cluster: {{server: "{server}"}}}}, {{name: gone, cluster: {{server: "http://127.0.0.1:1"}}}}]
+users: [{{name: me, user: {{token: secret}}}}]
+"""
+Page = Callable[[int], str]
+"""The answer of a node's metrics pod to its Nth request, counted from 0."""
+
+
+@dataclass
+class FakeCluster:
+    """Nodes with their metrics pods; change its fields to change the answers."""
+
+    pages: dict[str, Page] = field(default_factory=dict)
+    """By node, its metrics."""
+    pods: list[tuple[str, str, str, dict[str, str]]] = field(default_factory=list)
+    """Other pods: namespace, name, node, labels."""
+    forbidden: set[str] = field(default_factory=set)
+    """Resources that this user may not read: pods, nodes, pods/proxy."""
+    hang: set[str] = field(default_factory=set)
+    """Nodes whose metrics pod never answers."""
+    unready: set[str] = field(default_factory=set)
+    recorded: Callable[[str], str] = lambda query: "{}"
+    """The answer of Prometheus to a query."""
+    extra_nodes: list[str] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+    kubeconfig: Path = Path()
+    ended: threading.Event = field(default_factory=threading.Event)
+    at_once: int = 0
+    most_at_once: int = 0
+    counts: dict[str, int] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def options(self) -> list[str]:
+        """Return the options that lead a command here."""
+        return ["--kubeconfig", str(self.kubeconfig)]
+
+    def answer(self, path: str, query: dict[str, str]) -> tuple[int, str]:
+        """Return status and body of a GET."""
+        self.asked.append(path)
+        if path.rstrip("/") == "/version":
+            return 200, json.dumps({"major": "1", "minor": "36", "gitVersion": "v1.36.2"})
+        words = path.strip("/").split("/")
+        if "services" in words and "proxy" in words:
+            return 200, self.recorded(query["query"])
+        if "proxy" in words:
+            return self._proxy(words[words.index("pods") + 1].partition(":")[0].removeprefix("metrics-"))
+        resource = words[-1]
+        if resource in self.forbidden:
+            return _refusal(resource)
+        items = self._metrics_pods() if words[2:4] == ["namespaces", "resctrl-hooks"] else self._others(words, query)
+        if resource == "services":
+            items = [{"metadata": {"namespace": "mon", "name": "prom"}, "spec": {"ports": [{"port": 9090}]}}]
+        if resource == "nodes":
+            items = [{"metadata": {"name": name}} for name in [*self.pages, *self.extra_nodes]]
+        start = int(query.get("continue", "0"))
+        end = start + int(query["limit"])
+        left = {"continue": str(end)} if end < len(items) else {}
+        return 200, json.dumps({"items": items[start:end], "metadata": left})
+
+    def _proxy(self, node: str) -> tuple[int, str]:
+        if "pods/proxy" in self.forbidden:
+            return _refusal("pods/proxy")
+        if node in self.hang:
+            self.ended.wait(30)
+        with self.lock:
+            self.at_once += 1
+            self.most_at_once = max(self.most_at_once, self.at_once)
+            count = self.counts[node] = self.counts.get(node, -1) + 1
+        try:
+            return 200, self.pages[node](count)
+        except KeyError:
+            return 503, json.dumps({"message": "no endpoints available"})
+        finally:
+            with self.lock:
+                self.at_once -= 1
+
+    def _metrics_pods(self) -> list[dict[str, Any]]:
+        return [
+            _pod("resctrl-hooks", f"metrics-{node}", node, {}, ready=node not in self.unready) for node in self.pages
+        ]
+
+    def _others(self, words: list[str], query: dict[str, str]) -> list[dict[str, Any]]:
+        namespace = words[words.index("namespaces") + 1] if "namespaces" in words else ""
+        name = query.get("fieldSelector", "").removeprefix("metadata.name=")
+        labels = dict(part.split("=") for part in query.get("labelSelector", "").split(",") if part)
+        return [
+            _pod(*pod)
+            for pod in self.pods
+            if namespace in ("", pod[0]) and name in ("", pod[1]) and labels.items() <= pod[3].items()
+        ]
+
+
+def _pod(namespace: str, name: str, node: str, labels: dict[str, str], *, ready: bool = True) -> dict[str, Any]:
+    ports = [{"name": "metrics", "containerPort": 9777}]
+    return {
+        "metadata": {"namespace": namespace, "name": name, "labels": labels},
+        "spec": {"nodeName": node, "containers": [{"image": "example.com/resctrl-hooks:1.2", "ports": ports}]},
+        "status": {"podIP": "10.0.0.1", "conditions": [{"type": "Ready", "status": str(ready)}]},
+    }
+
+
+def _refusal(resource: str) -> tuple[int, str]:
+    return 403, json.dumps({"message": f'{resource} is forbidden: User "me" cannot list resource', "code": 403})
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[FakeCluster]:
+    """Yield an API server at a port of its own, and its kubeconfig in the folder."""
+    cluster = FakeCluster()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            parts = urlsplit(self.path)
+            status, body = cluster.answer(parts.path, {name: of[0] for name, of in parse_qs(parts.query).items()})
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body.encode())))
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, *_: object) -> None:
+            """Log nothing."""
+
+    class Server(ThreadingHTTPServer):
+        request_queue_size = 128
+        daemon_threads = True
+
+        def handle_error(self, *_: object) -> None:
+            """Ignore clients that gave up."""
+
+    server = Server(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    cluster.kubeconfig = folder / "kubeconfig"
+    cluster.kubeconfig.write_text(KUBECONFIG.format(server=f"http://127.0.0.1:{server.server_address[1]}"))
+    try:
+        yield cluster
+    finally:
+        cluster.ended.set()
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def node_page(count: int, *, waiting: int = 0, ok: int = 1, moves: bool = True, reconciled: float = 0) -> str:
+    """Return the metrics of a node with 16 RMIDs at its Nth scrape: 1 GB more for each one."""
+    traffic = 1e9 * (count if moves else 1)
+    return f"""# TYPE resctrl_scrape_ok gauge
+resctrl_scrape_ok {ok}
+resctrl_rmids{{state="used"}} 5.0
+resctrl_rmids{{state="foreign"}} 2.0
+resctrl_rmids{{state="free"}} 9.0
+resctrl_hooks_waiting_pods {waiting}
+resctrl_hooks_last_reconcile_timestamp_seconds {reconciled or time.time()}
+resctrl_hooks_build_info{{version="0.3.0"}} 1.0
+resctrl_class_l3_mbm_total_bytes_total{{rdt_class="",domain_id="00",domain_name="mon_L3_00"}} {traffic}
+resctrl_domain_capacity_bytes_per_second{{domain="*"}} 1e10
+resctrl_domain_mbm_bytes_total{{domain="0"}} {traffic}
+"""
