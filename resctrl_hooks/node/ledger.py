@@ -110,7 +110,7 @@ class Ledger:
 
     def read_pod(self, key: str) -> "PodRecord | None":
         """Return the record of a key; None if missing or damaged."""
-        record: "PodRecord | None" = self._read(f"{self.folder}/pods/{key}/pod", "POD")
+        record: "PodRecord | None" = self._read(f"{self.folder}/pods/{key}/pod", "pod")
         return record
 
     def write_pod(self, key: str, record: "PodRecord") -> None:
@@ -152,7 +152,7 @@ class Ledger:
 
     def read_member(self, key: str, member: str) -> "MemberRecord | None":
         """Return the record of a member; None if missing or damaged."""
-        record: "MemberRecord | None" = self._read(f"{self.folder}/pods/{key}/{_MEMBER}{member}", "MEMBER")
+        record: "MemberRecord | None" = self._read(f"{self.folder}/pods/{key}/{_MEMBER}{member}", "member")
         return record
 
     def has_member(self, key: str, member: str) -> bool:
@@ -314,10 +314,10 @@ class Ledger:
             return None
         except OSError as error:
             raise errors.LedgerError.of_file(error, path) from error
-        from . import shapes  # most calls of createRuntime find no record
+        from .shapes import RECORDS  # most calls of createRuntime find no record
 
         # A newer version may add keys, but keeps those read here; another format is not readable here.
-        if not (isinstance(record, dict) and record.get("format") == _FORMAT and getattr(shapes, shape)(record)):
+        if not (isinstance(record, dict) and record.get("format") == _FORMAT and RECORDS[shape](record)):
             return None
         for name in _NAMES:
             value = record.get(name)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     Shape = Callable[[Any], bool]
 
 _MOST_BITS = 1 << 16
+_ROOTS = ("", "/")
 _LARGEST = 1 << 62  # of any number: of a kernel's counter, and of nanoseconds
 
 
@@ -31,9 +32,9 @@ def parse(data: bytes, shape: "Shape") -> "Any":
 
 def text(value: "Any") -> bool:
     """Return whether a value is a string that can be passed to the kernel."""
-    if type(value) is not str:
+    if type(value) is not str or "\0" in value:
         return False
-    return "\0" not in value and (value.isascii() or not any("\ud800" <= character <= "\udfff" for character in value))
+    return value.isascii() or not any("\ud800" <= character <= "\udfff" for character in value)
 
 
 def name(value: "Any") -> bool:
@@ -95,14 +96,25 @@ def by_name(shape: "Shape") -> "Shape":
 
 def fields(required: "dict[str, Shape]", optional: "dict[str, Shape]") -> "Shape":
     """Return the shape of an object with these fields."""
+    shapes = {**required, **optional}
+    paths = [key for key, shape in shapes.items() if shape is path]
+    texts = [key for key, shape in shapes.items() if shape in (text, name)] + paths
+    others = {key: shape for key, shape in shapes.items() if key not in texts}
+    others_in = others.keys().__and__
 
     def fits(value: "Any") -> bool:
-        if type(value) is not dict:
+        if type(value) is not dict or not required.keys() <= value.keys():
             return False
-        for key, shape in required.items():
-            if key not in value or not shape(value[key]):
+        try:
+            joined = "".join([value[key] for key in texts if key in value])  # each pass checks all records of a node
+        except TypeError:
+            return False
+        if "/.." in joined or "\0" in joined or not joined.isascii():
+            return all(shape(value[key]) for key, shape in shapes.items() if key in value)
+        for key in paths:
+            if key in value and value[key][:1] not in _ROOTS:
                 return False
-        return all(shape(value[key]) for key, shape in optional.items() if key in value)
+        return all(others[key](value[key]) for key in others_in(value))
 
     return fits
 
@@ -128,7 +140,14 @@ _NEEDS = {
     ),
     "placement": fields({"request": by_name(anything)}, {"decision": by_name(anything)}),
 }
-_STEP = fields({"feature": text, "action": text, "needs": anything}, {})
+
+
+def _step(value: "Any") -> bool:
+    """Return whether a value is a step with the parameters of its feature; those of unknown features may be any."""
+    if type(value) is not dict or not text(value.get("feature")) or not text(value.get("action")):
+        return False
+    return "needs" in value and _NEEDS.get(value["feature"], anything)(value["needs"])
+
 
 POD = fields(
     {"groups": by_name(text)},
@@ -146,24 +165,23 @@ POD = fields(
 )
 """``pods/KEY/pod``."""
 
-_OF_ANY_MEMBER = fields(
-    {},
-    {
-        **_NAMES,
-        "container": name,
-        "id": text,
-        "key": text,
-        "boot": text,
-        "pid": count,
-        "start": count,
-        "bundle": path,
-        "cgroup": path,
-        "podCgroup": path,
-    },
-)
+_COMMON: "dict[str, Shape]" = {
+    **_NAMES,
+    "container": name,
+    "id": text,
+    "key": text,
+    "boot": text,
+    "pid": count,
+    "start": count,
+    "bundle": path,
+    "cgroup": path,
+    "podCgroup": path,
+}
+_OF_ANY_MEMBER = fields({}, _COMMON)
 _OF_CONTAINER = fields(
-    {"steps": each(lambda step: _STEP(step) and _NEEDS.get(step["feature"], anything)(step["needs"]))},
+    {"steps": each(_step)},
     {
+        **_COMMON,
         "runtime": text,
         "time": number,
         "again": flag,
@@ -204,13 +222,14 @@ def _member(value: "Any") -> bool:
 
     The latter has no steps, and all but the common fields are that program's own.
     """
-    return _OF_ANY_MEMBER(value) and ("steps" not in value or _OF_CONTAINER(value))
+    return (_OF_CONTAINER if "steps" in value else _OF_ANY_MEMBER)(value)
 
 
 MEMBER = _member
 """``pods/KEY/c-ID``."""
 
 
+RECORDS = {"pod": POD, "member": MEMBER}
 VANISHED = fields({"total": count, "last": number, "pods": by_name(exactly(count, number, number))}, {})
 """``vanished``."""
 COUNTER_TURNS = fields({"boot": text, "last": number, "since": by_name(exactly(flag, number))}, {"gap": number})

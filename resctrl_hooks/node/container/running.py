@@ -55,7 +55,10 @@ class Running:
 
     def group_step(self) -> "StepRecord | None":
         """Return the recorded or planned step that joins its pod's group."""
-        return next((step for step in self.record["steps"] if step["feature"] in _GROUPS), None)
+        for step in self.record["steps"]:
+            if step["feature"] in _GROUPS:
+                return step
+        return None
 
     def joins(self) -> None:
         """Take the class and the wish for a group from that step."""

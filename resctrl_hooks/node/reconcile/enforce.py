@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ..container.running import Running
     from ..context import Context
     from ..feature import Feature
+    from .groups import Groups
     from .report import Options, Report
 
 
@@ -31,10 +32,11 @@ def enforce(
     options: "Options",
     report: "Report",
     marked: "Iterable[str] | None" = None,
+    groups: "Groups | None" = None,
 ) -> "list[Running]":
     """Apply what each container should have, under one lock each; return those that wait for an RMID.
 
-    ``marked`` are the keys marked as waiting, where they were listed a moment ago.
+    ``marked`` are the keys marked as waiting, where they were listed a moment ago; ``groups`` those that there are.
     """
     features = {one.name: one for one in features_in_use(context.settings)}
     joinable = can_join(context, containers, report)
@@ -47,7 +49,7 @@ def enforce(
             change = planned_change(
                 container,
                 missing_steps(context, container, features),
-                _stray(context, container, report) if joinable and container.monitored else 0,
+                _stray(context, container, groups, report) if joinable and container.monitored else 0,
                 can_join=joinable,
                 waits=container.key in waits,
             )
@@ -102,17 +104,21 @@ def missing_steps(
     return [(one, step) for one, step in known if one is not None and not holds(one, step, container, context)]
 
 
-def stray_threads(context: "Context", container: "Running") -> int:
-    """Return how many threads of a container are outside its group; takes no lock."""
-    name = context.monitor.group_prefix + container.key
-    expected = set() if container.recorded_class is None else {container.recorded_class}
-    return len(outside(context, name, expected, container.cgroup, container.pid, container.in_cgroup))
+def stray_threads(context: "Context", container: "Running", groups: "Groups | None" = None) -> int:
+    """Return how many threads of a container are outside its group; takes no lock.
+
+    ``groups`` have read the tasks of its pod's group in this pass.
+    """
+    name, rdt_class = context.monitor.group_prefix + container.key, container.recorded_class
+    expected = set() if rdt_class is None else {rdt_class}
+    listed = groups.tasks(rdt_class, container.key) if groups is not None and rdt_class is not None else None
+    return len(outside(context, name, expected, container.cgroup, container.pid, container.in_cgroup, listed))
 
 
-def _stray(context: "Context", container: "Running", report: "Report") -> int:
+def _stray(context: "Context", container: "Running", groups: "Groups | None", report: "Report") -> int:
     with report.catching(context, container.key):
         _log_bound(context, container)
-        return stray_threads(context, container)
+        return stray_threads(context, container, groups)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""The mon_groups that there are, listed once for each class in a pass instead of one look for each."""
+"""The mon_groups that there are and their tasks, read once in a pass."""
 
 from ..errors import HookError
 
@@ -14,6 +14,7 @@ class Groups:
         self._resctrl = context.monitor.resctrl
         self._prefix = context.monitor.group_prefix
         self._listed: "dict[str, set[str]]" = {}
+        self._tasks: "dict[tuple[str, str], set[int]]" = {}
 
     def has(self, rdt_class: str, key: str) -> bool:
         """Return whether a key has its group in a class."""
@@ -21,6 +22,13 @@ class Groups:
             self._listed[rdt_class] = set(self._resctrl.groups(rdt_class))
         name = self._prefix + key
         return name in self._listed[rdt_class] or self._resctrl.exists(rdt_class, name)
+
+    def tasks(self, rdt_class: str, key: str) -> "set[int]":
+        """Return the thread ids in a key's group; empty without one. Others may have entered or left it meanwhile."""
+        where = (rdt_class, key)
+        if where not in self._tasks:
+            self._tasks[where] = self._resctrl.tasks(rdt_class, self._prefix + key)
+        return self._tasks[where]
 
     def is_mounted(self) -> bool:
         """Return whether there is resctrl at all."""

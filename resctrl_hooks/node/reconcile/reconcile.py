@@ -15,6 +15,7 @@ from ..resctrl.locked_key import ADOPTED, SHARED, record_is_dead
 from .cleanup import tidy
 from .discovery import observe
 from .enforce import enforce, try_again
+from .foreign_tasks import remove_foreign_tasks
 from .groups import Groups
 from .join import born_at
 from .keys import correct_keys
@@ -69,8 +70,9 @@ def reconcile(
         backed_off = note_vanished(context, containers, groups, report)
         for container in containers:
             container.monitored = container.monitored and container.key not in backed_off
+    remove_foreign_tasks(context, containers, groups, report)
     marked = context.ledger.marked(WAITING)
-    waiting = enforce(context, containers, options, report, marked)
+    waiting = enforce(context, containers, options, report, marked, groups)
     until = time.monotonic() + _PATIENCE_FOR_LIMBO
     while waiting and options.wait and not options.dry_run and time.monotonic() < until:
         if not report.only_limbo:

@@ -29,17 +29,25 @@ class Gathering:
 
 
 def outside(
-    context: "Context", name: str, classes: "set[str]", cgroup: str, pid: int, seen: "CgroupThreads | None" = None
+    context: "Context",
+    name: str,
+    classes: "set[str]",
+    cgroup: str,
+    pid: int,
+    seen: "CgroupThreads | None" = None,
+    listed: "set[int] | None" = None,
 ) -> "list[tuple[int, str, str]]":
     """Return the threads of a container that are not in group ``name`` of their class: thread id, class, group.
 
     For several threads, the groups' ``tasks`` files are compared first: one read serves all of them. If /proc does
     not show groups (a simulation, Linux before 5.9), only these files are compared, and the class is "?", because
-    only a move can find it. ``seen`` are the threads of its cgroup, if they were read already.
+    only a move can find it. ``seen`` are the threads of its cgroup and ``listed`` those in the groups' ``tasks``, if
+    they were read already.
     """
     found = []
     tids = threads_of_container(context.proc, cgroup, pid, seen)
-    listed = _listed(context, name, classes) if len(tids) > 1 else None
+    if listed is None and len(tids) > 1:
+        listed = _listed(context, name, classes)
     for tid in tids:
         if listed is not None and tid in listed:
             continue

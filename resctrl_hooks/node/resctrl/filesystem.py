@@ -168,7 +168,7 @@ class Resctrl:
         """Return the thread ids in a mon_group, or with an empty name of the class itself. Empty if it is gone."""
         folder = self.group_folder(rdt_class, name) if name else self.class_folder(rdt_class)
         try:
-            return {int(line) for line in self.fs.read(f"{folder}/tasks").split()}
+            return set(map(int, self.fs.read(f"{folder}/tasks").split()))
         except OSError as error:
             if error.errno in GONE:
                 return set()

@@ -109,7 +109,7 @@ def test_root_class_is_never_reported_as_removed(classes: Cluster) -> None:
 
 def test_group_with_foreign_thread_stays(classes: Cluster) -> None:
     _, pid = classes.start(1, rdt_class="gold")
-    stranger = classes.kernel.spawn("/elsewhere", rdt_class="gold", group=POD)
+    stranger = classes.kernel.spawn(f"/kubepods/pod{POD}/unknown", rdt_class="gold", group=POD)
     change_class(classes, pid, "silver")
     assert classes.reconcile().ok
     assert classes.kernel.groups() == {("gold", POD), ("silver", POD)}
