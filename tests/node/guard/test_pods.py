@@ -42,7 +42,7 @@ def test_pod_is_named_as_in_its_record(host: Host, pod: str | None, namespace: s
     context.ledger.prepare()
     if pod is not None:
         with context.ledger.lock("pod1", 1.0):
-            context.ledger.write_pod("pod1", {"pod": pod, "namespace": namespace or ""})
+            context.ledger.write_pod("pod1", {"groups": {}, "pod": pod, "namespace": namespace or ""})
     found = Pods(context)
     for total in (0, 1):
         count(node, "pod1", total)
