@@ -86,8 +86,10 @@ StartLimitIntervalSec=0
 [Service]
 Type=oneshot
 ExecStart={{node}} reconcile --waiting-ok
-TimeoutStartSec=120
-Nice=5
+# The bound is processor time, of which a pass of 10 000 containers takes a second or two: on a node without time left
+# a pass is slow and completes. The other bound is for a pass that waits for ever.
+LimitCPU=120
+TimeoutStartSec=30min
 {_RIGHTS}"""
 
 # The plugin does what hooks do on behalf of a runtime, so it has the same access as reconcile. Programs that it starts
