@@ -86,9 +86,8 @@ StartLimitIntervalSec=0
 [Service]
 Type=oneshot
 ExecStart={{node}} reconcile --waiting-ok
-# The bound is processor time, of which a pass of 10 000 containers takes a second or two: on a node without time left
-# a pass is slow and completes. The other bound is for a pass that waits for ever.
-LimitCPU=120
+# A pass of 10 000 containers takes a second or two of processor time: on a node without time left it is slow and
+# completes. No LimitCPU=, which a memtierd that the pass starts would inherit.
 TimeoutStartSec=30min
 {_RIGHTS}"""
 
