@@ -26,6 +26,7 @@ from .section import (
 
 _POOL_NAME = re.compile(r"^[A-Za-z0-9]([A-Za-z0-9_.-]{0,62})$")
 _KINDS = ("exclusive", "isolated", "reserved", "preserve")
+_NUMBER = re.compile(r"exclusive:([0-9]{1,5}|\*)")
 _FREQUENCY = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kMG]Hz|)", re.IGNORECASE)
 _KHZ_IN = {"": 1, "khz": 1, "mhz": 10**3, "ghz": 10**6}
 _MOST_KHZ = 10**9
@@ -174,7 +175,8 @@ class Placement(FeatureSection):
 
     allow: Allow = {}
     """Kinds of CPUs (`exclusive`, `isolated`, `reserved`), `preserve` (not to be placed) and pools that each namespace
-    may request by annotation: `{namespace pattern: [exclusive, POOL]}`. Default: none."""
+    may request by annotation: `{namespace pattern: [exclusive, POOL]}`. Default: none. `exclusive` is at most the whole
+    CPUs of a container's request; `exclusive:8` permits up to 8 without a request."""
 
     reserved_cpus: Cpus = ""
     """CPUs reserved for the system; other containers do not get them."""
@@ -242,4 +244,5 @@ class Placement(FeatureSection):
             if one.name not in used
         ]
         text = "{pattern} matches nothing; available: {known}"
-        return found + allowed_in_vain(self.allow, [*_KINDS, *pools], text)
+        numbers = {entry for entries in self.allow.values() for entry in entries if _NUMBER.fullmatch(entry)}
+        return found + allowed_in_vain(self.allow, [*_KINDS, *pools, *sorted(numbers)], text)

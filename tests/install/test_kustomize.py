@@ -34,6 +34,7 @@ def render(folder: Path) -> list[dict[str, Any]]:
 def test_base_has_hook_and_metrics() -> None:
     kinds = [(one["kind"], one["metadata"]["name"]) for one in render(CONTRIB / "daemonset")]
     assert sorted(kinds) == [
+        ("ClusterRole", "resctrl-hooks-view"),
         ("ConfigMap", "resctrl-hooks"),
         ("DaemonSet", "resctrl-hooks"),
         ("DaemonSet", "resctrl-hooks-metrics"),
@@ -49,6 +50,7 @@ def test_openshift_overlay_has_metrics_only() -> None:
     objects = render(CONTRIB / "openshift")
     kinds = [(one["kind"], one["metadata"]["name"]) for one in objects]
     assert sorted(kinds) == [
+        ("ClusterRole", "resctrl-hooks-view"),
         ("DaemonSet", "resctrl-hooks-metrics"),
         ("Namespace", "resctrl-hooks"),
         ("NetworkPolicy", "resctrl-hooks-metrics"),

@@ -64,8 +64,8 @@ def request_of(workload: "Workload", settings: "Settings") -> Request:
     if request.kind == RESERVED:
         _check_allowed(RESERVED, "reserved CPUs", workload, settings)
     if request.kind in (EXCLUSIVE, MIXED):
-        _check_allowed(EXCLUSIVE, "exclusive CPUs", workload, settings)
         request.exclusive = request.exclusive or max(request.milli // MILLI, 1)
+        _check_number(request, workload, settings)
         request.only_isolated = _flag(workload, REQUIRE_ISOLATED) or False
         wanted = request.only_isolated or _flag(workload, PREFER_ISOLATED)
         if wanted:
@@ -128,6 +128,40 @@ def _choose_kind(request: Request, workload: "Workload", options: "dict[str, Any
         request.kind = EXCLUSIVE
     elif shared is False:
         request.kind = MIXED
+
+
+def _check_number(request: Request, workload: "Workload", settings: "Settings") -> None:
+    """Refuse more exclusive CPUs than the whole CPUs of the container's request, unless the operator grants a number.
+
+    The scheduler knows requests only. A container without one could take the CPUs that others have requested.
+
+    Raises:
+        PlacementError: the namespace may not use so many.
+    """
+    allow, whole = settings.placement.get("allow"), request.milli // MILLI
+    if not _is_granted(allow, workload.namespace, request.exclusive):
+        _check_allowed(EXCLUSIVE, "exclusive CPUs", workload, settings)
+        if request.exclusive > whole:
+            raise PlacementError(
+                f"{request.exclusive} exclusive CPUs are annotated, but the CPU request has {whole} whole CPUs",
+                hint=f"request the CPUs, or add `{EXCLUSIVE}:{request.exclusive}` to placement.allow",
+            )
+
+
+def _is_granted(allow: "dict[str, list[str]] | None", namespace: str, number: int) -> bool:
+    """Return whether an ``allow`` table grants so many exclusive CPUs: by ``exclusive:N``, or by a pattern."""
+    from ...names import matches
+
+    if allows(allow, namespace, f"{EXCLUSIVE}:{number}"):
+        return True
+    numbers = [
+        entry.partition(":")[2]
+        for pattern, entries in (allow or {}).items()
+        if matches(pattern, namespace)
+        for entry in entries
+        if entry.startswith(f"{EXCLUSIVE}:")
+    ]
+    return any(_is_number(text) and int(text[:6]) >= number for text in numbers)
 
 
 def _is_number(text: str) -> bool:

@@ -58,7 +58,8 @@ def exclusive(
                 hint="isolate more on the kernel's command line, or use prefer-isolated-cpus",
             )
         fallen = " (no isolated CPUs are free)"
-    for squeeze in (False, True):
+    # Only CPUs that it has requested may narrow the pools of others: the scheduler has counted these.
+    for squeeze in (False, True) if request.exclusive * MILLI <= request.milli else (False,):
         for domain in order:
             free = domain.cpus & usage.common
             owned = take_cores(topology, free, request.exclusive)

@@ -166,8 +166,11 @@ def test_request_larger_than_a_part_extends_it() -> None:
     assert not any(decision.owned & loaded.cpus for decision in owners)
     last = place(topology, Request("a", milli=3500), Request("b", kind=EXCLUSIVE, exclusive=19))[1]
     assert (count(last.owned), "narrow" in last.why) == (20, False)
-    last = place(topology, Request("a", milli=3500), Request("b", kind=EXCLUSIVE, exclusive=21))[1]
+    last = place(topology, Request("a", milli=3500), Request("b", kind=EXCLUSIVE, exclusive=21, milli=21000))[1]
     assert (count(last.owned), "narrow" in last.why) == (22, True)
+    # What was only annotated must not take the room that others have requested.
+    last = place(topology, Request("a", milli=3500), Request("b", kind=EXCLUSIVE, exclusive=21))[1]
+    assert last.kind == SHARED
 
 
 def test_exclusive_and_mixed_requests_get_whole_cores() -> None:

@@ -34,10 +34,8 @@ def workload(qos: str, shares: int, annotations: dict[str, str]) -> Workload:
         ("Guaranteed", 2048, {f"prefer-shared-cpus.{NRI}/container.c1": "true"}, EXCLUSIVE, 2),
         ("Guaranteed", 2560, {f"prefer-shared-cpus.{NRI}": "false"}, MIXED, 2),
         ("Burstable", 2048, {CPUS: "exclusive"}, EXCLUSIVE, 2),
-        ("BestEffort", 2, {CPUS: "exclusive"}, EXCLUSIVE, 1),
-        ("BestEffort", 2, {CPUS: "exclusive:3"}, EXCLUSIVE, 3),
-        ("BestEffort", 2, {CPUS: "exclusive:0000003"}, EXCLUSIVE, 3),
-        ("BestEffort", 2, {CPUS: "exclusive:99999999"}, EXCLUSIVE, 16384),
+        ("Burstable", 4096, {CPUS: "exclusive:3"}, EXCLUSIVE, 3),
+        ("Burstable", 4096, {CPUS: "exclusive:0000004"}, EXCLUSIVE, 4),
         ("Burstable", 2048, {CPUS: "exclusive:0"}, EXCLUSIVE, 2),
         ("Guaranteed", 1024, {}, EXCLUSIVE, 1),
         ("Burstable", 2560, {f"{CPUS}/c0": "mixed"}, MIXED, 2),
@@ -51,6 +49,30 @@ def test_annotations_give_request(
     settings = Settings({"placement": {"allow": {"shop": ["exclusive", "reserved"]}}})
     request = request_of(workload(qos, shares, annotations), settings)
     assert (request.kind, request.exclusive, request.memory) == (kind, exclusive, 1 << 30)
+
+
+@pytest.mark.parametrize(
+    "annotation, shares, number, whole",
+    [
+        ("exclusive", 2, 1, 0),
+        ("exclusive:15", 2, 15, 0),
+        ("exclusive:99999999", 2, 16384, 0),
+        ("exclusive:3", 2560, 3, 2),
+        ("mixed:2", 1536, 2, 1),
+    ],
+)
+def test_exclusive_cpus_beyond_the_request_need_a_granted_number(
+    annotation: str, shares: int, number: int, whole: int
+) -> None:
+    asking = workload("Burstable", shares, {CPUS: annotation})
+    words = f"{number} exclusive CPUs are annotated, but the CPU request has {whole} whole CPUs"
+    for too_few in ([], [f"exclusive:{number - 1}"] if number > 1 else []):
+        with pytest.raises(PlacementError, match=words):
+            request_of(asking, Settings({"placement": {"allow": {"shop": ["exclusive", *too_few]}}}))
+    for enough in (f"exclusive:{number}", f"exclusive:{number + 1}", "exclusive:*", "*"):
+        assert request_of(asking, Settings({"placement": {"allow": {"shop": [enough]}}})).exclusive == number
+    with pytest.raises(PlacementError, match="is not allowed to use exclusive CPUs"):
+        request_of(asking, Settings({"placement": {"allow": {"other": ["*"]}}}))
 
 
 @pytest.mark.parametrize(
