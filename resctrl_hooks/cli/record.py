@@ -52,7 +52,7 @@ def command(config: str, *, interval: float, duration: float | None, output: str
     except RecordingError as error:
         raise FailedError(f"--output: {error}", _WRONG_USE) from error
     except FileExistsError as error:
-        raise FailedError(f"{output} exists; choose another name or use --force") from error
+        raise FailedError(f"{error.filename} exists; choose another name or use --force") from error
     except OSError as error:
         raise FailedError(f"cannot write {output}: {error.strerror}") from error
     peaks = ", ".join(f"domain {name} {scaled(rate, 'B/s')}" for name, rate in sorted(sampler.peaks.items()) if rate)

@@ -1,7 +1,8 @@
 """An HTTP server for Prometheus: GET of /metrics reads the node, /healthz does not.
 
-Every host that reaches the port may connect, so connections, their duration and their work are bounded; waiting scrapes
-share one answer.
+Every host that reaches the port may connect, so connections, their duration, their requests and their work are bounded.
+Waiting scrapes share one answer, and scrapes within a second one reading of the node. A complete request is never
+given up for another, and one source cannot keep others out.
 """
 
 import errno
@@ -10,14 +11,21 @@ import signal
 import socket
 import sys
 import threading
+import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import dataclass
+from http.client import LineTooLong
+from io import BufferedIOBase
 from types import FrameType
 from typing import TYPE_CHECKING, NamedTuple
 from wsgiref.simple_server import WSGIRequestHandler
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
+from prometheus_client.core import Metric
 from prometheus_client.exposition import ThreadingWSGIServer, choose_encoder, gzip_accepted
+from prometheus_client.registry import Collector
 
 from resctrl_hooks.node.errors import HookError
 
@@ -37,7 +45,10 @@ _PLAIN = [("Content-Type", "text/plain; charset=utf-8")]
 _SLOW_CLIENT_SECONDS = 10
 _REQUEST_SECONDS = 30  # seconds from the connection to the end of the answer, for slow readers too
 _VERSIONS = frozenset(("0.0.1", "0.0.4", "1.0.0", "2.0.0"))  # of response formats, by the Accept header
-_MOST_CONNECTIONS = 128  # served at once; beyond that, one is closed, first those without a complete request
+_MOST_CONNECTIONS = 128  # served at once; beyond that, one without a complete request is closed, or the new one
+_FEW, _FOR_FEW = 8, 16  # sources with fewer connections than the first have so many more places
+_LONGEST_HEAD = 16 << 10  # bytes of a request's line and headers; nginx takes 32 KiB, Prometheus sends 1
+_FRESH_SECONDS = 1.0  # a reading of the node is used again for so long
 _LAST_PORT = (1 << 16) - 1
 _LONGEST_PORT = 5
 _HINTS = {
@@ -84,7 +95,7 @@ def parse_address(text: str) -> tuple[str, int]:
 
 def application(registry: CollectorRegistry) -> "WSGIApplication":
     """Return prometheus_client's application at /metrics, including HEAD; "ok" at /healthz; 404 elsewhere."""
-    scrape = SharedScrape(make_wsgi_app(registry))
+    scrape = SharedScrape(make_wsgi_app(_with_fresh_readings(registry)))
     pages = {HEALTH: Answer("200 OK", _PLAIN, b"ok\n")}
     missing = Answer("404 Not Found", _PLAIN, f"the metrics are at {METRICS}\n".encode())
 
@@ -105,6 +116,28 @@ def application(registry: CollectorRegistry) -> "WSGIApplication":
         return [] if head else [body]
 
     return answer
+
+
+class _Fresh(Collector):
+    """The families of a registry; those of a second ago are used again, in whichever format they are asked for."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+        self._families: list[Metric] = []
+        self._until = 0.0
+
+    def collect(self) -> Iterable[Metric]:
+        """Return the families. One scrape runs at a time (`SharedScrape`)."""
+        if time.monotonic() >= self._until:
+            self._families = [*self._registry.collect()]
+            self._until = time.monotonic() + _FRESH_SECONDS
+        return self._families
+
+
+def _with_fresh_readings(registry: CollectorRegistry) -> CollectorRegistry:
+    found = CollectorRegistry()
+    found.register(_Fresh(registry))
+    return found
 
 
 def _known(accept: str) -> str:
@@ -161,6 +194,14 @@ class SharedScrape:
         return Answer(*begun[-1], body)
 
 
+@dataclass(slots=True)
+class _Connection:
+    """An open connection: the address that it comes from, and whether its request is complete."""
+
+    source: str
+    has_asked: bool = False
+
+
 class Server(ThreadingWSGIServer):
     """Server of a registry at an address.
 
@@ -181,21 +222,40 @@ class Server(ThreadingWSGIServer):
             hint = _HINTS.get(error.errno or 0, "")
             raise ListenAddressError(what, hint=hint, errno=error.errno or 0) from error
         self.set_app(application(registry))
-        self._open: dict[_Request, bool] = {}  # whether a connection has sent its request
+        self._open: dict[_Request, _Connection] = {}  # each until its thread ends
         self._opening = threading.Lock()
 
     def process_request(self, request: "_Request", client_address: "_Address") -> None:
-        """Serve a connection in a thread of its own. At the limit, close another one."""
+        """Serve a connection in a thread of its own. At the limit, close a slow one or this one."""
+        source = str(client_address[0])
         with self._opening:
-            oldest = None
-            if len(self._open) >= _MOST_CONNECTIONS:
-                slow = (one for one, has_asked in self._open.items() if not has_asked)
-                oldest = next(slow, next(iter(self._open)))
-                del self._open[oldest]
-            self._open[request] = False
-        if oldest is not None:
-            _end(oldest)
-        super().process_request(request, client_address)
+            slow = self._slow_one() if len(self._open) >= _MOST_CONNECTIONS else None
+            if slow is not None:
+                del self._open[slow]  # its thread ends at once
+            refused = slow is None and not self._has_place(source)
+            if not refused:
+                self._open[request] = _Connection(source)
+        if slow is not None:
+            _end(slow)
+        if refused:
+            self.shutdown_request(request)
+        else:
+            super().process_request(request, client_address)
+
+    def _slow_one(self) -> "_Request | None":
+        """Return the oldest connection without a complete request, of the source with most of these."""
+        slow = Counter(one.source for one in self._open.values() if not one.has_asked)
+        if not slow:
+            return None
+        busiest = slow.most_common(1)[0][0]
+        return next(request for request, one in self._open.items() if one.source == busiest and not one.has_asked)
+
+    def _has_place(self, source: str) -> bool:
+        """Return whether one more connection of a source is served; a source with few has some more places."""
+        if len(self._open) < _MOST_CONNECTIONS:
+            return True
+        own = sum(one.source == source for one in self._open.values())
+        return own < _FEW and len(self._open) < _MOST_CONNECTIONS + _FOR_FEW
 
     def process_request_thread(self, request: "_Request", client_address: "_Address") -> None:
         """Serve a connection, and close it at its deadline."""
@@ -213,7 +273,7 @@ class Server(ThreadingWSGIServer):
         """Note that a connection has sent its request."""
         with self._opening:
             if request in self._open:
-                self._open[request] = True
+                self._open[request].has_asked = True
 
     @property
     def url(self) -> str:
@@ -237,16 +297,55 @@ class Server(ThreadingWSGIServer):
         threading.Thread(target=self.shutdown, daemon=True).start()
 
 
+class _Head:
+    """The request's stream up to `_LONGEST_HEAD` bytes: a hundred headers of 64 KiB each would be read otherwise."""
+
+    def __init__(self, stream: BufferedIOBase) -> None:
+        self._stream = stream
+        self._left = _LONGEST_HEAD
+
+    def readline(self, limit: int = -1) -> bytes:
+        """Return a line.
+
+        Raises:
+            LineTooLong: the head is longer than the limit.
+        """
+        line = self._stream.readline(self._left + 1 if limit < 0 else min(limit, self._left + 1))
+        self._left -= len(line)
+        if self._left < 0:
+            raise LineTooLong("request head")
+        return line
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._stream, name)
+
+
 class _Handler(WSGIRequestHandler):
     timeout = _SLOW_CLIENT_SECONDS
     server_version = SERVER
     sys_version = ""
     server: Server
 
+    def setup(self) -> None:
+        """Bound the request's head."""
+        super().setup()
+        self.rfile = _Head(self.rfile)  # type: ignore[assignment]  # of a stream, what the base class uses
+
+    def handle(self) -> None:
+        """Serve one request; a head above the limit gets 431, which the base class sends for headers only."""
+        try:
+            super().handle()
+        except LineTooLong:
+            self.requestline, self.request_version, self.command = "", "HTTP/1.0", ""
+            self.send_error(431)
+
     def get_environ(self) -> dict[str, object]:
         """Return the request as WSGI has it; it is complete."""
         self.server.note_request(self.request)
         return super().get_environ()
+
+    def log_error(self, *_: object) -> None:
+        """Log nothing for invalid requests: anybody who reaches the port could fill the journal."""
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
         """Log nothing for answered requests: there is one every few seconds."""

@@ -12,6 +12,7 @@ from .sampler import LABELS, Row, Value
 
 PARQUET = ".parquet"
 FORMATS = (".csv", PARQUET)
+_UNFINISHED = ".unfinished"  # end of a Parquet file's name until it is complete
 _NEEDED = frozenset(("time", "kind", "domain"))
 
 
@@ -33,8 +34,9 @@ def writing(path: str, columns: Sequence[str], *, replace: bool = False) -> Iter
         OSError: the file cannot be written.
     """
     check(path)
-    if not replace and os.path.lexists(path):
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+    for existing in (path, *([path + _UNFINISHED] if path.endswith(PARQUET) else [])):
+        if not replace and os.path.lexists(existing):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), existing)
     if path.endswith(PARQUET):
         with _parquet(path, columns) as write:
             yield write
@@ -124,7 +126,7 @@ def _pyarrow() -> Any:
 def _parquet(path: str, columns: Sequence[str]) -> Iterator[Write]:
     arrow = _pyarrow()
     schema = arrow.schema([(name, arrow.string() if name in LABELS else arrow.float64()) for name in columns])
-    unfinished = f"{path}.unfinished"
+    unfinished = path + _UNFINISHED
     with arrow.parquet.ParquetWriter(unfinished, schema) as file:
 
         def write(rows: Iterable[Row]) -> None:

@@ -269,6 +269,92 @@ def test_hundred_scrapes_at_once_are_answered(ask: Ask) -> None:
     assert statuses == [200] * 100
 
 
+def raw(port: int, data: bytes, source: str = "127.0.0.1") -> bytes:
+    """Send bytes from an address; return the answer, empty if the connection is closed without one."""
+    with socket.create_connection(("127.0.0.1", port), timeout=10, source_address=(source, 0)) as connection:
+        answer = b""
+        try:
+            connection.sendall(data)
+            while part := connection.recv(1 << 16):
+                answer += part
+        except ConnectionError:
+            pass
+        return answer
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"GET /healthz HTTP/1.1\r\n" + b"".join(b"X-%d: %s\r\n" % (n, b"a" * 65_000) for n in range(98)) + b"\r\n",
+        b"GET /healthz HTTP/1.1\r\n" + b"X: a\r\n" * 5000 + b"\r\n",
+        b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\n\r\n",
+    ],
+    ids=["long headers", "many headers", "a long line"],
+)
+def test_long_request_head_is_refused_before_it_is_read(ask: Ask, data: bytes) -> None:
+    answer = raw(ask.port, data)  # type: ignore[attr-defined]
+    assert answer == b"" or answer.split()[1] == b"431"  # unread data can reset the connection first
+
+
+def test_request_head_above_the_limit_gets_431(ask: Ask) -> None:
+    answer = raw(ask.port, b"GET /healthz HTTP/1.1\r\nX: ".ljust((16 << 10) + 1, b"a"))  # type: ignore[attr-defined]
+    assert answer.split()[1] == b"431"
+
+
+def test_invalid_request_is_not_logged(ask: Ask, capfd: pytest.CaptureFixture[str]) -> None:
+    raw(ask.port, b"nonsense\r\n\r\n")  # type: ignore[attr-defined]
+    assert capfd.readouterr().err == ""
+
+
+def test_header_of_eight_kilobytes_is_served(ask: Ask) -> None:
+    assert ask("/healthz", X_Long="a" * 8192)[0] == 200
+
+
+def test_readings_within_a_second_are_used_again(
+    host: MonitoredHost, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collections: list[int] = []
+    real = NodeCollector.collect
+
+    def collect(self: NodeCollector) -> Iterator[Metric]:
+        collections.append(1)
+        return real(self)
+
+    monkeypatch.setattr(NodeCollector, "collect", collect)
+    monkeypatch.setattr(serving, "_FRESH_SECONDS", 60.0)
+    bodies = {ask("/metrics")[2] for _ in range(3)} | {ask("/metrics", Accept="application/openmetrics-text")[2]}
+    assert (len(collections), len(bodies)) == (1, 2)
+
+
+def test_source_with_many_requests_keeps_no_other_source_out(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "_MOST_CONNECTIONS", 4)
+    monkeypatch.setattr(serving, "_FEW", 2)
+    served, goes_on = threading.Semaphore(0), threading.Event()
+
+    def wait(*_: object) -> serving.Answer:
+        served.release()
+        assert goes_on.wait(10)
+        return serving.Answer("200 OK", [], b"")
+
+    monkeypatch.setattr(SharedScrape, "__call__", wait)
+    port = ask.port  # type: ignore[attr-defined]
+    answers: list[bytes] = []
+    request = b"GET /metrics HTTP/1.0\r\n\r\n"
+    greedy = [threading.Thread(target=lambda: answers.append(raw(port, request, "127.0.0.2"))) for _ in range(4)]
+    for thread in greedy:
+        thread.start()
+    for _ in greedy:
+        assert served.acquire(timeout=10)
+    assert raw(port, request, "127.0.0.2") == b"", "at the limit, one more of this source is refused"
+    prometheus = threading.Thread(target=lambda: answers.append(raw(port, request)))
+    prometheus.start()
+    assert served.acquire(timeout=10), "another source is served"
+    goes_on.set()
+    for thread in (*greedy, prometheus):
+        thread.join()
+    assert [answer.split()[1] for answer in answers] == [b"200"] * 5, "no complete request was given up"
+
+
 def test_slow_request_is_ended(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     """One byte now and then satisfies a timeout of each read."""
     monkeypatch.setattr(serving, "_REQUEST_SECONDS", 0.2)

@@ -289,6 +289,17 @@ def test_record_refuses_an_existing_file_without_force(host: MonitoredHost, tmp_
     assert read(str(target))
 
 
+def test_record_refuses_an_unfinished_file_without_force(host: MonitoredHost, tmp_path: Path) -> None:
+    target, unfinished = tmp_path / "x.parquet", tmp_path / "x.parquet.unfinished"
+    unfinished.write_text("of a recording that was killed, or still runs")
+    refused = recorded(host, target)
+    assert refused.exit_code == 1
+    assert refused.output == f"resctrl-hook: {unfinished} exists; choose another name or use --force\n"
+    assert unfinished.read_text().startswith("of a recording")
+    assert recorded(host, target, "--force").exit_code == 0
+    assert read(str(target))
+
+
 def test_record_without_readable_counters_fails_and_writes_no_file(
     host: MonitoredHost, tmp_path: Path, fail: Fail
 ) -> None:
