@@ -32,7 +32,7 @@ def pack(modules: dict[str, bytes]) -> bytes:
 
 @functools.cache  # half a second for all modules, which a process may deliver more than once
 def for_machines(source: bytes) -> bytes:
-    """Return a module's source without comments, docstrings, annotations of functions and imports for type checkers."""
+    """Return a module's source without comments, docstrings, annotations and imports for type checkers."""
     tree = ast.parse(source)
     lines = source.splitlines()
     tokens = list(tokenize.tokenize(io.BytesIO(source).readline))
@@ -57,7 +57,7 @@ def _comments(tokens: list[tokenize.TokenInfo], lines: list[bytes]) -> Iterator[
 
 
 def _annotations(tree: ast.Module, tokens: list[tokenize.TokenInfo]) -> Iterator[tuple[_Place, _Place, bytes]]:
-    """Yield the annotations of functions' arguments and return values."""
+    """Yield the annotations of functions' arguments and return values, and of variables with a value."""
     arrows = [_bytes(token) for token in tokens if token.string == "->"]
     for node in ast.walk(tree):
         if isinstance(node, ast.arg) and node.annotation is not None:
@@ -66,6 +66,8 @@ def _annotations(tree: ast.Module, tokens: list[tokenize.TokenInfo]) -> Iterator
             start, end = _span(node.returns)
             row, column = max(arrow for arrow in arrows if arrow < start)
             yield (row, column - 1), end, b""  # includes the preceding space
+        elif isinstance(node, ast.AnnAssign) and node.value is not None:
+            yield _span(node.target)[1], _span(node.annotation)[1], b""
 
 
 def _bytes(token: tokenize.TokenInfo) -> _Place:

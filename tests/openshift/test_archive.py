@@ -53,7 +53,7 @@ TYPE_CHECKING = False
 
 
 
-VALUE: "Y" = 1
+VALUE = 1
 
 
 
@@ -79,6 +79,11 @@ class Bare(ast.NodeTransformer):
     def visit_arg(self, node: ast.arg) -> ast.arg:
         node.annotation = None
         return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
+        if node.value is None:
+            return node
+        return ast.copy_location(ast.Assign([node.target], node.value), node)
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
         super().generic_visit(node)
