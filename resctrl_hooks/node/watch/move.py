@@ -49,7 +49,32 @@ def serve(context: "Context", containers: "Containers", pid: int) -> Outcome:
         return Outcome(NEW, cgroup=cgroups[0].folder(context.settings.cgroup_path, container))
     if action != MOVE or member is None:
         return Outcome(IGNORED)
-    return _move(context, member, pid, where, early=_move_early(context, member, pid, where))
+    outcome = _move(context, member, pid, where, early=_move_early(context, member, pid, where))
+    if outcome.what == MOVED and _left(context, pid, folders):
+        return _move_back(context, member, pid, where)
+    return outcome
+
+
+def _left(context: "Context", pid: int, folders: "list[str]") -> bool:
+    """Return whether a process is certainly in none of these cgroups now.
+
+    An id is used again as soon as its process has ended, so the one that was moved may be another process. A process of
+    the same cgroup belongs into the same group, whichever it is; one that has ended needs nothing.
+    """
+    now = [cgroup.folder(context.settings.cgroup_path) for cgroup in cgroups_of(context.proc, pid)]
+    return bool(now) and not set(now) & set(folders)
+
+
+def _move_back(context: "Context", member: "Member", pid: int, where: "tuple[str, str] | None") -> Outcome:
+    """Move another process, which got the id of the one to move, out of the pod's group; its own pod can take it in."""
+    for rdt_class in (where[0],) if where is not None else member.classes:
+        try:
+            name = context.monitor.group_prefix + member.key
+            if pid in context.monitor.resctrl.tasks(rdt_class, name):
+                context.monitor.resctrl.add_tasks(rdt_class, "", [pid], pid)
+        except errors.ResctrlError:
+            continue  # reconcile removes foreign tasks
+    return Outcome(GONE)
 
 
 def _move_early(context: "Context", member: "Member", pid: int, where: "tuple[str, str] | None") -> bool:

@@ -1,5 +1,6 @@
 """A process that calls exec in a recorded container comes into its pod's group, in its own class."""
 
+import contextlib
 import shutil
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 
 from node.reconcile.cluster import POD, Cluster
+from resctrl_hooks.node.resctrl.filesystem import Resctrl
 from resctrl_hooks.node.resctrl.locked_key import LockedKey
 from resctrl_hooks.node.watch import move
 from resctrl_hooks.node.watch.containers import Containers
@@ -103,6 +105,32 @@ def test_container_without_a_record_is_reported(cluster: Cluster) -> None:
     id_, pid = cluster.spawn(1)
     outcome = serve(cluster, pid)
     assert (outcome.what, outcome.cgroup) == (NEW, str(cluster.host.cgroup / f"kubepods/pod{POD}/crio-{id_}"))
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_other_process_with_the_id_of_the_moved_one_is_moved_back(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, *, busy: bool
+) -> None:
+    id_, _ = cluster.start(1)
+    pid = execed(cluster, id_)
+    real = Resctrl.add_tasks
+    reused: list[int] = []
+
+    def add(self: Resctrl, rdt_class: str, name: str, tids: list[int], process: int = 0) -> None:
+        if name and not reused:  # it ends between the look and the write, and sshd gets its id
+            reused.append(pid)
+            path = cluster.host.proc / str(pid) / "cgroup"
+            path.write_text("0::/system.slice/sshd.service\n")
+        real(self, rdt_class, name, tids, process)
+
+    monkeypatch.setattr(Resctrl, "add_tasks", add)
+    context = cluster.context()
+    with contextlib.ExitStack() as held:
+        if busy:
+            held.enter_context(cluster.context().monitor.hold(POD))
+        assert move.serve(context, Containers(context.ledger), pid).what == GONE
+    assert reused
+    assert cluster.groups_of(pid) == {("", "")}
 
 
 def test_ended_process_is_not_a_failure(cluster: Cluster) -> None:
