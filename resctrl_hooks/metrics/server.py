@@ -11,44 +11,33 @@ import signal
 import socket
 import sys
 import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from http.client import LineTooLong
 from io import BufferedIOBase
 from types import FrameType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from wsgiref.simple_server import WSGIRequestHandler
 
-from prometheus_client import CollectorRegistry, make_wsgi_app
-from prometheus_client.core import Metric
-from prometheus_client.exposition import ThreadingWSGIServer, choose_encoder, gzip_accepted
-from prometheus_client.registry import Collector
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import ThreadingWSGIServer
 
 from resctrl_hooks.node.errors import HookError
 
-if TYPE_CHECKING:
-    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+from .answers import METRICS, SERVER, application
 
+if TYPE_CHECKING:
     _Request = socket.socket | tuple[bytes, socket.socket]
     _Address = tuple[str, int] | str
 
 DEFAULT_PORT = 9777
 _LOOPBACK = "127.0.0.1"
-METRICS = "/metrics"
-HEALTH = "/healthz"
-SERVER = "resctrl-hook"  # do not disclose the interpreter's version
-_METHODS = "GET, HEAD, OPTIONS"
-_PLAIN = [("Content-Type", "text/plain; charset=utf-8")]
 _SLOW_CLIENT_SECONDS = 10
 _REQUEST_SECONDS = 30  # seconds from the connection to the end of the answer, for slow readers too
-_VERSIONS = frozenset(("0.0.1", "0.0.4", "1.0.0", "2.0.0"))  # of response formats, by the Accept header
 _MOST_CONNECTIONS = 128  # served at once; beyond that, one without a complete request is closed, or the new one
 _FEW, _FOR_FEW = 8, 16  # sources with fewer connections than the first have so many more places
 _LONGEST_HEAD = 16 << 10  # bytes of a request's line and headers; nginx takes 32 KiB, Prometheus sends 1
-_FRESH_SECONDS = 1.0  # a reading of the node is used again for so long
 _LAST_PORT = (1 << 16) - 1
 _LONGEST_PORT = 5
 _HINTS = {
@@ -56,14 +45,6 @@ _HINTS = {
     errno.EADDRNOTAVAIL: "this host does not have this address",
     errno.EACCES: "a port below 1024 requires root",
 }
-
-
-class Answer(NamedTuple):
-    """An answer to a request: its status line, its headers, its body."""
-
-    status: str
-    headers: list[tuple[str, str]]
-    body: bytes
 
 
 class ListenAddressError(HookError):
@@ -93,105 +74,11 @@ def parse_address(text: str) -> tuple[str, int]:
         raise ListenAddressError(f"not an IP address: {host!r}") from None
 
 
-def application(registry: CollectorRegistry) -> "WSGIApplication":
-    """Return prometheus_client's application at /metrics, including HEAD; "ok" at /healthz; 404 elsewhere."""
-    scrape = SharedScrape(make_wsgi_app(_with_fresh_readings(registry)))
-    pages = {HEALTH: Answer("200 OK", _PLAIN, b"ok\n")}
-    missing = Answer("404 Not Found", _PLAIN, f"the metrics are at {METRICS}\n".encode())
-
-    def answer(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
-        head = environ["REQUEST_METHOD"] == "HEAD"
-        if environ["PATH_INFO"] == METRICS:
-            asked = {
-                "REQUEST_METHOD": "GET" if head else environ["REQUEST_METHOD"],
-                "PATH_INFO": METRICS,
-                "HTTP_ACCEPT": _known(environ.get("HTTP_ACCEPT", "")),
-                "HTTP_ACCEPT_ENCODING": "gzip" if gzip_accepted(environ.get("HTTP_ACCEPT_ENCODING", "")) else "",
-            }
-            status, headers, body = scrape(asked)
-        else:
-            status, headers, body = pages.get(environ["PATH_INFO"], missing)
-        headers = [(name, _METHODS if name == "Allow" else value) for name, value in headers]
-        start_response(status, [*headers, ("Server", SERVER), ("Content-Length", str(len(body)))])
-        return [] if head else [body]
-
-    return answer
-
-
-class _Fresh(Collector):
-    """The families of a registry; those of a second ago are used again, in whichever format they are asked for."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._registry = registry
-        self._families: list[Metric] = []
-        self._until = 0.0
-
-    def collect(self) -> Iterable[Metric]:
-        """Return the families. One scrape runs at a time (`SharedScrape`)."""
-        if time.monotonic() >= self._until:
-            self._families = [*self._registry.collect()]
-            self._until = time.monotonic() + _FRESH_SECONDS
-        return self._families
-
-
-def _with_fresh_readings(registry: CollectorRegistry) -> CollectorRegistry:
-    found = CollectorRegistry()
-    found.register(_Fresh(registry))
-    return found
-
-
-def _known(accept: str) -> str:
-    """Return the known formats of an Accept header; prometheus_client fails for other versions."""
-    kept = []
-    for part in accept.split(","):
-        versions = [word.partition("=")[2].strip() for word in part.split(";") if word.strip().startswith("version")]
-        if _VERSIONS.issuperset(versions):
-            kept.append(part)
-    return choose_encoder(",".join(kept))[1]
-
-
 def _end(request: "_Request") -> None:
     """Close a connection; its serving thread gets an error."""
     if isinstance(request, socket.socket):
         with suppress(OSError):
             request.shutdown(socket.SHUT_RDWR)
-
-
-class SharedScrape:
-    """The metrics' application; requests of one kind that arrive during a scrape share the next answer."""
-
-    def __init__(self, metrics: "WSGIApplication") -> None:
-        self._metrics = metrics
-        self._lock = threading.Lock()
-        self._scraping = threading.Lock()
-        self._next: dict[tuple[str, ...], list[Answer]] = {}  # a list is empty until its scrape is done
-        self.waiting = 0
-
-    def __call__(self, environ: "WSGIEnvironment") -> Answer:
-        """Return the answer to a request."""
-        kind = tuple(environ.get(name, "") for name in ("REQUEST_METHOD", "HTTP_ACCEPT", "HTTP_ACCEPT_ENCODING"))
-        with self._lock:
-            answers = self._next.setdefault(kind, [])
-            self.waiting += 1
-        with self._scraping:
-            if not answers:
-                with self._lock:
-                    if self._next.get(kind) is answers:
-                        del self._next[kind]  # requests from now on wait for the next scrape
-                answers.append(self._answer(environ))
-        with self._lock:
-            self.waiting -= 1
-        return answers[0]
-
-    def _answer(self, environ: "WSGIEnvironment") -> Answer:
-        begun: list[tuple[str, list[tuple[str, str]]]] = []
-
-        def begin(status: str, headers: list[tuple[str, str]], error: object = None, /) -> Callable[[bytes], object]:
-            begun.append((status, headers))
-            return bytes  # WSGI's legacy write function, which this program does not use
-
-        body = b"".join(self._metrics(environ, begin))
-        return Answer(*begun[-1], body)
 
 
 @dataclass(slots=True)

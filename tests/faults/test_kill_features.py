@@ -59,7 +59,7 @@ def assert_lives_on(crowd: Crowd, after: dict[str, Any]) -> None:
     assert crowd.pids[MAIN] in crowd.host.tasks(f"mon_groups/{POD}")
     assert crowd.limits() == LIMITS
     again = crowd.reconcile()
-    assert not any(again[name] for name in CHANGES), again
+    assert {name: again[name] for name in CHANGES if again[name]} == {}, again.get("items")
 
 
 @pytest.mark.parametrize("kind", KINDS)

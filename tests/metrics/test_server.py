@@ -17,9 +17,11 @@ from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_classic
 
+from resctrl_hooks.metrics import answers
 from resctrl_hooks.metrics import server as serving
+from resctrl_hooks.metrics.answers import Answer, SharedScrape
 from resctrl_hooks.metrics.collector import NodeCollector, registry_of
-from resctrl_hooks.metrics.server import ListenAddressError, Server, SharedScrape, parse_address
+from resctrl_hooks.metrics.server import ListenAddressError, Server, parse_address
 
 parse_openmetrics: Callable[[str], Iterator[Metric]] = openmetrics.text_string_to_metric_families  # it has no types
 Ask = Callable[..., tuple[int, Message, bytes]]
@@ -241,10 +243,10 @@ def test_connection_with_a_complete_request_outlives_slow_ones(
     monkeypatch.setattr(serving, "_MOST_CONNECTIONS", 3)
     begun, goes_on = threading.Event(), threading.Event()
 
-    def wait(*_: object) -> serving.Answer:
+    def wait(*_: object) -> Answer:
         begun.set()
         assert goes_on.wait(10)
-        return serving.Answer("200 OK", [], b"")
+        return Answer("200 OK", [], b"")
 
     monkeypatch.setattr(SharedScrape, "__call__", wait)
     port = ask.port  # type: ignore[attr-defined]
@@ -321,7 +323,7 @@ def test_readings_within_a_second_are_used_again(
         return real(self)
 
     monkeypatch.setattr(NodeCollector, "collect", collect)
-    monkeypatch.setattr(serving, "_FRESH_SECONDS", 60.0)
+    monkeypatch.setattr(answers, "_FRESH_SECONDS", 60.0)
     bodies = {ask("/metrics")[2] for _ in range(3)} | {ask("/metrics", Accept="application/openmetrics-text")[2]}
     assert (len(collections), len(bodies)) == (1, 2)
 
@@ -331,10 +333,10 @@ def test_source_with_many_requests_keeps_no_other_source_out(ask: Ask, monkeypat
     monkeypatch.setattr(serving, "_FEW", 2)
     served, goes_on = threading.Semaphore(0), threading.Event()
 
-    def wait(*_: object) -> serving.Answer:
+    def wait(*_: object) -> Answer:
         served.release()
         assert goes_on.wait(10)
-        return serving.Answer("200 OK", [], b"")
+        return Answer("200 OK", [], b"")
 
     monkeypatch.setattr(SharedScrape, "__call__", wait)
     port = ask.port  # type: ignore[attr-defined]
