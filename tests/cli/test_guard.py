@@ -41,6 +41,14 @@ def test_status_shows_load_state_and_lowered_class(node: Node) -> None:
     assert "lower bronze (load 95%)" in row
 
 
+def test_unknown_samples_are_counted_in_metrics(node: Node) -> None:
+    path = node.host.state / "guard.json"
+    status = json.loads(path.read_text())
+    path.write_text(json.dumps(status | {"invalidSamples": 4}))
+    samples = {one.name: one.value for family in guard_families(node.context()) for one in family.samples}
+    assert samples["resctrl_guard_invalid_samples_total"] == 4
+
+
 def test_status_of_ended_guard_has_last_time(node: Node) -> None:
     node.host.end_process(100)
     assert "guard: act (experimental), not running; last seen " in run(node.host, "guard", "status").output

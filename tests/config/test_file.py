@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from conftest import FIXTURES
 
 from resctrl_hooks.cli import main
-from resctrl_hooks.config.check import check_file, check_text
+from resctrl_hooks.config.check import check_file, check_text, trust_problems
 from resctrl_hooks.config.problems import InvalidConfigError
 
 if TYPE_CHECKING:
@@ -77,6 +77,41 @@ def test_untrusted_owner_or_mode_is_reported(tmp_path: Path) -> None:
     assert "its directory is writable" in str(warning)
     tmp_path.chmod(0o1777)
     assert check_file(str(path)).problems == []
+
+
+@pytest.mark.parametrize("mode", [0o664, 0o646])
+def test_file_that_its_group_or_others_can_write_is_reported(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("")
+    path.chmod(mode)
+    tmp_path.chmod(0o755)
+    (warning,) = check_file(str(path)).problems
+    assert f"is writable by users other than its owner (mode {mode:04o})" in str(warning)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_directory_of_another_owner_is_reported(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("")
+    os.chown(tmp_path, 1234, 1234)
+    tmp_path.chmod(0o755)
+    (warning,) = check_file(str(path)).problems
+    assert "its directory belongs to user 1234" in str(warning)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+@pytest.mark.parametrize("user, trusted", [(0, True), (4321, True), (1234, False)])
+def test_files_of_root_and_of_the_calling_user_are_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user: int, *, trusted: bool
+) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("")
+    for place in (path, tmp_path):
+        os.chown(place, user, user)
+    tmp_path.chmod(0o755)
+    monkeypatch.setattr(os, "geteuid", lambda: 4321)
+    assert [str(problem) for problem in trust_problems(str(path)) if "belongs to" not in str(problem)] == []
+    assert (trust_problems(str(path)) == []) is trusted
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
