@@ -104,8 +104,7 @@ class Carried:
                 if moved is None:
                     group, fresh = self._first_seen(key, rdt_class, identity), True
                 else:
-                    offsets: "list[int | float | None]" = [-(last or 0) for last in moved.lasts]
-                    group = GroupCounts(identity, offsets, moved.lasts, moved.looked)
+                    group = GroupCounts(identity, moved.starts(), moved.lasts, moved.looked)
             group.set_never_ran(values, self.energy)
             group.read([values[place] for place in self.counting], self._now, fresh=fresh, began=self.began)
             new[rdt_class] = group

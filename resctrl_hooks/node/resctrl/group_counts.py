@@ -69,6 +69,16 @@ class GroupCounts:
         last, offset = self.lasts[number], self.every_offset[number] or 0
         return None if last is None and offset <= 0 else (last or 0) + offset
 
+    def starts(self) -> "list[int | float | None]":
+        """Return the offsets for counting on from here, as in another class.
+
+        A counter without a value yet keeps its start: the value at creation, or its first value (None).
+        """
+        return [
+            -last if last is not None else None if offset is None else min(offset, 0)
+            for last, offset in zip(self.lasts, self.every_offset)
+        ]
+
     def set_never_ran(self, values: "list[Raw]", energy: "list[tuple[int, int]]") -> None:
         """Set a PERF_PKG counter in ``values`` to 0 if the kernel says `Unavailable` and nothing was counted before.
 
@@ -104,6 +114,7 @@ class GroupCounts:
                 if offset is None:
                     offsets[place] = -number
                 elif last is None:
+                    offsets[place] = max(offset, -number)  # below the value at creation: it restarted before
                     counts = fresh
                     until = now if began is None else min(max(began, self.looked), now)
                 elif number < last:

@@ -123,6 +123,31 @@ def test_energy_counts_from_baseline_at_creation(scrapes: Scrapes) -> None:
     assert (later.total(OTHER, "", ENERGY), later.total(OTHER, "", TOTAL)) == (1.0, 11)
 
 
+@pytest.mark.parametrize("baseline", [5000.0, None])
+def test_energy_start_survives_class_change_before_first_value(scrapes: Scrapes, baseline: float | None) -> None:
+    scrapes.files = [TOTAL, ENERGY]
+    scrapes.pods[KEY] = {"baselines": {"": ("1", {} if baseline is None else {ENERGY: baseline})}}
+    scrapes.at(100, root=[1, 10, ERROR])
+    moved = scrapes.at(110, gold=[1, 15, ERROR])
+    assert moved.total(KEY, "gold", ENERGY) is None
+    first = scrapes.at(120, gold=[1, 20, 5001.0])
+    assert first.total(KEY, "gold", ENERGY) == (0 if baseline is None else 1)
+    later = scrapes.at(130, gold=[1, 20, 5003.0])
+    assert later.total(KEY, "gold", ENERGY) == (2 if baseline is None else 3)
+    assert (later.total(KEY, "", ENERGY), later.total(KEY, "", TOTAL)) == (None, 10)
+    assert later.total(KEY, "gold", TOTAL) == 10
+
+
+@pytest.mark.parametrize("rdt_class", ["", "gold"])
+def test_first_energy_value_below_baseline_is_a_new_start(scrapes: Scrapes, rdt_class: str) -> None:
+    scrapes.files = [TOTAL, ENERGY]
+    scrapes.pods[KEY] = {"baselines": {"": ("1", {ENERGY: 5000.0})}}
+    scrapes.at(100, root=[1, 10, ERROR])
+    for now, value, total in ((110, 3.0, 0), (120, 4.5, 1.5)):
+        groups: dict[str, list[Raw]] = {rdt_class or "root": [1, 10, value]}
+        assert scrapes.at(now, KEY, **groups).total(KEY, rdt_class, ENERGY) == total
+
+
 def test_late_energy_counts_from_first_value(scrapes: Scrapes) -> None:
     scrapes.files = [TOTAL]
     scrapes.at(100, root=[1, 10])
