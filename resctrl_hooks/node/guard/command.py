@@ -120,7 +120,7 @@ def _loop(guard: Guard, interval: float, notify: Notify, changed: "Changed", end
     while not ended and not changed():
         guard.look(time.monotonic())
         following = max(following + interval, time.monotonic())
-        while not ended and (left := following - time.monotonic()) > 0:
+        while not ended and not changed() and (left := following - time.monotonic()) > 0:
             notify.alive()  # an interval may be longer than the watchdog's
             time.sleep(min(left, _PAUSE))
 

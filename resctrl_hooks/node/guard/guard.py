@@ -138,7 +138,8 @@ class Guard:
         if any(number not in now for number in numbers):
             return f"RDT class {name} has no {RESOURCE} value any more"
         held = self._lease.ours.get(name, {})
-        if any(number in held and now[number] != held[number][-1] for number in numbers):
+        # A write that failed has left the value before it, which the lease names, too.
+        if any(number in held and now[number] not in held[number] for number in numbers):
             return f"another program changed {RESOURCE} of class {name} to {now}"
         declared = {number: self._lease.declared.get(name, {}).get(number, now[number]) for number in numbers}
         if not held and self._mount.sum(declared.values()) != limit.declared:

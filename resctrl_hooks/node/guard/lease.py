@@ -90,8 +90,14 @@ class Lease:
         return not lives(self._proc, self.pid, self.started)
 
     def hold(self, pid: int) -> None:
-        """Make this process the holder of the lease."""
+        """Make this process the holder of the lease.
+
+        Raises:
+            LeaseError: this boot's id is unreadable, and a lease without it would pass for another boot's.
+        """
         self.pid, self.started, self.boot = pid, start_time(self._proc, pid), boot_id(self._proc)
+        if not self.boot:
+            raise LeaseError(f"cannot read this boot's id below {self._proc}")
 
     def intend(self, name: str, found: "dict[int, int]", new: "dict[int, int]") -> None:
         """Record a change of values before it happens.

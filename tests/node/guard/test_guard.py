@@ -361,6 +361,30 @@ def test_unreadable_value_is_not_another_programs(host: Host) -> None:
     assert int(node.limit("bronze").removeprefix("MB:0=")) < 90
 
 
+def test_write_that_failed_once_is_tried_again(host: Host) -> None:
+    node = Node(host)
+    guard = node.guard()
+    node.pass_time(guard, FULL, 6)
+    failures = [OSError(24, "Too many open files", "/x")]
+
+    def fail_once(_: str) -> None:
+        if failures:
+            raise failures.pop()
+
+    node.fs.before = fail_once
+    node.pass_time(guard, FULL, 12)
+    assert not failures
+    assert int(node.limit("bronze").removeprefix("MB:0=")) < 90
+    assert not any("another program" in line for line in node.lines)
+
+
+def test_guard_without_a_boot_id_does_not_start(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node(host)
+    monkeypatch.setattr(lease_module, "boot_id", always(""))
+    with pytest.raises(HookError, match="cannot read this boot's id"):
+        node.guard()
+
+
 OPERATIONS = {"lease": "read_file", "boot id": "boot_id"}
 
 
