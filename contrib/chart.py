@@ -42,6 +42,7 @@ def _yaml_of(value: str, indent: int) -> str:
 
 
 NAMESPACE = Replaced("  namespace: resctrl-hooks\n", "  namespace: {{ .Release.Namespace }}\n" + LABELS)
+SUBJECT = Replaced("    namespace: resctrl-hooks\n", "    namespace: {{ .Release.Namespace }}\n")
 IMAGE = 'image: {{ include "resctrl-hooks.image" . }}\n'
 NODES = (
     Replaced(
@@ -72,6 +73,8 @@ def templates(image: str) -> dict[str, Template]:
                 named,
                 *NODES,
                 Replaced("value: crio\n", "value: {{ .Values.runtime }}\n"),
+                Replaced("value: no-nfd\n", 'value: {{ ternary "nfd" "no-nfd" .Values.nodeFeatureDiscovery }}\n'),
+                Replaced(f"value: {image.rpartition(':')[2]}\n", "value: {{ .Chart.AppVersion }}\n"),
                 Replaced(
                     "  config.yaml: |\n"
                     "    # Everything has a default; see docs/configuration-reference.md.\n"
@@ -95,6 +98,7 @@ def templates(image: str) -> dict[str, Template]:
             ],
         ),
         "view.yaml": Template("daemonset/view.yaml", "metrics.enabled", []),
+        "events.yaml": Template("events/events.yaml", "config.events", [SUBJECT, NAMESPACE, named, *NODES]),
         "podmonitor.yaml": Template(
             "prometheus/podmonitor.yaml",
             "monitoring.enabled",

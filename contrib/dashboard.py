@@ -54,6 +54,28 @@ def _power(level: str, matcher: str = "", width: int = 12) -> Lines:
     )
 
 
+def _slowed(pods: Query, causes: Query) -> Section:
+    """Return the section of slowed pods."""
+    return (
+        "Slowed pods",
+        [
+            Lines(
+                "Slowdown by pod: top 10",
+                "How many times as long a pod's work takes as in its own quiet times, by cycles per instruction or, "
+                "without performance counters, by its memory traffic. Only where `slowdown.enabled` is true.",
+                "short",
+                [pods],
+            ),
+            Lines(
+                "Slowed pods by cause",
+                "How many pods are slowed at a time. A pod with two causes counts for both.",
+                "short",
+                [causes],
+            ),
+        ],
+    )
+
+
 def _nodes(title: str, description: str, column: Column, *, ascending: bool = False) -> Rows:
     """Return a table of the ten nodes that are first by one column."""
     first = "bottomk" if ascending else "topk"
@@ -234,6 +256,10 @@ FLEET_SECTIONS: Sequence[Section] = [
             ),
         ],
     ),
+    _slowed(
+        Query(_top(f"{POD}:resctrl_pod_slowdown:top20", NAMES, "sum_over_time"), "{{instance}} {{namespace}} {{pod}}"),
+        Query("cause:resctrl_pod_slowed_seconds:rate5m", "{{cause}}"),
+    ),
 ]
 
 
@@ -404,7 +430,7 @@ NODE_SECTIONS: Sequence[Section] = [
                 "Each group and each class uses one. A part of the free ones may be in limbo: the kernel gives them "
                 "out once the cache lines of their last user are gone.",
                 "short",
-                [Query(f"instance_state:resctrl_rmids:sum{ON_NODE}", "{{state}}")],
+                [Query(f"instance_owner:resctrl_rmids:sum{ON_NODE}", "{{owner}}")],
                 width=8,
             ),
             Lines(
@@ -449,6 +475,10 @@ NODE_SECTIONS: Sequence[Section] = [
                 width=8,
             ),
         ],
+    ),
+    _slowed(
+        Query(_top(f"{POD}:resctrl_pod_slowdown:max{OF_POD}", NAMES), "{{namespace}} {{pod}}"),
+        Query(f"instance_cause:resctrl_pod_slowed_seconds:rate5m{ON_NODE}", "{{cause}}"),
     ),
 ]
 

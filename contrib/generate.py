@@ -17,7 +17,8 @@ import yaml
 from chart import chart
 from dashboard import fleet, node
 from man import man_page
-from reference import in_page
+from picture import kubectl_nodes, kubectl_top, picture, topology
+from reference import columns, in_page, metrics, reference
 
 from resctrl_hooks.cli.schemas import schemas
 from resctrl_hooks.install.hook_json import hook_json
@@ -30,7 +31,8 @@ from resctrl_hooks.openshift.text import to_yaml
 
 REPOSITORY = Path(__file__).parents[1]
 SETTINGS = b'{"format": 1, "managedBy": "%s"}\n' % MANAGED_BY.encode()
-REFERENCE = "docs/configuration-reference.md"
+PARTS = {"docs/configuration-reference.md": reference, "docs/looking.md": columns, "docs/metrics.md": metrics}
+"""By page, the generator of a part of it."""
 RULES = "contrib/prometheus/resctrl-hooks.rules.yaml"
 TOP = ":top20"
 CONTENTS = "contrib/machineconfig/contents.txt"
@@ -109,6 +111,10 @@ def files() -> dict[str, Callable[[], bytes]]:
     """Return the generator of each file, by its path in the repository."""
     made: dict[str, Callable[[], bytes]] = {
         "docs/resctrl-hook.8": man_page,
+        "docs/top.svg": picture,
+        "docs/kubectl-nodes.svg": kubectl_nodes,
+        "docs/kubectl-top.svg": kubectl_top,
+        "docs/topology.svg": topology,
         "contrib/grafana/resctrl-hooks.json": fleet,
         "contrib/grafana/resctrl-hooks-node.json": node,
         "contrib/prometheus/prometheusrule.yaml": _prometheus_rule,
@@ -117,11 +123,12 @@ def files() -> dict[str, Callable[[], bytes]]:
         CONTENTS: _contents,
         "contrib/machineconfig/node-disruption-policy.yaml": lambda: to_yaml(disruption_policy()).encode(),
     }
-    made[REFERENCE] = lambda: in_page((REPOSITORY / REFERENCE).read_text()).encode()
+    for page, part in PARTS.items():
+        made[page] = lambda page=page, part=part: in_page((REPOSITORY / page).read_text(), part()).encode()  # type: ignore[misc]  # bound now, not later
     for name, text in chart().items():
         made[name] = lambda text=text: text.encode()  # type: ignore[misc]  # bound now, not later
-    for name, text in units(DEFAULT_CONFIG).items():
-        made[f"contrib/systemd/{name}"] = lambda text=text: text  # type: ignore[misc]  # bound now, not later
+    for name, unit in units(DEFAULT_CONFIG).items():
+        made[f"contrib/systemd/{name}"] = lambda unit=unit: unit  # type: ignore[misc]  # bound now, not later
     return made
 
 

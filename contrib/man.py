@@ -1,11 +1,11 @@
 """The man page, made from the command's own help."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import click
 
-from resctrl_hooks.cli import main
+from resctrl_hooks.cli import TASKS, examples_of, main
 from resctrl_hooks.install.paths import CODE, HOOK_NAME
 from resctrl_hooks.install.units import COMPILE, MOUNT, RECONCILE, TIMER, WAKE
 from resctrl_hooks.node.names import RESCTRL_ROOT, STATE_DIR
@@ -23,19 +23,11 @@ _FILES = {
     f"{MOUNT}, {COMPILE}": "Units: the resctrl mount, and bytecode for the host's Python.",
     f"{RECONCILE}, {TIMER}, {WAKE}": "Units: reconcile, every 30 seconds and when a pod waits.",
 }
-_EXAMPLES = {
-    "resctrl-hook install --dry-run": "Lists the files that an installation would write.",
-    "resctrl-hook doctor": "Reports problems of this host and how to fix them.",
-    "resctrl-hook list": "Lists monitored and waiting pods.",
-    "runc state ID | resctrl-hook explain": "Explains what the hook would do for a container.",
-    "resctrl-hook metrics --listen": "Serves metrics for Prometheus at http://127.0.0.1:9777/metrics.",
-    "resctrl-hook --config my.yaml config check": "Validates a configuration before it is applied.",
-}
 _SEE_ALSO = ("runc(8)", "crun(1)", "podman(1)", "oci-hooks(5)", "crio.conf(5)", "systemd.timer(5)", "journalctl(1)")
 
 
 def man_page() -> bytes:
-    """Return the page's source: one section for each command, in the order of the overview."""
+    """Return the page's source: a section for each task, in the order of the overview."""
     context = click.Context(main, info_name=_NAME, **main.context_settings)
     lines = [
         f'.TH RESCTRL\\-HOOK 8 "" "{_NAME}" "System Administration"',
@@ -46,12 +38,9 @@ def man_page() -> bytes:
         "[\\-\\-config FILE] COMMAND [OPTION...] [ARGUMENT...]",
         ".SH OPTIONS",
         *_options(main, context),
-        ".SH COMMANDS",
-        *(line for name in main.list_commands(context) for line in _command(main, name, context)),
+        *(line for task, names in TASKS.items() for line in _task(task, names, context)),
         ".SH FILES",
         *_terms(_FILES),
-        ".SH EXAMPLES",
-        *_terms(_EXAMPLES),
         ".SH EXIT STATUS",
         "0: done or deliberately skipped. 1: failed. 2: wrong use or invalid configuration.",
         "The hook stages return only 0 and 79; 79 rejects the container.",
@@ -59,6 +48,12 @@ def man_page() -> bytes:
         _roff(", ".join(_SEE_ALSO)),
     ]
     return ("\n".join(lines) + "\n").encode()
+
+
+def _task(task: str, names: Iterable[str], context: click.Context) -> Iterator[str]:
+    yield f".SH {_roff(task.upper())}"
+    for name in names:
+        yield from _command(main, name, context)
 
 
 def _command(group: click.Group, name: str, context: click.Context) -> Iterator[str]:
@@ -71,6 +66,7 @@ def _command(group: click.Group, name: str, context: click.Context) -> Iterator[
         yield ".PP"
         yield _roff(" ".join(paragraph.split()))
     yield from _options(command, own)
+    yield from (".PP", "Examples:", ".nf", *(f"    {_roff(line)}" for line in examples_of(path.split(" [")[0])), ".fi")
     if isinstance(command, click.Group):
         for inner in command.list_commands(own):
             yield from _command(command, inner, own)

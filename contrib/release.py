@@ -1,6 +1,7 @@
 """The parts of a release besides wheel and sdist, and their checksums. `nox -s release` runs it.
 
-Debian packages, RPM spec, notes, the Helm chart, the MachineConfig and the JSON Schemas of the commands' output.
+Debian packages, RPM spec, notes, the Helm chart, the Krew plugin, the MachineConfig and the JSON Schemas of the
+commands' output.
 
     python contrib/release.py DIST [SITE_PACKAGES [REPORT]]
 
@@ -29,6 +30,7 @@ from types import MappingProxyType
 from chart import packaged, semantic
 from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 from generate import released
+from krew import plugin
 from man import man_page
 
 from resctrl_hooks import __version__
@@ -99,7 +101,9 @@ def homepage() -> str | None:
 def missing_contact() -> list[str]:
     """Return what a published release needs and this one does not have."""
     missing = [] if homepage() else ["pyproject.toml has no [project.urls] Homepage"]
-    return missing + [f"{name} is not set" for name in ("DEBFULLNAME", "DEBEMAIL") if name not in os.environ]
+    return missing + [
+        f"{name} is not set" for name in ("DEBFULLNAME", "DEBEMAIL", "RELEASE_URL") if name not in os.environ
+    ]
 
 
 class NoNotesError(Exception):
@@ -281,6 +285,8 @@ def main(folder: Path, site_packages: Path | None = None, report: Path | None = 
     (folder / "resctrl-hooks.spec").write_text(spec)
     (folder / "RELEASE_NOTES.md").write_text(notes(__version__, (REPOSITORY / "CHANGELOG.md").read_text()))
     sys.stdout.write(f"{chart_package(folder).name}\n")
+    for path in plugin(wheel, __version__, homepage(), folder):
+        sys.stdout.write(f"{path.name}\n")
     for name, make in released(__version__).items():
         _write(folder / name, make())
     for text in missing_contact():

@@ -15,7 +15,7 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[1]
 SOURCE = "resctrl_hooks/__init__.py"
-PLACES = (SOURCE, "contrib/daemonset/*.yaml", "contrib/daemonset/README.md")
+PLACES = (SOURCE, "contrib/daemonset/*.yaml", "contrib/events/*.yaml", "contrib/daemonset/README.md")
 """Files that contain the version; all others are generated."""
 DEVELOPMENT = ".dev0"
 

@@ -13,7 +13,8 @@ from .annotations import Groups, Keys, LogCallable, Readings
 from .node.names import canonical_pod_uid, default_key_validator, pod_uid_validator, workload_key_validator
 from .node.resctrl.counters import Counter, Domain, Reading
 from .node.resctrl.filesystem import Filesystem
-from .node.resctrl.locked_key import Group, LockedKey
+from .node.resctrl.group import Group
+from .node.resctrl.locked_key import LockedKey
 from .node.resctrl.monitor import Monitor
 
 __version__ = "0.3.0.dev0"

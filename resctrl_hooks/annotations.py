@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from .node.resctrl.counters import Reading
-from .node.resctrl.locked_key import Group
+from .node.resctrl.group import Group
 
 Groups = list[Group]
 Keys = list[str]

@@ -3,19 +3,16 @@
 import csv
 import functools
 import json
-import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any, Literal
 
 import click
 import yaml
-from pydantic import BaseModel
 
+from resctrl_hooks.inventory.envelope import envelope
 from resctrl_hooks.node.names import printable
-from resctrl_hooks.node.reconcile.report import API_VERSION
 
 Form = Literal["table", "wide", "json", "yaml", "name", "csv"]
 FORMS: tuple[Form, ...] = ("wide", "json", "yaml", "name", "csv")
@@ -62,14 +59,7 @@ def print_listing(
         for name in dict.fromkeys(str(columns[0][1](row)) for row in rows) if names is None else names:
             click.echo(printable(name))
     else:
-        value = {
-            "apiVersion": API_VERSION,
-            "kind": kind,
-            "host": os.uname().nodename,
-            "time": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-            **{name: _plain(value) for name, value in more.items()},
-            "items": [_plain(item) for item in items],
-        }
+        value = envelope(kind, items, **more)
         if form == "yaml":
             start = "---\n" if compact else ""
             click.echo(start + yaml.safe_dump(value, sort_keys=False, allow_unicode=True), nl=False)
@@ -109,9 +99,3 @@ def _cell(value: Any) -> Any:
     if isinstance(value, list):
         value = " ".join(str(part) for part in value)
     return printable(value) if isinstance(value, str) else value
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, BaseModel):
-        return value.model_dump(mode="json", by_alias=True)
-    return [_plain(one) for one in value] if isinstance(value, list) else value

@@ -1,12 +1,14 @@
-"""`resctrl-hook explain`: show what the hook would do for a container state, and why. Read-only."""
+"""`resctrl-hook explain`: show why a pod has no group, or what the hook would do for a container state. Read-only."""
 
 import json
+import os
 import sys
 
 import click
 
 from resctrl_hooks.cli.document import Form, attributes, is_table, output_option, print_listing
 from resctrl_hooks.cli.errors import FailedError
+from resctrl_hooks.cli.view import complete
 from resctrl_hooks.config import find_effective
 from resctrl_hooks.explanation.explain import explain
 from resctrl_hooks.explanation.model import Explanation, StepModel
@@ -30,19 +32,26 @@ _CSV = attributes("feature", "action", "why", "where", "finds")
 
 
 @click.command()
+@click.argument("pod", required=False, shell_complete=complete)
 @click.option(
     "--stage", type=click.Choice([CREATE_RUNTIME, POSTSTOP]), help="The hook stage; default: from the state's status."
 )
 @click.option("--bundle", metavar="PATH", default="", help="A config.json to use instead of the one in the bundle.")
 @output_option
 @click.pass_obj
-def command(config: str, stage: str | None, bundle: str, *, form: Form) -> None:
-    """Explain what the hook would do for the OCI state on stdin. Read-only.
+def command(config: str, pod: str | None, stage: str | None, bundle: str, *, form: Form) -> None:
+    """Explain why a pod of this node has no group, or what the hook would do for the OCI state on stdin. Read-only.
 
-    Try: runc state ID | resctrl-hook explain
+    POD is NAMESPACE/POD, a pod's name, or the start of its key or of a container's id.
     """
+    if pod is not None:
+        if stage or bundle:
+            raise click.UsageError("--stage and --bundle are for a container state on stdin, not for a pod")
+        _explain_pod(config, pod, form)
+        return
     if sys.stdin.isatty():
-        raise click.UsageError("no container state on stdin; try: runc state ID | resctrl-hook explain")
+        text = "name a pod, or pass a container state on stdin; try: runc state ID | resctrl-hook explain"
+        raise click.UsageError(text)
     try:
         found = find_effective(config)
         said = explain(sys.stdin.buffer.read(STATE_LIMIT + 1), found, stage=stage or "", bundle=bundle)
@@ -52,6 +61,23 @@ def command(config: str, stage: str | None, bundle: str, *, form: Form) -> None:
         _print(said)
     else:
         print_listing(form, "ExplanationList", [said.as_json()], _CSV, said.steps)
+
+
+def _explain_pod(config: str, pod: str, form: Form) -> None:
+    from resctrl_hooks.doctor.host import Host  # noqa: PLC0415  # a hook's state needs nothing of the installation
+    from resctrl_hooks.doctor.ungrouped import PodExplanation, explain_pod  # noqa: PLC0415
+
+    host = Host(os.path.abspath(config))
+    if host.settings_problem:
+        raise FailedError(host.settings_problem, INVALID)
+    found = explain_pod(host, pod)
+    if not is_table(form):
+        print_listing(form, "PodExplanationList", [found], attributes(*PodExplanation.model_fields))
+        return
+    click.echo(f"{_plain(found.name)}: {found.reason}")
+    click.echo(f"  {_plain(found.text)}")
+    if found.next_command:
+        click.echo(f"next: {_plain(found.next_command)}")
 
 
 def _print(said: Explanation) -> None:

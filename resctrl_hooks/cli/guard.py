@@ -12,7 +12,7 @@ from resctrl_hooks.cli.node import find_settings, open_node
 from resctrl_hooks.cli.tables import age, console, print_table, table
 from resctrl_hooks.errors import HookError
 from resctrl_hooks.inventory.guard import GuardedClass, GuardedDomain, guard_status
-from resctrl_hooks.node.guard.command import guard_command
+from resctrl_hooks.node.sampler.command import guard_command
 
 _STYLES = {"idle": "green", "holding": "yellow", "pressed": "red", "exhausted": "red", "blind": "red"}
 

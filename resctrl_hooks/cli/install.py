@@ -13,12 +13,13 @@ from resctrl_hooks.config.problems import InvalidConfigError
 from resctrl_hooks.install import systemd
 from resctrl_hooks.install.directories import RUNTIMES, RuntimeConfigError, directories
 from resctrl_hooks.install.guard import node_command
-from resctrl_hooks.install.installation import install, links
+from resctrl_hooks.install.installation import install
 from resctrl_hooks.install.manifest import Manifest, read_manifest
 from resctrl_hooks.install.paths import CODE, HOOK_NAME, MANIFEST, PYTHON, UNITS
-from resctrl_hooks.install.plan import DROP_IN, HOOK, KINDS, LAUNCHER, UNIT, Plan, plan
+from resctrl_hooks.install.plan import Plan, plan
+from resctrl_hooks.install.roles import DROP_IN, FEATURES, HOOK, LAUNCHER, LINK, ROLES, UNIT
 from resctrl_hooks.install.tree import Tree
-from resctrl_hooks.install.units import MOUNT, NRI, WITHOUT_SYSTEMD
+from resctrl_hooks.install.units import GUARD, MOUNT, NRI, WITHOUT_SYSTEMD
 from resctrl_hooks.install.watching import LOOKS_PAST, looks_past
 
 _INVALID = 2
@@ -47,6 +48,16 @@ OTHERS = """`namespaces: ["?*"]` in the configuration excludes containers withou
     default=None,
     help="Also install the NRI plugin for CRI-O; containerd always gets it. Default: as installed before, else no.",
 )
+@click.option(
+    "--history/--no-history",
+    default=None,
+    help="Keep a history, for `top --at`. Default: as configured; a new configuration enables it for Podman.",
+)
+@click.option(
+    "--nfd/--no-nfd",
+    default=None,
+    help="Label the node by node-feature-discovery with what it can do. Default: as installed before, else no.",
+)
 @click.pass_context
 def command(
     context: click.Context,
@@ -57,6 +68,8 @@ def command(
     python: str | None,
     with_units: bool | None,
     nri: bool | None,
+    history: bool | None,
+    nfd: bool | None,
 ) -> None:
     """Install the hook on this host, or below --root for an image; for containerd, install the NRI plugin.
 
@@ -88,6 +101,8 @@ def command(
             with_units=with_units,
             earlier_units=before is not None and f"{UNITS}/{MOUNT}" in before.files,
             nri=_has_plugin(before) if nri is None else nri,
+            history=history,
+            nfd=before is not None and FEATURES in before.files.values() if nfd is None else nfd,
         )
     except InvalidConfigError as error:
         print_problems(error.problems)
@@ -98,7 +113,7 @@ def command(
         raise click.ClickException(f"{error.filename}: {error.strerror}; not installed") from error
     todo.notes.extend(_notes(todo, tree, with_units=with_units))
     if dry_run:
-        _print(todo, live=not tree.root and systemd.is_running())
+        _print(todo, live=systemd.runs(tree))
         return
     try:
         os.makedirs(tree.root or "/", exist_ok=True)
@@ -133,7 +148,7 @@ def _found(tree: Tree) -> list[str]:
 
 def _notes(todo: Plan, tree: Tree, *, with_units: bool) -> Iterator[str]:
     """Yield consequences of a plan for this host or image that the operator would not expect."""
-    folders = {os.path.dirname(file.path) for file in todo.files if file.kind == HOOK}
+    folders = {os.path.dirname(file.path) for file in todo.files if file.role == HOOK}
     others = [name for name in _found(tree) if name not in todo.registrations and not RUNTIMES[name].by_nri]
     for name in others:
         for folder in sorted(folders & set(directories(RUNTIMES[name], tree.root))):
@@ -142,6 +157,8 @@ def _notes(todo: Plan, tree: Tree, *, with_units: bool) -> Iterator[str]:
         command = shlex.join(node_command(todo.config, "reconcile", python=todo.python))
         why = "systemd does not run here and cannot start the units" if with_units else "no units installed"
         yield f"{why}: {WITHOUT_SYSTEMD.format(command=command)}"
+        if with_units and any(file.path.endswith(f"/{GUARD}") for file in todo.files):
+            yield "keep `resctrl-hook guard run` running, too: it writes the history, judges pods, and is the guard"
 
 
 def _restarts(todo: Plan, tree: Tree) -> Iterator[str]:
@@ -155,16 +172,15 @@ def _restarts(todo: Plan, tree: Tree) -> Iterator[str]:
 def _print(todo: Plan, *, live: bool) -> None:
     """Print a plan in the order of execution: each file follows what it depends on."""
     made = [(LAUNCHER, f"bytecode  {CODE}/{todo.payload.folder}/{name}.*") for name in ("compiled", "launch")]
-    made += [(DROP_IN, f"link      {path}") for path in links(todo)]
-    if live and links(todo):
+    if live and any(file.role == UNIT for file in todo.files):
         made.append((DROP_IN, "start     systemd reloads and starts the units"))
     click.echo(f"0644       - manifest  {MANIFEST}")
-    for kind in KINDS:
+    for role in ROLES:
         for before, line in made:
-            if before == kind:
+            if before == role:
                 click.echo(f"{'-':>4} {'-':>7} {line}")
-        for file in todo.files:
-            if file.kind == kind:
-                click.echo(f"{file.mode:04o} {len(file.data):7d} {file.kind:<9} {file.path}")
+        for file in (file for file in todo.files if file.role == role):
+            size = f"{'-':>4} {'-':>7}" if role == LINK else f"{file.mode:04o} {len(file.data):7d}"
+            click.echo(f"{size} {role:<9} {file.path}")
     for note in todo.notes:
         click.echo(f"note: {note}")

@@ -2,17 +2,18 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 import click
 from rich.markup import escape
-from rich.table import Table
 from rich.text import Text
 
 from resctrl_hooks.cli.document import Column, attributes, print_listing
 from resctrl_hooks.cli.errors import FailedError
+from resctrl_hooks.cli.list_columns import NONE, ROOT, columns_of, list_table, styled
 from resctrl_hooks.cli.node import open_node
+from resctrl_hooks.cli.params import at_option, refuse_with_at
 from resctrl_hooks.cli.tables import (
     Name,
     age,
@@ -24,11 +25,11 @@ from resctrl_hooks.cli.tables import (
     table,
 )
 from resctrl_hooks.cli.view import WATCH_SECONDS, View, view_options
+from resctrl_hooks.inventory.attention import warnings_of
 from resctrl_hooks.inventory.demand import Demand, demand_of
-from resctrl_hooks.inventory.feature_display.model import Columns
-from resctrl_hooks.inventory.feature_display.table import DISPLAYS
 from resctrl_hooks.inventory.gather import gather, name_podmans
-from resctrl_hooks.inventory.models import STATES, Container, Inventory, Pod, State, group_name, meaning, short_id
+from resctrl_hooks.inventory.models import STATES, Inventory, Pod, group_name, meaning
+from resctrl_hooks.inventory.slowdown import SORT as SLOW
 from resctrl_hooks.node.context import Context
 
 _INITIAL_PID_NAMESPACE = 0xEFFFFFFC  # PROC_PID_INIT_INO of include/linux/proc_ns.h
@@ -36,8 +37,6 @@ _BLIND = (
     "resctrl-hook: not in the node's PID namespace, so the state of containers is unknown; "
     "set `hostPID: true` in the pod (`top` works without it)"
 )
-_ROOT = "/"
-_NONE = "-"
 _MOST_REFUSALS = 5
 _BRIEF = {"containers": {"__all__": {"outside_threads"}}}  # `show` prints them
 _ORDER = [*STATES]
@@ -49,20 +48,21 @@ _SORTS: dict[str, Callable[[Pod], Any]] = {
     "tasks": lambda pod: -pod.tasks,
     "outside": lambda pod: -pod.outside,
     "age": lambda pod: pod.since,
+    SLOW: lambda pod: -(pod.slowdown or 0.0),
 }
 _CSV: tuple[Column, ...] = (
     *attributes("namespace"),
     ("pod", lambda pod: pod.pod or pod.name),
     *attributes("key", "state"),
-    ("rdtClasses", lambda pod: [name or _ROOT for name in pod.classes]),
+    ("rdtClasses", lambda pod: [name or ROOT for name in pod.classes]),
     ("containers", lambda pod: len(pod.containers)),
     ("running", lambda pod: len(pod.living)),
-    *attributes("tasks", "priority"),
+    *attributes("tasks", "priority", "slowdown"),
     ("threadsOutside", lambda pod: pod.outside),
     ("startTime", lambda pod: pod.model_dump(by_alias=True, include={"since"})["startTime"]),
 )
 
-_DEMAND_HEADS = frozenset({"PRIORITY", "PODS", "COUNTED", "WAITING", "KEEP", "TURN"})
+_DEMAND_HEADS = ("PRIORITY", "PODS", "COUNTED", "WAITING", "KEEP", "TURN")
 _DEMAND_CSV: tuple[Column, ...] = (
     ("resource", lambda row: row[0].resource),
     ("total", lambda row: row[0].total),
@@ -82,16 +82,24 @@ _DEMAND_CSV: tuple[Column, ...] = (
     is_flag=True,
     help="Show the demand for RMIDs and bandwidth counters by priority.",
 )
+@at_option
 @click.pass_obj
-def command(config: str, *, view: View, every: bool, demand: bool) -> None:
+def command(config: str, *, view: View, every: bool, demand: bool, when: float | None) -> None:
     """List pods with the state of their groups: pods that need attention first, then foreign groups.
 
     States: waiting, partly, uncounted, part-counted, assigned, idle, unmonitored and foreign; `show POD` explains them.
     WITHOUT lists the features that the pod's containers should have but do not.
     `-o wide` adds ids and ungrouped threads; where memory classes are in use, also class, memory, swap and
     memtierd; where containers are placed, also pool and CPUs. Exit code 1 means that resctrl is not available.
+    With --at it lists the pods of that time that are in the history, with class and counters.
     """
-    context = open_node(config, unapplied=True)
+    refuse_with_at(when, demand=demand, all=every, watch=view.watch, selector=view.selector)
+    context = open_node(config)
+    if when is not None:
+        from resctrl_hooks.cli.past_text import past_pods, print_list  # noqa: PLC0415  # SQLite, for the past only
+
+        print_list(view.form, *past_pods(context, when, view.pods, view.namespace), headers=view.headers)
+        return
     if context.proc == "/proc" and os.stat("/proc/self/ns/pid").st_ino != _INITIAL_PID_NAMESPACE:
         click.echo(_BLIND, err=True)
     found = _look(context, view)
@@ -107,6 +115,7 @@ def command(config: str, *, view: View, every: bool, demand: bool) -> None:
 
 def _look(context: Context, view: View) -> Inventory:
     found = gather(context)
+    found.warnings = warnings_of(context)
     name_podmans(found.pods)
     pods = sorted(view.chosen(context, found.pods), key=lambda pod: (_SORTS[view.sort](pod), pod.name))
     found.pods = pods[::-1] if view.reverse else pods
@@ -145,7 +154,7 @@ def _demand(found: list[Demand], view: View) -> None:
             kept = f", {one.reserved} reserved" if one.reserved else ""
             others = f"{one.others} used by classes and foreign groups{kept}"
             out.print(f"{one.total} {one.resource}: {others}; wanted by {one.wanted} pods.")
-            printed = table("PRIORITY", "PODS", "COUNTED", "WAITING", "KEEP", "TURN", right=_DEMAND_HEADS)
+            printed = table(*_DEMAND_HEADS, right=frozenset(_DEMAND_HEADS), headers=view.headers)
             for level in one.levels:
                 counts = (level.priority, level.wanted, level.counted, level.wanted - level.counted, level.kept)
                 printed.add_row(*map(str, counts), f"{level.turn_percent:g}%")
@@ -156,84 +165,18 @@ def _demand(found: list[Demand], view: View) -> None:
             out.print("TURN: if `monitoring.share` is on, each pod is counted for this part of the time.")
 
 
-Cell = str | Name
-
-
-class _Column(NamedTuple):
-    """A heading, and the functions that return its cell for a pod and for a container."""
-
-    head: str
-    of_pod: Callable[[Pod], Cell]
-    of_container: Callable[[Container], Cell] = lambda _: ""
-
-
-def _columns(pods: Sequence[Pod], view: View) -> list[_Column]:
-    """Return the columns that apply to these pods."""
-    namespace = f"{view.namespace}/" if view.namespace else ""
-    columns = [
-        _Column(
-            "POD",
-            lambda pod: Name(pod.name.removeprefix(namespace)),
-            lambda one: Name(f"  {one.name or short_id(one.id)}"),
-        ),
-        _Column("RUNNING", lambda pod: f"{len(pod.living)}/{len(pod.containers)}"),
-        _Column("STATE", lambda pod: _styled(pod.state), lambda one: "running" if one.alive else "ended"),
-        _Column(
-            "CLASS",
-            lambda pod: escape(",".join(name or _ROOT for name in pod.classes)) or _NONE,
-            lambda one: escape((one.rdt_class or _ROOT) if one.rdt_class is not None else _NONE),
-        ),
-        _Column("TASKS", lambda pod: str(pod.tasks), lambda one: str(one.threads)),
-        _Column("AGE", lambda pod: age(pod.since), lambda one: age(one.since)),
-    ]
-    if any(pod.bandwidth_counters for pod in pods):
-        columns.append(_Column("COUNTERS", lambda pod: _counters(pod) or _NONE))
-    if any(_without(pod.containers) for pod in pods):
-        columns.append(
-            _Column("WITHOUT", lambda pod: _without(pod.containers) or _NONE, lambda one: _without([one]) or _NONE)
-        )
-    if any(pod.priority is not None for pod in pods):
-        columns.append(_Column("PRIORITY", lambda pod: _NONE if pod.priority is None else str(pod.priority)))
-    if view.form == "wide":
-        columns += [
-            _Column("OUTSIDE", lambda pod: str(pod.outside or _NONE), lambda one: str(one.outside or _NONE)),
-            _Column("ID", lambda pod: short_id(pod.key), lambda one: short_id(one.id)),
-        ]
-        there = {name for pod in pods for one in pod.containers for name in one.details}
-        of_features = [row.columns for name, row in DISPLAYS.items() if name in there and row.columns]
-        for found in dict.fromkeys(of_features):  # features may share a column
-            columns += _of_feature(found)
-    return columns
-
-
-def _of_feature(columns: Columns) -> Iterator[_Column]:
-    """Return a feature's columns; a pod's cell combines its running containers."""
-
-    def column(place: int, head: str) -> _Column:
-        def cell(containers: Sequence[Container]) -> str:
-            return escape(columns.cells([one.details for one in containers if one.alive])[place])
-
-        return _Column(head, lambda pod: cell(pod.containers), lambda one: cell([one]))
-
-    return (column(place, head) for place, head in enumerate(columns.heads))
-
-
-def _table(columns: list[_Column], *, headers: bool) -> Table:
-    return table(*(column.head for column in columns), right=_NUMBERS, names="POD", headers=headers)
-
-
 def _print_table(found: Inventory, view: View, *, every: bool) -> None:
     out = console()
-    columns = _columns(found.pods, view)
-    printed = _table(columns, headers=view.headers)
+    columns = columns_of(found.pods, view)
+    printed = list_table(columns, headers=view.headers)
     for pod in found.pods:
         printed.add_row(*(column.of_pod(pod) for column in columns))
         for one in pod.containers if every else ():
             printed.add_row(*(column.of_container(one) for column in columns))
     for group in found.foreign:
-        known = {"STATE": _styled("foreign"), "CLASS": escape(group.rdt_class or _ROOT), "TASKS": str(group.tasks)}
+        known = {"STATE": styled("foreign"), "CLASS": escape(group.rdt_class or ROOT), "TASKS": str(group.tasks)}
         name = group_name(group.rdt_class, group.name)
-        printed.add_row(Name(name), *(known.get(column.head, _NONE) for column in columns[1:]))
+        printed.add_row(Name(name), *(known.get(column.head, NONE) for column in columns[1:]))
     if printed.row_count:
         print_table(out, printed)
     elif view.headers:
@@ -244,6 +187,8 @@ def _print_table(found: Inventory, view: View, *, every: bool) -> None:
 
 def _print_sums(found: Inventory, view: View) -> None:
     out = console()
+    for warning in found.warnings:
+        out.print(f"\n[bold]warning:[/] {escape(warning)}", soft_wrap=True)
     if found.rmids and not view.filtered:
         used, free, total = found.rmids.used, found.rmids.free, found.rmids.total
         out.print(f"\n{used} of {total} RMIDs in use, {free} free, {len(found.waiting)} waiting.")
@@ -251,29 +196,16 @@ def _print_sums(found: Inventory, view: View) -> None:
             out.print(escape(f"Free by class: {found.rmids.classes_text()}."))
     for one in found.bandwidth_counters if not view.filtered else ():
         out.print(f"{one.free} of {one.total} bandwidth counters free in L3 domain {one.domain}.")
+    if found.account and not view.filtered:
+        out.print(escape(f"{found.account.as_line()}."))
     if found.refusals:
         out.print("\n[bold]Recently rejected[/]")
     for refusal, times in repeated(found.refusals, lambda one: (one.name, one.why))[-_MOST_REFUSALS:]:
         said = f"  {age(refusal.time)} ago  {escape(refusal.name)}: {escape(refusal.why)}{often(times)}"
         print_wrapped(out, Text.from_markup(said, emoji=False), 4)
     for state in sorted({pod.state for pod in found.pods} - {"assigned"}):
-        said = f"{_styled(state)}: {meaning(state, resctrl=not found.problem)}"
+        said = f"{styled(state)}: {meaning(state, resctrl=not found.problem)}"
         print_wrapped(out, Text.from_markup(said), 2)
-
-
-def _counters(pod: Pod) -> str:
-    """Return in how many L3 domains each event has a counter: `total 2/2, local 1/2`."""
-    words = []
-    for event, domains in pod.bandwidth_counters.items():
-        has = sum(domains.values())
-        if has:
-            words.append(f"{event.removeprefix('mbm_').removesuffix('_bytes')} {has}/{len(domains)}")
-    return ", ".join(words) or ("none" if pod.bandwidth_counters else "")
-
-
-def _without(containers: Sequence[Container]) -> str:
-    """Return the configured features that running containers lack; `show` has the reasons."""
-    return ",".join(sorted({name for one in containers if one.alive for name in one.details.get("without", {})}))
 
 
 def _watch(context: Context, view: View, found: Inventory, *, every: bool) -> None:
@@ -286,15 +218,15 @@ def _watch(context: Context, view: View, found: Inventory, *, every: bool) -> No
             time.sleep(WATCH_SECONDS)
             found = _look(context, view)
             now = {pod.key: pod for pod in found.pods}
-            changed = [pod for pod in found.pods if pod != before.get(pod.key)]
+            changed = [pod for pod in found.pods if not _is_unchanged(pod, before.get(pod.key))]
             gone = [pod for key, pod in before.items() if key not in now]
             before = now
             if not view.table:
                 if changed or gone:
                     _print(found, view, every=every)
                 continue
-            columns = _columns(found.pods, view)
-            printed = _table(columns, headers=False)
+            columns = columns_of(found.pods, view)
+            printed = list_table(columns, headers=False)
             for pod in changed:
                 printed.add_row(*(column.of_pod(pod) for column in columns))
             for pod in gone:
@@ -305,10 +237,6 @@ def _watch(context: Context, view: View, found: Inventory, *, every: bool) -> No
         return
 
 
-_NUMBERS = frozenset({"TASKS", "OUTSIDE", "AGE", "RUNNING", "PRIORITY"}).union(
-    *(row.columns.numbers for row in DISPLAYS.values() if row.columns)
-)
-
-
-def _styled(state: State) -> str:
-    return f"[{STATES[state].style}]{state}[/]"
+def _is_unchanged(pod: Pod, old: Pod | None) -> bool:
+    """Return whether nothing but measurements has changed."""
+    return old is not None and pod == old.model_copy(update={"slowdown": pod.slowdown})

@@ -14,6 +14,7 @@ from resctrl_hooks.cli.errors import FailedError
 from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.cli.params import Duration
 from resctrl_hooks.metrics.collector import NodeCollector, registry_of
+from resctrl_hooks.metrics.diagnoses import diagnoses
 from resctrl_hooks.metrics.selection import Selection
 from resctrl_hooks.metrics.server import DEFAULT_PORT, ListenAddressError, Server, parse_address
 from resctrl_hooks.node.context import Context
@@ -21,6 +22,7 @@ from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.fault_report import lacks_root
 from resctrl_hooks.node.resctrl.counter_files import layout
 from resctrl_hooks.node.resctrl.counters import COUNTERS, MON_DATA
+from resctrl_hooks.slowdown.diagnosis import DIAGNOSES
 
 _READABLE = 0o644
 _FAILED = 1
@@ -44,7 +46,7 @@ _WRITERS: dict[str, Callable[[CollectorRegistry], bytes]] = {
     metavar="ADDRESS",
     is_flag=False,
     flag_value=str(DEFAULT_PORT),
-    help=f"Serve /metrics at HOST:PORT. Default host: loopback; default port: {DEFAULT_PORT}.",
+    help=f"Serve /metrics and {DIAGNOSES} at HOST:PORT. Default host: loopback; default port: {DEFAULT_PORT}.",
 )
 @click.option("--otlp", metavar="URL", help="Push to this OpenTelemetry collector, such as http://localhost:4318.")
 @click.option("--interval", type=Duration(1), help="Time between two pushes; default 1m.")
@@ -98,7 +100,8 @@ def command(
         _push(context, otlp, interval or _PUSH_SECONDS, selection)
         return
     if address is not None:
-        server = Server(address, registry_of(NodeCollector(context, _say, selection)))
+        documents = {DIAGNOSES: diagnoses(context, selection)}
+        server = Server(address, registry_of(NodeCollector(context, _say, selection)), documents)
         server.end_on_signals()
         click.echo(f"resctrl-hook: metrics at {server.url}", err=True)
         server.serve_forever()

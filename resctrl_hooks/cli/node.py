@@ -6,12 +6,12 @@ from resctrl_hooks.node.log import Log
 from resctrl_hooks.node.settings import Settings
 
 
-def open_node(config: str, *, unapplied: bool = False) -> Context:
+def open_node(config: str) -> Context:
     """Return the node with the active settings; reading it logs nothing.
 
-    With ``unapplied``, print a remark if the configuration file was not applied, or was edited since.
+    If the configuration file was not applied, or was edited since, the command's last line says so.
     """
-    return Context(effective_settings(config, unapplied=unapplied), Log({"target": "none"}))
+    return Context(effective_settings(config), Log({"target": "none"}))
 
 
 def find_settings(config: str) -> tuple[Settings, str]:

@@ -1,10 +1,13 @@
-"""Option types for durations and bandwidths."""
+"""Option types for durations, bandwidths and times, and the option ``--at``."""
 
+from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import click
 
 from resctrl_hooks.node.durations import seconds_of
+from resctrl_hooks.past.times import FORMS, parse_time
 
 _LONGEST = 86_400.0  # one day; Python's sleep accepts at most 292 years, and "inf" is a typing error
 
@@ -43,3 +46,38 @@ class Bandwidth(click.FloatRange):
             self.fail(f"{value!r} is not a bandwidth such as 500M or 120G.", param, ctx)
         scale = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}[text[len(number) :]]
         return super().convert(float(number) * scale, param, ctx)
+
+
+class Past(click.FloatRange):
+    """A moment of the past in the words of `resctrl_hooks.past.times`, as seconds since 1970."""
+
+    name = "time"
+
+    def __init__(self) -> None:
+        super().__init__(0)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the seconds."""
+        if isinstance(value, float):
+            return value
+        try:
+            return parse_time(str(value), datetime.now().astimezone()).timestamp()
+        except ValueError as error:
+            self.fail(f"{error}.", param, ctx)
+
+
+def at_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--at`` to a command, which receives the time as ``when``: seconds since 1970, or None."""
+    text = f"Show the history of this node at a time: {FORMS}."
+    return click.option("--at", "when", type=Past(), metavar="TIME", help=text)(command)
+
+
+def refuse_with_at(when: float | None, **others: object) -> None:
+    """Refuse options of the present beside ``--at``.
+
+    Raises:
+        UsageError: one of them is given; its name is that of the option.
+    """
+    given = [f"--{name}" for name, value in others.items() if value]
+    if when is not None and given:
+        raise click.UsageError(f"--at cannot be combined with {', '.join(given)}.")

@@ -11,9 +11,8 @@ from resctrl_hooks.cli.dry_run import as_it_would_be
 from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.cli.tables import console, print_table, table
 from resctrl_hooks.inventory.guard import held_values
-from resctrl_hooks.rdt.classes import ClassReport
-from resctrl_hooks.rdt.classes import apply as apply_classes
-from resctrl_hooks.rdt.classes import show as show_classes
+from resctrl_hooks.node.context import Context
+from resctrl_hooks.rdt.classes import Classes, ClassReport
 
 _GOOD = ("as declared", "not declared")
 _VERBS = {"missing": "create", "differs": "change"}
@@ -30,11 +29,7 @@ def command() -> None:
 @click.pass_obj
 def show(config: str, *, form: Form) -> None:
     """Compare the classes on this node with the declared ones. Exit code 1 if they differ."""
-    context = open_node(config, unapplied=True)
-    settings = context.settings
-    capacity = settings.monitoring.get("capacity")
-    reports = show_classes(context.monitor.resctrl, settings.rdt.get("classes") or {}, capacity, held_values(context))
-    _print(reports, form)
+    _print(_classes(open_node(config)).show(), form)
 
 
 @command.command()
@@ -44,11 +39,20 @@ def show(config: str, *, form: Form) -> None:
 def apply(config: str, *, dry_run: bool, form: Form) -> None:
     """Create the declared classes and write their schemata. Undeclared classes are not changed."""
     with as_it_would_be(config, dry_run=dry_run) as file:
-        context = open_node(file, unapplied=True)
-    declared = context.settings.rdt.get("classes") or {}
-    capacity = context.settings.monitoring.get("capacity")
-    reports = apply_classes(context.monitor.resctrl, declared, capacity, held_values(context), dry_run=dry_run)
-    _print(reports, form, changes=True, dry_run=dry_run)
+        context = open_node(file)
+    _print(_classes(context).apply(dry_run=dry_run), form, changes=True, dry_run=dry_run)
+
+
+def _classes(context: Context) -> Classes:
+    settings = context.settings
+    return Classes(
+        context.monitor.resctrl,
+        settings.rdt.get("classes") or {},
+        settings.state_dir,
+        context.proc,
+        capacity=settings.monitoring.get("capacity"),
+        held=held_values(context),
+    )
 
 
 def _about_units(reports: list[ClassReport]) -> list[str]:
@@ -92,6 +96,7 @@ _CSV: tuple[Column, ...] = (
     *attributes("name", "state", "mode", "tasks"),
     ("schemata", _schemata),
     ("problems", lambda report: "; ".join(report.problems)),
+    ("notes", lambda report: "; ".join(report.notes)),
 )
 
 
@@ -117,7 +122,7 @@ def _print(reports: list[ClassReport], form: Form, *, changes: bool = False, dry
                 out.print(f"{escape(report.name)}: would write {escape(line)}")
             for line in report.done:
                 out.print(f"{escape(report.name)}: {escape(line)}")
-            for line in report.problems:
+            for line in [*report.problems, *report.notes]:
                 out.print(f"{escape(report.name)}: {escape(line)}")
         if changes and (line := _consequence(reports, dry_run=dry_run)):
             out.print(escape(line))

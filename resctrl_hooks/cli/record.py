@@ -12,9 +12,10 @@ from resctrl_hooks.cli.errors import FailedError
 from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.cli.params import Duration
 from resctrl_hooks.inventory.amounts import scaled
+from resctrl_hooks.inventory.pod_names import PodNames
 from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.history.rows import Row, Sampler
 from resctrl_hooks.recording.files import FORMATS, RecordingError, Write, writing
-from resctrl_hooks.recording.sampler import Row, Sampler
 
 _WRONG_USE = 2
 
@@ -43,7 +44,8 @@ def command(config: str, *, interval: float, duration: float | None, output: str
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
-    sampler = Sampler(open_node(config))
+    node = open_node(config)
+    sampler = Sampler(node, PodNames(node))
     first = sampler.look()  # a first sample that fails, for example without permission, ends the command
     try:
         with writing(output, sampler.columns, replace=force) as write:

@@ -1,9 +1,13 @@
 """`resctrl-hook report`: draw a recording as one HTML page."""
 
+import time
+
 import click
 
 from resctrl_hooks.cli.errors import FailedError
-from resctrl_hooks.cli.params import Bandwidth
+from resctrl_hooks.cli.params import Bandwidth, Past
+from resctrl_hooks.node.history.rows import Row
+from resctrl_hooks.past.times import FORMS
 from resctrl_hooks.recording.analysis import recording_of
 from resctrl_hooks.recording.energy import write_csv
 from resctrl_hooks.recording.files import RecordingError, read
@@ -12,8 +16,10 @@ _WRONG_USE = 2
 
 
 @click.command()
-@click.argument("recording", metavar="FILE", type=click.Path(exists=True, dir_okay=False))
+@click.argument("recording", metavar="[FILE]", required=False, type=click.Path(exists=True, dir_okay=False))
 @click.option("-o", "--output", metavar="PAGE", help="Output file; default: FILE with the suffix .html.")
+@click.option("--since", type=Past(), metavar="TIME", help=f"Draw this node's history from a time on: {FORMS}.")
+@click.option("--until", type=Past(), metavar="TIME", help="Its end; default: now.")
 @click.option(
     "--grams-per-kwh",
     metavar="NUMBER",
@@ -27,15 +33,19 @@ _WRONG_USE = 2
     metavar="BYTES",
     help="Bytes a second that each memory domain carries, as 180G; default: the recorded monitoring.capacity.",
 )
+@click.pass_obj
 def command(
-    recording: str,
-    output: str | None,
+    config: str,
     *,
+    recording: str | None,
+    output: str | None,
+    since: float | None,
+    until: float | None,
     grams_per_kwh: float | None,
     energy_csv: str | None,
     capacity: float | None,
 ) -> None:
-    """Draw a file of `resctrl-hook record` as one self-contained HTML page.
+    """Draw a file of `resctrl-hook record`, or with --since the history, as one self-contained HTML page.
 
     The page has cache occupancy, memory bandwidth and power by pod and namespace, noisy pods, full memory domains,
     actions of the bandwidth guard, and gaps. It needs no resctrl: record on the node, draw anywhere.
@@ -46,9 +56,14 @@ def command(
         if (error.name or "").partition(".")[0] != "plotly":
             raise
         raise FailedError("report needs plotly: pip install 'resctrl-hooks[report]'") from error
-    target = output or f"{recording.rpartition('.')[0]}.html"
+    if (recording is None) == (since is None):
+        raise click.UsageError("name either a FILE or --since")
+    if since is None and until is not None:
+        raise click.UsageError("--until needs --since")
+    target = output or (f"{recording.rpartition('.')[0]}.html" if recording else "history.html")
     try:
-        found = recording_of(read(recording))
+        rows = read(recording) if recording else _past(config, since or 0.0, until)
+        found = recording_of(rows)
         text = page_of(found, grams_per_kwh, {"*": capacity} if capacity else None)
     except RecordingError as error:
         raise FailedError(str(error), _WRONG_USE) from error
@@ -60,3 +75,10 @@ def command(
     except OSError as error:
         raise FailedError(f"cannot write {error.filename or target}: {error.strerror}") from error
     click.echo(f"resctrl-hook: {target}", err=True)
+
+
+def _past(config: str, since: float, until: float | None) -> list[Row]:
+    from resctrl_hooks.cli.node import open_node  # noqa: PLC0415  # a file needs no node
+    from resctrl_hooks.past.view import Past as History  # noqa: PLC0415  # as above
+
+    return History(open_node(config)).rows(since, time.time() if until is None else until)

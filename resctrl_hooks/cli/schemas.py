@@ -6,30 +6,22 @@ from typing import Any, Literal
 from pydantic import BaseModel, create_model
 
 from resctrl_hooks.cli.doctor import CheckResult
+from resctrl_hooks.cli.past_text import LIST as PAST_LIST
 from resctrl_hooks.config.applied import Change
 from resctrl_hooks.config.problems import Problem
 from resctrl_hooks.config.show import Shown
+from resctrl_hooks.doctor.ungrouped import PodExplanation
 from resctrl_hooks.explanation.model import Explanation
+from resctrl_hooks.inventory.class_changes import ClassChange
 from resctrl_hooks.inventory.guard import GuardedDomain, GuardStatus
-from resctrl_hooks.inventory.models import (
-    DomainUsage,
-    Inventory,
-    MemoryUsage,
-    Pod,
-    PodDetails,
-    PowerUsage,
-    Rmids,
-    Usage,
-)
+from resctrl_hooks.inventory.models import HistoryStatus, Inventory, Pod, Rmids
+from resctrl_hooks.inventory.pod_details import PodDetails
 from resctrl_hooks.inventory.topology_view import TopologyReport
-from resctrl_hooks.node.reconcile.report import API_VERSION
+from resctrl_hooks.inventory.usage_models import DomainUsage, MemoryUsage, PowerUsage, Usage
+from resctrl_hooks.node.reconcile.report import API_VERSION, Report
+from resctrl_hooks.past.pods import PastPod
 from resctrl_hooks.rdt.classes import ClassReport
-
-RECONCILE_COUNTS = (
-    *("containers", "threadsMoved", "threadsOutside", "groupsFreed", "containersCleaned", "repaired", "tidied"),
-    *("countersGiven", "countersTaken"),
-)
-RECONCILE_LISTS = ("orphans", "foreignGroups", "problems")
+from resctrl_hooks.slowdown.diagnosis import Diagnosis
 
 
 class ReconcileItem(BaseModel):
@@ -67,12 +59,17 @@ _LISTS: dict[str, tuple[str, Any, dict[str, Any]]] = {
             "domains": list[DomainUsage],
             "memoryDomains": list[MemoryUsage],
             "power": PowerUsage | None,
+            "classChanges": list[ClassChange],
         },
     ),
     "rdt": ("RdtClassList", ClassReport, {}),
     "guard": ("GuardStatus", GuardedDomain, _head(GuardStatus)),
+    "history-status": ("HistoryStatus", HistoryStatus, {}),
+    "past": (PAST_LIST, PastPod, {}),
+    "diagnose": ("DiagnosisList", Diagnosis, {"pods": int, "withBaseline": int}),
     "doctor": ("FindingList", CheckResult, {"ok": bool}),
     "explain": ("ExplanationList", Explanation, {}),
+    "explain-pod": ("PodExplanationList", PodExplanation, {}),
     "topology": ("TopologyList", TopologyReport, {}),
     "config-check": ("ConfigProblemList", Problem, {"file": str, "valid": bool}),
     "config-apply": ("ConfigChangeList", Change, {"file": str, "applied": bool, "problems": list[Problem]}),
@@ -83,8 +80,8 @@ _LISTS: dict[str, tuple[str, Any, dict[str, Any]]] = {
         {
             "ok": bool,
             "dryRun": bool,
-            **dict.fromkeys(RECONCILE_COUNTS, int),
-            **dict.fromkeys(RECONCILE_LISTS, list[str]),
+            **{key: int for key, of in Report().totals().items() if isinstance(of, int)},
+            **{key: list[str] for key, of in Report().totals().items() if isinstance(of, list)},
         },
     ),
 }

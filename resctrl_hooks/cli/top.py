@@ -1,48 +1,33 @@
 """`resctrl-hook top`: live cache occupancy, memory bandwidth and power of each pod."""
 
-import os
-import signal
 import sys
 import time
+from contextlib import closing
 from operator import attrgetter
-from types import FrameType
-from typing import NoReturn
+from typing import TYPE_CHECKING
 
 import click
+from pydantic import BaseModel
 from pydantic.alias_generators import to_camel
-from rich.live import Live
 
+from resctrl_hooks.cli.class_lines import BY_CLASS, changed
 from resctrl_hooks.cli.document import Column, print_listing
-from resctrl_hooks.cli.keyboard import Keys
 from resctrl_hooks.cli.node import open_node
-from resctrl_hooks.cli.params import Bandwidth, Duration
+from resctrl_hooks.cli.params import Bandwidth, Duration, at_option
 from resctrl_hooks.cli.tables import console, print_table
-from resctrl_hooks.cli.top_screen import Screen
 from resctrl_hooks.cli.top_table import Scene, domain_line, head_line, memory_lines, power_lines, usage_table
 from resctrl_hooks.cli.view import View, view_options
-from resctrl_hooks.inventory.cache_size import l3_sizes
-from resctrl_hooks.inventory.gather import pod_of, rmids_of, waiting_keys
-from resctrl_hooks.inventory.guard import lowered_values
-from resctrl_hooks.inventory.memory_load import domains_of, memory_usage
-from resctrl_hooks.inventory.models import DomainUsage, Usage
-from resctrl_hooks.inventory.package_energy import PackagePower, power_usage
-from resctrl_hooks.inventory.snapshot import Snapshot, in_domain, open_files, take
-from resctrl_hooks.inventory.usage import (
-    GROUPINGS,
-    POD,
-    SORTS,
-    TOTAL,
-    Line,
-    Users,
-    grouped,
-    ordered,
-    usage,
-    with_total,
-)
+from resctrl_hooks.inventory.columns import BY_KEY, COLUMNS, values_of
+from resctrl_hooks.inventory.slowdown import SORT as SLOW
+from resctrl_hooks.inventory.usage import GROUPINGS, Line, grouped, ordered
+from resctrl_hooks.inventory.usage_models import Usage
 from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.resctrl.counters import L3, Slot
 
-_SOON = 0.5  # seconds until the first rates
+if TYPE_CHECKING:
+    from resctrl_hooks.cli.top_past import PastLooks
+from resctrl_hooks.cli.top_live import show_live
+from resctrl_hooks.cli.top_looks import Looks
+
 _CSV: tuple[Column, ...] = tuple(
     (
         to_camel(name),
@@ -53,7 +38,7 @@ _CSV: tuple[Column, ...] = tuple(
 
 
 @click.command()
-@view_options((*SORTS, "name"), "mbm")
+@view_options((*BY_KEY, SLOW, "name"), "mbm")
 @click.option("--once", is_flag=True, help="Measure for one interval, print and exit.")
 @click.option(
     "--interval",
@@ -67,124 +52,48 @@ _CSV: tuple[Column, ...] = tuple(
     "--capacity",
     type=Bandwidth(),
     metavar="BYTES",
-    help="Bandwidth of each L3 cache in bytes per second, such as 120G, as 100% of shares; default: the measured peak.",
+    help="Bandwidth of each L3 cache in bytes per second that is 100%, such as 120G; default: the largest so far.",
 )
+@at_option
 @click.option("--by", type=click.Choice([*GROUPINGS]), default="pod", show_default=True, help="Content of a line.")
 @click.pass_obj
 def command(
-    config: str, *, view: View, once: bool, interval: float, domain: int | None, capacity: float | None, by: str
+    config: str,
+    *,
+    view: View,
+    once: bool,
+    interval: float,
+    domain: int | None,
+    capacity: float | None,
+    when: float | None,
+    by: str,
 ) -> None:
     """Watch cache occupancy, memory bandwidth and power per pod.
 
     Ungrouped tasks have a separate line; the total covers all lines. On a terminal it is interactive (`?` for help).
-    Elsewhere, and with -o, it measures once, or repeatedly with -w.
+    A terminal without cursor control (TERM=dumb) gets plain rows, the newest last. Elsewhere, and with -o, it measures
+    once, or repeatedly with -w. With --at it shows the past, in which the arrow keys go back and forth; `[` and `]` go
+    by minutes, `{` and `}` by hours, and End returns to the present.
     """
-    looks = _Looks(open_node(config), view, domain, capacity)
-    if view.table and console().is_terminal and not once:
-        _live(looks, interval, view, by)
+    node, out = open_node(config), console()
+    endless = view.table and out.is_terminal and not once
+    interactive = endless and not out.is_dumb_terminal
+    if when is not None and not interactive:
+        _print(_past(node, view, domain, capacity).at(when), view, by)
         return
-    try:
-        while True:
-            time.sleep(interval)
-            _print(looks.next(), view, by)
-            sys.stdout.flush()
-            if not view.watch:
-                return
-    except KeyboardInterrupt:
-        return
-
-
-class _Looks:
-    """Successive samples, each with the rates since the previous one."""
-
-    def __init__(self, context: Context, view: View, domain: int | None = None, capacity: float | None = None) -> None:
-        self._context = context
-        self._view = view
-        self._keys = {view.key(context, what) for what in view.pods}
-        self._wanted: dict[str, bool] = {}
-        self._users = Users(context)
-        self._files = open_files()
-        self._before = take(context, self._files)
-        self._packages = PackagePower()
-        self._sizes = l3_sizes(context.monitor.resctrl.root)
-        self._capacity = capacity
-        self._peaks: dict[int, float] = {}
-        self._limits: dict[str, float] = context.settings.monitoring.get("capacity") or {}
-        self._memory = domains_of(context, self._before) if self._limits else []
-        self._made = 0
-        self._domains = {slot.domain.id: slot.domain.folder for slot in self._before.slots.values() if _is_cache(slot)}
-        self.domain = domain
-        if domain is not None and domain not in self._domains:
-            known = ", ".join(map(str, sorted(self._domains))) or "none"
-            raise click.BadParameter(f"unknown L3 domain {domain}; available: {known}.", param_hint="--domain")
-
-    def turn_domain(self) -> None:
-        """Select the next L3 cache; after the last one, all of them."""
-        order = [None, *sorted(self._domains)]
-        self.domain = order[(order.index(self.domain) + 1) % len(order)]
-
-    def next(self) -> Scene:
-        """Take a sample and return the rates since the previous one."""
-        now = take(self._context, self._files)
-        watts = self._packages.watts()
-        before, self._before = self._before, now
-        self._made += 1
-        parts = {id_: _limited(before, now, folder) for id_, folder in self._domains.items()}
-        domains = [self._usage_of(id_, usage(*part)) for id_, part in sorted(parts.items())]
-        lines = usage(*((before, now) if self.domain is None else parts[self.domain]), self._users)
-        power = power_usage(watts, lines) if self.domain is None else None
-        names = {line.key: line.name for line in lines if line.kind == POD}
-        memory = memory_usage(before, now, self._memory, self._limits, names) if self._limits else []
-        if self._view.filtered:
-            lines = with_total([line for line in lines if line.kind == POD and self._is_wanted(line)])
-        scene = self.scene(lines)
-        scene.rmids = rmids_of(self._context.monitor.resctrl, now.rmids)
-        scene.seconds, scene.memory, scene.power = now.when - before.when, memory, power
-        scene.domains = domains if len(domains) > 1 or self._capacity else ()
-        return scene
-
-    def _usage_of(self, domain: int, lines: list[Line]) -> DomainUsage:
-        rates = next(line.rates for line in lines if line.kind == TOTAL)
-        self._peaks[domain] = max(self._peaks.get(domain, 0.0), rates.total or 0.0)
-        # the first interval has no predecessor to compare with
-        peak = self._capacity or (self._peaks[domain] if self._made > 1 else None)
-        return DomainUsage(
-            domain=domain,
-            memory_bandwidth_bytes_per_second=rates.total,
-            peak_bytes_per_second=peak or None,
-            llc_occupancy_bytes=rates.occupancy,
-            llc_bytes=self._sizes.get(domain),
-        )
-
-    def scene(self, lines: list[Line]) -> Scene:
-        """Return a scene of these lines, without rates of anything else."""
-        return Scene(
-            os.uname().nodename,
-            time.strftime("%H:%M:%S"),
-            lines,
-            llc_bytes=sum(self._sizes.values()) if self.domain is None else self._sizes.get(self.domain, 0),
-            waiting=len(waiting_keys(self._context)),
-            domain=self.domain,
-            lowered=lowered_values(self._context),
-        )
-
-    def _is_wanted(self, line: Line) -> bool:
-        if line.key not in self._wanted:
-            pod = pod_of(self._context, line.key) if self._view.selector else None
-            self._wanted[line.key] = (
-                (not self._keys or line.key in self._keys)
-                and (not self._view.namespace or line.namespace == self._view.namespace)
-                and (self._view.selector is None or (pod is not None and bool(self._view.chosen(self._context, [pod]))))
-            )
-        return self._wanted[line.key]
-
-
-def _is_cache(slot: Slot) -> bool:
-    return slot.domain.resource == L3 and slot.domain.node is None
-
-
-def _limited(before: Snapshot, now: Snapshot, folder: str) -> tuple[Snapshot, Snapshot]:
-    return in_domain(before, folder), in_domain(now, folder)
+    with closing(Looks(node, view, domain, capacity)) as looks:
+        if interactive:
+            show_live(looks, interval, view, by, lambda: _past(node, view, looks.scenes.domain, capacity), when)
+            return
+        try:
+            while True:
+                time.sleep(interval)
+                _print(looks.next(), view, by)
+                sys.stdout.flush()
+                if not (view.watch or endless):
+                    return
+        except KeyboardInterrupt:
+            return
 
 
 def _print(scene: Scene, view: View, by: str) -> None:
@@ -208,6 +117,8 @@ def _print(scene: Scene, view: View, by: str) -> None:
             domains=[*scene.domains],
             memoryDomains=list(scene.memory),
             power=scene.power,
+            classChanges=list(scene.changes()) if by == BY_CLASS else [],
+            **({"host": scene.host, "time": scene.when} if scene.past else {}),
         )
     else:
         out = console()
@@ -215,7 +126,8 @@ def _print(scene: Scene, view: View, by: str) -> None:
             out.print(head_line(scene, out.width), markup=False, soft_wrap=True)
             if scene.domains:
                 out.print(domain_line(scene, out.width))
-            for text in (*memory_lines(scene, out.width), *power_lines(scene, out.width)):
+            extra = (*memory_lines(scene, out.width), *power_lines(scene, out.width), *changed(scene, by, out.width))
+            for text in extra:
                 out.print(text)
         # Bars are for terminals only: a program reads the numbers.
         made = usage_table(
@@ -231,8 +143,9 @@ def _print(scene: Scene, view: View, by: str) -> None:
         print_table(out, made)
 
 
-def _item(line: Line, scene: Scene) -> Usage:
+def _item(line: Line, scene: Scene) -> BaseModel:
     share = scene.share(line)
+    shares = {one.share.field: None if share is None else round(share * 100, 3) for one in COLUMNS if one.share}
     return Usage(
         kind=line.kind,
         name=line.name,
@@ -240,39 +153,16 @@ def _item(line: Line, scene: Scene) -> Usage:
         namespace=line.namespace,
         pod=line.pod,
         rdt_class=line.rdt_class,
-        llc_occupancy_bytes=line.rates.occupancy,
-        llc_share_percent=None if share is None else round(share * 100, 3),
-        memory_bandwidth_bytes_per_second=line.rates.total,
-        memory_bandwidth_local_bytes_per_second=line.rates.local,
-        power_watts=line.rates.watts,
+        **values_of(line.rates.values),
+        **shares,
         counted_percent=None if line.rates.counted is None else round(line.rates.counted * 100, 1),
         uncounted=line.uncounted,
         partial=line.partial,
+        slowdown=line.slowdown,
     )
 
 
-def _live(looks: _Looks, interval: float, view: View, by: str) -> None:
-    """Show the table on the alternate screen until q, Ctrl-C, SIGTERM or the terminal's end."""
-    out = console()
-    signal.signal(signal.SIGTERM, _end)
-    signal.signal(signal.SIGHUP, _end)
-    screen = Screen(looks.scene([]), sort=view.sort, reverse=view.reverse, by=by)
-    try:
-        with Keys() as keys, Live(console=out, screen=True, auto_refresh=False) as live:
-            until = time.monotonic() + min(interval, _SOON)
-            while not screen.quit:
-                live.update(screen.render(out.width, out.height), refresh=True)
-                key = keys.pressed(until - time.monotonic())
-                if key == "d" and screen.takes_keys:
-                    looks.turn_domain()
-                elif key:
-                    screen.press(key)
-                if time.monotonic() >= until:
-                    screen.look(looks.next())
-                    until = time.monotonic() + interval
-    except (KeyboardInterrupt, EOFError):
-        return
+def _past(context: Context, view: View, domain: int | None, capacity: float | None) -> "PastLooks":
+    from resctrl_hooks.cli.top_past import PastLooks  # noqa: PLC0415  # most runs show the present
 
-
-def _end(number: int, frame: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt
+    return PastLooks(context, view, domain, capacity)

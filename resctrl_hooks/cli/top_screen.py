@@ -8,27 +8,39 @@ from collections import deque
 from rich.console import Group
 from rich.text import Text
 
+from resctrl_hooks.cli.class_lines import changed
 from resctrl_hooks.cli.top_table import Scene, domain_line, head_line, memory_lines, power_lines, usage_table
+from resctrl_hooks.inventory.columns import COLUMNS, MBM
+from resctrl_hooks.inventory.slowdown import HEADING, MEANING
+from resctrl_hooks.inventory.slowdown import SORT as SLOW
 from resctrl_hooks.inventory.usage import FOREIGN, GROUPINGS, POD, TOTAL, UNGROUPED, Line, grouped, ordered
 
-SORT_KEYS = {"l": "llc", "m": "mbm", "o": "local", "w": "watts", "n": "name"}
+SORT_KEYS = {**{column.press: column.key for column in COLUMNS}, "s": SLOW, "n": "name"}
 _LINES = {"up": -1, "k": -1, "down": 1, "j": 1, "home": -1_000_000, "end": 1_000_000}
 _PAGES = {"pageup": -1, "pagedown": 1}
 _FRAME = 8  # lines without a user: head, state, table head, ungrouped, total, place, blank, keys
 _KEPT = 64  # samples in a sparkline
+PAST_KEYS = frozenset(("left", "right", "shift-left", "shift-right", "[", "]", "{", "}"))
+"""Keys that go to another moment of the history."""
 _FOOT = "q quit  / filter  space pause  t totals  ? help"
-_HELP = """\
-l m o w n   sort by LLC, MBM, LOCAL, POWER or name
+_HEADINGS = ", ".join(column.heading for column in COLUMNS)
+_MEANINGS = "\n".join(f"{column.heading:<7}{column.meaning}" for column in COLUMNS).replace("`", "")
+_HELP = f"""\
+{" ".join(SORT_KEYS)}   sort by {_HEADINGS}, {HEADING} or name
 r           reverse the order
 t           next totals: pods, namespaces, RDT classes
 d           next L3 cache: all caches, then each cache
 /           filter by part of a name; Enter applies the filter, Esc removes it
 space       pause or continue
-arrows, j k, PgUp PgDn, Home End   scroll
+up down, j k, PgUp PgDn, Home End   scroll
+left right  one sample back or forth in the history; with Shift ten
+[ ]  {{ }}    a minute back or forth; an hour
+g           go to a time: 14:00, yesterday 14:00, 3m ago
+End         return to the present
 q           quit
 
-LLC    bytes in the last-level caches; L3% is their part of all L3 caches of this node
-MBM    memory bandwidth through the L3 caches; LOCAL is its part to the local NUMA node
+{_MEANINGS}
+{HEADING:<7}{MEANING.replace("`", "")}
 LAST   MBM of the last samples; all rows have the same scale
 
 Press any key to return."""
@@ -51,25 +63,51 @@ class Screen:
         self._page, self._rows = 1, 0
         self._last: dict[str, int] = {}
         self._history: dict[str, deque[float | None]] = {}
+        self._past: Scene | None = None
+        self._time: str | None = None
+        self._asked = ""
+        self._said = ""
+
+    @property
+    def past(self) -> bool:
+        """Whether it shows the past."""
+        return self._past is not None
+
+    def show(self, scene: Scene | None) -> None:
+        """Show a scene of the past, or with None the present."""
+        self._past, self._said = scene, ""
+        self._last = {}
+
+    def say(self, text: str) -> None:
+        """Show a message until the next key."""
+        self._said = text
+
+    def asked(self) -> str:
+        """Return a time that was entered, once."""
+        found, self._asked = self._asked, ""
+        return found
 
     def look(self, scene: Scene) -> None:
         """Take a new sample; a paused screen shows it after the pause."""
         for by in GROUPINGS:
             for line in grouped(scene.lines, by):
                 if by == "pod" or line.kind == POD:
-                    self._history.setdefault(_id(by, line), deque(maxlen=_KEPT)).append(line.rates.total)
+                    self._history.setdefault(_id(by, line), deque(maxlen=_KEPT)).append(line.rates[MBM])
         if not self.paused:
             self._scene = scene
 
     @property
     def takes_keys(self) -> bool:
         """Whether a key is a command, not a character of the filter."""
-        return not (self._editing or self._help)
+        return not (self._editing or self._help or self._time is not None)
 
     def press(self, key: str) -> None:
         """Handle a key."""
+        self._said = ""
         if self._editing:
             self._edit(key)
+        elif self._time is not None:
+            self._edit_time(key)
         elif self._help:
             self._help = False
         elif key in SORT_KEYS:
@@ -91,6 +129,8 @@ class Screen:
                 self._help = True
             case "/":
                 self._editing = True
+            case "g":
+                self._time = ""
             case "escape":
                 self._filter = ""
             case " " | "p":
@@ -103,18 +143,25 @@ class Screen:
             self._editing = False
         elif key == "escape":
             self._editing, self._filter = False, ""
-        elif key == "backspace":
-            self._filter = self._filter[:-1]
-        elif len(key) == 1 and key.isprintable():
-            self._filter += key
+        else:
+            self._filter = _edited(self._filter, key)
         self._offset = 0
+
+    def _edit_time(self, key: str) -> None:
+        text = self._time or ""
+        if key == "enter":
+            self._asked, self._time = text, None
+        elif key == "escape":
+            self._time = None
+        else:
+            self._time = _edited(text, key)
 
     def _scroll(self, lines: int) -> None:
         self._offset = max(0, min(self._offset + lines, self._rows - self._page))
 
     def render(self, width: int, height: int) -> Group:
         """Return the picture for a terminal of this size."""
-        scene = self._scene
+        scene = self._past or self._scene
         if self._help:
             return Group(Text(head_line(scene, width), style="reverse", no_wrap=True), Text(f"\n{_HELP}"))
         if not scene.lines:
@@ -123,11 +170,12 @@ class Screen:
         self._last = {line.name: place for place, line in enumerate(lines)}
         users = [line for line in lines if line.kind in (POD, FOREIGN) and self._filter.lower() in line.name.lower()]
         rest = [line for line in lines if line.kind in (UNGROUPED, TOTAL)]
-        extra = [*memory_lines(scene, width), *power_lines(scene, width)]
+        extra = [*memory_lines(scene, width), *power_lines(scene, width), *changed(scene, self.by, width)]
         self._page, self._rows = max(height - _FRAME - bool(scene.domains) - len(extra), 1), len(users)
         self._scroll(0)
         shown = users[self._offset : self._offset + self._page]
-        scene.history = {line.name: list(self._history.get(_id(self.by, line), ())) for line in lines}
+        if self._past is None:
+            scene.history = {line.name: list(self._history.get(_id(self.by, line), ())) for line in lines}
         made = usage_table(
             scene,
             [*shown, *rest],
@@ -149,18 +197,32 @@ class Screen:
         )
 
     def _state(self) -> str:
-        domain = "" if self._scene.domain is None else f"L3 cache {self._scene.domain}: "
+        if self._time is not None:
+            return f"go to time: {self._time}_"
+        scene = self._past or self._scene
+        if self._said:
+            return self._said
+        domain = "" if scene.domain is None else f"L3 cache {scene.domain}: "
         parts = [f"{domain}{self.by} by {self.sort}{', smallest first' if self.reverse else ''}"]
         if self._editing or self._filter:
             parts.append(f"filter: {self._filter}{'_' if self._editing else ''}")
         if self.paused:
             parts.append("PAUSED")
+        if scene.note:
+            parts.append(scene.note)
         return "   ".join(parts)
 
     def _place(self, shown: int) -> str:
         if shown == self._rows:
             return ""
         return f"{self._offset + 1} to {self._offset + shown} of {self._rows}"
+
+
+def _edited(text: str, key: str) -> str:
+    """Return a typed text after a key."""
+    if key == "backspace":
+        return text[:-1]
+    return text + key if len(key) == 1 and key.isprintable() else text
 
 
 def _id(by: str, line: Line) -> str:

@@ -1,6 +1,6 @@
 """The table and head line of `top`, for any terminal size; the least important columns are dropped first."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rich.table import Table
@@ -9,9 +9,13 @@ from rich.text import Text
 from resctrl_hooks.cli.bars import bar, sparkline
 from resctrl_hooks.cli.tables import Name, counted, table
 from resctrl_hooks.inventory.amounts import scaled
+from resctrl_hooks.inventory.class_changes import ClassChange
+from resctrl_hooks.inventory.columns import COLUMNS, LLC, MBM, POWER, Column
 from resctrl_hooks.inventory.coverage import MARK
-from resctrl_hooks.inventory.models import DomainUsage, MemoryUsage, PowerUsage, Rmids
-from resctrl_hooks.inventory.usage import FOREIGN, POD, SORTS, TOTAL, UNGROUPED, Line
+from resctrl_hooks.inventory.models import Rmids
+from resctrl_hooks.inventory.slowdown import HEADING, as_text
+from resctrl_hooks.inventory.usage import FOREIGN, POD, TOTAL, UNGROUPED, Line
+from resctrl_hooks.inventory.usage_models import DomainUsage, MemoryUsage, PowerUsage
 
 _UNKNOWN = "-"
 _BAR, _SPARKS = 8, 16
@@ -43,7 +47,15 @@ class Scene:
     """The packages' power, where the kernel has RAPL."""
     lowered: Mapping[str, str] = field(default_factory=dict)
     """By RDT class, the values that the guard lowered: ``MB 100↓60``."""
+    past: str = ""
+    """The beginning of the first line if the scene is not of the present."""
+    when: str = ""
+    """Its time in ISO 8601, if it is not of the present."""
+    note: str = ""
+    """A remark on the rates, such as a gap before the sample."""
     history: Mapping[str, Sequence[float | None]] = field(default_factory=dict)
+    changes: Callable[[], Sequence[ClassChange]] = tuple
+    """The newest changes of RDT classes, which are read only where they are shown."""
 
     @property
     def uncounted(self) -> int:
@@ -53,19 +65,20 @@ class Scene:
     @property
     def most(self) -> float:
         """The largest bandwidth of a user, which is the full length of a bar."""
-        return max((line.rates.total or 0.0 for line in self.lines if line.kind not in (TOTAL, UNGROUPED)), default=0.0)
+        return max((line.rates[MBM] or 0.0 for line in self.lines if line.kind not in (TOTAL, UNGROUPED)), default=0.0)
 
     def share(self, line: Line) -> float | None:
         """Return the share of all L3 caches, from 0 to 1, that the pod of a line occupies."""
-        if not self.llc_bytes or line.rates.occupancy is None:
-            return None
-        return line.rates.occupancy / self.llc_bytes
+        occupied = line.rates[LLC]
+        return None if not self.llc_bytes or occupied is None else occupied / self.llc_bytes
 
 
 @dataclass(frozen=True, slots=True)
-class _Column:
+class _Cells:
+    """A displayed column: a measured one, or a picture or share of it."""
+
     head: str
-    sort: str
+    of: Column | None
     least: int  # minimum width of the terminal for this column
     cell: Callable[[Line, Scene], str]
     picture: bool = False
@@ -83,7 +96,7 @@ def _share(line: Line, scene: Scene) -> str:
 def _bandwidth_bar(line: Line, scene: Scene) -> str:
     if line.kind == TOTAL:
         return " " * _BAR
-    total = line.rates.total
+    total = line.rates[MBM]
     return bar(None if total is None else total / scene.most if scene.most else 0.0, _BAR)
 
 
@@ -93,20 +106,17 @@ def _sparks(line: Line, scene: Scene) -> str:
     return sparkline(list(scene.history.get(line.name, [])), scene.most, _SPARKS)
 
 
-def _llc(line: Line, scene: Scene) -> str:
-    return _cell(line.rates.occupancy, "B", binary=True)
-
-
 def _llc_bar(line: Line, scene: Scene) -> str:
     return " " * _BAR if line.kind == TOTAL else bar(scene.share(line), _BAR)
 
 
-def _rate(sort: str, unit: str) -> Callable[[Line, Scene], str]:
-    """Return the cells of a rate; an estimate has a mark."""
+def _value(column: Column) -> Callable[[Line, Scene], str]:
+    """Return the cells of a measured column; an estimated rate has a mark."""
 
     def cell(line: Line, scene: Scene) -> str:
-        value = SORTS[sort](line)
-        return f"{MARK if line.rates.estimated and value is not None else ''}{_cell(value, unit)}"
+        value = line.rates[column]
+        mark = MARK if column.is_rate and line.rates.estimated and value is not None else ""
+        return f"{mark}{_cell(value, column.unit, binary=not column.is_rate)}"
 
     return cell
 
@@ -117,39 +127,49 @@ def _counted(line: Line, scene: Scene) -> str:
     return f"{line.rates.counted:.0%}"
 
 
-_COLUMNS = (
-    _Column("LLC", "llc", 0, _llc),
-    _Column("L3%", "llc", 66, _share),
-    _Column("", "llc", 110, _llc_bar, picture=True),
-    _Column("MBM", "mbm", 0, _rate("mbm", "B/s")),
-    _Column("", "mbm", 76, _bandwidth_bar, picture=True),
-    _Column("LAST", "mbm", 130, _sparks, picture=True),
-    _Column("LOCAL", "local", 96, _rate("local", "B/s")),
-    _Column("POWER", "watts", 0, _rate("watts", "W")),
-    _Column("COUNTED", "", 0, _counted),
-)
+def _slow(line: Line, scene: Scene) -> str:
+    return as_text(line.slowdown)
+
+
+_PICTURES = {
+    LLC: (_Cells("", LLC, 110, _llc_bar, picture=True),),
+    MBM: (_Cells("", MBM, 76, _bandwidth_bar, picture=True), _Cells("LAST", MBM, 130, _sparks, picture=True)),
+}
+
+
+def _displayed() -> Iterator[_Cells]:
+    """Yield all columns in their order: each measured one with its share and its pictures."""
+    for column in COLUMNS:
+        yield _Cells(column.heading, column, column.min_width, _value(column))
+        if column.share:
+            yield _Cells(column.share.heading, column, column.share.min_width, _share)
+        yield from _PICTURES.get(column, ())
+    yield _Cells(HEADING, None, 0, _slow)
+    yield _Cells("COUNTED", None, 0, _counted)
 
 
 def usage_table(
     scene: Scene, lines: Sequence[Line], *, by: str, sort: str, reverse: bool, width: int, pictures: bool, headers: bool
 ) -> Table:
     """Return the lines as a table of the columns that fit; ``pictures`` adds bars and sparklines."""
-    energy = any(line.rates.watts is not None for line in scene.lines)
+    known = {one for one in COLUMNS if any(line.rates[one] is not None for line in scene.lines)}
     estimated = any(line.rates.estimated or (line.uncounted and line.kind == POD) for line in scene.lines)
+    judged = any(line.slowdown is not None for line in scene.lines)
     columns = [
         column
-        for column in _COLUMNS
+        for column in _displayed()
         if width >= column.least
         and (pictures or not column.picture)
-        and (energy or column.sort != "watts")
+        and (column.of is None or column.of in known or not column.of.is_optional)
         and (scene.llc_bytes or column.cell is not _share)
         and (estimated or column.cell is not _counted)
+        and (judged or column.cell is not _slow)
     ]
     marks = {sort: "▴" if reverse else "▾"}
     heads = [by.upper() + marks.get("name", "")]
     marked = False
     for column in columns:
-        mark = "" if marked or not column.head else marks.get(column.sort, "")
+        mark = marks.get(column.of.key if column.of else column.head.lower(), "") if column.head and not marked else ""
         marked = marked or bool(mark)
         heads.append(column.head + mark)
     right = frozenset(head for head, column in zip(heads[1:], columns, strict=True) if not column.picture)
@@ -170,18 +190,18 @@ def usage_table(
 def head_line(scene: Scene, width: int) -> str:
     """Return host, time, and as many of the node's sums as fit."""
     total = next((line.rates for line in scene.lines if line.kind == TOTAL), None)
-    parts = [scene.host, scene.time]
-    if total is not None and total.total is not None:
-        parts.append(scaled(total.total, "B/s"))
+    parts = [scene.past, scene.host] if scene.past else [scene.host, scene.time]
+    if total is not None and (rate := total[MBM]) is not None:
+        parts.append(scaled(rate, MBM.unit))
     if scene.rmids:
         waits = f", {scene.waiting} waiting" if scene.waiting else ""
         parts.append(f"RMIDs {scene.rmids.used}/{scene.rmids.total}{waits}")
     if scene.uncounted:
         parts.append(f"{counted(scene.uncounted, 'pod')} not counted")
-    if total is not None and total.watts is not None:
-        parts.append(scaled(total.watts, "W"))
-    if total is not None and total.occupancy is not None and scene.llc_bytes:
-        parts.append(f"L3 {scaled(total.occupancy, 'B', binary=True)} of {scaled(scene.llc_bytes, 'B', binary=True)}")
+    if total is not None and (watts := total[POWER]) is not None:
+        parts.append(scaled(watts, POWER.unit))
+    if total is not None and (occupied := total[LLC]) is not None and scene.llc_bytes:
+        parts.append(f"L3 {scaled(occupied, 'B', binary=True)} of {scaled(scene.llc_bytes, 'B', binary=True)}")
     if scene.lines:
         parts.append(f"counters {_counters(scene.lines) or 'none'}")
     while len(parts) > 1 and len("  ".join(parts)) > width:
@@ -220,7 +240,11 @@ def _of_cache(one: DomainUsage, details: Sequence[Callable[[DomainUsage], str]])
 
 def _peak(one: DomainUsage) -> str:
     rate, peak = one.memory_bandwidth_bytes_per_second, one.peak_bytes_per_second
-    return f" ({rate / peak:.0%} of peak)" if rate is not None and peak else ""
+    if rate is None or not peak:
+        return ""
+    if one.peak_is == "configured":
+        return f" ({rate / peak:.0%} of {scaled(peak, 'B/s')})"
+    return f" ({MARK}{rate / peak:.0%} of max so far)"
 
 
 def _full(one: DomainUsage) -> str:
@@ -263,12 +287,13 @@ def _line(text: str, width: int) -> Text:
 
 def _heat(line: Line, scene: Scene) -> str:
     """Return a pod's style by its share of all traffic."""
-    total = next((one.rates.total for one in scene.lines if one.kind == TOTAL), None)
-    if line.kind not in (POD, FOREIGN) or not total or line.rates.total is None:
+    total = next((one.rates[MBM] for one in scene.lines if one.kind == TOTAL), None)
+    rate = line.rates[MBM]
+    if line.kind not in (POD, FOREIGN) or not total or rate is None:
         return ""
-    return next((style for share, style in _HOT if line.rates.total >= share * total), "")
+    return next((style for share, style in _HOT if rate >= share * total), "")
 
 
 def _counters(lines: Sequence[Line]) -> str:
-    known = [name for name, value in SORTS.items() if any(value(line) is not None for line in lines)]
-    return " ".join(known).replace("watts", "energy")
+    known = [column for column in COLUMNS if any(line.rates[column] is not None for line in lines)]
+    return " ".join(column.name or column.key for column in known)

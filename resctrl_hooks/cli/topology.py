@@ -4,6 +4,7 @@ import click
 
 from resctrl_hooks.cli.document import Column, Form, attributes, is_table, output_option, print_listing
 from resctrl_hooks.cli.node import open_node
+from resctrl_hooks.inventory.owners import account_or_none
 from resctrl_hooks.inventory.topology_view import draw, report
 from resctrl_hooks.node.features.placement.allocations import Book
 from resctrl_hooks.node.host.cpulist import format_list
@@ -19,11 +20,18 @@ _CSV: tuple[Column, ...] = (
 @output_option
 @click.pass_obj
 def command(config: str, *, usage: bool, form: Form) -> None:
-    """Draw this node's packages, NUMA nodes, caches and cores; with --usage, also the containers on them."""
-    book = Book(open_node(config), look_only=True)
+    """Draw this node's packages, NUMA nodes, caches and cores; with --usage, also the containers on them.
+
+    The last line has the owners of RMIDs and CLOSIDs, if resctrl is mounted.
+    """
+    context = open_node(config)
+    book = Book(context, look_only=True)
+    owners = account_or_none(context)
     if is_table(form):
         click.echo(draw(book, usage=usage))
+        if owners is not None and owners.as_line():
+            click.echo(owners.as_line())
         return
-    item = report(book, usage=usage)
+    item = report(book, owners, usage=usage)
     parts = sorted(book.topology.domains, key=lambda part: (-part.size, part.name))
     print_listing(form, "TopologyList", [item], _CSV, parts)

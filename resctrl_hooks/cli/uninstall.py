@@ -7,8 +7,9 @@ import click
 from resctrl_hooks.cli.installed import installed_config, leave_to_machine_config, warn
 from resctrl_hooks.config import find_effective
 from resctrl_hooks.install.directories import RUNTIMES, RuntimeConfigError
+from resctrl_hooks.install.installation import remove_hooks, uninstall, unregister
 from resctrl_hooks.install.manifest import read_manifest
-from resctrl_hooks.install.removal import is_installed, registered, remove_hooks, uninstall, unregister
+from resctrl_hooks.install.present import is_installed
 from resctrl_hooks.install.tree import Tree
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
@@ -45,16 +46,17 @@ def command(
     tree = Tree(os.path.abspath(root))
     if tree.root and release_groups:
         raise click.UsageError("--release-groups cannot be combined with --root")
-    config = installed_config(context, read_manifest(tree))
+    record = read_manifest(tree)
+    config = installed_config(context, record)
     leave_to_machine_config(tree.root, config)
     # Records and groups belong to this running kernel, whatever root the files are below.
     settings = None if tree.root else _settings(config)
     try:
-        if runtimes and set(registered(tree)) - set(runtimes):
+        if runtimes and record and set(record.runtimes) - set(runtimes):
             unregister(tree, runtimes, say=click.echo, warn=warn)
             return
         if hooks_only:
-            remove_hooks(tree, say=click.echo)
+            remove_hooks(tree, say=click.echo, warn=warn)
             return
         there = is_installed(tree)
 

@@ -13,6 +13,7 @@ from resctrl_hooks.inventory.models import Pod
 from resctrl_hooks.inventory.records import recorded
 from resctrl_hooks.inventory.selector import Selector, labels_of
 from resctrl_hooks.node.context import Context
+from resctrl_hooks.node.log import Log
 from resctrl_hooks.node.settings import DEFAULT_CONFIG
 
 WATCH_SECONDS = 2.0
@@ -74,10 +75,11 @@ def _selector(ctx: click.Context, param: click.Parameter, value: str | None) -> 
 
 def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Return completions for a pod's name: ``NAMESPACE/POD``, or the pod's name alone where nothing else matches."""
-    from resctrl_hooks.cli.node import open_node  # noqa: PLC0415  # opened where something is completed
+    from resctrl_hooks.cli.node import find_settings  # noqa: PLC0415  # opened where something is completed
 
     try:
-        context = open_node(ctx.find_root().params.get("config") or DEFAULT_CONFIG)
+        settings, _ = find_settings(ctx.find_root().params.get("config") or DEFAULT_CONFIG)
+        context = Context(settings, Log({"target": "none"}))
         found = _names(context, str(ctx.params.get("namespace") or ""))
     except Exception:  # noqa: BLE001  # a shell that completes has no room for errors
         return []

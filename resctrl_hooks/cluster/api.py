@@ -10,6 +10,8 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+from resctrl_hooks.node.names import printable
+
 from .errors import AnswerError, ClusterError
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ _MOST_AT_ONCE = 50
 _LISTS = 3  # a list may take so many times as long as a node's answer
 _MOST_BYTES = 32 << 20
 """The longest accepted answer of a node: 1000 pods with eight domains have 12 MB."""
+_LONGEST = 300  # characters of an answer's message; a node that was taken over writes to a terminal here
 _METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _OK, _FORBIDDEN, _UNAUTHORIZED = 200, 403, 401
 
@@ -125,6 +128,22 @@ class Cluster:
             for item in items
         ]
 
+    async def nodes_of(self, namespace: str, name: str) -> tuple[list[PodOnNode], list[MetricsPod]]:
+        """Return the pods with this name, and the metrics pods of their nodes.
+
+        Raises:
+            ClusterError: no such pod is on a node, or its node has no metrics pod.
+        """
+        there = [one for one in await self.pods(namespace, name=name) if one.node]
+        if not there:
+            where = f"namespace {namespace}" if namespace else "any namespace"
+            raise ClusterError(f"no pod {name!r} on a node in {where}")
+        nodes = {one.node for one in there}
+        metrics = [pod for pod in await self.metrics_pods() if pod.node in nodes]
+        if not metrics:
+            raise ClusterError(f"node {min(nodes)} of pod {name} has no metrics pod")
+        return there, metrics
+
     async def read(self, pod: MetricsPod, path: str, **query: str) -> str:
         """Return the answer of a metrics pod to a GET, through the API server's pod proxy.
 
@@ -151,14 +170,12 @@ class Cluster:
         async with self._places:
             try:
                 async with asyncio.timeout(self._timeout):
-                    response = await self._answer(url, query)
+                    response = await self._answer(url, query, most=_MOST_BYTES)
             except (TimeoutError, httpx.TimeoutException):
                 raise AnswerError(f"{what}: no answer within {self._timeout:g} s") from None
             except httpx.HTTPError as error:
                 raise AnswerError(f"{what}: {str(error) or type(error).__name__}") from error
         _check(response, right, what)
-        if len(response.content) > _MOST_BYTES:
-            raise AnswerError(f"{what}: answer has {len(response.content)} bytes, more than {_MOST_BYTES}")
         return response.text
 
     async def fetch(self, address: str, query: Mapping[str, str]) -> str:
@@ -195,15 +212,24 @@ class Cluster:
         raise ClusterError(f"no service with the label {selector}", hint="give the address of Prometheus")
 
     async def _answer(
-        self, path: str, query: Mapping[str, str], headers: Mapping[str, str] | None = None
+        self, path: str, query: Mapping[str, str], headers: Mapping[str, str] | None = None, most: float = float("inf")
     ) -> "httpx.Response":
-        """Return the response to a GET, whatever its status; kr8s adds the server's address and the credentials."""
+        """Return the response to a GET of at most so many bytes; kr8s adds the server's address and the credentials."""
+        import httpx  # noqa: PLC0415  # kr8s has imported it
+
         base, _, url = path.rpartition("/")
         request = self._api.call_api(
-            "GET", version="", base=base, url=url, raise_for_status=False, params=dict(query), headers=headers
+            "GET", "", base, url=url, raise_for_status=False, stream=True, params=dict(query), headers=headers
         )
+        body = bytearray()
         async with request as response:
-            return response  # type: ignore[no-any-return]  # kr8s is typed from its next release on
+            if response.headers.get("Content-Encoding", "gzip") not in ("gzip", "identity"):  # a chain multiplies
+                raise httpx.DecodingError("unknown Content-Encoding")
+            async for part in response.aiter_bytes():
+                body += part
+                if len(body) > most:
+                    raise httpx.DecodingError(f"answer has more than {most} bytes")
+        return httpx.Response(response.status_code, content=bytes(body))
 
     async def _items(
         self, path: str, selector: str, right: str, *, fields: str = "", metadata: bool = False
@@ -256,10 +282,12 @@ def _check(
     if response.status_code == _UNAUTHORIZED:
         raise ClusterError("the API server does not accept the credentials", hint="log in again")
     try:
-        message = str(response.json().get("message", ""))
-    except (ValueError, AttributeError):
+        message = printable(str(response.json().get("message", ""))[:_LONGEST])
+    except (ValueError, AttributeError, RecursionError):
         message = ""
-    raise error(f"{what}: HTTP status {response.status_code}{f': {message}' if message else ''}")
+    found = error(f"{what}: HTTP status {response.status_code}{f': {message}' if message else ''}")
+    found.status = response.status_code
+    raise found
 
 
 def _metrics_pod(item: Mapping[str, Any]) -> MetricsPod:

@@ -5,7 +5,7 @@ too are named as there.
 """
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import click
@@ -13,24 +13,18 @@ import click
 from resctrl_hooks import __version__
 from resctrl_hooks.cli.document import Column, Form, attributes, is_table, output_option, print_listing
 from resctrl_hooks.cli.errors import KUBECTL, FailedError, in_one_line
-from resctrl_hooks.cli.tables import Name, aligned, console, print_table, table
-from resctrl_hooks.inventory.amounts import scaled
 
 from .access import Access, access_options
 from .api import Cluster
+from .diagnose import diagnose_command
 from .nodes import NAMES as NODE_NAMES
 from .nodes import Node, missing, node_of
 from .prometheus import SERVICES, recorded_pods
 from .readings import NodeReading, read_twice
-from .usage import GROUPINGS, NAMES, SORTS, PodUsage, grouped, ordered, pods_of
+from .tables import print_nodes, print_pods
+from .usage import GROUPINGS, NAMES, SORTS, PodUsage, grouped, name_of, ordered, pods_of
 
-_NONE = "-"
-_MOST_STYLED = 1000  # rows; Rich takes a third of a millisecond for each
 _AUTO = "auto"
-_NODE_HEADS = ("NODE", "COUNTING", "RMIDS", "FREE", "WAITING", "LOAD", "SLOWED", "VERSION")
-_POD_HEADS = {"pod": ("POD", "NODE"), "namespace": ("NAMESPACE", "PODS"), "node": ("NODE", "PODS")}
-_RATE_HEADS = ("LLC", "MBM", "LOCAL", "POWER", "SLOW")
-_NUMBERS = frozenset({"RMIDS", "FREE", "WAITING", "LOAD", "SLOWED", "PODS", *_RATE_HEADS})
 _NODE_CSV: tuple[Column, ...] = attributes(*Node.model_fields)
 _POD_CSV: tuple[Column, ...] = attributes(*PodUsage.model_fields)
 
@@ -73,7 +67,7 @@ def nodes_command(*, access: Access, form: Form, selector: str, no_headers: bool
     found = access.run(functools.partial(_nodes, access=access, selector=selector))
     found.sort(key=lambda node: (not node.problem, node.name))
     if is_table(form):
-        _print_nodes(found, wide=form == "wide", headers=not no_headers)
+        print_nodes(found, wide=form == "wide", headers=not no_headers)
     else:
         names = [node.name for node in found]
         print_listing(form, "NodeList", found, _NODE_CSV, names=names, headers=not no_headers)
@@ -87,6 +81,9 @@ async def _nodes(cluster: Cluster, *, access: Access, selector: str) -> list[Nod
     access.check(pods, "-l with labels of nodes")
     readings = await read_twice(cluster, pods, NODE_NAMES, access.interval)
     return [*map(node_of, readings), *missing(names or (), pods)]
+
+
+group.add_command(diagnose_command)
 
 
 @group.command("top")
@@ -130,9 +127,9 @@ def top_command(
     found, problems = access.run(work)
     lines = ordered(grouped(found, by), sort, reverse=reverse)
     if is_table(form):
-        _print_pods(lines, by, headers=not no_headers)
+        print_pods(lines, by, headers=not no_headers)
     else:
-        names = [line.name for line in lines]
+        names = [name_of(line) for line in lines]
         print_listing(form, "ClusterUsageList", lines, _POD_CSV, names=names, headers=not no_headers, by=by)
     for problem in problems:
         click.echo(f"{KUBECTL}: {problem}", err=True)
@@ -183,22 +180,15 @@ def show_command(*, access: Access, form: Form, namespace: str, pod: str, no_hea
         hint = "it is not selected for monitoring, waits for an RMID, or has ended: see `kubectl resctrl nodes`"
         raise FailedError(f"{pod} has no counters on its node; {hint}")
     if is_table(form):
-        _print_pods(found, "pod", headers=not no_headers)
+        print_pods(found, "pod", headers=not no_headers)
     else:
         print_listing(
-            form, "ClusterUsageList", found, _POD_CSV, names=[one.name for one in found], headers=not no_headers
+            form, "ClusterUsageList", found, _POD_CSV, names=[name_of(one) for one in found], headers=not no_headers
         )
 
 
 async def _show(cluster: Cluster, *, access: Access, namespace: str, name: str) -> tuple[list[PodUsage], list[str]]:
-    there = [one for one in await cluster.pods(namespace, name=name) if one.node]
-    if not there:
-        where = f"namespace {namespace}" if namespace else "any namespace"
-        raise FailedError(f"no pod {name!r} on a node in {where}")
-    nodes = {one.node for one in there}
-    metrics = [pod for pod in await cluster.metrics_pods() if pod.node in nodes]
-    if not metrics:
-        raise FailedError(f"node {min(nodes)} of pod {name} has no metrics pod")
+    there, metrics = await cluster.nodes_of(namespace, name)
     readings = await read_twice(cluster, metrics, NAMES, access.interval)
     keys = {(one.namespace, one.name) for one in there}
     return [pod for one in readings for pod in pods_of(one) if (pod.namespace, pod.pod) in keys], _problems(readings)
@@ -206,47 +196,3 @@ async def _show(cluster: Cluster, *, access: Access, namespace: str, name: str) 
 
 def _problems(readings: Iterable[NodeReading]) -> list[str]:
     return [f"node {one.pod.node}: {one.problem}" for one in readings if one.problem]
-
-
-def _print_nodes(nodes: Sequence[Node], *, wide: bool, headers: bool) -> None:
-    printed = table(
-        *_NODE_HEADS, *(["IMAGE"] if wide else []), "PROBLEM", right=_NUMBERS, names="PROBLEM", headers=headers
-    )
-    for node in nodes:
-        numbers = (
-            _NONE if node.rmids is None else f"{node.rmids_used}/{node.rmids}",
-            *(_NONE if value is None else str(value) for value in (node.rmids_free, node.waiting)),
-            _NONE if node.load is None else f"{node.load:.0%}",
-            _NONE if node.slowed is None else str(node.slowed),
-        )
-        image = [node.image or _NONE] if wide else []
-        printed.add_row(node.name, node.counting, *numbers, node.version or _NONE, *image, Name(node.problem or _NONE))
-    print_table(console(), printed)
-
-
-def _print_pods(lines: Sequence[PodUsage], by: str, *, headers: bool) -> None:
-    heads = (*_POD_HEADS[by], *_RATE_HEADS)
-    rows = [
-        (
-            one.name,
-            one.node if by == "pod" else str(one.pods),
-            _cell(one.llc_occupancy_bytes, "B", binary=True),
-            _cell(one.memory_bandwidth_bytes_per_second, "B/s"),
-            _cell(one.memory_bandwidth_local_bytes_per_second, "B/s"),
-            _cell(one.power_watts, "W"),
-            _NONE if one.slowdown is None else f"{one.slowdown:.1f}x",
-        )
-        for one in lines
-    ]
-    if len(rows) > _MOST_STYLED:
-        for line in aligned([heads, *rows] if headers else rows, {heads.index(head) for head in _NUMBERS & {*heads}}):
-            click.echo(line)
-        return
-    printed = table(*heads, right=_NUMBERS, names=heads[0], headers=headers)
-    for name, *cells in rows:
-        printed.add_row(Name(name), *cells)
-    print_table(console(), printed)
-
-
-def _cell(value: float | None, unit: str, *, binary: bool = False) -> str:
-    return _NONE if value is None else scaled(value, unit, binary=binary)

@@ -3,13 +3,20 @@
 from resctrl_hooks.node.errors import HookError
 
 
-class ClusterError(HookError):
+class ApiError(HookError):
+    """An answer that is not the wanted one."""
+
+    status = 0
+    """The answer's HTTP status; 0 without an answer."""
+
+
+class ClusterError(ApiError):
     """The API server cannot be asked: no kubeconfig, unknown context, no connection, a missing right."""
 
     reason = "cluster"
 
 
-class AnswerError(HookError):
+class AnswerError(ApiError):
     """One node's metrics pod does not answer, or with something else than metrics."""
 
     reason = "answer"

@@ -1,38 +1,47 @@
 """Metrics of one node as its metrics pod serves them: Prometheus' text format, read by name of the series.
 
 prometheus_client's parser makes objects of every line. A table of 300 nodes reads half a million lines, of which each
-series is needed only as a key until it has changed, so this module keeps lines and takes labels apart on demand.
+series is needed only as a key until it has changed, so this module keeps lines and takes labels apart on demand. A
+node may have been taken over: `parse` accepts only lines with which all readers can calculate.
 Format: https://prometheus.io/docs/instrumenting/exposition_formats/.
 """
 
+import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 
 from .errors import AnswerError
 
 Series = dict[str, float]
 """Value by series, as it is written: ``name{label="value"}``."""
-_LABEL = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"')
+Names = Mapping[str, str]
+"""By name of a series to read, the label that each of its lines must have; empty: none."""
+_LABEL = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"[,}]')
 _ESCAPED = re.compile(r"\\(.)")
 _MEANINGS = {"n": "\n"}
+_LONGEST = 16 << 10  # characters of a line
+_LEAST, _MOST = 1e-30, 1e24
+"""Limits of a value except 0: rates and sums stay finite. Counters of the kernel have 64 bits."""
 
 
-def parse(text: str, names: Iterable[str]) -> Series:
+def parse(text: str, names: Names) -> Series:
     """Return the series with these names of a scrape.
 
     Raises:
-        AnswerError: a line of these series has no number, or there is no series of ours at all.
+        AnswerError: a line of these series is too long, has no number within the limits or lacks its label, or there
+            is no series of ours at all.
     """
     starts = tuple(f"{name}{end}" for name in names for end in ("{", " "))
     found: Series = {}
     ours = False
-    for line in text.splitlines():
+    for line in text.split("\n"):  # a label may contain other line separators
         if line.startswith(starts):
             series, _, value = line.rpartition(" ")
-            try:
-                found[series] = float(value)
-            except ValueError:
-                raise AnswerError(f"invalid line in the metrics: {line[:80]!r}") from None
+            label = names.get(series.partition("{")[0])
+            number = _number(value) if len(line) <= _LONGEST else None
+            if number is None or (label and label not in labels_of(series)):
+                raise AnswerError(f"invalid line in the metrics: {line[:80]!r}")
+            found[series] = number
         elif line.startswith(("resctrl_", "l3_")):
             ours = True
     if not found and not ours:
@@ -51,8 +60,22 @@ def named(series: Series, name: str) -> Iterator[tuple[dict[str, str], float]]:
 
 
 def labels_of(series: str) -> dict[str, str]:
-    """Return the labels of a series as it is written."""
-    return {name: _ESCAPED.sub(_meaning, value) for name, value in _LABEL.findall(series[series.find("{") :])}
+    """Return the labels of a series as it is written, up to the first that is invalid."""
+    found = {}
+    at = series.find("{") + 1
+    while at and (label := _LABEL.match(series, at)):
+        found[label[1]] = _ESCAPED.sub(_meaning, label[2])
+        at = label.end()
+    return found
+
+
+def _number(text: str) -> float | None:
+    """Return a number within the limits, or None."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if value == 0 or _LEAST <= math.fabs(value) <= _MOST else None
 
 
 def _meaning(escape: re.Match[str]) -> str:

@@ -18,8 +18,12 @@ CAPACITY, TRAFFIC = "resctrl_domain_capacity_bytes_per_second", "resctrl_domain_
 RMIDS, WAITING, SCRAPE = "resctrl_rmids", "resctrl_hooks_waiting_pods", "resctrl_scrape_ok"
 VERSION, RECONCILED = "resctrl_hooks_build_info", "resctrl_hooks_last_reconcile_timestamp_seconds"
 VANISHED, SLOWDOWN = "resctrl_hooks_groups_vanished_total", "resctrl_pod_slowdown_ratio"
-NAMES = (*COUNTERS, CAPACITY, TRAFFIC, RMIDS, WAITING, SCRAPE, VERSION, RECONCILED, VANISHED, SLOWDOWN)
-"""The series that this module reads."""
+NAMES = {
+    **dict.fromkeys((*COUNTERS, RMIDS, WAITING, SCRAPE, RECONCILED, VANISHED, SLOWDOWN), ""),
+    **dict.fromkeys((CAPACITY, TRAFFIC), "domain"),
+    VERSION: "version",
+}
+"""The series that this module reads, and their required labels."""
 SLOWED = 1.2
 """A pod at this multiple of its baseline counts as slowed; the node's own `diagnose` decides with its interval."""
 _LATE = 600.0  # seconds without a pass of reconcile, which runs every 30: also a desk's clock may be wrong

@@ -8,18 +8,13 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from resctrl_hooks.inventory.columns import COLUMNS
+
 from .api import Cluster, MetricsPod
 from .errors import ClusterError
 from .usage import PodUsage
 
 SERVICES = "app.kubernetes.io/name=prometheus"
-RECORDED = {
-    "llc_occupancy_bytes": "instance_namespace_pod:l3_llc_occupancy_bytes:sum",
-    "memory_bandwidth_bytes_per_second": "instance_namespace_pod:l3_mbm_total_bytes:last_counted_rate",
-    "memory_bandwidth_local_bytes_per_second": "instance_namespace_pod:l3_mbm_local_bytes:last_counted_rate",
-    "power_watts": "instance_namespace_pod:perf_core_energy_joules:last_counted_rate",
-}
-"""By field, the recorded series."""
 _QUERY = "/api/v1/query"
 
 
@@ -36,14 +31,14 @@ async def recorded_pods(cluster: Cluster, address: str, pods: Sequence[MetricsPo
     """
     nodes = {pod.ip: pod.node for pod in pods}
     found: dict[tuple[str, str, str], PodUsage] = {}
-    for field, series in RECORDED.items():
-        for one in await _query(cluster, address, series):
+    for column in COLUMNS:
+        for one in await _query(cluster, address, column.recorded):
             labels = one["metric"]
             instance = str(labels.get("instance", ""))
             node = nodes.get(instance.rpartition(":")[0].strip("[]"), instance)
             namespace, pod = (str(labels.get(name, "")) for name in ("namespace", "pod"))
             usage = found.setdefault((node, namespace, pod), PodUsage(node=node, namespace=namespace, pod=pod))
-            setattr(usage, field, float(one["value"][1]))
+            setattr(usage, column.field, float(one["value"][1]))
     if not found:
         hint = "load contrib/prometheus/resctrl-hooks.rules.yaml, or leave --prometheus out"
         raise ClusterError(f"Prometheus at {address} has no recorded series of resctrl-hooks", hint=hint)

@@ -2,14 +2,15 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Coroutine, Sequence
+from typing import NamedTuple, TypeVar
 
 from .api import Cluster, MetricsPod
 from .errors import AnswerError
-from .exposition import Series, parse
+from .exposition import Names, Series, parse
 
 METRICS = "/metrics"
+Result = TypeVar("Result")
 
 
 class NodeReading(NamedTuple):
@@ -25,23 +26,32 @@ class NodeReading(NamedTuple):
     problem: str = ""
 
 
-async def read_twice(
-    cluster: Cluster, pods: Sequence[MetricsPod], names: Sequence[str], interval: float
-) -> list[NodeReading]:
+async def read_twice(cluster: Cluster, pods: Sequence[MetricsPod], names: Names, interval: float) -> list[NodeReading]:
     """Return the readings of all nodes, in their order. Each node waits for its own interval only.
+
+    Raises:
+        ClusterError: this user may not use the pod proxy.
+    """
+    return await of_each(pods, lambda pod: _read_twice(cluster, pod, names, interval))
+
+
+async def of_each(
+    pods: Sequence[MetricsPod], read: Callable[[MetricsPod], Coroutine[object, object, Result]]
+) -> list[Result]:
+    """Return what ``read`` returns for each node, in their order, all at once.
 
     Raises:
         ClusterError: this user may not use the pod proxy.
     """
     try:
         async with asyncio.TaskGroup() as tasks:
-            running = [tasks.create_task(_read_twice(cluster, pod, names, interval)) for pod in pods]
+            running = [tasks.create_task(read(pod)) for pod in pods]
     except ExceptionGroup as errors:
         raise errors.exceptions[0] from None  # the same missing right for each node
     return [task.result() for task in running]
 
 
-async def _read_twice(cluster: Cluster, pod: MetricsPod, names: Sequence[str], interval: float) -> NodeReading:
+async def _read_twice(cluster: Cluster, pod: MetricsPod, names: Names, interval: float) -> NodeReading:
     before: Series = {}
     started = time.monotonic()
     try:

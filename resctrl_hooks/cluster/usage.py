@@ -4,30 +4,27 @@ A rate is the counted amount divided by the time that the counter counted (`inve
 pods share an RMID by turns, and unknown where less than half of the interval was counted.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 
 from pydantic import Field
 
+from resctrl_hooks.inventory.columns import COLUMNS, Column, measured, value_in
 from resctrl_hooks.inventory.models import Record
-from resctrl_hooks.inventory.rates import Growth, rate_of, together, total_of
+from resctrl_hooks.inventory.rates import rate_of
+from resctrl_hooks.node.snapshot.growth import Growth, together, total_of
 
 from .exposition import Series, labels_of
 from .readings import NodeReading
 
-OCCUPANCY, SECONDS = "l3_llc_occupancy_bytes", "resctrl_counter_seconds_total"
-SLOWDOWN = "resctrl_pod_slowdown_ratio"
-CUMULATIVE = {
-    "l3_mbm_total_bytes_total": ("mbm_total_bytes", "memory_bandwidth_bytes_per_second"),
-    "l3_mbm_local_bytes_total": ("mbm_local_bytes", "memory_bandwidth_local_bytes_per_second"),
-    "perf_core_energy_joules_total": ("core_energy", "power_watts"),
-}
-"""By metric: the counter that its seconds name, and the field of its rate."""
-NAMES = (OCCUPANCY, SECONDS, SLOWDOWN, *CUMULATIVE)
-"""The series that this module reads."""
+SECONDS, SLOWDOWN = "resctrl_counter_seconds_total", "resctrl_pod_slowdown_ratio"
+BY_METRIC = {column.metric: column for column in COLUMNS}
+NAMES = dict.fromkeys((SECONDS, SLOWDOWN, *BY_METRIC), "")
+"""The series that this module reads; none has a required label."""
 _NEW = 0.5  # seconds that a new pod in an interval may seem older than the interval
 
 
+@measured("uid", default=None)
 class PodUsage(Record):
     """One pod, or the sum of a namespace or node. None: unknown."""
 
@@ -35,27 +32,16 @@ class PodUsage(Record):
     namespace: str
     pod: str
     uid: str = Field(default="", description="The pod's UID.")
-    llc_occupancy_bytes: float | None = None
-    memory_bandwidth_bytes_per_second: float | None = None
-    memory_bandwidth_local_bytes_per_second: float | None = None
-    power_watts: float | None = None
     slowdown: float | None = Field(default=None, description="Multiple of its baseline; 1 is not slowed.")
     pods: int = 1
 
-    @property
-    def name(self) -> str:
-        """The pod's full name; that of a sum is what it is the sum of."""
-        return "/".join(filter(None, (self.namespace, self.pod))) or self.node
+
+def name_of(one: PodUsage) -> str:
+    """Return the pod's full name; that of a sum is what it is the sum of."""
+    return "/".join(filter(None, (one.namespace, one.pod))) or one.node
 
 
-FIELDS = ("llc_occupancy_bytes", *(field for _, field in CUMULATIVE.values()))
-SORTS: dict[str, Callable[[PodUsage], float | None]] = {
-    "llc": lambda one: one.llc_occupancy_bytes,
-    "mbm": lambda one: one.memory_bandwidth_bytes_per_second,
-    "local": lambda one: one.memory_bandwidth_local_bytes_per_second,
-    "watts": lambda one: one.power_watts,
-    "slow": lambda one: one.slowdown,
-}
+SORTS = {**{column.key: attrgetter(column.field) for column in COLUMNS}, "slow": attrgetter("slowdown")}
 GROUPINGS: dict[str, Callable[[PodUsage], tuple[str, str, str]]] = {
     "pod": lambda one: (one.node, one.namespace, one.pod),
     "namespace": lambda one: ("", one.namespace, ""),
@@ -74,8 +60,8 @@ def pods_of(reading: NodeReading) -> list[PodUsage]:
     }
     interval = max((value for of in spent.values() for value in of.values()), default=0.0)
     interval = min(interval, reading.seconds + 1.0) or reading.seconds
-    growths: dict[_Pod, dict[str, dict[str, list[Growth]]]] = {}
-    occupied: dict[_Pod, list[float]] = defaultdict(list)
+    growths: dict[_Pod, dict[Column, dict[str, list[Growth]]]] = {}
+    gauges: dict[_Pod, dict[Column, list[float]]] = {}
     slowed: dict[_Pod, float] = {}
     for series, value in reading.now.items():
         name = series.partition("{")[0]
@@ -83,23 +69,25 @@ def pods_of(reading: NodeReading) -> list[PodUsage]:
             continue
         labels = labels_of(series)
         pod = _pod(labels)
-        if name == OCCUPANCY:
-            occupied[pod].append(value)
-        elif name == SLOWDOWN:
+        column = BY_METRIC.get(name)
+        if column is None:
             slowed[pod] = value
+        elif not column.is_rate:
+            gauges.setdefault(pod, {}).setdefault(column, []).append(value)
         else:
-            place = (pod, labels.get("rdt_class", ""), CUMULATIVE[name][0])
+            place = (pod, labels.get("rdt_class", ""), column.counter)
             domain = labels.get("domain_name", "")
             grown = _growth(
                 reading.before.get(series), value, spent.get(place, {}), domain, interval, is_new=place not in before
             )
-            growths.setdefault(pod, {}).setdefault(name, {}).setdefault(domain, []).append(grown)
+            growths.setdefault(pod, {}).setdefault(column, {}).setdefault(domain, []).append(grown)
     found = []
-    for pod in dict.fromkeys([*growths, *occupied]):
+    for pod in dict.fromkeys([*growths, *gauges]):
         one = PodUsage(node=reading.pod.node, namespace=pod[0], pod=pod[1], uid=pod[2], slowdown=slowed.get(pod))
-        one.llc_occupancy_bytes = sum(occupied[pod]) if pod in occupied else None
-        for name, domains in growths.get(pod, {}).items():
-            setattr(one, CUMULATIVE[name][1], total_of(_rate(parts, interval) for parts in domains.values()))
+        for column, values in gauges.get(pod, {}).items():
+            setattr(one, column.field, sum(values))
+        for column, domains in growths.get(pod, {}).items():
+            setattr(one, column.field, total_of(_rate(parts, interval) for parts in domains.values()))
         found.append(one)
     return found
 
@@ -120,15 +108,15 @@ def grouped(found: Iterable[PodUsage], by: str) -> list[PodUsage]:
     for (node, namespace, pod), of in parts.items():
         whole = PodUsage(node=node, namespace=namespace, pod=pod, pods=len(of))
         whole.slowdown = max((one.slowdown for one in of if one.slowdown is not None), default=None)
-        for field in FIELDS:
-            setattr(whole, field, _sum([getattr(one, field) for one in of]))
+        for column in COLUMNS:
+            setattr(whole, column.field, _sum([value_in(one, column) for one in of]))
         sums.append(whole)
     return sums
 
 
 def ordered(found: Iterable[PodUsage], sort: str, *, reverse: bool = False) -> list[PodUsage]:
     """Return the largest first, unknown ones last, or by name."""
-    by_name = sorted(found, key=lambda one: (one.name, one.node))
+    by_name = sorted(found, key=lambda one: (name_of(one), one.node))
     if sort == "name":
         return by_name[::-1] if reverse else by_name
     value = SORTS[sort]

@@ -15,7 +15,7 @@ from resctrl_hooks.node.host.cpulist import format_list, parse_list
 from resctrl_hooks.node.host.files import format_json, read_file, read_kernel_file
 from resctrl_hooks.node.resctrl.bandwidth_unit import PER_CENT, convert, rounded
 from resctrl_hooks.rdt.capabilities import read_abilities
-from resctrl_hooks.rdt.config import wanted_schemata
+from resctrl_hooks.rdt.layout import lay_out
 
 from .document import Document, DocumentError, parse_document
 from .plugin_keys import with_our_case
@@ -140,8 +140,8 @@ def _about_this_resctrl(config: Configuration, document: Document) -> Iterator[P
         if effective := rounded(max(number, mb.least), mb.step) - number:
             text = f"the floor is {number + effective} on this machine, whose MB values are multiples of {mb.step}"
             yield at(("rdt", "guard", "throttle", name, "floor"), document, text, severity="note")
-    for name, spec in classes.items():
-        for what in wanted_schemata(spec, can)[1]:
+    for name, problems in lay_out(classes, can).problems.items():
+        for what in problems:
             text = f"not supported on this machine: {what}"
             yield at(("rdt", "classes", name), document, text, severity="warning")
 

@@ -23,10 +23,7 @@ class UnusableConfigError(click.ClickException):
 
 @dataclass(frozen=True)
 class Effective:
-    """Settings, their source, and remarks for the operator (empty for none).
-
-    ``unapplied`` names a YAML file that is not active, or not in its current form; the active settings are valid
-    nevertheless.
+    """Settings, their source, and a remark for the operator (empty for none), for example that the YAML is newer.
 
     ``source``: ``compiled`` is the file that `config apply` wrote; ``last-valid`` its copy, used if that is damaged;
     ``yaml`` a file that was never applied, which only this command uses; ``defaults`` the built-in ones.
@@ -36,7 +33,6 @@ class Effective:
     source: Source
     path: str
     problem: str
-    unapplied: bool = False
 
 
 def find_effective(config: str = DEFAULT_CONFIG) -> Effective:
@@ -52,7 +48,7 @@ def find_effective(config: str = DEFAULT_CONFIG) -> Effective:
         if not settings.path:
             return Effective(settings, "defaults", "", problem)
         source: Source = "last-valid" if settings.path == beside(path, LAST_VALID_NAME) else "compiled"
-        return Effective(settings, source, settings.path, problem, bool(problem) and source == "compiled")
+        return Effective(settings, source, settings.path, problem)
     return _never_applied(config)
 
 
@@ -68,14 +64,13 @@ def _never_applied(config: str) -> Effective:
         raise SettingsError(f"{wrong[0]}{more}")
     hooks = "use the built-in defaults" if config == DEFAULT_CONFIG else "do nothing"
     problem = f"{config} has never been applied; until `resctrl-hook config apply`, installed hooks {hooks}"
-    return Effective(Settings(values_of(checked.valid()), config), "yaml", config, problem, unapplied=True)
+    return Effective(Settings(values_of(checked.valid()), config), "yaml", config, problem)
 
 
-def effective_settings(config: str = DEFAULT_CONFIG, *, unapplied: bool = False) -> Settings:
-    """Return the settings for a command's ``--config``; report damage of the active ones on stderr.
+def effective_settings(config: str = DEFAULT_CONFIG) -> Settings:
+    """Return the settings for a command's ``--config``; remark on stderr if they are not those of the file.
 
-    With ``unapplied``, also report that the file was not applied. Commands need that if they show the effect of hooks
-    or configuration, but not if they only read counters.
+    The remark is the command's last line, after the output that it explains.
 
     Raises:
         UnusableConfigError: no usable settings exist.
@@ -84,6 +79,14 @@ def effective_settings(config: str = DEFAULT_CONFIG, *, unapplied: bool = False)
         found = find_effective(config)
     except SettingsError as error:
         raise UnusableConfigError(str(error)) from error
-    if found.problem and (unapplied or not found.unapplied):
-        click.echo(f"resctrl-hook: {found.problem}", err=True)
+    if found.problem:
+        _print_last(f"resctrl-hook: {found.problem}")
     return found.settings
+
+
+def _print_last(line: str) -> None:
+    context = click.get_current_context(silent=True)
+    if context is None:
+        click.echo(line, err=True)
+    else:
+        context.find_root().call_on_close(lambda: click.echo(line, err=True))

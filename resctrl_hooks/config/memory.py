@@ -35,11 +35,10 @@ class MemoryClass(Section):
     replaced. memtierd runs the commands in it as root."""
 
     swaplimitratio: Annotated[float, Field(ge=0, le=1)] | None = None
-    """Minimum share of the container's memory limit that is in swap when the limit is reached, as in the memory-qos NRI
-    plugin: memory.high is the limit times 1 minus this, memory.swap.max is max."""
+    """As in the memory-qos NRI plugin: memory.high is the memory limit times 1 minus this, memory.swap.max is max."""
 
     policy: Any = Field(default=None, exclude=True)
-    """Ignored. Accepted for compatibility with the configuration file of the memory-policy NRI plugin."""
+    """Ignored: a key of the memory-policy NRI plugin."""
 
     env: Environment = {}
     """Environment variables of its containers. Only the NRI plugin sets them, for the namespaces in `nri.allow`."""

@@ -65,13 +65,18 @@ Capacity = Annotated[
 
 
 class Reserve(Section):
-    """RMIDs that stay free for pods of high priority."""
+    """RMIDs that stay free for pods of high priority, and for container runtimes."""
 
-    rmids: Annotated[int, Field(ge=1)]
-    """Number of RMIDs to keep free."""
+    rmids: Annotated[int, Field(ge=0)] = 0
+    """Number of RMIDs to keep free for pods of high priority."""
 
     above: Priority = 0
     """Only pods with a higher priority than this may use them."""
+
+    runtimes: Annotated[int, Field(ge=0)] | None = None
+    """Number of RMIDs to keep free for groups and classes that container runtimes create (`linux.intelRdt`). Default:
+    the largest number of them in the last day, at least 2 and at most a quarter of the RMIDs, or 1 if containers only
+    have a `closID`; also without this section."""
 
 
 class Share(Section):
@@ -132,19 +137,19 @@ class Monitoring(FeatureSection):
     when a pod needs one; `keep` never does."""
 
     take_over: bool = _DEFAULTS["takeOver"]
-    """Whether to monitor also containers for which the runtime creates a group (`linux.intelRdt.enableMonitoring`). A
-    task can be in only one group, so the runtime's group then stays empty."""
+    """Whether to move also tasks of containers for which the runtime creates a group
+    (`linux.intelRdt.enableMonitoring`) into the pod's group; the runtime's own statistics then stay 0."""
 
     exec: Literal["watch", "reconcile"] = _DEFAULTS["exec"]
-    """How processes that enter a running container (`kubectl exec`, exec probes) get into its pod's group: `watch`
-    moves each process when it starts; `reconcile` moves them in its next pass."""
+    """Processes that enter a running container (`kubectl exec`, exec probes): `watch` moves each into the pod's
+    group when it starts, `reconcile` in its next pass."""
 
     priority: list[PriorityRule] = []
     """Priorities of pods if there are fewer RMIDs than pods. The first matching rule applies; default: 0. A pod without
     an RMID preempts a pod of lower priority."""
 
     reserve: Reserve | None = None
-    """RMIDs reserved for pods above a priority."""
+    """RMIDs reserved for pods above a priority, and for container runtimes."""
 
     share: Share | None = None
     """Time-sharing of RMIDs among pods of the same priority if there are fewer RMIDs than pods. Without time-sharing,
@@ -160,8 +165,8 @@ class Monitoring(FeatureSection):
     bound."""
 
     memory_domains: Literal["auto", "node", "package", "l3"] = _DEFAULTS["memoryDomains"]
-    """L3 domains that share one memory: those of a NUMA `node`, those of a `package`, or none (`l3`). `auto` is `node`;
-    it is `package` if each of a package's L3 domains is a NUMA node of its own, which is a BIOS option of AMD."""
+    """L3 domains that share one memory: those of a NUMA `node`, those of a `package`, or none (`l3`). `auto` is
+    `node`, or `package` if each of a package's L3 domains is a NUMA node."""
 
     def remarks(self) -> list[Remark]:
         """Return remarks for unreachable rules, and for a reserve that serves all pods or no pod."""
@@ -173,7 +178,7 @@ class Monitoring(FeatureSection):
                 )
                 break
         values = [0, *(rule.value for rule in self.priority)]
-        if self.reserve is not None and max(values) <= self.reserve.above:
+        if self.reserve is not None and self.reserve.rmids and max(values) <= self.reserve.above:
             found.append(
                 Remark(("reserve", "above"), "no rule has a higher priority than this, so no pod gets these RMIDs")
             )

@@ -57,9 +57,8 @@ class Nri(Section):
     """Changes of the NRI plugin to a new container. Hooks cannot make them. By default the plugin makes none."""
 
     adjust: list[Adjustable] = []
-    """Features that also set their values in the container's specification, so that the values survive a daemon-reload
-    and resource updates: memory limits, the runtime's RDT and block I/O classes of the same name, placement's cpuset,
-    scheduler and I/O priority. Values that the runtime does not support there are set when the container starts."""
+    """Features that also set their values in the container's specification, so that they survive a daemon-reload
+    and resource updates."""
 
     allow: Allow = {}
     """Classes whose `env`, `mounts` and `devices` each namespace may use: `{namespace pattern: [class patterns]}`.

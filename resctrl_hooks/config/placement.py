@@ -1,7 +1,7 @@
 """The ``placement`` section."""
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
@@ -139,8 +139,8 @@ class Pool(Section):
     """CPUs of the pool."""
 
     min_cpus: Annotated[int, Field(ge=0)] | None = None
-    """With this number the pool grows and shrinks: it uses as many of its CPUs as its containers request, in whole
-    cores, at least so many, and none without a container. The pool `default` has the others. Default: all its CPUs."""
+    """With this number the pool uses as many of its CPUs as its containers request, at least so many, and none
+    without a container. Default: all its CPUs."""
 
     mems: Cpus = ""
     """Memory nodes of the pool; default: those of its CPUs."""
@@ -151,6 +151,9 @@ class Pool(Section):
 
     cpu_class: str = ""
     """The class, of `cpuClasses`, of its CPUs while its containers run on them, and of their exclusive CPUs."""
+
+    irq_mode: Literal["isolate"] | None = None
+    """With `isolate`, interrupts leave the pool's CPUs while its containers run on them, and their exclusive CPUs."""
 
     namespaces: list[NamespacePattern] = []
     """Namespaces whose containers run in the pool. The first matching pool applies."""
@@ -203,6 +206,12 @@ class Placement(FeatureSection):
     kubelet_path: AbsolutePath = _DEFAULTS["kubeletPath"]
     """The kubelet's state directory. Placement is inactive if it contains the state of a static CPU or memory
     manager."""
+
+    cdi_path: AbsolutePath = _DEFAULTS["cdiPath"]
+    """The folder with the CDI files of dra-driver-cpu. Placement assigns no CPU of a prepared claim."""
+
+    irqbalance_path: AbsolutePath = _DEFAULTS["irqbalancePath"]
+    """The folder of irqbalance's socket, through which it is told to keep interrupts off the same CPUs."""
 
     @model_validator(mode="after")
     def _apart(self) -> "Placement":

@@ -8,12 +8,15 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, mod
 from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.names import valid_class
 from resctrl_hooks.node.resctrl.bandwidth_unit import parse_amount
+from resctrl_hooks.node.slowdown.constants import SLOWED
 
 from .classes import SectionOfClasses, allowed_in_vain
 from .section import ClassName, Duration, KeyPath, Remark, Section, wrong
 
 MASKS = ("L3", "L3CODE", "L3DATA", "L2", "L2CODE", "L2DATA")
 _MASK = re.compile(r"(0x)?[0-9a-f]{1,16}")
+_WHOLE = 100
+_SIMPLE = re.compile(r"[0-9]{1,3}%")
 _SHARE = re.compile(r"([0-9]{1,2}-)?([1-9][0-9]?|100)%")
 
 ROOT_CLASS = "/"
@@ -106,7 +109,8 @@ class RdtClass(Section):
     """Bandwidth of slow memory, same values as MB."""
 
     exclusive: bool = False
-    """Whether the cache masks must not overlap with other declared classes."""
+    """Whether no other class may use this class's ways. The root class loses them. Shares of exclusive classes are
+    laid side by side."""
 
     @model_validator(mode="before")
     @classmethod
@@ -147,14 +151,26 @@ def _mode(value: Any) -> Any:
     return "off" if value is False else value  # YAML reads a bare off as false
 
 
+ProtectedClass = Annotated[str, AfterValidator(_class_or_root)]
+
+
+class Protection(Section):
+    """When the guard acts for one class."""
+
+    slowdown: Annotated[float, Field(ge=SLOWED, le=10)] | None = None
+    """Ratio from which a pod of the class suffers, such as 1.2: the guard acts if memory bandwidth slows a pod by as
+    much, whatever the load is. Needs `slowdown.enabled`. Without it, the guard acts at the load `high`."""
+
+
 class Guard(Section):
     """Lowers the MB values of throttled classes while a memory domain is full. `act` is experimental."""
 
     mode: Annotated[Literal["off", "observe", "act"], BeforeValidator(_mode)] = _GUARD["mode"]
     """`observe` logs what `act` would write. `act` is experimental."""
 
-    protect: list[Annotated[str, AfterValidator(_class_or_root)]] = []
-    """Classes that the guard protects; it never changes their values."""
+    protect: list[ProtectedClass] | dict[ProtectedClass, Protection] = []
+    """Classes that the guard protects; it never changes their values. A list protects them at the load `high`; a
+    mapping can name a `slowdown` for each."""
 
     throttle: dict[ClassName, Throttle] = {}
     """Classes that the guard may lower, in this order."""
@@ -193,6 +209,16 @@ class Rdt(SectionOfClasses):
 
     guard: Guard = Guard()
     """Limits the bandwidth of some classes while the memory of protected classes is full."""
+
+    @model_validator(mode="after")
+    def _exclusive_shares(self) -> "Rdt":
+        for resource in MASKS:
+            values = [getattr(spec, resource.lower()) for spec in self.classes.values() if spec.exclusive]
+            total = sum(int(value[:-1]) for value in values if isinstance(value, str) and _SIMPLE.fullmatch(value))
+            if total >= _WHOLE:
+                text = f"exclusive classes have {total}% of {resource} together, which leaves none to the root class"
+                raise wrong(text, "reduce a share, or make a class not exclusive", at=("classes",))
+        return self
 
     def remarks(self) -> list[Remark]:
         """Return a remark for undeclared classes. Without any declared class, other programs may create them."""

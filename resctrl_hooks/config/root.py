@@ -10,6 +10,7 @@ from resctrl_hooks.node.settings import DEFAULTS, LONGEST_DEADLINE
 
 from .blockio import Blockio
 from .classes import allowed_in_vain
+from .history import History
 from .log import LogSection
 from .memory import Memory, MemoryClass
 from .memtierd import Memtierd
@@ -29,6 +30,7 @@ from .section import (
     unique_names,
     wrong,
 )
+from .slowdown import Slowdown
 
 _TELEMETRY = "ignored: this configures the exporter of the resctrl-mon plugin; see `resctrl-hook metrics`"
 _MPOLSET = "ignored: this configures the memory-policy plugin; memory policies of processes are not supported"
@@ -97,6 +99,10 @@ class Configuration(Section):
     sys_path: AbsolutePath = DEFAULTS["sysPath"]
     """Mount point of sysfs."""
 
+    node_features_path: AbsolutePath = DEFAULTS["nodeFeaturesPath"]
+    """File with this node's proved facts for node-feature-discovery. Reconcile writes it if it exists;
+    `install --nfd` creates it."""
+
     runtime_roots: RuntimeRoots = {}
     """Directories with the runtimes' container states, for reconcile: a path, a list of paths, or a mapping from a name
     of your choice to either. Empty means the standard directories of runc, crun and containerd."""
@@ -116,13 +122,19 @@ class Configuration(Section):
     blockio: Blockio = Blockio()
     scheduling: Scheduling = Scheduling()
     nri: Nri = Nri()
+    slowdown: Slowdown = Slowdown()
+    history: History = History()
     log: LogSection = LogSection()
 
+    events: bool = DEFAULTS["events"]
+    """Whether the DaemonSet `resctrl-hooks-events` sends Kubernetes Events of pods that neighbours slow, and of pods
+    that wait for an RMID. See docs/kubectl.md."""
+
     telemetry: Any = Field(default=None, exclude=True)
-    """Ignored. Accepted for compatibility with the configuration file of the resctrl-mon NRI plugin."""
+    """Ignored: a key of the resctrl-mon NRI plugin."""
 
     inject_mpolset: Any = Field(default=None, exclude=True)
-    """Ignored. Accepted for compatibility with the configuration file of the memory-policy NRI plugin."""
+    """Ignored: a key of the memory-policy NRI plugin."""
 
     def remarks(self) -> list[Remark]:
         """Return remarks on ignored, unreachable and ineffective settings, and on classes for pods with limits."""

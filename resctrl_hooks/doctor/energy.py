@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from resctrl_hooks.node.resctrl.layouts import INFO, PERF, info_folder
+
 from .finding import Finding, ok, warning
 from .host import Host, names, read
 
@@ -27,7 +29,7 @@ def energy(host: Host) -> Iterator[Finding]:
     if not host.settings.monitoring["enabled"] or host.inventory is None:
         return
     info = f"{host.settings.resctrl_path}/info"
-    if "PERF_PKG_MON" in names(info):
+    if info_folder(PERF) in names(info):
         yield from _limit(host)
         yield from _readers(host)
     else:
@@ -97,10 +99,10 @@ def _limit(host: Host) -> Iterator[Finding]:
     numbers = {
         name: int(text)
         for name in names(info)
-        if name.endswith("_MON") and (text := read(f"{info}/{name}/num_rmids").strip()).isdecimal()
+        if name.endswith(INFO) and (text := read(f"{info}/{name}/num_rmids").strip()).isdecimal()
     }
-    counts = ", ".join(read(f"{info}/PERF_PKG_MON/mon_features").split())
-    own = numbers.pop("PERF_PKG_MON", 0)
+    counts = ", ".join(read(f"{info}/{info_folder(PERF)}/mon_features").split())
+    own = numbers.pop(info_folder(PERF), 0)
     fewest = min(numbers, key=lambda name: numbers[name], default="")
     if own and fewest and own < numbers[fewest]:
         yield warning(

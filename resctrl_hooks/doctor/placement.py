@@ -6,7 +6,8 @@ from typing import Final
 from resctrl_hooks.node.container.runtimes import living_containers
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.features.placement.allocations import Book
-from resctrl_hooks.node.features.placement.cpu_values import refused_values
+from resctrl_hooks.node.features.placement.cpu_values import CpuValues
+from resctrl_hooks.node.features.placement.interrupts import Interrupts
 from resctrl_hooks.node.features.placement.usage import short_of_cpus
 from resctrl_hooks.node.host.cgroup import read_value
 from resctrl_hooks.node.host.cpulist import format_list, parse_list
@@ -42,7 +43,7 @@ def placement(host: Host) -> Iterator[Finding]:
             f"{len(offline)} containers own offline CPUs: {_listed([entry.id for entry in offline])}",
             "bring them online; `resctrl-hook reconcile` assigns other CPUs to containers without an online CPU",
         )
-    strangers = _strangers(host, book, usage.owned)
+    strangers = _strangers(host, book, usage.owned & ~book.taken)
     if strangers:
         yield warning(
             f"{len(strangers)} containers without placement run on exclusive CPUs of other containers: "
@@ -56,15 +57,21 @@ def placement(host: Host) -> Iterator[Finding]:
             f"host processes in {' and '.join(slices)} may run on exclusive CPUs of containers",
             "; ".join(f"systemctl set-property {name} AllowedCPUs={keep}" for name in slices),
         )
-    for refused in refused_values(host.context):
+    for refused in CpuValues(host.context).refused():
         yield warning(
             f"CPU classes: {refused}",
             "remove the value from the class: the kernel lists valid ones in scaling_available_governors and "
             "energy_performance_available_preferences",
         )
+    for refused in Interrupts(host.context).refused():
+        yield warning(
+            f"interrupts: {refused}",
+            "for managed interrupts boot with isolcpus=managed_irq,domain,CPUS, or give the device fewer queues",
+        )
     if not (short or offline or strangers or slices):
-        number = sum(place.users for place in book.places.values())
-        yield ok(f"{number} containers are placed; nothing else runs on their exclusive CPUs")
+        yield ok(f"{len(book.entries)} containers are placed; nothing else runs on their exclusive CPUs")
+    if book.others:
+        yield ok(f"CPUs {format_list(book.taken)} are other programs' and not assigned: {_listed([*book.others])}")
 
 
 def _strangers(host: Host, book: Book, owned: int) -> list[str]:

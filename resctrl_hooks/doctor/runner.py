@@ -5,7 +5,21 @@ from typing import Final
 
 from resctrl_hooks.node.errors import HookError
 
-from . import energy, hardware, memory, nri, placement, runtimes, self_test, state, system, watch
+from . import (
+    energy,
+    hardware,
+    history,
+    memory,
+    nri,
+    owners,
+    placement,
+    runtimes,
+    self_test,
+    state,
+    system,
+    versions,
+    watch,
+)
 from .finding import Finding, problem
 from .host import Host
 
@@ -13,20 +27,25 @@ Check = Callable[[Host], Iterator[Finding]]
 
 CHECKS: Final[dict[str, Check]] = {
     **hardware.CHECKS,
+    **owners.CHECKS,
     **energy.CHECKS,
     **system.CHECKS,
     **memory.CHECKS,
     **runtimes.CHECKS,
+    **versions.CHECKS,
     **self_test.CHECKS,
     **nri.CHECKS,
     **watch.CHECKS,
+    **history.CHECKS,
     **state.CHECKS,
     **placement.CHECKS,
 }
 """Checks by name, in the order of the screen."""
 
 
-OF_FILES: Final = frozenset(("runtimes", "hook", "code", "configuration", "other config", "permissions", "units"))
+OF_FILES: Final = frozenset(
+    ("runtimes", "hook", "code", "versions", "configuration", "other config", "permissions", "units")
+)
 """Checks that also apply to an image, where no process runs."""
 
 

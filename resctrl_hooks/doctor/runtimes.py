@@ -8,8 +8,8 @@ from typing import Final
 
 from resctrl_hooks.install.directories import RUNTIMES, Runtime, RuntimeConfigError, directories
 from resctrl_hooks.install.hook_json import hook_problems
-from resctrl_hooks.install.installation import named_folder
 from resctrl_hooks.install.paths import CODE, HOOK_NAME, UNITS
+from resctrl_hooks.install.present import named_folder
 from resctrl_hooks.install.units import NRI
 from resctrl_hooks.install.watching import LOOKS_PAST, looks_past
 from resctrl_hooks.node.settings import compiled_path

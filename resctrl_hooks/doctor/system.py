@@ -15,6 +15,8 @@ from resctrl_hooks.install import systemd
 from resctrl_hooks.install.guard import node_command
 from resctrl_hooks.install.paths import PYTHON, UNITS
 from resctrl_hooks.install.units import COMPILE, MOUNT, TIMER, WAKE, WITHOUT_SYSTEMD
+from resctrl_hooks.install.units import RECONCILE as RECONCILE_UNIT
+from resctrl_hooks.inventory.attention import LATE, reconcile_age
 from resctrl_hooks.node.call_metrics import read as read_calls
 from resctrl_hooks.node.features.placement.kubelet import STATES
 
@@ -62,6 +64,12 @@ def units(host: Host) -> Iterator[Finding]:
                 start = f"systemctl enable --now {unit}"
                 what = f"{unit} is not active: waiting pods may never get an RMID"
                 yield problem(what, start, lambda u=unit: _start(u))  # type: ignore[misc]  # bound now
+    age = reconcile_age(host.context)
+    if age is not None and age > LATE:
+        yield warning(
+            f"reconcile last completed a pass {age:.0f} s ago: waiting pods and ended pods wait for it",
+            f"see `systemctl status {RECONCILE_UNIT}` and the load of the node",
+        )
 
 
 def _reconciled(host: Host, why: str) -> Finding:

@@ -20,8 +20,7 @@ from resctrl_hooks.node.host.files import is_folder, parse_json, read_file
 from resctrl_hooks.node.host.procfs import cgroups_of, in_initial_user_namespace, start_time
 from resctrl_hooks.node.lifecycle import ENDS, LIVES, WAITS, fate, is_of_earlier_run
 from resctrl_hooks.node.log import WARNING, Log
-from resctrl_hooks.node.refusals import RefusedError
-from resctrl_hooks.node.registry import failure_policy
+from resctrl_hooks.node.registry import incomplete_refuses, refuses
 
 from .model import Explanation, StepModel
 
@@ -76,7 +75,7 @@ def explain(data: bytes, found: Effective, *, stage: str = "", bundle: str = "")
         else:
             _create_runtime(state, given or _own_bundle(state, said), context, said)
     except HookError as error:
-        _fails(said, error, refused=isinstance(error, RefusedError) or found.settings.failure_policy == "fail")
+        _fails(said, error, refused=error.refuses or incomplete_refuses(context))
     said.notes += log.lines
     return said
 
@@ -134,9 +133,9 @@ def _create_runtime(state: State, bundle: Bundle, context: Context, said: Explan
     lost = said.process == "gone"  # it includes all steps for the container
     impossible = [step for step in said.steps if not step.skipped and (lost or not step.possible)]
     why = f": {gone}" if lost else ""
-    refusing = any(failure_policy(step.feature, context.settings) == "fail" for step in impossible)
+    refusing = any(refuses(step.feature, context) for step in impossible)
     if said.blocked:
-        _fails(said, said.blocked, refused=context.settings.failure_policy == "fail")
+        _fails(said, said.blocked, refused=incomplete_refuses(context))
     elif refusing:
         said.outcome = f"the container is rejected (exit code {REFUSED}){why}"
         said.exit_code = REFUSED

@@ -1,107 +1,105 @@
-"""Execution of a plan: first everything that a hook needs, last the registrations that make runtimes call it."""
+"""The change from the present state of a host to the desired one: write in the order of roles, remove in reverse."""
 
 import hashlib
 import os
-import re
 from collections.abc import Callable
 from typing import Final
 
-from resctrl_hooks.node.names import RESCTRL_ROOT
+from resctrl_hooks.node.settings import COMPILED_NAME, LAST_VALID_NAME
 
 from . import systemd
 from .guard import INTERPRETER_OPTIONS
 from .manifest import Manifest, read_manifest
 from .paths import CODE, LAUNCH, MANIFEST, UNITS
-from .payload import is_payload_folder
-from .plan import DROP_IN, HOOK, LAUNCHER, MODULE, SETTINGS, UNIT, Plan
+from .plan import Plan
+from .pod import REMEDY, manifests_version, outdated
+from .present import named_folder, present, record_of
 from .programs import failure
-from .settings_files import FIRST
+from .roles import HOOK, LAUNCHER, LINK, MODULE, ROLES, SETTINGS, UNIT, UNLISTED
+from .settings_files import FIRST, HISTORY
 from .tree import Tree
-from .units import ENABLED, MOUNT, enabling_link
+from .units import ENABLED
 
 Say = Callable[[str], None]
 
 _COMPILE_SECONDS: Final = 60
-_NAMED_FOLDER: Final = re.compile(rb"/(node-[0-9a-f]+)\"")
 
 
 def install(plan: Plan, tree: Tree, *, say: Say, warn: Say) -> None:
-    """Put a plan's files on the host below ``tree``; a repeated call changes nothing.
+    """Put a plan's files on the host below ``tree`` and remove those of an earlier installation.
 
-    Killed at any point, it leaves a host whose runtimes work, with the old hook, the new one or no hook. Another
-    `install` or `uninstall` completes the change.
+    A repeated call changes nothing. Killed at any point, it leaves a host whose runtimes work, with the old hook, the
+    new one or no hook. Another `install` or `uninstall` completes the change.
+
+    The modules that hooks were loading stay, because hooks may just have been started from them; the next installation
+    removes them. Settings stay.
 
     Raises:
         OSError: from the kernel; as above.
     """
     before = read_manifest(tree)
     record = _record(plan, before, tree)
-    _sweep(plan, tree)
+    listed = before.files if before else {}
+    kept = {path: role for path, role in listed.items() if role == SETTINGS}
+    gone = Manifest(files={path: role for path, role in listed.items() if path not in record.files | kept})
+    modules = [f"{CODE}/{name}" for name in (plan.payload.folder, named_folder(tree))]
+    planned = {*modules, *(file.path for file in plan.files)}
+    obsolete = {path: role for path, role in present(tree, gone).items() if path not in planned}
+    _sweep([MANIFEST, *(file.path for file in plan.files)], tree)
     for folder in tree.missing_folders(MANIFEST):
         tree.make_folder(folder)
+    complete, record.files = record.files | kept, listed | record.files
     record.save(tree)
-    serving = named_folder(tree)
-    for kind in (MODULE, LAUNCHER, SETTINGS, UNIT, DROP_IN, HOOK):
-        if kind == LAUNCHER:
+    for role in ROLES:
+        if role == LAUNCHER:
             compile_modules(plan, tree, warn=warn)
-        if kind == DROP_IN:
-            enable(plan, tree, say=say, warn=warn)
-        modules = 0
-        for file in plan.files:
-            if file.kind == kind:
-                for folder in tree.missing_folders(file.path):
-                    tree.make_folder(folder)
-                if tree.write(file.path, file.data, file.mode):
-                    modules += kind == MODULE
-                    if kind != MODULE:
-                        say(file.path)
-        if modules:
-            say(f"{CODE}/{plan.payload.folder}/ ({modules} files)")
-    _retire(plan, tree, before, {plan.payload.folder, serving}, say=say, warn=warn)
-    record.files = {file.path: file.kind for file in plan.files if file.kind != MODULE} | _kept_settings(before)
-    record.complete = True
+        _write(plan, role, tree, say=say)
+        if role == LINK:
+            _start(plan, tree, say=say, warn=warn)
+    _remove(obsolete, tree, say=say, warn=warn)
+    record.files, record.complete = complete, True
     record.save(tree)
+    problem = outdated(record.manifests, record.version)
+    if problem:
+        warn(f"{problem}: {REMEDY}")
 
 
 def _record(plan: Plan, before: Manifest | None, tree: Tree) -> Manifest:
-    """Return the record that is valid from now until the end: files of the old installation and of the new one."""
-    files = dict(before.files) if before else {}
+    """Return the record of a plan; its folders include those of the old installation."""
     folders = list(before.folders) if before else []
-    for path in [MANIFEST, *(file.path for file in plan.files), *links(plan)]:
+    for path in [MANIFEST, *(file.path for file in plan.files)]:
         folders += [folder for folder in tree.missing_folders(path) if folder not in folders]
-    files |= {file.path: file.kind for file in plan.files if file.kind != MODULE}
     first = before.first_settings if before else ""
-    if any(file.kind == SETTINGS and file.data == FIRST for file in plan.files):
-        first = hashlib.sha256(FIRST).hexdigest()
+    for file in plan.files:
+        if file.role == SETTINGS and file.data in (FIRST, FIRST + HISTORY):
+            first = hashlib.sha256(file.data).hexdigest()
     return Manifest(
         version=plan.payload.version,
         config=plan.config,
         python=plan.python,
         runtimes=sorted(plan.registrations),
-        files=files,
+        files={file.path: file.role for file in plan.files if file.role not in UNLISTED},
         runtime_files=plan.registrations,
         folders=folders,
         first_settings=first,
+        manifests=manifests_version(tree),
     )
 
 
-def _kept_settings(before: Manifest | None) -> dict[str, str]:
-    """Return the settings of an earlier installation that this one left unchanged."""
-    return {path: kind for path, kind in (before.files if before else {}).items() if kind == SETTINGS}
-
-
-def _sweep(plan: Plan, tree: Tree) -> None:
-    names: dict[str, set[str]] = {CODE: {os.path.basename(MANIFEST)}}
+def _write(plan: Plan, role: str, tree: Tree, *, say: Say) -> None:
+    modules = 0
     for file in plan.files:
-        names.setdefault(os.path.dirname(file.path), set()).add(os.path.basename(file.path))
-    for folder, wanted in names.items():
-        tree.sweep(folder, wanted)
-
-
-def named_folder(tree: Tree) -> str:
-    """Return the modules' folder that the script on the host names; empty without one."""
-    found = _NAMED_FOLDER.search(tree.read(LAUNCH) or b"")
-    return found[1].decode() if found else ""
+        if file.role == role:
+            for folder in tree.missing_folders(file.path):
+                tree.make_folder(folder)
+            if role == LINK:
+                tree.link(file.path, file.data.decode())
+            elif tree.write(file.path, file.data, file.mode):
+                modules += role == MODULE
+                if role != MODULE:
+                    say(file.path)
+    if modules:
+        say(f"{CODE}/{plan.payload.folder}/ ({modules} files)")
 
 
 def compile_modules(plan: Plan, tree: Tree, *, warn: Say) -> None:
@@ -114,50 +112,120 @@ def compile_modules(plan: Plan, tree: Tree, *, warn: Say) -> None:
         warn(f"no bytecode for {plan.python}; hooks start slower until it is compiled: {problem}")
 
 
-def enable(plan: Plan, tree: Tree, *, say: Say, warn: Say) -> None:
-    """Enable the units; on this running host also start them, resctrl's mount first."""
-    there = _units_in(plan)
-    for path, target in links(plan).items():
-        for missing in tree.missing_folders(path):
-            tree.make_folder(missing)
-        tree.link(path, target)
-    if there and not tree.root and systemd.is_running():
-        # A mounted resctrl stays mounted: a new mount would remove every group.
-        started = [unit for unit in there if unit != MOUNT or not os.path.ismount(RESCTRL_ROOT)]
-        systemd.reload(warn, started)
+def _start(plan: Plan, tree: Tree, *, say: Say, warn: Say) -> None:
+    """Start a plan's units on this running host, resctrl's mount first."""
+    planned = {file.path for file in plan.files if file.role == UNIT}
+    if planned and systemd.runs(tree):
+        systemd.reload(warn, [unit for unit in ENABLED if f"{UNITS}/{unit}" in planned])
         say("units enabled and started")
 
 
-def links(plan: Plan) -> dict[str, str]:
-    """Return the symbolic links that enable a plan's units, with their targets."""
-    return {enabling_link(f"{UNITS}/{unit}"): f"{UNITS}/{unit}" for unit in _units_in(plan)}
+def unregister(tree: Tree, runtimes: tuple[str, ...], *, say: Say, warn: Say) -> None:
+    """Remove the registrations for some runtimes and leave everything else.
 
-
-def _units_in(plan: Plan) -> list[str]:
-    return [unit for unit in ENABLED if any(file.path == f"{UNITS}/{unit}" for file in plan.files)]
-
-
-def remove_file(path: str, tree: Tree, *, say: Say) -> None:
-    """Remove an installed file, a unit after the link that enables it."""
-    link = enabling_link(path)
-    if link:
-        tree.remove(link)
-    if tree.remove(path):
-        say(f"removed {path}")
-
-
-def _retire(plan: Plan, tree: Tree, before: Manifest | None, keep: set[str], *, say: Say, warn: Say) -> None:
-    """Remove the files that only the earlier installation had.
-
-    The previous modules stay, because hooks may just have been started from them; the next installation removes them.
+    Raises:
+        OSError: from the kernel; a repeated call completes the removal.
     """
-    wanted = {file.path for file in plan.files}
-    for path, kind in (before.files if before else {}).items():
-        if path in wanted or kind == SETTINGS:
-            continue
-        if kind == UNIT and not tree.root and systemd.is_running():
-            systemd.stop([os.path.basename(path)], warn)
-        remove_file(path, tree, say=say)
-    for name in tree.names(CODE):
-        if is_payload_folder(name) and name not in keep:
-            tree.remove_all(f"{CODE}/{name}")
+    record = read_manifest(tree)
+    if record is None:
+        return
+    others = {name: paths for name, paths in record.runtime_files.items() if name not in runtimes}
+    still = {path for paths in others.values() for path in paths}
+    gone = {path for name in runtimes for path in record.runtime_files.get(name, [])} - still
+    watched = _hook_folders(record)
+    smaller = Manifest(files={path: role for path, role in record.files.items() if path in gone})
+    links_and_files = {path: role for path, role in present(tree, smaller).items() if role != MODULE}
+    _remove(links_and_files, tree, say=say, warn=warn)
+    for name in runtimes:
+        shared = [path for path in record.runtime_files.get(name, []) if path in still]
+        if name not in record.runtimes:
+            say(f"the hook is not registered with {name}")
+        elif shared:
+            say(f"{name} still calls the hook: it reads {shared[0]}, which another runtime uses")
+    record.runtimes = [name for name in record.runtimes if name not in runtimes]
+    record.runtime_files = others
+    record.folders = [folder for folder in record.folders if folder not in watched]
+    record.files = {path: role for path, role in record.files.items() if path not in gone}
+    record.save(tree)
+
+
+def remove_hooks(tree: Tree, *, say: Say, warn: Say) -> None:
+    """Remove the registrations for all runtimes: the first step of `uninstall`.
+
+    Raises:
+        OSError: from the kernel; a repeated call completes the removal.
+    """
+    hooks = {path: role for path, role in present(tree).items() if role == HOOK}
+    _remove(hooks, tree, say=say, warn=warn)
+
+
+def uninstall(tree: Tree, *, say: Say, warn: Say, release: Callable[[], None] = lambda: None) -> None:
+    """Remove everything that any version's `install` put on the host below ``tree``, except edited settings.
+
+    ``release`` ends recorded containers. It is called after hooks and units have stopped, while code and settings still
+    exist, so that an interrupted removal can be repeated.
+
+    The hooks' folders stay, even if empty: a running CRI-O does not watch a folder that is created again.
+
+    Containers that were created with the hook can still be removed: their command turns missing files into success.
+
+    Raises:
+        OSError: from the kernel; a repeated call completes the removal.
+    """
+    record = record_of(tree)
+    there = {path: role for path, role in present(tree, record).items() if role != SETTINGS}
+    _remove(there | _own_settings(record, tree, say=say), tree, say=say, warn=warn, release=release)
+    _sweep([*record.files, LAUNCH, MANIFEST], tree)
+    tree.remove(MANIFEST)
+    for folder in sorted({*record.folders, CODE} - _hook_folders(record), key=len, reverse=True):
+        tree.remove_folder(folder)
+
+
+def _remove(
+    paths: dict[str, str], tree: Tree, *, say: Say, warn: Say, release: Callable[[], None] = lambda: None
+) -> None:
+    """Remove paths in the reverse order of roles; ``release`` is called when their units have stopped."""
+    # resctrl's mount contains the groups.
+    units = [os.path.basename(path) for path, role in paths.items() if role == UNIT and not path.endswith(".mount")]
+    live = bool(units) and systemd.runs(tree)
+    for role in reversed(ROLES):
+        if role == LINK:
+            if live:
+                systemd.stop(units, warn)
+            release()
+        for path in (path for path, its in paths.items() if its == role):
+            if role == MODULE:
+                tree.remove_all(path)
+                say(f"removed {path}/")
+            elif tree.remove(path) and role != LINK:
+                say(f"removed {path}")
+        if role == UNIT and live:
+            systemd.reload(warn)
+
+
+def _hook_folders(record: Manifest) -> set[str]:
+    return {os.path.dirname(path) for path in record.paths(HOOK)}
+
+
+def _sweep(paths: list[str], tree: Tree) -> None:
+    """Remove the temporary files that interrupted calls left beside these paths."""
+    names: dict[str, set[str]] = {}
+    for path in paths:
+        names.setdefault(os.path.dirname(path), set()).add(os.path.basename(path))
+    for folder, its in names.items():
+        tree.sweep(folder, its)
+
+
+def _own_settings(record: Manifest, tree: Tree, *, say: Say) -> dict[str, str]:
+    """Return the settings to remove: those that `install` wrote and no one edited."""
+    config = record.config
+    if not config:
+        return {}
+    text = tree.read(config)
+    if text is not None and hashlib.sha256(text).hexdigest() != record.first_settings:
+        say(f"{config} and its compiled file are kept, because it was edited")
+        return {}
+    ours = record.paths(SETTINGS)
+    folder = os.path.dirname(config)
+    ours += [f"{folder}/{name}" for name in (COMPILED_NAME, LAST_VALID_NAME) if config in ours]
+    return dict.fromkeys(ours, SETTINGS)

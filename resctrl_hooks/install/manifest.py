@@ -28,6 +28,8 @@ class Manifest:
     """The folders that the installation created, outermost first."""
     first_settings: str = ""
     """The digest of the initial configuration, to detect edits."""
+    manifests: str = ""
+    """The version of the Kubernetes manifests whose pod installed, or `UNKNOWN`; empty for another installation."""
     complete: bool = False
 
     def paths(self, kind: str) -> list[str]:

@@ -4,6 +4,7 @@ The script's path never changes, so a command baked into a container's bundle su
 the modules' folder, so its replacement, one rename, is the moment of an upgrade.
 """
 
+import ast
 import hashlib
 from collections.abc import Iterator
 from importlib import resources
@@ -11,6 +12,9 @@ from importlib.resources.abc import Traversable
 from typing import Final, NamedTuple
 
 PLUGIN: Final = "nri"
+_SAMPLING: Final = ("sampler/", "guard/", "history/", "slowdown/", "snapshot/")
+_PLACEMENT: Final = ("features/placement/",)
+"""Rooms of which other modules need few or none: with all of them, a MachineConfig is a quarter longer."""
 _ENDING: Final = ".py"
 _DIGITS: Final = 12
 # A module's name cannot contain a dot; the folder is the package.
@@ -50,14 +54,43 @@ class Payload(NamedTuple):
         return _LAUNCH.format(version=self.version, folder=self.folder, compiled=compiled).encode()
 
 
-def payload(*, plugin: bool = True) -> Payload:
-    """Return this package's node half, with ``plugin`` also the NRI plugin, and its folder."""
+def payload(*, plugin: bool = True, sampling: bool = True, placement: bool = True) -> Payload:
+    """Return this package's node half, and its folder.
+
+    ``plugin``: with the NRI plugin. ``sampling``: with the modules that only the sampling process needs.
+    ``placement``: with that feature.
+    """
     from resctrl_hooks import __version__  # noqa: PLC0415  # the library's front imports all of it
 
     project = resources.files("resctrl_hooks")
     beside = _modules(project / PLUGIN, f"{PLUGIN}/") if plugin else ()
     modules = dict(sorted([*_modules(project / "node"), *beside]))
+    modules = _without((*(() if sampling else _SAMPLING), *(() if placement else _PLACEMENT)), modules)
     return Payload(__version__, folder_name(modules), modules)
+
+
+def _without(rooms: tuple[str, ...], modules: dict[str, bytes]) -> dict[str, bytes]:
+    """Return the modules outside some rooms, and the modules of these rooms that they import."""
+    kept = [path for path in modules if not path.startswith(rooms)]
+    for path in kept:  # it grows
+        kept += [other for other in _imported(path, modules) if other not in kept]
+    return {path: data for path, data in modules.items() if path in kept}
+
+
+def _imported(path: str, modules: dict[str, bytes]) -> Iterator[str]:
+    """Yield the modules that a module imports by relative imports, with the packages that contain them."""
+    for node in ast.walk(ast.parse(modules[path])):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            above = path.split("/")[: -node.level]
+            words = [*above, *(node.module or "").split(".")]
+            places = ["/".join(word for word in (*words, name) if word) for name in ("", *(a.name for a in node.names))]
+            for place in places:
+                yield from (one for one in (f"{place}.py", f"{place}/__init__.py") if one in modules)
+            yield from (
+                f"{'/'.join(words[:depth])}/__init__.py"
+                for depth in range(1, len(words) + 1)
+                if f"{'/'.join(words[:depth])}/__init__.py" in modules
+            )
 
 
 def _modules(folder: Traversable, room: str = "") -> Iterator[tuple[str, bytes]]:

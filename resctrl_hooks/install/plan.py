@@ -1,10 +1,11 @@
-"""An installation as data: every file in the order in which it is written."""
+"""The desired state of a host: every file of an installation with its role, in the order of writing."""
 
 import os
 from typing import Final, NamedTuple
 
 from resctrl_hooks.config.applied import read_compiled
 from resctrl_hooks.node.host.files import parse_json
+from resctrl_hooks.node.nfd.features import FIRST as FIRST_FEATURES
 from resctrl_hooks.node.settings import Settings, compiled_path
 
 from .containerd import nri_drop_in
@@ -12,28 +13,26 @@ from .directories import RUNTIMES, choose
 from .hook_json import hook_json
 from .paths import CODE, HOOK_NAME, LAUNCH, PYTHON, UNITS
 from .payload import Payload, payload
-from .settings_files import compiled_files, unapplied
-from .units import MOUNT, NRI, RESIDENT, resident, units
+from .roles import DROP_IN, FEATURES, HOOK, LAUNCHER, LINK, MODULE, ROLES, SETTINGS, UNIT
+from .settings_files import compiled_files, unapplied, with_history
+from .units import MOUNT, NRI, RESIDENT, enabling_link, resident, units
 
 _READABLE: Final = 0o644
+_PODMAN: Final = "podman"  # its hosts rarely have a Prometheus
 _TYPE: Final = 2  # the field of an fstab line
 
 
 class PlannedFile(NamedTuple):
-    """A file as seen from the host's root; ``kind`` is its role in the plan."""
+    """A file as seen from the host's root; the data of a link is its target."""
 
     path: str
     data: bytes
-    kind: str
+    role: str
     mode: int = _READABLE
 
 
 class Plan(NamedTuple):
-    """Files in the order of writing.
-
-    Code comes first, then the script that names it, settings, units, and last the hooks' JSON, which makes runtimes
-    call the hook.
-    """
+    """Files in the order of writing, `ROLES`."""
 
     payload: Payload
     files: list[PlannedFile]
@@ -45,11 +44,6 @@ class Plan(NamedTuple):
     """Remarks for the operator."""
 
 
-# Kinds, in the order of writing.
-MODULE, LAUNCHER, SETTINGS, UNIT, DROP_IN, HOOK = "module", "launcher", "settings", "unit", "drop-in", "hook"
-KINDS = (MODULE, LAUNCHER, SETTINGS, UNIT, DROP_IN, HOOK)
-
-
 def plan(
     runtimes: tuple[str, ...],
     config: str,
@@ -59,11 +53,15 @@ def plan(
     with_units: bool = True,
     earlier_units: bool = False,
     nri: bool = False,
+    history: bool | None = None,
+    nfd: bool = False,
 ) -> Plan:
     """Return the files that an installation for these runtimes writes on the host below ``root``.
 
     ``earlier_units``: the mount unit on the host is an earlier installation's. ``nri``: the plugin also serves runtimes
-    that call hooks; containerd, which does not call hooks by itself, always uses the plugin.
+    that call hooks; containerd, which does not call hooks by itself, always uses the plugin. ``history``: enable the
+    history; None if a new configuration for Podman enables it, and an existing one stays as it is. ``nfd``: add the
+    file for node-feature-discovery, whose facts reconcile writes.
 
     Raises:
         InvalidConfigError, OSError, RuntimeConfigError: existing files on the host are unusable.
@@ -72,16 +70,32 @@ def plan(
     notes: list[str] = []
     files = [PlannedFile(f"{CODE}/{code.folder}/{name}", data, MODULE) for name, data in code.modules.items()]
     files.append(PlannedFile(LAUNCH, code.launch(), LAUNCHER))
-    files += [PlannedFile(path, data, SETTINGS) for path, data in compiled_files(config, root).items()]
+    settings_files = compiled_files(config, root, history=_PODMAN in runtimes if history is None else history)
+    if history and not settings_files:
+        enabled = with_history(config, root)
+        settings_files = enabled or {}
+        if enabled is None:
+            notes.append(f"the history is not enabled: set `history: {{enabled: true}}` in {config}, and install again")
+    files += [PlannedFile(path, data, SETTINGS) for path, data in settings_files.items()]
+    settings = _settings(config, root, {file.path: file.data for file in files})
+    if nfd:
+        files.append(_features(settings.node_features_path, root))
     if with_units:
-        settings = _settings(config, root, {file.path: file.data for file in files})
-        texts = units(config, python=python, state=settings.state_dir, resctrl=settings.resctrl_path)
+        texts = units(
+            config,
+            python=python,
+            state=settings.state_dir,
+            resctrl=settings.resctrl_path,
+            features=settings.node_features_path,
+        )
         if mounted_otherwise(root, ours=earlier_units or _is(f"{root}{UNITS}/{MOUNT}", texts[MOUNT])):
             del texts[MOUNT]
             notes.append("this host already mounts resctrl; its mount is not changed")
         wanted = resident(settings, nri=nri or any(RUNTIMES[name].by_nri for name in runtimes))
         unwanted = set(RESIDENT) - set(wanted)
-        files += [PlannedFile(f"{UNITS}/{name}", data, UNIT) for name, data in texts.items() if name not in unwanted]
+        there = {f"{UNITS}/{name}": data for name, data in texts.items() if name not in unwanted}
+        files += [PlannedFile(path, data, UNIT) for path, data in there.items()]
+        files += [PlannedFile(enabling_link(path), path.encode(), LINK) for path in there if enabling_link(path)]
     notes += unapplied(config, root)
     registrations: dict[str, list[str]] = {}
     for name in runtimes:
@@ -101,7 +115,7 @@ def plan(
             if not with_units:
                 notes.append(f"without units nothing starts the NRI plugin, which serves {name}: `{LAUNCH} nri` does")
     unique = {file.path: file for file in files}
-    ordered = sorted(unique.values(), key=lambda file: KINDS.index(file.kind))
+    ordered = sorted(unique.values(), key=lambda file: ROLES.index(file.role))
     return Plan(code, ordered, registrations, config, python, notes)
 
 
@@ -110,6 +124,16 @@ def _settings(config: str, root: str, planned: dict[str, bytes]) -> Settings:
     path = compiled_path(config)
     data = planned.get(path)
     return Settings(parse_json(data) if data is not None else read_compiled(root + path) or {})
+
+
+def _features(path: str, root: str) -> PlannedFile:
+    """Return the file for node-feature-discovery, with the facts that it has."""
+    try:
+        with open(root + path, "rb") as file:
+            data = file.read()
+    except FileNotFoundError:
+        data = FIRST_FEATURES.encode()
+    return PlannedFile(path, data, FEATURES)
 
 
 def _is(path: str, data: bytes) -> bool:

@@ -4,11 +4,13 @@ import os
 import tempfile
 from typing import Final
 
-from resctrl_hooks.config.applied import compile_file
+import yaml
+
+from resctrl_hooks.config.applied import compile_file, read_compiled
 from resctrl_hooks.config.check import check_file
 from resctrl_hooks.node.errors import SettingsError
 from resctrl_hooks.node.host.files import parse_json, read_file
-from resctrl_hooks.node.settings import COMPILED_NAME, FORMAT, LAST_VALID_NAME, Settings
+from resctrl_hooks.node.settings import COMPILED_NAME, FORMAT, LAST_VALID_NAME, Settings, is_unapplied
 
 _LIMIT: Final = 1 << 20
 
@@ -24,6 +26,43 @@ FIRST: Final = b"""\
 #failurePolicy: ignore
 """
 
+HISTORY: Final = b"""
+# Past samples of all counters, for `top --at` and `report --since`.
+history:
+  enabled: true
+"""
+
+
+def with_history(config: str, root: str = "") -> dict[str, bytes] | None:
+    """Return the files that enable the history in an existing configuration; None if only the operator can.
+
+    The section is appended, so that the file keeps its comments. It is left to the operator if the section exists, if
+    the file is JSON, or if it has changes that are not applied.
+
+    Raises:
+        InvalidConfigError, OSError: the file is unusable.
+    """
+    folder = config.rpartition("/")[0]
+    active = read_compiled(f"{root}{folder}/{COMPILED_NAME}")
+    if config.endswith(".json") or not os.path.lexists(root + config) or is_unapplied(root + config):
+        return None
+    if ((active or {}).get("history") or {}).get("enabled"):
+        return {}
+    with open(root + config, "rb") as file:
+        text = file.read()
+    if "history" in (yaml.safe_load(text) or {}):
+        return None
+    text = text.rstrip(b"\n") + b"\n" + HISTORY
+    compiled = _compiled(text)
+    return {config: text, **{f"{folder}/{name}": compiled for name in (LAST_VALID_NAME, COMPILED_NAME)}}
+
+
+def _compiled(text: bytes) -> bytes:
+    with tempfile.NamedTemporaryFile(suffix=".yaml") as file:
+        file.write(text)
+        file.flush()
+        return compile_file(file.name)
+
 
 def unapplied(config: str, root: str = "") -> list[str]:
     """Return the problems of a configuration that stays unapplied because an older compiled one exists."""
@@ -35,8 +74,10 @@ def unapplied(config: str, root: str = "") -> list[str]:
     return [*wrong, f"{compiled} stays active until {config} is fixed and applied"] if wrong else []
 
 
-def compiled_files(config: str, root: str = "") -> dict[str, bytes]:
+def compiled_files(config: str, root: str = "", *, history: bool = False) -> dict[str, bytes]:
     """Return the files that make a configuration active; empty if a compiled file exists.
+
+    ``history``: a new configuration enables the history.
 
     Raises:
         InvalidConfigError: the file to compile is invalid.
@@ -55,11 +96,8 @@ def compiled_files(config: str, root: str = "") -> dict[str, bytes]:
     if os.path.lexists(root + config):
         compiled = compile_file(root + config)
     else:
-        with tempfile.NamedTemporaryFile(suffix=".yaml") as file:
-            file.write(FIRST)
-            file.flush()
-            compiled = compile_file(file.name)
-        files[config] = FIRST
+        files[config] = FIRST + HISTORY if history else FIRST
+        compiled = _compiled(files[config])
     return files | {f"{folder}/{name}": compiled for name in (LAST_VALID_NAME, COMPILED_NAME)}
 
 

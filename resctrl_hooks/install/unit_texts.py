@@ -71,14 +71,22 @@ UMask=0077
 CapabilityBoundingSet=CAP_DAC_OVERRIDE CAP_KILL CAP_SYS_NICE
 PrivateDevices=yes
 PrivateNetwork=yes
-ReadWritePaths=/run {state} {resctrl} -/sys/fs/cgroup {settings}
+ReadWritePaths=/run {state} {resctrl} -/sys/fs/cgroup {settings}{features}
 RestrictAddressFamilies=AF_UNIX
 {sandbox}"""
+
+_COUNTING: Final = _RIGHTS.replace("CAP_KILL", "CAP_KILL CAP_PERFMON").format(
+    state="{state}",
+    resctrl="{resctrl}",
+    settings="{settings}",
+    features="",
+    sandbox=SANDBOX.replace("@system-service", "@system-service perf_event_open"),
+)
 
 RECONCILE: Final = f"""\
 [Unit]
 Description=resctrl-hooks: update monitoring groups and records to match the running containers
-After={{mount}} {{compile}} {{runtimes}}
+After={{mount}} {{runtimes}}
 ConditionPathExists={{launch}}
 # Wake-ups may come at any rate; each run is short.
 StartLimitIntervalSec=0
@@ -86,9 +94,9 @@ StartLimitIntervalSec=0
 [Service]
 Type=oneshot
 ExecStart={{node}} reconcile --waiting-ok
-# A pass of 10 000 containers takes a second or two of processor time: on a node without time left it is slow and
-# completes. No LimitCPU=, which a memtierd that the pass starts would inherit.
-TimeoutStartSec=30min
+# A pass limits its own processor time and ends if it makes no progress, so a slow node never fails it. No LimitCPU=,
+# which a memtierd that the pass starts would inherit.
+TimeoutStartSec=infinity
 {_RIGHTS}"""
 
 # The plugin does what hooks do on behalf of a runtime, so it has the same access as reconcile. Programs that it starts
@@ -106,9 +114,10 @@ StartLimitIntervalSec=0
 Type=notify
 {_WITH_CODE}
 ExecStart={{node}} nri
+TimeoutStartSec=infinity
 Restart=always
 RestartSec=1
-WatchdogSec=60
+WatchdogSec=180
 KillMode=process
 OOMScoreAdjust=-900
 UMask=0077
@@ -143,10 +152,12 @@ ReadWritePaths={{state}} {{resctrl}}
 RestrictAddressFamilies=AF_UNIX AF_NETLINK
 {{sandbox}}"""
 
-# The guard writes the schemata of classes and its own files; ExecStopPost restores its changes after any exit.
+# The sampling process, which keeps the name of its first part for upgrades. The guard writes the schemata of classes
+# and its own files; ExecStopPost restores its changes after any exit. History and baselines are in the state directory.
+# Performance counters of cgroups need CAP_PERFMON (Linux 5.8), their call, and a descriptor for each event and CPU.
 GUARD: Final = f"""\
 [Unit]
-Description=resctrl-hooks: bandwidth guard (rdt.guard; experimental)
+Description=resctrl-hooks: sampling process (history; slowdown; rdt.guard, experimental)
 After={{mount}} {{compile}}
 Requires={{mount}}
 
@@ -155,10 +166,14 @@ Type=notify
 {_WITH_CODE}
 ExecStart={{node}} guard run
 ExecStopPost={{node}} guard restore
+TimeoutStartSec=infinity
 Restart=on-failure
 RestartSec=5
-WatchdogSec=30
-{_RIGHTS}"""
+WatchdogSec=180
+StateDirectory=resctrl-hooks
+StateDirectoryMode=0700
+LimitNOFILE=16384
+{_COUNTING}"""
 
 TIMER: Final = """\
 [Unit]
@@ -166,7 +181,8 @@ Description=resctrl-hooks: reconcile every {period} seconds
 
 [Timer]
 OnActiveSec=5
-OnUnitInactiveSec={period}
+OnUnitInactiveSec={at_least}
+RandomizedDelaySec={by_chance}
 AccuracySec=1
 """
 

@@ -3,8 +3,10 @@
 from typing import Final
 
 from resctrl_hooks.node.guard.section import OFF, guard_mode
-from resctrl_hooks.node.names import RESCTRL_ROOT, STATE_DIR
+from resctrl_hooks.node.history.section import section as history
+from resctrl_hooks.node.names import NODE_FEATURES, RESCTRL_ROOT, STATE_DIR
 from resctrl_hooks.node.settings import Settings
+from resctrl_hooks.node.slowdown.section import section as slowdown
 from resctrl_hooks.node.watch.wanted import WATCH
 
 from . import unit_texts
@@ -53,7 +55,10 @@ _TEXTS: Final = {
     TIMER: unit_texts.TIMER,
     WAKE: unit_texts.WAKE,
 }
-_PERIOD: Final = 30  # seconds between two reconciles
+ALL: Final = tuple(_TEXTS)
+_PERIOD: Final = 30
+_BY_CHANCE: Final = 10
+"""Seconds between two passes of reconcile at most, and the random part: turns must not be in step with a load."""
 _INSTALL: Final = "\n[Install]\nWantedBy={}\n"
 
 
@@ -65,6 +70,7 @@ def units(
     options: str = "",
     python: str = PYTHON,
     boot_code: str = "",
+    features: str = NODE_FEATURES,
 ) -> dict[str, bytes]:
     """Return the units' texts by name.
 
@@ -75,6 +81,7 @@ def units(
         options: Mount options of resctrl (``cdp``, ``mba_MBps``, …).
         python: The interpreter.
         boot_code: The folder for bytecode made at boot; empty if bytecode lies with the modules.
+        features: The file for node-feature-discovery (``nodeFeaturesPath``).
     """
     runtime_folder = boot_code.removeprefix("/run/").partition("/")[0]
     compile_ = node_command(config, "compile", *([boot_code] if boot_code else []), python=python)
@@ -82,11 +89,14 @@ def units(
         "boot": f"RuntimeDirectory={runtime_folder}\nRuntimeDirectoryMode=0755\n" if boot_code else "",
         "code": CODE,
         "compile": COMPILE,
+        "features": f" {_path(features.rpartition('/')[0])}",
         "compile_command": _line(compile_),
         "launch": LAUNCH,
         "mount": MOUNT,
         "node": _line(node_command(config, python=python)),
         "options": f"Options={options}\n" if options else "",
+        "at_least": _PERIOD - _BY_CHANCE,
+        "by_chance": _BY_CHANCE,
         "period": _PERIOD,
         "reconcile": RECONCILE,
         "resctrl": _path(resctrl),
@@ -113,7 +123,8 @@ def resident(settings: Settings, *, nri: bool) -> list[str]:
     The plugin's service watches execs too.
     """
     watching = [NRI] if nri else [EXEC] if settings.monitoring["exec"] == WATCH else []
-    return watching if guard_mode(settings) == OFF else [GUARD, *watching]
+    samples = guard_mode(settings) != OFF or history(settings)["enabled"] or slowdown(settings)["enabled"]
+    return [GUARD, *watching] if samples else watching
 
 
 def _line(command: list[str]) -> str:

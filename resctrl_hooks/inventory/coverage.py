@@ -10,6 +10,7 @@ from resctrl_hooks.node.resctrl.counters import CUMULATIVE, Reading
 from resctrl_hooks.node.sharing.bandwidth_counters import events_of
 
 from .models import FreeCounters, State
+from .pod_details import Counter
 
 MARK = "~"
 """Prefix of a value that does not cover the pod's whole life."""
@@ -32,6 +33,24 @@ def is_partial(reading: Reading, record: Mapping[str, Any]) -> bool:
         return False  # a removed or foreign group: unknown
     begins = born if made is None or made == min(since.values()) else made
     return reading.seconds + _SLACK < time.clock_gettime(time.CLOCK_BOOTTIME) - begins
+
+
+def counter_of(reading: Reading, *, partial: bool = False) -> Counter:
+    """Return a reading as reports have it."""
+    return Counter(
+        domain=reading.domain.folder,
+        resource=reading.domain.resource,
+        id=reading.domain.id,
+        node=reading.domain.node,
+        counter=reading.counter.name,
+        rdt_class=reading.rdt_class,
+        value=reading.value,
+        kind=reading.kind,
+        unit=reading.unit,
+        state=reading.state,
+        seconds=reading.seconds,
+        partial=partial,
+    )
 
 
 def bandwidth_counters(context: Context, folders: Sequence[str]) -> BandwidthCounters:

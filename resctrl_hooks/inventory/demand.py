@@ -9,6 +9,7 @@ from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.resctrl.assignment import Assignments
 from resctrl_hooks.node.resctrl.counter_share import FOREIGN, OURS, Holder, holders_of
+from resctrl_hooks.node.sharing import runtimes
 from resctrl_hooks.node.sharing.bandwidth_counters import events_of
 
 from .models import Inventory, Record
@@ -31,7 +32,7 @@ class Demand(Record):
 
     resource: str = Field(description="RMIDs, or an event's counters in an L3 domain.")
     total: int
-    others: int = Field(description="Used by the root group, classes and foreign groups.")
+    others: int = Field(description="Used by the root group, classes and foreign groups, or kept for runtimes.")
     reserved: int = Field(description="Reserved for priorities above `reserve.above`.")
     levels: list[Level]
 
@@ -63,7 +64,7 @@ def demand_of(context: Context, inventory: Inventory) -> list[Demand]:
         ours = sum(group.origin != "missing" for pod in inventory.pods for group in pod.groups)
         reserve = context.settings.monitoring.get("reserve") or {}
         reserved, above = int(reserve.get("rmids", 0)), int(reserve.get("above", 0))
-        others = inventory.rmids.used - ours
+        others = inventory.rmids.used - ours + runtimes.reserved(context)
         pods = [(pod.priority or 0, pod.state != "waiting") for pod in alive]
         levels = _levels(inventory.rmids.total - others, pods, reserved, above)
         demand = Demand(resource=RMIDS, total=inventory.rmids.total, others=others, reserved=reserved, levels=levels)

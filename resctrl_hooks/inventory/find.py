@@ -20,7 +20,11 @@ class NoSuchPodError(HookError):
     """No known pod has that name, or several have it."""
 
     reason = "not-found"
-    hint = "`resctrl-hook list` shows all"
+    hint = "`resctrl-hook list` shows all; `resctrl-hook explain POD` finds pods without a record"
+
+
+class SeveralPodsError(NoSuchPodError):
+    """Several pods have that name."""
 
 
 def find(context: Context, what: str) -> str:
@@ -55,7 +59,7 @@ def find(context: Context, what: str) -> str:
     called = PodNames(context)
     called.learn(found)
     shown = ", ".join(sorted(called.of(key).whole for key in found)[:_MOST_SHOWN])
-    raise NoSuchPodError(f"{what!r} matches {len(found)} pods: {shown}", hint="enter more characters")
+    raise SeveralPodsError(f"{what!r} matches {len(found)} pods: {shown}", hint="enter more characters")
 
 
 def _refused(context: Context, what: str) -> set[str]:

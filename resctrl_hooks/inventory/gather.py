@@ -7,19 +7,25 @@ from typing import TYPE_CHECKING
 
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.history.names import short_id
 from resctrl_hooks.node.host.cgroup_tasks import threads_of_container
 from resctrl_hooks.node.host.procfs import resctrl_groups_of
 from resctrl_hooks.node.reconcile.tasks import outside
 from resctrl_hooks.node.refusals import recent_refusals
 from resctrl_hooks.node.resctrl.rmids import free_rmids, rmids_of_each_class, total_rmids
 from resctrl_hooks.node.sharing.limits import limit_of
+from resctrl_hooks.node.sharing.runtimes_group import group_name
 
+from .account import Account
 from .coverage import bandwidth_counters, counted_state, free_counters
+from .creators import creator_of
 from .details import details_of
-from .models import Container, Group, Inventory, Outside, Pod, Refusal, Rmids, State, short_id
+from .models import Container, Group, Inventory, Outside, Pod, Refusal, Rmids, State
+from .owners import account
 from .podman import RUNTIME as PODMAN
 from .podman import podman_names
 from .records import members_of, recorded
+from .slowdown import ratios
 
 if TYPE_CHECKING:
     from resctrl_hooks.node.records import MemberRecord
@@ -27,6 +33,7 @@ if TYPE_CHECKING:
 
 _MISSING = "missing"
 _FOREIGN = "foreign"
+_OF_RUNTIME = "runtime"
 _LACKING = ("waiting", "partly")  # a mark may outlive its wait until the next reconcile
 
 
@@ -45,19 +52,20 @@ def gather(context: Context) -> Inventory:
     found.waiting = [pod.key for pod in lacking]
     found.refusals = refusals(context)
     try:
-        classes = ["", *sorted(resctrl.classes())]
+        found.account = account(context, {pod.key: pod.name for pod in found.pods}, waiting=bool(lacking))
     except HookError as error:
         found.problem = str(error)
         return found
     ours = {group.path for pod in found.pods for group in pod.groups}
-    used = len(classes)
-    for rdt_class in classes:
-        for name in sorted(resctrl.groups(rdt_class)):
-            used += 1
-            path = resctrl.group_folder(rdt_class, name)
-            if path not in ours:
-                found.foreign.append(_group(context, rdt_class, name, _FOREIGN))
-    found.rmids = rmids_of(resctrl, used)
+    for one in found.account.owners:
+        if one.group and resctrl.group_folder(one.rdt_class, one.group) not in ours:
+            group = _group(context, one.rdt_class, one.group, _FOREIGN)
+            group.creator = creator_of(one.group, by_runtime=one.owner == "runtimes").name
+            found.foreign.append(group)
+    found.rmids = rmids_in(found.account)
+    slowed = ratios(context)
+    for pod in found.pods:
+        pod.slowdown = slowed.get(pod.key)
     found.bandwidth_counters = free_counters(context)
     return found
 
@@ -109,12 +117,18 @@ def refused_pod(context: Context, key: str) -> Pod | None:
     return Pod(key=key, namespace=last.namespace, pod=last.pod, state="refused", since=found[0].time)
 
 
+def rmids_in(found: Account) -> Rmids | None:
+    """Return the numbers of used and free RMIDs of an account; None without monitoring."""
+    total = sum(found.rmids.values())
+    return Rmids(total=total, used=len(found.owners), free_by_class=found.free_by_class) if total else None
+
+
 def rmids_of(resctrl: "Resctrl", used: int) -> Rmids | None:
-    """Return the number of RMIDs and the free ones, by class where each class has its own; None without resctrl."""
+    """Return the same as `rmids_in` for a caller that knows only the number of used RMIDs."""
     try:
         total = total_rmids(resctrl)
         classes = ("", *sorted(resctrl.classes())) if rmids_of_each_class(resctrl) else ()
-        by_class = {name: max(free_rmids(resctrl, name), 0) for name in classes}
+        by_class = {name: max(free_rmids(resctrl, name) or 0, 0) for name in classes}
     except (OSError, HookError):
         return None
     return Rmids(total=total, used=used, free_by_class=by_class) if total else None
@@ -136,6 +150,7 @@ def pod_of(context: Context, key: str, all_waiting: Collection[str] | None = Non
     name = context.monitor.group_prefix + key
     hows: dict[str, str] = record.get("groups", {})
     groups = [_group(context, rdt_class, name, how) for rdt_class, how in sorted(hows.items())]
+    groups += _of_runtimes(context, key, members)
     pod = Pod(
         key=key,
         namespace=record.get("namespace", ""),
@@ -217,7 +232,7 @@ def _container(context: Context, pod: Pod, id_: str, record: "MemberRecord") -> 
     )
     if not alive or not pid:
         return found
-    name = context.monitor.group_prefix + pod.key
+    name = _group_name(context, pod.key, id_, record)
     classes = {group.rdt_class for group in pod.groups if group.origin != _MISSING}
     try:
         where = resctrl_groups_of(context.proc, pid)
@@ -233,6 +248,25 @@ def _container(context: Context, pod: Pod, id_: str, record: "MemberRecord") -> 
     found.outside = len(astray)
     found.outside_threads = [Outside(thread=tid, rdt_class=rdt_class, group=group) for tid, rdt_class, group in astray]
     return found
+
+
+def _of_runtimes(context: Context, key: str, members: "dict[str, MemberRecord]") -> list[Group]:
+    """Return the groups that runtimes have created for containers of a pod."""
+    own = context.monitor.group_prefix + key
+    names = {id_: _group_name(context, key, id_, record) for id_, record in members.items()}
+    return [
+        _group(context, _recorded_class(members[id_]) or "", name, _OF_RUNTIME)
+        for id_, name in names.items()
+        if name != own
+    ]
+
+
+def _group_name(context: Context, key: str, id_: str, record: "MemberRecord") -> str:
+    try:
+        asks = bool(record.get("runtimeGroup"))
+        return group_name(context, key, id_, _recorded_class(record) or "", asks=asks)
+    except HookError:
+        return context.monitor.group_prefix + key  # without resctrl
 
 
 def _recorded_class(record: "MemberRecord") -> str | None:

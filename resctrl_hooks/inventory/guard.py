@@ -1,20 +1,20 @@
 """The bandwidth guard's state from its status file, for `guard status`, the metrics and `rdt`."""
 
-from typing import Literal
+import time
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.guard.law import REPORT
 from resctrl_hooks.node.guard.lease import Lease
-from resctrl_hooks.node.guard.section import OBSERVE
-from resctrl_hooks.node.guard.status import DONE, NAME, WOULD
+from resctrl_hooks.node.guard.status import NAME
 from resctrl_hooks.node.host.files import parse_json, read_file
-from resctrl_hooks.node.host.procfs import lives
+from resctrl_hooks.node.host.procfs import lives, pid_namespace
 
 _LIMIT = 1 << 20
+_FRESH = 120  # seconds: twice the longest interval of samples
 
 
 class _Model(BaseModel):
@@ -51,16 +51,6 @@ class GuardEvent(LastAction):
 
     domain: str
 
-    def text(self, mode: str, unit: str) -> str:
-        """Return the event in words; a guard that only observes would have done it."""
-        if self.action == REPORT:
-            return f"memory domain {self.domain} is exhausted: {self.reason}"
-        verb = (WOULD if mode == OBSERVE else DONE)[self.action]
-        return (
-            f"{verb} MB of class {self.rdt_class} on memory domain {self.domain} from {self.old} to {self.new} "
-            f"({unit}): {self.reason}"
-        )
-
 
 class GuardedDomain(_Model):
     """A memory domain: the L3 domains that share it, the law's state since when, and its load."""
@@ -96,10 +86,16 @@ def guard_status(context: Context) -> GuardStatus | None:
     try:
         record = parse_json(read_file(f"{context.settings.state_dir}/{NAME}", _LIMIT))
         domains = [{"domain": name, "last": None, **of} for name, of in record["domains"].items()]
-        running = lives(context.proc, record["pid"], record["start"])
-        return GuardStatus.model_validate({**record, "running": running, "domains": domains})
+        return GuardStatus.model_validate({**record, "running": _runs(context, record), "domains": domains})
     except (OSError, ValueError, KeyError, TypeError, AttributeError, ValidationError):
         return None
+
+
+def _runs(context: Context, record: dict[str, Any]) -> bool:
+    """Return whether the guard runs; a metrics pod does not see the node's processes, and goes by the file's age."""
+    if record.get("namespace", pid_namespace()) == pid_namespace():
+        return lives(context.proc, record["pid"], record["start"])
+    return 0 <= time.time() - float(record["updated"]) <= _FRESH
 
 
 def held_values(context: Context) -> dict[str, dict[int, int]]:

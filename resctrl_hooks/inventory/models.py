@@ -4,8 +4,6 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     PlainSerializer,
     SerializerFunctionWrapHandler,
@@ -13,10 +11,12 @@ from pydantic import (
     computed_field,
     model_serializer,
 )
-from pydantic.alias_generators import to_camel
 
-from resctrl_hooks.node.names import is_hex, pod_uid_validator
-from resctrl_hooks.node.resctrl.filesystem import MON_GROUPS
+from resctrl_hooks.node.history.names import short_id
+
+from .account import Account
+from .base import Record as Record  # noqa: PLC0414  # many reports import it here
+from .base import group_name as group_name  # noqa: PLC0414  # as above
 
 State = Literal[
     "assigned", "uncounted", "part-counted", "partly", "waiting", "idle", "unmonitored", "refused", "foreign"
@@ -64,8 +64,6 @@ STATES: dict[State, StateText] = {
     "foreign": StateText("cyan", "created by another program"),
 }
 """Pods that need attention come first."""
-SHORT_ID = 12
-_CONTAINER_ID = 64
 
 
 def meaning(state: State, *, resctrl: bool) -> str:
@@ -74,23 +72,14 @@ def meaning(state: State, *, resctrl: bool) -> str:
     return "; ".join(filter(None, (text.meaning, text.remedy if resctrl else text.without_resctrl)))
 
 
-def short_id(id_: str) -> str:
-    """Return the start of a container id or pod UID, as in Podman and crictl.
+class HistoryStatus(Record):
+    """The file of this node's history. Times are in seconds since 1970."""
 
-    Any other key is a program's own name for its group, and stays whole.
-    """
-    return id_[:SHORT_ID] if is_hex(id_, _CONTAINER_ID) or pod_uid_validator(id_) else id_
-
-
-def group_name(rdt_class: str, name: str) -> str:
-    """Return the displayed name of a foreign group: its folder below resctrl's root."""
-    return f"{rdt_class}/{MON_GROUPS}/{name}".lstrip("/")
-
-
-class Record(BaseModel):
-    """What is printed: by alias, with the keys of the contract (camelCase)."""
-
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
+    file: str
+    bytes: int
+    limit_bytes: int
+    first: float
+    last: float
 
 
 def _moment(value: int) -> str | None:
@@ -136,7 +125,8 @@ class Container(Record):
 class Group(Record):
     """A monitoring group.
 
-    ``origin`` is created, adopted, shared, foreign, or missing for a recorded group that was removed.
+    ``origin`` is created, adopted, shared, foreign, runtime for a group that a container runtime created for a
+    container of the pod, or missing for a recorded group that was removed.
     """
 
     rdt_class: str
@@ -144,6 +134,10 @@ class Group(Record):
     path: str
     origin: str
     tasks: int
+    creator: str = Field(default="", description="The probable creator of a foreign group.")
+
+
+SLOWDOWN = "Multiple of the time for the same work in quiet times; null while unknown."
 
 
 class Pod(Record):
@@ -154,6 +148,7 @@ class Pod(Record):
     pod: str = ""
     state: State
     priority: int | None = Field(default=None, description="The pod's priority; null without rules for RMIDs.")
+    slowdown: float | None = Field(default=None, description=SLOWDOWN)
     since: Moment = Field(default=0, serialization_alias="startTime", description="Start of its first container.")
     cgroup: str = ""
     containers: list[Container] = Field(default_factory=list)
@@ -229,146 +224,6 @@ class Rmids(Record):
         return ", ".join(f"{name or 'root class'} {free}" for name, free in self.free_by_class.items())
 
 
-class Counter(Record):
-    """One counter of one domain, with the total of the pod's earlier groups."""
-
-    domain: str = Field(description="Directory in mon_data.")
-    resource: str
-    id: int
-    node: int | None
-    counter: str
-    rdt_class: str | None
-    value: int | float | None = Field(description="Last known value if a total has no value now.")
-    kind: str
-    unit: str = Field(description="Unit in UCUM: By, J, F, s.")
-    state: str = Field(description="`available`, or the kernel's word for a missing value.")
-    seconds: float | None = Field(default=None, description="Counted time; null for gauges.")
-    partial: bool = Field(default=False, description="Whether the value covers only a part of the pod's life.")
-
-
-class TurnRate(Record):
-    """The memory traffic of a time-sharing pod, from its last turns: the true rate is between ``low`` and ``high``."""
-
-    bytes_per_second: float
-    low: float | None = Field(description="Lower bound of the 95 % confidence interval; null after too few turns.")
-    high: float | None
-    turns: int
-    counted_seconds: float
-
-
-class PodMemory(Record):
-    """A pod's part of a memory domain in an interval; null for what is unknown."""
-
-    domain: int = Field(description="The lowest id of its L3 domains.")
-    memory_bandwidth_bytes_per_second: float | None = Field(description="The pod's traffic to and from this memory.")
-    share_percent: float | None = Field(description="The pod's share of the domain's traffic.")
-    load_percent: float | None = Field(description="Load of the domain; null without `monitoring.capacity`.")
-    estimated: bool = Field(
-        description="Whether rates are estimates: remote traffic is spread evenly, or local traffic is not counted."
-    )
-
-
-class PodRates(Record):
-    """A pod's use in an interval; null for unknown values."""
-
-    seconds: float = Field(description="Length of the interval.")
-    memory_bandwidth_bytes_per_second: float | None
-    memory_bandwidth_local_bytes_per_second: float | None
-    power_watts: float | None
-    counted_percent: float | None = Field(
-        description="Counted part of the interval; below 100, the rates are estimates."
-    )
-    memory_domains: list[PodMemory] = Field(default_factory=list)
-
-
-class Failure(Record):
-    """A failure for a pod."""
-
-    time: Moment
-    stage: str
-    reasons: list[str]
-    message: str
-
-
-class PodDetails(Pod):
-    """A pod with its counters and last failures."""
-
-    unreadable: str = Field(default="", exclude=True, description="The reason why its counters cannot be read.")
-    counters: list[Counter] = Field(default_factory=list, description="Counters of each RDT class.")
-    totals: list[Counter] = Field(
-        default_factory=list, description="Sums over all RDT classes of the pod; `rdtClass` is null."
-    )
-    turn_rate: TurnRate | None = Field(default=None, description="Rate of a time-sharing pod.")
-    rates: PodRates | None = Field(default=None, description="Only with `--rates`.")
-    failures: list[Failure] = Field(default_factory=list)
-
-
-class Usage(Record):
-    """The use of one row in an interval. ``kind`` is pod, foreign, ungrouped, or total."""
-
-    kind: str
-    name: str
-    key: str
-    namespace: str = ""
-    pod: str = ""
-    rdt_class: str | None = Field(
-        default=None, description="RDT class; empty for the root class, null for several classes."
-    )
-    llc_occupancy_bytes: float | None
-    llc_share_percent: float | None = Field(description="Share of all L3 caches of the node.")
-    memory_bandwidth_bytes_per_second: float | None
-    memory_bandwidth_local_bytes_per_second: float | None
-    power_watts: float | None
-    counted_percent: float | None = Field(
-        default=None, description="Counted part of the interval; below 100, the rates are estimates."
-    )
-    uncounted: int = Field(default=0, description="Number of pods whose memory traffic is not counted now.")
-    partial: bool = Field(default=False, description="Whether a pod's counters cover only a part of its life.")
-
-
-class PowerUsage(Record):
-    """The power of the node's processor packages in an interval; null where the kernel counts no energy by pod."""
-
-    packages_watts: float = Field(description="Power of all packages (RAPL), with caches and memory controllers.")
-    attributed_watts: float | None = Field(description="Power of the cores for all pods.")
-    other_tasks_watts: float | None = Field(description="Power of the cores for other tasks.")
-    unattributed_watts: float | None = Field(description="Power of the packages without that of the pods.")
-
-
-class DomainUsage(Record):
-    """The traffic of an L3 cache in an interval, and its occupancy."""
-
-    domain: int = Field(description="Id of the L3 domain, such as 1 for mon_L3_01.")
-    memory_bandwidth_bytes_per_second: float | None
-    peak_bytes_per_second: float | None = Field(
-        description="Largest rate that this command has measured, or the value of --capacity."
-    )
-    llc_occupancy_bytes: float | None
-    llc_bytes: int | None
-
-
-class MemoryShare(Record):
-    """A pod's traffic to and from a domain's memory."""
-
-    name: str
-    memory_bandwidth_bytes_per_second: float
-    share_percent: float = Field(description="The pod's share of the domain's traffic.")
-
-
-class MemoryUsage(Record):
-    """The load of a memory domain in an interval."""
-
-    domain: int = Field(description="The lowest id of its L3 domains.")
-    l3: list[int]
-    memory_bandwidth_bytes_per_second: float | None
-    capacity_bytes_per_second: float | None = Field(description="`monitoring.capacity`.")
-    load_percent: float | None
-    estimated: bool = Field(
-        description="Whether rates are estimates: remote traffic is spread evenly, or local traffic is not counted."
-    )
-    pods: list[MemoryShare] = Field(description="The three pods with the most traffic.")
-
-
 class FreeCounters(Record):
     """The assignable bandwidth counters of an L3 domain."""
 
@@ -403,7 +258,9 @@ class Inventory(Record):
 
     resctrl: str
     problem: str = ""
+    warnings: list[str] = Field(default_factory=list, description="Conditions of the node that need attention.")
     rmids: Rmids | None = None
+    account: Account | None = Field(default=None, description="The owner of each RMID and CLOSID.")
     bandwidth_counters: list[FreeCounters] = Field(default_factory=list)
     foreign: list[Group] = Field(default_factory=list, serialization_alias="foreignGroups")
     refusals: list[Refusal] = Field(default_factory=list, description="Recently rejected containers, the latest last.")

@@ -1,61 +1,13 @@
-"""The energy of whole processor packages from RAPL, to compare with the sum of the pods' energy.
+"""The power of whole processor packages, beside the sum of the pods' power."""
 
-Source: Linux, Documentation/power/powercap/powercap.rst.
-"""
-
-import os
-import re
 import time
 from collections.abc import Iterable
-from typing import Final
 
-from .models import PowerUsage
+from resctrl_hooks.node.snapshot.packages import POWERCAP, Packages
+
+from .columns import POWER
 from .usage import POD, TOTAL, Line
-
-POWERCAP: Final = "/sys/class/powercap"
-_ZONE: Final = re.compile(r"intel-rapl:\d+")
-_MICROJOULES: Final = 1e6
-
-
-class Packages:
-    """The packages' counters, unwrapped between reads.
-
-    Args:
-        powercap: the kernel's folder of zones.
-    """
-
-    def __init__(self, powercap: str = POWERCAP) -> None:
-        self._powercap = powercap
-        self._last: dict[str, int] = {}
-        self._total: dict[str, int] = {}
-
-    def read(self) -> dict[str, float]:
-        """Return the joules of each package since some moment before the first read; empty if unknown.
-
-        Only root may read them. AMD's processors have the same zones.
-        """
-        try:
-            zones = [name for name in sorted(os.listdir(self._powercap)) if _ZONE.fullmatch(name)]
-        except OSError:
-            return {}
-        found: dict[str, float] = {}
-        for zone in zones:
-            try:
-                name, now = self._text(zone, "name"), int(self._text(zone, "energy_uj"))
-                last = self._last.get(name, now)
-                wrap = int(self._text(zone, "max_energy_range_uj")) if now < last else 0
-            except (OSError, ValueError):
-                continue
-            if not name.startswith("package"):
-                continue  # psys includes the packages
-            self._total[name] = self._total.get(name, now) + (now + wrap - last)
-            self._last[name] = now
-            found[name] = self._total[name] / _MICROJOULES
-        return found
-
-    def _text(self, zone: str, name: str) -> str:
-        with open(f"{self._powercap}/{zone}/{name}", encoding="utf-8") as file:
-            return file.read().strip()
+from .usage_models import PowerUsage
 
 
 class PackagePower:
@@ -78,7 +30,7 @@ def power_usage(packages: float | None, lines: Iterable[Line]) -> PowerUsage | N
     """Return how much of the packages' power the pods use; None without RAPL."""
     if packages is None:
         return None
-    counted = [(line.kind == POD, line.rates.watts) for line in lines if line.kind != TOTAL]
+    counted = [(line.kind == POD, line.rates[POWER]) for line in lines if line.kind != TOTAL]
     known = [(is_pod, watts) for is_pod, watts in counted if watts is not None]
     pods = sum(watts for is_pod, watts in known if is_pod) if known else None
     return PowerUsage(

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from resctrl_hooks.node.context import Context
+from resctrl_hooks.node.history.names import short_id
 
-from .models import short_id
 from .podman import RUNTIME as PODMAN
 from .podman import PodmanNames, podman_names, stored_names
 from .records import members_of

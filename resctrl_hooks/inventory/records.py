@@ -16,3 +16,10 @@ def recorded(context: Context) -> set[str]:
 def members_of(context: Context, key: str) -> "dict[str, MemberRecord]":
     """Return the records of a key's containers by id, an empty one for a container whose record is unusable."""
     return {id_: context.ledger.read_member(key, id_) or {} for id_ in context.ledger.members(key)}
+
+
+def classes_of(context: Context) -> dict[str, str]:
+    """Return the RDT class of each pod by key; empty for the root class."""
+    ledger = context.ledger
+    keys = ledger.keys()
+    return {key: min((ledger.read_pod(key) or {}).get("groups") or {"": ""}, key=len) for key in keys}

@@ -2,6 +2,7 @@
 
 from pydantic import Field
 
+from resctrl_hooks.inventory.account import Account
 from resctrl_hooks.inventory.models import Record
 from resctrl_hooks.node.features.placement.allocations import Book
 from resctrl_hooks.node.features.placement.entries import Entry
@@ -121,14 +122,16 @@ class TopologyReport(Record):
     cores: list[str]
     kinds: dict[str, str]
     nodes: list[MemoryNodeReport]
+    account: Account | None = Field(description="Owners of RMIDs and CLOSIDs; null if resctrl is not mounted.")
     usage: list[PlacedContainer] | None = Field(description="Only with --usage.")
 
 
-def report(book: Book, *, usage: bool = False) -> TopologyReport:
+def report(book: Book, account: Account | None = None, *, usage: bool = False) -> TopologyReport:
     """Return the machine and, with ``usage``, the containers on it, as data."""
     record = book.topology.as_record()
     nodes = [{**node, "memory_bytes": node["memory"]} for node in record["nodes"]]
-    return TopologyReport.model_validate({**record, "nodes": nodes, "usage": _placed(book) if usage else None})
+    placed = _placed(book) if usage else None
+    return TopologyReport.model_validate({**record, "nodes": nodes, "account": account, "usage": placed})
 
 
 def _placed(book: Book) -> list[PlacedContainer]:
@@ -140,7 +143,7 @@ def _placed(book: Book) -> list[PlacedContainer]:
             kind=entry.decision.kind,
             pool=entry.decision.pool,
             **{name: format_list(getattr(entry.decision, name)) for name in ("cpus", "owned", "hidden", "mems")},
-            request_milli_cpus=entry.decision.milli,
+            request_milli_cpus=entry.milli,
             runs_on=format_list(effective(entry.decision, used)),
         )
         for entry in book.entries.values()

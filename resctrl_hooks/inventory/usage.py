@@ -5,13 +5,15 @@ from dataclasses import dataclass, field, replace
 
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.resctrl.counters import AVAILABLE, Reading
+from resctrl_hooks.node.snapshot.growth import of_class, total_of
+from resctrl_hooks.node.snapshot.snapshot import Snapshot
 
+from .columns import BY_KEY, COLUMNS, MBM, RATES
 from .coverage import is_partial
 from .models import group_name
 from .pod_names import PodNames
-from .rates import ENERGY, LOCAL, OCCUPANCY, RATES, Rates, added, of_class, of_pod, of_values, total_of
-from .rates import TOTAL as BANDWIDTH
-from .snapshot import Snapshot
+from .rates import Rates, added, of_pod, of_values
+from .slowdown import SORT as SLOW
 
 POD, FOREIGN, UNGROUPED, TOTAL = "pod", "foreign", "ungrouped", "total"
 STEADY = 1.1  # factor by which a line must exceed the one above it to overtake it
@@ -25,7 +27,8 @@ class Line:
 
     ``rdt_class`` is empty for the root class, None if there are several. ``members`` is the number of pods in the sum,
     ``uncounted`` how many of them have no bandwidth counter now. ``partial`` marks a pod whose counters do not cover
-    its whole life. ``shares`` has a line for each class of a pod that is in several.
+    its whole life. ``slowdown`` is None while unknown; of several pods the largest. ``shares`` has a line for each
+    class of a pod that is in several.
     """
 
     kind: str
@@ -38,15 +41,10 @@ class Line:
     members: int = 1
     partial: bool = False
     uncounted: int = 0
+    slowdown: float | None = None
     shares: list["Line"] = field(default_factory=list)
 
 
-SORTS: dict[str, Callable[[Line], float | None]] = {
-    "llc": lambda line: line.rates.occupancy,
-    "mbm": lambda line: line.rates.total,
-    "local": lambda line: line.rates.local,
-    "watts": lambda line: line.rates.watts,
-}
 GROUPINGS: dict[str, Callable[[Line], str]] = {
     "pod": lambda line: line.name,
     "namespace": lambda line: line.namespace or _NO_NAMESPACE,
@@ -64,6 +62,10 @@ class Users:
     def learn(self, keys: Iterable[str]) -> None:
         """Update the names for the existing keys."""
         self._names.learn(keys)
+
+    def name(self, key: str) -> str:
+        """Return the displayed name of a key that was learnt."""
+        return self._names.of(key).whole
 
     def line(self, key: str, used: Rates, readings: list[Reading]) -> Line:
         """Return the line of a pod."""
@@ -85,7 +87,7 @@ class Users:
 
 def is_uncounted(readings: Iterable[Reading]) -> bool:
     """Return whether a pod's memory traffic, or a part of it, is not counted now."""
-    return any(reading.counter.name == BANDWIDTH and reading.state != AVAILABLE for reading in readings)
+    return any(reading.counter.name == MBM.counter and reading.state != AVAILABLE for reading in readings)
 
 
 def usage(before: Snapshot, now: Snapshot, users: Users | None = None) -> list[Line]:
@@ -136,18 +138,21 @@ def _pod(before: Snapshot, now: Snapshot, key: str, users: Users | None) -> Line
 def _node(lines: list[Line], now: Snapshot, seconds: float) -> Line:
     """Return the total of the node; None if any part is unknown."""
     sums: dict[str, float | None] = {}
-    for counter in RATES:
-        amount = total_of(line.rates.moved.get(counter, 0.0) for line in lines)
-        there = any(counter in line.rates.moved for line in lines)
-        sums[counter] = amount / seconds if there and amount is not None and seconds > 0 else None
-    cache = [
-        value if isinstance(value, (int, float)) else None
-        for found in now.classes.values()
-        for path, value in found.whole.items()
-        if now.slots[path].counter.name == OCCUPANCY and now.slots[path].domain.node is None
-    ]
-    rates = Rates(total_of(cache) if cache else None, sums[BANDWIDTH], sums[LOCAL], sums[ENERGY])
-    return Line(TOTAL, "TOTAL", "", rates, members=len(lines), uncounted=_uncounted(lines))
+    for column in RATES:
+        amount = total_of(line.rates.moved.get(column.counter, 0.0) for line in lines)
+        there = any(column.counter in line.rates.moved for line in lines)
+        sums[column.key] = amount / seconds if there and amount is not None and seconds > 0 else None
+    for column in COLUMNS:
+        if column.is_rate:
+            continue
+        parts = [
+            value if isinstance(value, (int, float)) else None
+            for found in now.classes.values()
+            for path, value in found.whole.items()
+            if now.slots[path].counter.name == column.counter and now.slots[path].domain.node is None
+        ]
+        sums[column.key] = total_of(parts) if parts else None
+    return Line(TOTAL, "TOTAL", "", Rates(sums), members=len(lines), uncounted=_uncounted(lines))
 
 
 def with_total(lines: list[Line]) -> list[Line]:
@@ -182,6 +187,7 @@ def grouped(lines: list[Line], by: str) -> list[Line]:
             namespace="" if by == "class" else of[0].namespace,
             members=len(of),
             uncounted=_uncounted(of),
+            slowdown=max((line.slowdown for line in of if line.slowdown is not None), default=None),
         )
         for name, of in parts.items()
     ]
@@ -199,16 +205,20 @@ def ordered(
     rest = [line for line in lines if line.kind not in (POD, FOREIGN)]
     if sort == "name":
         return [*(users[::-1] if reverse else users), *rest]
-    value = SORTS[sort]
+
+    def value(line: Line) -> float:
+        known = line.slowdown if sort == SLOW else line.rates[BY_KEY[sort]]
+        return -1.0 if known is None else known
+
     known = [line for line in users if last and line.name in last]
     new = [line for line in users if not last or line.name not in last]
     known.sort(key=lambda line: last[line.name] if last else 0)
-    new.sort(key=lambda line: _number(value(line)), reverse=not reverse)
+    new.sort(key=value, reverse=not reverse)
     settled: list[Line] = []
     for line in [*known, *new]:
         place = len(settled)
         margin = STEADY if last and line.name in last else 1.0
-        while place and _overtakes(_number(value(line)), _number(value(settled[place - 1])), margin, reverse=reverse):
+        while place and _overtakes(value(line), value(settled[place - 1]), margin, reverse=reverse):
             place -= 1
         settled.insert(place, line)
     return [*settled, *rest]
@@ -216,7 +226,3 @@ def ordered(
 
 def _overtakes(lower: float, upper: float, margin: float, *, reverse: bool) -> bool:
     return lower * margin < upper if reverse else lower > upper * margin
-
-
-def _number(value: float | None) -> float:
-    return -1.0 if value is None else value

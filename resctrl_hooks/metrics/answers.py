@@ -1,14 +1,17 @@
-"""Answers of the metrics server: one reading of the node for all scrapes within a second, in any format."""
+"""Answers of the metrics server: one reading of the node for all requests within a second, in any format."""
 
 import threading
 import time
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.core import Metric
 from prometheus_client.exposition import choose_encoder, gzip_accepted
 from prometheus_client.registry import Collector
+
+from resctrl_hooks.node.errors import HookError
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
@@ -18,6 +21,11 @@ HEALTH = "/healthz"
 SERVER = "resctrl-hook"  # do not disclose the interpreter's version
 _METHODS = "GET, HEAD, OPTIONS"
 _PLAIN = [("Content-Type", "text/plain; charset=utf-8")]
+_JSON = [("Content-Type", "application/json")]
+Documents = Mapping[str, Callable[[], bytes]]
+"""JSON documents by path. Reading one may raise `HookError`."""
+NONE: Final[Documents] = MappingProxyType({})
+Value = TypeVar("Value")
 _VERSIONS = frozenset(("0.0.1", "0.0.4", "1.0.0", "2.0.0"))  # of response formats, by the Accept header
 _FRESH_SECONDS = 1.0  # a reading of the node is used again for so long
 
@@ -30,9 +38,10 @@ class Answer(NamedTuple):
     body: bytes
 
 
-def application(registry: CollectorRegistry) -> "WSGIApplication":
-    """Return prometheus_client's application at /metrics, including HEAD; "ok" at /healthz; 404 elsewhere."""
+def application(registry: CollectorRegistry, documents: Documents) -> "WSGIApplication":
+    """Return prometheus_client's application at /metrics, "ok" at /healthz, the documents; 404 elsewhere."""
     scrape = SharedScrape(make_wsgi_app(_with_fresh_readings(registry)))
+    fresh = {path: Fresh(read) for path, read in documents.items()}
     pages = {HEALTH: Answer("200 OK", _PLAIN, b"ok\n")}
     missing = Answer("404 Not Found", _PLAIN, f"the metrics are at {METRICS}\n".encode())
 
@@ -46,6 +55,8 @@ def application(registry: CollectorRegistry) -> "WSGIApplication":
                 "HTTP_ACCEPT_ENCODING": "gzip" if gzip_accepted(environ.get("HTTP_ACCEPT_ENCODING", "")) else "",
             }
             status, headers, body = scrape(asked)
+        elif environ["PATH_INFO"] in fresh:
+            status, headers, body = _document(fresh[environ["PATH_INFO"]], environ["REQUEST_METHOD"])
         else:
             status, headers, body = pages.get(environ["PATH_INFO"], missing)
         headers = [(name, _METHODS if name == "Allow" else value) for name, value in headers]
@@ -55,25 +66,54 @@ def application(registry: CollectorRegistry) -> "WSGIApplication":
     return answer
 
 
-class _Fresh(Collector):
-    """The families of a registry; those of a second ago are used again, in whichever format they are asked for."""
+def _document(read: "Fresh[bytes]", method: str) -> Answer:
+    if method not in ("GET", "HEAD"):
+        return Answer("405 Method Not Allowed", [*_PLAIN, ("Allow", _METHODS)], b"read-only\n")
+    try:
+        return Answer("200 OK", _JSON, read.value())
+    except HookError as error:
+        return Answer("503 Service Unavailable", _PLAIN, f"{error}\n".encode())
 
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._registry = registry
-        self._families: list[Metric] = []
+
+class Fresh(Generic[Value]):
+    """A reading of the node; that of a second ago is used again, also a failed one. One reads at a time."""
+
+    def __init__(self, read: Callable[[], Value]) -> None:
+        self._read = read
+        self._lock = threading.Lock()
+        self._found: list[Value] = []
+        self._error: Exception | None = None
         self._until = 0.0
 
+    def value(self) -> Value:
+        """Return the reading, or fail as a second ago."""
+        with self._lock:
+            if time.monotonic() >= self._until:
+                self._found, self._error = [], None
+                try:
+                    self._found = [self._read()]
+                except Exception as error:  # noqa: BLE001  # each waiting request would try again otherwise
+                    self._error = error
+                self._until = time.monotonic() + _FRESH_SECONDS
+            if self._error is not None:
+                raise self._error.with_traceback(None)
+            return self._found[0]
+
+
+class _Families(Collector):
+    """The families of a registry, in whichever format they are asked for."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._fresh = Fresh[list[Metric]](lambda: [*registry.collect()])
+
     def collect(self) -> Iterable[Metric]:
-        """Return the families. One scrape runs at a time (`SharedScrape`)."""
-        if time.monotonic() >= self._until:
-            self._families = [*self._registry.collect()]
-            self._until = time.monotonic() + _FRESH_SECONDS
-        return self._families
+        """Return the families."""
+        return self._fresh.value()
 
 
 def _with_fresh_readings(registry: CollectorRegistry) -> CollectorRegistry:
     found = CollectorRegistry()
-    found.register(_Fresh(registry))
+    found.register(_Families(registry))
     return found
 
 
@@ -103,14 +143,16 @@ class SharedScrape:
         with self._lock:
             answers = self._next.setdefault(kind, [])
             self.waiting += 1
-        with self._scraping:
-            if not answers:
-                with self._lock:
-                    if self._next.get(kind) is answers:
-                        del self._next[kind]  # requests from now on wait for the next scrape
-                answers.append(self._answer(environ))
-        with self._lock:
-            self.waiting -= 1
+        try:
+            with self._scraping:
+                if not answers:
+                    with self._lock:
+                        if self._next.get(kind) is answers:
+                            del self._next[kind]  # requests from now on wait for the next scrape
+                    answers.append(self._answer(environ))
+        finally:
+            with self._lock:
+                self.waiting -= 1
         return answers[0]
 
     def _answer(self, environ: "WSGIEnvironment") -> Answer:

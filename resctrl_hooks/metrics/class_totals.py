@@ -1,109 +1,154 @@
-"""Monotonic totals of each RDT class and of its ungrouped tasks.
+"""Monotonic totals of each RDT class, of its ungrouped tasks, and of the node.
 
 A class's own file drops by a group's whole count when that group is removed, which Prometheus would take for a restart.
-So a class's total is the sum of increases: of its groups, including removed ones, and of its ungrouped tasks.
+So a class's total is the sum of increases: of its groups, including removed ones, and of its ungrouped tasks. The
+node's total is the sum of the classes', including removed ones.
 """
 
-from collections.abc import Collection
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from resctrl_hooks.node.errors import LedgerError
-from resctrl_hooks.node.host.files import format_json, parse_json, read_file, write_file
-from resctrl_hooks.node.ledger import TOTALS, Ledger
+from resctrl_hooks.node.file_shapes import CLASS_COUNTERS, CLASS_COUNTS
+from resctrl_hooks.node.ledger import Ledger
+from resctrl_hooks.node.resctrl.total import Source, Total, exact
+from resctrl_hooks.node.resctrl.totals_file import CLASSES, load_totals, save_totals
+from resctrl_hooks.node.snapshot.packages import Packages
+from resctrl_hooks.node.snapshot.snapshot import Raw
 
 from .domain_totals import DomainTotals
 
-FILE: Final = "class-counters"
-_FORMAT: Final = 1
-_LIMIT: Final = 64 << 20
 Values = dict[str, float]
 """Values of cumulative counters, by path below ``mon_data``."""
 
 
 class ClassTotal:
-    """One class: the last values of its ``parts`` (groups), its ``total``, and the ungrouped part of that."""
+    """One class: its groups and its ungrouped tasks, and the amounts of both.
 
-    __slots__ = ("identity", "parts", "rest", "total", "ungrouped")
+    Args:
+        identity: the class's folder.
+        kept: the class's data in the file; None for a new class, whose counters begin at 0.
+    """
 
-    def __init__(self, kept: dict[str, Any]) -> None:
-        self.identity: str = kept.get("identity", "")
-        self.parts: dict[str, Values] = kept.get("parts", {})
-        self.total: Values = kept.get("total", {})
-        self.ungrouped: Values = kept.get("ungrouped", {})
-        self.rest: Values = kept.get("rest", dict(self.ungrouped))
+    def __init__(self, identity: str, kept: Mapping[str, Any] | None = None) -> None:
+        self.identity = identity
+        self._is_new = kept is None
+        kept = kept or {}
+        self._grouped, self._ungrouped = Total(), Total()
+        self._ungrouped.amounts = {**kept.get("ungrouped", {})}
+        self._grouped.amounts = together(kept.get("total", {}), {path: -one for path, one in self.ungrouped.items()})
+        self._parts = {part: Source(part, lasts=lasts) for part, lasts in kept.get("parts", {}).items()}
+        self._rest = Source("", lasts=kept.get("rest", self.ungrouped))
+
+    @property
+    def ungrouped(self) -> Values:
+        """The amounts of the ungrouped tasks."""
+        return self._ungrouped.amounts
+
+    @property
+    def total(self) -> Values:
+        """The amounts of all tasks."""
+        return together(self._grouped.amounts, self.ungrouped)
+
+    def begins(self, part: str, paths: Sequence[str]) -> bool:
+        """Return whether a group's counter has no last value yet."""
+        source = self._parts.get(part)
+        return any(source is None or path not in source.lasts for path in paths)
 
     def add(
         self,
-        identity: str,
-        parts: dict[str, Values],
+        parts: Mapping[str, Mapping[str, Raw]],
         ungrouped: Values,
-        inherited: Collection[str],
-        starts: dict[str, Values] | None = None,
+        paths: Sequence[str],
+        starts: Mapping[str, Values] | None = None,
     ) -> None:
         """Add the increases since the last call.
 
         Args:
-            identity: the class's folder; another identity is a new class of that name.
-            parts: each group's own value, by the group's identity.
-            ungrouped: the class's value less its groups'. The two are read one after the other, so it may decrease
+            parts: each group's own values, by the group's identity.
+            ungrouped: the class's values less its groups'. The two are read one after the other, so one may decrease
                 slightly and then counts as unchanged. After a missing value it counts from the next one.
-            inherited: counters of a new group in a known class that start at the RMID's previous value: they count from
-                their first value.
-            starts: by group, the start value if known.
+            paths: the cumulative counters.
+            starts: by group, the known start values of energy.
         """
-        new = identity != self.identity
-        if new:
-            self.identity, self.parts, self.total, self.ungrouped, self.rest = identity, {}, {}, {}, {}
+        first = dict.fromkeys(paths, 0 if self._is_new else None)
+        before, self._parts = self._parts, {}
         for part, values in parts.items():
-            before = self.parts.get(part)
-            if before is None:
-                before = {} if new else {path: values[path] for path in values.keys() & set(inherited)}
-                before |= (starts or {}).get(part, {})
-            for path, value in values.items():
-                last = before.get(path, 0)
-                self.total[path] = self.total.get(path, 0) + (value - last if value >= last else value)
-        self.parts = {part: self.parts.get(part, {}) | values for part, values in parts.items()}
-        lasts = {path: self.rest.get(path, 0 if new else value) for path, value in ungrouped.items()}
-        for path, last in lasts.items():
-            growth = max(ungrouped[path] - last, 0)
-            self.total[path] = self.total.get(path, 0) + growth
-            self.ungrouped[path] = self.ungrouped.get(path, last) + growth
-        self.rest = {path: max(ungrouped[path], last) for path, last in lasts.items()}
+            source = self._parts[part] = before.get(part) or Source(part)
+            source.starts = {**(first if self._is_new else {}), **(starts or {}).get(part, {})}
+            self._grouped.add(source, [(path, values.get(path)) for path in paths], 0.0)
+        lasts = {path: last for path, last in self._rest.lasts.items() if path in ungrouped}
+        self._rest = Source("", starts=first, lasts=lasts)
+        rest = [(path, max(ungrouped[path], lasts.get(path, 0))) for path in paths if path in ungrouped]
+        self._ungrouped.add(self._rest, rest, 0.0)
+        self._is_new = False
 
     def as_record(self) -> dict[str, Any]:
         """Return the values for the file."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return {
+            "identity": self.identity,
+            "parts": {name: source.lasts for name, source in self._parts.items()},
+            "total": self.total,
+            "ungrouped": self.ungrouped,
+            "rest": self._rest.lasts,
+        }
 
 
 class ClassTotals:
-    """The totals of all classes, kept in the state directory across restarts of readers. Hold a lock around it.
+    """The totals of all classes and of the node, kept in the state directory across restarts of readers.
+
+    Hold the lock of `totals_file` around it.
+
+    Attributes:
+        domains: the totals of memory domains.
+        packages: the totals of processor packages.
+        when: when the last snapshot was taken, in seconds since the boot; an older one adds nothing.
 
     Raises:
         LedgerError: the file cannot be read or written.
     """
 
     def __init__(self, ledger: Ledger, boot: str) -> None:
-        self._path = f"{ledger.folder}/{TOTALS}/{FILE}"
-        self._boot = boot
-        try:
-            kept = parse_json(read_file(self._path, _LIMIT))
-        except (FileNotFoundError, ValueError):
-            kept = {}
-        except OSError as error:
-            raise LedgerError.of_file(error, self._path) from error
-        ours = isinstance(kept, dict) and (kept.get("format"), kept.get("boot")) == (_FORMAT, boot)
-        self.classes = {name: ClassTotal(values) for name, values in kept["classes"].items()} if ours else {}
-        self.domains = DomainTotals(kept.get("domains", {}) if ours else {})
+        self._ledger, self._boot = ledger, boot
+        kept = load_totals(ledger, boot, CLASSES, CLASS_COUNTERS)
+        classes = [(name, of) for name, of in kept.get("classes", {}).items() if CLASS_COUNTS(of)]
+        self._classes = {name: ClassTotal(of["identity"], of) for name, of in classes}
+        self._removed: Values = kept.get("removed", {})
+        self.domains = DomainTotals(kept.get("domains", {}))
+        self.packages = Packages(kept=kept.get("packages", {}))
+        self.when: float = kept.get("when", 0.0)
 
-    def of(self, rdt_class: str) -> ClassTotal:
-        """Return a class's totals; empty for a new class."""
-        return self.classes.setdefault(rdt_class, ClassTotal({}))
+    def of(self, rdt_class: str, identity: str = "") -> ClassTotal:
+        """Return a class's totals; with another identity than before, those of a new class of that name."""
+        total = self._classes.get(rdt_class)
+        if total is None or (identity and identity != total.identity):
+            self._remove(rdt_class)
+            total = self._classes[rdt_class] = ClassTotal(identity)
+        return total
+
+    def _remove(self, rdt_class: str) -> None:
+        if rdt_class in self._classes:
+            self._removed = together(self._removed, self._classes.pop(rdt_class).total)
+
+    @property
+    def node(self) -> Values:
+        """The amounts of all classes, including removed ones."""
+        return together(self._removed, *(total.total for total in self._classes.values()))
 
     def save(self, classes: set[str]) -> None:
-        """Save the totals of existing classes."""
-        kept = {name: total.as_record() for name, total in self.classes.items() if name in classes}
-        values = {"format": _FORMAT, "boot": self._boot, "classes": kept, "domains": self.domains.as_record()}
-        try:
-            write_file(self._path, format_json(values))
-        except OSError as error:
-            raise LedgerError.of_file(error, self._path) from error
+        """Save the totals; those of classes that no longer exist are only in the node's."""
+        for name in self._classes.keys() - classes:
+            self._remove(name)
+        fields = {
+            "classes": {name: total.as_record() for name, total in self._classes.items()},
+            "removed": self._removed,
+            "domains": self.domains.as_record(),
+            "packages": self.packages.as_record(),
+            "when": self.when,
+        }
+        save_totals(self._ledger, self._boot, CLASSES, fields, self)
+
+
+def together(*parts: Values) -> Values:
+    """Return the sums by path."""
+    paths = dict.fromkeys(path for part in parts for path in part)
+    return {path: exact(sum(part.get(path, 0) for part in parts)) for path in paths}

@@ -1,4 +1,4 @@
-"""Metric families of classes, ungrouped tasks, foreign groups and L3 sizes.
+"""Metric families of classes, ungrouped tasks, foreign groups, processor packages and L3 sizes.
 
 Their names differ from the pods', so that a sum over pods stays correct. A class's value covers all of its tasks and
 groups, whatever `Selection` excludes from the pods' metrics, and is missing while a part is unknown (see `snapshot`).
@@ -10,13 +10,16 @@ from contextlib import contextmanager
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from resctrl_hooks.inventory.cache_size import l3_sizes
-from resctrl_hooks.inventory.memory_load import Domains
-from resctrl_hooks.inventory.rates import TOTAL
-from resctrl_hooks.inventory.snapshot import Raw, Snapshot
+from resctrl_hooks.inventory.columns import MBM
 from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.resctrl.counters import CUMULATIVE, PERF, Slot
+from resctrl_hooks.node.guard.snapshots import Domains
+from resctrl_hooks.node.resctrl.counters import CUMULATIVE, Slot
+from resctrl_hooks.node.resctrl.layouts import PERF
+from resctrl_hooks.node.resctrl.totals_file import CLASSES, LOCK, take_saved
+from resctrl_hooks.node.snapshot.packages import Packages
+from resctrl_hooks.node.snapshot.snapshot import Raw, Snapshot
 
-from .class_totals import FILE, ClassTotals, Values
+from .class_totals import ClassTotals, Values
 from .names import Family, domain_labels, family_of
 from .selection import EVERYTHING, Selection
 
@@ -44,7 +47,7 @@ class _Families:
 def class_families(
     context: Context, snapshot: Snapshot, selection: Selection = EVERYTHING, domains: Domains = ()
 ) -> list[Metric]:
-    """Return the families of classes, ungrouped tasks, foreign groups and memory domains.
+    """Return the families of classes, ungrouped tasks, foreign groups, memory domains and processor packages.
 
     The namespaces of the selection have no effect.
 
@@ -80,10 +83,11 @@ def class_families(
                 slot = slots[path]
                 if slot.domain.node is None and selection.has_counter(slot.counter.name):
                     unknown.add_metric([rdt_class, slot.counter.name, *domain_labels(slot).values()], number)
-        if domains and selection.has_counter(TOTAL):
+        if domains and selection.has_counter(MBM.counter):
             for domain, value in totals.domains.add(_totals_now(snapshot, totals), slots, domains).items():
                 memory.add_metric([domain], value)
-    return [*families.found.values(), unknown, memory, _cache_sizes(context.monitor.resctrl.root, slots)]
+        packages = package_family(totals.packages)
+    return [*families.found.values(), unknown, memory, packages, _cache_sizes(context.monitor.resctrl.root, slots)]
 
 
 @contextmanager
@@ -93,16 +97,28 @@ def class_totals(context: Context, snapshot: Snapshot) -> Iterator[ClassTotals]:
     Raises:
         HookError: the state directory is unusable.
     """
-    slots = snapshot.slots
-    with context.ledger.lock_totals(FILE, context.monitor.patience):
-        totals = ClassTotals(context.ledger, context.monitor.boot)
-        for rdt_class, found in snapshot.classes.items():
-            total = totals.of(rdt_class)
-            groups = {identity: _counting(values, slots) for identity, values in found.groups.items()}
-            starts = _starts(context, snapshot, rdt_class, groups.keys() - total.parts.keys())
-            total.add(found.identity, groups, _counting(found.ungrouped, slots), _inherited(slots), starts)
+    with context.ledger.lock_totals(LOCK, context.monitor.patience):
+        node = context.ledger, context.monitor.boot
+        totals: ClassTotals = take_saved(*node, CLASSES) or ClassTotals(*node)
+        is_newest = snapshot.when >= totals.when  # another process may have read later, but added first
+        if is_newest:
+            _add(context, snapshot, totals)
         yield totals
-        totals.save(set(snapshot.classes))
+        if is_newest:
+            totals.save(set(snapshot.classes))
+
+
+def _add(context: Context, snapshot: Snapshot, totals: ClassTotals) -> None:
+    counters = [slot for slot in snapshot.slots.values() if slot.counter.kind == CUMULATIVE]
+    paths = [slot.path for slot in counters]
+    energy = [slot.path for slot in counters if slot.domain.resource == PERF]
+    for rdt_class, found in snapshot.classes.items():
+        total = totals.of(rdt_class, found.identity)
+        new = {identity for identity in found.groups if total.begins(identity, energy)}
+        total.add(
+            found.groups, _counting(found.ungrouped, snapshot.slots), paths, _starts(context, snapshot, rdt_class, new)
+        )
+    totals.when = snapshot.when
 
 
 def values_of(now: Mapping[str, Raw], totalled: Values, slots: dict[str, Slot]) -> Values:
@@ -129,11 +145,6 @@ def _counting(values: Mapping[str, Raw], slots: dict[str, Slot]) -> Values:
     return {path: value for path, value in _numbers(values).items() if slots[path].counter.kind == CUMULATIVE}
 
 
-def _inherited(slots: dict[str, Slot]) -> set[str]:
-    """Return the counters of a new group that start at the last value of the RMID's previous user."""
-    return {path for path, slot in slots.items() if slot.domain.resource == PERF}
-
-
 def _starts(context: Context, snapshot: Snapshot, rdt_class: str, new: set[str]) -> dict[str, Values]:
     """Return the energy start values of pods' new groups, by the groups' identity."""
     found: dict[str, Values] = {}
@@ -142,6 +153,19 @@ def _starts(context: Context, snapshot: Snapshot, rdt_class: str, new: set[str])
         identity, values = record.get("baselines", {}).get(rdt_class, ("", {}))
         if identity in new:
             found[identity] = values
+    return found
+
+
+def package_family(packages: Packages) -> Metric:
+    """Return the energy of each processor package; without samples if the kernel has no RAPL."""
+    found = CounterMetricFamily(
+        "resctrl_package_energy",
+        "Energy of a processor package (RAPL): cores, caches, memory controllers and I/O.",
+        labels=["package"],
+        unit="joules",
+    )
+    for package, joules in packages.read().items():
+        found.add_metric([package.rpartition("-")[2]], joules)
     return found
 
 

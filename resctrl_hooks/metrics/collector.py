@@ -4,21 +4,21 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from resctrl_hooks.inventory.memory_load import Domains, domains_of
-from resctrl_hooks.inventory.package_energy import POWERCAP, Packages
 from resctrl_hooks.inventory.pod_names import PodNames
-from resctrl_hooks.inventory.snapshot import open_files, take
 from resctrl_hooks.node import call_metrics
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.guard.snapshots import Domains, domains_of
+from resctrl_hooks.node.snapshot.snapshot import open_files, take
 
 from .classes import class_families
 from .pods import pod_families, turn_families
 from .selection import EVERYTHING, Selection
 from .self_metrics import own_families
+from .slowdown import slowdown_families
 
 
 class NodeCollector(Collector):
@@ -72,26 +72,13 @@ class NodeCollector(Collector):
         return [
             *pod_families(snapshot.pods, self._names, self._selection),
             *turn_families(snapshot.turns, self._names, self._selection),
+            *slowdown_families(self._context, self._names, self._selection),
             *class_families(self._context, snapshot, self._selection, self._domains),
-            package_family(),
         ]
 
     def _ourselves(self) -> list[Metric]:
         call_metrics.fold(self._context.ledger)
         return own_families(self._context)
-
-
-def package_family(powercap: str = POWERCAP) -> Metric:
-    """Return the energy of each processor package; without samples if the kernel has no RAPL."""
-    found = CounterMetricFamily(
-        "resctrl_package_energy",
-        "Energy of a processor package (RAPL): cores, caches, memory controllers and I/O.",
-        labels=["package"],
-        unit="joules",
-    )
-    for package, joules in Packages(powercap).read().items():
-        found.add_metric([package.rpartition("-")[2]], joules)
-    return found
 
 
 def registry_of(collector: NodeCollector) -> CollectorRegistry:

@@ -7,8 +7,8 @@ of that time is added later if the class's total includes it.
 from collections.abc import Mapping
 from typing import Any
 
-from resctrl_hooks.inventory.memory_load import Domains, look_of
 from resctrl_hooks.node.guard.load import Look, traffic
+from resctrl_hooks.node.guard.snapshots import Domains, look_of
 from resctrl_hooks.node.resctrl.counters import Slot
 
 Values = dict[str, float]

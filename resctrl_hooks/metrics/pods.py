@@ -4,9 +4,9 @@ from collections import defaultdict
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, Sample
 
+from resctrl_hooks.inventory.columns import MBM
 from resctrl_hooks.inventory.interval import interval_of
 from resctrl_hooks.inventory.pod_names import LABELS, PodNames
-from resctrl_hooks.inventory.rates import TOTAL
 from resctrl_hooks.node.resctrl.counters import AVAILABLE, Reading, Slot
 
 from .names import Family, domain_labels, family_of
@@ -77,7 +77,7 @@ def turn_families(
         )
         for end in ("low", "high")
     ]
-    for key, found in turns.items() if selection.has_counter(TOTAL) else ():
+    for key, found in turns.items() if selection.has_counter(MBM.counter) else ():
         name = names.of(key)
         interval = interval_of(found) if selection.has_namespace(name.namespace) else None
         if interval is not None:

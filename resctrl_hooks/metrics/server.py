@@ -1,4 +1,4 @@
-"""An HTTP server for Prometheus: GET of /metrics reads the node, /healthz does not.
+"""An HTTP server for Prometheus and `kubectl resctrl`: GET of /metrics and of documents reads the node, /healthz not.
 
 Every host that reaches the port may connect, so connections, their duration, their requests and their work are bounded.
 Waiting scrapes share one answer, and scrapes within a second one reading of the node. A complete request is never
@@ -25,7 +25,7 @@ from prometheus_client.exposition import ThreadingWSGIServer
 
 from resctrl_hooks.node.errors import HookError
 
-from .answers import METRICS, SERVER, application
+from .answers import METRICS, NONE, SERVER, Documents, application
 
 if TYPE_CHECKING:
     _Request = socket.socket | tuple[bytes, socket.socket]
@@ -37,6 +37,8 @@ _SLOW_CLIENT_SECONDS = 10
 _REQUEST_SECONDS = 30  # seconds from the connection to the end of the answer, for slow readers too
 _MOST_CONNECTIONS = 128  # served at once; beyond that, one without a complete request is closed, or the new one
 _FEW, _FOR_FEW = 8, 16  # sources with fewer connections than the first have so many more places
+_MOST_ENDING = 64  # closed connections whose threads have not ended yet
+_NETWORK_BITS = 64  # of an IPv6 address: one host can have all the others
 _LONGEST_HEAD = 16 << 10  # bytes of a request's line and headers; nginx takes 32 KiB, Prometheus sends 1
 _LAST_PORT = (1 << 16) - 1
 _LONGEST_PORT = 5
@@ -83,14 +85,33 @@ def _end(request: "_Request") -> None:
 
 @dataclass(slots=True)
 class _Connection:
-    """An open connection: the address that it comes from, and whether its request is complete."""
+    """An open connection: where it comes from, whether its request is complete, and whether it was closed for another.
+
+    It counts until its threads end.
+    """
 
     source: str
     has_asked: bool = False
+    is_ending: bool = False
+
+
+def source_of(host: str) -> str:
+    """Return the address that is one source: of IPv6 its network, since one host can have all addresses in it."""
+    address = ipaddress.ip_address(host.partition("%")[0])
+    if address.version == 4:  # noqa: PLR2004  # the protocol's number
+        return str(address)
+    mapped = address.ipv4_mapped
+    return str(mapped or ipaddress.ip_network((address.packed, _NETWORK_BITS), strict=False))
+
+
+def _has_place(source: str, serving: list[_Connection]) -> bool:
+    """Return whether one more connection of a source is served at the limit; a source with few has some more places."""
+    own = sum(one.source == source for one in serving)
+    return own < _FEW and len(serving) < _MOST_CONNECTIONS + _FOR_FEW
 
 
 class Server(ThreadingWSGIServer):
-    """Server of a registry at an address.
+    """Server of a registry, and of further documents, at an address.
 
     Raises:
         ListenAddressError: the address cannot be bound.
@@ -100,7 +121,7 @@ class Server(ThreadingWSGIServer):
         _MOST_CONNECTIONS  # a connection that finds the queue full is retried by TCP up to a minute later
     )
 
-    def __init__(self, address: tuple[str, int], registry: CollectorRegistry) -> None:
+    def __init__(self, address: tuple[str, int], registry: CollectorRegistry, documents: Documents = NONE) -> None:
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         try:
             super().__init__(address, _Handler)
@@ -108,53 +129,64 @@ class Server(ThreadingWSGIServer):
             what = f"cannot listen at {address[0]}:{address[1]}"
             hint = _HINTS.get(error.errno or 0, "")
             raise ListenAddressError(what, hint=hint, errno=error.errno or 0) from error
-        self.set_app(application(registry))
+        self.set_app(application(registry, documents))
         self._open: dict[_Request, _Connection] = {}  # each until its thread ends
         self._opening = threading.Lock()
 
     def process_request(self, request: "_Request", client_address: "_Address") -> None:
         """Serve a connection in a thread of its own. At the limit, close a slow one or this one."""
-        source = str(client_address[0])
+        source = source_of(str(client_address[0]))
         with self._opening:
-            slow = self._slow_one() if len(self._open) >= _MOST_CONNECTIONS else None
+            serving = [one for one in self._open.values() if not one.is_ending]
+            slow = None
+            refused = len(self._open) - len(serving) >= _MOST_ENDING
+            if not refused and len(serving) >= _MOST_CONNECTIONS:
+                slow = self._slow_one()
+                refused = slow is None and not _has_place(source, serving)
             if slow is not None:
-                del self._open[slow]  # its thread ends at once
-            refused = slow is None and not self._has_place(source)
+                self._open[slow].is_ending = True
             if not refused:
                 self._open[request] = _Connection(source)
         if slow is not None:
             _end(slow)
         if refused:
             self.shutdown_request(request)
-        else:
+            return
+        try:
             super().process_request(request, client_address)
+        except BaseException:  # no thread: nothing else would remove the entry
+            self._forget(request)
+            raise
 
     def _slow_one(self) -> "_Request | None":
         """Return the oldest connection without a complete request, of the source with most of these."""
-        slow = Counter(one.source for one in self._open.values() if not one.has_asked)
+        slow = {request: one.source for request, one in self._open.items() if not (one.has_asked or one.is_ending)}
         if not slow:
             return None
-        busiest = slow.most_common(1)[0][0]
-        return next(request for request, one in self._open.items() if one.source == busiest and not one.has_asked)
-
-    def _has_place(self, source: str) -> bool:
-        """Return whether one more connection of a source is served; a source with few has some more places."""
-        if len(self._open) < _MOST_CONNECTIONS:
-            return True
-        own = sum(one.source == source for one in self._open.values())
-        return own < _FEW and len(self._open) < _MOST_CONNECTIONS + _FOR_FEW
+        busiest = Counter(slow.values()).most_common(1)[0][0]
+        return next(request for request, source in slow.items() if source == busiest)
 
     def process_request_thread(self, request: "_Request", client_address: "_Address") -> None:
         """Serve a connection, and close it at its deadline."""
         watch = threading.Timer(_REQUEST_SECONDS, _end, (request,))
         watch.daemon = True
-        watch.start()
+        try:
+            watch.start()
+        except RuntimeError:  # no thread for the deadline
+            self._forget(request)
+            self.handle_error(request, client_address)
+            self.shutdown_request(request)
+            return
         try:
             super().process_request_thread(request, client_address)
         finally:
             watch.cancel()
-            with self._opening:
-                self._open.pop(request, None)
+            self._forget(request)
+
+    def _forget(self, request: "_Request") -> None:
+        """Count a connection no longer."""
+        with self._opening:
+            self._open.pop(request, None)
 
     def note_request(self, request: "_Request") -> None:
         """Note that a connection has sent its request."""

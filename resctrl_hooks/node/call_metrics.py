@@ -7,17 +7,18 @@ folded into ``tally``, after a rename, so that a hook that opened the file earli
 import errno
 import posix
 
-from . import shapes
 from .errors import LedgerError
+from .file_shapes import CALL_METRICS
 from .host.files import format_json, read_file, remove_file, write_file
 from .ledger import CALLS
+from .shapes import parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from .ledger import Ledger
-    from .records import CallMetricsRecord, StageRecord
+    from .node_records import CallMetricsRecord, StageRecord
 
 FILE = "tally"
 OLD = f"{CALLS}.old"
@@ -135,7 +136,7 @@ def fold(ledger: "Ledger", patience: float = _PATIENCE) -> None:
 
 def _kept(ledger: "Ledger") -> "tuple[CallMetrics, str]":
     try:
-        kept = shapes.parse(read_file(f"{ledger.folder}/{FILE}", _LIMIT), shapes.CALL_METRICS)
+        kept = parse(read_file(f"{ledger.folder}/{FILE}", _LIMIT), CALL_METRICS)
     except (FileNotFoundError, ValueError):
         return CallMetrics(), ""
     except OSError as error:

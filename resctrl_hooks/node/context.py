@@ -13,8 +13,8 @@ _PATIENCE = 0.8  # maximum part of a hook's deadline for waiting for a lock
 class Context:
     """The environment of every step: the active settings, the monitor with its ledger, and the log.
 
-    ``failures`` collects the reasons of failed steps, one word each, for the call metrics. ``strict`` is true while a
-    step is pending whose feature's policy is to refuse the container.
+    ``failures`` collects the reasons of failed steps, one word each, for the call metrics. ``refusable`` is false while
+    a refusal has no effect: then every failure policy is ``ignore``.
     """
 
     def __init__(self, settings: "Settings", log: "Log | None" = None) -> None:
@@ -31,4 +31,4 @@ class Context:
         )
         self.ledger = self.monitor.ledger
         self.failures: "list[str]" = []
-        self.strict = False
+        self.refusable = True

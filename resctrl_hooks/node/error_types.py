@@ -17,10 +17,12 @@ class HookError(Exception):
 
     ``message`` states what failed and its object, ``hint`` the remedy, ``errno`` the system call's error (0 if none),
     and ``kernel`` resctrl's own ``info/last_cmd_status``. ``reason`` is one word for logs and metrics, fixed per class.
+    ``refuses`` tells whether the container must not start because of it.
     """
 
     reason = "failed"
     hint = ""
+    refuses = False
 
     def __init__(self, message: str, *, hint: str = "", errno: int = 0, kernel: str = "") -> None:
         super().__init__(message)
@@ -34,6 +36,10 @@ class HookError(Exception):
     def of_file(cls, error: OSError, path: str, verb: str = "use") -> "_Self":
         """Return the error for a file that cannot be ``done`` (used, read, written), with the kernel's words."""
         return cls(f"cannot {verb} {path}: {error.strerror}", errno=error.errno or 0)
+
+    def fields(self) -> "dict[str, str | int]":
+        """Return the structured part of a log line about this error."""
+        return {"reason": self.reason, "errno": self.errno, "kernel": self.kernel}
 
     def __str__(self) -> str:
         """Return one line for the operator: the message, the errno's name, the kernel's words, the hint."""

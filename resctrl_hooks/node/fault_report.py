@@ -38,8 +38,11 @@ def as_hook_error(error: Exception) -> HookError:
     if isinstance(error, HookError):
         return error
     if isinstance(error, OSError):
-        return HookError.of_file(error, error.filename or "a file")
-    return FaultError(describe(error))
+        found = HookError.of_file(error, error.filename or "a file")
+    else:
+        found = FaultError(describe(error))
+    found.__cause__ = error
+    return found
 
 
 def lacks_root(error: BaseException) -> str:

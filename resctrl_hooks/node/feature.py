@@ -5,7 +5,7 @@
 
 from . import errors
 from .feature_table import FEATURES, GROUP
-from .ledger import WAITING
+from .ledger import LIMBO, RUNTIMES, WAITING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -198,9 +198,19 @@ def obtain_group(
             from .sharing.admission import ensure_by_rules  # only where RMIDs are shared by rules
 
             ensure_by_rules(locked, rdt_class, context, priority() if priority else None, thorough=thorough)
+        elif context.ledger.flagged(RUNTIMES):
+            from .sharing.runtimes import ensure_beside_runtimes  # only where runtimes create groups
+
+            ensure_beside_runtimes(locked, rdt_class, context)
         else:
             locked.ensure_group(rdt_class)
-    except errors.NoRMIDsError:
+    except errors.NoRMIDsError as error:
+        if isinstance(error, errors.RMIDsBusyError):
+            from .flags import touch
+
+            touch(context.ledger, LIMBO)
+        if not locked.tracked and locked.members():
+            locked.save()  # as after a refusal by the kernel: the key is known, with names and without counts
         context.ledger.mark(WAITING, locked.key)
         raise
     if may_wait:
@@ -209,13 +219,27 @@ def obtain_group(
 
 def stop_waiting(locked: "LockedKey", context: "Context") -> None:
     """Remove the waiting mark of a key that has just got a group, unless a container waits in another class."""
-    if needed_classes(locked, locked.members()) <= set(locked.origins):
+    if needed_classes(locked, locked.members(), context) <= set(locked.origins):
         context.ledger.unmark(WAITING, locked.key)
 
 
-def needed_classes(locked: "LockedKey", members: "Iterable[str]") -> "set[str]":
+def needed_classes(locked: "LockedKey", members: "Iterable[str]", context: "Context") -> "set[str]":
     """Return the RDT classes in which the recorded steps of living members need a group of the key."""
-    living = [locked.member(name) or {} for name in members if not locked.member_is_dead(name)]
-    steps = [step for member in living for step in member.get("steps", [])]
+    living = [(name, locked.member(name) or {}) for name in members if not locked.member_is_dead(name)]
     groups = {name for name, row in FEATURES.items() if row.kind == GROUP}
-    return {step["needs"]["class"] for step in steps if step["feature"] in groups}
+    return {
+        step["needs"]["class"]
+        for name, member in living
+        for step in member.get("steps", [])
+        if step["feature"] in groups and not _in_runtimes_group(locked, name, member, step["needs"]["class"], context)
+    }
+
+
+def _in_runtimes_group(
+    locked: "LockedKey", name: str, member: "MemberRecord", rdt_class: str, context: "Context"
+) -> bool:
+    if not member.get("runtimeGroup"):
+        return False
+    from .sharing.runtimes_group import group_name  # few containers ask for a group of their runtime
+
+    return group_name(context, locked.key, name, rdt_class, asks=True) != locked.name

@@ -45,8 +45,8 @@ class Row:
             refuse by default, as the memtierd plugin does: a workload must not run with another memory policy
             unnoticed.
         reverts: whether its steps leave things that must be removed when the container ends.
-        leaves: a file in the state directory that exists while the feature has changed values of the node, also after
-            it was disabled.
+        leaves: files in the state directory, of which one exists while the feature has changed values of the node,
+            also after it was disabled.
         most_starts: how often it is restarted within an hour if it ends by itself; 0 if it does not.
     """
 
@@ -77,7 +77,7 @@ class Row:
         *,
         by_list: str = "",
         reverts: bool = False,
-        leaves: str = "",
+        leaves: "tuple[str, ...]" = (),
     ) -> None:
         self.module = module
         self.marks = (mark,) if isinstance(mark, str) and mark else tuple(mark)
@@ -129,11 +129,13 @@ FEATURES: "dict[str, Row]" = {
             "preferIsolCpus": False,
             "pinMemory": True,
             "kubeletPath": "/var/lib/kubelet",
+            "cdiPath": "/var/run/cdi",
+            "irqbalancePath": "/run/irqbalance",
         },
         NODE,
         LISTED,
         reverts=True,
-        leaves="placement.cpus",
+        leaves=("placement.cpus", "placement.irqs"),
     ),
     "blockio": Row("blockio", "blockio", {"enabled": False}),
     "scheduling": Row("scheduling", "scheduling", {"enabled": False}),

@@ -10,9 +10,12 @@ Layout of the state directory::
     waiting/KEY         keys that wait for an RMID
     rmids/RANK.TIME.KEY under sharing rules: holders of RMIDs, listed by one read of the folder
     changing/KEY        under sharing rules: keys in a handover
-    totals/             data carried over the ends of groups (`carried`, `metrics.class_totals`), and their locks
+    totals/             data carried over the ends of groups (`carried`, `metrics.class_totals`), and their lock
+    counters, class-counters   the same files by the names that version 0.2 reads (`totals_file`)
     calls, calls.old    a line for each call of a hook, which `call_metrics` counts
-    short-of-counters   exists while a pod lacks an assignable bandwidth counter
+    short-of-counters   exists while a pod lacks an assignable bandwidth counter, as all flags: `flags`
+    limbo               touched when the kernel refused a pod all unused RMIDs, which are in limbo
+    runtimes            how many groups container runtimes have created, by hour; exists if a container may have one
     vanished            how many groups of living pods another program removed, in all and by key
     searched            written by a hook that searched for dead keys in vain; others wait some seconds
     wake                touched when a pod starts to wait; a systemd path unit watches it
@@ -52,15 +55,14 @@ if TYPE_CHECKING:
 _FORMAT = 1
 _LIMIT = 1 << 20
 _MOST_CALLS = 1 << 20
-CALLS = "calls"
-RMIDS = "rmids"
-CHANGING = "changing"
+CALLS, RMIDS, CHANGING = "calls", "rmids", "changing"
 IDLE, WAITING = "idle", "waiting"
+LIMBO, RUNTIMES = "limbo", "runtimes"
 TOTALS = "totals"  # apart from the records, which only root can write: readers of counters write here only
 # locks last: their existence proves that of the others
 _FOLDERS = ("pods", "containers", IDLE, WAITING, TOTALS, "locks")
 _NAMES = ("namespace", "pod", "container")  # displayed fields of records
-_MEMBER = "c-"
+MEMBER = "c-"  # before a member's id in the name of its file
 _PRIVATE = 0o700
 
 
@@ -148,24 +150,20 @@ class Ledger:
     def members(self, key: str) -> "list[str]":
         """Return the members of a key."""
         names = self._names(f"pods/{key}")
-        return [name[len(_MEMBER) :] for name in names if name.startswith(_MEMBER) and UNFINISHED not in name]
+        return [name[len(MEMBER) :] for name in names if name.startswith(MEMBER) and UNFINISHED not in name]
 
     def read_member(self, key: str, member: str) -> "MemberRecord | None":
         """Return the record of a member; None if missing or damaged."""
-        record: "MemberRecord | None" = self._read(f"{self.folder}/pods/{key}/{_MEMBER}{member}", "member")
+        record: "MemberRecord | None" = self._read(f"{self.folder}/pods/{key}/{MEMBER}{member}", "member")
         return record
-
-    def has_member(self, key: str, member: str) -> bool:
-        """Return whether a member has a record, valid or not."""
-        return is_there(f"{self.folder}/pods/{key}/{_MEMBER}{member}")
 
     def write_member(self, key: str, member: str, record: "MemberRecord") -> None:
         """Replace the record of a member."""
-        self._write(key, _MEMBER + member, record)
+        self._write(key, MEMBER + member, record)
 
     def remove_member(self, key: str, member: str) -> bool:
         """Remove a member's record and, if it still belongs to this key, its pointer. Return whether it existed."""
-        path = f"{self.folder}/pods/{key}/{_MEMBER}{member}"
+        path = f"{self.folder}/pods/{key}/{MEMBER}{member}"
         try:
             was_there = remove_file(path)
             if self.key_of(member) == key:
@@ -205,22 +203,6 @@ class Ledger:
         """Return every container with a pointer."""
         return self._names("containers")
 
-    def forget(self, container: str) -> None:
-        """Remove the pointer of a container whose record is gone."""
-        remove_file(f"{self.folder}/containers/{container}")
-
-    def forget_unusable(self, container: str) -> None:
-        """Remove a pointer with an invalid target. A missing one may be in the middle of a rewrite, and stays."""
-        path = f"{self.folder}/containers/{container}"
-        try:
-            usable = default_key_validator(posix.readlink(path))
-        except FileNotFoundError:
-            return
-        except OSError:
-            usable = False
-        if not usable:
-            remove_file(path)
-
     # Markers
 
     def mark(self, folder: str, key: str) -> None:
@@ -255,39 +237,16 @@ class Ledger:
         """Return the keys that carry a mark."""
         return [key for key in self._names(folder) if default_key_validator(key)]
 
-    def flag(self, name: str, *, on: bool) -> None:
-        """Create or remove a flag file of the state directory, which concerns the whole node."""
-        path = f"{self.folder}/{name}"
-        try:
-            if not on:
-                remove_file(path)
-            elif not is_there(path):
-                write_file(path, b"")
-        except OSError as error:
-            raise errors.LedgerError.of_file(error, path) from error
-
     def flagged(self, name: str) -> bool:
         """Return whether the flag file exists."""
         return is_there(f"{self.folder}/{name}")
 
-    def age(self, name: str) -> float:
-        """Return the seconds since the file was touched; infinity if it does not exist, or after a clock change."""
-        try:
-            age = time.time() - posix.stat(f"{self.folder}/{name}").st_mtime
-        except OSError:
-            return float("inf")
-        return age if age >= 0 else float("inf")
-
-    def touch(self, name: str) -> None:
-        """Recreate the flag file to restart its age; failures are ignored."""
-        try:
-            write_file(f"{self.folder}/{name}", b"")
-        except OSError:
-            pass
-
     def wake(self) -> None:
         """Touch the file of the systemd path unit that starts reconcile at once."""
-        self.touch("wake")  # otherwise the timer starts it
+        try:
+            write_file(f"{self.folder}/wake", b"")
+        except OSError:
+            pass  # the timer starts it
 
     def count_call(self, stage: str, seconds: float, reasons: "Iterable[str]" = (), key: str = "") -> None:
         """Append a line for one call: time, stage, microseconds, failure (``-`` for none), key.

@@ -65,6 +65,10 @@ def release_container(locked: "LockedKey", member: str, context: "Context") -> b
             context.log(WARNING, f"{name} of container {member[:12]}: {error}", key=locked.key, container=member)
             if isinstance(error, errors.LockTimeoutError):
                 return False
+    if (record or {}).get("runtimeGroup"):
+        from .sharing.runtimes_group import read_late  # few containers ask for a group of their runtime
+
+        read_late(context, locked.key)
     locked.remove_member(member)
     return True
 
@@ -160,12 +164,14 @@ def make_room(context: "Context", but: str, *, thorough: bool = False) -> int:
     keys = context.ledger.keys()
     if thorough:
         return ended + reap(context, keys, but)  # the released key may have had no group
-    if context.ledger.age(_SEARCHED) < _SEARCH_AGAIN:
+    from .flags import age, set_flag, touch  # few hooks search
+
+    if age(context.ledger, _SEARCHED) < _SEARCH_AGAIN:
         return 0
-    context.ledger.touch(_SEARCHED)  # before the search: many hooks arrive at once
+    touch(context.ledger, _SEARCHED)  # before the search: many hooks arrive at once
     ended = reap(context, _some(keys, but), but)
     if ended:
-        context.ledger.flag(_SEARCHED, on=False)  # there may be more
+        set_flag(context.ledger, _SEARCHED, on=False)  # there may be more
     return ended
 
 

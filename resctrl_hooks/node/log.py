@@ -9,7 +9,14 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Protocol
+
+    class LogCallable(Protocol):
+        """The log function of a `Monitor`: a syslog priority, a message, and fields."""
+
+        def __call__(self, priority: int, message: str, **fields: "str | int") -> None:
+            """Log one event."""
+
 
 IDENTIFIER = "resctrl-hook"
 ERROR, WARNING, NOTICE, INFO, DEBUG = 3, 4, 5, 6, 7  # syslog(3)

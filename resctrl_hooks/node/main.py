@@ -20,7 +20,7 @@ WRONG_USE = 2
 _LONG_RUNNING = {
     "reconcile": "reconcile.command",
     "watch": "watch.command",
-    "guard": "guard.command",
+    "guard": "sampler.command",
     "release": "reconcile.release",
 }
 _USAGE = (

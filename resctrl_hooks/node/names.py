@@ -2,6 +2,8 @@
 
 # Default paths; the settings may differ.
 RESCTRL_ROOT, CGROUP_ROOT, STATE_DIR = "/sys/fs/resctrl", "/sys/fs/cgroup", "/run/resctrl-hooks"
+NODE_FEATURES = "/etc/kubernetes/node-feature-discovery/features.d/resctrl-hooks"
+SLOWDOWN_STATUS = "slowdown.json"  # in the state directory; the guard reads it, too
 
 _HEX = frozenset("0123456789abcdef")
 _ID = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+.-")

@@ -40,9 +40,9 @@ if TYPE_CHECKING:
         born: float
         """When the key's first group was made, or its container began; of CLOCK_BOOTTIME, in seconds, as ``since``."""
         since: "dict[str, float]"
-        """By RDT class, when its group was made."""
+        """By source (`key_counts.class_of`), when its group was made."""
         baselines: "dict[str, tuple[str, dict[str, float]]]"
-        """By RDT class, the new group's identity and its PERF_PKG counters (`energy_baseline`)."""
+        """By source, the new group's identity and its PERF_PKG counters (`energy_baseline`)."""
         claim: ClaimRecord
         unread: "list[str]"
         """Names of its annotations for NRI plugins that nothing reads; they are logged once."""
@@ -89,6 +89,10 @@ if TYPE_CHECKING:
         steps: "list[StepRecord]"
         again: bool
         """It was restarted under the same id before a poststop arrived."""
+        intelRdt: bool
+        """Its bundle has ``linux.intelRdt``: its runtime may have created a group or a class for it."""
+        runtimeGroup: bool
+        """Its bundle has ``linux.intelRdt.enableMonitoring``: its runtime creates a group for it, named by its id."""
         late: bool
         """It was already running when it was adopted."""
         unmet: "dict[str, str]"
@@ -107,8 +111,9 @@ if TYPE_CHECKING:
     ClassNeeds = TypedDict("ClassNeeds", {"class": str})
     """Of monitoring and rdt: the RDT class."""
 
-    LimitNeeds = TypedDict("LimitNeeds", {"class": str, "limits": "dict[str, str]"})
-    """Of memory: the class ("" for annotations alone), and values by the cgroup's file."""
+    LimitNeeds = TypedDict("LimitNeeds", {"class": str, "limits": "dict[str, str]", "part": "NotRequired[float]"})
+    """Of memory: the class ("" for annotations alone), values by the cgroup's file at the start, and the part of
+    ``memory.max`` that ``memory.high`` is (``swaplimitratio``)."""
 
     CgroupNeeds = TypedDict("CgroupNeeds", {"class": str, "values": "list[list[str]]", "properties": "dict[str, str]"})
     """Of blockio: pairs of a cgroup file and its content, and the systemd properties that keep them."""
@@ -149,6 +154,12 @@ if TYPE_CHECKING:
         any_memory: bool
         only_isolated: bool
         pool: str
+        hints: "list[list[str]]"
+        strict_hints: bool
+        by_hints: bool
+        quiet: bool
+        memory_kinds: "list[str]"
+        wide: str
 
     class DecisionRecord(TypedDict):
         """A placement decision (`placement.policy.Decision`); sets are the kernel's lists, empty ones are left out."""
@@ -160,6 +171,7 @@ if TYPE_CHECKING:
         owned: NotRequired[str]
         hidden: NotRequired[str]
         mems: NotRequired[str]
+        quiet: NotRequired[str]
         why: NotRequired[str]
 
     class PlacementNeeds(TypedDict):
@@ -168,10 +180,26 @@ if TYPE_CHECKING:
         request: RequestRecord
         decision: NotRequired[DecisionRecord]
 
-    # placement.cpus
+    # placement
 
-    class CpuValueRecord(TypedDict):
-        """A value of cpufreq: ``found`` before the CPU had a class (empty: no file), ``wanted`` by the class.
+    class _Others(TypedDict, total=False):
+        others: "dict[str, str]"
+        """CPUs that other programs have given to containers, by claim or container."""
+
+    class AllocationsRecord(_Others):
+        """All containers' places. ``machine`` are the facts besides them on which the written CPUs depend."""
+
+        format: int
+        boot: str
+        machine: "list[str]"
+        decisions: "list[DecisionRecord]"
+        entries: "list[list[Any]]"
+        """Of each container: id, key, pid, start, cgroup, decision's number, CPU request, unit, scope, memory limit."""
+
+    # placement.cpus and placement.irqs
+
+    class NodeValueRecord(TypedDict):
+        """A value of the node: ``found`` before the first change (empty: no file), and the ``wanted`` one.
 
         ``now`` is the kernel's text after the write, empty before; ``refused`` the error's name, empty for none.
         """
@@ -181,180 +209,9 @@ if TYPE_CHECKING:
         now: str
         refused: str
 
-    class CpuValuesRecord(TypedDict):
-        """All changed values, by path below sysfs' folder of CPUs."""
+    class NodeValuesRecord(TypedDict):
+        """All changed values, by path below the folder of their kind, and the ``facts`` from which they follow."""
 
         boot: str
-        values: "dict[str, CpuValueRecord]"
-
-    # counters
-
-    GroupCountsRecord = list[Any]
-    """The group's identity, the offset of each counter (0 if all are 0), and each counter's last value."""
-    GroupTimesRecord = list[Any]
-    """When the group's counting started, each counter's uncounted seconds (0 if all are 0), and the last read."""
-
-    InheritedRecord = list[Any]
-    """The identity of a group of another key, since when it is this key's, and its gauges' values then."""
-
-    class CountsRecord(TypedDict):
-        """A key's counter data over the ends of its groups; times in seconds since the boot."""
-
-        groups: "dict[str, GroupCountsRecord]"
-        """By class."""
-        done: "NotRequired[dict[str, dict[str, int | float]]]"
-        """By class and path, counts of ended groups."""
-        gone: NotRequired[int]
-        """Since when the key is released, in seconds since 1970."""
-        inherited: "NotRequired[dict[str, InheritedRecord]]"
-        """By class."""
-        times: "NotRequired[dict[str, GroupTimesRecord]]"
-        """By class."""
-        spent: "NotRequired[dict[str, dict[str, float]]]"
-        """By class and path, the seconds of ``done``."""
-        turns: "NotRequired[list[list[int | float]]]"
-        """The seconds and bytes of each of the last turns of a time-sharing key."""
-        turn: "NotRequired[list[int | float]]"
-        """The seconds and bytes at the end of the last one."""
-
-    class CountersRecord(TypedDict):
-        """The whole file; ``layout`` are the paths of the counters, in the order of all lists."""
-
-        format: int
-        boot: str
-        layout: "list[str]"
-        keys: "dict[str, CountsRecord]"
-
-    # counter-turns
-
-    class TurnsRecord(TypedDict):
-        """Turns with bandwidth counters: when the last round was; by key whether it is counted, and since when."""
-
-        boot: str
-        last: float
-        gap: NotRequired[float]
-        since: "dict[str, list[Any]]"
-
-    # refusals, a line each
-
-    class RefusalRecord(TypedDict, total=False):
-        """A container that was refused."""
-
-        time: int
-        id: str
-        key: str
-        namespace: str
-        pod: str
-        container: str
-        why: str
-
-    # tally
-
-    class StageRecord(TypedDict, total=False):
-        """One stage's figures (`call_metrics.Stage`)."""
-
-        runs: int
-        seconds: float
-        last: int
-        failures: "dict[str, int]"
-        buckets: "list[int]"
-
-    class CallMetricsRecord(TypedDict, total=False):
-        """All figures about our own calls, and which lines are in them."""
-
-        format: int
-        stages: "dict[str, StageRecord]"
-        last: "list[tuple[int, str, str, str]]"
-        folded: str
-
-    # topology
-
-    class MemoryNodeRecord(TypedDict):
-        """A NUMA node (`topology.MemoryNode`)."""
-
-        id: int
-        cpus: str
-        distances: "dict[str, int]"
-        memory: int
-        kind: str
-
-    class TopologyRecord(TypedDict):
-        """The machine (`topology.Topology`); sets of CPUs as the kernel writes lists."""
-
-        format: int
-        online: str
-        offline: str
-        isolated: str
-        packages: "dict[str, str]"
-        dies: "dict[str, str]"
-        l3: "dict[str, str]"
-        cores: "list[str]"
-        kinds: "dict[str, str]"
-        nodes: "list[MemoryNodeRecord]"
-
-    KeptTopologyRecord = TypedDict("KeptTopologyRecord", {"as": "list[str]", "topology": TopologyRecord})
-    """A copy of it, with the conditions of its validity: the boot, sysfs' folder, CPUs online and isolated."""
-
-    # memtierd.keeper, in a container's run folder
-
-    class SupervisorRecord(TypedDict):
-        """The supervisor and its memtierd: pid and when it began."""
-
-        boot: str
-        processes: "list[list[int]]"
-
-    # vanished
-
-    class VanishedRecord(TypedDict):
-        """Groups of living pods that another program removed; by pod how often, when last, when to try again."""
-
-        total: int
-        last: float
-        pods: "dict[str, list[float]]"
-
-    # nri.json
-
-    class EventRecord(TypedDict):
-        """Events of one name that the NRI plugin served; ``buckets`` by `nri.status.BOUNDS`, the last without one."""
-
-        count: int
-        seconds: float
-        failed: int
-        buckets: "list[int]"
-
-    class NriRecord(TypedDict):
-        """The NRI plugin's status; times in seconds since 1970."""
-
-        pid: int
-        socket: str
-        started: float
-        starts: int
-        connected: bool
-        connections: int
-        drops: int
-        events: "dict[str, EventRecord]"
-        since: NotRequired[float]
-        runtime: NotRequired[str]
-        version: NotRequired[str]
-        dropped: NotRequired[float]
-        why: NotRequired[str]
-
-    # exec.json
-
-    class WatchRecord(TypedDict):
-        """The exec watcher's status (`watch.status.Status`); times in seconds since 1970."""
-
-        pid: int
-        started: float
-        mode: str
-        why: str
-        events: int
-        moved: int
-        threads: int
-        gone: int
-        left: int
-        failed: int
-        overruns: int
-        degraded: int
-        samples: int
-        sampled: int
+        values: "dict[str, NodeValueRecord]"
+        facts: NotRequired[str]

@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .records import RefusalRecord
+    from .node_records import RefusalRecord
 
 FILE = "refusals"
 OLD = f"{FILE}.old"
@@ -28,6 +28,12 @@ class RefusedError(HookError):
     """A step failed whose feature's policy is ``fail``: the container must not start."""
 
     reason = "refused"
+    refuses = True
+
+    @classmethod
+    def of(cls, feature: str, error: HookError) -> "RefusedError":
+        """Return the refusal of a container because a feature failed."""
+        return cls(f"{feature}: {error.message}", hint=error.hint, errno=error.errno, kernel=error.kernel)
 
 
 _SHOWN = frozenset(("namespace", "pod", "container", "id", "why"))

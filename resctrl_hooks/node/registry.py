@@ -7,7 +7,7 @@ from .names import matches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from .container.workload import Workload
     from .context import Context
@@ -71,7 +71,11 @@ def features_to_repair(context: "Context") -> "list[Feature]":
 
 def features_with_values(context: "Context") -> "list[Feature]":
     """Return the features that changed values of this node; their file in the state directory tells."""
-    left = [name for name, row in FEATURES.items() if row.leaves and is_there(f"{context.ledger.folder}/{row.leaves}")]
+    left = [
+        name
+        for name, row in FEATURES.items()
+        if any(is_there(f"{context.ledger.folder}/{leaf}") for leaf in row.leaves)
+    ]
     return [feature for feature in map(feature_named, left) if feature is not None]
 
 
@@ -102,6 +106,20 @@ def serves(name: str, namespace: str, settings: "Settings") -> bool:
         return not settings.selects(namespace)
     patterns = getattr(settings, name).get("namespaces") if how == LISTED else None
     return not patterns or any(matches(pattern, namespace) for pattern in patterns)
+
+
+def refuses(name: str, context: "Context") -> bool:
+    """Return whether a feature's failure refuses the container that it serves."""
+    return context.refusable and failure_policy(name, context.settings) == "fail"
+
+
+def incomplete_refuses(context: "Context", pending: "Iterable[str]" = ()) -> bool:
+    """Return whether a call that cannot be completed, such as after a timeout, refuses its container.
+
+    ``pending`` are the names of the features whose part is not complete.
+    """
+    general = context.refusable and context.settings.failure_policy == "fail"
+    return general or any(refuses(name, context) for name in pending)
 
 
 def failure_policy(name: str, settings: "Settings") -> str:

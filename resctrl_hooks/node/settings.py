@@ -9,7 +9,15 @@ import posix
 from . import errors
 from .feature_table import FEATURES
 from .host.files import is_there, parse_json, read_file
-from .names import CGROUP_ROOT, RESCTRL_ROOT, STATE_DIR, default_key_validator, matches, namespace_in_words
+from .names import (
+    CGROUP_ROOT,
+    NODE_FEATURES,
+    RESCTRL_ROOT,
+    STATE_DIR,
+    default_key_validator,
+    matches,
+    namespace_in_words,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,6 +46,7 @@ DEFAULTS: "dict[str, Any]" = {
     "cgroupPath": CGROUP_ROOT,
     "procPath": "/proc",
     "sysPath": "/sys",
+    "nodeFeaturesPath": NODE_FEATURES,
     "runtimeRoots": {},
     "stateDir": STATE_DIR,
     "groupPrefix": "",
@@ -48,7 +57,10 @@ DEFAULTS: "dict[str, Any]" = {
     "classes": [],
     "unifiedAnnotations": [],
     "nri": {},
+    "slowdown": {},
     "log": {},
+    "history": {},
+    "events": False,
 }
 
 
@@ -64,7 +76,8 @@ class Settings(Sections):
             if value is None:
                 checked[name] = kind(default)  # changed lists and mappings must not change the defaults
                 continue
-            if not isinstance(value, (int, float) if kind is float else kind) or isinstance(value, bool):
+            wrong = isinstance(value, bool) is not (kind is bool)  # True is an int, too
+            if wrong or not isinstance(value, (int, float) if kind is float else kind):
                 raise errors.SettingsError(f"{path}: {name} should be {kind.__name__}, not {type(value).__name__}")
             if kind is str and default[:1] == "/" != str(value)[:1]:
                 raise errors.SettingsError(f"{path}: {name} should be an absolute path, not {str(value)[:80]!r}")
@@ -84,6 +97,7 @@ class Settings(Sections):
         self.cgroup_path: str = checked["cgroupPath"].rstrip("/")
         self.proc_path: str = checked["procPath"].rstrip("/")
         self.sys_path: str = checked["sysPath"].rstrip("/")
+        self.node_features_path: str = checked["nodeFeaturesPath"]
         self.runtime_roots: "dict[str, Any]" = checked["runtimeRoots"]
         self.state_dir: str = checked["stateDir"].rstrip("/")
         self.group_prefix: str = checked["groupPrefix"]
@@ -94,7 +108,10 @@ class Settings(Sections):
         self.classes: "list[dict[str, Any]]" = checked["classes"]
         self.unified_annotations: "list[str]" = checked["unifiedAnnotations"]
         self.nri: "dict[str, Any]" = checked["nri"]
+        self.slowdown: "dict[str, Any]" = checked["slowdown"]
         self.log: "dict[str, Any]" = checked["log"]
+        self.history: "dict[str, Any]" = checked["history"]
+        self.events: bool = checked["events"]
         for name, row in FEATURES.items():
             setattr(self, name, _section(given.get(name), row.defaults, f"{path}: {name}"))
 

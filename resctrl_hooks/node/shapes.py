@@ -1,7 +1,8 @@
-"""The shapes of the state files, as one table for each: a file that does not fit is damaged, and never half believed.
+"""The shapes of records, and the parts of the shapes of all state files (`file_shapes`).
 
-A shape is a function from a JSON value to whether it fits. Fields that a shape does not name may have any value: a
-newer version adds some. `records` has the same fields as types.
+A file that does not fit is damaged, and never half believed. A shape is a function from a JSON value to whether it
+fits. Fields that a shape does not name may have any value: a newer version adds some. `records` has the same fields as
+types.
 """
 
 from .host.files import parse_json
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
 
 _MOST_BITS = 1 << 16
 _ROOTS = ("", "/")
-_LARGEST = 1 << 62  # of any number: of a kernel's counter, and of nanoseconds
+_DIGITS = 10  # of a domain's number
+LARGEST = 1 << 62
+"""The bound of any number: of a kernel's counter, and of nanoseconds."""
 
 
 def parse(data: bytes, shape: "Shape") -> "Any":
@@ -24,7 +27,7 @@ def parse(data: bytes, shape: "Shape") -> "Any":
     Raises:
         ValueError: it is not JSON, or does not fit.
     """
-    value = parse_json(data)
+    value = parse_json(data, trusted=True)
     if not shape(value):
         raise ValueError("not of the file's shape")
     return value
@@ -54,12 +57,12 @@ def flag(value: "Any") -> bool:
 
 def whole(value: "Any") -> bool:
     """Return whether a value is an integer."""
-    return type(value) is int and -_LARGEST < value < _LARGEST
+    return type(value) is int and -LARGEST < value < LARGEST
 
 
 def count(value: "Any") -> bool:
     """Return whether a value is an integer and not negative."""
-    return type(value) is int and 0 <= value < _LARGEST
+    return type(value) is int and 0 <= value < LARGEST
 
 
 def bit(value: "Any") -> bool:
@@ -69,7 +72,7 @@ def bit(value: "Any") -> bool:
 
 def number(value: "Any") -> bool:
     """Return whether a value is a finite number."""
-    return type(value) in (int, float) and -_LARGEST < value < _LARGEST
+    return type(value) in (int, float) and -LARGEST < value < LARGEST
 
 
 def anything(value: "Any") -> bool:
@@ -92,6 +95,15 @@ def exactly(*shapes: "Shape") -> "Shape":
 def by_name(shape: "Shape") -> "Shape":
     """Return the shape of an object whose names are data."""
     return lambda value: type(value) is dict and all(map(text, value)) and all(map(shape, value.values()))
+
+
+def by_number(shape: "Shape") -> "Shape":
+    """Return the shape of an object whose names are the numbers of L3 or memory domains."""
+    return lambda value: type(value) is dict and all(map(_is_number, value)) and all(map(shape, value.values()))
+
+
+def _is_number(key: str) -> bool:
+    return key.isascii() and key.isdecimal() and len(key) < _DIGITS
 
 
 def fields(required: "dict[str, Shape]", optional: "dict[str, Shape]") -> "Shape":
@@ -119,13 +131,18 @@ def fields(required: "dict[str, Shape]", optional: "dict[str, Shape]") -> "Shape
     return fits
 
 
+def _cpus(value: "Any") -> bool:
+    """Return whether a value is a set of CPUs as the kernel writes it."""
+    return text(value) and {*"0123456789,-"}.issuperset(value)
+
+
 _NAMES = {"namespace": name, "pod": name}
 _CLASS = fields({"class": text}, {})
 _PAIRS = {"values": each(exactly(text, text)), "properties": by_name(text)}
 _NEEDS = {
     "monitoring": _CLASS,
     "rdt": _CLASS,
-    "memory": fields({"class": text, "limits": by_name(text)}, {}),
+    "memory": fields({"class": text, "limits": by_name(text)}, {"part": number}),
     "blockio": fields({"class": text, **_PAIRS}, {}),
     "scheduling": fields(
         {"class": text, **_PAIRS},
@@ -138,7 +155,14 @@ _NEEDS = {
     "memtierd": fields(
         {"class": text, "runDir": path, "names": exactly(text, text, text), "supervisor": text, "cgroups": path}, {}
     ),
-    "placement": fields({"request": by_name(anything)}, {"decision": by_name(anything)}),
+    "placement": fields(
+        {
+            "request": fields(
+                {}, {"memory": count, "hints": each(exactly(text, _cpus)), "memory_kinds": each(text), "wide": text}
+            )
+        },
+        {"decision": by_name(anything)},
+    ),
 }
 
 
@@ -186,6 +210,8 @@ _OF_CONTAINER = fields(
         "time": number,
         "again": flag,
         "late": flag,
+        "intelRdt": flag,
+        "runtimeGroup": flag,
         "unmet": by_name(name),
         "unplanned": each(text),
         "starts": by_name(each(number)),
@@ -193,28 +219,6 @@ _OF_CONTAINER = fields(
         "kept": by_name(each(name)),
     },
 )
-
-_BY_NUMBER = by_name(text)
-TOPOLOGY = fields(
-    {
-        "as": each(text),
-        "topology": fields(
-            {
-                "format": count,
-                "online": lambda value: text(value) and value != "",
-                **dict.fromkeys(("offline", "isolated"), text),
-                **dict.fromkeys(("packages", "dies", "l3", "kinds"), _BY_NUMBER),
-                "cores": each(text),
-                "nodes": each(
-                    fields({"id": bit, "cpus": text, "distances": by_name(count), "memory": count, "kind": text}, {})
-                ),
-            },
-            {},
-        ),
-    },
-    {},
-)
-"""``topology``."""
 
 
 def _member(value: "Any") -> bool:
@@ -230,22 +234,3 @@ MEMBER = _member
 
 
 RECORDS = {"pod": POD, "member": MEMBER}
-VANISHED = fields({"total": count, "last": number, "pods": by_name(exactly(count, number, number))}, {})
-"""``vanished``."""
-COUNTER_TURNS = fields({"boot": text, "last": number, "since": by_name(exactly(flag, number))}, {"gap": number})
-"""``counter-turns``."""
-CPU_VALUES = fields(
-    {"boot": text, "values": by_name(fields({"found": text, "wanted": text, "now": text, "refused": text}, {}))}, {}
-)
-"""``placement.cpus``."""
-SPECIFIED = by_name(text)
-"""``placement.specified``."""
-SUPERVISOR = fields({"boot": text, "processes": each(exactly(count, count))}, {})
-"""``memtierd.keeper``."""
-_STAGE = fields(
-    {}, {"runs": count, "seconds": number, "last": number, "failures": by_name(count), "buckets": each(count)}
-)
-CALL_METRICS = fields(
-    {"stages": by_name(_STAGE)}, {"last": each(exactly(count, text, text, text)), "folded": text, "format": count}
-)
-"""``calls.json``."""

@@ -2,7 +2,7 @@
 
 from . import errors
 from .feature import stop_waiting
-from .registry import failure_policy
+from .registry import refuses
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def with_room(act: "Callable[[], None]", feature: str, locked: "LockedKey", cont
     except errors.NoRMIDsError:
         from .lifecycle import make_room  # rarely needed
 
-        if not make_room(context, locked.key, thorough=failure_policy(feature, context.settings) == "fail"):
+        if not make_room(context, locked.key, thorough=refuses(feature, context)):
             raise
         act()
         stop_waiting(locked, context)  # marked by the first try

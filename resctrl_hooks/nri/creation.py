@@ -8,16 +8,17 @@ from ..node.errors import BadClassError, DeadlineError, HookError
 from ..node.fault_report import as_hook_error
 from ..node.feature import SKIP
 from ..node.feature_table import CLASS, FEATURES, GROUP
-from ..node.hook.create_runtime import planned
+from ..node.hook.create_runtime import concluded, planned
 from ..node.hook.deadline import set_deadline
 from ..node.log import ERROR, WARNING
 from ..node.refusals import RefusedError
-from ..node.registry import concerns, failure_policy, features_in_use, is_in_use, kind_of, serves
+from ..node.registry import concerns, incomplete_refuses, is_in_use, kind_of, refuses
 from ..node.steps import with_room
 from .adjustments import adjustment, respecting
 from .cpusets import STAGE, note, without_cpuset
 from .event import CREATE_CONTAINER
 from .protobuf import encode
+from .wanted import strict_features
 from .workload import workload_of
 
 TYPE_CHECKING = False
@@ -37,27 +38,24 @@ _TIME_TO_FORGET = 0.1  # seconds for a lock, after the deadline and well before 
 def create_container(event: "Event", context: "Context") -> "tuple[str, bytes]":
     """Refuse foreseeable failures of features whose policy is to refuse; return the adjustments.
 
-    ``context.strict`` is set at each step to whether an incomplete event refuses the container.
-
     Raises:
-        RefusedError: a feature cannot be applied, and its policy is ``fail``.
+        HookError: it ``refuses`` the container if a feature whose policy is ``fail`` cannot be applied in time.
     """
-    settings = context.settings
-    workload = workload_of(event.pod, event.container, event.runtime, settings)
+    workload = workload_of(event.pod, event.container, event.runtime, context.settings)
     event.key = workload.key
-    context.strict = any(
-        failure_policy(one.name, settings) == "fail" and serves(one.name, workload.namespace, settings)
-        for one in features_in_use(settings, workload)
-    )
-    steps = planned(workload, context)
-    strict = [one for one in steps if one[1].action != SKIP and failure_policy(one[0].name, settings) == "fail"]
-    context.strict = bool(strict)
-    decided = [previewed(feature, step, workload, context) for feature, step in steps]
-    adjusted = adjusted_by(decided, workload, event, context)
-    for feature, step in strict:
-        if kind_of(feature.name) == GROUP:
-            reserve(feature, step, workload, context)  # the last that may refuse, so a refusal leaves nothing
-    context.strict = False
+    pending = strict_features(context.settings, workload.namespace, workload)
+    try:
+        steps = planned(workload, context)
+        strict = [one for one in steps if one[1].action != SKIP and refuses(one[0].name, context)]
+        pending = [feature.name for feature, _ in strict]
+        decided = [previewed(feature, step, workload, context) for feature, step in steps]
+        adjusted = adjusted_by(decided, workload, event, context)
+        for feature, step in strict:
+            if kind_of(feature.name) == GROUP:
+                reserve(feature, step, workload, context)  # the last that may refuse, so a refusal leaves nothing
+    except Exception as caught:  # noqa: BLE001  # internal errors refuse too
+        error = concluded(caught, pending, context)
+        raise error from error.__cause__
     cpu = adjusted.get("linux", {}).get("resources", {}).get("cpu")
     if cpu and not is_noted(workload.id, cpu["cpus"], context):
         adjusted = without_cpuset(adjusted)
@@ -87,12 +85,12 @@ def adjusted_by(steps: "list[Step]", workload: "Workload", event: "Event", conte
         raise
     except Exception as caught:
         error = as_hook_error(caught)
-        if context.settings.failure_policy == "fail":
-            raise RefusedError(f"nri: {error.message}", hint=error.hint, errno=error.errno) from caught
+        if incomplete_refuses(context):
+            raise RefusedError.of("nri", error) from caught
         context.failures.append(error.reason)
         message = f"{CREATE_CONTAINER} of {event}: {error}; container not changed"
         fields = {"key": event.key, "container": event.id}
-        context.log(ERROR, message, stage=CREATE_CONTAINER, reason=error.reason, errno=error.errno, **fields)
+        context.log(ERROR, message, stage=CREATE_CONTAINER, **error.fields(), **fields)
         return {}
 
 
@@ -102,16 +100,16 @@ def previewed(feature: "Feature", step: "Step", workload: "Workload", context: "
     Raises:
         RefusedError: the step is impossible, and its feature's policy is ``fail``.
     """
-    refuses = failure_policy(feature.name, context.settings) == "fail"
-    if not (refuses or feature.name in (context.settings.nri.get("adjust") or [])):
+    strict = refuses(feature.name, context)
+    if not (strict or feature.name in (context.settings.nri.get("adjust") or [])):
         return step
     try:
         return feature.preview(step, workload, context)
     except DeadlineError:
         raise
     except HookError as error:
-        if refuses:
-            raise RefusedError(f"{feature.name}: {error.message}", hint=error.hint, errno=error.errno) from error
+        if strict:
+            raise RefusedError.of(feature.name, error) from error
         return step
 
 
@@ -123,7 +121,7 @@ def is_noted(container: str, cpus: str, context: "Context") -> bool:
         set_deadline(0)  # the alarm would rise again, and nothing else of the answer may be lost
         error = as_hook_error(caught)
         message = f"container {container[:12]} gets its cpuset only at its start: {error}"
-        context.log(WARNING, message, stage=STAGE, container=container, reason=error.reason, errno=error.errno)
+        context.log(WARNING, message, stage=STAGE, container=container, **error.fields())
         return False
     return True
 
@@ -147,12 +145,10 @@ def reserve(feature: "Feature", step: "Step", workload: "Workload", context: "Co
     except BadClassError:
         return  # the runtime may make it together with the container
     except (HookError, OSError) as caught:
-        error = as_hook_error(caught)
         set_deadline(0)  # the alarm would be raised again, and a lost refusal has no effect
         if new:
             _stop_waiting(workload.key, context)
-        message = f"{feature.name}: {error.message}"
-        raise RefusedError(message, hint=error.hint, errno=error.errno, kernel=error.kernel) from caught
+        raise RefusedError.of(feature.name, as_hook_error(caught)) from caught
 
 
 def _stop_waiting(key: str, context: "Context") -> None:

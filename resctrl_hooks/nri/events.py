@@ -11,8 +11,8 @@ from ..node.container.oci import State
 from ..node.container.recorded import lacks_labels, with_labels
 from ..node.errors import InputError
 from ..node.fault_report import as_hook_error
-from ..node.feature_table import FEATURES, NODE
-from ..node.hook.create_runtime import create_runtime, give_up, refuses
+from ..node.feature_table import NODE
+from ..node.hook.create_runtime import create_runtime
 from ..node.hook.deadline import set_deadline
 from ..node.hook.poststop import poststop
 from ..node.host.cgroup import read_value
@@ -20,8 +20,8 @@ from ..node.host.procfs import lives, start_time
 from ..node.lifecycle import reap_some, release_container
 from ..node.log import ERROR, INFO, WARNING
 from ..node.names import canonical_pod_uid, pod_uid_validator
-from ..node.refusals import RefusedError, reasons_of, record_refusal
-from ..node.registry import features_in_use, kind_of
+from ..node.refusals import reasons_of, record_refusal
+from ..node.registry import features_in_use, incomplete_refuses, kind_of
 from ..node.resctrl.locked_key import record_is_dead
 from . import ttrpc
 from .event import CREATE_CONTAINER, ENDS, LATE_START, POD_EVENTS, START, STARTS, Event
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from ..node.container.workload import Workload
     from ..node.context import Context
     from ..node.records import MemberRecord
-    from ..node.settings import Settings
     from .worker import Reply
 
     Handler = Callable[[Event, Context], tuple[str, bytes]]
@@ -79,12 +78,7 @@ def start_container(event: Event, context: "Context") -> "tuple[str, bytes]":
         if complete(workload, record, context):
             context.ledger.wake()
         return "", b""
-    try:
-        summary = create_runtime(workload, context, key)
-    except Exception as error:
-        give_up(error, workload, context)
-        raise
-    return summary, b""
+    return create_runtime(workload, context, key), b""
 
 
 def late_start(event: Event, context: "Context") -> "tuple[str, bytes]":
@@ -122,16 +116,6 @@ def complete(workload: "Workload", record: "MemberRecord", context: "Context") -
             return False
         context.ledger.write_member(workload.key, workload.id, with_labels(current, workload, names))
     return True
-
-
-def lenient(settings: "Settings") -> "Settings":
-    """Return a copy of settings that refuses nothing, for events at which a refusal has no effect."""
-    found = settings.__class__.__new__(settings.__class__)
-    found.__dict__.update(settings.__dict__)
-    found.failure_policy = "ignore"
-    for name in FEATURES:
-        setattr(found, name, {**getattr(settings, name), "failurePolicy": "ignore"})
-    return found
 
 
 def stop_container(event: Event, context: "Context") -> "tuple[str, bytes]":
@@ -225,12 +209,12 @@ def serve(name: str, payload: bytes, runtime: "tuple[str, str]", context: "Conte
     except Exception as caught:  # noqa: BLE001  # a container's start must not depend on our having no bugs
         set_deadline(0)  # it may have passed again while it was cancelled, and an alarm would cost the answer
         error = as_hook_error(caught)
-        refused = stage == CREATE_CONTAINER and (isinstance(error, RefusedError) or refuses(context))
+        refused = error.refuses or incomplete_refuses(context)
         reasons = reasons_of(context.failures, error, refused=refused)
         outcome = "container rejected" if refused else f"{'pod' if stage in POD_EVENTS else 'container'} not affected"
         fields = {"key": event.key, "container": event.id} if event is not None else {}
         message = f"{stage} of {event or 'an unknown pod'}: {error}; {outcome}"
-        context.log(ERROR, message, stage=stage, reason=error.reason, errno=error.errno, kernel=error.kernel, **fields)
+        context.log(ERROR, message, stage=stage, **error.fields(), **fields)
         if refused:
             code, answer = ttrpc.UNKNOWN, str(error).encode("utf-8", "replace")
             record_refusal(context.settings.state_dir, event.names() if event is not None else {}, str(error))

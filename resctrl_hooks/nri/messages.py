@@ -64,10 +64,12 @@ MESSAGES: "dict[str, dict[int, str]]" = {
         1: "string id",
         3: "string name",
         6: "map string annotations",
+        8: "repeated bytes env",
         11: "LinuxStart linux",
         12: "uint32 pid",
     },
     "LinuxStart": {
+        2: "repeated bytes devices",
         3: "bytes resources",  # decoded when a feature reads them
         5: "string cgroups_path",
         6: "LinuxIOPriority io_priority",

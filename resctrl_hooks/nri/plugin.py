@@ -3,16 +3,15 @@
 from ..node.context import Context
 from ..node.errors import HookError, SettingsError
 from ..node.fault_report import as_hook_error
-from ..node.feature_table import FEATURES
 from ..node.host.files import parse_json, stamp
 from ..node.log import ERROR, NOTICE, WARNING, Log
-from ..node.registry import failure_policy, features_in_use, serves
+from ..node.registry import failure_policy, features_in_use
 from ..node.settings import Settings, compiled_path, load
 from ..node.watch.priority import become_urgent
 from . import events, ttrpc
 from .event import CREATE_CONTAINER, ENDS, LATE_START, Event, container_of, has_record
 from .service import NOT_YET, SYNCHRONIZE, mask_of, pack
-from .wanted import adjusts, is_specified
+from .wanted import adjusts, is_specified, strict_features
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ class NodePlugin:
         self._seen: object = None
         self._generation = 0
         self._creates = False
-        self._contexts: "dict[bool, Context]" = {}
+        self._context: "Context | None" = None
         self._timeout = _TIMEOUT
         self._runtime = self._version = self._nri = ""
         self._told = ""
@@ -161,14 +160,14 @@ class NodePlugin:
     def serve(self, event: str, payload: bytes, reply: "Reply") -> bool:
         """As `events.serve`, whose settings get the event's deadline: all patience is a part of it."""
         self._settings.deadline = min(self._settings.deadline, self._timeout * _OURS)
-        context = self._context(strict=event == CREATE_CONTAINER)
+        context = self._prepared(refusable=event == CREATE_CONTAINER)
         return events.serve(event, payload, (self._runtime, self._nri), context, reply)
 
     def synchronize(self, parts: "list[bytes]", reply: "Reply") -> None:
         """As `events.synchronize`."""
         others = b""
         try:
-            others = events.synchronize(parts, self._runtime, self._context(strict=False))
+            others = events.synchronize(parts, self._runtime, self._prepared(refusable=False))
         except Exception as error:  # noqa: BLE001  # the cause is worth a line, whatever it is
             self.log(ERROR, f"Synchronize: {as_hook_error(error)}; the reconcile timer will adopt the containers")
             reply(ttrpc.UNKNOWN, b"")
@@ -179,20 +178,19 @@ class NodePlugin:
         """As `events.adopt`, with priority: on a starved node a pass takes seconds otherwise."""
         become_urgent()
         try:
-            events.adopt(self._context(strict=False))
+            events.adopt(self._prepared(refusable=False))
         except Exception as error:  # noqa: BLE001  # as in `synchronize`
             self.log(ERROR, f"adopting: {as_hook_error(error)}; the reconcile timer will adopt the containers")
             reply(ttrpc.UNKNOWN, b"")
             return
         reply(ttrpc.OK, pack(b"", b""))
 
-    def _context(self, *, strict: bool) -> Context:
-        """Return the context of an event, shared by all of a process; only a ``strict`` one's policies may refuse."""
-        context = self._contexts.get(strict)
+    def _prepared(self, *, refusable: bool) -> Context:
+        """Return the context, shared by all events of a process; a refusal has an effect only if ``refusable``."""
+        context = self._context
         if context is None:
-            settings = self._settings if strict else events.lenient(self._settings)
-            context = self._contexts[strict] = Context(settings, Log(settings.log, stderr=self._stderr))
-        context.failures, context.strict = [], False
+            context = self._context = Context(self._settings, Log(self._settings.log, stderr=self._stderr))
+        context.failures, context.refusable = [], refusable
         return context
 
     def limit(self, timeout: float) -> float:
@@ -228,16 +226,14 @@ class NodePlugin:
         """
         if event != CREATE_CONTAINER:
             return ""
-        settings = self._settings
-        policies = [settings.failure_policy]
+        refused = self._settings.failure_policy == "fail"
         try:
             namespace: str = Event(event, payload, self._runtime, self._nri).pod.get("namespace", "")
         except HookError:
             pass  # it names no container
         else:
-            everybodys = [one.name for one in features_in_use(settings) if not FEATURES[one.name].marks]
-            policies += [failure_policy(name, settings) for name in everybodys if serves(name, namespace, settings)]
-        return "the NRI plugin's worker died or exceeded its time" if "fail" in policies else ""
+            refused = refused or bool(strict_features(self._settings, namespace))
+        return "the NRI plugin's worker died or exceeded its time" if refused else ""
 
     def updated(self, why: str) -> None:
         """Say when the runtime has not updated other containers as it was asked to."""

@@ -11,22 +11,9 @@ from .service import RegistrationError, ResubscribeError, Service
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Protocol
-
     from ..node.host.notify import Notify
-    from . import service
-    from .worker import Reply
+    from .interface import ResidentPlugin
     from .workers import Workers
-
-    class Plugin(service.Plugin, Protocol):
-        """The plugin that is served, and its notifications about connections."""
-
-        def dropped(self, why: str) -> None:
-            """Handle the end, or the failure, of a connection."""
-
-        def adopt(self, reply: "Reply") -> None:
-            """Adopt running containers in a separate process, without the runtime; reply as `serve` does."""
-
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 1.0  # seconds until the next attempt to connect; each is twice the one before
 _LASTED = 10.0  # a connection of this duration resets the pauses
@@ -35,7 +22,7 @@ _LASTED = 10.0  # a connection of this duration resets the pauses
 class Resident:
     """Serves ``plugin`` on the runtime's socket at ``path`` until SIGTERM or SIGINT."""
 
-    def __init__(self, path: str, plugin: "Plugin", notify: "Notify") -> None:
+    def __init__(self, path: str, plugin: "ResidentPlugin", notify: "Notify") -> None:
         self._path = path
         self._plugin = plugin
         self._notify = notify

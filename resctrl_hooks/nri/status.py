@@ -7,7 +7,7 @@ from ..node.host.files import format_json, parse_json, read_file, write_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..node.records import NriRecord
+    from ..node.node_records import NriRecord
 
 NAME = "nri.json"
 BOUNDS = (0.0005, 0.001, 0.005, 0.025, 0.1, 0.5, 2.0)

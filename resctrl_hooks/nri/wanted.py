@@ -3,11 +3,12 @@
 The modules that do the work take memory, so they are imported only where the settings need them.
 """
 
-from ..node.feature_table import NODE
-from ..node.registry import is_in_use, kind_of
+from ..node.feature_table import FEATURES, NODE
+from ..node.registry import concerns, failure_policy, is_in_use, kind_of, serves
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ..node.container.workload import Workload
     from ..node.settings import Settings
 
 BROUGHT = ("env", "mounts", "devices")
@@ -17,6 +18,22 @@ BROUGHT = ("env", "mounts", "devices")
 def adjusts(settings: "Settings") -> bool:
     """Return whether anything may be changed in any container."""
     return bool(settings.nri.get("adjust")) or any(spec.get(name) for spec in settings.classes for name in BROUGHT)
+
+
+def strict_features(settings: "Settings", namespace: str, workload: "Workload | None" = None) -> "list[str]":
+    """Return the features in use whose failure refuses a container of a namespace.
+
+    Without a ``workload``, they are those for every container: on a node without time left, other containers still
+    start.
+    """
+    return [
+        name
+        for name, row in FEATURES.items()
+        if is_in_use(name, settings)
+        and failure_policy(name, settings) == "fail"
+        and serves(name, namespace, settings)
+        and (concerns(name, workload, settings) if workload is not None else not row.marks)
+    ]
 
 
 def is_specified(settings: "Settings") -> bool:

@@ -54,9 +54,10 @@ def workload_of(pod: "dict[str, Any]", container: "dict[str, Any]", runtime: str
         cgroups = cgroups_of(settings.proc_path, pid)
     else:
         cgroups = [Cgroup("", cgroup_of(pod.get("linux", {}).get("cgroup_parent", "")))]
-    workload = derive(
-        state, Bundle(_as_oci(container.get("linux", {}), created=bool(pid))), cgroups, settings.cgroup_path, dialect
-    )
+    config = _as_oci(container.get("linux", {}), created=bool(pid))
+    if container.get("env"):
+        config["process"]["env"] = lambda: [one.decode(errors="replace") for one in container["env"]]
+    workload = derive(state, Bundle(config), cgroups, settings.cgroup_path, dialect)
     workload.labels = pod.get("labels", {})
     return workload
 
@@ -88,7 +89,17 @@ def _as_oci(linux: "dict[str, Any]", *, created: bool) -> "dict[str, Any]":
             "closID": _value(rdt.get("clos_id", {})) or "",
             "enableMonitoring": bool(_value(rdt.get("enable_monitoring", {}))),
         }
+    if linux.get("devices"):
+        config["devices"] = lambda: [_device(one) for one in linux["devices"]]
     return {"linux": config, "process": _process(linux)}
+
+
+def _device(told: bytes) -> "dict[str, Any]":
+    """Return a LinuxDevice as an entry of linux.devices of a bundle."""
+    try:
+        return decode("LinuxDevice", told)
+    except WireError as error:
+        raise InputError(f"cannot parse a device of the container: {error}") from error
 
 
 def _resources(told: "dict[str, Any] | bytes") -> "dict[str, Any]":

@@ -6,7 +6,7 @@ from resctrl_hooks.config.applied import MACHINE_CONFIG
 from resctrl_hooks.install.hook_json import hook_json
 from resctrl_hooks.install.paths import ADMIN_HOOKS, BOOT_CODE, CODE, HOOK_NAME, LAUNCH, PYTHON
 from resctrl_hooks.install.payload import payload
-from resctrl_hooks.install.units import COMPILE, MOUNT, RECONCILE, TIMER, WAKE, resident, units
+from resctrl_hooks.install.units import COMPILE, GUARD, MOUNT, RECONCILE, TIMER, WAKE, resident, units
 from resctrl_hooks.node.archive import ARCHIVE
 from resctrl_hooks.node.host.files import parse_json
 from resctrl_hooks.node.settings import Settings
@@ -67,7 +67,10 @@ def delivery(
     folder's files after writing the new ones. Bytecode is compiled at each boot below /run, because the operator would
     not remove files that it does not know.
     """
-    code = payload(plugin=nri)  # a seventh of the whole
+    values = Settings(parse_json(settings))
+    services = resident(values, nri=nri)
+    # The plugin and the modules of sampling are a sixth of the whole each, those of placement a tenth.
+    code = payload(plugin=nri, sampling=GUARD in services, placement=values.placement["enabled"])
     boot_code = f"{BOOT_CODE}/{code.folder}"
     modules = {name: code.modules[name] for name in _BESIDE} | {ARCHIVE: pack(code.modules)}
     files = [
@@ -79,16 +82,16 @@ def delivery(
         DeliveredFile(SETTINGS, settings),
         DeliveredFile(HOOK, hook_json(SETTINGS, python=python)),
     ]
-    values = Settings(parse_json(settings))
     texts = units(
         SETTINGS,
         state=values.state_dir,
         resctrl=values.resctrl_path,
+        features=values.node_features_path,
         options=mount_options,
         python=python,
         boot_code=boot_code,
     )
-    wanted = [*([MOUNT] if mount else []), COMPILE, RECONCILE, TIMER, WAKE, *resident(values, nri=nri)]
+    wanted = [*([MOUNT] if mount else []), COMPILE, RECONCILE, TIMER, WAKE, *services]
     return Delivery(
         code.version,
         files,

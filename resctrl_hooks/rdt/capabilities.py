@@ -19,11 +19,12 @@ Schemata = dict[str, dict[int, str]]
 
 @dataclass(frozen=True)
 class CacheCapability:
-    """Limits of a cache mask: all bits, the minimum number of bits, and whether gaps are allowed."""
+    """Limits of a cache mask: all bits, their minimum number, whether gaps are allowed, and the hardware's own bits."""
 
     full: int
     min_bits: int
     gaps: bool
+    shareable: int = 0
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,9 @@ def read_abilities(root: str) -> Capabilities:
         mask = kernel_text(f"{folder}/cbm_mask")
         if mask:
             gaps = kernel_text(f"{folder}/sparse_masks") == "1"
-            found.caches[name] = CacheCapability(int(mask, 16), int(kernel_text(f"{folder}/min_cbm_bits") or 1), gaps)
+            least_bits = int(kernel_text(f"{folder}/min_cbm_bits") or 1)
+            hardware = int(kernel_text(f"{folder}/shareable_bits") or "0", 16)
+            found.caches[name] = CacheCapability(int(mask, 16), least_bits, gaps, hardware)
         elif least := kernel_text(f"{folder}/min_bandwidth"):
             values = read_schemata(root, "").get(name, {}).values()
             unit = unit_of(int(least), [int(value) for value in values if value.isdigit()], mbps=is_mbps(root))

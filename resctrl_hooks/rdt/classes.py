@@ -1,4 +1,8 @@
-"""Comparison of this machine's classes with the declared ones for `rdt show`, and creation for `rdt apply`."""
+"""Comparison of this machine's classes with the declared ones for `rdt show`, and their creation for `rdt apply`.
+
+The kernel checks each write for itself, so the order matters: first classes lose mode exclusive, then masks change,
+then classes get mode exclusive.
+"""
 
 import errno
 import os
@@ -11,8 +15,10 @@ from resctrl_hooks.node.host.files import kernel_text
 from resctrl_hooks.node.resctrl.filesystem import Resctrl
 from resctrl_hooks.node.resctrl.schemata import write_schemata
 
-from .capabilities import Capabilities, Schemata, read_abilities, read_schemata
-from .config import ROOT_NAME, differences, lines, overlaps, wanted_schemata
+from .before import Before, read_before, write_before
+from .capabilities import Schemata, read_abilities, read_schemata
+from .config import EXCLUSIVE, ROOT_NAME, differences, lines
+from .plan import SHAREABLE, Held, Plan
 
 # resctrl.rst: every ctrl_group is a monitoring group too. info/*/num_closids is compared before any creation.
 _NO_RMID = (
@@ -37,6 +43,7 @@ class ClassReport(BaseModel):
     mode: str = ""
     tasks: int = 0
     problems: list[str] = []
+    notes: list[str] = []
     planned: list[str] = []
     done: list[str] = []
 
@@ -44,94 +51,170 @@ class ClassReport(BaseModel):
 Capacity = dict[str, float]
 
 
-Held = dict[str, dict[int, int]]
-"""Declared MB values, by class and L3 domain, that the bandwidth guard has lowered temporarily."""
+class Classes:
+    """The declared and the present classes of a node.
 
-
-def show(
-    resctrl: Resctrl, declared: dict[str, Any], capacity: Capacity | None = None, held: Held | None = None
-) -> list[ClassReport]:
-    """Return every class: the root's first, then the declared ones, then the rest.
-
-    ``capacity`` is ``monitoring.capacity`` in bytes per second. Values in ``held`` do not count as differences.
+    ``capacity`` is ``monitoring.capacity`` in bytes per second. Values in ``held`` do not count as differences. The
+    record of exclusive classes' changes is in ``state_dir``.
 
     Raises:
-        NotMountedError, ResctrlError: resctrl is missing or unreadable.
+        NotMountedError, ResctrlError: from every method; resctrl is missing or unreadable, or the kernel refuses.
     """
-    can = read_abilities(resctrl.root)
-    there = resctrl.classes()
-    names = [ROOT_NAME, *(name for name in declared if name != ROOT_NAME)]
-    names += sorted(name for name in there if name not in declared)
-    known = _Declared(declared, can, capacity or {}, held or {})
-    return [_report(resctrl, name, known, there) for name in names]
 
+    def __init__(
+        self,
+        resctrl: Resctrl,
+        declared: dict[str, Any],
+        state_dir: str,
+        proc: str,
+        *,
+        capacity: Capacity | None = None,
+        held: Held | None = None,
+    ) -> None:
+        self._resctrl, self._state_dir, self._proc = resctrl, state_dir, proc
+        self._held = held or {}
+        self._can = read_abilities(resctrl.root)
+        self._there = resctrl.classes()
+        self._before = read_before(state_dir, proc)
+        now = {name: read_schemata(resctrl.root, _folder(name)) for name in (ROOT_NAME, *self._there)}
+        self._plan = Plan(declared, self._can, now, self._before, capacity)
 
-def apply(
-    resctrl: Resctrl,
-    declared: dict[str, Any],
-    capacity: Capacity | None = None,
-    held: Held | None = None,
-    *,
-    dry_run: bool = False,
-) -> list[ClassReport]:
-    """Create missing declared classes and write schemata that differ. Removes nothing.
+    def show(self) -> list[ClassReport]:
+        """Return every class: the root's first, then the declared ones, then the rest."""
+        specs = self._plan.specs
+        names = [ROOT_NAME, *(name for name in specs if name != ROOT_NAME)]
+        return [self._report(name) for name in [*names, *sorted(set(self._there) - {*specs})]]
 
-    Everything is validated first: if one class is impossible here, nothing is changed.
+    def apply(self, *, dry_run: bool = False) -> list[ClassReport]:
+        """Create missing declared classes and write schemata and modes that differ. Removes nothing.
 
-    Raises:
-        NotMountedError, ResctrlError: resctrl is missing, or the kernel refuses.
-    """
-    can = read_abilities(resctrl.root)
-    there = resctrl.classes()
-    known = _Declared(declared, can, capacity or {}, held or {})
-    reports = [_report(resctrl, name, known, there) for name in declared]
-    missing = [report.name for report in reports if report.state == "missing"]
-    if can.classes and len(there) + 1 + len(missing) > can.classes:
-        text = f"this processor supports {can.classes} classes including the root class; {len(there) + 1} exist"
-        reports = [report.model_copy(update={"state": "impossible", "problems": [text]}) for report in reports]
-    if any(report.state == "impossible" for report in reports):
-        return reports
-    if dry_run:
-        return [report.model_copy(update={"planned": _planned(report, known)}) for report in reports]
-    return [_applied(resctrl, report, known) for report in reports]
+        Everything is validated first: if one class is impossible here, nothing is changed.
+        """
+        reports = [self._report(name) for name in {**self._plan.wanted, **self._plan.modes}]
+        missing = [report.name for report in reports if report.state == "missing"]
+        if self._can.classes and len(self._there) + 1 + len(missing) > self._can.classes:
+            text = (
+                f"this processor supports {self._can.classes} classes including the root class; "
+                f"{len(self._there) + 1} exist"
+            )
+            reports = [report.model_copy(update={"state": "impossible", "problems": [text]}) for report in reports]
+        if any(report.state == "impossible" for report in reports):
+            return reports
+        if dry_run:
+            return [report.model_copy(update={"planned": self._planned(report)}) for report in reports]
+        return self._applied(reports)
 
-
-class _Declared:
-    """The declared classes as schemata of this machine, and the values of each that it cannot provide."""
-
-    def __init__(self, specs: dict[str, Any], can: Capabilities, capacity: Capacity, held: Held) -> None:
-        self.held = held
-        self.specs = {name: spec or {} for name, spec in specs.items()}
-        self.units = {name: bandwidth.unit for name, bandwidth in can.bandwidths.items()}
-        both = {name: wanted_schemata(spec, can, capacity) for name, spec in self.specs.items()}
-        self.wanted = {name: wanted for name, (wanted, _) in both.items()}
-        overlapping = overlaps(self.wanted, self.specs)
-        self.problems = {name: problems + overlapping.get(name, []) for name, (_, problems) in both.items()}
-
-
-def _report(resctrl: Resctrl, name: str, known: _Declared, there: list[str]) -> ClassReport:
-    folder = "" if name == ROOT_NAME else name
-    exists = not folder or name in there
-    have: Schemata = read_schemata(resctrl.root, folder) if exists else {}
-    report = ClassReport(name=name, state="not declared", schemata=have)
-    if exists:
-        report.tasks = len(resctrl.tasks(folder, ""))
-        report.mode = kernel_text(f"{resctrl.class_folder(folder)}/mode")
-    report.units = {resource: unit for resource, unit in known.units.items() if resource in have}
-    if name not in known.specs:
+    def _report(self, name: str) -> ClassReport:
+        folder = _folder(name)
+        exists = not folder or name in self._there
+        have: Schemata = read_schemata(self._resctrl.root, folder) if exists else {}
+        report = ClassReport(name=name, state="not declared", schemata=have)
+        if exists:
+            report.tasks = len(self._resctrl.tasks(folder, ""))
+            report.mode = kernel_text(f"{self._resctrl.class_folder(folder)}/mode")
+        report.units = {resource: unit for resource, unit in self._plan.units.items() if resource in have}
+        spec, problems = self._plan.specs.get(name), self._plan.problems.get(name)
+        report.declared = {resource: value for resource, value in (spec or {}).items() if value is not None}
+        report.held = {
+            domain: value for domain, value in self._held.get(folder, {}).items() if domain in have.get(_MB, {})
+        }
+        report.problems = problems or (self._differences(report, spec or {}) if exists else [])
+        obstacle = self._plan.obstacles.get(name)
+        if obstacle is not None and not obstacle.declared:
+            report.notes.append(f"the kernel's mode stays {SHAREABLE}: {obstacle.text}")
+        if name == ROOT_NAME:
+            report.notes += self._plan.left(have)
+        if problems:
+            report.state = "impossible"
+        elif not exists:
+            report.state = "missing"
+        elif report.problems:
+            report.state = "differs"
+        elif spec is not None:
+            report.state = "as declared"
         return report
-    spec, problems = known.specs[name], known.problems[name]
-    report.declared = {resource: value for resource, value in spec.items() if value is not None}
-    report.held = {domain: value for domain, value in known.held.get(folder, {}).items() if domain in have.get(_MB, {})}
-    have = _without_guard(have, report.held)
-    report.problems = problems or (differences(known.wanted[name], have, spec) if exists else [])
-    if problems:
-        report.state = "impossible"
-    elif not exists:
-        report.state = "missing"
-    else:
-        report.state = "differs" if report.problems else "as declared"
-    return report
+
+    def _differences(self, report: ClassReport, spec: dict[str, Any]) -> list[str]:
+        found = differences(self._plan.wanted.get(report.name, {}), _without_guard(report.schemata, report.held), spec)
+        obstacle = self._plan.obstacles.get(report.name)
+        if obstacle is not None and obstacle.declared:
+            found.append(f"not exclusive: {obstacle.text}; declare that class, or change its schemata")
+        mode = self._plan.modes.get(report.name, report.mode)
+        if report.mode and mode != report.mode:
+            found.append(f"mode is {report.mode}, declared {mode}")
+        return found
+
+    def _planned(self, report: ClassReport) -> list[str]:
+        """Return the lines to write to schemata and mode, in the kernel's order."""
+        if report.state not in ("missing", "differs"):
+            return []
+        now = _without_guard(report.schemata, report.held)
+        wanted = self._plan.wanted.get(report.name, {})
+        rows = lines({name: values for name, values in wanted.items() if differences({name: values}, now)})
+        mode = self._plan.modes.get(report.name)
+        loosened = report.mode == EXCLUSIVE and (rows or mode == SHAREABLE)
+        tightened = mode == EXCLUSIVE and (loosened or report.mode != EXCLUSIVE)
+        return [
+            *([_MODE_LINES[SHAREABLE]] if loosened else []),
+            *rows,
+            *([_MODE_LINES[EXCLUSIVE]] if tightened else []),
+        ]
+
+    def _applied(self, reports: list[ClassReport]) -> list[ClassReport]:
+        modes = [name for name, mode in self._plan.modes.items() if mode == EXCLUSIVE]
+        record = self._before.extended(self._plan.narrowed, self._plan.now)
+        kept = Before(record.found, record.written, sorted({*modes, *self._before.modes} & {*self._plan.now}))
+        if kept != self._before:
+            write_before(self._state_dir, self._proc, kept)
+        done: dict[str, list[str]] = {report.name: [] for report in reports}
+        for report in reports:
+            if self._planned(report)[:1] == [_MODE_LINES[SHAREABLE]]:
+                self._write_mode(report.name, SHAREABLE)
+                done[report.name].append(_MODE_LINES[SHAREABLE])
+        for report in reports:
+            if report.state == "missing":
+                self._create(report.name)
+                done[report.name].append("created")
+        for report in reports:
+            present = report.model_copy(update={"schemata": read_schemata(self._resctrl.root, _folder(report.name))})
+            for line in [line for line in self._planned(present) if line not in _MODE_LINES.values()]:
+                write_schemata(self._resctrl, _folder(report.name), line)
+                done[report.name].append(line)
+        for report in reports:
+            if self._planned(report)[-1:] == [_MODE_LINES[EXCLUSIVE]]:
+                self._write_mode(report.name, EXCLUSIVE)
+                done[report.name].append(_MODE_LINES[EXCLUSIVE])
+        kept = Before(record.found, record.written, sorted(modes))
+        if kept != read_before(self._state_dir, self._proc):
+            write_before(self._state_dir, self._proc, kept)
+        self._there = self._resctrl.classes()
+        return [self._report(name).model_copy(update={"done": rows}) for name, rows in done.items()]
+
+    def _create(self, name: str) -> None:
+        try:
+            os.mkdir(self._resctrl.class_folder(name))
+        except OSError as error:
+            raise ResctrlError(
+                f"cannot create RDT class {name}",
+                hint=_NO_RMID if error.errno == errno.ENOSPC else "",
+                errno=error.errno or 0,
+                kernel=self._resctrl.last_cmd_status(),
+            ) from error
+
+    def _write_mode(self, name: str, mode: str) -> None:
+        try:
+            self._resctrl.fs.write(f"{self._resctrl.class_folder(_folder(name))}/mode", f"{mode}\n".encode())
+        except OSError as error:
+            raise ResctrlError(
+                f"cannot make RDT class {name} {mode}", errno=error.errno or 0, kernel=self._resctrl.last_cmd_status()
+            ) from error
+
+
+_MODE_LINES = {mode: f"mode {mode}" for mode in (SHAREABLE, EXCLUSIVE)}
+
+
+def _folder(name: str) -> str:
+    return "" if name == ROOT_NAME else name
 
 
 def _without_guard(have: Schemata, held: dict[int, int]) -> Schemata:
@@ -139,33 +222,3 @@ def _without_guard(have: Schemata, held: dict[int, int]) -> Schemata:
     if not held:
         return have
     return {**have, _MB: {**have[_MB], **{domain: str(value) for domain, value in held.items()}}}
-
-
-def _applied(resctrl: Resctrl, report: ClassReport, known: _Declared) -> ClassReport:
-    folder = "" if report.name == ROOT_NAME else report.name
-    done = []
-    if report.state == "missing":
-        try:
-            os.mkdir(resctrl.class_folder(folder))
-            done.append("created")
-        except OSError as error:
-            raise ResctrlError(
-                f"cannot create RDT class {report.name}",
-                hint=_NO_RMID if error.errno == errno.ENOSPC else "",
-                errno=error.errno or 0,
-                kernel=resctrl.last_cmd_status(),
-            ) from error
-    for line in _planned(report.model_copy(update={"schemata": read_schemata(resctrl.root, folder)}), known):
-        write_schemata(resctrl, folder, line)
-        done.append(line)
-    after = _report(resctrl, report.name, known, resctrl.classes())
-    return after.model_copy(update={"done": done})
-
-
-def _planned(report: ClassReport, known: _Declared) -> list[str]:
-    """Return the schemata lines to write."""
-    if report.state not in ("missing", "differs"):
-        return []
-    wanted = known.wanted[report.name]
-    now = _without_guard(report.schemata, report.held)
-    return lines({name: values for name, values in wanted.items() if differences({name: values}, now)})

@@ -1,25 +1,27 @@
 """Declared RDT classes as schemata, checked against this machine's capabilities."""
 
-import itertools
 from typing import Any
 
 from resctrl_hooks.node.resctrl.bandwidth_unit import capacity_of, convert_first, rounded
 from resctrl_hooks.node.resctrl.schemata import schemata_line
 
-from .capabilities import BandwidthCapability, CacheCapability, Capabilities, Schemata
+from .capabilities import BandwidthCapability, Capabilities, Schemata
+from .ways import Ways, mask_of
 
 ROOT_NAME = "/"
 EXCLUSIVE = "exclusive"
-_WHOLE = 100
 
 
 def wanted_schemata(
-    spec: dict[str, Any], can: Capabilities, capacity: dict[str, float] | None = None
+    spec: dict[str, Any], can: Capabilities, capacity: dict[str, float] | None = None, ways: Ways | None = None
 ) -> tuple[Schemata, list[str]]:
     """Return the schemata of a declared class for each domain, and the values that this machine cannot provide.
 
-    ``capacity`` is ``monitoring.capacity`` in bytes per second, for percentages on mounts without them.
+    ``capacity`` is ``monitoring.capacity`` in bytes per second, for percentages on mounts without them. ``ways`` are
+    the ways that other classes left; an exclusive class takes its own from them.
     """
+    ways = ways or Ways(can)
+    exclusive = bool(spec.get(EXCLUSIVE))
     wanted: Schemata = {}
     problems: list[str] = []
     for resource, declared in spec.items():
@@ -29,14 +31,18 @@ def wanted_schemata(
             have = ", ".join(can.domains) or "nothing"
             problems.append(f"{resource}: not supported; this resctrl supports {have}")
             continue
-        values = declared if isinstance(declared, dict) else dict.fromkeys(can.domains[resource], declared)
-        for number, value in values.items():
-            domain = int(number)
+        for domain, value in by_domain(declared, can.domains[resource]).items():
             if domain not in can.domains[resource]:
                 shown = ", ".join(str(known) for known in can.domains[resource])
                 problems.append(f"{resource}: unknown domain {domain}; this machine has {shown}")
                 continue
-            found, problem = _value(value, resource, can, capacity_of(capacity or {}, domain))
+            if resource in can.caches:
+                mask, problem = mask_of(str(value), can.caches[resource], ways.free(resource, domain), down=exclusive)
+                found = f"{mask:x}"
+                if exclusive:
+                    ways.take(resource, domain, mask)
+            else:
+                found, problem = _value(value, resource, can, capacity_of(capacity or {}, domain))
             if problem:
                 of_one = f" of domain {domain}" if isinstance(declared, dict) else ""
                 problems.append(f"{resource}{of_one}: {problem}")
@@ -45,34 +51,18 @@ def wanted_schemata(
     return wanted, list(dict.fromkeys(problems))
 
 
+def by_domain(declared: Any, domains: list[int]) -> dict[int, Any]:
+    """Return a declared value for each domain: one value for all, or a value by domain."""
+    if not isinstance(declared, dict):
+        return dict.fromkeys(domains, declared)
+    return {int(number): value for number, value in declared.items()}
+
+
 def _value(value: Any, resource: str, can: Capabilities, capacity: float) -> tuple[str, str]:
-    if resource in can.caches:
-        return _mask(str(value), can.caches[resource])
     if resource in can.bandwidths:
         values = value if isinstance(value, list) else [value]
         return _bandwidth(values, can.bandwidths[resource], capacity)
     return str(value), ""
-
-
-def _mask(value: str, can: CacheCapability) -> tuple[str, str]:
-    mask = _ways(value, can) if value.endswith("%") else int(value, 16)
-    if mask & ~can.full:
-        return "", f"mask {value} is wider than this cache's {can.full:x}"
-    if mask.bit_count() < can.min_bits:
-        return "", f"mask {value} has {mask.bit_count()} bits; the minimum is {can.min_bits}"
-    if not can.gaps and (mask + (mask & -mask)) & mask:
-        return "", f"mask {value} has gaps, which this processor does not support"
-    return f"{mask:x}", ""
-
-
-def _ways(value: str, can: CacheCapability) -> int:
-    """Return the mask of ``60%``, from the lowest way, or of ``40-99%`` (goresctrl's form, both ends included)."""
-    first, dash, last = value.removesuffix("%").rpartition("-")
-    width = can.full.bit_length()
-    low = int(first) * width // _WHOLE if dash else 0
-    end = -(-min(_WHOLE, int(last) + (1 if dash else 0)) * width // _WHOLE)
-    end = max(end, min(width, low + can.min_bits))
-    return (1 << end) - (1 << low)
 
 
 def _bandwidth(values: list[Any], can: BandwidthCapability, capacity: float) -> tuple[str, str]:
@@ -85,32 +75,20 @@ def _bandwidth(values: list[Any], can: BandwidthCapability, capacity: float) -> 
     return str(rounded(number, can.step)), ""
 
 
-def overlaps(classes: dict[str, Schemata], declared: dict[str, Any]) -> dict[str, list[str]]:
-    """Return by class the overlaps of its masks with a declared class's, if one of the two is exclusive."""
-    found: dict[str, list[str]] = {}
-    for name, other in itertools.combinations(classes, 2):
-        if not (declared[name].get(EXCLUSIVE) or declared[other].get(EXCLUSIVE)):
-            continue
-        for resource, values in classes[name].items():
-            for domain, value in sorted(values.items()) if resource.startswith("L") else ():
-                mask = classes[other].get(resource, {}).get(domain)
-                if mask and int(mask, 16) & int(value, 16):
-                    text = f"{resource} of domain {domain}: mask {value} overlaps with {mask} of class {{}}"
-                    exclusive = " (exclusive)" if declared[other].get(EXCLUSIVE) else ""
-                    found.setdefault(name, []).append(text.format(other + exclusive))
-    return found
-
-
 def differences(wanted: Schemata, have: Schemata, spec: dict[str, Any] | None = None) -> list[str]:
     """Return the differences of a class to its declaration: ``L3 of domain 0 is fff, declared 00f``.
 
     ``spec`` is the declaration, whose value may not be a step of this machine's: ``declared 33, which is 40 here``.
+    A cache that it does not declare changes because of exclusive classes.
     """
     found = []
     for resource, values in wanted.items():
         for domain, value in sorted(values.items()):
             other = have.get(resource, {}).get(domain, "nothing")
             if not _same(resource, value, other):
+                if spec is not None and spec.get(resource) is None:
+                    found.append(f"{resource} of domain {domain} is {other}; exclusive classes leave {value}")
+                    continue
                 declared = _declared(spec or {}, resource, domain) or value
                 here = "" if _same(resource, declared, value) else f", which is {value} on this machine"
                 found.append(f"{resource} of domain {domain} is {other}, declared {declared}{here}")

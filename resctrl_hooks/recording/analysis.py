@@ -10,16 +10,18 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from resctrl_hooks.inventory.columns import COLUMNS, MBM, Column
 from resctrl_hooks.inventory.models import group_name
-from resctrl_hooks.inventory.rates import LOCAL, TOTAL, WHOLE, Growth, rate_of
-
-from .sampler import GROUP, GUARD, MEMORY, PACKAGE, POD, Row, counted_column
+from resctrl_hooks.inventory.rates import WHOLE, rate_of
+from resctrl_hooks.node.history.rows import EVENTS, GROUP, MEMORY, PACKAGE, POD, SLOWED, Row, column_of, counted_column
+from resctrl_hooks.node.resctrl.counters import counter_named
+from resctrl_hooks.node.snapshot.growth import Growth
 
 OTHERS: Final = "all others"
 
 
 class Measure(NamedTuple):
-    """A plotted quantity.
+    """A plotted quantity: the column of its values in a recording, with their unit and scale in a chart.
 
     ``seconds`` is the column of the seconds for which it was counted; empty for a gauge.
     """
@@ -31,13 +33,14 @@ class Measure(NamedTuple):
     scale: float
 
 
-BANDWIDTH = Measure("Memory bandwidth", TOTAL, counted_column(TOTAL), unit="GB/s", scale=1e9)
-MEASURES = (
-    BANDWIDTH,
-    Measure("Memory bandwidth of the local NUMA node", LOCAL, counted_column(LOCAL), unit="GB/s", scale=1e9),
-    Measure("L3 occupancy", "llc_occupancy_bytes", "", unit="MiB", scale=1 << 20),
-    Measure("Power of the cores", "core_energy_joules", counted_column("core_energy"), unit="W", scale=1.0),
-)
+def _measure(of: Column) -> Measure:
+    seconds = counted_column(of.counter) if of.is_rate else ""
+    return Measure(of.title, column_of(counter_named(of.counter)), seconds, *of.chart)
+
+
+BANDWIDTH = _measure(MBM)
+MEASURES = tuple(_measure(column) for column in sorted(COLUMNS, key=lambda one: not one.is_rate))
+"""Rates first: bandwidth is what most readers look for."""
 
 
 class User(NamedTuple):
@@ -68,7 +71,8 @@ class Uncovered:
 class Recording:
     """A recording as read from its file: its rows by user and domain, in order of time.
 
-    ``memory`` are the rows of memory domains, ``events`` those of the guard.
+    ``memory`` are the rows of memory domains, ``events`` those of the guard and of changed schemata, ``slowed`` those
+    of judged pods.
     """
 
     hosts: list[str]
@@ -76,6 +80,9 @@ class Recording:
     rows: dict[tuple[User, str], list[tuple[float, Row]]] = field(default_factory=dict)
     memory: list[tuple[float, Row]] = field(default_factory=list)
     events: list[tuple[float, Row]] = field(default_factory=list)
+    slowed: list[tuple[float, Row]] = field(default_factory=list)
+    measured: dict[Measure, dict[str, dict[User, Points]]] = field(default_factory=dict, repr=False, compare=False)
+    """The results of `domains`."""
 
     @property
     def users(self) -> list[User]:
@@ -105,23 +112,29 @@ def recording_of(rows: Iterable[Row]) -> Recording:
     hosts = sorted({str(row.get("host") or "") for row in rows})
     found = Recording(hosts, sorted({_seconds(row) for row in rows}))
     for row in rows:
-        other = {MEMORY: found.memory, GUARD: found.events}.get(str(row["kind"]))
+        other = {MEMORY: found.memory, SLOWED: found.slowed, **dict.fromkeys(EVENTS, found.events)}.get(
+            str(row["kind"])
+        )
         if other is not None:
             other.append((_seconds(row), row))
             continue
-        user = _user(row, several=len(hosts) > 1)
+        user = user_of(row, several=len(hosts) > 1)
         found.rows.setdefault((user, str(row["domain"])), []).append((_seconds(row), row))
     return found
 
 
 def domains(recording: Recording, measure: Measure) -> dict[str, dict[User, Points]]:
-    """Return a measure of each user by domain."""
+    """Return a measure of each user by domain. It is computed once: each table and chart of a page asks for it."""
+    known = recording.measured.get(measure)
+    if known is not None:
+        return known
     found: dict[str, dict[User, Points]] = defaultdict(dict)
     for (user, domain), rows in recording.rows.items():
         points = points_of(rows, measure) if any(measure.column in row for _, row in rows) else {}
         if points:
             found[domain][user] = points
-    return dict(sorted(found.items()))
+    recording.measured[measure] = dict(sorted(found.items()))
+    return recording.measured[measure]
 
 
 def series(recording: Recording, measure: Measure) -> dict[User, Points]:
@@ -131,9 +144,9 @@ def series(recording: Recording, measure: Measure) -> dict[User, Points]:
     """
     parts: dict[User, list[Points]] = defaultdict(list)
     measured = domains(recording, measure)
-    for (user, domain), rows in recording.rows.items():
+    for user, domain in recording.rows:
         if domain in measured:
-            parts[user].append(points_of(rows, measure))
+            parts[user].append(measured[domain].get(user, {}))
     found: dict[User, Points] = {}
     for user, of_domains in parts.items():
         moments = sorted(set.intersection(*map(set, of_domains)))
@@ -211,7 +224,8 @@ def _seconds(row: Row) -> float:
     return datetime.fromisoformat(str(row["time"])).timestamp()
 
 
-def _user(row: Row, *, several: bool) -> User:
+def user_of(row: Row, *, several: bool) -> User:
+    """Return the user of a row; with ``several`` hosts, its names begin with the host's."""
     kind, key = str(row["kind"]), str(row.get("key") or "")
     namespace, rdt_class = str(row.get("namespace") or ""), str(row.get("rdt_class") or "")
     if kind == POD:

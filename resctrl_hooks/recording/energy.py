@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
+from resctrl_hooks.node.history.rows import PACKAGE, PACKAGE_ENERGY, POD, Row
+
 from .analysis import Recording
-from .sampler import PACKAGE, PACKAGE_ENERGY, POD, Row
 
 CORE_ENERGY: Final = "core_energy_joules"
 JOULES_PER_WATT_HOUR: Final = 3600.0

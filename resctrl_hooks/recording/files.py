@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
-from .sampler import LABELS, Row, Value
+from resctrl_hooks.node.history.rows import LABELS, Row, Value
 
 PARQUET = ".parquet"
 FORMATS = (".csv", PARQUET)
@@ -37,11 +37,12 @@ def writing(path: str, columns: Sequence[str], *, replace: bool = False) -> Iter
     for existing in (path, *([path + _UNFINISHED] if path.endswith(PARQUET) else [])):
         if not replace and os.path.lexists(existing):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), existing)
+    mode = "w" if replace else "x"  # another recording may have begun since the check
     if path.endswith(PARQUET):
-        with _parquet(path, columns) as write:
+        with _parquet(path, columns, mode) as write:
             yield write
     else:
-        with open(path, "w", encoding="utf-8", newline="") as file:
+        with open(path, mode, encoding="utf-8", newline="") as file:
             found = csv.DictWriter(file, columns, restval="")
             found.writeheader()
 
@@ -123,15 +124,15 @@ def _pyarrow() -> Any:
 
 
 @contextmanager
-def _parquet(path: str, columns: Sequence[str]) -> Iterator[Write]:
+def _parquet(path: str, columns: Sequence[str], mode: str) -> Iterator[Write]:
     arrow = _pyarrow()
     schema = arrow.schema([(name, arrow.string() if name in LABELS else arrow.float64()) for name in columns])
     unfinished = path + _UNFINISHED
-    with arrow.parquet.ParquetWriter(unfinished, schema) as file:
+    with open(unfinished, f"{mode}b") as file, arrow.parquet.ParquetWriter(file, schema) as table:
 
         def write(rows: Iterable[Row]) -> None:
             whole = [{name: row.get(name) for name in columns} for row in rows]
-            file.write_table(arrow.Table.from_pylist(whole, schema))
+            table.write_table(arrow.Table.from_pylist(whole, schema))
 
         yield write
     os.rename(unfinished, path)

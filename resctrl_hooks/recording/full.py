@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from resctrl_hooks.node.history.rows import CAPACITY, TRAFFIC
 from resctrl_hooks.node.resctrl.bandwidth_unit import capacity_of
 
 from .analysis import BANDWIDTH, Points, Recording, User, domains, together
-from .sampler import CAPACITY, TRAFFIC
 
 FULL: Final = 0.85
 """The load from which a memory domain is full; that of the alert and of the guard's default."""

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from resctrl_hooks.node.history.rows import REST
+
 from .analysis import BANDWIDTH, Points, Recording, User, domains, together
-from .sampler import REST
 
 NOISY_SHARE: Final = 1 / 3
 """A user becomes noisy when it causes more than this share of its L3 domain's traffic …"""

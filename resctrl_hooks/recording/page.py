@@ -25,31 +25,25 @@ from .analysis import (
     series,
 )
 from .noise import Noisy, answer, noisy
-from .tables import energy_table, events_table, full_table, noisy_table, uncovered_table, utc
+from .slowdown import SlowedPod, slowed_pods
+from .slowdown_chart import chart_of
+from .style import HEAD, SCRIPT, STYLE, lay_out
+from .tables import energy_table, events_table, full_table, noisy_table, slowed_table, uncovered_table, utc
 from .turns import turn_rates
 
 _MOST_LINES = 12
 _MOST_SHADES = 20
 _COLORS = (
     *("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf"),
-    *("#8c564b", "#e377c2", "#bcbd22", "#003f5c", "#7a5195", "#00a36c"),
+    *("#8c564b", "#e377c2", "#bcbd22", "#b8860b", "#7a5195", "#00a36c"),
 )
 """One for each line; the sum of the others is grey."""
 _GREY = "#999999"
 _HEIGHT, _LEGEND = 240, 300
 """Chart height and legend width: equal everywhere, so that the time axes align."""
 _MOST_ROWS = 50
-_STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; color: #1b2430; background: #fff; }
-body { max-width: 1150px; margin: 2em auto; padding: 0 1em; }
-table { border-collapse: collapse; } th, td { padding: .25em .8em; text-align: left; border-bottom: 1px solid #ddd; }
-td.number { text-align: right; font-variant-numeric: tabular-nums; } .note { color: #666; }
-.answer { font-size: 1.3em; font-weight: 600; margin: .3em 0; } h2 { margin-top: 2em; }
-@media print {
-  body { font-size: 10pt; max-width: none; margin: 0; } h2 { break-after: avoid; margin-top: 1em; }
-  .chart, tr { break-inside: avoid; } .modebar-container { display: none !important; }
-}
-"""
+_MOST_SLOWED = 4
+"""Slowed pods with a chart of their own; the table has all."""
 
 
 def page_of(
@@ -68,20 +62,34 @@ def page_of(
             continue
         parts.append(f"<h2>{escape(measure.title)}</h2>")
         charts = {domain: {user.name: points for user, points in users.items()} for domain, users in by_domain.items()}
-        pods = _figure(measure, charts, recording.times, colors, times)
-        sums = {f"by namespace, {_all(by_domain)}": by_namespace(series(recording, measure))}
-        for figure in (pods, _figure(measure, sums, recording.times, colors, ())):
+        changes = {domain: [at for at, row in recording.events if row["domain"] == domain] for domain in by_domain}
+        pods = _figure(measure, charts, recording.times, colors, times, changes)
+        title_of_sums = f"by namespace, {_all(by_domain)}"
+        sums = {title_of_sums: by_namespace(series(recording, measure))}
+        everywhere = {title_of_sums: [at for ats in changes.values() for at in ats]}
+        for figure in (pods, _figure(measure, sums, recording.times, colors, (), everywhere)):
             drawn = to_html(figure, full_html=False, include_plotlyjs=first)
             first = False
             parts.append(f'<div class="chart">{drawn}</div>')
+    slowed = slowed_pods(recording, capacity or {})
+    parts.append(slowed_table(slowed, recording))
+    for pod in slowed[:_MOST_SLOWED]:
+        drawn = to_html(_slowed(pod, recording, colors), full_html=False, include_plotlyjs=first)
+        first = False
+        parts.append(f'<h3>{escape(pod.user.name)}</h3><div class="chart">{drawn}</div>')
     in_turns = turn_rates(recording)
     if in_turns:
         drawn = to_html(_in_turns(in_turns), full_html=False, include_plotlyjs=first)
         parts.append(f'<h2>Pods that took turns</h2><div class="chart">{drawn}</div>')
     parts += [energy_table(recording, grams_per_kwh), noisy_table(times), full_table(recording, capacity or {})]
     parts += [events_table(recording), uncovered_table(recording)]
-    head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{_STYLE}</style>'
+    head = f"{HEAD}<title>{escape(title)}</title><style>{STYLE}</style>"
+    parts.append(f"<script>{SCRIPT}</script>")
     return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head>\n<body>{"".join(parts)}</body></html>\n'
+
+
+def _slowed(pod: SlowedPod, recording: Recording, colors: Mapping[str, str]) -> go.Figure:
+    return chart_of(pod, recording.times, colors, _GREY, _MOST_LINES, _HEIGHT, _LEGEND)
 
 
 def _in_turns(rates: Mapping[User, Interval]) -> go.Figure:
@@ -133,8 +141,12 @@ def _figure(
     times: Sequence[float],
     colors: Mapping[str, str],
     shaded: Sequence[Noisy],
+    changes: Mapping[str, Sequence[float]],
 ) -> go.Figure:
-    """Return stacked charts, one per domain, with the same time axis. A line has a gap where it has no value."""
+    """Return stacked charts, one per domain, with the same time axis. A line has a gap where it has no value.
+
+    Dotted lines mark the times of ``changes``, by chart.
+    """
     figure = make_subplots(rows=len(charts), cols=1, shared_xaxes=True, subplot_titles=list(charts))
     when = [datetime.fromtimestamp(moment, UTC) for moment in times]
     drawn = {domain: largest(lines, _MOST_LINES) for domain, lines in charts.items()}
@@ -163,13 +175,9 @@ def _figure(
             start, end = (datetime.fromtimestamp(moment, UTC) for moment in (time.start, time.end))
             color = chosen.get(time.user.name, _GREY)
             figure.add_vrect(x0=start, x1=end, fillcolor=color, opacity=0.12, line_width=0, row=row, col=1)
-    figure.update_layout(
-        height=_HEIGHT * len(charts) + 80,
-        margin={"t": 40, "b": 40, "l": 70, "r": _LEGEND},
-        legend={"x": 1.02, "y": 1},
-        hovermode="x unified",
-        template="plotly_white",
-    )
-    figure.update_xaxes(range=[when[0], when[-1]], showticklabels=True)
+        for moment in sorted(set(changes[domain]))[-_MOST_SHADES:]:
+            at = datetime.fromtimestamp(moment, UTC)
+            figure.add_vline(x=at, line={"color": _GREY, "dash": "dot", "width": 1}, row=row, col=1)
+    lay_out(figure, len(charts) * _HEIGHT, _LEGEND, when)
     figure.update_yaxes(title=measure.unit, rangemode="tozero")
     return figure

@@ -1,17 +1,22 @@
-"""The tables of the page: energy, noisy pods, full memory domains, the guard's events, what was not covered."""
+"""The tables of the page: energy, noisy and slowed pods, full memory domains, the guard's events, gaps."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
 
+from resctrl_hooks.node.history.rows import GUARD, SCHEMATA
+from resctrl_hooks.node.slowdown.constants import SLOWED
+
 from .analysis import Recording, uncovered
 from .energy import shares
 from .full import FULL, full_times, memories
 from .noise import BUSY_SHARE, NOISY_SHARE, STILL, Noisy
+from .slowdown import SlowedPod
 
 _MOST_ROWS = 50
 _MOST_USERS = 5
 _LARGE = 1000
+_SOURCES = {GUARD: "bandwidth guard (experimental)", SCHEMATA: "schemata"}
 
 
 def energy_table(recording: Recording, grams_per_kwh: float | None) -> str:
@@ -61,6 +66,28 @@ def noisy_table(found: Sequence[Noisy]) -> str:
     return f'<h2>Noisy pods</h2><p class="note">{escape(rule)}</p>{_table(heads, rows, empty)}'
 
 
+def slowed_table(found: Sequence[SlowedPod], recording: Recording) -> str:
+    """Return which pods were slowed, for how long and why; empty where no pod was judged."""
+    if not recording.slowed:
+        return ""
+    rule = (
+        f"A pod is slowed while its work takes at least {SLOWED} times as long as in its own quiet times. The charts "
+        "show the pods with the most slowed time, with the traffic of the pods that slowed them."
+    )
+    rows = [
+        (
+            pod.user.name,
+            _number(pod.seconds, "s"),
+            _number(max(pod.ratios.values()), "times"),
+            ", ".join(pod.causes) or "unknown",
+            ", ".join(user.name for user in pod.culprits) or "-",
+        )
+        for pod in found
+    ]
+    heads = ("Pod", "Slowed for", "At most", "Causes", "Beside")
+    return f'<h2>Slowed pods</h2><p class="note">{escape(rule)}</p>{_table(heads, rows, "No pod was slowed.")}'
+
+
 def full_table(recording: Recording, capacity: Mapping[str, float]) -> str:
     """Return when a memory domain was full, and who moved how much; empty where no capacity is known."""
     known = memories(recording, capacity)
@@ -86,11 +113,15 @@ def full_table(recording: Recording, capacity: Mapping[str, float]) -> str:
 
 
 def events_table(recording: Recording) -> str:
-    """Return what the bandwidth guard did, empty where nothing was recorded of it."""
+    """Return the changes of RDT classes, and what the bandwidth guard did; empty where nothing was recorded of it."""
     if not recording.events:
         return ""
-    rows = [(utc(when), str(row.get("host") or ""), str(row.get("event") or "")) for when, row in recording.events]
-    return f"<h2>Bandwidth guard (experimental)</h2>{_table(('Time', 'Node', 'Event'), rows, '')}"
+    rows = [
+        (utc(when), str(row.get("host") or ""), _SOURCES.get(str(row["kind"]), ""), str(row.get("event") or ""))
+        for when, row in recording.events
+    ]
+    note = '<p class="note">Dotted lines in the charts mark these changes.</p>'
+    return f"<h2>Changes of RDT classes</h2>{note}{_table(('Time', 'Node', 'Source', 'Change'), rows, '')}"
 
 
 def uncovered_table(recording: Recording) -> str:
@@ -109,7 +140,7 @@ def _table(heads: Iterable[str], rows: Sequence[Iterable[str]], nothing: str) ->
     head = "".join(f"<th>{escape(text)}</th>" for text in heads)
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows[:_MOST_ROWS])
     more = f'<p class="note">and {len(rows) - _MOST_ROWS} more.</p>' if len(rows) > _MOST_ROWS else ""
-    return f"<table><tr>{head}</tr>{body}</table>{more}"
+    return f'<div class="table"><table><tr>{head}</tr>{body}</table></div>{more}'
 
 
 def _cell(text: str) -> str:

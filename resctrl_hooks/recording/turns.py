@@ -1,9 +1,9 @@
 """Time-sharing pods in a recording: the mean rate of each, and its interval from the spread of its turns."""
 
 from resctrl_hooks.inventory.interval import Interval, interval_of
+from resctrl_hooks.node.history.rows import POD, Row
 
 from .analysis import BANDWIDTH, Recording, User
-from .sampler import POD, Row
 
 
 def turn_rates(recording: Recording) -> dict[User, Interval]:

@@ -4,15 +4,15 @@ import json
 import os
 
 from resctrl_hooks.inventory.gather import waiting_keys
-from resctrl_hooks.inventory.snapshot import Snapshot, take
-from resctrl_hooks.metrics.classes import class_totals, values_of
+from resctrl_hooks.metrics.classes import class_totals
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.names import canonical_pod_uid
-from resctrl_hooks.node.resctrl.counters import AVAILABLE, CUMULATIVE, KERNEL_WORDS, PERF, UNAVAILABLE, Reading, Slot
+from resctrl_hooks.node.resctrl.counters import AVAILABLE, CUMULATIVE, KERNEL_WORDS, UNAVAILABLE, Reading, Slot
+from resctrl_hooks.node.resctrl.layouts import PERF
+from resctrl_hooks.node.snapshot.snapshot import Snapshot, take
 
 Files = dict[str, str]
 """The text of each file, by its path below the mountpoint."""
-Values = dict[str, dict[str, float]]  # by path below mon_data, of each RDT class
 GROUPS = "mon_groups"
 _MIRROR = "kubernetes.io/config.mirror"
 
@@ -29,8 +29,6 @@ class Contents:
         self._context, self._pods_file = context, pods_file
         self._pods_read = 0
         self._mirrors: dict[str, str] = {}
-        self._last: Values = {}
-        self._node: dict[str, float] = {}
 
     def look(self) -> Files:
         """Return the files' texts from one read of the node.
@@ -40,7 +38,7 @@ class Contents:
         """
         resctrl, snapshot = self._context.monitor.resctrl, take(self._context)
         slots = list(snapshot.slots.values())
-        files = self._whole_node(slots, self._of_classes(snapshot))
+        files = self._whole_node(snapshot)
         waiting, mirrors = waiting_keys(self._context), self._mirror_uids()
         for key, found in snapshot.pods.items():
             classes = snapshot.held.get(key, set())
@@ -51,33 +49,20 @@ class Contents:
             files |= {f"{group}/{slot.file}": _text(slot, _sum(slot, counted)) for slot in slots}
         return files
 
-    def _of_classes(self, snapshot: Snapshot) -> Values:
-        """Return the classes' totals, as in the metrics."""
-        values: Values = {path: {} for path in snapshot.slots}
+    def _whole_node(self, snapshot: Snapshot) -> Files:
+        """Return the sum over all classes, of a cumulative counter including removed ones."""
         with class_totals(self._context, snapshot) as totals:
-            for name, found in snapshot.classes.items():
-                for path, value in values_of(found.whole, totals.of(name).total, snapshot.slots).items():
-                    values[path][name] = value
-        return values
-
-    def _whole_node(self, slots: list[Slot], classes: Values) -> Files:
-        """Return the sum over all classes.
-
-        For a cumulative counter it is the sum of increases, including those of removed classes.
-        """
+            node = totals.node
         files: Files = {}
         number = len(["", *self._context.monitor.resctrl.classes()])
-        for slot, now in [(slot, classes[slot.path]) for slot in slots]:
+        for path, slot in snapshot.slots.items():
+            whole = {name: found.whole.get(path) for name, found in snapshot.classes.items()}
+            now = {name: value for name, value in whole.items() if isinstance(value, (int, float))}
             # A class in which no task has run yet has no energy; for any other counter, the node's value is then
             # unknown.
             known = "" in now and (slot.domain.resource == PERF or len(now) == number)
-            value: float | str = sum(now.values()) if known else UNAVAILABLE
-            if slot.counter.kind == CUMULATIVE and not isinstance(value, str):
-                last = self._last.setdefault(slot.path, dict(now))
-                grown = sum(max(new - last.get(name, new), 0) for name, new in now.items())
-                value = self._node[slot.path] = self._node.get(slot.path, value - grown) + grown
-                last.update(now)
-            files[slot.file] = _text(slot, value)
+            sums = node.get(path, 0) if slot.counter.kind == CUMULATIVE else sum(now.values())
+            files[slot.file] = _text(slot, sums if known else UNAVAILABLE)
         return files
 
     def _mirror_uids(self) -> dict[str, str]:

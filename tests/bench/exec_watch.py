@@ -19,7 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from resctrl_hooks.node import launch
 from resctrl_hooks.node.context import Context
@@ -67,6 +67,11 @@ class Host:
             details = {"cgroup": "/nowhere" if other else cgroup, "steps": [step]}
             locked.add_member(CONTAINER, details, os.getpid())
 
+    @property
+    def watch(self) -> list[str]:
+        """The watcher's command."""
+        return ["/usr/bin/python3", "-I", "-S", launch.__file__, "--config", str(self.config), "watch"]
+
     def forget_tasks(self) -> None:
         """Empty the group's list, which in a plain file would have all that ever were in it."""
         os.truncate(self.tasks, 0)
@@ -79,12 +84,16 @@ class Host:
         return found
 
 
+class Figures(Protocol):
+    """A host with a watcher, and the figures that it writes."""
+
+    def figures(self) -> dict[str, Any]: ...
+
+
 class Process:
     """The watcher's process and its resource use."""
 
-    def __init__(self, host: Host) -> None:
-        words = ["/usr/bin/python3", "-I", "-S", launch.__file__, "--config", str(host.config), "watch"]
-        self._host = host
+    def __init__(self, host: Figures, words: list[str]) -> None:
         self._process = subprocess.Popen(words)
         while host.figures().get("mode") != "events":
             time.sleep(0.05)
@@ -128,7 +137,7 @@ def measure_rates(rates: list[float], seconds: float, *, other: bool) -> list[st
     for rate in rates:
         with tempfile.TemporaryDirectory(dir=TMPFS) as folder:
             host = Host(Path(folder), other=other)
-            process = Process(host)
+            process = Process(host, host.watch)
             time.sleep(6)  # so that its figures of the beginning are written
             before, begun, told = process.seconds(), time.monotonic(), host.figures()
             count = at_rate(rate, seconds, host.forget_tasks)
@@ -219,7 +228,7 @@ def soak(rate: float, seconds: float) -> None:
     """Memory, descriptors and figures at the beginning and ten times more."""
     with tempfile.TemporaryDirectory(dir=TMPFS) as folder:
         host = Host(Path(folder))
-        process = Process(host)
+        process = Process(host, host.watch)
         print("| s | execs started | events | moved | RSS MiB | private MiB | descriptors | processor s |")
         print("|--:|--:|--:|--:|--:|--:|--:|--:|")
         total = 0

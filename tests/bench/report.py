@@ -28,13 +28,12 @@ def table(rows: list[Row], machine: str) -> str:
         "",
         "ms",
         "against bare",
-        "CPU time against bare",
         *(["instructions"] if counted else []),
         "MiB above bare",
     ]
     lines = [f"| {' | '.join(head)} |", f"|---|{'--:|' * (len(head) - 1)}"]
     for row in rows:
-        figures = [f"{row.milliseconds:.1f}", f"**{row.ratio:.2f}**", f"{row.used:.2f}"]
+        figures = [f"{row.milliseconds:.1f}", f"**{row.ratio:.2f}**"]
         if row.instructions is not None:
             figures.append(f"{row.instructions:.2f}")
         lines.append(f"| {' | '.join([row.name, *figures, f'{row.memory:+.1f}'])} |")

@@ -2,6 +2,7 @@
 
 import csv
 import fcntl
+import gc
 import io
 import json
 import os
@@ -79,11 +80,11 @@ def test_class_line_has_its_own_tasks_and_foreign_groups_have_lines(host: Monito
 
 def test_lines_are_sorted_with_total_last() -> None:
     lines = [
-        Line("pod", "a", KEYS[0], Rates(total=1.0)),
-        Line("pod", "b", KEYS[1], Rates(total=None)),
-        Line("foreign", "c", "", Rates(total=9.0)),
-        Line("ungrouped", "rest", "", Rates(total=5.0)),
-        Line("total", "TOTAL", "", Rates(total=15.0)),
+        Line("pod", "a", KEYS[0], Rates({"mbm": 1.0})),
+        Line("pod", "b", KEYS[1], Rates({"mbm": None})),
+        Line("foreign", "c", "", Rates({"mbm": 9.0})),
+        Line("ungrouped", "rest", "", Rates({"mbm": 5.0})),
+        Line("total", "TOTAL", "", Rates({"mbm": 15.0})),
     ]
     assert [line.name for line in ordered(lines, "mbm")] == ["c", "a", "b", "rest", "TOTAL"]
     assert [line.name for line in ordered(lines, "mbm", reverse=True)] == ["b", "a", "c", "rest", "TOTAL"]
@@ -93,11 +94,11 @@ def test_lines_are_sorted_with_total_last() -> None:
 class Terminal:
     """A terminal with `top` in it."""
 
-    def __init__(self, host: MonitoredHost) -> None:
+    def __init__(self, host: MonitoredHost, kind: str = "xterm") -> None:
         self.pid, self.fd = pty.fork()
         if not self.pid:
             arguments = host.command("top", "--interval", "0.3")
-            os.execve(sys.executable, arguments, {**os.environ, "TERM": "xterm", "COLUMNS": "", "LINES": ""})
+            os.execve(sys.executable, arguments, {**os.environ, "TERM": kind, "COLUMNS": "", "LINES": ""})
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
         self.before = termios.tcgetattr(self.fd)
         self.seen = ""
@@ -181,6 +182,18 @@ def test_waiting_pods_are_those_without_their_group(host: MonitoredHost) -> None
 
 
 @pytest.mark.fuse
+def test_resctrl_is_not_in_use_after_top(host: MonitoredHost) -> None:
+    host.pod(0, "one")
+    gc.disable()  # a program that calls the command must not have to wait for a collection
+    try:
+        host.json("top", "--interval", "0.1")
+        opened = [os.path.realpath(path) for path in Path("/proc/self/fd").iterdir()]
+    finally:
+        gc.enable()
+    assert not [path for path in opened if path.startswith(str(host.resctrl))]
+
+
+@pytest.mark.fuse
 def test_watch_without_terminal_prints_repeatedly(host: MonitoredHost) -> None:
     host.pod(0, "web-0")
     words = host.command("top", "-o", "json", "-w", "--interval", "0.1")
@@ -217,6 +230,19 @@ def test_signal_ends_top_cleanly(host: MonitoredHost, number: signal.Signals) ->
     os.kill(terminal.pid, number)
     assert terminal.exit_code() == 0
     assert "\x1b[?1049l" in terminal.seen
+
+
+@pytest.mark.fuse
+def test_terminal_without_cursor_control_gets_plain_rows(host: MonitoredHost) -> None:
+    host.pod(0, "three", processes=3)
+    terminal = Terminal(host, "dumb")
+    for _ in range(2):
+        terminal.wait_for("TOTAL")
+        assert "shop/three" in terminal.seen
+        assert "\x1b" not in terminal.seen
+        terminal.seen = terminal.seen.partition("TOTAL")[2]
+    os.kill(terminal.pid, signal.SIGINT)
+    assert terminal.exit_code() == 0
 
 
 def test_top_without_resctrl_reports_the_cause(tmp_path: Path) -> None:

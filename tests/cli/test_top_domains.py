@@ -14,10 +14,10 @@ from rich.console import Console
 
 from resctrl_hooks.cli import main
 from resctrl_hooks.cli.top_table import Scene, domain_line, memory_lines, usage_table
-from resctrl_hooks.inventory.models import DomainUsage, MemoryShare, MemoryUsage
 from resctrl_hooks.inventory.rates import Rates
-from resctrl_hooks.inventory.snapshot import in_domain, take
 from resctrl_hooks.inventory.usage import Line
+from resctrl_hooks.inventory.usage_models import DomainUsage, MemoryShare, MemoryUsage
+from resctrl_hooks.node.snapshot.snapshot import in_domain, take
 
 SIZE = 1200
 
@@ -43,7 +43,7 @@ def test_full_cache_next_to_empty_one_is_visible(host: MonitoredHost) -> None:
     ]
     assert [one["peakBytesPerSecond"] for one in made["domains"]] == [1e9, 1e9]
     text = host.run("top", "--once", "--interval", "0.1", "--capacity", "1G").stdout
-    assert "L3 0 0 B/s (0% of peak), 100% full   L3 1 0 B/s (0% of peak), 0% full" in text
+    assert "L3 0 0 B/s (0% of 1.00 GB/s), 100% full   L3 1 0 B/s (0% of 1.00 GB/s), 0% full" in text
 
 
 @pytest.mark.parametrize("domain, share", [("0", 100.0), ("1", 0.0)])
@@ -69,7 +69,7 @@ def test_snapshot_of_one_domain_excludes_the_others(host: MonitoredHost) -> None
 
 def scene() -> Scene:
     rates = {"loud": 60.0, "middle": 25.0, "quiet": 15.0}
-    lines = [Line("pod", name, name, Rates(1.0, rate)) for name, rate in rates.items()]
+    lines = [Line("pod", name, name, Rates({"llc": 1.0, "mbm": rate})) for name, rate in rates.items()]
     domains = [
         DomainUsage(
             domain=number,
@@ -80,7 +80,14 @@ def scene() -> Scene:
         )
         for number in range(4)
     ]
-    return Scene("n", "0", [*lines, Line("total", "TOTAL", "", Rates(3.0, 100.0))], 100, domains=domains, domain=1)
+    return Scene(
+        "n",
+        "0",
+        [*lines, Line("total", "TOTAL", "", Rates({"llc": 3.0, "mbm": 100.0}))],
+        100,
+        domains=domains,
+        domain=1,
+    )
 
 
 @pytest.mark.parametrize("no_color", [False, True])
@@ -118,7 +125,8 @@ def test_line_of_two_caches_has_both_at_80_columns() -> None:
         for number in range(2)
     ]
     text = domain_line(replace(scene(), domains=caches), 80)
-    assert text.plain == "L3 0 4.79 GB/s (100% of peak)   L3 1 4.79 GB/s (100% of peak)"
+    since = "(~100% of max so far)"
+    assert text.plain == f"L3 0 4.79 GB/s {since}   L3 1 4.79 GB/s {since}"
 
 
 def memory(load: float | None, *, estimated: bool = False) -> MemoryUsage:
@@ -160,7 +168,7 @@ def test_memory_domains_are_shown_where_a_capacity_is_configured(host: Monitored
 def test_class_lowered_by_guard_shows_both_values() -> None:
     found = scene()
     found.lowered = {"bronze": "MB 100↓60"}
-    lines = [Line("pod", "bronze", "bronze", Rates(1.0, 9.0), members=7)]
+    lines = [Line("pod", "bronze", "bronze", Rates({"llc": 1.0, "mbm": 9.0}), members=7)]
     out = Console(file=io.StringIO(), width=100)
     out.print(usage_table(found, lines, by="class", sort="mbm", reverse=False, width=100, pictures=False, headers=True))
     assert isinstance(out.file, io.StringIO)

@@ -9,10 +9,10 @@ from hosts.guard_and_packages import write_packages
 from hosts.monitored import monitored_host
 
 from resctrl_hooks.cli.top_table import Scene, power_lines
-from resctrl_hooks.inventory.models import PowerUsage
 from resctrl_hooks.inventory.package_energy import PackagePower, power_usage
 from resctrl_hooks.inventory.rates import Rates
 from resctrl_hooks.inventory.usage import FOREIGN, POD, TOTAL, UNGROUPED, Line
+from resctrl_hooks.inventory.usage_models import PowerUsage
 from resctrl_hooks.simulation import mounted
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def line(kind: str, watts: float | None) -> Line:
-    return Line(kind, kind, kind, Rates(watts=watts))
+    return Line(kind, kind, kind, Rates({"watts": watts}))
 
 
 LINES = [line(POD, 40.0), line(POD, None), line(POD, 8.0), line(FOREIGN, 1.5), line(UNGROUPED, 2.5), line(TOTAL, 52.0)]

@@ -28,7 +28,7 @@ PODS = (
 def used(amount: float | None) -> Rates:
     if amount is None:
         return Rates()
-    return Rates(amount * MIB, amount * 100 * MB, amount * 75 * MB, amount * 4)
+    return Rates({"llc": amount * MIB, "mbm": amount * 100 * MB, "local": amount * 75 * MB, "watts": amount * 4})
 
 
 def scene(**amounts: float | None) -> Scene:
@@ -71,6 +71,13 @@ def test_every_width_has_expected_picture(width: int) -> None:
     )
     first = next(line for line in lines if "qtz7k" in line)
     assert lines.index(first) == 3, "the noisy one is first"
+
+
+def test_narrow_terminal_keeps_pod_and_rate() -> None:
+    lines = picture(screen(), 40)
+    assert all(len(line) <= 40 for line in lines)
+    assert lines[2].split() == ["POD", "MBM▾"]
+    assert next(line for line in lines if "qtz7k" in line).rstrip().endswith("600 MB/s")
 
 
 def test_picture_at_eighty_columns_is_as_expected() -> None:
@@ -211,3 +218,49 @@ def test_bars_and_sparklines_match_values() -> None:
     ]  # fmt: skip
     assert sparkline([0.0, 5.0, None, 10.0], 10.0, 6) == "  ▁▅·█"
     assert sparkline([1.0, 2.0, 3.0], 0.0, 2) == "▁▁"
+
+
+def past_scene(note: str = "") -> Scene:
+    made = scene()
+    made.past, made.note = "PAST 14:00:00 (2h ago)", note
+    return made
+
+
+def test_past_is_in_the_first_line_until_the_present_returns() -> None:
+    made = screen()
+    made.show(past_scene("no samples in the 10m before, so no rates"))
+    lines = picture(made)
+    assert lines[0].startswith("PAST 14:00:00 (2h ago)  worker-3")
+    assert "no samples in the 10m before, so no rates" in lines[1]
+    made.look(scene())
+    assert picture(made)[0].startswith("PAST"), "a sample of the present does not end the past"
+    made.show(None)
+    assert picture(made)[0].startswith("worker-3  01:48:06")
+
+
+def test_entered_time_is_asked_for_once() -> None:
+    made = screen()
+    for key in ("g", "1", "4", "x", "backspace", ":", "0", "0"):
+        made.press(key)
+        assert not made.takes_keys
+    assert "go to time: 14:00_" in picture(made)[1]
+    made.press("enter")
+    assert (made.asked(), made.asked(), made.takes_keys) == ("14:00", "", True)
+    made.press("g")
+    made.press("escape")
+    assert (made.asked(), made.takes_keys) == ("", True)
+
+
+def test_message_stays_until_the_next_key() -> None:
+    made = screen()
+    made.say("no sample at 14:00")
+    assert "no sample at 14:00" in picture(made)[1]
+    made.press("down")
+    assert "no sample at 14:00" not in picture(made)[1]
+
+
+@pytest.mark.parametrize(
+    "typed, key", [("\x1b[D", "left"), ("\x1bOC", "right"), ("\x1b[1;2D", "shift-left"), ("\x1b[1;2C", "shift-right")]
+)
+def test_arrows_of_the_past_have_names(typed: str, key: str) -> None:
+    assert first_key(f"{typed}q") == (key, "q")

@@ -32,6 +32,8 @@ class FakeCluster:
 
     pages: dict[str, Page] = field(default_factory=dict)
     """By node, its metrics."""
+    diagnoses: dict[str, str] = field(default_factory=dict)
+    """By node, its document of diagnoses; a metrics pod of an old version has none."""
     pods: list[tuple[str, str, str, dict[str, str]]] = field(default_factory=list)
     """Other pods: namespace, name, node, labels."""
     forbidden: set[str] = field(default_factory=set)
@@ -48,6 +50,8 @@ class FakeCluster:
     at_once: int = 0
     most_at_once: int = 0
     counts: dict[str, int] = field(default_factory=dict)
+    packed: dict[str, tuple[str, bytes]] = field(default_factory=dict)
+    """By node, the Content-Encoding and the body of its answers, in place of ``pages``."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -64,7 +68,8 @@ class FakeCluster:
         if "services" in words and "proxy" in words:
             return 200, self.recorded(query["query"])
         if "proxy" in words:
-            return self._proxy(words[words.index("pods") + 1].partition(":")[0].removeprefix("metrics-"))
+            node = words[words.index("pods") + 1].partition(":")[0].removeprefix("metrics-")
+            return self._proxy(node, words[words.index("proxy") + 1])
         resource = words[-1]
         if resource in self.forbidden:
             return _refusal(resource)
@@ -78,7 +83,7 @@ class FakeCluster:
         left = {"continue": str(end)} if end < len(items) else {}
         return 200, json.dumps({"items": items[start:end], "metadata": left})
 
-    def _proxy(self, node: str) -> tuple[int, str]:
+    def _proxy(self, node: str, page: str) -> tuple[int, str]:
         if "pods/proxy" in self.forbidden:
             return _refusal("pods/proxy")
         if node in self.hang:
@@ -88,6 +93,8 @@ class FakeCluster:
             self.most_at_once = max(self.most_at_once, self.at_once)
             count = self.counts[node] = self.counts.get(node, -1) + 1
         try:
+            if page == "diagnoses":
+                return (200, self.diagnoses[node]) if node in self.diagnoses else (404, "the metrics are at /metrics")
             return 200, self.pages[node](count)
         except KeyError:
             return 503, json.dumps({"message": "no endpoints available"})
@@ -135,10 +142,13 @@ def running(folder: Path) -> Iterator[FakeCluster]:
         def do_GET(self) -> None:
             parts = urlsplit(self.path)
             status, body = cluster.answer(parts.path, {name: of[0] for name, of in parse_qs(parts.query).items()})
+            packed = [one for node, one in cluster.packed.items() if f"metrics-{node}:" in parts.path]
+            encoding, data = packed[0] if packed else ("identity", body.encode())
             self.send_response(status)
-            self.send_header("Content-Length", str(len(body.encode())))
+            self.send_header("Content-Encoding", encoding)
+            self.send_header("Content-Length", str(len(data)))
             self.end_headers()
-            self.wfile.write(body.encode())
+            self.wfile.write(data)
 
         def log_message(self, *_: object) -> None:
             """Log nothing."""
@@ -169,9 +179,9 @@ def node_page(count: int, *, waiting: int = 0, ok: int = 1, moves: bool = True, 
     traffic = 1e9 * (count if moves else 1)
     return f"""# TYPE resctrl_scrape_ok gauge
 resctrl_scrape_ok {ok}
-resctrl_rmids{{state="used"}} 5.0
-resctrl_rmids{{state="foreign"}} 2.0
-resctrl_rmids{{state="free"}} 9.0
+resctrl_rmids{{owner="pods"}} 5.0
+resctrl_rmids{{owner="classes"}} 2.0
+resctrl_rmids{{owner="free"}} 9.0
 resctrl_hooks_waiting_pods {waiting}
 resctrl_hooks_last_reconcile_timestamp_seconds {reconciled or time.time()}
 resctrl_hooks_build_info{{version="0.3.0"}} 1.0

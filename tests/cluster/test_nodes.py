@@ -1,6 +1,8 @@
 """`kubectl resctrl nodes`, against an API server with nodes in every state."""
 
+import gzip
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -131,3 +133,59 @@ def test_more_nodes_than_the_limit_are_read_only_on_request(cluster: FakeCluster
     assert not cluster.counts  # no node was asked
     assert len(nodes(cluster, "--all")) == MOST_NODES + 1
     assert cluster.most_at_once <= 50
+
+
+WRONG = {
+    "not-a-number": 'resctrl_rmids{owner="free"} NaN',
+    "infinite": "resctrl_hooks_waiting_pods Inf",
+    "above-any-counter": "resctrl_hooks_waiting_pods 1e300",
+    "denormal": 'resctrl_domain_capacity_bytes_per_second{domain="*"} 5e-324',
+    "time-not-a-number": "resctrl_hooks_last_reconcile_timestamp_seconds NaN",
+    "no-version": 'resctrl_hooks_build_info{x="y"} 1',
+    "capacity-without-domain": 'resctrl_domain_capacity_bytes_per_second{a="b"} 1',
+    "capacity-without-labels": "resctrl_domain_capacity_bytes_per_second 1",
+    "traffic-without-domain": 'resctrl_domain_mbm_bytes_total{a="b"} 1',
+    "junk-before-label": 'resctrl_hooks_build_info{aaa,version="1"} 1',
+    "long-label": f'resctrl_hooks_build_info{{version="1",{"a" * 40_000}="b"}} 1',
+}
+
+
+@pytest.mark.parametrize("line", WRONG.values(), ids=WRONG)
+def test_node_with_a_wrong_line_is_listed_beside_the_others(cluster: FakeCluster, line: str) -> None:
+    cluster.pages = {"good": node_page, "wrong": lambda count: f"{line}\n{node_page(count)}"}
+    found = nodes(cluster)
+    assert (found["good"]["counting"], found["good"]["problem"]) == ("yes", "")
+    assert found["wrong"]["counting"] == "unknown"
+    assert found["wrong"]["problem"].startswith("invalid line in the metrics: ")
+
+
+@pytest.mark.parametrize("version", ["[/red]", "\x1b[2J"])
+def test_version_of_a_node_reaches_the_table_as_text(cluster: FakeCluster, version: str) -> None:
+    wrong = f'resctrl_hooks_build_info{{version="{version}"}} 1\n'
+    cluster.pages = {"good": node_page, "wrong": lambda count: wrong + node_page(count)}
+    result = run(cluster, "nodes")
+    assert result.exit_code == 0, result.output
+    assert "good" in result.stdout
+    assert "\x1b" not in result.stdout
+
+
+def test_compressed_metrics_are_read(cluster: FakeCluster) -> None:
+    cluster.pages["packed"] = node_page
+    cluster.packed["packed"] = "gzip", gzip.compress(node_page(0).encode())
+    assert nodes(cluster)["packed"]["version"] == "0.3.0"
+
+
+@pytest.mark.parametrize("encoding, times", [("gzip", 1), ("gzip, gzip", 2)])
+def test_answer_above_the_limit_is_not_decompressed(cluster: FakeCluster, encoding: str, times: int) -> None:
+    body = bytes(256 << 20)
+    for _ in range(times):
+        body = gzip.compress(body, 1)
+    cluster.pages = {"good": node_page, "bomb": node_page}
+    cluster.packed["bomb"] = encoding, body
+    tracemalloc.start()
+    found = nodes(cluster)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found["good"]["problem"] == ""
+    assert found["bomb"]["counting"] == "unknown"
+    assert most < 200 << 20

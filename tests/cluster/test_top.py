@@ -13,6 +13,7 @@ from resctrl_hooks.cluster.command import group
 from resctrl_hooks.cluster.exposition import parse
 from resctrl_hooks.cluster.readings import NodeReading
 from resctrl_hooks.cluster.usage import NAMES, PodUsage, pods_of
+from resctrl_hooks.inventory.columns import LLC, MBM, value_in
 
 from .fake_cluster import FakeCluster, node_page
 
@@ -44,7 +45,7 @@ def between(before: str, now: str, seconds: float = 10.0) -> dict[str, PodUsage]
 
 def rate(before: str, now: str, seconds: float = 10.0) -> float | None:
     (found,) = between(before, now, seconds).values()
-    return found.memory_bandwidth_bytes_per_second
+    return value_in(found, MBM)
 
 
 def test_rate_is_the_amount_by_the_counted_time() -> None:
@@ -62,12 +63,12 @@ def test_rate_is_the_amount_by_the_counted_time() -> None:
     ],
 )
 def test_rate_that_is_not_known_is_none(before: str, now: str) -> None:
-    assert between(before, now)["a"].memory_bandwidth_bytes_per_second is None
+    assert value_in(between(before, now)["a"], MBM) is None
 
 
 def test_new_pod_counts_from_zero() -> None:
     found = between(series("b", 0, 0), series("a", 600, 6) + series("b", 0, 10))
-    assert found["a"].memory_bandwidth_bytes_per_second == 100
+    assert value_in(found["a"], MBM) == 100
 
 
 def test_classes_that_counted_together_are_added_and_others_are_unknown() -> None:
@@ -79,7 +80,7 @@ def test_classes_that_counted_together_are_added_and_others_are_unknown() -> Non
 def test_domains_are_added() -> None:
     before = series("a", 0, 0) + series("a", 0, 0, domain="mon_L3_01")
     found = between(before, series("a", 1000, 10) + series("a", 500, 10, domain="mon_L3_01"))["a"]
-    assert (found.memory_bandwidth_bytes_per_second, found.llc_occupancy_bytes) == (150, 2048)
+    assert (value_in(found, MBM), value_in(found, LLC)) == (150, 2048)
 
 
 def page(rates: dict[str, float]) -> Callable[[int], str]:
@@ -191,3 +192,13 @@ def test_unreachable_prometheus_is_one_line(two: FakeCluster) -> None:
     done = run(two, "top", "--prometheus", "http://127.0.0.1:1")
     assert (done.exit_code, done.stdout) == (1, "")
     assert "cannot reach http://127.0.0.1:1" in done.stderr
+
+
+@pytest.mark.parametrize("value", ["NaN", "Inf", "-Inf", "1e308", "5e-324"])
+@pytest.mark.parametrize("name", ["l3_mbm_total_bytes_total", "resctrl_counter_seconds_total"])
+def test_node_with_an_impossible_number_costs_a_line(two: FakeCluster, name: str, value: str) -> None:
+    two.pages["b"] = lambda count: f'{node_page(count)}{name}{{pod="etl",pod_uid="u"}} {value}\n'
+    result = run(two, "top", "-o", "name")
+    assert result.exit_code == 0, result.output
+    assert [*result.stdout.split()] == ["shop/web", "shop/cart"]
+    assert "node b: invalid line in the metrics: " in result.stderr

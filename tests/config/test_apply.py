@@ -185,24 +185,33 @@ def test_defaults_are_active_without_any_file(config: Path) -> None:
 
 
 def test_effective_settings_report_damage(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert effective_settings(str(config), unapplied=True).namespaces == ["shop"]
+    assert effective_settings(str(config)).namespaces == ["shop"]
     assert "has never been applied" in capsys.readouterr().err
     apply_file(str(config))
-    assert effective_settings(str(config), unapplied=True).namespaces == ["shop"]
+    assert effective_settings(str(config)).namespaces == ["shop"]
     assert capsys.readouterr().err == ""
     (config.parent / "config.json").write_text("{")
     assert effective_settings(str(config)).namespaces == ["shop"]
     assert "the last valid settings stay active" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("words, says", [("list", True), ("rdt show", True), ("show -A", False), ("top --once", False)])
-def test_unapplied_file_is_reported_where_it_matters(config: Path, words: str, *, says: bool) -> None:
+@pytest.mark.parametrize("words", ["list", "rdt show", "show -n shop", "top --once"])
+def test_unapplied_file_is_reported_by_the_last_line(config: Path, words: str) -> None:
     config.write_text(f"resctrlPath: {config.parent}/none\nstateDir: {config.parent}/state\n")
-    assert ("has never been applied" in call(config, *words.split()).stderr) == says
+    assert "has never been applied" in call(config, *words.split()).stderr
     apply_file(str(config))
     config.write_text(config.read_text() + "namespaces: [shop]\n")
     os.utime(config, (4e9, 4e9))
-    assert ("is newer than the active settings" in call(config, *words.split()).stderr) == says
+    assert "is newer than the active settings" in call(config, *words.split()).stderr
+
+
+def test_remark_on_unapplied_file_follows_the_output(host: Host) -> None:
+    yaml = host.root / "config.yaml"
+    yaml.write_text("namespaces: [shop]\n")
+    os.utime(yaml, (4e9, 4e9))
+    done = call(yaml, "list")
+    assert done.exit_code == 0, done.output
+    assert done.output.splitlines()[-1].endswith("newer than the active settings; run `resctrl-hook config apply`")
 
 
 def shown(config: Path) -> Any:
@@ -317,5 +326,6 @@ def test_dry_reconcile_uses_settings_that_a_real_one_would_apply(host: Host, con
     assert os.listdir(config.parent).count("config.json") == 0
     config.write_text("namespaces: 5\n")
     done = call(config, "reconcile", "--dry-run")
-    assert done.exit_code == 2
-    assert "cannot apply" in done.stderr
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "config.yaml:1: namespaces" in done.stderr
+    assert "is invalid; correct it" in done.stderr

@@ -12,20 +12,25 @@ from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.settings import DEFAULTS
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration-reference.md"
-TEXT: str = GENERATOR.in_page(PAGE.read_text(encoding="utf-8"))
+TEXT: str = GENERATOR.in_page(PAGE.read_text(encoding="utf-8"), GENERATOR.reference())
 
 
 def test_every_setting_is_on_the_page() -> None:
     for name in (*DEFAULTS, *FEATURES):
         assert f"`{name}`" in TEXT
-    assert TEXT.count("| `enabled` |") >= 1
-    assert '| `release` | `pod`, `last-container` | `"pod"` |' in TEXT
-    assert "| `name` | text | required |" in TEXT
+    assert '- `release` (`pod`/`last-container`, default `"pod"`): When' in TEXT
+    assert "- `name` (text, required): " in TEXT
+
+
+def test_keys_of_an_earlier_section_are_named_once() -> None:
+    section = TEXT.partition("### `blockio`\n")[2].partition("###")[0]
+    assert section.endswith("- `failurePolicy`, `enabled`, `allow`, `defaults`: as in `rdt`.\n\n")
+    assert TEXT.count("The class of containers that request none. `allow` does not apply to it.") == 1
 
 
 def test_every_setting_has_a_description() -> None:
-    rows = [line for line in TEXT.splitlines() if line.startswith("| `")]
-    assert [row for row in rows if row.endswith("|  |")] == []
+    items = [line for line in TEXT.replace("\n  ", " ").splitlines() if line.startswith("- `")]
+    assert [item for item in items if item.endswith("):")] == []
     assert Configuration.__doc__
 
 
@@ -38,4 +43,4 @@ def test_example_on_page_is_valid() -> None:
 
 def test_page_without_markers_is_refused() -> None:
     with pytest.raises(ValueError, match="no part between"):
-        GENERATOR.in_page("# nothing")
+        GENERATOR.in_page("# nothing", "")

@@ -210,6 +210,23 @@ def test_exclusive_class_shares_no_ways(resctrl: Resctrl, gold: str, limits: Lim
         resctrl.write("schemata", f"L3:{everywhere[f'{limits.mask:x}']}\n")
 
 
+def test_exclusive_needs_ways_that_the_root_class_lacks(resctrl: Resctrl, gold: str, limits: Limits) -> None:
+    low = "".join(f"L3:{d}=3\n" for d in limits.domains)
+    rest = limits.mask & ~0x3
+    try:
+        resctrl.write(gold, low)
+        with resctrl.refused(errno.EINVAL, "Schemata overlaps"):
+            resctrl.write("gold/mode", "exclusive\n")
+        resctrl.write("schemata", "".join(f"L3:{d}={rest:x}\n" for d in limits.domains))
+        resctrl.write("gold/mode", "exclusive\n")
+        resctrl.write("gold/mode", "exclusive\n")
+        with resctrl.refused(errno.EINVAL, "Overlaps with exclusive group"):
+            resctrl.write("schemata", f"L3:0={limits.mask:x}\n")
+    finally:
+        resctrl.write("gold/mode", "shareable\n")
+        resctrl.write("schemata", "".join(f"L3:{d}={limits.mask:x}\n" for d in limits.domains))
+
+
 def test_ways_of_hardware_cannot_be_exclusive(resctrl: Resctrl, gold: str, limits: Limits) -> None:
     lowest = limits.shareable & -limits.shareable
     resctrl.write("schemata", "".join(f"L3:{d}=1\n" for d in limits.domains))

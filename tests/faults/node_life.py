@@ -25,6 +25,7 @@ from resctrl_hooks.node.host.procfs import cgroups_of
 from resctrl_hooks.node.lifecycle import reap
 from resctrl_hooks.node.reconcile.reconcile import reconcile
 from resctrl_hooks.node.reconcile.report import Options
+from resctrl_hooks.node.sharing import runtimes
 
 if TYPE_CHECKING:
     from resctrl_hooks.node.context import Context
@@ -92,7 +93,8 @@ class NodeLife(RuleBasedStateMachine):
         return {"id": container.id, "status": status, "pid": pid, "bundle": bundle} | self.config(container)
 
     def config(self, container: Container) -> dict[str, Any]:
-        return {"annotations": crio_annotations(container.pod), "linux": {"intelRdt": {"closID": container.rdt_class}}}
+        linux = {"intelRdt": {"closID": container.rdt_class}} if container.rdt_class else {}
+        return {"annotations": crio_annotations(container.pod), "linux": linux}
 
     # Actions of runtimes
 
@@ -344,7 +346,8 @@ class NodeLife(RuleBasedStateMachine):
         waiting = {*report.waiting, *report.queued}
         wanting = {container.pod for container in self.living()}
         if waiting:
-            assert len(self.used_rmids()) >= self.rmids - self.reserved, "a pod waits although an RMID is free"
+            kept = self.reserved + runtimes.reserved(self.context())
+            assert len(self.used_rmids()) >= self.rmids - kept, "a pod waits although an RMID is free"
         self.check_order(waiting)
         for container in self.living():
             for pid in container.pids:

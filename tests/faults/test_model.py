@@ -19,7 +19,7 @@ class SharedNodeLife(NodeLife):
 
     monitoring: ClassVar[dict[str, Any]] = {
         "priority": [{"namespaces": ["gold"], "value": 10}],
-        "reserve": {"rmids": 1, "above": 0},
+        "reserve": {"rmids": 1, "above": 0, "runtimes": 0},
         "share": {"interval": 0.001, "atLeast": 0.0},
     }
     rmids = 6  # three for pods, in addition to the root's and the two classes'
@@ -37,6 +37,13 @@ class SharedNodeLife(NodeLife):
         assert set(self.context().ledger.marked("waiting")) == waiting
 
 
+class ReservingNodeLife(SharedNodeLife):
+    """The same with the default reserve for runtimes, which follows from the containers with classes."""
+
+    monitoring: ClassVar[dict[str, Any]] = {**SharedNodeLife.monitoring, "reserve": {"rmids": 1, "above": 0}}
+    rmids = 7  # one more, for runtimes
+
+
 NodeLife.TestCase.settings = settings(
     max_examples=examples(60),
     stateful_step_count=40,
@@ -44,5 +51,7 @@ NodeLife.TestCase.settings = settings(
     suppress_health_check=list(HealthCheck),
 )
 SharedNodeLife.TestCase.settings = settings(NodeLife.TestCase.settings, max_examples=examples(40))
+ReservingNodeLife.TestCase.settings = settings(NodeLife.TestCase.settings, max_examples=examples(20))
 TestNodeLife = NodeLife.TestCase
 TestSharedNodeLife = SharedNodeLife.TestCase
+TestReservingNodeLife = ReservingNodeLife.TestCase

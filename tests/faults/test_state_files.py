@@ -34,7 +34,19 @@ BY_HAND: dict[str, Any] = {
         "folded": "8:1",
     },
     "placement.cpus": {"boot": "", "values": {"cpu0/x": {"found": "1", "wanted": "2", "now": "2", "refused": ""}}},
+    "placement.irqs": {
+        "boot": "",
+        "values": {"9/smp_affinity_list": {"found": "1", "wanted": "2", "now": "2", "refused": ""}},
+        "facts": "1",
+    },
     "placement.specified": {"c" * 64: "0-3"},
+    "guard-lease.json": {
+        "pid": 1,
+        "start": 1,
+        "boot": "",
+        "declared": {"gold": {"0": 100}},
+        "ours": {"gold": {"0": [100, 90]}},
+    },
 }
 RECORD = {
     "unmet": {"memory": "no such class"},
@@ -156,7 +168,7 @@ def test_wrong_value_in_a_state_file_affects_its_own_pod_only(tmp_path: Path) ->
     node = Node(Host(tmp_path))
     files = dict(node.files())
     names = {path.name.partition("-")[0] for path in files}
-    assert {"pod", "c", "topology", *BY_HAND} - {"counter-turns"} <= names, names
+    assert {"pod", "c", "topology", "placement", *(name.partition("-")[0] for name in BY_HAND)} <= names, names
     found: list[str] = []
     for file, value in files.items():
         for path in places(value):

@@ -163,7 +163,8 @@ def test_container_whose_hook_times_out_starts_and_is_adopted_by_one_reconcile(
         cgroup = f"kubepods/pod{container.pod}/{container.id}"
         host.process(pid, f"/{cgroup}", start=pid)
         (host.cgroup / cgroup / "cgroup.threads").write_text(f"{pid}\n")
-        config = {"annotations": container.state["annotations"], "linux": {"intelRdt": {"closID": rdt}}}
+        linux = {"intelRdt": {"closID": rdt}} if rdt else {}
+        config = {"annotations": container.state["annotations"], "linux": linux}
         bundle = container.state["bundle"] = host.bundle(config, f"bundle-{pid}")
         crun.record(tmp_path / "crun", container.id, pid, bundle, pid)
 

@@ -6,6 +6,7 @@ Whole processes get their faults from strace instead: `traced_hook`.
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from pkgutil import resolve_name
 from typing import Any, Protocol
 
@@ -29,7 +30,7 @@ def failing(
     Args:
         owner: the module, class or object; a string is a module's name.
         name: the function's or method's name in it.
-        error: what it raises, or a function that returns that for the call's arguments.
+        error: each call raises a copy; or a function that returns an error for the call's arguments.
         when: whether a call fails, by its arguments; other calls reach the real function.
     """
     if isinstance(owner, str):
@@ -39,7 +40,7 @@ def failing(
     def called(*given: Any, **named: Any) -> Any:
         if not when(*given, **named):
             return real(*given, **named)
-        raise error if isinstance(error, BaseException) else error(*given, **named)
+        raise copy(error) if isinstance(error, BaseException) else error(*given, **named)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(owner, name, called)

@@ -8,6 +8,13 @@ from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.guard.status import NAME, Status
 from resctrl_hooks.node.host.files import format_json, write_file
 from resctrl_hooks.node.host.procfs import start_time
+from resctrl_hooks.node.names import SLOWDOWN_STATUS
+from resctrl_hooks.node.slowdown.causes import BANDWIDTH, SUPPORTED, Cause, Culprit
+from resctrl_hooks.node.slowdown.constants import PERF
+from resctrl_hooks.node.slowdown.live import Finding
+from resctrl_hooks.node.slowdown.status import Status as SlowdownStatus
+from resctrl_hooks.node.slowdown.verdict import Verdict
+from resctrl_hooks.node.slowdown.window import Use, Window
 
 
 def write_guard_state(context: Context) -> None:
@@ -26,6 +33,18 @@ def write_guard_state(context: Context) -> None:
     status.values["actions"]["lower"] = 4
     status.values["updated"] = time.time()
     write_file(f"{context.settings.state_dir}/{NAME}", format_json(status.values), 0o600)
+
+
+def write_slowdown_state(context: Context, *keys: str) -> None:
+    """Write the state of a sampling process, which is this one, that finds pods slowed by memory bandwidth."""
+    verdict = Verdict("slowed", "", 1.6, 1.5, 1.7, 1.6, PERF, 10, 20)
+    found = Finding(verdict, [Cause(BANDWIDTH, SUPPORTED, "", (Culprit("noisy", 1.0, None),))])
+    findings = dict.fromkeys(keys, found)
+    path = f"{context.settings.state_dir}/{SLOWDOWN_STATUS}"
+    status = SlowdownStatus(path)
+    use = Use(PERF, 3e9, 2e9, 1.0, {0: 1e9}, {}, cycles=3e9)
+    status.saw(Window(100.0, 10.0, {0: 0.9}, dict.fromkeys(keys, use)), findings)
+    status.write(findings, {})
 
 
 def write_packages(folder: Path, *joules: float) -> str:
@@ -48,3 +67,4 @@ def call_metrics_and_guard(context: Context, key: str) -> None:
     context.ledger.count_call("reconcile", 0.1)
     context.ledger.mark("waiting", key)
     write_guard_state(context)
+    write_slowdown_state(context, key)

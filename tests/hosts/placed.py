@@ -25,6 +25,8 @@ class PlacedHost:
         self.configure()
         self.pids: dict[str, int] = {}
         self.last_pid = 1000
+        self.memory = 64 << 20
+        """The memory limit of new containers; 0 for none."""
 
     def configure(self, *, monitoring: bool = False, **section: Any) -> None:
         values = {"enabled": True, "allow": {"shop": ["*"]}, "kubeletPath": str(self.host.root / "kubelet")}
@@ -40,7 +42,7 @@ class PlacedHost:
 
     def state(self, name: str, milli: int = 0, status: str = "created", **annotations: str) -> dict[str, Any]:
         cpu = {"shares": milli * 1024 // 1000} if milli else {}
-        config = {"linux": {"resources": {"cpu": cpu}}}
+        config = {"linux": {"resources": {"cpu": cpu, "memory": {"limit": self.memory} if self.memory else {}}}}
         notes = crio_annotations() | {"io.kubernetes.container.name": name} | annotations
         bundle = self.host.bundle(config, f"bundle-{name}")
         return state(id=id_of(name), pid=self.pids.get(name, 0), bundle=bundle, status=status, annotations=notes)
@@ -74,6 +76,9 @@ class PlacedHost:
     def stop(self, name: str) -> None:
         self.die(name)
         assert self.host.call(self.state(name, status="stopped")).code == 0
+
+    def mems(self, name: str) -> str:
+        return (self.folder(name) / "cpuset.mems").read_text()
 
     def cpus(self, name: str) -> str:
         return (self.folder(name) / "cpuset.cpus").read_text()

@@ -107,15 +107,24 @@ class SharedNode:
         effects: int = NEVER,
         beside: Pod | None = None,
         rdt_class: str = "",
+        linux: dict[str, Any] | None = None,
+        own_group: bool = False,
     ) -> Pod:
-        """Start a pod, or a container in the pod of another one; kill its hook at the effect after so many."""
+        """Start a pod, or a container in the pod of another one; kill its hook at the effect after so many.
+
+        With ``own_group``, its runtime first creates a group for it, as for ``linux.intelRdt.enableMonitoring``.
+        """
         pod = Pod(len(self.pods), namespace)
         if beside is not None:
             pod.beside(beside)
         self.pods.append(pod)
-        pod.pid = self.kernel.spawn(pod.cgroup, threads, rdt_class)
+        if own_group:
+            linux = linux or {"intelRdt": {"enableMonitoring": True}}
+            self.kernel.mkdir(self.group_of_runtime(pod, rdt_class))
+        pod.pid = self.kernel.spawn(pod.cgroup, threads, rdt_class, pod.id if own_group else "")
         config = {"annotations": crio_annotations(pod.key, **{"io.kubernetes.pod.namespace": namespace})}
-        bundle = str(self.kernel.bundle(f"bundle-{pod.id[-6:]}", config))
+        whole = {**config, "linux": linux} if linux else config
+        bundle = str(self.kernel.bundle(f"bundle-{pod.id[-6:]}", whole))
         state = {"id": pod.id, "status": "created", "pid": pod.pid, "bundle": bundle} | config
         with mortal(effects, self.kernel) as seam:
             node = self.context(seam)
@@ -125,11 +134,16 @@ class SharedNode:
         crun.record(Path(self.host.root) / "crun", pod.id, pod.pid, bundle, self.kernel.threads.table[pod.pid][1])
         return pod
 
-    def end(self, pod: Pod) -> None:
-        """End a pod, its cgroup too, and call its poststop."""
+    def group_of_runtime(self, pod: Pod, rdt_class: str = "") -> str:
+        """Return the folder of the group that a runtime creates for a container."""
+        return self.context().monitor.resctrl.group_folder(rdt_class, pod.id)
+
+    def end(self, pod: Pod, *, pod_lives: bool = False) -> None:
+        """End a pod, its cgroup too unless the pod lives on, and call its poststop."""
         self.kernel.end(pod.pid)
         pod.pid = 0
-        shutil.rmtree(self.host.cgroup / f"kubepods/pod{pod.key}")
+        whole = f"kubepods/pod{pod.key}"
+        shutil.rmtree(self.host.cgroup / (f"{whole}/crio-{pod.id}" if pod_lives else whole))
         shutil.rmtree(Path(self.host.root) / "crun" / pod.id)
         state = {"id": pod.id, "status": "stopped", "pid": 0, "bundle": "/gone", "annotations": {}}
         poststop(parse_state(json.dumps(state).encode()), self.context())

@@ -62,6 +62,14 @@ def test_chart_with_monitoring_has_the_pod_monitor_and_the_rules() -> None:
     assert len(expected) == 2
 
 
+def test_chart_with_events_has_their_objects() -> None:
+    chart = without_helm(render(config={"events": True}))
+    expected = without_helm(by_name([(CONTRIB / "events/events.yaml").read_text()]))
+    assert {key: one for key, one in chart.items() if key in expected} == expected
+    assert len(expected) == 5
+    assert not {*render()} & {*expected}
+
+
 def test_values_reach_both_daemonsets() -> None:
     objects = render(
         runtime="containerd",
@@ -70,6 +78,7 @@ def test_values_reach_both_daemonsets() -> None:
         tolerations=[],
         config={"namespaces": ["shop"]},
         metrics={"scrapedFromNamespaces": ["observability"]},
+        nodeFeatureDiscovery=True,
     )
     for name in ("resctrl-hooks", "resctrl-hooks-metrics"):
         pod = daemonset(objects, name)["spec"]
@@ -78,6 +87,7 @@ def test_values_reach_both_daemonsets() -> None:
         assert (pod["nodeSelector"], pod["tolerations"]) == ({"kubernetes.io/os": "linux", "rdt": "yes"}, [])
     (install,) = daemonset(objects)["spec"]["initContainers"]
     assert {"name": "RUNTIME", "value": "containerd"} in install["env"]
+    assert {"name": "NFD", "value": "nfd"} in install["env"]
     assert yaml.safe_load(objects["ConfigMap", "resctrl-hooks"]["data"]["config.yaml"]) == {
         "failurePolicy": "ignore",  # Helm merges maps
         "namespaces": ["shop"],

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -13,10 +14,11 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 import yaml
 
-from install.staged import CONFIG, HOOKS, Place, files
-from resctrl_hooks import Monitor
+from install.staged import CONFIG, HOOKS, Place, files, given, install
+from resctrl_hooks import Monitor, __version__
 from resctrl_hooks.demo.podman import Podman
 from resctrl_hooks.install.paths import LAUNCH
+from resctrl_hooks.install.pod import VARIABLE
 from resctrl_hooks.install.units import ENABLED, EXEC
 from resctrl_hooks.node.ledger import TOTALS
 from resctrl_hooks.node.names import RESCTRL_ROOT, STATE_DIR
@@ -173,6 +175,41 @@ def test_systemd_on_host_is_reloaded(tmp_path: Path, programs: Path) -> None:
     assert [unit for unit in ENABLED if unit in started] == installed
 
 
+def test_unit_of_another_version_is_stopped(tmp_path: Path, programs: Path) -> None:
+    host = tmp_path / "host"
+    host.mkdir()
+    nsenter = programs / "nsenter"
+    listed = (
+        "resctrl-hooks-later.service not-found active running a\nresctrl-hooks-exec.service loaded active running b"
+    )
+    nsenter.write_text(
+        f"{nsenter.read_text()}case $* in *list-units*) echo '{listed}' ;; *reset-failed*) exit 1 ;; esac\n"
+    )
+    run("resctrl-hooks.yaml", host, programs, tmp_path)
+    told = [line.partition(" -- systemctl ")[2] for line in (tmp_path / "nsenter").read_text().splitlines()]
+    assert [call for call in told if call.startswith("stop ")] == ["stop resctrl-hooks-later.service"]
+
+
+@pytest.mark.parametrize("manifests, warns", [(__version__, False), ("0.3.0", True), ("", True)])
+def test_manifests_of_another_version_are_reported_on_a_running_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, manifests: str, warns: bool
+) -> None:
+    given(tmp_path, "run/systemd/system/x")
+    monkeypatch.setenv("MANIFESTS", manifests)
+    said = install(tmp_path)
+    assert ("warning: the DaemonSet's manifests are of version" in said) is warns
+    assert ("NetworkPolicy" in said) is (not manifests)
+
+
+def test_installer_knows_the_version_of_its_manifests() -> None:
+    (container,) = daemonset("resctrl-hooks.yaml")["spec"]["initContainers"]
+    assert {"name": VARIABLE, "value": __version__} in container["env"]
+
+
+def test_staged_image_has_no_manifests(tmp_path: Path) -> None:
+    assert "manifests are of version" not in install(tmp_path)
+
+
 @pytest.mark.parametrize("name", ["resctrl-hooks.yaml", "remove.yaml"])
 def test_only_the_installer_is_privileged(name: str) -> None:
     spec = daemonset(name)["spec"]
@@ -181,6 +218,20 @@ def test_only_the_installer_is_privileged(name: str) -> None:
     for container in spec["containers"]:
         assert "privileged" not in container["securityContext"]
         assert "volumeMounts" not in container
+
+
+@pytest.mark.parametrize("name", ["resctrl-hooks.yaml", "remove.yaml"])
+def test_deleted_pod_ends_with_0(name: str) -> None:
+    (container,) = daemonset(name)["spec"]["containers"]
+    with subprocess.Popen(container["command"], start_new_session=True) as process:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        try:
+            while not children.read_text():  # it sleeps, so its trap is set
+                assert process.poll() is None
+            process.terminate()
+            assert process.wait() == 0
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)  # the sleep, which ends with the pod's container
 
 
 # Metrics

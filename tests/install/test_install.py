@@ -150,6 +150,17 @@ def test_shared_registration_stays_for_the_other_runtime(tmp_path: Path) -> None
     assert HOOKS in files(tmp_path)
 
 
+def test_uninstall_hooks_only_removes_nothing_but_the_registration(tmp_path: Path) -> None:
+    """Containers that start while the DaemonSet stops its units must not call a hook that is about to go."""
+    install(tmp_path)
+    before = files(tmp_path)
+    uninstall(tmp_path, "--hooks-only")
+    assert before - files(tmp_path) == {HOOKS}
+    assert files(tmp_path) <= before
+    uninstall(tmp_path)
+    assert not {name for name in files(tmp_path) if name.startswith(CODE)}
+
+
 def test_unregistered_runtime_is_reported(tmp_path: Path) -> None:
     install(tmp_path)
     install(tmp_path, runtime="podman")

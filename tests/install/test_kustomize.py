@@ -64,28 +64,6 @@ def test_openshift_overlay_has_metrics_only() -> None:
     assert "openshift.io/cluster-monitoring" in only(objects, "Namespace")["metadata"]["labels"]
 
 
-@pytest.mark.kubectl
-def test_readme_example_names_image_by_digest(tmp_path: Path) -> None:
-    page = (CONTRIB / "daemonset/README.md").read_text()
-    example = yaml.safe_load(page.partition("```yaml\n")[2].partition("```")[0])
-    (tmp_path / "contrib").symlink_to(CONTRIB)
-    folder = tmp_path / "mine"
-    folder.mkdir()
-    config = {**only(load("daemonset/resctrl-hooks.yaml"), "ConfigMap"), "data": {"config.yaml": "namespaces: [shop]"}}
-    (folder / "my-config.yaml").write_text(yaml.safe_dump(config))
-    (folder / "kustomization.yaml").write_text(yaml.safe_dump(example))
-    objects = render(folder)
-    assert "shop" in only(objects, "ConfigMap")["data"]["config.yaml"]
-    images = {
-        container["image"]
-        for one in objects
-        if one["kind"] == "DaemonSet"
-        for name in ("initContainers", "containers")
-        for container in one["spec"]["template"]["spec"].get(name, [])
-    }
-    assert images == {f"registry.internal/resctrl-hooks@{example['images'][0]['digest']}"}
-
-
 def test_scc_allows_only_what_metrics_need() -> None:
     scc = load("openshift/scc.yaml")[0]
     pod = only(load("daemonset/metrics.yaml"), "DaemonSet")["spec"]["template"]["spec"]
@@ -128,7 +106,7 @@ def test_health_probe_matches_server() -> None:
 
 
 def test_images_and_labels_have_this_version() -> None:
-    texts = [path.read_text() for path in (CONTRIB / "daemonset").glob("*.yaml")]
+    texts = [path.read_text() for folder in ("daemonset", "events") for path in (CONTRIB / folder).glob("*.yaml")]
     tags = {line.rpartition(":")[2].strip() for text in texts for line in text.splitlines() if "image: " in line}
     assert tags == {__version__}
     (base,) = load("daemonset/kustomization.yaml")
@@ -153,3 +131,61 @@ def test_waiting_container_has_no_capabilities(name: str) -> None:
     (container,) = only(load(f"daemonset/{name}.yaml"), "DaemonSet")["spec"]["template"]["spec"]["containers"]
     context = container["securityContext"]
     assert (context["capabilities"], context["seccompProfile"]) == ({"drop": ["ALL"]}, {"type": "RuntimeDefault"})
+
+
+@pytest.mark.kubectl
+@pytest.mark.parametrize(
+    "base, component, more",
+    [
+        ("daemonset", "events", set()),
+        ("openshift", "openshift/events", {("SecurityContextConstraints", "resctrl-hooks-events")}),
+    ],
+)
+def test_events_are_a_component_of_their_own(
+    tmp_path: Path, base: str, component: str, more: set[tuple[str, str]]
+) -> None:
+    lines = [f"resources: [{CONTRIB / base}]", f"components: [{CONTRIB / component}]"]
+    (tmp_path / "kustomization.yaml").write_text("\n".join(lines).replace(str(CONTRIB), "contrib"))
+    (tmp_path / "contrib").symlink_to(CONTRIB)
+    without = {(one["kind"], one["metadata"]["name"]) for one in render(CONTRIB / base)}
+    found = {(one["kind"], one["metadata"]["name"]): one for one in render(tmp_path)}
+    name = "resctrl-hooks-events"
+    kinds = ("ClusterRole", "ClusterRoleBinding", "DaemonSet", "NetworkPolicy", "ServiceAccount")
+    assert {*found} - without == {(kind, name) for kind in kinds} | more
+
+
+def test_events_process_may_create_and_patch_events_and_reads_records_only() -> None:
+    objects = load("events/events.yaml")
+    role, binding = only(objects, "ClusterRole"), only(objects, "ClusterRoleBinding")
+    assert role["rules"] == [{"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]}]
+    pod = only(objects, "DaemonSet")["spec"]["template"]["spec"]
+    assert (
+        binding["subjects"][0]["name"]
+        == pod["serviceAccountName"]
+        == only(objects, "ServiceAccount")["metadata"]["name"]
+    )
+    (container,) = pod["containers"]
+    assert {mount["mountPath"]: mount["readOnly"] for mount in container["volumeMounts"]} == {
+        "/etc/resctrl-hooks": True,
+        STATE_DIR: True,
+    }
+    assert "ports" not in container
+    policy = only(objects, "NetworkPolicy")["spec"]
+    assert (policy["policyTypes"], "ingress" in policy) == (["Ingress", "Egress"], False)
+    context = container["securityContext"]
+    assert (context["capabilities"], context["readOnlyRootFilesystem"]) == ({"drop": ["ALL"]}, True)
+
+
+def test_token_is_not_in_a_pod_that_listens() -> None:
+    pod = only(load("daemonset/metrics.yaml"), "DaemonSet")["spec"]["template"]["spec"]
+    assert pod["automountServiceAccountToken"] is False
+    assert not any("projected" in volume for volume in pod["volumes"])
+
+
+def test_scc_of_events_allows_only_what_they_need() -> None:
+    scc, other = load("openshift/events/scc.yaml")[0], load("openshift/scc.yaml")[0]
+    account = only(load("events/events.yaml"), "DaemonSet")["spec"]["template"]["spec"]["serviceAccountName"]
+    assert scc["users"] == [f"system:serviceaccount:resctrl-hooks:{account}"]
+    assert scc["volumes"] == [*other["volumes"], "projected"]
+    same = scc.keys() - {"metadata", "users", "volumes"}
+    assert {name: scc[name] for name in same} == {name: other[name] for name in same}

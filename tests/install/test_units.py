@@ -2,12 +2,27 @@
 
 import configparser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from install.staged import CONFIG, given, install, uninstall
 from resctrl_hooks.install.paths import BOOT_CODE, LAUNCH, UNITS
-from resctrl_hooks.install.units import COMPILE, EXEC, MOUNT, NRI, RECONCILE, RESIDENT, TIMER, WAKE, WANTED_BY, units
+from resctrl_hooks.install.units import (
+    COMPILE,
+    EXEC,
+    GUARD,
+    MOUNT,
+    NRI,
+    RECONCILE,
+    RESIDENT,
+    TIMER,
+    WAKE,
+    WANTED_BY,
+    resident,
+    units,
+)
+from resctrl_hooks.node.settings import Settings
 
 
 def parsed(text: bytes) -> dict[str, dict[str, str]]:
@@ -35,7 +50,8 @@ def test_resctrl_and_bytecode_precede_runtimes(ours: dict[str, dict[str, dict[st
 
 
 def test_timer_and_path_start_reconcile(ours: dict[str, dict[str, dict[str, str]]]) -> None:
-    assert ours[TIMER]["Timer"]["OnUnitInactiveSec"] == "30"
+    timer = ours[TIMER]["Timer"]
+    assert int(timer["OnUnitInactiveSec"]) + int(timer["RandomizedDelaySec"]) == 30
     assert TIMER.removesuffix(".timer") == RECONCILE.removesuffix(".service")
     assert ours[WAKE]["Path"] == {"PathChanged": "/run/resctrl-hooks/wake", "Unit": RECONCILE}
     assert "Install" not in ours[RECONCILE]
@@ -81,6 +97,23 @@ def test_exec_watcher_has_two_capabilities_and_the_hosts_network_namespace(
     assert service["ReadWritePaths"] == "-/run/resctrl-hooks -/sys/fs/resctrl"
 
 
+def test_sampling_process_may_count_cgroups_and_no_other_unit_may(ours: dict[str, dict[str, dict[str, str]]]) -> None:
+    service = ours[GUARD]["Service"]
+    assert "CAP_PERFMON" in service["CapabilityBoundingSet"].split()
+    assert service["SystemCallFilter"].split() == ["@system-service", "perf_event_open"]
+    assert int(service["LimitNOFILE"]) // 2 >= 6 * 4 * 256, "six pods at a time, four events, 256 CPUs"
+    others = [name for name, unit in ours.items() if "perf" in str(unit).lower() and name != GUARD]
+    assert others == []
+
+
+@pytest.mark.parametrize(
+    "values, is_needed",
+    [({}, False), ({"slowdown": {"enabled": False}}, False), ({"slowdown": {"enabled": True}}, True)],
+)
+def test_slowdown_needs_the_sampling_process(values: dict[str, Any], is_needed: bool) -> None:
+    assert (GUARD in resident(Settings(values), nri=False)) == is_needed
+
+
 @pytest.mark.parametrize(
     "runtime, words, yaml, watches",
     [
@@ -108,5 +141,8 @@ def test_one_service_per_node_watches_execs(
 def test_paths_are_separate_words() -> None:
     made = units("/etc/my rh/config.yaml", state="/var/lib/r h/100%")
     writes = parsed(made[RECONCILE])["Service"]["ReadWritePaths"]
-    assert writes == '/run "-/var/lib/r h/100%%" -/sys/fs/resctrl -/sys/fs/cgroup "-/etc/my rh"'
+    assert writes == (
+        '/run "-/var/lib/r h/100%%" -/sys/fs/resctrl -/sys/fs/cgroup "-/etc/my rh"'
+        " -/etc/kubernetes/node-feature-discovery/features.d"
+    )
     assert parsed(made[WAKE])["Path"]["PathChanged"] == "/var/lib/r h/100%%/wake"  # not a list, so not quoted

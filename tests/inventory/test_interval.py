@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
+from resctrl_hooks.install.units import TIMER, units
 from resctrl_hooks.inventory.interval import LEAST_TURNS, Interval, interval_of
 from resctrl_hooks.node.resctrl.turn_counts import MOST
 from resctrl_hooks.node.sharing.decision import Claim, gap, spread, turns
@@ -58,7 +59,14 @@ LOADS = [
 ]
 
 
-def turns_of(load: Load, seconds: float, chances: random.Random, *, by_chance: bool) -> list[tuple[float, float]]:
+Passes = tuple[float, float]
+ANYTIME: Passes = (0.0, 0.0)
+"""Seconds between two passes of reconcile: at least, and random ones more. By default there is one for each round."""
+
+
+def turns_of(
+    load: Load, seconds: float, chances: random.Random, *, by_chance: bool, passes: Passes = ANYTIME
+) -> list[tuple[float, float]]:
     """Begin and end of each turn of one pod."""
     keys = [f"{number:02}" for number in range(load.pods)]
     chances.shuffle(keys)
@@ -67,14 +75,15 @@ def turns_of(load: Load, seconds: float, chances: random.Random, *, by_chance: b
     shuffled = spread(load.turn, load.rmids, len(waiting)) if by_chance else 0.0
     now, began, found = 0.0, 0.0 if POD in keys[: load.rmids] else None, []
     while now < seconds:
-        lasts = gap(load.turn, chances.random()) if by_chance else load.turn
-        now += lasts
+        due = now + (gap(load.turn, chances.random()) if by_chance else load.turn)
+        while now < due:
+            now = now + passes[0] + passes[1] * chances.random() if any(passes) else due
         pairs = turns(
             holders,
             waiting,
             now,
-            last=now - lasts,
-            interval=lasts,
+            last=-math.inf,
+            interval=0.0,
             at_least=0,
             delay=lambda: shuffled * chances.random(),
         )
@@ -123,6 +132,31 @@ def test_interval_contains_true_rate_in_95_of_100_windows_without_bias(load: Loa
     assert found.contain >= 0.95, found
     assert abs(found.bias) < 1.3 * found.width / math.sqrt(WINDOWS), (found, "three standard errors of the mean")
     assert found.shown == 1
+
+
+def timer() -> Passes:
+    """Return the times of the passes that reconcile's timer starts."""
+    words = dict(line.split("=", 1) for line in units("/config.yaml")[TIMER].decode().splitlines() if "=" in line)
+    return float(words["OnUnitInactiveSec"]), float(words["RandomizedDelaySec"])
+
+
+@pytest.mark.parametrize("phase", [0.0, 20.0, 40.0])
+@pytest.mark.parametrize("rmids", [1, 2])
+@pytest.mark.parametrize("turn", [30, 90])
+def test_pods_in_step_with_the_timer_have_true_rates(turn: float, rmids: int, phase: float) -> None:
+    """Three pods are busy for 20 s of each minute, in turns of half a minute, at passes every half a minute."""
+    load = Load(20, 60, turn, pods=3, rmids=rmids)
+    near, inside, windows = 0, 0, 200
+    for number in range(windows):
+        chances = random.Random(f"{load} {number}")
+        found = turns_of(load, 60 * turn * load.pods, chances, by_chance=True, passes=timer())[1:21]
+        interval = interval_of([(end - begin, load.moved(begin, end, phase)) for begin, end in found])
+        assert interval is not None
+        truth = load.busy / load.period
+        near += abs(interval.rate / truth - 1) <= 0.2
+        inside += interval.low <= truth <= interval.high
+    assert near >= 0.9 * windows
+    assert inside >= 0.95 * windows
 
 
 def test_turns_of_equal_length_bias_rates() -> None:

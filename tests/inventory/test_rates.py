@@ -2,9 +2,10 @@
 
 import pytest
 
+from resctrl_hooks.inventory.columns import BY_KEY, MBM, POWER
 from resctrl_hooks.inventory.rates import Rates, added, of_pod
-from resctrl_hooks.inventory.snapshot import Snapshot
 from resctrl_hooks.node.resctrl.counters import AVAILABLE, UNASSIGNED, UNAVAILABLE, WAITING, Reading, slot_at
+from resctrl_hooks.node.snapshot.snapshot import Snapshot
 
 TOTAL = "mon_L3_00/mbm_total_bytes"
 OTHER = "mon_L3_01/mbm_total_bytes"
@@ -25,38 +26,42 @@ def snapshot(when: float, *readings: Reading, held: tuple[str, ...] | None = Non
     return Snapshot(when, {}, {KEY: list(readings)} if tracked else {}, {KEY: classes} if classes else {})
 
 
+def _use(*values: float | None) -> Rates:
+    return Rates(dict(zip(BY_KEY, values, strict=True)))
+
+
 def rates(before: Snapshot, now: Snapshot) -> Rates:
     return of_pod(before, now, KEY)
 
 
 def test_rate_of_counted_pod_is_growth_by_interval() -> None:
     found = rates(snapshot(100, reading(50, 7)), snapshot(102, reading(90, 9)))
-    assert (found.total, found.counted, found.estimated) == (20, 1, False)
+    assert (found[MBM], found.counted, found.estimated) == (20, 1, False)
 
 
 def test_rate_of_a_waiting_pod_is_unknown() -> None:
     found = rates(snapshot(100, reading(50, 7, WAITING)), snapshot(102, reading(50, 7, WAITING)))
-    assert (found.total, found.counted, found.moved) == (None, None, {"mbm_total_bytes": 0})
+    assert (found[MBM], found.counted, found.moved) == (None, None, {"mbm_total_bytes": 0})
 
 
 @pytest.mark.parametrize("seconds, expected", [(1.2, 50), (1.0, 50), (0.9, None)])
 def test_rate_after_handover_uses_counted_seconds(seconds: float, expected: float | None) -> None:
     """The giver: its counts until then are read at the handover."""
     found = rates(snapshot(100, reading(0, 7)), snapshot(102, reading(50 * seconds, 7 + seconds, WAITING)))
-    assert found.total == (pytest.approx(expected) if expected else None)
+    assert found[MBM] == (pytest.approx(expected) if expected else None)
     assert found.counted == (pytest.approx(seconds / 2) if expected else None)
     assert found.moved == {"mbm_total_bytes": pytest.approx(50 * seconds)}
 
 
 def test_rate_of_preempting_pod_uses_counted_seconds() -> None:
     found = rates(snapshot(100, reading(None, 0, WAITING)), snapshot(102, reading(60, 1.5)))
-    assert (found.total, found.counted) == (40, 0.75)
+    assert (found[MBM], found.counted) == (40, 0.75)
     assert found.estimated
 
 
 def test_rate_is_unknown_if_counter_was_unassigned_for_most_of_interval() -> None:
     found = rates(snapshot(100, reading(50, 7)), snapshot(102, reading(60, 7.5, UNASSIGNED)))
-    assert found.total is None
+    assert found[MBM] is None
 
 
 @pytest.mark.parametrize("held", [("gold",), ("", "gold")])
@@ -64,44 +69,44 @@ def test_rate_is_unknown_in_the_interval_of_a_class_change(held: tuple[str, ...]
     """The kernel does not report when tasks left their class, so the old group's seconds are not valid."""
     before = snapshot(100, reading(50, 7))
     now = snapshot(102, reading(50, 8.2), reading(20, 1.1, rdt_class="gold"), held=held)
-    assert rates(before, now).total is None
+    assert rates(before, now)[MBM] is None
     assert rates(before, now).moved == {"mbm_total_bytes": 20}
     after = snapshot(104, reading(50, 8.2), reading(60, 3.1, rdt_class="gold"), held=held)
-    assert rates(now, after).total == 20
+    assert rates(now, after)[MBM] == 20
 
 
 def test_rate_is_unknown_if_classes_counted_for_different_times() -> None:
     before = snapshot(100, reading(0, 7), reading(0, 7, rdt_class="gold"))
     now = snapshot(102, reading(40, 9), reading(40, 8.2, rdt_class="gold"))
-    assert rates(before, now).total is None
+    assert rates(before, now)[MBM] is None
 
 
 def test_rate_of_two_classes_is_their_sum() -> None:
     before = snapshot(100, reading(0, 7), reading(0, 5, rdt_class="gold"))
     now = snapshot(102, reading(40, 9), reading(20, 7, rdt_class="gold"))
-    assert rates(before, now).total == 30
+    assert rates(before, now)[MBM] == 30
 
 
 def test_rate_is_unknown_if_a_domain_has_none() -> None:
     before = snapshot(100, reading(0, 7), reading(0, 7, path=OTHER))
     now = snapshot(102, reading(40, 9), reading(0, 7, UNAVAILABLE, path=OTHER))
-    assert rates(before, now).total is None
+    assert rates(before, now)[MBM] is None
 
 
 def test_power_ignores_package_without_energy() -> None:
     here = "mon_PERF_PKG_00/core_energy"
     before = snapshot(100, reading(0, 7, path=here), reading(None, 0, UNAVAILABLE, path=ENERGY))
     now = snapshot(102, reading(8, 9, path=here), reading(None, 0, UNAVAILABLE, path=ENERGY))
-    assert rates(before, now).watts == 4
+    assert rates(before, now)[POWER] == 4
 
 
 @pytest.mark.parametrize("seconds, total, moved", [(1.6, 25, 40), (0.4, None, 40), (60, None, None)])
 def test_rate_of_new_pod_covers_time_since_start(seconds: float, total: float | None, moved: float | None) -> None:
     found = rates(snapshot(100, tracked=False), snapshot(102, reading(40, seconds)))
-    assert found.total == (pytest.approx(total) if total else None)
+    assert found[MBM] == (pytest.approx(total) if total else None)
     assert found.moved == {"mbm_total_bytes": moved}
 
 
 def test_sum_is_unknown_if_a_pod_is_unknown() -> None:
-    assert added([Rates(1, 2, 3, 4), Rates(1, None, 3, 4)]) == Rates(2, None, 6, 8)
-    assert added([Rates(total=2, counted=0.6), Rates(total=3, counted=1.0)]).counted == 0.6
+    assert added([_use(1, 2, 3, 4), _use(1, None, 3, 4)]) == _use(2, None, 6, 8)
+    assert added([Rates({"mbm": 2}, 0.6), Rates({"mbm": 3}, 1.0)]).counted == 0.6

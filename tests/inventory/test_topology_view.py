@@ -1,6 +1,7 @@
 """`resctrl-hook topology`: the machine as text, with its containers."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,10 @@ from resctrl_hooks.node.features.placement.allocations import Book
 from resctrl_hooks.node.features.placement.entries import Entry
 from resctrl_hooks.node.features.placement.policy import EXCLUSIVE, SHARED, Decision
 from resctrl_hooks.node.host.topology import SLOW, MemoryNode, Topology
+
+REPOSITORY = Path(__file__).parents[2]
+PICTURED = machine(2, 1, 2, 2, 2)
+"""The machine of docs/topology.svg."""
 
 
 def topology(host: Host, of: Topology, *words: str, **section: object) -> str:
@@ -55,6 +60,25 @@ def test_containers_are_listed_at_their_part(host: Host) -> None:
     assert [entry["requestMilliCpus"] for entry in usage] == [500, 0]
 
 
+def test_recorded_output_of_the_picture_is_that_of_the_command(host: Host) -> None:
+    topology(host, PICTURED, reservedCpus="0")
+    context = host.context()
+    context.ledger.prepare()
+    book = Book(context)
+    for id_, key, decision in (
+        ("6f1c9b04d2aa", "343e47a0-7237-4009-92af-9c9bd197514c", Decision(EXCLUSIVE, "l3-1", owned=0x0C0C)),
+        ("b29d0e77c415", "77a6cab6-fb2f-4f14-9dbf-5b9e243bdc1d", Decision(SHARED, "l3-0", cpus=0x0303, milli=1500)),
+        ("e85a3310f9d6", "9d2f6c1e-0b7a-4c55-8f43-2a61d5b7e901", Decision(SHARED, "package1", cpus=0xF0F0, milli=3000)),
+    ):
+        book.add(Entry(id_, key, 1, 1, f"/{id_}", decision))
+    book.save()
+    book.written()
+    shown = topology(host, PICTURED, "--usage", reservedCpus="0")
+    assert (REPOSITORY / "contrib/topology.txt").read_text() == shown
+    drawn = (REPOSITORY / "docs/topology.svg").read_text().replace("&#160;", " ")
+    assert all(line.strip() in drawn for line in shown.splitlines())
+
+
 def test_other_details_are_drawn(host: Host) -> None:
     hybrid = MACHINES["hybrid"]
     shown = topology(host, hybrid)
@@ -76,6 +100,7 @@ def test_json_describes_machine(host: Host, name: str) -> None:
     memory = [node.pop("memory") for node in machine_["nodes"]]
     assert [node.pop("memoryBytes") for node in item["nodes"]] == memory
     assert item.pop("usage") is None
+    assert item.pop("account")["rmids"] == {}
     del machine_["format"]
     assert item == machine_
 

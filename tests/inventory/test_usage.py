@@ -3,9 +3,10 @@
 import pytest
 
 from inventory.test_rates import KEY, reading, snapshot
-from resctrl_hooks.inventory.snapshot import Snapshot
+from resctrl_hooks.inventory.columns import MBM
 from resctrl_hooks.inventory.usage import POD, Line, grouped, usage
 from resctrl_hooks.node.resctrl.counters import UNASSIGNED, WAITING
+from resctrl_hooks.node.snapshot.snapshot import Snapshot
 
 
 def by_class(before: Snapshot, now: Snapshot) -> dict[str, Line]:
@@ -14,7 +15,7 @@ def by_class(before: Snapshot, now: Snapshot) -> dict[str, Line]:
 
 
 def rates(before: Snapshot, now: Snapshot) -> dict[str, float | None]:
-    return {name: line.rates.total for name, line in by_class(before, now).items()}
+    return {name: line.rates[MBM] for name, line in by_class(before, now).items()}
 
 
 def test_pod_in_two_classes_has_its_share_in_each() -> None:
@@ -48,7 +49,7 @@ def test_pod_in_two_classes_is_one_pod_elsewhere(by: str) -> None:
     before = snapshot(100, reading(0, 7), reading(0, 7, rdt_class="gold"))
     now = snapshot(102, reading(40, 9), reading(20, 9, rdt_class="gold"))
     (line,) = [line for line in grouped(usage(before, now), by) if line.kind == POD]
-    assert (line.rates.total, line.members, line.rdt_class) == (30, 1, None)
+    assert (line.rates[MBM], line.members, line.rdt_class) == (30, 1, None)
 
 
 def test_waiting_pod_is_in_no_class() -> None:

@@ -15,12 +15,13 @@ import pytest
 from kernel.counted.truth import Truth, mounted_with, rmid_of
 from kernel.groups import Resctrl
 from kernel.test_turns import Pod, context_of, release_counters
+from resctrl_hooks.inventory.columns import MBM
 from resctrl_hooks.inventory.interval import interval_of
 from resctrl_hooks.inventory.rates import Rates, of_pod
-from resctrl_hooks.inventory.snapshot import Snapshot, take
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.reconcile.reconcile import reconcile
 from resctrl_hooks.node.reconcile.report import Options
+from resctrl_hooks.node.snapshot.snapshot import Snapshot, take
 
 BURSTS = """
 import sys, time
@@ -101,14 +102,14 @@ def line(name: str, key: str, looks: list[Snapshot], truth: float) -> str:
     found = interval_of(turns)
     assert found is not None, f"{name}: only {len(turns)} turns"
     rates: list[Rates] = [of_pod(one, other, key) for one, other in pairwise(looks)]
-    assert not [one for one in rates if one.total == 0 and one.counted is None], "a rate without counting"
-    parts = [one.total for one in rates if one.estimated and one.total is not None]
+    assert not [one for one in rates if one[MBM] == 0 and one.counted is None], "a rate without counting"
+    parts = [rate for one in rates if one.estimated and (rate := one[MBM]) is not None]
     within = f"{statistics.median(parts) / 1e6:.1f} ({len(parts)})" if name == "steady" else ""
     off = f"{found.rate / truth - 1:+.0%}" if truth > 1000 else ""
     inside = "yes" if found.low <= truth <= found.high else "no"
     shown = f"{found.rate / 1e6:.1f} ± {found.half / 1e6:.1f}"
     counted = f"{len(turns)} | {sum(time for time, _ in turns):.0f}"
-    unknown = f"{sum(one.total is None for one in rates)} of {len(rates)}"
+    unknown = f"{sum(one[MBM] is None for one in rates)} of {len(rates)}"
     return f"| {name} | {counted} | {shown} | {truth / 1e6:.1f} | {off} | {inside} | {unknown} | {within} |"
 
 

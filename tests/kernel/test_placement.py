@@ -28,9 +28,10 @@ def installed(tmp_path: Path) -> Installed:
 
 
 def create(containers: Containers, name: str, kind: str, milli: int = 0, pool: str = "") -> int:
-    cpu = {"shares": milli * 1024 // 1000} if milli else {}
+    """Create one with a memory limit: without one it is not bound to memory nodes."""
+    resources = {"cpu": {"shares": milli * 1024 // 1000} if milli else {}, "memory": {"limit": 64 << 20}}
     wanted = {CPUS: kind, **({"pool.placement.resctrl-hooks.io": pool} if pool else {})}
-    return containers.create(name, SEE, annotations=wanted, resources={"cpu": cpu})
+    return containers.create(name, SEE, annotations=wanted, resources=resources)
 
 
 def start(containers: Containers, name: str, kind: str, milli: int = 0, pool: str = "") -> int:

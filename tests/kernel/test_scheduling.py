@@ -10,6 +10,7 @@ from kernel.cgroups import cgroup_of, file_of, value
 from kernel.containers import Containers
 from kernel.installed import Installed
 from kernel.runtimes import run, wait_until
+from resctrl_hooks.node.watch.writes import Writes
 
 SCHEDULING = "class.scheduling.resctrl-hooks.io"
 BLOCKIO = "class.blockio.resctrl-hooks.io"
@@ -94,6 +95,19 @@ def test_values_undone_by_update_are_repaired(containers: Containers, installed:
     installed.reconcile()
     assert weight.read_text().strip() == "20"
     assert io_max.read_text() == limits
+
+
+@pytest.mark.only(driver="cgroupfs")
+def test_kernel_reports_update_and_no_limit_without_one(containers: Containers) -> None:
+    pid = containers.start("w1", CHILD)
+    writes = Writes()
+    writes.watch([str(file_of(pid, "cpu.weight").parent)])
+    (cgroup_of(pid) / "cgroup.freeze").write_text("0")
+    file_of(pid, "memory.max").read_text()
+    assert not (writes.happened() and writes.take())
+    containers.runtime.command("update", "--cpu-share", "2048", "w1")
+    assert writes.happened()
+    assert writes.take()
 
 
 @pytest.mark.only(driver="systemd")

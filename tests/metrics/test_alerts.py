@@ -15,8 +15,6 @@ from hosts.promtool import RULES, run_promtool, values
 from prometheus_client import Metric
 from prometheus_client.openmetrics import parser as openmetrics
 
-from resctrl_hooks.metrics.collector import package_family
-
 REPOSITORY = Path(__file__).parents[2]
 METRICS_PAGE = REPOSITORY / "docs/metrics.md"
 NAME = re.compile(r"(?<![\w:])(?:l3|perf|resctrl)_\w+(?![\w:])")
@@ -41,7 +39,7 @@ def alerts(groups: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MonitoredHost]:
     """One pod in a group, one without an RMID, a hook that failed, a guard, a package's energy."""
     powercap = write_packages(tmp_path / "powercap", 5)
-    monkeypatch.setattr("resctrl_hooks.metrics.collector.package_family", lambda: package_family(powercap))
+    monkeypatch.setattr("resctrl_hooks.node.snapshot.packages.POWERCAP", powercap)
     settings = {"classes": [{"name": "batch"}], "monitoring": {"capacity": {"*": 2e9, "1": 1e9}}}
     sizes = {"info/L3_MON/num_rmids": "8", "info/L3/cbm_mask": "fff", "schemata": "L3:0=fff", "size": "L3:0=1200"}
     with plain_host(tmp_path, "mon_groups/kepler", "info/L3_MON", "info/L3", **settings) as found:
@@ -113,8 +111,10 @@ class Case(NamedTuple):
 
 
 FAILURES = 'resctrl_hooks_failures_total{{stage="createRuntime",reason="{}"}}'
+SLOWED = 'resctrl_pod_slowed_seconds_total{{cause="{}",namespace="shop",pod="cart"}}'
 UNMET = 'resctrl_hooks_unmet_containers{feature="memtierd"}'
 LAST = "resctrl_hooks_last_reconcile_timestamp_seconds"
+ROOM = "resctrl_hooks_state_free_bytes"
 BUCKET = 'resctrl_hooks_duration_seconds_bucket{{stage="createRuntime",le="{}"}}'
 CLASS = 'resctrl_class_l3_mbm_total_bytes_total{rdt_class="",domain_name="mon_L3_00"}'
 MOVED = 'resctrl_domain_mbm_bytes_total{domain="0"}'
@@ -130,9 +130,10 @@ HEALTHY = {
     "resctrl_scrape_ok": "1x60",
     "resctrl_hooks_waiting_pods": "0x60",
     "resctrl_hooks_queued_pods": "0x60",
-    'resctrl_rmids{state="free"}': "20x60",
-    'resctrl_rmids{state="used"}': "30x60",
+    'resctrl_rmids{owner="free"}': "20x60",
+    'resctrl_rmids{owner="pods"}': "30x60",
     LAST: "0+60x60",
+    ROOM: "1e9x60",
     UNMET: "0x60",
 }
 """Two nodes where nothing is wrong; each case changes some of the first one."""
@@ -148,13 +149,19 @@ CASES = {
     ),
     "ResctrlCannotBeRead": Case({"resctrl_scrape_ok": "0x60"}, {"resctrl_scrape_ok": "1x20 0x3 1x40"}),
     "ResctrlReconcileStopped": Case({LAST: "0x60"}, {LAST: "0x4 240x4 480+60x55"}),
+    # Room for one record more; and a file system that has just become full.
+    "ResctrlStateDirectoryFull": Case({ROOM: "1e9x40 4096x20"}, {ROOM: "131072x49 0x10"}),
     "ResctrlPodsUnmonitored": Case(
         {"resctrl_hooks_waiting_pods": "2x60"}, {"resctrl_hooks_waiting_pods": "0x20 2x10 0x30"}
     ),
     "ResctrlContainersWithout": Case({UNMET: "1x60"}, {UNMET: "0x20 1x10 0x30"}),
-    "ResctrlRMIDsLow": Case({'resctrl_rmids{state="free"}': "1x60"}, {'resctrl_rmids{state="free"}': "4x60"}),
+    "ResctrlRMIDsLow": Case({'resctrl_rmids{owner="free"}': "1x60"}, {'resctrl_rmids{owner="free"}': "4x60"}),
     # One failure in the node's whole uptime; and one from before the first scrape.
     "ResctrlHookFailures": Case({FAILURES.format("ledger"): "_x45 1x15"}, {FAILURES.format("ledger"): "1x60"}),
+    "ResctrlPodSlowedByNeighbours": Case(
+        {SLOWED.format("memory-bandwidth"): "0+60x60"},
+        {SLOWED.format("cpu-limit"): "0+60x60", SLOWED.format("memory-bandwidth"): "0x20 0+60x7 420x33"},
+    ),
     "ResctrlHookSlow": Case(
         {BUCKET.format("1.0"): "0+1x60", BUCKET.format("2.5"): "0+9x60", BUCKET.format("+Inf"): "0+9x60"},
         {BUCKET.format("1.0"): "0+9x60", BUCKET.format("2.5"): "0+9x60", BUCKET.format("+Inf"): "0+9x60"},

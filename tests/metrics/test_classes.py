@@ -10,10 +10,13 @@ from hosts.monitored import KEYS, MonitoredHost, plain_host
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from resctrl_hooks.metrics.class_totals import ClassTotal, ClassTotals
+from resctrl_hooks.metrics.classes import class_totals
 from resctrl_hooks.node.resctrl.energy_baseline import baseline
+from resctrl_hooks.node.snapshot.snapshot import take
 
 ROOT, GOLD = "", "gold"
 TOTAL = "l3_mbm_total_bytes_total"
+PATHS = X, ENERGY = "mon_L3_00/x", "mon_PERF_PKG_00/core_energy"
 
 
 @pytest.fixture
@@ -92,42 +95,72 @@ def test_totals_continue_in_another_process_and_end_at_reboot(host: MonitoredHos
     ledger = host.context.ledger
     ledger.prepare()
     first = ClassTotals(ledger, "boot")
-    first.of(ROOT).add("1:1", {"a": {"x": 5}}, {"x": 2}, ())
-    first.of("gone").add("1:2", {}, {"x": 2}, ())
+    first.of(ROOT, "1:1").add({"a": {X: 5}}, {X: 2}, PATHS)
+    first.of("gone", "1:2").add({}, {X: 2}, PATHS)
     first.save({ROOT})
     second = ClassTotals(ledger, "boot")
-    second.of(ROOT).add("1:1", {"b": {"x": 1}}, {"x": 3}, ())
-    assert second.of(ROOT).total == {"x": 9}
+    second.of(ROOT, "1:1").add({"b": {X: 1}}, {X: 3}, PATHS)
+    assert second.of(ROOT).total == {X: 9}
+    assert second.node == {X: 11}
     assert second.of("gone").total == {}
     assert ClassTotals(ledger, "next boot").of(ROOT).total == {}
 
 
-def test_recreated_class_starts_again() -> None:
-    total = ClassTotal({})
-    total.add("1:1", {"a": {"x": 5}}, {"x": 2}, ())
-    total.add("1:9", {}, {"x": 1}, ())
-    assert (total.total, total.ungrouped) == ({"x": 1}, {"x": 1})
+def test_recreated_class_starts_again_and_the_node_continues(host: MonitoredHost) -> None:
+    host.context.ledger.prepare()
+    totals = ClassTotals(host.context.ledger, "boot")
+    totals.of(ROOT, "1:1").add({"a": {X: 5}}, {X: 2}, PATHS)
+    totals.of(ROOT, "1:9").add({}, {X: 1}, PATHS)
+    assert (totals.of(ROOT).total, totals.of(ROOT).ungrouped, totals.node) == ({X: 1}, {X: 1}, {X: 8})
 
 
 def test_energy_of_previous_rmid_user_belongs_to_no_pod() -> None:
-    total = ClassTotal({})
-    total.add("1:1", {"a": {"x": 5, "watts": 70}}, {}, {"watts"})
-    assert total.total == {"x": 5, "watts": 70}  # nothing better is known of a class that is new
-    total.add("1:1", {"a": {"x": 5, "watts": 71}, "b": {"x": 3, "watts": 900}}, {}, {"watts"})
-    assert total.total == {"x": 8, "watts": 71}
-    total.add("1:1", {"b": {"x": 3, "watts": 902}}, {}, {"watts"})
-    assert total.total == {"x": 8, "watts": 73}
+    total = ClassTotal("1:1")
+    total.add({"a": {X: 5, ENERGY: 70}}, {}, PATHS)
+    assert total.total == {X: 5, ENERGY: 70}  # nothing better is known of a class that is new
+    total.add({"a": {X: 5, ENERGY: 71}, "b": {X: 3, ENERGY: 900}}, {}, PATHS)
+    assert total.total == {X: 8, ENERGY: 71}
+    total.add({"b": {X: 3, ENERGY: 902}}, {}, PATHS)
+    assert total.total == {X: 8, ENERGY: 73}
 
 
 def test_energy_of_new_group_counts_from_known_start() -> None:
-    total = ClassTotal({})
-    total.add("1:1", {}, {}, {"watts"})
-    total.add("1:1", {"a": {"watts": 30}, "b": {"watts": 900}}, {}, {"watts"}, {"a": {"watts": 0}, "b": {}})
-    assert total.total == {"watts": 30}
+    total = ClassTotal("1:1")
+    total.add({}, {}, PATHS)
+    total.add({"a": {ENERGY: 30}, "b": {ENERGY: 900}}, {}, PATHS, {"a": {ENERGY: 0}, "b": {}})
+    assert total.total == {ENERGY: 30}
+
+
+def test_energy_of_foreign_group_counts_from_its_first_run() -> None:
+    total = ClassTotal("1:1")
+    total.add({}, {}, PATHS)
+    total.add({"a": {ENERGY: "Unavailable"}, "b": {ENERGY: "Error"}}, {}, PATHS)
+    total.add({"a": {ENERGY: 30}, "b": {ENERGY: 900}}, {}, PATHS)
+    assert total.total == {ENERGY: 30}
+
+
+def test_unassigned_counter_of_a_group_begins_at_zero() -> None:
+    total = ClassTotal("1:1")
+    for value in (50, "Unassigned", 60):
+        total.add({"a": {X: value}}, {}, PATHS)
+    assert total.total == {X: 110}
+
+
+def test_older_snapshot_adds_nothing(host: MonitoredHost) -> None:
+    """Two exporters read at the same time: the one that read first may be the second to add."""
+    older = take(host.context)
+    del older.classes[GOLD]  # as if it was created then
+    count(host, pods=(110, 200), kepler=50, ungrouped=25, gold=(1000, 5))
+    newer = take(host.context)
+    for snapshot in (newer, older, newer):
+        with class_totals(host.context, snapshot) as totals:
+            found = {name: totals.of(name).total["mon_L3_00/mbm_total_bytes"] for name in newer.classes}
+            assert found == {ROOT: 385, GOLD: 1005}
+            assert totals.node["mon_L3_00/mbm_total_bytes"] == 1390
 
 
 def test_energy_before_first_scrape_is_in_pod_and_class(host: MonitoredHost) -> None:
-    energy = "mon_PERF_PKG_00/core_energy"
+    energy = ENERGY
     (host.resctrl / "info/PERF_PKG_MON").mkdir(parents=True)
     say_paths(host.resctrl, {energy: 100.0})
     for key in KEYS[:2]:
@@ -155,20 +188,20 @@ def test_energy_before_first_scrape_is_in_pod_and_class(host: MonitoredHost) -> 
 
 def test_late_counter_causes_no_jump() -> None:
     """While a group has no value, the class's remainder is unknown too."""
-    total = ClassTotal({})
-    total.add("1:1", {"a": {}}, {}, ())
-    total.add("1:1", {"a": {}}, {"x": 1000}, ())
-    total.add("1:1", {"a": {}}, {"x": 1001}, ())
-    assert total.total == {"x": 1}
+    total = ClassTotal("1:1")
+    total.add({"a": {}}, {}, PATHS)
+    total.add({"a": {}}, {X: 1000}, PATHS)
+    total.add({"a": {}}, {X: 1001}, PATHS)
+    assert total.total == {X: 1}
 
 
 def test_ungrouped_tasks_continue_after_missing_values() -> None:
-    total = ClassTotal({})
-    total.add("1:1", {"a": {"x": 5}}, {"x": 100}, ())
-    total.add("1:1", {"a": {}}, {}, ())
-    total.add("1:1", {"a": {"x": 5}}, {"x": 3}, ())  # AMD: a counter that is assigned again begins at 0
-    total.add("1:1", {"a": {"x": 5}}, {"x": 10}, ())
-    assert (total.total, total.ungrouped) == ({"x": 112}, {"x": 107})
+    total = ClassTotal("1:1")
+    total.add({"a": {X: 5}}, {X: 100}, PATHS)
+    total.add({"a": {}}, {}, PATHS)
+    total.add({"a": {X: 5}}, {X: 3}, PATHS)  # AMD: a counter that is assigned again begins at 0
+    total.add({"a": {X: 5}}, {X: 10}, PATHS)
+    assert (total.total, total.ungrouped) == ({X: 112}, {X: 107})
 
 
 def test_namespace_filter_keeps_classes_complete(host: MonitoredHost) -> None:

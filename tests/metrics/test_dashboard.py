@@ -17,13 +17,11 @@ import yaml
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
 from hosts.counter_tree import say, say_paths
-from hosts.guard_and_packages import call_metrics_and_guard, write_packages
+from hosts.guard_and_packages import call_metrics_and_guard, write_packages, write_slowdown_state
 from hosts.monitored import KEYS, MonitoredHost, plain_host
 from hosts.promtool import RULES, run_promtool, values
 from prometheus_client.parser import text_string_to_metric_families as parse
 from requirements import grafana_schema
-
-from resctrl_hooks.metrics.collector import package_family
 
 CONTRIB = Path(__file__).parents[2] / "contrib"
 FLEET, NODE = (CONTRIB / f"grafana/{name}.json" for name in ("resctrl-hooks", "resctrl-hooks-node"))
@@ -60,10 +58,10 @@ def queries(dashboard: dict[str, Any]) -> dict[str, str]:
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MonitoredHost]:
     """Return a host of Podman's: two containers, energy, a class, a foreign group, a guard, a counter without a number.
 
-    A package has energy, too.
+    A package has energy, too, and both containers are slowed.
     """
     powercap = write_packages(tmp_path / "powercap", 5)
-    monkeypatch.setattr("resctrl_hooks.metrics.collector.package_family", lambda: package_family(powercap))
+    monkeypatch.setattr("resctrl_hooks.node.snapshot.packages.POWERCAP", powercap)
     names = ("mon_groups/kepler", "gold/mon_groups", "info/L3_MON", "info/L3")
     sizes = {"info/L3_MON/num_rmids": "8", "info/L3/cbm_mask": "fff", "schemata": "L3:0=fff", "size": "L3:0=33554432"}
     with plain_host(tmp_path, *names, monitoring={"capacity": {"*": 2e9}}) as found:
@@ -84,6 +82,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MonitoredH
         say_paths(folders[-1], {"mon_L3_01/llc_occupancy": "Unavailable"})
         say_paths(resctrl, {"mon_L3_01/llc_occupancy": "Unavailable"})
         call_metrics_and_guard(found.context, KEYS[1])
+        write_slowdown_state(found.context, WEB, DB)
         yield found
 
 

@@ -56,7 +56,7 @@ def text_of(found: CollectorRegistry) -> str:
 
 def samples(text: str) -> dict[tuple[str, ...], float]:
     """Samples by name and by the values of their most telling labels."""
-    telling = ("stage", "reason", "le", "state", "rdt_class")
+    telling = ("stage", "reason", "le", "state", "owner", "rdt_class")
     return {
         (sample.name, *(sample.labels[name] for name in telling if name in sample.labels)): sample.value
         for family in parse_openmetrics(text)
@@ -101,8 +101,9 @@ def test_missing_value_is_a_sample_with_its_reason(host: MonitoredHost) -> None:
 
 def test_own_metrics_are_complete(host: MonitoredHost) -> None:
     found = samples(host.run("metrics").stdout)
-    assert found["resctrl_rmids", "used"] == 2
-    assert found["resctrl_rmids", "foreign"] == 2  # the root class and gold
+    assert found["resctrl_rmids", "pods"] == 2
+    assert found["resctrl_rmids", "classes"] == 2  # the root class and gold
+    assert found["resctrl_rmids", "foreign"] == found["resctrl_rmids", "runtimes"] == 0
     assert found["resctrl_rmids", "free"] == 4
     assert (found["resctrl_hooks_waiting_pods",], found["resctrl_hooks_queued_pods",]) == (1, 0)
     assert found["resctrl_hooks_runs_total", "createRuntime"] == 2

@@ -328,6 +328,65 @@ def test_readings_within_a_second_are_used_again(
     assert (len(collections), len(bodies)) == (1, 2)
 
 
+def test_failed_reading_is_not_repeated_within_a_second(
+    host: MonitoredHost, ask: Ask, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    collections: list[int] = []
+
+    def collect(_: NodeCollector) -> Iterator[Metric]:
+        collections.append(1)
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(NodeCollector, "collect", collect)
+    monkeypatch.setattr(answers, "_FRESH_SECONDS", 60.0)
+    port = ask.port  # type: ignore[attr-defined]
+    for _ in range(3):
+        assert b" 500 " in raw(port, b"GET /metrics HTTP/1.0\r\n\r\n") or len(collections) == 1
+    assert len(collections) == 1
+
+
+def test_request_whose_scrape_fails_waits_no_longer() -> None:
+    def metrics(*_: object) -> list[bytes]:
+        raise RuntimeError("a bug")
+
+    scrape = SharedScrape(metrics)
+    for _ in range(2):
+        with pytest.raises(RuntimeError):
+            scrape({"REQUEST_METHOD": "GET"})
+    assert scrape.waiting == 0
+
+
+@pytest.mark.parametrize(
+    "host, source",
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("2001:db8::1", "2001:db8::/64"),
+        ("2001:db8:0:0:ffff::2", "2001:db8::/64"),
+        ("2001:db8:0:1::1", "2001:db8:0:1::/64"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("fe80::1%eth0", "fe80::/64"),
+    ],
+)
+def test_source_is_an_address_or_an_ipv6_network(host: str, source: str) -> None:
+    assert serving.source_of(host) == source
+
+
+def test_closed_connection_counts_until_its_threads_end(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "_MOST_CONNECTIONS", 2)
+    monkeypatch.setattr(serving, "_MOST_ENDING", 1)
+    goes_on = threading.Event()
+    ended: list[object] = []
+    monkeypatch.setattr(serving, "_end", ended.append)  # threads that take their time
+    port = ask.port  # type: ignore[attr-defined]
+    slow = [socket.create_connection(("127.0.0.1", port)) for _ in range(4)]
+    slow[3].settimeout(10)
+    assert slow[3].recv(1) == b"", "refused: the third has closed the first, whose threads still live"
+    assert len(ended) == 1
+    goes_on.set()
+    for connection in slow:
+        connection.close()
+
+
 def test_source_with_many_requests_keeps_no_other_source_out(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "_MOST_CONNECTIONS", 4)
     monkeypatch.setattr(serving, "_FEW", 2)
@@ -365,3 +424,22 @@ def test_slow_request_is_ended(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> Non
         slow.settimeout(10)
         slow.sendall(b"GET /metrics HTTP/1.1\r\n")
         assert slow.recv(1) == b""
+
+
+@pytest.mark.parametrize("kind", ["connection", "deadline"])
+def test_connections_without_a_thread_do_not_count(ask: Ask, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    monkeypatch.setattr(serving, "_MOST_CONNECTIONS", 2)
+    monkeypatch.setattr(serving, "_MOST_ENDING", 1)
+    start = threading.Thread.start
+
+    def fail(thread: threading.Thread) -> None:
+        if isinstance(thread, threading.Timer) if kind == "deadline" else "process_request" in thread.name:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    port = ask.port  # type: ignore[attr-defined]
+    with monkeypatch.context() as shortage:
+        shortage.setattr(threading.Thread, "start", fail)
+        for _ in range(4):
+            assert raw(port, b"GET /healthz HTTP/1.0\r\n\r\n") == b""
+    assert ask("/healthz")[0] == 200

@@ -1,7 +1,4 @@
-"""The rules of the Prometheus above several that see a part of the nodes each, as docs/metrics.md describes it.
-
-`tests/bench/shards.py` runs such servers.
-"""
+"""The rules of the Prometheus above several that see a part of the nodes each, as docs/metrics.md describes it."""
 
 import re
 from pathlib import Path

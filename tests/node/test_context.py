@@ -17,4 +17,4 @@ def test_log_follows_settings_unless_given(host: Host) -> None:
     silent = Log({"target": "file", "file": f"{host.root}/another"})
     context = Context(host.context().settings, silent)
     assert context.log is silent
-    assert (context.failures, context.strict) == ([], False)
+    assert (context.failures, context.refusable) == ([], True)

@@ -12,9 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resctrl_hooks.node.errors import LedgerError, LockTimeoutError
+from resctrl_hooks.node.flags import age as age_of
+from resctrl_hooks.node.flags import set_flag, touch
 from resctrl_hooks.node.ledger import Ledger
 from resctrl_hooks.node.locks import lock_name
 from resctrl_hooks.node.names import default_key_validator
+from resctrl_hooks.node.pointers import forget, forget_unusable, has_member
 
 IDS = st.text("abcXYZ019_+.-", min_size=1, max_size=200).filter(default_key_validator)
 
@@ -135,8 +138,8 @@ def test_pointers_lead_to_keys(ledger: Ledger) -> None:
     assert ledger.key_of("m") == "other"
     assert not ledger.remove_member("k", "m")
     assert ledger.key_of("m") == "other"
-    ledger.forget("m")
-    ledger.forget("m")
+    forget(ledger, "m")
+    forget(ledger, "m")
     assert ledger.containers() == []
 
 
@@ -196,7 +199,7 @@ def test_rewritten_pointer_is_not_taken_for_broken(ledger: Ledger) -> None:
     (Path(ledger.folder) / "containers/file").touch()
     ledger.point("c1", "k")
     for name in ("junk", "file", "c1", "missing"):
-        ledger.forget_unusable(name)
+        forget_unusable(ledger, name)
     assert ledger.containers() == ["c1"]
 
 
@@ -230,10 +233,10 @@ def test_largest_written_record_is_readable(ledger: Ledger) -> None:
 def test_forget_member_returns_whether_it_existed(ledger: Ledger) -> None:
     ledger.point("m", "k")
     ledger.write_member("k", "m", {})
-    assert ledger.has_member("k", "m")
+    assert has_member(ledger, "k", "m")
     assert ledger.remove_member("k", "m")
     assert not ledger.remove_member("k", "m")
-    assert not ledger.has_member("k", "m")
+    assert not has_member(ledger, "k", "m")
     assert ledger.containers() == []
 
 
@@ -245,24 +248,24 @@ def test_remove_mark_returns_whether_it_existed(ledger: Ledger) -> None:
 
 def test_flag_is_set_or_not(ledger: Ledger) -> None:
     assert not ledger.flagged("searched")
-    ledger.flag("searched", on=False)
-    ledger.flag("searched", on=True)
+    set_flag(ledger, "searched", on=False)
+    set_flag(ledger, "searched", on=True)
     assert ledger.flagged("searched")
     Path(ledger.folder, "searched").write_text("as it was")
-    ledger.flag("searched", on=True)
+    set_flag(ledger, "searched", on=True)
     assert ledger.flagged("searched")
     assert Path(ledger.folder, "searched").read_text() == "as it was"
-    ledger.flag("searched", on=False)
+    set_flag(ledger, "searched", on=False)
     assert not ledger.flagged("searched")
 
 
 def test_age_of_file_is_never_negative(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert ledger.age("searched") == float("inf")
-    ledger.touch("searched")
+    assert age_of(ledger, "searched") == float("inf")
+    touch(ledger, "searched")
     os.utime(Path(ledger.folder, "searched"), (1000, 1000))
     for now, age in ((1000, 0), (1003.5, 3.5), (999, float("inf"))):
         monkeypatch.setattr(time, "time", lambda now=now: now)
-        assert ledger.age("searched") == age
+        assert age_of(ledger, "searched") == age
 
 
 def test_call_is_one_line_up_to_limit(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -289,7 +292,7 @@ def test_no_file_stays_open(ledger: Ledger) -> None:
         ledger.mark("idle", "k")
         ledger.mark("new", "k")
         ledger.count_call("poststop", 0)
-        ledger.flag("searched", on=True)
+        set_flag(ledger, "searched", on=True)
     with ledger.lock("k", 0), pytest.raises(LockTimeoutError):
         ledger.lock("k", 0)
     assert os.listdir("/proc/self/fd") == before

@@ -11,6 +11,7 @@ from resctrl_hooks.node import lifecycle
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import DeadlineError, HookError, LockTimeoutError
 from resctrl_hooks.node.feature import Step
+from resctrl_hooks.node.flags import age, set_flag
 from resctrl_hooks.node.lifecycle import (
     fate,
     forget,
@@ -74,7 +75,7 @@ def test_end_of_key_wakes_reconcile_if_a_pod_waits(host: Host, waits: str) -> No
     if waits == "for an RMID":
         host.context().ledger.mark("waiting", "another")
     elif waits:
-        host.context().ledger.flag("short-of-counters", on=True)
+        set_flag(host.context().ledger, "short-of-counters", on=True)
     assert settled(host)
     assert (host.state / "wake").exists() is bool(waits)
     assert f"removed group {host.resctrl}/mon_groups/k" in host.log.read_text()
@@ -161,7 +162,7 @@ def test_hook_without_rmid_releases_dead_keys(host: Host) -> None:
     assert host.groups() == ["mon_groups/gone", "mon_groups/mine"]
     assert make_room(context, "mine") == 1
     assert host.groups() == ["mon_groups/mine"]
-    assert context.ledger.age("searched") > 1000, "more may be dead"
+    assert age(context.ledger, "searched") > 1000, "more may be dead"
 
 
 def test_thorough_search_continues_after_key_without_group(host: Host) -> None:

@@ -23,7 +23,7 @@ def test_wrong_use_prints_usage(arguments: list[str]) -> None:
     [
         ("reconcile", "reconcile.command", "reconcile_command"),
         ("watch", "watch.command", "watch_command"),
-        ("guard", "guard.command", "guard_command"),
+        ("guard", "sampler.command", "guard_command"),
         ("release", "reconcile.release", "release_command"),
         ("compile", "bytecode", "compile_command"),
         ("nri", "", ""),

@@ -16,17 +16,17 @@ from hosts.machines import MACHINES
 from hosts.placed import id_of
 from pydantic import ConfigDict, TypeAdapter
 
-from resctrl_hooks.node import call_metrics, records
+from resctrl_hooks.node import call_metrics, node_records, records
 from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.refusals import FILE as REFUSALS
 from resctrl_hooks.node.refusals import record_refusal
-from resctrl_hooks.node.resctrl.counts_file import FILE as COUNTERS
 from resctrl_hooks.node.sharing.claims import begin_to_wait
 from resctrl_hooks.nri.status import NAME as NRI
 from resctrl_hooks.nri.status import Status
 
 PROJECT = Path(__file__).parents[2]
 PACKAGE = PROJECT / "resctrl_hooks"
+MODULES = (records, node_records)
 NEEDS = {
     "monitoring": "ClassNeeds",
     "rdt": "ClassNeeds",
@@ -38,7 +38,7 @@ NEEDS = {
 }
 USES = {
     "node/resctrl/locked_key.py": "born",
-    "node/resctrl/carried.py": "spent",
+    "node/resctrl/key_counts.py": "spent",
     "node/lifecycle.py": "steps",
     "node/container/running.py": "podCgroup",
     "node/features/monitoring.py": "class",
@@ -60,13 +60,14 @@ USES = {
 
 
 class Types:
-    """The module's types, which normally exist for type checkers only."""
+    """The modules' types, which normally exist for type checkers only."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        text = Path(records.__file__).read_text().replace("TYPE_CHECKING = False", "TYPE_CHECKING = True")
         self.module = ModuleType("records_as_types")
         monkeypatch.setitem(sys.modules, self.module.__name__, self.module)
-        exec(text, vars(self.module))
+        for of in MODULES:
+            text = Path(of.__file__ or "").read_text().replace("TYPE_CHECKING = False", "TYPE_CHECKING = True")
+            exec(text, vars(self.module))
         for kind in vars(self.module).values():
             if hasattr(kind, "__total__"):
                 kind.__pydantic_config__ = ConfigDict(extra="forbid", strict=True)
@@ -120,7 +121,7 @@ def test_records_of_hooks_and_reconcile_match_types(crowd: Crowd, types: Types) 
             seen.add(step["feature"])
     assert seen == NEEDS.keys()
     assert "claim" in types.check("PodRecord", (host.state / f"pods/{POD}/pod").read_bytes())
-    assert POD in types.check("CountersRecord", (host.state / COUNTERS).read_bytes())["keys"]
+    assert POD in types.check("CountersRecord", (host.state / "totals/counters").read_bytes())["keys"]
     types.check("KeptTopologyRecord", (host.state / "topology").read_bytes())
     supervisors = list((host.root / "memtierds").rglob("memtierd.keeper"))
     assert any(id_of(MAIN) in str(path) for path in supervisors)
@@ -149,7 +150,8 @@ def test_shared_step_parameters_have_a_type(types: Types) -> None:
 
 
 def test_record_types_cost_hooks_nothing() -> None:
-    assert {name for name in vars(records) if not name.startswith("__")} == {"TYPE_CHECKING"}
+    for of in MODULES:
+        assert {name for name in vars(of) if not name.startswith("__")} == {"TYPE_CHECKING"}
 
 
 def test_misspelt_key_is_a_mypy_error(tmp_path: Path) -> None:

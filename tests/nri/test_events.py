@@ -11,7 +11,8 @@ import pytest
 from conftest import GROUP, ID, LAUNCH, POD_CGROUP, PYTHON, UID, Host
 
 from nri.fake_runtime import FakeRuntime, Peer, wait_until
-from resctrl_hooks.node import lifecycle
+from resctrl_hooks.node import call_metrics, lifecycle
+from resctrl_hooks.node.ledger import Ledger
 from resctrl_hooks.node.refusals import recent_refusals
 from resctrl_hooks.nri import events
 from resctrl_hooks.nri.protobuf import encode
@@ -95,6 +96,7 @@ def test_life_of_container_in_newer_nri_is_served(host: Host, start: Callable[..
     assert (host.resctrl / GROUP / "tasks").read_text().split() == ["41"]
     host.end_process(41)
     assert peer.event("StopContainer", POD, container(41)) == OK
+    wait_until(lambda: not list(host.state.glob("pods/*/c-*")), "the container's record ends with it")
     assert host.groups() == [GROUP], "the group is the pod's"
     assert peer.event("RemoveContainer", POD, container()) == OK
     assert peer.event("RemovePodSandbox", POD) == OK
@@ -281,11 +283,34 @@ def test_start_is_never_refused_and_applies_possible_features(host: Host, start:
     assert host.groups() == [GROUP]
 
 
-@pytest.mark.parametrize("event", ["StopContainer", "RemoveContainer", "RemovePodSandbox"])
-def test_stop_and_remove_never_fail(host: Host, start: Callable[..., Plugin], event: str) -> None:
+ENDS = pytest.mark.parametrize("event", ["StopContainer", "RemoveContainer", "RemovePodSandbox"])
+
+
+@ENDS
+def test_stop_and_remove_of_unknown_names_are_answered(start: Callable[..., Plugin], event: str) -> None:
     peer = start(failurePolicy="fail").greet()
     for bad in ({}, {**POD, "uid": "../.."}, {**POD, "uid": ""}):
         assert peer.event(event, bad, container(id_="x/../y")) == OK
+
+
+@ENDS
+def test_stop_and_remove_that_fail_are_answered_and_counted(
+    host: Host, start: Callable[..., Plugin], event: str
+) -> None:
+    plugin = start(failurePolicy="fail")
+    peer = plugin.greet()
+    host.process(41, f"{POD_CGROUP}/{ID}")
+    assert peer.event("StartContainer", POD, container(41)) == OK
+    host.end_process(41)
+    record = host.state / "pods" / UID / "pod"
+    record.unlink()
+    record.mkdir()
+    assert peer.event(event, POD, container()) == OK
+    plugin.wait_for_log(f"cannot use {record}: Is a directory")
+    plugin.wait_for_log("not affected")
+    ledger = Ledger(str(host.state))
+    wait_until(lambda: event in call_metrics.read(ledger).stages, "the event is counted, after its answer")
+    assert call_metrics.read(ledger).stages[event].failures == {"ledger": 1}
 
 
 def test_unreadable_message_is_answered(host: Host, start: Callable[..., Plugin]) -> None:

@@ -3,6 +3,7 @@
 import json
 import signal
 from collections.abc import Callable, Iterator
+from copy import copy
 from typing import Any
 
 import pytest
@@ -12,11 +13,11 @@ from hosts.machines import machine, write_sysfs
 
 from nri.test_events import CLASS, POD, container, host
 from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.errors import DeadlineError, NotArrivedError
+from resctrl_hooks.node.errors import DeadlineError, LedgerError, NotArrivedError
 from resctrl_hooks.node.features.placement.allocations import LOCK
 from resctrl_hooks.node.hook import deadline
 from resctrl_hooks.node.host.notify import Notify
-from resctrl_hooks.node.refusals import RefusedError, recent_refusals
+from resctrl_hooks.node.refusals import recent_refusals
 from resctrl_hooks.node.resctrl.filesystem import Resctrl
 from resctrl_hooks.nri import creation, events
 from resctrl_hooks.nri.plugin import NodePlugin
@@ -323,8 +324,12 @@ def test_alarm_that_rises_while_it_is_cancelled_costs_no_answer(host: Host, monk
 @pytest.mark.usefixtures("alarm")
 @pytest.mark.parametrize(
     "error, reasons, fit",
-    [(LATE, "task-gone,deadline", False), (FAULT, "task-gone,fault", False), (RefusedError(""), "task-gone", True)],
-    ids=["late", "fault", "refusal"],
+    [
+        (LATE, "task-gone,deadline", False),
+        (FAULT, "task-gone,fault", False),
+        (LedgerError(""), "task-gone,ledger", True),
+    ],
+    ids=["late", "fault", "ledger"],
 )
 def test_error_after_a_failed_feature_is_counted_and_decides_whether_the_process_serves_on(
     host: Host, monkeypatch: pytest.MonkeyPatch, error: Exception, reasons: str, *, fit: bool
@@ -334,7 +339,7 @@ def test_error_after_a_failed_feature_is_counted_and_decides_whether_the_process
 
     def create_runtime(_workload: object, context: Context, _key: str) -> str:
         context.failures.append("task-gone")
-        raise error
+        raise copy(error)
 
     monkeypatch.setattr(events, "create_runtime", create_runtime)
     host.context().ledger.prepare()

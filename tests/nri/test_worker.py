@@ -123,3 +123,21 @@ def test_process_with_a_part_of_a_job_is_killed_and_another_one_serves(
     while workers._ending:
         workers.collect([])
     assert pid not in [one.pid for one in workers._living.values()]
+
+
+def test_process_is_replaced_after_its_largest_number_of_jobs(
+    workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("resctrl_hooks.nri.workers._MOST_JOBS", 2)
+    served: list[int] = []
+    for _ in range(3):
+        workers.prepare(1)
+        answers: list[tuple[int | None, bytes]] = []
+        workers.ask("StartContainer", b"payload", 1, 60, lambda *answer, into=answers: into.append(answer))
+        served += [one.pid for one in workers._living.values() if one.is_asked]
+        while not answers or any(one.state != STANDING_BY for one in workers._living.values()):
+            ready, _, _ = select.select(workers.descriptors(), [], [], 60)
+            workers.collect(ready)
+        assert answers == [(0, b"payload")]
+    first, second, third = served
+    assert first == second != third

@@ -57,7 +57,7 @@ def test_last_line_has_sums(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "26 passed, 0 failed, 2 skipped"
-    assert "UNSTEADY on unit, failed and then passed in a second boot: tests/kernel/test_a.py::test_b" in done.stdout
+    assert "UNSTEADY on unit, failed and then passed when repeated: tests/kernel/test_a.py::test_b" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_guest_that_cannot_be_built_is_reported_and_no_failure(
     "status, report, trouble",
     [
         (0, '<testsuite tests="5" failures="0" errors="0" skipped="1"/>', ""),
-        (1, '<testsuite tests="5" failures="1" errors="0" skipped="1"/>', ""),
+        (1, '<testsuite tests="20" failures="8" errors="0" skipped="1"/>', ""),
         (1, '<testsuite tests="5" failures="0" errors="0" skipped="1"/>', "exit status 1"),
         (2, '<testsuite tests="5" failures="0" errors="1" skipped="1"/>', "NOT TESTED WHOLE: pytest's exit status 2"),
         (5, '<testsuite tests="0" failures="0" errors="0" skipped="0"/>', "NOT TESTED WHOLE: pytest's exit status 5"),
@@ -156,6 +156,40 @@ def test_incomplete_unit_tests_are_a_failure(
 
     monkeypatch.setattr(ci, "run", run)
     assert ci.unit(ci.Part("unit")) == trouble
+
+
+def _suite(passed: str, failed: str) -> str:
+    """Return a JUnit file of tests with names of one letter."""
+    cases = [f'<testcase classname="t" name="{name}"/>' for name in passed]
+    cases += [f'<testcase classname="t" name="{name}"><failure/></testcase>' for name in failed]
+    suite = f'<testsuite tests="{len(cases)}" failures="{len(failed)}">{"".join(cases)}</testsuite>'
+    return f"<testsuites>{suite}</testsuites>"
+
+
+@pytest.mark.parametrize(
+    "passed, failed, counts, unsteady",
+    [("de", "", (0, 2), ["t.d", "t.e"]), ("d", "e", (1, 1), ["t.d"]), ("", "", (2, 0), [])],
+    ids=["both-pass", "one-fails-again", "none-ran"],
+)
+def test_failed_unit_tests_are_repeated_alone(
+    ci: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    passed: str,
+    failed: str,
+    counts: tuple[int, int],
+    unsteady: list[str],
+) -> None:
+    def run(command: list[str]) -> int:
+        repeated = "--last-failed" in command
+        report = _suite(passed, failed) if repeated else _suite("abc", "de")
+        Path(command[-1].partition("=")[2]).write_text(report)
+        return int(not repeated or bool(failed))
+
+    monkeypatch.setattr(ci, "run", run)
+    part = ci.Part("unit")
+    assert ci.unit(part) == ""
+    assert (part.counts.failed, part.counts.unsteady) == counts
+    assert (part.counts.passed, part.unsteady) == (3, unsteady)
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,15 @@
 """The derived files in this repository are up to date: `nox -s generate` updates them."""
 
+import json
 import shutil
 import subprocess
 from collections.abc import Callable
 
 import pytest
+from jsonschema import validate
 
 from project.contributed import REPOSITORY, load
+from resctrl_hooks.cli.schemas import schemas
 
 GENERATOR = load("generate")
 FILES: dict[str, Callable[[], bytes]] = GENERATOR.files()
@@ -15,6 +18,25 @@ FILES: dict[str, Callable[[], bytes]] = GENERATOR.files()
 @pytest.mark.parametrize("name", FILES)
 def test_generated_file_is_up_to_date(name: str) -> None:
     assert (REPOSITORY / name).read_bytes() == FILES[name](), "run nox -s generate"
+
+
+def test_picture_of_top_is_a_recorded_document_and_loads_nothing() -> None:
+    recorded = json.loads((REPOSITORY / "contrib/top.json").read_text())
+    validate(recorded, schemas()["top"])
+    drawn = (REPOSITORY / "docs/top.svg").read_text()
+    assert all(item["name"] in drawn for item in recorded["items"] if item["kind"] == "pod")
+    assert "url(http" not in drawn
+
+
+@pytest.mark.parametrize("command, picture", [("nodes", "kubectl-nodes"), ("top", "kubectl-top")])
+def test_picture_of_kubectl_shows_the_recorded_document_and_loads_nothing(command: str, picture: str) -> None:
+    recorded = json.loads((REPOSITORY / "contrib/kubectl.json").read_text())[command]
+    drawn = (REPOSITORY / f"docs/{picture}.svg").read_text()
+    assert recorded["items"]
+    for item in recorded["items"]:
+        assert item.get("pod", item.get("name")) in drawn
+    assert "url(http" not in drawn
+    assert f"({picture}.svg)" in (REPOSITORY / "docs/kubectl.md").read_text()
 
 
 def test_removed_files_leave_nothing() -> None:

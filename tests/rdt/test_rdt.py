@@ -24,7 +24,8 @@ from resctrl_hooks.rdt.capabilities import (
     Capabilities,
     read_abilities,
 )
-from resctrl_hooks.rdt.config import differences, lines, overlaps, wanted_schemata
+from resctrl_hooks.rdt.config import differences, lines, wanted_schemata
+from resctrl_hooks.rdt.layout import lay_out
 from resctrl_hooks.simulation.mount import mounted
 
 CAN = Capabilities(
@@ -96,8 +97,7 @@ def test_overlap_with_an_exclusive_class_is_a_problem() -> None:
         "bronze": {"L3": "03f"},
         "silver": {"L3": "00f"},
     }
-    wanted = {name: wanted_schemata(spec, CAN)[0] for name, spec in declared.items()}
-    assert overlaps(wanted, declared) == {
+    assert {name: problems for name, problems in lay_out(declared, CAN).problems.items() if problems} == {
         "gold": [
             "L3 of domain 0: mask ff0 overlaps with 3f of class bronze",
             "L3 of domain 1: mask ff0 overlaps with 3f of class bronze",
@@ -131,7 +131,7 @@ def test_class_of_io_alloc_is_counted(tmp_path: Path, io_alloc: str, classes: in
 
 @pytest.mark.fuse
 def test_overlapping_exclusive_class_is_not_applied(simulated: Host) -> None:
-    simulated.configure(rdt={"classes": {"gold": {"L3": "ff0", "exclusive": True}, "bronze": {"L3": "60%"}}})
+    simulated.configure(rdt={"classes": {"gold": {"L3": "ff0", "exclusive": True}, "bronze": {"L3": "0ff"}}})
     done = rdt(simulated, "apply")
     assert done.exit_code == 1
     assert "gold: L3 of domain 0: mask ff0 overlaps with ff of class bronze" in done.output
@@ -226,6 +226,10 @@ def test_dry_run_uses_settings_to_be_applied(simulated: Host, tmp_path: Path) ->
     assert f"{config} has changed and would be applied first" in planned.stderr
     assert planned.stdout.endswith("Would create gold; nothing written.\n")
     assert not (tmp_path / "config.json").exists()
+    config.write_text("rdt: {klasses: {}}")
+    refused = CliRunner().invoke(main, ["--config", str(config), "rdt", "apply", "--dry-run"])
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "config.yaml:1: rdt.klasses: unknown key" in refused.stderr
 
 
 @pytest.mark.fuse

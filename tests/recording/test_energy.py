@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from hosts.guard_and_packages import write_zone
 
-from resctrl_hooks.inventory.package_energy import Packages
-from resctrl_hooks.metrics.collector import package_family
+from resctrl_hooks.metrics.classes import package_family
+from resctrl_hooks.node.history.rows import Row
+from resctrl_hooks.node.snapshot.packages import Packages
 from resctrl_hooks.recording.analysis import recording_of
 from resctrl_hooks.recording.energy import Share, shares, write_csv
 from resctrl_hooks.recording.page import page_of
-from resctrl_hooks.recording.sampler import Row
 
 
 def row(second: int, kind: str, joules: float | None, name: str = "", namespace: str = "", package: int = 0) -> Row:
@@ -102,7 +102,7 @@ def test_package_that_cannot_be_read_is_left_out(powercap: Path) -> None:
 
 
 def test_metrics_have_the_packages_energy(powercap: Path) -> None:
-    family = package_family(str(powercap))
+    family = package_family(Packages(str(powercap)))
     assert [(one.name, one.labels, one.value) for one in family.samples] == [
         ("resctrl_package_energy_joules_total", {"package": "0"}, 0.9)
     ]

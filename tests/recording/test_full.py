@@ -12,10 +12,10 @@ from hosts.monitored import monitored_host
 
 from resctrl_hooks.cli import main
 from resctrl_hooks.node.guard.status import NAME
+from resctrl_hooks.node.history.rows import GUARD, LABELS, MEMORY, Row, Sampler
 from resctrl_hooks.recording.analysis import recording_of
 from resctrl_hooks.recording.files import writing
 from resctrl_hooks.recording.full import Full, full_times, memories
-from resctrl_hooks.recording.sampler import GUARD, LABELS, MEMORY, Row, Sampler
 from resctrl_hooks.recording.tables import full_table
 
 GB = 1e9

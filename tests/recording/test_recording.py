@@ -22,10 +22,10 @@ from hosts.monitored import KEYS, MonitoredHost, plain_host
 
 from resctrl_hooks.cli import main
 from resctrl_hooks.errors import NotPermittedError
+from resctrl_hooks.node.history.rows import LABELS, SCHEMATA, Row, Sampler
 from resctrl_hooks.recording.analysis import BANDWIDTH, OTHERS, largest, recording_of, series, uncovered
 from resctrl_hooks.recording.files import RecordingError, read, writing
 from resctrl_hooks.recording.noise import answer, noisy
-from resctrl_hooks.recording.sampler import LABELS, Row, Sampler
 
 NASTY = "</script><script>document.title='forged'</script>"
 
@@ -300,6 +300,19 @@ def test_record_refuses_an_unfinished_file_without_force(host: MonitoredHost, tm
     assert read(str(target))
 
 
+@pytest.mark.parametrize("name", ["x.csv", "x.parquet"])
+def test_second_of_two_recordings_at_once_is_refused(
+    host: MonitoredHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(os.path, "lexists", lambda _: False)  # both have checked before either begins
+    with (
+        writing(str(tmp_path / name), ["time"]),
+        pytest.raises(FileExistsError),
+        writing(str(tmp_path / name), ["time"]),
+    ):
+        pass
+
+
 def test_record_without_readable_counters_fails_and_writes_no_file(
     host: MonitoredHost, tmp_path: Path, fail: Fail
 ) -> None:
@@ -352,6 +365,18 @@ def test_waiting_pod_has_no_value_and_turn_uses_counted_seconds(host: MonitoredH
     assert looks[2]["missing"] == "llc_occupancy_bytes:Waiting mbm_total_bytes:Waiting"
     assert looks[0]["counted_seconds"] == 0
     assert looks[1]["counted_seconds"] == looks[2]["counted_seconds"]
+
+
+def test_changed_schemata_are_rows_of_their_class_and_domain(host: MonitoredHost) -> None:
+    schemata = host.resctrl / "schemata"
+    schemata.write_text("L3:0=fff;1=fff\n")
+    sampler = Sampler(host.context)
+    looks = [[row for row in sampler.look() if row["kind"] == SCHEMATA] for _ in range(2)]
+    schemata.write_text("L3:0=00f;1=fff\n")
+    looks.append([row for row in sampler.look() if row["kind"] == SCHEMATA])
+    assert [len(look) for look in looks] == [0, 0, 1], "the first sample is no change"
+    (row,) = looks[2]
+    assert (row["domain"], row["rdt_class"], row["event"]) == ("mon_L3_00", "", "class /: L3 fff to 00f")
 
 
 def test_recorded_rates_use_counted_seconds() -> None:

@@ -1,9 +1,9 @@
 """Pods that took turns in a recording, and the error bars of their rates."""
 
 from resctrl_hooks.inventory.interval import LEAST_TURNS
+from resctrl_hooks.node.history.rows import Row
 from resctrl_hooks.recording.analysis import recording_of
 from resctrl_hooks.recording.page import page_of
-from resctrl_hooks.recording.sampler import Row
 from resctrl_hooks.recording.turns import turn_rates
 
 

@@ -1,8 +1,9 @@
-"""How strong the tests are: changes the node half in one place at a time, and says which changes no test notices.
+"""How strong the tests are: changes the package in one place at a time, and says which changes no test notices.
 
     nox -s mutants                                   a hundred mutants of the whole node half
     nox -s mutants -- --all adopt reconcile          all mutants of modules whose path has one of these words
     nox -s mutants -- --all --own ledger             by the tests of the module's folder alone: stricter, and quick
+    nox -s mutants -- --folder metrics               a hundred mutants of another folder of the package
 
 Each mutant is tried in a copy of the project by the tests that concern its module and run its lines
 (`mutant_trials.py`), without those that take minutes. What survives is to be tested, or said to be equivalent in
@@ -32,11 +33,14 @@ import mutant_trials
 import pytest
 
 PROJECT = changed.PROJECT
-PACKAGE = PROJECT / changed.PACKAGE / "node"
+PACKAGE = PROJECT / changed.PACKAGE
+NODE = "node"
 EQUIVALENT = Path(__file__).parent / "mutants.json"
 SLOW = {"test_kill.py", "test_kill_features.py", "test_storm.py", "test_conformance.py", "test_model.py"}
-FOLDERS = ("tests/node/", "tests/faults/", "tests/simulation/", "tests/project/")
-"""Not those of the people half, which try the node half by the way."""
+FOLDERS = {NODE: ("tests/node/", "tests/faults/", "tests/simulation/", "tests/project/")}
+"""By folder of the package, the tests that try it. Not those of the people half, which try the node half by the way."""
+ELSEWHERE = ("tests/kernel/", "tests/vm/", "tests/bench/")
+"""Tests that need a guest, and those of the guest: they try no folder."""
 OPERATORS: dict[type[ast.AST], Any] = {
     one: other
     for pair in (
@@ -166,13 +170,16 @@ def mutants_of(path: Path) -> list[Mutant]:
     return found
 
 
-def tests_of(module: str, *, own_only: bool) -> list[str]:
-    """Return the test files that try a module: its own ones first, or those of its folder alone."""
+def tests_of(module: str, folder: str, *, own_only: bool) -> list[str]:
+    """Return the test files that try a module of a folder: its own ones first, or those of its folder alone."""
     every = (str(path.relative_to(PROJECT)) for path in sorted((PROJECT / "tests").rglob("test_*.py")))
     found = [
         path
         for path in every
-        if path.startswith(FOLDERS) and Path(path).name not in SLOW and changed.concerns(path, [module])
+        if path.startswith(FOLDERS.get(folder, "tests/"))
+        and not path.startswith(ELSEWHERE)
+        and Path(path).name not in SLOW
+        and changed.concerns(path, [module])
     ]
     own = changed.mirrored(module)
     if own_only:
@@ -190,8 +197,9 @@ def known() -> dict[str, str]:
 class Verdict:
     """Which mutants are dead."""
 
-    def __init__(self, mutants: list[Mutant], files: dict[str, list[str]]) -> None:
+    def __init__(self, mutants: list[Mutant], files: dict[str, list[str]], package: Path) -> None:
         self.mutants = mutants
+        self.package = package
         self.files = files
         self.counts: dict[str, Counter[str]] = {}
         self.judged = 0
@@ -223,7 +231,7 @@ class Verdict:
         yield "|---|---|---|---|---|"
         every: Counter[str] = sum(self.counts.values(), Counter())
         for name, counts in [*sorted(self.counts.items()), ("together", every)]:
-            short = name.removeprefix(f"{PACKAGE.relative_to(PROJECT)}/")
+            short = name.removeprefix(f"{self.package.relative_to(PROJECT)}/")
             figures = (counts.total(), counts["killed"], counts["equivalent"], counts["survived"])
             yield " | ".join([f"| `{short}`" if short != name else f"| {name}", *map(str, figures)]) + " |"
 
@@ -238,11 +246,13 @@ def main(words: list[str]) -> int:
         "--own", action="store_true", help="only by the tests of a module's folder: stricter, and quick"
     )
     parser.add_argument("--here", action="store_true", help="change this project itself: it is a copy")
+    parser.add_argument("--folder", default=NODE, help="a folder of the package, by default the node half")
     parser.add_argument("modules", nargs="*", help="words of the paths of modules")
     options = parser.parse_args(words)
     if not options.here:
         return _in_a_copy([f"--seed={options.seed}", *words])
-    paths = [path for path in sorted(PACKAGE.rglob("*.py")) if path.name != "__init__.py"]
+    package = PACKAGE / options.folder
+    paths = [path for path in sorted(package.rglob("*.py")) if path.name != "__init__.py"]
     wanted = [path for path in paths if not options.modules or any(word in str(path) for word in options.modules)]
     mutants = [mutant for path in wanted for mutant in mutants_of(path)]
     if not options.all:
@@ -250,13 +260,13 @@ def main(words: list[str]) -> int:
         mutants = random.Random(options.seed).sample(mutants, min(options.sample, len(mutants)))
     modules = {mutant.module for mutant in mutants}
     print(f"{len(mutants)} mutants of {len(modules)} modules; seed {options.seed}", flush=True)
-    files = {module: tests_of(module, own_only=options.own) for module in sorted(modules)}
-    verdict = Verdict(mutants, files)
+    files = {module: tests_of(module, options.folder, own_only=options.own) for module in sorted(modules)}
+    verdict = Verdict(mutants, files, package)
     every = list(dict.fromkeys(path for paths in files.values() for path in paths))
     ours = ["-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning"]
     # Sorted: pytest 9.1 has no fixtures of a conftest.py for files of its folder that come after those of others.
     pytest.main(
-        [*mutant_trials.OPTIONS, *ours, *sorted(every)], plugins=[mutant_trials.Trials(PROJECT, PACKAGE, verdict.work)]
+        [*mutant_trials.OPTIONS, *ours, *sorted(every)], plugins=[mutant_trials.Trials(PROJECT, package, verdict.work)]
     )
     if verdict.judged < len(mutants):
         return 2

@@ -8,7 +8,7 @@
 
 Options, after the word and before the arguments: --kernel, --init, --limit, --seconds, --jobs, --again, and what a boot
 (machine.Boot) can be told: --rmids, --closids, --occupancy, --cpus, --numa, --count, --amd, --counters, --snc, --width,
---near, --sparse, --sockets, --bandwidth, --core, --memory_cpus.
+--near, --sparse, --sockets, --bandwidth, --core, --memory_cpus, --root, --pmu, --cache.
 """
 
 import argparse

@@ -10,7 +10,7 @@ import debian
 from cache import VmError, say
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SOURCES = ("emulator.py", "rdt.c")
+SOURCES = ("emulator.py", "rdt.c", "pmu.h")
 PLUGIN = "rdt.so"
 
 

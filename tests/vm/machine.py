@@ -29,7 +29,7 @@ AMD = "EPYC-Genoa,level=0x1f,xlevel=0x80000022"
 """One of AMD's with the leaves that say what it can do for resctrl."""
 PLUGIN_OPTIONS = (
     *("rmids", "closids", "occupancy", "count", "amd", "counters", "snc", "width", "near", "sparse"),
-    *("bandwidth", "core", "memory_cpus"),
+    *("bandwidth", "core", "memory_cpus", "root", "pmu", "cache"),
 )
 """What of a boot is for the plugin (rdt.c) to do."""
 SOCKETS = 2
@@ -68,6 +68,9 @@ class Boot:
         bandwidth: MB/s that the memory of an L3 domain carries; its processors queue for it, and MBA acts. 0: no limit.
         core: MB/s that one processor asks for at most; 0: three quarters of `bandwidth`.
         memory_cpus: processors that share one memory; 0: those of an L3 domain.
+        root: whether the kernel and tasks of the root group queue for memory and count, too.
+        pmu: whether the processor has performance counters.
+        cache: MiB of an L3 that processors of a domain share; 0: none, and each access goes to memory.
         sockets: how many sockets, each an L3 domain; 0: two, or one where there is only one processor.
         aet: whether each socket counts energy by RMID, on the kernel that has that; the counters then count, too.
         perf_rmids: for how many RMIDs the processor says that it counts performance events.
@@ -90,6 +93,9 @@ class Boot:
     bandwidth: int = 0
     core: int = 0
     memory_cpus: int = 0
+    root: int = 1
+    pmu: int = 0
+    cache: int = 0
     sockets: int = 0
     aet: int = 0
     perf_rmids: int = 128

@@ -19,7 +19,7 @@ class Counts:
     expected: int = 0
     """Failures that the tests expect, strictly: what an older kernel is known to do otherwise."""
     unsteady: int = 0
-    """Failed, and passed in a second boot."""
+    """Failed, and passed when repeated: in the guest in a second boot, elsewhere alone."""
 
     def __iadd__(self, other: Self) -> Self:
         for field in dataclasses.fields(self):
@@ -37,6 +37,13 @@ class Counts:
             self.skipped += skipped - expected
             self.expected += expected
             self.passed += tests - failed - skipped
+
+
+def failed_in(report: str) -> set[str]:
+    """Return the names of a JUnit file's failed tests, with their modules."""
+    cases = ET.parse(report).getroot().iter("testcase")
+    failed = [case for case in cases if case.find("failure") is not None or case.find("error") is not None]
+    return {f"{case.get('classname')}.{case.get('name')}" for case in failed}
 
 
 @dataclasses.dataclass

@@ -62,5 +62,5 @@ def shared_out(needed: list[Share], jobs: int) -> list[Share]:
     """Return the boots, the longest first, so that the last ones end together; one job gets the minimum number."""
     if jobs == 1:
         return needed
-    longest = sum(share.seconds for share in needed) / (jobs * EACH)
+    longest = sum(share.seconds for share in needed) / (jobs * EACH) or 1  # the times of new files are unknown
     return sorted((part for share in needed for part in split(share, longest)), key=lambda part: -part.seconds)

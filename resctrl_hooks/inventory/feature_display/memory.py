@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from resctrl_hooks.inventory.amounts import scaled
+from resctrl_hooks.node.classes.memory import HIGH
 from resctrl_hooks.node.container.workload import Workload
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.feature import Step
@@ -32,7 +33,8 @@ def memory_of(cgroup: str) -> dict[str, str]:
 def _describe(record: "MemberRecord", steps: "list[StepRecord]") -> dict[str, Any]:
     """Return the class ("" for limits by annotation only) and the limits that were set."""
     needs: LimitNeeds = steps[0]["needs"]
-    return {"class": needs["class"], **needs["limits"]}
+    resized = {HIGH: f"{needs['part']:g} of memory.max"} if "part" in needs else {}
+    return {"class": needs["class"], **needs["limits"], **resized}
 
 
 def _limits(step: Step, workload: Workload, context: Context) -> Found:

@@ -16,6 +16,22 @@ if TYPE_CHECKING:
 WEIGHT, BFQ_WEIGHT = "io.weight", "io.bfq.weight"
 _DEVICE_FILES = ("io.max", WEIGHT, BFQ_WEIGHT)  # one line per device, including foreign ones
 _LARGEST_BFQ = 1000
+_LIMIT = "memory.max"
+_PART = f"{_LIMIT} * "
+
+
+def part_of_max(part: float) -> str:
+    """Return the value of a file that is a part of ``memory.max``, which a resize of the container changes."""
+    return f"{_PART}{part}"
+
+
+def resolved(value: str, leaf: "Leaf") -> str:
+    """Return a value as the cgroup's file has it; ``max`` for a part of an unlimited memory."""
+    if not value.startswith(_PART):
+        return value
+    limits = [read_value(folder, _LIMIT) for folder in folders_for(_LIMIT, leaf.folder, leaf.scope)]
+    smallest = min((int(limit) for limit in limits if limit.isdigit()), default=0)
+    return str(int(smallest * float(value[len(_PART) :]))) if smallest else "max"
 
 
 class CgroupFeature(Feature):
@@ -64,6 +80,7 @@ def _targets(leaf: "Leaf", name: str, value: str) -> "list[tuple[str, str, str]]
     The weight is also written for the BFQ scheduler, which has its own file and range, while it is loaded.
     """
     if name != WEIGHT:
+        value = resolved(value, leaf)
         return [(folder, name, value) for folder in folders_for(name, leaf.folder, leaf.scope)]
     device, weight = value.split()
     lines = ((WEIGHT, value), (BFQ_WEIGHT, f"{device} {min(int(weight), _LARGEST_BFQ)}"))

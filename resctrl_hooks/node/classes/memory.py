@@ -24,6 +24,7 @@ OOM_GROUP = "memory.oom.group"
 UNIFIED = (*LIMITS, "memory.swap.high", "memory.min", "memory.low", "memory.max", "memory.zswap.max", OOM_GROUP)
 """The files that memory-qos' annotations may set, if ``unifiedAnnotations`` has them."""
 MAX = "max"
+_BY_RATIO = ""  # no annotation sets this value
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _DIGITS = frozenset("0123456789")
 _LONGEST_VALUE = 20
@@ -43,15 +44,19 @@ class MemoryLimitError(HookError):
 
 
 class Choice:
-    """A container's choice: the class's name ("" for none), its definition, and the limits as written."""
+    """A container's choice: the class's name ("" for none), its definition, and the limits as written.
 
-    __slots__ = ("limits", "name", "spec", "why")
+    ``part`` of ``memory.max`` is its ``memory.high``, also after a resize; 0 if that is a fixed value.
+    """
+
+    __slots__ = ("limits", "name", "part", "spec", "why")
 
     def __init__(self, name: str, spec: "dict[str, Any]", limits: "dict[str, str]", why: str) -> None:
         self.name = name
         self.spec = spec
         self.limits = limits
         self.why = why
+        self.part = 0.0
 
 
 def choice_of(workload: "Workload", settings: "Settings") -> Choice:
@@ -66,13 +71,15 @@ def choice_of(workload: "Workload", settings: "Settings") -> Choice:
     name, why = class_name(workload, settings, "memory", names, MemoryClassError)
     spec: "dict[str, Any]" = {}
     limits: "dict[str, str]" = {}
+    by_ratio = 0
     if name:
         spec, why = _class_named(name, workload, settings), f"memory class {name} by {why}"
         swap = spec.get("allowswap")
         if swap is not None:
             limits[SWAP] = MAX if swap else "0"
         if spec.get("swaplimitratio"):
-            limits[HIGH] = str(int(_memory_limit(name, workload) * (1 - spec["swaplimitratio"])))
+            by_ratio = int(_memory_limit(name, workload) * (1 - spec["swaplimitratio"]))
+            limits[HIGH] = _BY_RATIO
             limits.setdefault(SWAP, MAX)
     if QOS_SUFFIX in suffixes:
         why += _direct_values(workload, settings, limits)
@@ -86,9 +93,13 @@ def choice_of(workload: "Workload", settings: "Settings") -> Choice:
             settings.check_allowed("memory.allowLimits", workload, limit, what, MemoryLimitError)
             limits[limit] = value
             why += f", {limit} by {source}"
+    choice = Choice(name, spec, limits, why)
+    if limits.get(HIGH) == _BY_RATIO:
+        choice.part = 1 - spec["swaplimitratio"]
+        limits[HIGH] = str(by_ratio)
     for limit, value in limits.items():
         limits[limit] = canonical(limit, value)
-    return Choice(name, spec, limits, why)
+    return choice
 
 
 def _annotations(workload: "Workload", what: str, suffix: str = SUFFIX) -> "list[str]":

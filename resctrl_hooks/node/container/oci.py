@@ -61,14 +61,25 @@ class Bundle:
     """The relevant parts of a bundle's config.json; empty for an unreadable bundle.
 
     ``scheduled`` are the scheduler and the I/O priority, in the words of a scheduling class. ``linux.resources`` may be
-    a function that returns them: few features read them.
+    a function that returns them, and ``linux.devices`` and ``process.env`` too: few features read them.
     """
 
-    __slots__ = ("_resources", "annotations", "cgroups_path", "class_name", "monitored", "scheduled")
+    __slots__ = (
+        "_config",
+        "_resources",
+        "annotations",
+        "cgroups_path",
+        "class_name",
+        "has_rdt",
+        "monitored",
+        "scheduled",
+    )
 
     def __init__(self, config: "dict[str, Any]") -> None:
+        self._config = config
         linux = _field(config, "linux", dict, {})
         rdt = _field(linux, "intelRdt", dict, {})
+        self.has_rdt = any(rdt.values())
         self.class_name: str = _field(rdt, "closID", str, "").strip("/")
         # Before runtime-spec 1.3, enableMonitoring was called enableCMT and enableMBM.
         self.monitored = any(rdt.get(name) is True for name in ("enableMonitoring", "enableCMT", "enableMBM"))
@@ -80,12 +91,36 @@ class Bundle:
         self.scheduled = _scheduled(_field(config, "process", dict, {}))
 
     @property
+    def takes_rmid(self) -> bool:
+        """Whether the runtime creates a group or a class for this container alone.
+
+        Source: runtime-spec, config-linux.md, "intelRdt".
+        """
+        return self.monitored or (self.has_rdt and not self.class_name)
+
+    @property
     def resources(self) -> "dict[str, Any]":
         """``linux.resources``; empty for none."""
         if callable(self._resources):
             self._resources = self._resources()
         found: "dict[str, Any]" = self._resources or {}
         return found
+
+    @property
+    def devices(self) -> "list[Any]":
+        """``linux.devices``, unchecked."""
+        return _list_in(self._config.get("linux"), "devices")
+
+    @property
+    def variables(self) -> "list[str]":
+        """``process.env``."""
+        return [one for one in _list_in(self._config.get("process"), "env") if isinstance(one, str)]
+
+
+def _list_in(value: "Any", name: str) -> "list[Any]":
+    found = value.get(name) if isinstance(value, dict) else None
+    found = found() if callable(found) else found
+    return found if isinstance(found, list) else []
 
 
 def parse_state(data: bytes) -> State:

@@ -68,6 +68,11 @@ class Running:
             self.rdt_class = step["needs"]["class"]
 
     @property
+    def asks(self) -> bool:
+        """Whether its bundle asks its runtime for a group (``linux.intelRdt.enableMonitoring``)."""
+        return bool(self.record.get("runtimeGroup"))
+
+    @property
     def recorded_class(self) -> "str | None":
         """The RDT class of its recorded group; None without one."""
         step = self.group_step() if self.recorded else None

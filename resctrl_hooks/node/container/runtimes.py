@@ -66,6 +66,15 @@ def living_containers(settings: "Settings", proc: str, known: "Container[str]" =
     return list(found.values())
 
 
+def known_ids(settings: "Settings") -> "set[str]":
+    """Return the ids of all containers that have a folder in a runtime's state directory, dead ones too.
+
+    Raises:
+        HookError: a runtime's folder can't be read.
+    """
+    return {id_ for root in roots_of(settings) for id_ in _names(root)}
+
+
 def bundle_of(container: str, settings: "Settings") -> str:
     """Return the path of a container's bundle, as its runtime's state names it; empty if no state does."""
     states = (_read(f"{root}/{container}", container, list(_KINDS)) for root in roots_of(settings))

@@ -27,6 +27,13 @@ READ = frozenset(
         "hide-hyperthreads",
         "cpu.preserve",
         "memory.preserve",
+        "topologyhints",
+        "strict.topologyhints",
+        "pick-resources-by-hints",
+        "irq-affinity",
+        "memory-type",
+        "unlimited-burstable",
+        "balloon.balloons",
     )
 )
 """The names before ``.resource-policy.nri.io`` that features read."""

@@ -157,6 +157,10 @@ class Workload:
             "podCgroup": self.pod_cgroup,
             "time": int(time.time()),
         }
+        if self.bundle.has_rdt:
+            details["intelRdt"] = True
+        if self.bundle.monitored:
+            details["runtimeGroup"] = True
         if self.labels is not None:
             notes = {name: value for name, value in self.annotations.items() if _is_read(name)}
             details["told"] = {"labels": _bounded(self.labels), "annotations": _bounded(notes)}

@@ -2,7 +2,7 @@
 
 from ..cgroup_settings.foreign import without_foreign
 from ..cgroup_settings.own import living_cgroup, own_cgroup
-from ..cgroup_settings.values import CgroupFeature
+from ..cgroup_settings.values import CgroupFeature, part_of_max, resolved
 from ..classes.memory import HIGH, MAX, SWAP, MemoryLimitError, choice_of
 from ..feature import SKIP, Step
 from ..host.cgroup import read_value, same_value
@@ -57,12 +57,14 @@ class Memory(CgroupFeature):
             return [Step(NAME, SKIP, {}, choice.why, kept)]
         limits = ", ".join(f"{name} {value}" for name, value in left)
         needs: "LimitNeeds" = {"class": choice.name, "limits": {one[0]: one[1] for one in left}}
+        if choice.part and HIGH in needs["limits"]:
+            needs["part"] = choice.part
         return [Step(NAME, "limit", needs, f"{limits}: {choice.why}", kept)]
 
     def values(self, step: "Step") -> "list[list[str]]":
         """Return the limits by the cgroup's file."""
         needs: "LimitNeeds" = step.parameters
-        return _values(needs["limits"])
+        return _values({**needs["limits"], **({HIGH: part_of_max(needs["part"])} if "part" in needs else {})})
 
     def properties(self, step: "Step", container: "Container", context: "Context") -> "dict[str, str]":
         """Return the systemd properties that keep the limits.
@@ -71,8 +73,11 @@ class Memory(CgroupFeature):
             MemoryLimitError: the container already uses more, and systemd would wait for the kernel to reclaim.
         """
         needs: "LimitNeeds" = step.parameters
+        leaf = living_cgroup(container, context)
         limits = needs["limits"]
-        _check_room(living_cgroup(container, context), limits.get(HIGH, MAX))
+        if "part" in needs:
+            limits = {**limits, HIGH: resolved(part_of_max(needs["part"]), leaf)}
+        _check_room(leaf, limits.get(HIGH, MAX))
         kept = {name: _INFINITY if value == MAX else value for name, value in limits.items() if name in _PROPERTIES}
         return {_PROPERTIES[name]: value for name, value in kept.items()}
 

@@ -23,7 +23,7 @@ class Monitoring(Feature):
     name = NAME
 
     def plan(self, workload: "Workload", context: "Context", earlier: "Sequence[Step]" = ()) -> "list[Step]":
-        """Join the pod's group in the class of the process, unless a filter or the runtime's own group forbids it.
+        """Join the pod's group in the class of the process, or stay in the runtime's group, unless a filter forbids it.
 
         Raises:
             InputError: the label selector needs the pod's labels, and they are unreadable.
@@ -39,6 +39,8 @@ class Monitoring(Feature):
             rdt_class, source = class_of(workload, context)
         what = "pod" if workload.in_pod else "container"
         why = f"group of {what} {workload.key} in {rdt_class or 'the root class'}, {source}"
+        if workload.bundle.monitored and not context.settings.monitoring["takeOver"]:
+            why += "; a group of the runtime (linux.intelRdt.enableMonitoring) is used in its place and counts for it"
         needs: "ClassNeeds" = {"class": rdt_class}
         return [Step(NAME, "join", needs, why)]
 
@@ -50,6 +52,8 @@ class Monitoring(Feature):
             where = resctrl_groups_of(context.proc, container.pid)
             rdt_class = where[0] if where is not None else rdt_class  # the previous step may have failed
         describe(container, locked)
+        if _stays(container, rdt_class, locked, context):
+            return
         new = rdt_class not in locked.origins
         _obtain(container, rdt_class, locked, context)
         try:
@@ -58,7 +62,7 @@ class Monitoring(Feature):
             if new:
                 locked.remove_unused(rdt_class)
             raise
-        if locked.lacks(rdt_class, context.settings.monitoring["events"][0]):
+        if context.monitor.resctrl.lacks(rdt_class, locked.name, context.settings.monitoring["events"][0]):
             from ..sharing.bandwidth_counters import ensure_counted  # only for exhausted assigned counters
 
             ensure_counted(context, locked.key)
@@ -69,20 +73,21 @@ class Monitoring(Feature):
             where = resctrl_groups_of(context.proc, container.pid)
         except ProcessLookupError:
             return True
-        return where is None or where[1] == context.monitor.group_prefix + container.key
+        return where is None or where[1] in (context.monitor.group_prefix + container.key, container.id)
 
     def reserve(self, step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
-        """Create the group, so that an RMID is there when the container starts."""
+        """Create the group, so that an RMID is there when the container starts, unless its runtime creates one."""
         needs: "ClassNeeds" = step.parameters
         describe(container, locked)
+        workload: "Workload" = container  # type: ignore[assignment]  # only a container that does not run yet
+        if workload.bundle.monitored and not context.settings.monitoring["takeOver"]:
+            return
         _obtain(container, needs["class"], locked, context)
 
 
 def why_not(workload: "Workload", context: "Context") -> str:
     """Return why a workload is excluded from monitoring, or an empty string."""
     settings = context.settings
-    if workload.bundle.monitored and not settings.monitoring["takeOver"]:
-        return "the runtime creates its own mon_group (linux.intelRdt.enableMonitoring); monitoring.takeOver is false"
     reason = settings.selects(workload.namespace)
     if not reason and settings.label_selector:
         from ..container.labels import pod_labels  # few nodes select by labels
@@ -102,6 +107,19 @@ def class_of(workload: "Workload", context: "Context") -> "tuple[str, str]":
             return where[0], "the class of its process"
     name = workload.bundle.class_name
     return name, "by linux.intelRdt.closID in its bundle" if name else "because its bundle names no class"
+
+
+def _stays(container: "Container", rdt_class: str, locked: "LockedKey", context: "Context") -> bool:
+    """Return whether a workload stays in a group of its runtime, which then counts for its key."""
+    workload: "Workload" = container  # type: ignore[assignment]  # only the hook applies this feature's step
+    if not workload.bundle.monitored:
+        return False
+    from ..sharing.runtimes_group import count_group, group_name  # few containers ask for a group of their runtime
+
+    if group_name(context, locked.key, container.id, rdt_class, asks=True) == locked.name:
+        return False
+    count_group(locked, context, container.id, rdt_class)
+    return True
 
 
 def _obtain(container: "Container", rdt_class: str, locked: "LockedKey", context: "Context") -> None:

@@ -88,6 +88,8 @@ class Scheduling(CgroupFeature):
             _schedule(tid, process)
         if process.get("ioClass"):
             _set_io_priority(threads, process)
+        if not _is_scheduled(container.pid, process):
+            raise ClassError(f"the kernel did not schedule process {container.pid} as {process}")
         if needs["values"]:
             super().apply(step, container, locked, context)
 

@@ -18,60 +18,69 @@ if TYPE_CHECKING:
 
     Values = dict[int, tuple["int | None", "int | None"]]  # by L3 domain: total and local bytes
 
-AFTER = 120
-"""Looks for which the groups of a class are read after one has left it. On a quiet node none is read."""
-YOUNG, MOST = 120, 64
-"""A group is read in each of its first so many looks, and so many of these in one look: churn is of groups that do not
-get old. Others take turns, one in each look."""
+FOR_EACH_LEFT = 32
+"""Groups that are read in a look for each that left in about the last ten looks. On a quiet node none is read."""
+MOST_FILES = 2048
+"""Counter files that are read in a look at most: all groups of a node with two L3 domains, 64 groups with 16."""
+_FADES = 0.9
 
 
 class Group:
-    """A mon_group: its class and name, its last values (None before the first reading), and how often it was read."""
+    """A mon_group: its class and name, its last values (None before the first reading).
 
-    __slots__ = ("name", "rdt_class", "readings", "values")
+    ``born`` and ``read`` are the looks in which it was first seen and last read.
+    """
 
-    def __init__(self, rdt_class: str, name: str) -> None:
+    __slots__ = ("born", "name", "rdt_class", "read", "values")
+
+    def __init__(self, rdt_class: str, name: str, look: int) -> None:
         self.rdt_class = rdt_class
         self.name = name
         self.values: "Values | None" = None
-        self.readings = 0
+        self.born = self.read = look
+
+    def overdue(self, look: int) -> float:
+        """Return which part of its life a group was not read, so that this part of its bytes could be lost."""
+        return 2.0 if self.values is None else (look - self.read) / (look - self.born + 1)
 
 
 class Groups:
     """All mon_groups of the classes, and what left each class with them.
 
-    ``read`` returns the counters of a group's folder by L3 domain.
+    ``read`` returns the counters of a group's folder for so many L3 ``domains``.
     """
 
-    def __init__(self, resctrl: "Resctrl", read: "Callable[[str], Values]") -> None:
+    def __init__(self, resctrl: "Resctrl", read: "Callable[[str], Values]", domains: int) -> None:
         self._resctrl = resctrl
         self._read = read
+        self._most = MOST_FILES // (2 * max(1, domains))
         self._known: "dict[int, Group]" = {}
-        self._turn = 0
-        self._watched: "dict[str, int]" = {}  # looks for which a class's groups are still read
+        self._looks = 0
+        self._ending: "dict[str, float]" = {}  # how many groups left a class lately
         self.left: "dict[str, dict[int, tuple[int, int]]]" = {}
         """By class and L3 domain: total and local bytes of groups that left it, less those of groups that came."""
 
     def present(self, classes: "Sequence[str]") -> "dict[int, tuple[str, str]]":
-        """Return class and name of each mon_group by inode. A class that is gone has none."""
+        """Return class and name of each mon_group by inode. A class that is gone has none.
+
+        Raises:
+            OSError: a class's groups cannot be listed, so nobody can tell which are gone.
+        """
         found: "dict[int, tuple[str, str]]" = {}
         for name in classes:
             try:
                 with posix.scandir(f"{self._resctrl.class_folder(name)}/{MON_GROUPS}") as entries:
                     found.update((entry.inode(), (name, entry.name)) for entry in entries)
-            except OSError:
+            except (FileNotFoundError, NotADirectoryError):
                 continue
         return found
 
-    def links(self, classes: "Sequence[str]") -> "dict[str, int]":
-        """Return a number for each class that changes as groups come and go."""
-        found = {}
-        for name in classes:
-            try:
-                found[name] = posix.stat(f"{self._resctrl.class_folder(name)}/{MON_GROUPS}").st_nlink
-            except OSError:
-                found[name] = 0
-        return found
+    def changed(self, since: "dict[int, tuple[str, str]]", classes: "Sequence[str]") -> "set[str]":
+        """Return the classes whose mon_groups have other names now than in an earlier `present`."""
+        before: "dict[str, set[str]]" = {name: set() for name in classes}
+        for rdt_class, name in since.values():
+            before[rdt_class].add(name)
+        return {name for name, names in before.items() if names.symmetric_difference(self._resctrl.groups(name))}
 
     def follow(self, now: "dict[int, tuple[str, str]]") -> "set[str]":
         """Take note of the groups that exist now, and read some; return classes whose sums jumped by unknown amounts.
@@ -79,12 +88,14 @@ class Groups:
         Such a class got a group that was never read. One that lost such a group has a lower sum.
         """
         unknown: "set[str]" = set()
+        self._looks += 1
+        self._ending = {name: left * _FADES for name, left in self._ending.items() if left * FOR_EACH_LEFT > 1}
         for inode in [one for one in self._known if one not in now]:
             self._leaves(self._known.pop(inode))
         for inode, (rdt_class, name) in now.items():
             found = self._known.get(inode)
             if found is None:
-                self._known[inode] = Group(rdt_class, name)
+                self._known[inode] = Group(rdt_class, name, self._looks)
                 continue
             found.name = name
             if found.rdt_class != rdt_class:
@@ -96,7 +107,7 @@ class Groups:
 
     def _leaves(self, group: Group, to: "str | None" = None) -> bool:
         """Count a group's last values for the class that it leaves, and against the one that it joins."""
-        self._watched[group.rdt_class] = AFTER
+        self._ending[group.rdt_class] = self._ending.get(group.rdt_class, 0.0) + 1
         for number, (total, local) in (group.values or {}).items():
             for name, sign in ((group.rdt_class, 1), (to, -1)):
                 if name is not None:
@@ -106,24 +117,18 @@ class Groups:
         return group.values is not None
 
     def _read_some(self) -> None:
-        """Read the values of young groups of the classes that groups left lately, and of one other in turn."""
-        if not self._watched:
+        """Read the values of the most overdue groups of the classes that groups left lately."""
+        if not self._ending:
             return
-        watched = [group for group in self._known.values() if group.rdt_class in self._watched]
-        young = sorted((one for one in watched if one.readings < YOUNG), key=lambda group: group.readings)
-        others = [*young[MOST:], *(group for group in watched if group.readings >= YOUNG)]
-        if others:
-            self._turn += 1
-            young = [*young[:MOST], others[self._turn % len(others)]]
-        for group in young:
-            folder = self._resctrl.group_folder(group.rdt_class, group.name)
-            values = self._read(folder)
+        groups = [group for group in self._known.values() if group.rdt_class in self._ending]
+        groups.sort(key=lambda group: group.overdue(self._looks), reverse=True)
+        for group in groups[: min(self._most, int(FOR_EACH_LEFT * sum(self._ending.values())))]:
+            values = self._read(self._resctrl.group_folder(group.rdt_class, group.name))
             if all(total is not None for total, _ in values.values()):  # else it has just ended, or has no counter
                 if _fell(group.values or {}, values):  # another group with the inode of one that vanished
                     self._leaves(group)
                 group.values = values
-            group.readings += 1
-        self._watched = {name: looks - 1 for name, looks in self._watched.items() if looks > 1}
+            group.read = self._looks
 
 
 def _fell(old: "Values", new: "Values") -> bool:

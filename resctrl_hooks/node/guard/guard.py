@@ -5,17 +5,18 @@ It never changes the root class, a protected or an unnamed class, or a value tha
 
 import errno
 
-from ..errors import ResctrlError
+from ..errors import LeaseError, NotMountedError, ResctrlError
 from ..log import NOTICE, WARNING
 from ..resctrl.bandwidth_unit import capacity_of
 from .actuator import Mount, shared_cores
 from .law import LOWER, REPORT, Change, Domain, Rules, Sample
-from .lease import RESOURCE, Lease, read_limits, restore, write_limits
+from .lease import RESOURCE, Lease, held_limits, read_limits, restore, write_limits
 from .limit import Limit
 from .load import Look, Reader, Traffic, memory_domains, traffic
 from .pods import Pods
-from .section import ACT, OBSERVE, section
+from .section import ACT, OBSERVE, section, slowdown_of
 from .status import DONE, WOULD, Status
+from .sufferers import Sufferers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,8 +43,15 @@ class Guard:
         self._topology = topology
         self._capacity: "dict[str, float]" = context.settings.monitoring.get("capacity") or {}
         self._throttle: "dict[str, Any]" = settings["throttle"]
-        self._protect = ["" if name == "/" else name for name in settings["protect"]]
-        self._rules = Rules(self._protect, [*self._throttle], settings["high"], settings["low"])
+        self._protect = [_class_name(name) for name in settings["protect"]]
+        least = {_class_name(name): ratio for name, ratio in slowdown_of(settings).items()}
+        at_load = [name for name in self._protect if name not in least]
+        self._rules = Rules(at_load, [*self._throttle], settings["high"], settings["low"], at_slowdown=bool(least))
+        self._sufferers = Sufferers(context, least)
+        if least and not context.settings.slowdown.get("enabled"):
+            self._say(
+                WARNING, "guard: rdt.guard.protect with a slowdown needs slowdown.enabled; it does not act without"
+            )
         self._mount = Mount(self._resctrl)
         self.mode: str = settings["mode"]
         self._lease = Lease(context.settings.state_dir, context.proc)
@@ -61,6 +69,7 @@ class Guard:
         self._domains = [Domain(self._limits_of(numbers), now) for numbers in self._numbers]
         self._reader = Reader(self._resctrl, self._mount.l3)
         self._before: "Look | None" = None
+        self._unread = ""  # why the last look failed
         self._use: "dict[str, dict[int, float]]" = {}
         missing = [str(numbers[0]) for numbers in self._numbers if not capacity_of(self._capacity, numbers[0])]
         if missing:
@@ -80,8 +89,10 @@ class Guard:
 
     def look(self, now: float) -> None:
         """Sample all domains once, and apply the law's changes."""
-        after = self._reader.look(["", *self._resctrl.classes()], now)
-        before, self._before = self._before, after
+        after = self._read(now)
+        before = self._before
+        if after.counts:
+            self._before = after
         if before is None:
             return
         for name in self._throttle:
@@ -89,15 +100,34 @@ class Guard:
         for domain, found in zip(self._domains, traffic(before, after, self._numbers)):
             carries = capacity_of(self._capacity, found.domain[0])
             load = found.load(self._capacity)
-            sample = Sample(now, load, carries, found.rates)
+            suffering = self._sufferers.classes(found.domain[0], domain.changed, now)
+            sample = Sample(now, load, carries, found.rates, [name or "/" for name in suffering])
             old = dict(domain.limits)
             changes = domain.decide(sample, _present(self._rules, domain), self._mount.scale)
             for change in changes:
                 self._do(domain, found, change, old, before, after)
             self._status.saw(domain, found, load, after.time - before.time)
-            if load is not None and load >= self._rules.high:
+            if suffering or (load is not None and load >= self._rules.high):
                 self._pods.look(found.domain, [*domain.limits])
         self._status.write()
+
+    def _read(self, now: float) -> Look:
+        """Return all classes' counters; a look without any if the groups cannot be listed, so the load is unknown.
+
+        Raises:
+            NotMountedError: resctrl is gone.
+        """
+        try:
+            found = self._reader.look(["", *self._resctrl.classes()], now)
+            self._unread = ""
+        except NotMountedError:
+            raise
+        except (OSError, ResctrlError) as error:
+            if str(error) != self._unread:
+                self._say(WARNING, f"guard: the load is unknown: {error}")
+            self._unread = str(error)
+            return Look(now, {})
+        return found
 
     def _do(
         self, domain: Domain, found: Traffic, change: Change, old: "dict[str, Limit]", before: Look, after: Look
@@ -112,8 +142,16 @@ class Guard:
         else:
             limit = old[change.name]
             try:
+                if change.kind == LOWER and self._shares_cores(change.name):
+                    domain.limits[change.name] = limit.lowest()
+                    self._say(
+                        WARNING,
+                        f"guard: thread_throttle_mode is max and class {change.name} shares processor cores with a "
+                        f"protected class, which a limit would also slow down; its value stays at {limit.now} or more",
+                    )
+                    return
                 problem = self._write(domain, found, change, limit, before, after)
-            except ResctrlError as error:  # whether the class is still the guard's is unknown: it tries again
+            except (LeaseError, ResctrlError) as error:  # it tries again
                 domain.limits[change.name] = limit
                 self._say(WARNING, f"guard: {error}; class {change.name} is unchanged")
                 return
@@ -125,6 +163,14 @@ class Guard:
             self._say(NOTICE, f"guard {DONE[change.kind]} {self._in_words(number, change)}", domain=number)
         self._status.did(number, change)
 
+    def _shares_cores(self, name: str) -> bool:
+        """Return whether a limit of the class would also slow down a protected one."""
+        return (
+            self._mount.throttle_mode == "max"
+            and self._topology is not None
+            and shared_cores(self._resctrl, name, self._protect, self._topology)
+        )
+
     def _write(self, domain: Domain, found: Traffic, change: Change, limit: Limit, before: Look, after: Look) -> str:
         """Write a class's values in a memory domain; return why nothing was written, or an empty string.
 
@@ -134,7 +180,7 @@ class Guard:
             ResctrlError: the values cannot be read or written now.
         """
         name, numbers = change.name, found.domain
-        now = read_limits(self._resctrl, name)
+        now = held_limits(self._resctrl, name)
         if any(number not in now for number in numbers):
             return f"RDT class {name} has no {RESOURCE} value any more"
         held = self._lease.ours.get(name, {})
@@ -144,12 +190,6 @@ class Guard:
         declared = {number: self._lease.declared.get(name, {}).get(number, now[number]) for number in numbers}
         if not held and self._mount.sum(declared.values()) != limit.declared:
             return f"another program changed {RESOURCE} of class {name} to {now}"
-        shared = self._mount.throttle_mode == "max" and change.kind == LOWER and self._topology is not None
-        if shared and shared_cores(self._resctrl, name, self._protect, self._topology):  # type: ignore[arg-type]  # as above
-            return (
-                f"thread_throttle_mode is max and class {name} shares processor cores with a protected class, "
-                "which a limit would also slow down"
-            )
         use = self._use.get(name, {})
         new = self._mount.values(change.new, numbers, use, declared, limit.floor)
         self._lease.intend(name, {number: now[number] for number in numbers}, new)
@@ -183,9 +223,15 @@ class Guard:
         self._context.log(priority, text, stage=STAGE, **fields)
 
 
+def _class_name(name: str) -> str:
+    """Return the kernel's name of a configured class: the root class has none."""
+    return "" if name == "/" else name
+
+
 def _present(rules: Rules, domain: Domain) -> Rules:
     """Return the rules without classes that have no limit in this domain."""
-    return Rules(rules.protect, [name for name in rules.throttle if name in domain.limits], rules.high, rules.low)
+    there = [name for name in rules.throttle if name in domain.limits]
+    return Rules(rules.protect, there, rules.high, rules.low, at_slowdown=rules.at_slowdown)
 
 
 def _mean(old: "dict[int, float]", new: "dict[int, float]") -> "dict[int, float]":

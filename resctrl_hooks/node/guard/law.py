@@ -8,7 +8,7 @@ from ..resctrl.bandwidth_unit import AMD_UNIT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from .limit import Limit
     from .scale import OfRate, PerCent
@@ -34,15 +34,24 @@ OF_PAUSE = 2
 """A step up needs so many times as many calm samples as the longest pause between two loads: else each pause of an
 alternation would raise what its next load has to cut again."""
 SOON = 30.0
+EVIDENCE = 40.0
+"""Seconds after a change until a slowdown shows its effect: three windows of 10 s that begin after it."""
 PROBE = 600.0
 """Seconds without pressure after which a cut is released by one step, whatever the load is."""
 BLIND_SAMPLES, BLIND_SECONDS = 3, 10.0
 
 
 class Rules:
-    """The operator's configuration: protected classes, throttled classes in order, and the two loads."""
+    """The operator's configuration: classes protected at a load, throttled classes in order, and the two loads.
 
-    def __init__(self, protect: "list[str]", throttle: "list[str]", high: float, low: float) -> None:
+    A class that is protected at a slowdown is not in ``protect``: its pods are in `Sample.suffering`. ``at_slowdown``:
+    there is such a class.
+    """
+
+    def __init__(
+        self, protect: "list[str]", throttle: "list[str]", high: float, low: float, *, at_slowdown: bool = False
+    ) -> None:
+        self.at_slowdown = at_slowdown
         self.protect = protect
         self.throttle = throttle
         self.high = high
@@ -57,11 +66,20 @@ class Sample:
         load: Traffic as a share of the capacity, None if unknown.
         capacity: Bandwidth of the domain in bytes per second.
         rates: Bytes per second of each class's own traffic.
+        suffering: Protected classes whose pods are slowed by the bandwidth of this domain.
     """
 
-    __slots__ = ("capacity", "load", "rates", "time")
+    __slots__ = ("capacity", "load", "rates", "suffering", "time")
 
-    def __init__(self, time: float, load: "float | None", capacity: float, rates: "Mapping[str, float]") -> None:
+    def __init__(
+        self,
+        time: float,
+        load: "float | None",
+        capacity: float,
+        rates: "Mapping[str, float]",
+        suffering: "Sequence[str]" = (),
+    ) -> None:
+        self.suffering = suffering
         self.time = time
         self.load = load
         self.capacity = capacity
@@ -97,6 +115,8 @@ class Domain:
         self._wait = CALM
         self._raised = float("-inf")
         self._confirmed = time
+        self.changed = float("-inf")
+        """The time of its last change of a limit."""
         self._missing = 0
         self._missing_since = time
 
@@ -147,12 +167,13 @@ class Domain:
         return [self._move(RESTORE, name, self.limits[name].declared, time, reason) for name in self.cut]
 
     def _is_pressed(self, sample: Sample, rules: Rules) -> bool:
-        """Return whether the domain is full, with a victim in it and a class whose cut can help."""
-        if sample.load is None or sample.load < rules.high:
+        """Return whether a pod suffers, or the domain is full with a victim in it, and a class's cut can help."""
+        if sample.load is None:
             return False
         traffic = sample.load * sample.capacity
         victims = sum(sample.rates.get(name, 0.0) for name in rules.protect)
-        return victims >= PROTECTED_SHARE * traffic and any(
+        is_full = sample.load >= rules.high and rules.protect and victims >= PROTECTED_SHARE * traffic
+        return bool(sample.suffering or is_full) and any(
             sample.rates.get(name, 0.0) >= THROTTLED_SHARE * traffic for name in rules.throttle
         )
 
@@ -166,7 +187,7 @@ class Domain:
         self._cut = None
 
     def _under_pressure(self, sample: Sample, rules: Rules, scale: "PerCent | OfRate") -> "list[Change]":
-        if sample.time - self._raised < SOON:
+        if sample.time - self._raised < SOON + (EVIDENCE if sample.suffering else 0.0):
             self._wait = min(2 * self._wait, LONGEST_CALM)
             self._raised = float("-inf")  # one release doubles the wait once
         self._calm, self._confirmed = 0, sample.time
@@ -180,7 +201,7 @@ class Domain:
                 self._cut = (name, rate, sample.time)
                 self._window = []  # only samples from after the cut can ask for the next one
                 self.enter(SETTLING, sample.time)
-                return [self._move(LOWER, name, new, sample.time, f"load {sample.load:.0%}", rate)]
+                return [self._move(LOWER, name, new, sample.time, _reason(sample), rate)]
         if any(limit.has_room for limit in self.limits.values()):
             self.enter(PRESSED, sample.time)
             return []
@@ -188,7 +209,7 @@ class Domain:
             return []
         self.enter(EXHAUSTED, sample.time)
         reason = "all throttled classes are at their floors; use fewer processors or another node for them"
-        return [Change(REPORT, "", 0, 0, f"load {sample.load:.0%}: {reason}")]
+        return [Change(REPORT, "", 0, 0, f"{_reason(sample)}: {reason}")]
 
     def _without_pressure(self, sample: Sample, rules: Rules, scale: "PerCent | OfRate") -> "list[Change]":
         held = next((name for name in reversed(rules.throttle) if self.limits[name].is_cut), "")
@@ -198,6 +219,10 @@ class Domain:
             if sample.time - self._confirmed > LONGEST_CALM:
                 self._wait = CALM
             self.enter(IDLE, sample.time)
+            return []
+        if rules.at_slowdown and sample.time - self.changed < EVIDENCE:
+            self._calm = 0
+            self.enter(HOLDING, sample.time)
             return []
         limit = self.limits[held]
         after = (sample.load or 0.0) + scale.gain(limit, sample.rates.get(held, 0.0)) / sample.capacity
@@ -222,4 +247,11 @@ class Domain:
     def _move(self, kind: str, name: str, new: int, time: float, reason: str, rate: float = 0.0) -> Change:
         old = self.limits[name]
         self.limits[name] = old.at(new, int(rate / AMD_UNIT))
+        self.changed = time
         return Change(kind, name, old.now, new, reason)
+
+
+def _reason(sample: Sample) -> str:
+    """Return the load, and the classes whose pods are slowed by it."""
+    slowed = f", pods of class {', '.join(sample.suffering)} are slowed" if sample.suffering else ""
+    return f"load {sample.load:.0%}{slowed}"

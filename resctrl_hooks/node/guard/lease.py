@@ -2,16 +2,20 @@
 
 The file is written before each change, so `restore` knows the guard's values however the guard ends. It is in the
 state directory and belongs to one boot: resctrl starts a boot with its own values. A lease that cannot be read is
-neither absent nor of another boot: it stays.
+neither absent nor of another boot: it stays, and so does a damaged one. Only the holder of `LOCK` may restore or remove
+a lease, so that of a running guard is safe however little is known of its process.
 """
 
 import errno
 import posix
 
 from ..errors import LeaseError, ResctrlError
-from ..host.files import GONE, format_json, parse_json, read_file, remove_file, write_file
-from ..host.procfs import boot_id, lives, start_time
+from ..file_shapes import LEASE
+from ..host.files import GONE, format_json, read_file, remove_file, write_file
+from ..host.instance import only_instance
+from ..host.procfs import boot_id, start_time
 from ..resctrl.schemata import parse_schemata, set_schemata
+from ..shapes import parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,8 +23,7 @@ if TYPE_CHECKING:
 
     from ..resctrl.filesystem import Resctrl
 
-NAME = "guard-lease.json"
-_DAMAGED = ".damaged"
+NAME, LOCK = "guard-lease.json", "guard.lock"
 _LIMIT = 1 << 20
 _UNUSABLE = (errno.EFBIG, errno.ELOOP, errno.EINVAL, errno.EPERM)  # what `read_file` refuses: not a file of the guard
 RESOURCE = "MB"
@@ -63,31 +66,10 @@ class Lease:
         Raises:
             ValueError: it has another form.
         """
-        try:
-            record: "Any" = parse_json(data)
-            self.pid, self.started, self.boot = int(record["pid"]), int(record["start"]), str(record["boot"])
-            self.declared = {
-                name: {int(number): int(value) for number, value in values.items()}
-                for name, values in record["declared"].items()
-            }
-            self.ours = {
-                name: {int(number): [int(value) for value in values] for number, values in of.items()}
-                for name, of in record["ours"].items()
-            }
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
-            self.declared, self.ours = {}, {}
-            raise ValueError(f"{type(error).__name__}: {error}") from error
-
-    def set_aside(self) -> str:
-        """Rename a damaged lease, so that a person can read it; return its new path."""
-        path = self.path + _DAMAGED
-        posix.rename(self.path, path)
-        return path
-
-    @property
-    def is_stale(self) -> bool:
-        """Whether the guard that wrote it has ended."""
-        return not lives(self._proc, self.pid, self.started)
+        record: "Any" = parse(data, LEASE)
+        self.pid, self.started, self.boot = record["pid"], record["start"], record["boot"]
+        self.declared = {name: _by_number(values) for name, values in record["declared"].items()}
+        self.ours = {name: _by_number(values) for name, values in record["ours"].items()}
 
     def hold(self, pid: int) -> None:
         """Make this process the holder of the lease.
@@ -118,7 +100,11 @@ class Lease:
             self.write()
 
     def write(self) -> None:
-        """Write the file."""
+        """Write the file.
+
+        Raises:
+            LeaseError: it cannot be written, so nothing may be changed.
+        """
         record = {
             "pid": self.pid,
             "start": self.started,
@@ -126,7 +112,10 @@ class Lease:
             "declared": _by_text(self.declared),
             "ours": _by_text(self.ours),
         }
-        write_file(self.path, format_json(record), 0o600)
+        try:
+            write_file(self.path, format_json(record), 0o600)
+        except OSError as error:
+            raise LeaseError(f"cannot write {self.path}", errno=error.errno or 0) from error
 
     def is_ours(self, name: str, number: int, value: int) -> bool:
         """Return whether the guard wrote this value, or left it as it was."""
@@ -135,6 +124,10 @@ class Lease:
     def remove(self) -> None:
         """Remove the file: nothing is changed any more."""
         remove_file(self.path)
+
+
+def _by_number(values: "dict[str, Any]") -> "dict[int, Any]":
+    return {int(number): value for number, value in values.items()}
 
 
 def _by_text(values: "dict[str, dict[int, Any]]") -> "dict[str, dict[str, Any]]":
@@ -161,7 +154,7 @@ def restore(resctrl: "Resctrl", lease: Lease) -> Restored:
     for name, declared in sorted(lease.declared.items()):
         shown = name or "/"
         try:
-            now = read_limits(resctrl, name)
+            now = held_limits(resctrl, name)
         except ResctrlError as error:
             result.failed.append(f"class {shown}: {error}")
             continue
@@ -187,25 +180,41 @@ def restore(resctrl: "Resctrl", lease: Lease) -> Restored:
     return result
 
 
-def restore_left(resctrl: "Resctrl", state_dir: str, proc: str, *, only_ended: bool = False) -> Restored:
-    """Restore the changes of a guard of this boot; with ``only_ended``, skip those of a running guard.
+def restore_ended(resctrl: "Resctrl", state_dir: str, proc: str) -> Restored:
+    """Restore the changes of a guard that has ended, as `restore_left` does.
+
+    Raises:
+        RunningError: a guard runs, or another process restores its values now.
+        LeaseError: the lease cannot be read. It stays.
+        OSError: the lock's file cannot be opened.
+    """
+    try:
+        posix.lstat(f"{state_dir}/{NAME}")
+    except FileNotFoundError:
+        return Restored()  # most passes of reconcile
+    lock = only_instance(f"{state_dir}/{LOCK}")
+    try:
+        return restore_left(resctrl, state_dir, proc)
+    finally:
+        posix.close(lock)
+
+
+def restore_left(resctrl: "Resctrl", state_dir: str, proc: str) -> Restored:
+    """Restore the changes of an earlier guard of this boot; the caller holds `LOCK`.
 
     Raises:
         LeaseError: the lease cannot be read. It stays.
     """
     lease, result = Lease(state_dir, proc), Restored()
     try:
-        if not lease.load():
-            lease.remove()  # of an earlier boot: resctrl has its own values again
-            return result
+        if lease.load():
+            return restore(resctrl, lease)
+        lease.remove()  # of an earlier boot: resctrl has its own values again
     except ValueError as error:
-        text = f"the lease is damaged ({error}) and is now {lease.set_aside()}; compare `resctrl-hook rdt show`"
-        result.failed.append(text)
-        return result
-    if lease.is_stale or lease.pid == posix.getpid():
-        return restore(resctrl, lease)
-    if not only_ended:
-        result.failed.append(f"the guard's values: process {lease.pid} still guards this node; stop it first")
+        result.failed.append(
+            f"the guard's values: {lease.path} is damaged ({error}); "
+            "compare the classes with `resctrl-hook rdt show`, correct them, then remove the file"
+        )
     return result
 
 
@@ -224,6 +233,18 @@ def read_limits(resctrl: "Resctrl", name: str) -> "dict[int, int]":
         raise ResctrlError(f"cannot read {path}", errno=error.errno or 0) from error
     values = parse_schemata(text).get(RESOURCE, {})
     return {number: int(value) for number, value in values.items() if value.isdigit()}
+
+
+def held_limits(resctrl: "Resctrl", name: str) -> "dict[int, int]":
+    """Return the MB values of a class that had some; empty where the class is gone.
+
+    Raises:
+        ResctrlError: as in `read_limits`, or the class is there and its file has none, so nobody can tell.
+    """
+    now = read_limits(resctrl, name)
+    if not now and resctrl.exists(name, ""):
+        raise ResctrlError(f"no {RESOURCE} values in the schemata of RDT class {name or '/'}")
+    return now
 
 
 def write_limits(resctrl: "Resctrl", name: str, values: "dict[int, int]") -> "dict[int, int]":

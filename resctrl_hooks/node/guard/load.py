@@ -8,6 +8,7 @@ unknown, and no other's; a class that has just come or gone counts with nothing,
 
 from ..resctrl.bandwidth_unit import capacity_of
 from ..resctrl.filesystem import MON_GROUPS
+from ..resctrl.layouts import L3, domain_folder, info_folder
 from .churn import Groups
 
 TYPE_CHECKING = False
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 _TOTAL, _LOCAL = "mbm_total_bytes", "mbm_local_bytes"
 _EVENTS = "mbm_L3_assignments"
+_DIGITS = 20  # of 64 bits
+_TRIES = 3  # of a look during which groups come or go
 
 
 class Look:
@@ -100,19 +103,21 @@ class Reader:
     def __init__(self, resctrl: "Resctrl", l3: "Sequence[int]") -> None:
         self._resctrl = resctrl
         self._l3 = l3
-        self._groups = Groups(resctrl, self._values)
+        self._groups = Groups(resctrl, self._values, len(l3))
         self._torn: "set[str]" = set()
 
     def look(self, classes: "Sequence[str]", time: float) -> Look:
         """Read the bandwidth counters of the classes; "" is the root class.
 
-        The values include those of vanished groups, so they only grow while the class exists. A class whose groups
-        changed during this look or the last one has jumped.
+        The values include those of vanished groups, so they only grow while the class exists. A look during which
+        groups came or went is repeated. A class whose groups still change has jumped, and so it has in the next look.
         """
-        links = self._groups.links(classes)
-        groups = self._groups.present(classes)
-        found = look(self._resctrl, classes, self._l3, time)
-        torn = {name for name, number in self._groups.links(classes).items() if number != links[name]}
+        for _ in range(_TRIES):
+            groups = self._groups.present(classes)
+            found = look(self._resctrl, classes, self._l3, time)
+            torn = self._groups.changed(groups, classes)
+            if not torn:
+                break
         found.jumped = frozenset(torn | self._torn | self._groups.follow(groups))
         self._torn = torn
         for name, counts in found.counts.items():
@@ -141,8 +146,8 @@ def _counts(resctrl: "Resctrl", folder: str, l3: "Sequence[int]") -> "Counts":
     """Return total and local bytes by L3 domain."""
     return {
         number: (
-            count_in(resctrl, f"{folder}/mon_L3_{number:02d}/{_TOTAL}"),
-            count_in(resctrl, f"{folder}/mon_L3_{number:02d}/{_LOCAL}"),
+            count_in(resctrl, f"{folder}/{domain_folder(L3, number)}/{_TOTAL}"),
+            count_in(resctrl, f"{folder}/{domain_folder(L3, number)}/{_LOCAL}"),
         )
         for number in l3
     }
@@ -157,6 +162,10 @@ def traffic(before: Look, after: Look, domains: "Sequence[tuple[int, ...]]") -> 
         domain: bool(moved) and all(of[number] is not None for of in moved.values() for number in domain)
         for domain in domains
     }
+    there = [domain for domain in domains if known[domain]]
+    numbers = [number for domain in there for number in domain]
+    split = all(local is not None for of in moved.values() for _, local in _pairs(of, numbers))
+    to_memory = [to_memories({n: pair for n, pair in of.items() if pair}, domains, there) for of in moved.values()]
     found = []
     for domain in domains:
         if not known[domain]:
@@ -164,35 +173,38 @@ def traffic(before: Look, after: Look, domains: "Sequence[tuple[int, ...]]") -> 
             continue
         own = {name: sum(total for total, _ in _pairs(of, domain)) for name, of in moved.items()}
         rate = sum(own.values())
-        there = [other for other in domains if known[other]]
-        numbers = [number for other in there for number in other]
-        split = all(local is not None for of in moved.values() for _, local in _pairs(of, numbers))
         if split and len(domains) > 1:
-            rate = sum(
-                to_memory({n: pair for n, pair in of.items() if pair}, domain, domains, there) for of in moved.values()
-            )
+            rate = sum(of[domain[0]] for of in to_memory)
         exact = len(domains) == 1 or (split and len(domains) == len(there) == 2)  # noqa: PLR2004  # remote: the other's
         found.append(Traffic(domain, rate, own, estimated=not (exact and whole)))
     return found
 
 
-def to_memory(
+def to_memories(
     of: "dict[int, tuple[float, float | None]]",
-    domain: "tuple[int, ...]",
     domains: "Sequence[tuple[int, ...]]",
     known: "Sequence[tuple[int, ...]] | None" = None,
-) -> float:
-    """Return the part of a user's traffic to a domain's memory, from its total and local traffic by L3 domain.
+) -> "dict[int, float]":
+    """Return a user's traffic to the memory of each domain, by the domain's lowest L3, from its traffic by L3 domain.
 
-    With one domain, this is all traffic. Unknown local traffic counts as 0, and so does that of domains that are not
-    ``known``.
+    Remote traffic is spread evenly over the other domains. Where local traffic is unknown, each L3's total counts for
+    its own memory. Only domains that are ``known`` have traffic.
     """
-    if len(domains) == 1:
-        return sum(of[number][0] for number in domain)
-    local = sum(of[number][1] or 0.0 for number in domain)
-    others = [number for other in (domains if known is None else known) if other != domain for number in other]
-    remote = sum(max(0.0, of[number][0] - (of[number][1] or 0.0)) for number in others)
-    return local + remote / (len(domains) - 1)
+    there = domains if known is None else known
+    total = {domain[0]: sum(of[number][0] for number in domain) for domain in there}
+    near: "dict[int, float]" = {}
+    remote: "dict[int, float]" = {}
+    for domain in there if len(domains) > 1 else ():
+        first = domain[0]
+        near[first] = remote[first] = 0.0
+        for number in domain:
+            all_, local = of[number]
+            if local is None:
+                return total
+            near[first] += local
+            remote[first] += max(0.0, all_ - local)
+    away = sum(remote.values())
+    return {first: near[first] + (away - remote[first]) / (len(domains) - 1) for first in near} or total
 
 
 def _pairs(
@@ -224,7 +236,8 @@ def _moved(before: Look, after: Look, seconds: float) -> "dict[str, dict[int, tu
 def _uncounted(resctrl: "Resctrl", classes: "Sequence[str]") -> "set[int]":
     """Return the L3 domains in which a group has no assigned counter: the kernel omits it from its sums silently."""
     found: "set[int]" = set()
-    if not resctrl.fs.is_folder(f"{resctrl.root}/info/L3_MON") or not _text(resctrl, f"{resctrl.root}/{_EVENTS}"):
+    counts = resctrl.fs.is_folder(f"{resctrl.root}/info/{info_folder(L3)}")
+    if not counts or not _text(resctrl, f"{resctrl.root}/{_EVENTS}"):
         return found
     for name in classes:
         folder = resctrl.class_folder(name)
@@ -239,7 +252,7 @@ def _uncounted(resctrl: "Resctrl", classes: "Sequence[str]") -> "set[int]":
 def count_in(resctrl: "Resctrl", path: str) -> "int | None":
     """Return the number in a counter's file; None without one."""
     text = _text(resctrl, path).strip()
-    return int(text) if text.isdigit() else None
+    return int(text) if text.isdigit() and len(text) <= _DIGITS else None
 
 
 def _text(resctrl: "Resctrl", path: str) -> str:

@@ -1,5 +1,6 @@
 """The largest pods of a class in a full memory domain, for the guard's log: a cut slows their traffic."""
 
+from ..resctrl.layouts import L3, domain_folder
 from .load import count_in
 
 TYPE_CHECKING = False
@@ -24,9 +25,13 @@ class Pods:
         resctrl = self._context.monitor.resctrl
         for name in classes:
             now: "dict[str, int]" = {}
-            for group in resctrl.groups(name):
+            try:
+                groups = resctrl.groups(name)
+            except OSError:
+                continue  # the names are for the log only
+            for group in groups:
                 folder = f"{resctrl.group_folder(name, group)}/mon_data"
-                files = [f"{folder}/mon_L3_{number:02d}/mbm_total_bytes" for number in domain]
+                files = [f"{folder}/{domain_folder(L3, number)}/mbm_total_bytes" for number in domain]
                 now[group] = sum(count_in(resctrl, file) or 0 for file in files)
             place = (domain[0], name)
             before = self._last.get(place, {})

@@ -16,6 +16,13 @@ def section(settings: "Settings") -> "dict[str, Any]":
     return {**FEATURES["rdt"].defaults["guard"], **(settings.rdt.get("guard") or {})}
 
 
+def slowdown_of(settings: "dict[str, Any]") -> "dict[str, float]":
+    """Return the classes that are protected at a slowdown, with the ratio; ``protect`` is a list or a mapping."""
+    protect = settings["protect"]
+    rules = protect.items() if isinstance(protect, dict) else ()
+    return {name: rule["slowdown"] for name, rule in rules if rule and rule.get("slowdown")}
+
+
 def guard_mode(settings: "Settings") -> str:
     """Return `OFF`, `OBSERVE` or `ACT`."""
     mode: str = section(settings)["mode"]

@@ -3,8 +3,9 @@
 import time
 
 from ..host.files import format_json, write_file
-from .law import LOWER, RAISE, RESTORE
-from .section import ACT
+from ..host.procfs import pid_namespace
+from .law import LOWER, RAISE, REPORT, RESTORE
+from .section import ACT, OBSERVE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,10 +20,21 @@ WOULD = {LOWER: "would lower", RAISE: "would raise", RESTORE: "would restore"}
 _MOST_EVENTS = 50
 
 
+def event_text(event: "dict[str, Any]", mode: str, unit: str) -> str:
+    """Return an event of the file in words; a guard that only observes would have done it."""
+    if event["action"] == REPORT:
+        return f"memory domain {event['domain']} is exhausted: {event['reason']}"
+    verb = (WOULD if mode == OBSERVE else DONE)[event["action"]]
+    return (
+        f"{verb} MB of class {event['class']} on memory domain {event['domain']} from {event['old']} to "
+        f"{event['new']} ({unit}): {event['reason']}"
+    )
+
+
 class Status:
     """The file's content: times are seconds since 1970, limits are in the mount's ``unit``.
 
-    ``pid`` and its ``start`` in clock ticks name the guard's process.
+    ``pid`` in ``namespace`` and its ``start`` in clock ticks name the guard's process.
     """
 
     def __init__(self, state_dir: str, pid: int, start: int, mode: str, unit: str) -> None:
@@ -30,6 +42,7 @@ class Status:
         self.values: "dict[str, Any]" = {
             "pid": pid,
             "start": start,
+            "namespace": pid_namespace(),
             "started": time.time(),
             "mode": mode,
             "unit": unit,

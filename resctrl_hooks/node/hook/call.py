@@ -72,19 +72,18 @@ def _answer(call: "_Call", context: Context, started: float) -> int:
         finally:
             set_deadline(0)
     except errors.HookError as error:
-        from .create_runtime import is_refusal, refuses
+        from ..refusals import reasons_of, record_refusal  # only when something went wrong
+        from ..registry import incomplete_refuses
 
-        refused = (is_refusal(error) or refuses(context)) and call.is_refusable()
+        refused = (error.refuses or incomplete_refuses(context)) and call.is_refusable()
         left = "reconcile will clean up" if call.stage == POSTSTOP else "container started without resctrl-hooks"
         outcome = "container rejected" if refused else left
         took = time.monotonic() - started
-        from ..refusals import reasons_of, record_refusal  # only when something went wrong
-
         if refused:
             record_refusal(settings.state_dir, call.names(), str(error))
         call.count(context, took, reasons_of(context.failures, error, refused=refused))
         message = f"{call.stage} of {call.subject}: {error}; {outcome}"
-        context.log(ERROR, message, duration_usec=int(took * 1e6), **call.fields(error))
+        context.log(ERROR, message, duration_usec=int(took * 1e6), **call.fields(), **error.fields())
         return REFUSED if refused else DONE
     took = time.monotonic() - started
     call.count(context, took, context.failures)
@@ -114,15 +113,13 @@ class _Call:
             found.update(key=of.key, namespace=of.namespace, pod=of.pod, container=of.container)
         return found
 
-    def fields(self, error: "errors.HookError | None" = None) -> "dict[str, str | int]":
+    def fields(self) -> "dict[str, str]":
         """Return the structured part of a log line."""
-        fields: "dict[str, str | int]" = {"stage": self.stage}
+        fields = {"stage": self.stage}
         if self.state is not None:
             fields["container"] = self.state.id
         if self.workload is not None:
             fields["key"] = self.workload.key
-        if error is not None:
-            fields.update(reason=error.reason, errno=error.errno, kernel=error.kernel)
         return fields
 
     def _read(self) -> bytes:
@@ -172,15 +169,11 @@ class _Call:
 
     def _create(self, state: "State", context: Context) -> str:
         from ..container.workload import derive  # a poststop needs neither
-        from .create_runtime import create_runtime, give_up
+        from .create_runtime import create_runtime
 
         if not state.pid:
             raise errors.InputError("the container state has no pid")
         bundle = read_bundle(state.bundle)
         cgroups = cgroups_of(context.proc, state.pid)
         workload = self.workload = derive(state, bundle, cgroups, context.settings.cgroup_path)
-        try:
-            return create_runtime(workload, context)
-        except Exception as error:
-            give_up(error, workload, context)
-            raise
+        return create_runtime(workload, context)

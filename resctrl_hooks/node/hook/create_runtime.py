@@ -8,17 +8,18 @@ from ..container.oci import CREATE_RUNTIME
 from ..feature import SKIP, needed_classes
 from ..feature_table import NODE
 from ..log import INFO, WARNING
-from ..registry import failure_policy, features_in_use, kind_of, plan
+from ..registry import features_in_use, incomplete_refuses, kind_of, plan, refuses
 from ..steps import apply_steps
 from .deadline import TIME_TO_TAKE_BACK, set_deadline
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ..container.workload import Workload
     from ..context import Context
     from ..feature import Feature, Step
     from ..records import MemberRecord
-    from ..refusals import RefusedError
     from ..resctrl.locked_key import LockedKey
 
 _UNREAD = ("-policy.nri.io", "epc-limit.nri.io")  # a part of each annotation that `container.unread` finds
@@ -30,9 +31,24 @@ def create_runtime(workload: "Workload", context: "Context", earlier: "str | Non
     ``earlier`` is the key under which the container is recorded already, as `Ledger.key_of` returns it, if known.
 
     Raises:
-        RefusedError: a step failed whose feature's policy is ``fail``; all steps are undone.
-        HookError: the ledger is unusable, or the deadline has passed.
+        HookError: a step failed whose feature's policy is ``fail``, the ledger is unusable, or the deadline has passed.
+            If the error ``refuses`` the container, all steps are undone; otherwise reconcile does the remainder.
     """
+    pending: "list[str]" = []
+    try:
+        return _create_runtime(workload, context, earlier, pending)
+    except Exception as caught:  # an internal error too must leave nothing half done
+        set_deadline(0)
+        if getattr(caught, "refuses", False):
+            raise  # a feature's failure: everything is undone by now
+        error = concluded(caught, pending, context)
+        _leave(error, workload, context)
+        raise error from error.__cause__
+
+
+def _create_runtime(workload: "Workload", context: "Context", earlier: "str | None", pending: "list[str]") -> str:
+    """Do the work of `create_runtime`; ``pending`` lists the features of steps that are not complete."""
+    _wake_for_runtimes(workload, context)
     unplanned: "dict[str, str]" = {}
     steps = planned(workload, context, features_in_use(context.settings, workload), unplanned)
     kept = {step.feature: step.kept for _, step in steps if step.kept}
@@ -42,7 +58,7 @@ def create_runtime(workload: "Workload", context: "Context", earlier: "str | Non
     todo = [(feature, step) for feature, step in steps if step.action != SKIP]
     if not todo:
         return "; ".join(step.why for _, step in steps) or "no feature applies"
-    context.strict = _strict(todo, context)
+    pending += [step.feature for _, step in todo]
     earlier = context.ledger.key_of(workload.id) if earlier is None else earlier
     if earlier and earlier != workload.key:
         _forget(workload.id, earlier, context)
@@ -62,21 +78,20 @@ def create_runtime(workload: "Workload", context: "Context", earlier: "str | Non
         problems: "list[errors.HookError | None]" = []
 
         def on_step(number: int, error: "errors.HookError | None") -> None:
-            name = todo[number][1].feature
-            problems.append(None if error is None else _trouble(name, error, workload, context))
-            context.strict = _strict(todo[number + 1 :], context)
+            problems.append(None if error is None else _trouble(pending[0], error, workload, context))
+            del pending[0]
 
         apply_steps(todo, workload, locked, context, on_step)
         names = " ".join(workload.annotations)
         if any(mark in names for mark in _UNREAD):
             _note_unread(workload, locked, context)
-        refusal = next((problem for problem in problems if problem is not None and is_refusal(problem)), None)
+        refusal = next((problem for problem in problems if problem is not None and problem.refuses), None)
         if refusal is not None:
             _release_in(locked, workload.id, context)
             if new and not locked.members():
                 locked.release()
             else:
-                locked.release_but(had | _classes_of_others(locked, workload.id))
+                locked.release_but(had | _classes_of_others(locked, workload.id, context))
             raise refusal
     return "; ".join(str(problem or step.why) for problem, (_, step) in zip(problems, todo))
 
@@ -102,7 +117,7 @@ def planned(
             found += [(feature, step) for step in steps]
         except Exception as caught:
             trouble = _trouble(feature.name, caught, workload, context)
-            if is_refusal(trouble):
+            if trouble.refuses:
                 raise trouble from caught
             if unplanned is not None and kind_of(feature.name) != NODE:
                 unplanned[feature.name] = str(trouble)
@@ -112,6 +127,12 @@ def planned(
 def in_words(kept: "dict[str, list[str]]") -> str:
     """Return foreign values that stay, by feature, as one text."""
     return "; ".join(f"{feature}: {', '.join(values)}" for feature, values in kept.items())
+
+
+def _wake_for_runtimes(workload: "Workload", context: "Context") -> None:
+    """Start reconcile if the runtime has taken an RMID: it keeps another one free for the next such container."""
+    if workload.bundle.takes_rmid:
+        context.ledger.wake()
 
 
 def _note_unread(workload: "Workload", locked: "LockedKey", context: "Context") -> None:
@@ -128,24 +149,21 @@ def _note_unread(workload: "Workload", locked: "LockedKey", context: "Context") 
     context.log(priority, what, stage=CREATE_RUNTIME, key=workload.key, container=workload.id)
 
 
-def refuses(context: "Context") -> bool:
-    """Return whether a container is refused after a timeout, or with an unusable ledger."""
-    return context.strict or context.settings.failure_policy == "fail"
+def concluded(caught: Exception, pending: "Iterable[str]", context: "Context") -> "errors.HookError":
+    """Return the error that ends a call, which tells whether it ``refuses`` the container.
+
+    ``pending`` is as in `incomplete_refuses`.
+    """
+    from ..fault_report import as_hook_error  # only when something went wrong
+
+    error = as_hook_error(caught)
+    error.refuses = error.refuses or incomplete_refuses(context, pending)
+    return error
 
 
-def is_refusal(error: Exception) -> bool:
-    """Return whether an error means that the container must not start."""
-    from ..refusals import RefusedError  # only when something went wrong
-
-    return isinstance(error, RefusedError)
-
-
-def give_up(error: Exception, workload: "Workload", context: "Context") -> None:
+def _leave(error: "errors.HookError", workload: "Workload", context: "Context") -> None:
     """Leave the remainder to reconcile, or undo everything under ``fail``: poststop may never come."""
-    set_deadline(0)
-    if is_refusal(error):
-        return  # everything is undone by now
-    if not refuses(context):
+    if not error.refuses:
         if isinstance(error, (errors.DeadlineError, errors.LockTimeoutError)):
             context.ledger.wake()  # reconcile finds the container itself; it may need no RMID
     elif not isinstance(error, errors.LockTimeoutError):  # without the lock nothing was done
@@ -158,46 +176,35 @@ def give_up(error: Exception, workload: "Workload", context: "Context") -> None:
             set_deadline(0)
 
 
-def _strict(todo: "list[tuple[Feature, Step]]", context: "Context") -> bool:
-    return any(failure_policy(step.feature, context.settings) == "fail" for _, step in todo)
-
-
-def _trouble(
-    name: str, caught: Exception, workload: "Workload", context: "Context"
-) -> "errors.HookError | RefusedError":
+def _trouble(name: str, caught: Exception, workload: "Workload", context: "Context") -> "errors.HookError":
     """Return a feature's failure as a RefusedError if its policy is to refuse; otherwise log it.
 
     Features fail independently, but a timeout concerns all of them.
     """
     if isinstance(caught, errors.DeadlineError):
         raise caught
-    if isinstance(caught, errors.HookError):
-        error = caught
-    else:
-        from ..fault_report import as_hook_error  # only when something is broken
+    from ..fault_report import as_hook_error  # only when something went wrong
 
-        error = as_hook_error(caught)
+    error = as_hook_error(caught)
     context.failures.append(error.reason)
-    if failure_policy(name, context.settings) == "fail":
+    if refuses(name, context):
         from ..refusals import RefusedError
 
-        return RefusedError(f"{name}: {error.message}", hint=error.hint, errno=error.errno, kernel=error.kernel)
+        return RefusedError.of(name, error)
     context.log(
         WARNING,
         f"{name} of {workload}: {error}",
         stage=CREATE_RUNTIME,
         key=workload.key,
         container=workload.id,
-        reason=error.reason,
-        errno=error.errno,
-        kernel=error.kernel,
+        **error.fields(),
     )
     return error
 
 
-def _classes_of_others(locked: "LockedKey", container: str) -> "set[str]":
+def _classes_of_others(locked: "LockedKey", container: str, context: "Context") -> "set[str]":
     """Return the classes in which the pod's other containers may have joined groups while the lock was released."""
-    return needed_classes(locked, [name for name in locked.members() if name != container])
+    return needed_classes(locked, [name for name in locked.members() if name != container], context)
 
 
 def _forget(container: str, key: str, context: "Context") -> None:

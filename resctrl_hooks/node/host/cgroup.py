@@ -5,7 +5,7 @@ import posix
 
 from ..errors import HookError
 from .cgroup_names import own_cgroup
-from .files import GONE, is_folder, is_there, read_kernel_file
+from .files import GONE, is_folder, is_there, read_kernel_file, write_kernel_file
 from .procfs import CRUNS_LEAF, cgroups_of
 
 _SLICE, _SCOPE, _SERVICE = ".slice", ".scope", ".service"
@@ -146,23 +146,14 @@ def read_value(folder: str, name: str) -> str:
 def write_value(folder: str, name: str, value: str) -> None:
     """Write a value and verify it.
 
-    The file is never created, and the write never blocks: a memory.high below the current use would block the writer
-    until the kernel has reclaimed the rest (kernel, Documentation/admin-guide/cgroup-v2.rst, "memory.high").
-
     Raises:
-        CgroupError: the kernel refuses or changes the value.
+        CgroupError: the kernel refuses or changes the value, or it cannot be read back.
     """
-    path = _file_of(folder, name)
     try:
-        # O_TRUNC has no effect on the kernel's files, and makes a simulated host's plain files behave alike.
-        fd = posix.open(path, posix.O_WRONLY | posix.O_TRUNC | posix.O_NONBLOCK | posix.O_NOFOLLOW)
-        try:
-            posix.write(fd, value.encode())
-        finally:
-            posix.close(fd)
+        write_kernel_file(_file_of(folder, name), value)
+        have = read_value(folder, name)
     except OSError as error:
         raise _refusal(folder, name, value, error) from error
-    have = read_value(folder, name)
     if not same_value(name, have, value):
         raise CgroupError(f"the kernel set {name} to {have!r} instead of {value!r} in {folder}")
 

@@ -70,6 +70,8 @@ def _threads_in(folders: "list[str]") -> "list[int]":
             except OSError as error:
                 if error.errno not in _ELSEWHERE:
                     raise HookError.of_file(error, f"{folder}/{name}", "read") from error
+            except ValueError:
+                raise HookError(f"cannot read {folder}/{name}: not a list of threads", errno=errno.EIO) from None
     return found
 
 
@@ -97,6 +99,6 @@ def _threads_below(proc: str, pid: int, seen: "set[int]") -> "list[int]":
             found.append(tid)
             try:
                 queue += [int(child) for child in read_kernel_file(f"{proc}/{process}/task/{tid}/children").split()]
-            except OSError:
+            except (OSError, ValueError):
                 continue
     return found

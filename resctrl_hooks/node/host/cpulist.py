@@ -37,6 +37,30 @@ def format_list(mask: int) -> str:
     return ",".join(parts)
 
 
+def parse_mask(text: str) -> int:
+    """Return the set of a mask such as ``ff,00000001``: hexadecimal words of 32 bits, the highest first.
+
+    Raises:
+        ValueError: it is invalid.
+    """
+    found = 0
+    for word in text.strip().split(","):
+        found = found << 32 | int(word, 16)
+    if not 0 <= found < 1 << _MOST:
+        raise ValueError(f"{text[:40]!r} is not a mask of CPUs")
+    return found
+
+
+def format_mask(mask: int) -> str:
+    """Return the kernel's mask of a set."""
+    words = [f"{mask & 0xFFFFFFFF:x}"]
+    while mask >> 32:
+        words[0] = words[0].rjust(8, "0")
+        mask >>= 32
+        words.insert(0, f"{mask & 0xFFFFFFFF:x}")
+    return ",".join(words)
+
+
 def members(mask: int) -> "list[int]":
     """Return the numbers in a set, in order."""
     found = []

@@ -51,15 +51,15 @@ _Decoder.parse_int = int  # type: ignore[assignment]  # in a small text no numbe
 _scan_small = make_scanner(_Decoder)  # type: ignore[arg-type]  # as above
 
 
-def parse_json(data: bytes) -> "Any":
-    """Return the JSON value in UTF-8 ``data``.
+def parse_json(data: bytes, *, trusted: bool = False) -> "Any":
+    """Return the JSON value in UTF-8 ``data``. ``trusted`` data, which only root can write, is read faster.
 
     Raises:
         ValueError: not UTF-8, not JSON, nested too deeply, or followed by something else.
     """
     text = data.decode().strip(" \t\r\n")
     try:
-        value, end = (_scan_small if len(data) < _PAGE else _scan)(text, 0)
+        value, end = (_scan_small if trusted or len(data) < _PAGE else _scan)(text, 0)
     except StopIteration as stop:
         raise ValueError(f"expected a JSON value at character {stop.value}") from None
     except RecursionError:
@@ -167,6 +167,20 @@ def read_kernel_file(path: str) -> bytes:
         data = posix.read(fd, _PAGE)
         # The kernel fills a buffer with whole records, of which none here is near that long: so this was the last.
         return data if len(data) < _PAGE // 2 else data + read_all(fd, _LARGEST_KERNEL_FILE, path)
+    finally:
+        posix.close(fd)
+
+
+def write_kernel_file(path: str, value: str) -> None:
+    """Write a value to such a file. It is in effect only if the file reads so afterwards: the kernel may keep another.
+
+    The file is never created, and the write never waits: a memory.high below the current use would block the writer
+    until the kernel has reclaimed the rest (kernel, Documentation/admin-guide/cgroup-v2.rst, "memory.high").
+    """
+    # O_TRUNC has no effect on the kernel's files, and makes a simulated host's plain files behave alike.
+    fd = posix.open(path, posix.O_WRONLY | posix.O_TRUNC | posix.O_NONBLOCK | posix.O_NOFOLLOW)
+    try:
+        posix.write(fd, value.encode())
     finally:
         posix.close(fd)
 

@@ -8,6 +8,7 @@ from .files import GONE, read_kernel_file
 CRUNS_LEAF = "container"  # crun puts the processes of X.scope into X.scope/container
 _ALL_UIDS = 4294967295
 _LINKS_OF_ONE = 3  # those of an empty folder, and one for a thread
+_ENDED = ("Z", "X", "x")
 _START_TIME = 19  # field 22 of /proc/pid/stat, counted after the first two
 
 
@@ -88,16 +89,37 @@ def start_time(proc: str, pid: int) -> int:
     """Return a process's start in clock ticks after boot, or 0 if it is gone or a zombie (proc(5), stat, field 22).
 
     Together with pid and boot id it identifies a process, because pids are reused.
+
+    Raises:
+        OSError: the file cannot be read, or has another form (EIO), so nobody can tell.
     """
-    text = _read(f"{proc}/{pid}/stat") if pid > 0 else ""
+    if pid <= 0:
+        return 0
+    path = f"{proc}/{pid}/stat"
+    try:
+        text = read_kernel_file(path).decode("utf-8", "surrogateescape")
+    except OSError as error:
+        if error.errno in GONE:
+            return 0
+        raise
     # The second field is the command's name in parentheses, which may contain spaces and parentheses.
     fields = text[text.rfind(")") + 2 :].split(" ", _START_TIME + 1)
-    return int(fields[_START_TIME]) if len(fields) > _START_TIME and fields[0] not in "ZXx" else 0
+    if len(fields) > _START_TIME and fields[0] in _ENDED:
+        return 0
+    try:
+        return int(fields[_START_TIME])
+    except (IndexError, ValueError):
+        raise OSError(errno.EIO, "not of the form of proc(5)", path) from None
 
 
 def lives(proc: str, pid: int, start: "int | None") -> bool:
     """Return whether the process that had this pid and start time is still alive; false for a start of 0 or None."""
     return bool(start) and start_time(proc, pid) == start
+
+
+def pid_namespace() -> str:
+    """Return the name of this process's PID namespace (pid_namespaces(7)): a pid means something only within it."""
+    return posix.readlink("/proc/self/ns/pid")
 
 
 def boot_id(proc: str) -> str:

@@ -4,9 +4,11 @@ from .cpulist import count, format_list, lowest, parse_list
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..records import TopologyRecord
+    from ..node_records import TopologyRecord
 
 DRAM, SLOW, FAST, UNKNOWN = "dram", "slow", "fast", "unknown"
+LEVELS = ("l3", "numa", "die", "package", "node")
+"""The levels of domains. A domain with the CPUs of a wider one has that one's level."""
 _FORMAT = 1
 
 
@@ -118,13 +120,18 @@ class Topology:
         """The numbers of all NUMA nodes, as a set."""
         return sum(1 << node.id for node in self.nodes)
 
-    def memory_near(self, cpus: int) -> "list[MemoryNode]":
-        """Return the nodes of ordinary memory (with CPUs, or ranked as DRAM), the nearest to a set of CPUs first."""
+    def memory_near(self, cpus: int, kind: str = DRAM) -> "list[MemoryNode]":
+        """Return the nodes of one kind of memory, the nearest to a set of CPUs first.
+
+        Nodes with CPUs and those that the kernel ranks as DRAM have ordinary memory.
+        """
         own = [node for node in self.nodes if node.cpus & cpus]
 
         def away(node: MemoryNode) -> "tuple[int, int]":
             return min((near.distances.get(node.id, 255) for near in own), default=0), node.id
 
+        if kind != DRAM:
+            return sorted((node for node in self.nodes if node.kind == kind and not node.cpus), key=away)
         ordinary = [node for node in self.nodes if node.cpus or node.kind == DRAM]
         return own + sorted((node for node in ordinary if node not in own), key=away)
 

@@ -4,11 +4,14 @@ import posix
 import time
 
 from ..call_metrics import fold
-from ..guard.lease import restore_left
+from ..guard.lease import restore_ended
 from ..host.files import UNFINISHED, list_folder, remove_file
+from ..host.instance import RunningError
 from ..host.procfs import start_time
 from ..ledger import CHANGING, WAITING
 from ..log import NOTICE, WARNING
+from ..pointers import forget, forget_unusable, has_member
+from ..resctrl.totals_file import CLASSES, KEYS, share_with_earlier
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +31,7 @@ def tidy(
     pointed: "Iterable[str] | None" = None,
     marked: "Iterable[str] | None" = None,
 ) -> None:
-    """Remove marks and pointers that lead nowhere, and what killed writers left; add the calls up.
+    """Remove marks and pointers that lead nowhere, and what killed writers left; add the calls up, share the totals.
 
     ``pointed`` are the ids of containers in the ledger, and ``marked`` the keys marked as waiting, if these were listed
     a moment ago.
@@ -36,6 +39,8 @@ def tidy(
     with report.catching(context, "stateDir"):
         fold(context.ledger)
         report.tidied += remove_unfinished(context.ledger.folder, context.proc)
+        for name in (KEYS, CLASSES):
+            share_with_earlier(context.ledger, name)
     _restore_limits(context, report)
     living = {container.key for container in containers}
     recorded = {container.id for container in containers if container.recorded}
@@ -45,11 +50,11 @@ def tidy(
         key = context.ledger.key_of(container)
         with report.catching(context, container):
             if not key:
-                context.ledger.forget_unusable(container)
-            elif not context.ledger.has_member(key, container):
+                forget_unusable(context.ledger, container)
+            elif not has_member(context.ledger, key, container):
                 with context.monitor.hold(key) as locked:
                     if locked.member(container) is None and context.ledger.key_of(container) == key:
-                        context.ledger.forget(container)
+                        forget(context.ledger, container)
                         report.tidied += 1
     for key in context.ledger.marked(WAITING) if marked is None else marked:
         if key not in living and not context.ledger.members(key):
@@ -68,7 +73,10 @@ def _finish_change(context: "Context", key: str, report: "Report") -> None:
 def _restore_limits(context: "Context", report: "Report") -> None:
     """Restore the MB values that a killed bandwidth guard left lowered."""
     with report.catching(context, "guard"):
-        restored = restore_left(context.monitor.resctrl, context.ledger.folder, context.proc, only_ended=True)
+        try:
+            restored = restore_ended(context.monitor.resctrl, context.ledger.folder, context.proc)
+        except RunningError:
+            return  # its guard restores them
         report.repaired += len(restored.done)
         report.problems += [f"cannot restore {line}" for line in restored.failed]
         for line in restored.done:

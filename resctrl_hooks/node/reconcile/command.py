@@ -1,5 +1,6 @@
 """The node half's ``reconcile`` command: an edited configuration, options, repetition, output, exit code."""
 
+import _signal
 import sys
 import time
 
@@ -8,11 +9,13 @@ from ..durations import seconds_of
 from ..errors import HookError, SettingsError
 from ..fault_report import lacks_root
 from ..fault_report import report as report_fault
-from ..host.files import format_json
+from ..host.files import format_json, is_there
 from ..host.procfs import in_initial_user_namespace
 from ..host.programs import ALL_FOLDERS, ProgramError, find_program, run
 from ..log import ERROR, NOTICE, WARNING, Log
 from ..settings import is_unapplied, load
+from ..version import note_version
+from .budget import Budget
 from .live_keys import read_live
 from .reconcile import reconcile
 from .report import Options
@@ -104,7 +107,9 @@ def once(config: str, live: str, flags: "dict[str, bool]") -> int:
         if problem:
             context.log(WARNING, problem, stage=STAGE)
         keys = read_live(live) if live else None
-        options = Options(dry_run=flags["--dry-run"], live=keys, claim=flags["--claim"])
+        options = Options(
+            dry_run=flags["--dry-run"], live=keys, claim=flags["--claim"], budget=Budget(alarm=_signal.alarm)
+        )
         report = reconcile(context, options)
     except SettingsError as error:
         Log()(ERROR, f"reconcile: {error}", stage=STAGE, reason=error.reason)
@@ -117,7 +122,14 @@ def once(config: str, live: str, flags: "dict[str, bool]") -> int:
     except Exception as error:  # noqa: BLE001  # a timer's command must not end in a traceback either
         report_fault(config, STAGE, error)
         return WRONG
+    finally:
+        _signal.alarm(0)
     if not options.dry_run:
+        note_version(context.ledger.folder)
+        if is_there(settings.node_features_path):
+            from ..nfd.file import renew  # few nodes have the file
+
+            renew(context)
         context.ledger.count_call(STAGE, time.monotonic() - started, sorted(set(report.reasons)))
     written = _print(format_json(report.as_document()).decode() if flags["--json"] else report.as_text())
     well = report.well if flags["--waiting-ok"] else report.ok

@@ -17,6 +17,7 @@ from ..host.files import is_folder, list_folder
 from ..host.procfs import lives, start_time
 from ..log import WARNING
 from ..names import workload_key_validator
+from ..pointers import has_member
 from ..registry import features_in_use, kind_of, plan
 from ..resctrl.locked_key import record_is_dead
 
@@ -102,7 +103,7 @@ def _recorded_containers(
         try:
             key = context.ledger.key_of(id_)
             record = context.ledger.read_member(key, id_) if key else None
-            if record is None and context.ledger.has_member(key, id_):
+            if record is None and has_member(context.ledger, key, id_):
                 what = f"ignored the damaged record of container {id_[:12]} in {context.ledger.folder}/pods/{key}"
                 context.log(WARNING, f"{what}; a running container is recorded again", stage="reconcile", key=key)
             if record is None or not record.get("pid"):

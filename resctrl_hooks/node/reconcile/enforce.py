@@ -11,7 +11,9 @@ from ..host.cgroup_tasks import MOST_CGROUPS, CgroupThreads
 from ..ledger import WAITING
 from ..log import WARNING
 from ..registry import features_in_use, kind_of
+from ..sharing.runtimes_group import group_name
 from .bring_in import holds, take_in
+from .budget import leave
 from .change import Change, planned_change
 from .tasks import outside
 
@@ -41,10 +43,14 @@ def enforce(
     features = {one.name: one for one in features_in_use(context.settings)}
     joinable = can_join(context, containers, report)
     waits = set(context.ledger.marked(WAITING) if marked is None else marked)
-    waiting = []
-    for container in containers:
+    waiting: "list[Running]" = []
+    budget = None if report.dry_run else options.budget
+    for number, container in enumerate(containers):
         if options.live is not None and container.key not in options.live:
             continue
+        if budget is not None and budget.is_spent and number:
+            leave(context, containers[number:], len(containers))
+            return waiting
         with report.catching(context, container.id):
             change = planned_change(
                 container,
@@ -59,6 +65,10 @@ def enforce(
             if not change.is_empty and not take_in(context, change, report):
                 waiting.append(container)
             _report_unmet(container, report)
+        if budget is not None:
+            budget.note_progress()
+    if budget is not None:
+        leave(context, [], 0)
     return waiting
 
 
@@ -109,9 +119,12 @@ def stray_threads(context: "Context", container: "Running", groups: "Groups | No
 
     ``groups`` have read the tasks of its pod's group in this pass.
     """
-    name, rdt_class = context.monitor.group_prefix + container.key, container.recorded_class
-    expected = set() if rdt_class is None else {rdt_class}
-    listed = groups.tasks(rdt_class, container.key) if groups is not None and rdt_class is not None else None
+    recorded = container.recorded_class
+    rdt_class = container.rdt_class if recorded is None else recorded
+    name = group_name(context, container.key, container.id, rdt_class, asks=container.asks)
+    own = name == context.monitor.group_prefix + container.key
+    expected = set() if own and recorded is None else {rdt_class}
+    listed = groups.tasks(rdt_class, container.key) if groups is not None and own and expected else None
     return len(outside(context, name, expected, container.cgroup, container.pid, container.in_cgroup, listed))
 
 

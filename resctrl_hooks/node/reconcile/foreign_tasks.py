@@ -5,7 +5,7 @@ A pod's tasks are those in its cgroup, at any depth. Only a task that certainly 
 
 from ..host.procfs import cgroups_of
 from ..log import WARNING
-from ..resctrl.locked_key import SHARED
+from ..resctrl.group import SHARED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,9 +7,10 @@ from ..feature import describe, obtain_group
 from ..host.procfs import resctrl_groups_of
 from ..ledger import WAITING
 from ..log import INFO, WARNING
-from ..resctrl.locked_key import CREATED, SHARED
+from ..resctrl.group import CREATED, SHARED
 from ..resctrl.rmids import rmids_of_each_class
 from ..sharing.claims import claim_of
+from ..sharing.runtimes_group import count_group, group_name
 from .rank import priority
 from .tasks import gather, outside
 
@@ -25,7 +26,7 @@ def record_late(container: "Running", locked: "LockedKey") -> None:
     """Record a container that is not recorded yet, before anything is done for it."""
     describe(container, locked, born_at(container))
     if not container.recorded:
-        if not locked.tracked and not container.monitored:
+        if not locked.tracked and (container.asks or not container.monitored):
             locked.save()  # else its group does that
         _write(container, locked)
 
@@ -35,14 +36,17 @@ def join(locked: "LockedKey", context: "Context", container: "Running", report: 
     _follow(locked, context, container)
     describe(container, locked, born_at(container))
     before = set(locked.origins)
+    name = group_name(context, locked.key, container.id, container.rdt_class, asks=container.asks)
     try:
-        if _has_own_tasks(locked, context, container):
+        if name != locked.name:
+            count_group(locked, context, container.id, container.rdt_class, born_at(container))
+        elif _has_own_tasks(locked, context, container):
 
             def rank() -> int:
                 return priority(context, container, claim_of(locked.key, locked.record))
 
             obtain_group(locked, container.rdt_class, context, rank, thorough=True)
-        gathering = gather(locked, context, container.cgroup, container.pid, container.rdt_class)
+        gathering = gather(locked, context, container.cgroup, container.pid, container.rdt_class, name)
     except NoRMIDsError as error:
         report.wait(locked.key, error, limbo=isinstance(error, RMIDsBusyError))
         return False
@@ -53,7 +57,8 @@ def join(locked: "LockedKey", context: "Context", container: "Running", report: 
     if gathering.moved or not container.recorded:
         report.adopted.append(container.id)
         report.moved += gathering.moved
-        what = f"moved {gathering.moved} threads of container {container.id} into its monitoring group"
+        which = "its monitoring group" if name == locked.name else "the monitoring group of its runtime"
+        what = f"moved {gathering.moved} threads of container {container.id} into {which}"
         context.log(INFO, what, key=locked.key, container=container.id)
     container.recorded = True
     report.left += gathering.left

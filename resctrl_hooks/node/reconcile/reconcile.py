@@ -11,7 +11,9 @@ from ..ledger import WAITING
 from ..lifecycle import ENDS, fate, release_container, release_key
 from ..log import INFO, WARNING
 from ..registry import features_in_use, features_to_repair
-from ..resctrl.locked_key import ADOPTED, SHARED, record_is_dead
+from ..resctrl.group import ADOPTED, SHARED
+from ..resctrl.locked_key import record_is_dead
+from .budget import resumed
 from .cleanup import tidy
 from .discovery import observe
 from .enforce import enforce, try_again
@@ -20,6 +22,7 @@ from .groups import Groups
 from .join import born_at
 from .keys import correct_keys
 from .report import Options, Report
+from .runtimes import put_runtimes_first
 from .vanished import note_vanished
 
 TYPE_CHECKING = False
@@ -59,17 +62,19 @@ def reconcile(
     if options.claim:
         _claim(context, seen, options, report)
     containers = seen.containers
-    groups = Groups(context)
     if shared:
         from .rank import by_rank
         from .turns import refresh, take_turns
 
         refresh(context, containers, report)
         containers = by_rank(context, containers)
+    put_runtimes_first(context, seen.containers, report)
+    groups = Groups(context)
     if not options.dry_run:
         backed_off = note_vanished(context, containers, groups, report)
         for container in containers:
             container.monitored = container.monitored and container.key not in backed_off
+    containers = resumed(context, containers, options.budget)
     remove_foreign_tasks(context, containers, groups, report)
     marked = context.ledger.marked(WAITING)
     waiting = enforce(context, containers, options, report, marked, groups)
@@ -151,6 +156,8 @@ def _claim(context: "Context", seen: "Observation", options: Options, report: Re
     living = {container.key: container for container in seen.containers if container.monitored}
     for rdt_class, key in seen.unrecorded(context):
         with report.catching(context, key):
+            if key in living and living[key].asks and context.monitor.group_prefix + key == living[key].id:
+                continue
             if options.dry_run:
                 if key in living or not seen.in_use(context, rdt_class, key):
                     report.claimed.append(key)

@@ -10,8 +10,9 @@ import sys
 from ..context import Context
 from ..errors import HookError, SettingsError
 from ..fault_report import as_hook_error
-from ..guard.lease import restore_left
+from ..guard.lease import restore_ended
 from ..host.files import is_folder, list_folder, remove_file
+from ..host.instance import RunningError
 from ..lifecycle import release_container
 from ..log import ERROR, WARNING, Log
 from ..registry import features_to_repair, features_with_values
@@ -86,7 +87,10 @@ def _withdraw(features: "list[Feature]", context: "Context", done: "Released") -
 def restore_limits(context: "Context", done: "Released") -> None:
     """Restore the MB values that the bandwidth guard changed."""
     try:
-        restored = restore_left(context.monitor.resctrl, context.settings.state_dir, context.proc)
+        restored = restore_ended(context.monitor.resctrl, context.settings.state_dir, context.proc)
+    except RunningError as error:
+        done.problems.append(f"cannot restore the values changed by the bandwidth guard: {error}; stop it first")
+        return
     except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
         done.problems.append(f"cannot restore the values changed by the bandwidth guard: {as_hook_error(error)}")
         return

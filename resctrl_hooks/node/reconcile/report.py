@@ -9,55 +9,64 @@ from ..names import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
     from typing import Any
 
     from ..context import Context
     from ..errors import NoRMIDsError
     from ..records import MemberRecord, PodRecord
+    from .budget import Budget
 
 _SHORT = 12
 API_VERSION = "resctrl-hooks/v1"
 """Version of the envelope of all JSON output; within one version keys are added, never renamed."""
 
 
-# Each number of a report: the attribute, its JSON key (empty if its entries are only in ``items``), its row in the text
-# ({} is "would be " in a dry run), whether it counts as a change, and the event of its entries in ``items``.
-_FIELDS: "tuple[tuple[str, str, str, bool, str], ...]" = (
-    ("containers", "containers", "running containers", False, ""),
-    ("adopted", "", "containers {}moved to their group", True, "adopted"),
-    ("moved", "threadsMoved", "threads {}moved", True, ""),
-    ("left", "threadsOutside", "ungrouped threads left", False, ""),
-    ("released", "", "pods {}released", True, "released"),
-    ("freed", "groupsFreed", "groups {}freed", False, ""),
-    ("cleaned", "containersCleaned", "dead containers {}cleaned up", True, ""),
-    ("claimed", "", "groups {}claimed or removed", True, "claimed"),
-    ("placed", "", "running containers {}placed", True, "placed"),
-    ("applied", "", "containers {}updated with {}", True, ""),
-    ("repaired", "repaired", "settings {}repaired", True, ""),
-    ("tidied", "tidied", "", True, ""),
-    ("orphans", "orphans", "orphaned memtierd instances that would be stopped", True, ""),
-    ("foreign", "foreignGroups", "", False, ""),
-    ("counters_given", "countersGiven", "bandwidth counters {}assigned", True, ""),
-    ("counters_taken", "countersTaken", "bandwidth counters {}released", True, ""),
-    ("uncounted", "", "pods without a bandwidth counter", False, ""),
-    ("turns", "", "RMID handovers by time-sharing", True, "handover"),
-    ("waiting", "", "pods waiting for an RMID", False, ""),
-    ("queued", "", "", False, ""),
-    ("unmet", "", "features that cannot be applied to running containers", False, ""),
-    ("failures", "", "failures", False, ""),
-    ("problems", "problems", "", False, ""),
+# Each kind of result: the attribute, its JSON key (empty if its entries are only in ``items``), its row in the text ({}
+# is "would be " in a dry run), what it is besides a number, and the event of its entries in ``items``.
+_NUMBER, _CHANGE, _WAITS, _PROBLEM = range(4)
+_KINDS: "tuple[tuple[str, str, str, int, str], ...]" = (
+    ("containers", "containers", "running containers", _NUMBER, ""),
+    ("adopted", "", "containers {}moved to their group", _CHANGE, "adopted"),
+    ("moved", "threadsMoved", "threads {}moved", _CHANGE, ""),
+    ("left", "threadsOutside", "ungrouped threads left", _PROBLEM, ""),
+    ("released", "", "pods {}released", _CHANGE, "released"),
+    ("freed", "groupsFreed", "groups {}freed", _NUMBER, ""),
+    ("cleaned", "containersCleaned", "dead containers {}cleaned up", _CHANGE, ""),
+    ("claimed", "", "groups {}claimed or removed", _CHANGE, "claimed"),
+    ("placed", "", "running containers {}placed", _CHANGE, "placed"),
+    ("applied", "", "containers {}updated with {}", _CHANGE, ""),
+    ("repaired", "repaired", "settings {}repaired", _CHANGE, ""),
+    ("tidied", "tidied", "", _CHANGE, ""),
+    ("orphans", "orphans", "orphaned memtierd instances that would be stopped", _CHANGE, ""),
+    ("foreign", "foreignGroups", "", _NUMBER, ""),
+    ("counters_given", "countersGiven", "bandwidth counters {}assigned", _CHANGE, ""),
+    ("counters_taken", "countersTaken", "bandwidth counters {}released", _CHANGE, ""),
+    ("uncounted", "", "pods without a bandwidth counter", _NUMBER, "uncounted"),
+    ("turns", "", "RMID handovers by time-sharing", _CHANGE, "handover"),
+    ("waiting", "", "pods waiting for an RMID", _WAITS, "waiting"),
+    ("queued", "", "", _NUMBER, "queued"),
+    ("unmet", "", "features that cannot be applied to running containers", _NUMBER, "unmet"),
+    ("failures", "", "failures", _PROBLEM, "failed"),
+    ("problems", "problems", "", _PROBLEM, ""),
 )
 
 
 class Options:
-    """Options of a pass: dry run, live keys from a file, claim of groups after the loss of the ledger."""
+    """Options of a pass: dry run, live keys from a file, claim of groups after the loss of the ledger, a budget."""
 
-    __slots__ = ("claim", "dry_run", "live", "wait")
+    __slots__ = ("budget", "claim", "dry_run", "live", "wait")
 
     def __init__(
-        self, *, dry_run: bool = False, live: "set[str] | None" = None, claim: bool = False, wait: bool = True
+        self,
+        *,
+        dry_run: bool = False,
+        live: "set[str] | None" = None,
+        claim: bool = False,
+        wait: bool = True,
+        budget: "Budget | None" = None,
     ) -> None:
+        self.budget = budget
         self.dry_run = dry_run
         self.live = live
         self.claim = claim
@@ -100,17 +109,20 @@ class Report:
     @property
     def ok(self) -> bool:
         """Whether no problem remains."""
-        return self.well and not self.waiting
+        return not self._has(_PROBLEM, _WAITS)
 
     @property
     def well(self) -> bool:
         """Whether no problem remains except pods that wait for RMIDs."""
-        return not (self.failures or self.left or self.problems)
+        return not self._has(_PROBLEM)
 
     @property
     def changed(self) -> bool:
         """Whether anything was changed, or would be in a dry run."""
-        return any(getattr(self, name) for name, _, _, change, _ in _FIELDS if change)
+        return self._has(_CHANGE)
+
+    def _has(self, *what: int) -> bool:
+        return any(getattr(self, name) for name, _, _, kind, _ in _KINDS if kind in what)
 
     def learn(self, key: str, record: "PodRecord | MemberRecord", container: str = "") -> None:
         """Remember a record's names, for messages about its key or container id."""
@@ -161,8 +173,12 @@ class Report:
             "items": list(self._items()),
             "ok": self.ok,
             "dryRun": self.dry_run,
-            **{key: self._plain(name) for name, key, _, _, _ in _FIELDS if key},
+            **self.totals(),
         }
+
+    def totals(self) -> "dict[str, int | list[str]]":
+        """Return the numbers and lists of a document by key."""
+        return {key: self._plain(name) for name, key, _, _, _ in _KINDS if key}
 
     def _plain(self, name: str) -> "int | list[str]":
         value = getattr(self, name)
@@ -170,18 +186,12 @@ class Report:
 
     def _items(self) -> "Iterator[dict[str, str]]":
         """Return one entry for each change or problem of a pod or container, with its name if known."""
-        lists: "dict[str, Iterable[str]]" = {event: getattr(self, name) for name, _, _, _, event in _FIELDS if event}
-        for name, ids in self.applied.items():
-            lists[f"applied {name}"] = ids
-        for event, affected in lists.items():
-            for what in sorted(affected):
-                yield self._item(event, what, "")
-        without = {key: f"in L3 domain {', '.join(map(str, domains))}" for key, domains in self.uncounted.items()}
-        texts = {"uncounted": without, "waiting": self.waiting, "queued": self.queued}
-        texts.update(unmet=self.unmet, failed=self.failures)
-        for event, reasons in texts.items():
+        found = {event: getattr(self, name) for name, _, _, _, event in _KINDS if event}
+        found.update({f"applied {name}": ids for name, ids in self.applied.items()})
+        for event, of in sorted(found.items(), key=lambda item: isinstance(item[1], dict)):  # those with a reason last
+            reasons = of if isinstance(of, dict) else dict.fromkeys(of, "")
             for what, why in sorted(reasons.items()):
-                yield self._item(event, what, why)
+                yield self._item(event, what, why if isinstance(why, str) else _in_domains(why))
 
     def _item(self, event: str, what: str, message: str) -> "dict[str, str]":
         return {"event": event, "id": what, **self._names_of(what), "message": message}
@@ -212,7 +222,7 @@ class Report:
     def _rows(self) -> "list[tuple[str, int]]":
         would = "would be " if self.dry_run else ""
         rows: "list[tuple[str, int]]" = []
-        for name, _, text, _, _ in _FIELDS:
+        for name, _, text, _, _ in _KINDS:
             value = getattr(self, name)
             number = value if isinstance(value, int) else len(value)
             if name == "applied":
@@ -222,6 +232,10 @@ class Report:
             elif name in ("tidied", "queued"):  # one row with the previous field
                 rows[-1] = rows[-1][0], rows[-1][1] + number
         return rows
+
+
+def _in_domains(numbers: "list[int]") -> str:
+    return f"in L3 domain {', '.join(map(str, numbers))}"
 
 
 class _Catching:

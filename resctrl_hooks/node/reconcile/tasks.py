@@ -70,10 +70,13 @@ def _listed(context: "Context", name: str, classes: "set[str]") -> "set[int]":
     return set().union(*(context.monitor.resctrl.tasks(rdt_class, name) for rdt_class in classes))
 
 
-def gather(locked: "LockedKey", context: "Context", cgroup: str, pid: int, fallback_class: str) -> Gathering:
+def gather(
+    locked: "LockedKey", context: "Context", cgroup: str, pid: int, fallback_class: str, name: str = ""
+) -> Gathering:
     """Move every thread of a container into the key's group of its own class; create missing groups.
 
-    Threads in a foreign group (a runtime's own, another tool's) stay there.
+    With a ``name``, move them into this group in ``fallback_class`` that the container's runtime has created. Threads
+    in a foreign group (another tool's) stay there, and those in other classes than that of the runtime's group.
 
     Raises:
         NoRMIDsError: a class that the container uses has no group, and none can be created.
@@ -81,23 +84,30 @@ def gather(locked: "LockedKey", context: "Context", cgroup: str, pid: int, fallb
     """
     result = Gathering()
     take_over = context.settings.groups["takeOver"]
+    name = name or locked.name
+    own = name == locked.name
     for _ in range(_MOST_ROUNDS):
         result.left = 0
         todo: "dict[str, list[int]]" = {}
-        for tid, rdt_class, group in outside(context, locked.name, set(locked.origins), cgroup, pid):
-            if group and group != locked.name and not take_over:
+        for tid, rdt_class, group in outside(
+            context, name, set(locked.origins) if own else {fallback_class}, cgroup, pid
+        ):
+            if group not in ("", name, locked.name) and not take_over:
                 result.foreign.add(group)
+            elif not own and rdt_class not in ("?", fallback_class):
+                result.left += 1
             else:
                 todo.setdefault(fallback_class if rdt_class == "?" else rdt_class, []).append(tid)
         if not todo:
             break
         for rdt_class, tids in todo.items():
-            obtain_group(locked, rdt_class, context)
+            if own:
+                obtain_group(locked, rdt_class, context)
             result.left += len(tids)
             try:
-                context.monitor.resctrl.add_tasks(rdt_class, locked.name, tids)
+                context.monitor.resctrl.add_tasks(rdt_class, name, tids)
             except ClassMismatchError:
-                if not _somewhere(locked, context, rdt_class, tids):
+                if not own or not _somewhere(locked, context, rdt_class, tids):
                     continue  # their class has changed since the read; the next round sees the new class
             result.moved += len(tids)
     return result

@@ -8,11 +8,12 @@ creation does.
 
 import time
 
-from .. import shapes
 from ..errors import HookError
+from ..file_shapes import VANISHED as VANISHED_SHAPE
 from ..host.files import format_json, read_file, write_file
 from ..ledger import CHANGING, WAITING
 from ..log import WARNING
+from ..shapes import parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from ..container.running import Running
     from ..context import Context
-    from ..records import VanishedRecord
+    from ..node_records import VanishedRecord
     from .groups import Groups
     from .report import Report
 
@@ -44,7 +45,7 @@ def read_vanished(state_dir: str) -> "VanishedRecord":
     """Return how many groups have vanished since boot, and for each pod how often and when last."""
     empty: "VanishedRecord" = {"total": 0, "last": 0.0, "pods": {}}
     try:
-        found: "VanishedRecord" = shapes.parse(read_file(f"{state_dir}/{VANISHED}", _LIMIT), shapes.VANISHED)
+        found: "VanishedRecord" = parse(read_file(f"{state_dir}/{VANISHED}", _LIMIT), VANISHED_SHAPE)
     except (OSError, ValueError):
         return empty
     return found

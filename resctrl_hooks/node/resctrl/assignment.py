@@ -9,6 +9,7 @@ Source: kernel, Documentation/filesystems/resctrl.rst ("mbm_L3_assignments"), me
 import errno
 
 from ..errors import BY_ERRNO, ResctrlError
+from .layouts import L3, info_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 FILE = "mbm_L3_assignments"
 EVENTS = ("mbm_total_bytes", "mbm_local_bytes")
-_INFO = "info/L3_MON"
+_INFO = f"info/{info_folder(L3)}"
 _MODE = "[mbm_event]"
 _ASSIGNED, _NOT_ASSIGNED = "e", "_"
 

@@ -1,222 +1,212 @@
 """Counter data that is carried over the ends of groups on disk, so that a key's totals never decrease.
 
-The lock of `counter_totals` protects its file (`counts_file`). Each count has the seconds in which it was counted, from
-one valid value to the next, so that their quotient is the rate in any case.
+The lock of `totals_file` protects its file. Each amount has the seconds in which it was counted, from one valid value
+to the next, so that their quotient is the rate in any case.
 """
 
 import time
 
-from .counters import CUMULATIVE, GAUGE, PERF, UNASSIGNED, slot_at
-from .counts_file import load_counts, save_counts
-from .group_counts import GroupCounts, Inherited, trust
-from .turn_counts import end_turn, places_of, turns_and_now
+from ..file_shapes import COUNTERS, COUNTS
+from .counters import CUMULATIVE, GAUGE, UNASSIGNED, slot_at
+from .key_counts import Counts, Inherited, class_of, group_of
+from .layouts import PERF
+from .total import Source, Total
+from .totals_file import KEYS, load_totals, save_totals, take_saved
+from .turn_counts import is_counted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..ledger import Ledger
-    from ..records import CountsRecord
+    from ..node_records import CountsRecord
     from .counters import Raw, Slot
 
 _REMEMBERED_SECONDS = 3600  # a released key that returns, as for a restarted container, continues counting
 _REMEMBERED_KEYS = 1000
-NOTHING: "CountsRecord" = {"groups": {}}  # for a key without data
 
 
 class Carried:
-    """The file's content. ``slots`` are the present files, ``counting`` the positions of cumulative ones in it.
+    """The file's content.
+
+    Attributes:
+        slots: the files to read; before `see`, those of the last read.
+        seen: whether `see` has set the files.
+        began: when the counters were assigned that have their first value now, if known.
+        now: the time of this read, in seconds since the boot.
 
     Raises:
-        LedgerError: it is unreadable.
+        LedgerError: the file is unreadable.
     """
 
     def __init__(self, ledger: "Ledger", boot: str) -> None:
         self._ledger = ledger
         self._boot = boot
+        self.began: "float | None" = None
+        self.now = round(time.clock_gettime(time.CLOCK_BOOTTIME), 3)
+        self._layout: "list[str]" = []
+        self._unread: "dict[str, CountsRecord]" = {}
+        self._counts: "dict[str, Counts]" = {}
+        saved = take_saved(ledger, boot, KEYS)
+        if saved:
+            self._layout, self._unread, self._counts = saved
+        else:
+            fields = load_totals(ledger, boot, KEYS, COUNTERS)
+            self._layout, self._unread = fields.get("layout", []), fields.get("keys", {})
         self.seen = False
-        self.began: "float | None" = None  # when the counters were assigned that have their first value now
-        self._now = round(time.clock_gettime(time.CLOCK_BOOTTIME), 3)
-        self.layout, self.keys = load_counts(ledger, boot)
-        self.slots = [slot_at(path) for path in self.layout]
-        self.counting = list(range(len(self.slots)))
-        self._turns = places_of(self.slots)
-        self.energy = self._energy()
-
-    def _energy(self) -> "list[tuple[int, int]]":
-        """Return the PERF_PKG counters' places, among the cumulative ones and among all."""
-        return [
-            (number, place) for number, place in enumerate(self.counting) if self.slots[place].domain.resource == PERF
-        ]
-
-    @property
-    def now(self) -> float:
-        """Time of this read, in seconds since the boot."""
-        return self._now
+        self.slots = list(map(slot_at, self._layout))
+        self._cumulative: "list[tuple[int, str]]" = []
+        self._energy: "list[tuple[int, str]]" = []
+        self._in_turns: "list[tuple[int, str]]" = []
 
     def save(self) -> None:
         """Replace the file; raises LedgerError if it can't be written."""
-        save_counts(self._ledger, self._boot, self.layout, self.keys)
+        read = {key: counts.as_record(self._layout) for key, counts in self._counts.items()}
+        content = self._layout, self._unread, self._counts
+        fields = {"layout": self._layout, "keys": {**self._unread, **read}}
+        save_totals(self._ledger, self._boot, KEYS, fields, content)
+
+    def keys(self) -> "set[str]":
+        """Return the keys with data."""
+        return {*self._unread, *self._counts}
+
+    def of(self, key: str) -> Counts:
+        """Return a key's data, which is empty if there is none or if it is damaged."""
+        if key in self._unread:
+            record = self._unread.pop(key)
+            if COUNTS(record):
+                self._counts[key] = Counts.of_record(record, self._layout, self.now)
+        return self._counts.get(key) or Counts()
 
     def see(self, slots: "list[Slot]") -> None:
-        """Set the files to read; the file's data on others is completed, as after a CPU hotplug."""
+        """Set the files to read. A file that returns, as after a CPU hotplug, begins as a new group's does."""
         if not slots:
             return
-        self.seen = True
-        self.slots = slots
-        self._turns = places_of(slots)
-        self.counting = [place for place, slot in enumerate(slots) if slot.counter.kind == CUMULATIVE]
-        self.energy = self._energy()
-        names = [slots[place].path for place in self.counting]
-        if names == self.layout:
+        self.seen, self.slots = True, slots
+        places = [(place, slot) for place, slot in enumerate(slots) if slot.counter.kind == CUMULATIVE]
+        self._cumulative = [(place, slot.path) for place, slot in places]
+        self._energy = [(place, slot.path) for place, slot in places if slot.domain.resource == PERF]
+        self._in_turns = [(place, slot.path) for place, slot in places if is_counted(slot)]
+        paths = [slot.path for _, slot in places]
+        if paths == self._layout:
             return
-        # A counter that is added to a group later begins as a new group's does.
-        fresh = {slots[place].path: None if slots[place].domain.resource == PERF else 0 for place in self.counting}
-        removed = {place: name for place, name in enumerate(self.layout) if name not in names}
-        for kept in self.keys.values():
-            for rdt_class in kept["groups"]:
-                group = GroupCounts.of_record(kept, rdt_class, self._now)
-                group.bank(kept, rdt_class, removed)
-                offsets = dict(zip(self.layout, group.every_offset))
-                gaps = dict(zip(self.layout, group.every_gap))
-                lasts = dict(zip(self.layout, group.lasts))
-                group.offsets = [offsets.get(name, fresh[name]) for name in names]
-                group.gaps = [gaps.get(name, group.whole) for name in names]
-                group.lasts = [lasts.get(name) for name in names]
-                group.keep(kept, rdt_class)
-        self.layout = names
+        for group in [group for key in self.keys() for group in self.of(key).groups.values()]:
+            for path in set(self._layout).difference(paths):
+                group.forget(path)
+        self._layout = paths
 
     def update(self, key: str, groups: "dict[str, tuple[str, list[Raw]]]") -> None:
-        """Count a key's groups; by class, the group's identity and its files' content.
+        """Count a key's groups; by source (see `class_of`), the group's identity and its files' content.
 
         The content becomes 0 for a package in which a group's RMID never ran.
         """
-        kept = self.keys.get(key)
-        if kept is None:
-            if not groups:
-                return
-            kept = self.keys[key] = {"groups": {}}
-        kept.pop("gone", None)
-        old = {rdt_class: GroupCounts.of_record(kept, rdt_class, self._now) for rdt_class in kept["groups"]}
-        new: "dict[str, GroupCounts]" = {}
-        for rdt_class, (identity, values) in groups.items():
-            group, fresh = old.get(rdt_class), False
-            if group is None or group.identity != identity:
-                moved = next((one for one in old.values() if one.identity == identity), None)
-                if moved is None:
-                    group, fresh = self._first_seen(key, rdt_class, identity), True
-                else:
-                    group = GroupCounts(identity, moved.starts(), moved.lasts, moved.looked)
-            group.set_never_ran(values, self.energy)
-            group.read([values[place] for place in self.counting], self._now, fresh=fresh, began=self.began)
-            new[rdt_class] = group
-        for rdt_class, group in old.items():
-            if new.get(rdt_class) is not group:
-                self._bank(kept, rdt_class, group)
-        kept["groups"], kept["times"] = {}, {}
-        for rdt_class, group in new.items():
-            group.keep(kept, rdt_class)
-        if any(isinstance(said[1][place], str) for said in groups.values() for place in self._turns) or not groups:
-            end_turn(kept, *self._so_far(key))
-        trust(kept, groups, self.slots, self._now)
+        counts = self.of(key)
+        if not groups and key not in self._counts:
+            return
+        self._counts[key], counts.gone = counts, None
+        before, counts.groups = counts.groups, {}
+        known = {group.identity: (source, group) for source, group in before.items()}
+        counts.note_ended(before, {identity for identity, _ in groups.values()})
+        parts: "dict[str, list[Total]]" = {}
+        alone = len({*map(class_of, groups)}) == len(groups)
+        for source, (identity, values) in groups.items():
+            rdt_class = class_of(source)
+            if identity in known:
+                place, group = known[identity]
+                since = None if self.began is None else min(max(self.began, group.read), self.now)
+            else:
+                place, group = source, self._new(key, source, identity)
+                since = group.read
+            if class_of(place) == rdt_class:
+                counts.groups[source] = group
+            else:
+                counts.take(source, group)
+            for number, path in self._energy:
+                if group.is_unused(path, values[number]):
+                    values[number] = 0
+            total = counts.total(rdt_class)
+            part = total if alone else total.without_seconds()
+            parts.setdefault(rdt_class, []).append(part)
+            part.add(group, [(path, values[number]) for number, path in self._cumulative], self.now, since)
+        if not alone:
+            counts.spend(parts)
+        if not groups or any(isinstance(of[1][place], str) for of in groups.values() for place, _ in self._in_turns):
+            counts.turns.finish(*self._so_far(counts))
+        if counts.inherited:
+            self._trust(counts, groups)
 
-    def seconds(self, key: str, rdt_class: str) -> "dict[str, float]":
-        """Return the counted seconds of each cumulative counter of a key in a class, by path."""
-        kept = self.keys.get(key, NOTHING)
-        spent: "dict[str, float]" = kept.get("spent", {}).get(rdt_class, {})
-        if rdt_class not in kept["groups"]:
-            return spent
-        group = GroupCounts.of_record(kept, rdt_class, self._now)
-        whole = round(group.whole, 3)
-        if not group.gaps and not spent:
-            return dict.fromkeys(self.layout, whole)
-        return {name: round(whole - gap + spent.get(name, 0), 3) for name, gap in zip(self.layout, group.every_gap)}
+    def others(self, key: str) -> "list[str]":
+        """Return the sources of a key's other groups than its own, as of the last read."""
+        return [source for source in self.of(key).groups if group_of(source)]
 
-    def total(self, key: str, rdt_class: str, path: str) -> "int | float | None":
-        """Return the total of a cumulative counter of a key in a class; None if it never had a value.
-
-        For counters without a value now, whose earlier count stays valid.
-        """
-        kept = self.keys.get(key, NOTHING)
-        total: "int | float | None" = kept.get("done", {}).get(rdt_class, {}).get(path)
-        if path in self.layout and rdt_class in kept.get("groups", {}):
-            value = GroupCounts.of_record(kept, rdt_class, self._now).counted(self.layout.index(path))
-            if value is not None:
-                total = (total or 0) + value
-        return total
+    def ended(self, key: str) -> "dict[str, float]":
+        """Return the last reads of removed groups, as in `Counts`."""
+        return {**self.of(key).ended}
 
     def turns(self, key: str) -> "list[tuple[float, float]]":
         """Return a key's counts in each of its turns, as in `turn_counts`: seconds and bytes."""
-        kept = self.keys.get(key)
-        return [] if kept is None else turns_and_now(kept, *self._so_far(key))
+        counts = self.of(key)
+        return counts.turns.with_present(*self._so_far(counts)) if counts.turns.each else []
 
-    def _so_far(self, key: str) -> "tuple[float, int | float]":
-        """Return the seconds for which a key's memory traffic was counted, and the bytes; 0 s with several classes."""
-        kept = self.keys[key]
-        classes = {*kept["groups"], *kept.get("done", {})}
+    def _so_far(self, counts: Counts) -> "tuple[float, int | float]":
+        """Return the seconds for which memory traffic was counted, and the bytes; 0 s with several classes."""
+        classes = counts.counted.union(map(class_of, counts.groups))
         if len(classes) != 1:
             return 0.0, 0
-        (rdt_class,) = classes
-        paths = [self.slots[place].path for place in self._turns]
-        seconds = self.seconds(key, rdt_class)
-        moved = sum(self.total(key, rdt_class, path) or 0 for path in paths)
-        return min((seconds.get(path, 0.0) for path in paths), default=0.0), moved
+        total = counts.total(classes.pop())
+        seconds = [total.seconds.get(path, 0.0) for _, path in self._in_turns]
+        return round(min(seconds, default=0.0), 3), sum(total.amounts.get(path, 0) for _, path in self._in_turns)
 
-    def _first_seen(self, key: str, rdt_class: str, identity: str) -> GroupCounts:
-        """Return the data of a new group, from its creation if that time is known.
+    def _new(self, key: str, source: str, identity: str) -> Source:
+        """Return a new group, which counts from its creation if that time is known, and its energy from the value then.
 
-        mkdir starts the L3 counters at zero, but PERF_PKG's continue from the RMID's previous user: those count from
-        their values at creation, else from their first reading.
+        mkdir starts the L3 counters at zero, but PERF_PKG's continue from the RMID's previous user.
         """
-        offsets: "list[int | float | None]" = []
         record = self._ledger.read_pod(key) or {}
-        perf = [self.slots[place].domain.resource == PERF for place in self.counting]
-        if any(perf):
-            known, at_creation = record.get("baselines", {}).get(rdt_class, ("", {}))
-            names = [self.slots[place].path for place in self.counting]
-            bases = [at_creation.get(name) if known == identity else None for name in names]
-            offsets = [(None if base is None else -base) if counts else 0 for counts, base in zip(perf, bases)]
-        made = min(record.get("since", {}).get(rdt_class, self._now), self._now)
-        return GroupCounts(identity, offsets, [None] * len(self.counting), made)
+        made = record.get("since", {}).get(source, self.now)
+        of, starts = record.get("baselines", {}).get(source, ("", {}))
+        return Source(identity, min(made, self.now), starts if of == identity else None)
 
     def inherit(self, key: str, rdt_class: str, identity: str, values: "list[Raw]") -> None:
         """Count a group that a key is about to take over, with RMID and counters, from its present values.
 
         Idempotent; it adds nothing if the key never gets the group. The giver must be brought up to date first with
-        `update`: counts of a group that no longer exists are then added to its total.
+        `update`.
         """
-        kept = self.keys.setdefault(key, {"groups": {}})
-        kept.pop("gone", None)
-        if rdt_class in kept["groups"]:
-            self._bank(kept, rdt_class, GroupCounts.of_record(kept, rdt_class, self._now))
-            del kept["groups"][rdt_class]
-            end_turn(kept, *self._so_far(key))
-        numbers = [values[place] for place in self.counting]
-        # One that is assigned later starts at 0; of one that can't be read just now, the first number is the start.
-        offsets = [(0 if n == UNASSIGNED else None) if n is None or isinstance(n, str) else -n for n in numbers]
-        lasts = [None if isinstance(n, str) else n for n in numbers]
-        GroupCounts(identity, offsets, lasts, self._now).keep(kept, rdt_class)
-        lines = {
+        counts = self._counts[key] = self.of(key)
+        counts.gone = None
+        if counts.groups.pop(rdt_class, None):
+            counts.turns.finish(*self._so_far(counts))
+        group = Source(identity, self.now)
+        for place, path in self._cumulative:
+            value = values[place]
+            if isinstance(value, (int, float)):
+                group.lasts[path] = value
+            elif value != UNASSIGNED:
+                group.starts[path] = None  # unreadable just now: the next value is the start
+        counts.take(rdt_class, group)
+        gauges = {
             slot.path: value
             for slot, value in zip(self.slots, values)
             if slot.counter.kind == GAUGE and value and not isinstance(value, str)
         }
-        kept.setdefault("inherited", {})[rdt_class] = Inherited(identity, self._now, lines).as_record()
+        counts.inherited[rdt_class] = Inherited(identity, self.now, gauges)
 
-    def _bank(self, kept: "CountsRecord", rdt_class: str, group: GroupCounts) -> None:
-        group.bank(kept, rdt_class, dict(enumerate(self.layout)))
+    def _trust(self, counts: Counts, groups: "dict[str, tuple[str, list[Raw]]]") -> None:
+        """Forget that groups were inherited, once their gauges' values are their own."""
+        for rdt_class, inherited in list(counts.inherited.items()):
+            identity, values = groups.get(rdt_class, ("", []))
+            numbers = {slot.path: n for slot, n in zip(self.slots, values) if isinstance(n, (int, float))}
+            if inherited.has_waned(identity, numbers, self.now):
+                del counts.inherited[rdt_class]
 
     def forget(self, tracked: "set[str]") -> None:
         """Drop the data of released keys after a while."""
-        untracked = self.keys.keys() - tracked
-        if not untracked:
-            return
         now = int(time.time())
-        for key in untracked:
-            kept = self.keys[key]
-            if "gone" not in kept:
-                for rdt_class in kept["groups"]:
-                    self._bank(kept, rdt_class, GroupCounts.of_record(kept, rdt_class, self._now))
-                kept.update({"groups": {}, "times": {}, "gone": now})
-        oldest = sorted(untracked, key=lambda key: int(self.keys[key]["gone"]), reverse=True)
-        for place, key in enumerate(oldest):
-            if place >= _REMEMBERED_KEYS or now - self.keys[key]["gone"] > _REMEMBERED_SECONDS:
-                del self.keys[key]
+        released: "list[tuple[int, str]]" = []
+        for key in self.keys() - tracked:
+            counts = self.of(key)
+            if counts.gone is None:
+                counts.groups, counts.gone = {}, now
+            released.append((counts.gone, key))
+        for number, (gone, key) in enumerate(sorted(released, reverse=True)):
+            if number >= _REMEMBERED_KEYS or now - gone > _REMEMBERED_SECONDS:
+                self._counts.pop(key, None)

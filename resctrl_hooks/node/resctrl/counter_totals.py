@@ -4,11 +4,14 @@ A group may be recreated, moved to another class, reset, or read by several prog
 read and replaced once per scrape, under its own lock; to save a group's counts before its removal, read its key.
 """
 
+from ..ledger import RUNTIMES
 from ..ledger import WAITING as WAITING_KEYS
-from .carried import NOTHING, Carried
+from .carried import Carried
 from .counter_files import layout, read_group
 from .counters import AVAILABLE, CUMULATIVE, INHERITED, MON_DATA, WAITING, Reading
-from .group_counts import GroupCounts, Inherited
+from .key_counts import Counts, class_of, group_of, source_of
+from .total import Total
+from .totals_file import LOCK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,9 +31,8 @@ if TYPE_CHECKING:
         patience: float
         boot: str
 
-    Found = dict[str, tuple[str, list[Raw]]]  # by class: the group's identity, and each file's value
+    Found = dict[str, tuple[str, list[Raw]]]  # by source (`class_of`): the group's identity, and each file's value
 
-LOCK = "counters"
 _PATIENCE = 0.5  # seconds that a handing-on waits for a scrape to end: a container's start may wait for it
 
 
@@ -41,9 +43,11 @@ class Look:
         when: the time, in seconds since the boot.
         slots: the files of each group.
         readings: by key.
-        groups: by class and key, the group's identity and each file's value, in the order of ``slots``.
+        groups: by source and key, the group's identity and each file's value, in the order of ``slots``.
         listed: by class, the names of all of its groups; empty in a read of a few keys.
         turns: by key, the seconds and bytes of each turn of time-sharing keys.
+
+    A group's class and name follow from its source (`key_counts.class_of`).
     """
 
     __slots__ = ("groups", "listed", "readings", "slots", "turns", "when")
@@ -88,6 +92,12 @@ def turns(monitor: "Counted", key: str) -> "list[tuple[float, float]]":
         return Carried(monitor.ledger, monitor.boot).turns(key)
 
 
+def ended(monitor: "Counted", key: str) -> "dict[str, float]":
+    """Return, by name, the last read of each group of a key that a runtime has removed, in seconds since the boot."""
+    with monitor.ledger.lock_totals(LOCK, monitor.patience):
+        return Carried(monitor.ledger, monitor.boot).ended(key)
+
+
 def settle(
     monitor: "Counted",
     giver: "tuple[str, str]",
@@ -109,6 +119,8 @@ def settle(
         folders = {name: monitor.resctrl.group_folder(name, monitor.group_prefix + key) for name in classes}
         carried.see(layout(f"{folders[rdt_class]}/{MON_DATA}"))
         found: "Found" = {}
+        others = carried.others(key)  # else they would count from 0 again
+        folders.update((name, monitor.resctrl.group_folder(class_of(name), group_of(name))) for name in others)
         for name, folder in folders.items():
             try:
                 found[name] = read_group(folder, carried.slots)
@@ -146,11 +158,11 @@ class _Scrape:
         tracked = set(self._monitor.ledger.keys())
         wanted = tracked if keys is None else tracked.intersection(keys)
         found: "dict[str, Found]" = {key: {} for key in sorted(wanted)}
-        for rdt_class, key, folder in self._folders(wanted, listed):
+        for source, key, folder in [*self._folders(wanted, listed), *self._of_runtimes(wanted, listed)]:
             if not self._carried.seen:  # a plain tree whose root has no counters
                 self._carried.see(layout(f"{folder}/{MON_DATA}"))
             try:
-                found[key][rdt_class] = self._read_one(folder, self._carried.slots)
+                found[key][source] = self._read_one(folder, self._carried.slots)
             except OSError:
                 continue  # just removed, or not a group
         for key, groups in found.items():
@@ -161,10 +173,10 @@ class _Scrape:
         for key, groups in found.items():
             readings = self._by_class(key, groups)
             result.readings[key] = readings if by_class else summed(readings)
-            for rdt_class, group in groups.items():
-                result.groups[rdt_class, key] = group
-            if "turns" in self._carried.keys.get(key, ()):
-                result.turns[key] = self._carried.turns(key)
+            for source, group in groups.items():
+                result.groups[source, key] = group
+            if turns_of_key := self._carried.turns(key):
+                result.turns[key] = turns_of_key
         return result
 
     def _folders(self, wanted: "set[str]", listed: "dict[str, list[str]]") -> "list[tuple[str, str, str]]":
@@ -177,65 +189,75 @@ class _Scrape:
             folders += [(rdt_class, key, f"{base}{prefix}{key}") for key in sorted(keys)]
         return folders
 
-    # What to say of a key
+    def _of_runtimes(self, wanted: "set[str]", listed: "dict[str, list[str]]") -> "list[tuple[str, str, str]]":
+        """Source, key and folder of each group that a runtime may have created for a container of a key.
 
-    def _by_class(self, key: str, groups: "Found") -> "list[Reading]":
-        kept = self._carried.keys.get(key, NOTHING)
-        done = kept.get("done", {})
-        if not groups:
-            return self._of_waiting(key, sorted(done))
-        readings: "list[Reading]" = []
-        for rdt_class in sorted({*groups, *done}) if done else sorted(groups):
-            if rdt_class in groups:
-                group = GroupCounts.of_record(kept, rdt_class, self._carried.now)
-                values = self._with_totals(groups[rdt_class][1], group.offsets, done.get(rdt_class))
-                if rdt_class in kept.get("inherited", ()):
-                    values = self._without_inherited(values, Inherited.of_record(kept["inherited"][rdt_class]))
-            else:
-                values = [done[rdt_class].get(slot.path) for slot in self._carried.slots]
-            counted = self._carried.seconds(key, rdt_class).get
-            for slot, value in zip(self._carried.slots, values):
-                if isinstance(value, str):
-                    total = self._carried.total(key, rdt_class, slot.path)
-                    readings.append(Reading(slot.domain, slot.counter, total, value, rdt_class, counted(slot.path)))
-                elif value is not None:
-                    readings.append(Reading(slot.domain, slot.counter, value, AVAILABLE, rdt_class, counted(slot.path)))
-        return readings
-
-    def _with_totals(
-        self, said: "list[Raw]", offsets: "list[int | float | None]", banked: "dict[str, int | float] | None"
-    ) -> "list[Raw]":
-        """Return a group's values, with totals for its cumulative counters."""
-        if not offsets and not banked:
-            return said
-        values = list(said)
-        for number, place in enumerate(self._carried.counting):
-            value = values[place]
-            if value is not None and not isinstance(value, str):
-                before = banked.get(self._carried.slots[place].path, 0) if banked else 0
-                values[place] = value + ((offsets[number] or 0) if offsets else 0) + before
-        return values
-
-    def _without_inherited(self, values: "list[Raw]", inherited: Inherited) -> "list[Raw]":
-        """Return the same without numbers that may be of the RMID's previous user."""
+        A known one is read until it is gone, also if its container is not recorded any more.
+        """
+        ledger = self._monitor.ledger
+        found = {source: key for key in wanted for source in self._carried.others(key)}
+        if ledger.flagged(RUNTIMES):
+            members = [] if listed else [member for key in wanted for member in ledger.members(key)]
+            own = {self._monitor.group_prefix + key for key in wanted}
+            for rdt_class in self._classes:
+                for name in set(listed.get(rdt_class, members)) - own:
+                    key = ledger.key_of(name)
+                    if key in wanted and (ledger.read_member(key, name) or {}).get("runtimeGroup"):
+                        found.setdefault(source_of(rdt_class, name), key)
         return [
-            INHERITED if slot.path in inherited.lines and not isinstance(value, str) else value
-            for slot, value in zip(self._carried.slots, values)
+            (source, key, self._resctrl.group_folder(class_of(source), group_of(source)))
+            for source, key in found.items()
         ]
 
-    def _of_waiting(self, key: str, classes: "list[str]") -> "list[Reading]":
+    def _by_class(self, key: str, found: "Found") -> "list[Reading]":
+        """Return a key's readings; of a class without a group, its earlier counts."""
+        counts = self._carried.of(key)
+        slots = self._carried.slots
+        if not found:
+            return self._of_waiting(key, counts)
+        values: "dict[str, list[Raw]]" = {}
+        for source, (_, said) in found.items():
+            name = class_of(source)
+            values[name] = list(map(_together, values[name], said)) if name in values else said
+        readings: "list[Reading]" = []
+        for rdt_class in sorted(counts.counted.union(values)):
+            total = counts.total(rdt_class)
+            lines = counts.inherited[rdt_class].lines if rdt_class in counts.inherited else ()
+            for slot, value in zip(slots, values.get(rdt_class) or [total.amounts.get(slot.path) for slot in slots]):
+                if value is None:
+                    continue
+                state = AVAILABLE if value.__class__ is not str else value
+                if lines and state == AVAILABLE and slot.path in lines:
+                    state = INHERITED  # it may be of the RMID's previous user
+                readings.append(_reading(slot, state, total, rdt_class, value))
+        return readings
+
+    def _of_waiting(self, key: str, counts: Counts) -> "list[Reading]":
         """Return the readings of a key without a group: its earlier counts, by class."""
+        classes: "list[str | None]" = [*sorted(counts.counted)]
         if not classes and key not in self._waiting:
             return []  # it is not meant to be counted
-        readings = []
-        none: "list[str | None]" = [None]
-        for rdt_class in classes or none:
-            counted = self._carried.seconds(key, rdt_class or "") if classes else {}
-            for slot in self._carried.slots:
-                total = self._carried.total(key, rdt_class or "", slot.path) if classes else None
-                seconds = counted.get(slot.path, 0.0) if slot.counter.kind == CUMULATIVE else None
-                readings.append(Reading(slot.domain, slot.counter, total, WAITING, rdt_class, seconds))
-        return readings
+        return [
+            _reading(slot, WAITING, counts.totals.get(name or "", Total()), name)
+            for name in classes or [None]
+            for slot in self._carried.slots
+        ]
+
+
+def _reading(slot: "Slot", state: str, total: Total, rdt_class: "str | None", value: "Raw" = None) -> Reading:
+    """Return a reading: a total with its seconds, also without a value now, or a gauge's value if it has one."""
+    if slot.counter.kind == CUMULATIVE:
+        seconds = round(total.seconds.get(slot.path, 0.0), 3)
+        return Reading(slot.domain, slot.counter, total.amounts.get(slot.path), state, rdt_class, seconds)
+    known = value if state is AVAILABLE and not isinstance(value, str) else None
+    return Reading(slot.domain, slot.counter, known, state, rdt_class)
+
+
+def _together(one: "Raw", other: "Raw") -> "Raw":
+    """Return the sum of two groups' values in a file; a word if either has no value."""
+    if one is None or isinstance(other, str):
+        return other
+    return one if other is None or isinstance(one, str) else one + other
 
 
 def summed(readings: "list[Reading]") -> "list[Reading]":
@@ -243,12 +265,14 @@ def summed(readings: "list[Reading]") -> "list[Reading]":
 
     A gauge then has no value. A total has the known parts.
     """
+    if len({part.rdt_class for part in readings}) == 1:
+        return [_without_class(part) for part in readings]
     sums: "dict[tuple[Domain, str], Reading]" = {}
     for part in readings:
         place = part.domain, part.counter.name
         known = sums.get(place)
         if known is None:
-            sums[place] = Reading(part.domain, part.counter, part.value, part.state, None, part.seconds)
+            sums[place] = _without_class(part)
             continue
         if part.seconds is not None:  # classes may count at the same time, so it is not a sum
             known.seconds = max(known.seconds or 0.0, part.seconds)
@@ -259,6 +283,10 @@ def summed(readings: "list[Reading]") -> "list[Reading]":
         else:
             known.value = None
     return list(sums.values())
+
+
+def _without_class(part: Reading) -> Reading:
+    return Reading(part.domain, part.counter, part.value, part.state, None, part.seconds)
 
 
 def _sum(one: "int | float | None", other: "int | float | None") -> "int | float | None":

@@ -4,6 +4,8 @@ Sources: kernel, Documentation/filesystems/resctrl.rst ("mon_data", "RDT allocat
 kernel's arch/x86/kernel/cpu/resctrl/intel_aet.c and the Intel-PMT telemetry definitions that it names.
 """
 
+from .layouts import parse_domain
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     Raw = int | float | str | None
@@ -21,9 +23,6 @@ WAITING = "Waiting"  # our own state: a key without a group now
 INCOMPLETE = "Incomplete"  # our own state: a class's sum with a missing part
 
 MON_DATA = "mon_data"
-L3 = "L3"
-PERF = "PERF_PKG"
-_SUB = "mon_sub_"
 
 
 class Counter:
@@ -162,13 +161,13 @@ class Reading:
 
 def domain_named(name: str, below: "Domain | None" = None) -> "Domain | None":
     """Return the domain of a folder in ``mon_data``, or with ``below`` of one in a domain's folder; None for others."""
-    prefix = _SUB if below else "mon_"
-    resource, _, number = name[len(prefix) :].rpartition("_")
-    if not name.startswith(prefix) or not resource or not (number.isascii() and number.isdecimal()):
+    found = parse_domain(name, part=below is not None)
+    if found is None:
         return None
+    resource, number = found
     if below:
-        return Domain(f"{below.folder}/{name}", below.resource, below.id, int(number))
-    return Domain(name, resource, int(number))
+        return Domain(f"{below.folder}/{name}", below.resource, below.id, number)
+    return Domain(name, resource, number)
 
 
 def slot_at(path: str) -> Slot:

@@ -6,9 +6,23 @@ because a hook reads it while a container waits.
 
 import posix
 
-_PERF = "mon_PERF_PKG_"
+from .layouts import PERF, is_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..records import PodRecord
+
 _LONGEST = 64
 _NEVER_RAN = b"Unavailable"  # no task of this RMID has run in this package since the boot: the count begins at 0
+
+
+def keep_baseline(record: "PodRecord", rdt_class: str, folder: str) -> bool:
+    """Put the baseline of a new group into its pod's record; false if it cannot be read."""
+    try:
+        record.setdefault("baselines", {})[rdt_class] = baseline(folder)
+    except OSError:
+        return False  # then it counts from its first reading
+    return True
 
 
 def baseline(folder: str) -> "tuple[str, dict[str, float]]":
@@ -22,7 +36,7 @@ def baseline(folder: str) -> "tuple[str, dict[str, float]]":
     found = posix.stat(folder)
     values: "dict[str, float]" = {}
     for domain in _names(f"{folder}/mon_data"):
-        for name in _names(f"{folder}/mon_data/{domain}") if domain.startswith(_PERF) else ():
+        for name in _names(f"{folder}/mon_data/{domain}") if is_of(PERF, domain) else ():
             try:
                 fd = posix.open(f"{folder}/mon_data/{domain}/{name}", posix.O_RDONLY)
                 try:

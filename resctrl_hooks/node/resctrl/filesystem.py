@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MON_GROUPS = "mon_groups"
+ENERGY_INFO = "info/PERF_PKG_MON"  # as `layouts` has it, which most hooks need not import
 _MOST_ROUNDS = 20
 
 
@@ -240,9 +241,20 @@ class Resctrl:
                     f"thread {tid} of process {pid} was moved to {rdt_class}/{name} but is {found}"
                 )
 
+    def lacks(self, rdt_class: str, name: str, event: str) -> bool:
+        """Return whether a group lacks an assignable counter for ``event``, such as ``mbm_total_bytes``, in any domain.
+
+        The group's own folder has no assignment file if the kernel assigns no counters.
+        """
+        try:
+            text = self.fs.read(f"{self.group_folder(rdt_class, name)}/mbm_L3_assignments")
+        except OSError:
+            return False
+        return any(line.startswith(event.encode()) and b"=_" in line for line in text.split(b"\n"))
+
     def has_energy(self) -> bool:
         """Return whether this kernel counts per package too (Application Energy Telemetry, Linux 7.0 and later)."""
-        return self.fs.is_folder(f"{self.root}/info/PERF_PKG_MON")
+        return self.fs.is_folder(f"{self.root}/{ENERGY_INFO}")
 
     def last_cmd_status(self) -> str:
         """Return the kernel's message on the last resctrl operation of any process on this node; empty for none."""

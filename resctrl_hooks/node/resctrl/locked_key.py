@@ -10,6 +10,7 @@ import time
 from .. import errors
 from ..host.procfs import lives, resctrl_groups_of, start_time
 from ..ledger import IDLE, RMIDS
+from .group import CREATED, SHARED, Group
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,44 +23,7 @@ if TYPE_CHECKING:
     from .filesystem import Resctrl
 
 
-CREATED = "created"
-ADOPTED = "adopted"
-SHARED = "shared"
 _INIT = 1
-
-
-class Group:
-    """A monitoring group.
-
-    Args:
-        key: the workload.
-        rdt_class: its RDT class, a ctrl_group's name; empty for the root class.
-        path: its folder.
-        origin: ``created`` by us; ``adopted``, if it was declared as ours later; ``shared``, if it is a foreign group,
-            which we never remove.
-    """
-
-    __slots__ = ("key", "origin", "path", "rdt_class")
-
-    def __init__(self, key: str, rdt_class: str, path: str, origin: str) -> None:
-        self.key = key
-        self.rdt_class = rdt_class
-        self.path = path
-        self.origin = origin
-
-    @property
-    def how(self) -> str:
-        """The origin, as version 0.2 calls it."""
-        return self.origin
-
-    def __repr__(self) -> str:
-        return f"Group(key={self.key!r}, rdt_class={self.rdt_class!r}, path={self.path!r}, origin={self.origin!r})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Group) and (self.key, self.path) == (other.key, other.path)
-
-    def __hash__(self) -> int:
-        return hash((self.key, self.path))
 
 
 class LockedKey:
@@ -187,32 +151,10 @@ class LockedKey:
             self._save_or_forget()
             raise
         if self._resctrl.has_energy():
-            self._keep_baseline(rdt_class)
+            from .energy_baseline import keep_baseline  # only on kernels with such counters
 
-    def _keep_baseline(self, rdt_class: str) -> None:
-        """Record the PERF_PKG counters of a new group: its RMID's previous user left these values."""
-        from .energy_baseline import baseline  # only on kernels with such counters
-
-        try:
-            self.record.setdefault("baselines", {})[rdt_class] = baseline(
-                self._resctrl.group_folder(rdt_class, self.name)
-            )
-        except OSError:
-            return  # then it counts from its first reading
-        self.save()
-
-    def lacks(self, rdt_class: str, event: str) -> bool:
-        """Return whether the key's group in ``rdt_class`` lacks an assignable counter for ``event`` in any domain.
-
-        ``event`` is a counter's name, such as ``mbm_total_bytes``. The group's own folder has no assignment file if
-        the kernel assigns no counters.
-        """
-        path = f"{self._resctrl.group_folder(rdt_class, self.name)}/mbm_L3_assignments"
-        try:
-            text = self._resctrl.fs.read(path)
-        except OSError:
-            return False
-        return any(line.startswith(event.encode()) and b"=_" in line for line in text.split(b"\n"))
+            if keep_baseline(self.record, rdt_class, self._resctrl.group_folder(rdt_class, self.name)):
+                self.save()
 
     def _save_or_forget(self) -> None:
         if self.origins or self.members():
@@ -245,25 +187,9 @@ class LockedKey:
             return self._resctrl.assign(where[0], self.name, pid)
         if where is None and len(self.origins) == 1:
             return self._resctrl.assign(next(iter(self.origins)), self.name, pid)
-        return self._assign_where_possible(pid, where)
+        from .trial import assign_by_trial  # the process is in another class, or /proc shows none
 
-    def _assign_where_possible(self, pid: int, where: "tuple[str, str] | None") -> int:
-        """Try the key's groups in turn if /proc does not show the task's class: the kernel refuses the others."""
-        if not self.origins:
-            raise errors.NotTrackedError.of(self.key)
-        if where is not None:
-            have = ", ".join(name or "the root class" for name in self.origins)
-            raise errors.ClassMismatchError(
-                f"process {pid} is in {where[0] or 'the root class'}, but the groups of {self.key} are in {have}",
-                hint="ensure a group in the process's own class first",
-            )
-        classes = sorted(self.origins)
-        for rdt_class in classes[:-1]:
-            try:
-                return self._resctrl.assign(rdt_class, self.name, pid)
-            except errors.ClassMismatchError:
-                continue
-        return self._resctrl.assign(classes[-1], self.name, pid)
+        return assign_by_trial(self._resctrl, self.key, self.name, sorted(self.origins), pid, where)
 
     def add_member(self, member: str, details: "Mapping[str, object] | None" = None, pid: int = 0) -> None:
         """Record a member of the key, such as a container.

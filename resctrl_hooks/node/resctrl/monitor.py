@@ -10,13 +10,14 @@ from ..locks import lock_name
 from ..log import DEBUG, INFO, silent
 from ..names import KEY_RULE, RESCTRL_ROOT, default_key_validator
 from .filesystem import Filesystem, Resctrl
-from .locked_key import Group, LockedKey, record_is_dead
+from .group import Group
+from .locked_key import LockedKey, record_is_dead
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from typing import Protocol
 
+    from ..log import LogCallable
     from .counter_files import OpenFiles
     from .counter_totals import Look
     from .counters import Reading
@@ -25,12 +26,6 @@ if TYPE_CHECKING:
     Groups = list[Group]
     Keys = list[str]
     Readings = list[Reading]
-
-    class LogCallable(Protocol):
-        """`Monitor`'s log function: a syslog priority, a message, and fields."""
-
-        def __call__(self, priority: int, message: str, **fields: "str | int") -> None:
-            """Log one event."""
 
 
 class Monitor:
@@ -224,10 +219,7 @@ class Monitor:
         return len(self.ledger.members(self.canonical_key(key)))
 
     def member_is_dead(self, key: str, member: str) -> bool:
-        """Return whether the process of ``member`` of ``key`` has certainly ended; false for a member without a pid.
-
-        Takes no lock.
-        """
+        """Return whether a ``key``'s ``member`` has certainly ended; false without a pid. Takes no lock."""
         return record_is_dead(self.ledger.read_member(key, member), self.boot, self.resctrl.proc)
 
     def reconcile(self, live: "Iterable[str]") -> "Keys":

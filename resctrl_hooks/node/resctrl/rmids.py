@@ -1,4 +1,4 @@
-"""The number of RMIDs, and of those that are free for the groups of a class.
+"""The number of RMIDs and CLOSIDs, and of the RMIDs that are free for the groups of a class.
 
 On x86 every group can have every RMID; on Arm (MPAM) an RMID is a PMG of its class's PARTID, so each class has its
 own. The files of resctrl do not show the difference: ``num_rmids`` is the number of all PMGs of all PARTIDs.
@@ -9,6 +9,8 @@ architecture), lines 265 to 278 (the number of RMIDs and their index), and fs/re
 """
 
 import posix
+
+from .layouts import INFO
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +24,17 @@ _EACH_CLASS_HAS_ITS_OWN = frozenset({"aarch64"})
 
 def total_rmids(resctrl: "Resctrl") -> int:
     """Return how many RMIDs there are: the smallest ``num_rmids`` of all resources; 0 if no file has a number."""
-    return _smallest(resctrl, "num_rmids", "_MON")
+    return min(rmids_by_resource(resctrl).values(), default=0)
+
+
+def rmids_by_resource(resctrl: "Resctrl") -> "dict[str, int]":
+    """Return the ``num_rmids`` of each monitoring resource, such as ``L3``. The smallest limits the groups."""
+    return {name[: -len(INFO)]: number for name, number in _numbers(resctrl, "num_rmids", INFO).items()}
+
+
+def total_closids(resctrl: "Resctrl") -> int:
+    """Return how many classes there can be, with the root class; 0 without a resource that can be allocated."""
+    return min(_numbers(resctrl, "num_closids").values(), default=0)
 
 
 def rmids_of_each_class(resctrl: "Resctrl") -> int:
@@ -30,15 +42,16 @@ def rmids_of_each_class(resctrl: "Resctrl") -> int:
     if _architecture(resctrl) not in _EACH_CLASS_HAS_ITS_OWN:
         return 0
     # Without control resources there is only the root class, whose share of the number no file has.
-    classes = _smallest(resctrl, "num_closids")
+    classes = total_closids(resctrl)
     return total_rmids(resctrl) // classes if classes else 0
 
 
-def free_rmids(resctrl: "Resctrl", rdt_class: str) -> int:
-    """Return how many more groups a class can have. Some of their RMIDs may be in limbo."""
+def free_rmids(resctrl: "Resctrl", rdt_class: str) -> "int | None":
+    """Return how many more groups a class can have, None if the kernel does not tell. Some may be in limbo."""
     of_each = rmids_of_each_class(resctrl)
+    total = of_each or total_rmids(resctrl)
     sharing = (rdt_class,) if of_each else ("", *resctrl.classes())
-    return (of_each or total_rmids(resctrl)) - sum(1 + len(resctrl.groups(name)) for name in sharing)
+    return total - sum(1 + len(resctrl.groups(name)) for name in sharing) if total else None
 
 
 def _architecture(resctrl: "Resctrl") -> str:
@@ -48,13 +61,13 @@ def _architecture(resctrl: "Resctrl") -> str:
         return posix.uname().machine
 
 
-def _smallest(resctrl: "Resctrl", file: str, ending: str = "") -> int:
-    found = []
+def _numbers(resctrl: "Resctrl", file: str, ending: str = "") -> "dict[str, int]":
+    found = {}
     info = f"{resctrl.root}/info"
     for name in resctrl.fs.listdir(info):
         if name.endswith(ending):
             try:
-                found.append(int(resctrl.fs.read(f"{info}/{name}/{file}")))
+                found[name] = int(resctrl.fs.read(f"{info}/{name}/{file}"))
             except (OSError, ValueError):
                 continue
-    return min(found, default=0)
+    return found

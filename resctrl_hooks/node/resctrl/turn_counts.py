@@ -3,11 +3,10 @@
 A turn ends when a key is no longer counted: its group or a bandwidth counter now belongs to another.
 """
 
-from .counters import L3
+from .layouts import L3
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..records import CountsRecord
     from .counters import Slot
 
 COUNTER = "mbm_total_bytes"
@@ -15,25 +14,29 @@ MOST = 40
 """The number of latest turns that are kept."""
 
 
-def places_of(slots: "list[Slot]") -> "list[int]":
-    """Return the positions of the relevant files: memory traffic of whole L3 domains."""
-    return [
-        place
-        for place, slot in enumerate(slots)
-        if slot.counter.name == COUNTER and slot.domain.resource == L3 and slot.domain.node is None
-    ]
+def is_counted(slot: "Slot") -> bool:
+    """Return whether a file is relevant: memory traffic of a whole L3 domain."""
+    return slot.counter.name == COUNTER and slot.domain.resource == L3 and slot.domain.node is None
 
 
-def end_turn(kept: "CountsRecord", seconds: float, moved: "int | float") -> None:
-    """Record a key's counts if they exceed those at the end of its last turn."""
-    before, moved_before = kept.get("turn", [0.0, 0])
-    if seconds > before:
-        kept["turns"] = [*kept.get("turns", []), [round(seconds - before, 3), moved - moved_before]][-MOST:]
-        kept["turn"] = [seconds, moved]
+class Turns:
+    """The seconds and bytes of each of the latest turns; ``end`` is the sum of both at the end of the last one."""
 
+    __slots__ = ("each", "end")
 
-def turns_and_now(kept: "CountsRecord", seconds: float, moved: "int | float") -> "list[tuple[float, float]]":
-    """Return each turn's seconds and bytes, including the present one; empty for a permanently counted key."""
-    turns = [(float(time), float(count)) for time, count in kept.get("turns", [])]
-    before, moved_before = kept.get("turn", [0.0, 0])
-    return [*turns, (seconds - before, moved - moved_before)] if turns and seconds > before else turns
+    def __init__(self) -> None:
+        self.each: "list[list[int | float]]" = []
+        self.end: "list[int | float]" = [0.0, 0]
+
+    def finish(self, seconds: float, moved: "int | float") -> None:
+        """Record a key's counts if they exceed those at the end of its last turn."""
+        before, moved_before = self.end
+        if seconds > before:
+            self.each = [*self.each, [round(seconds - before, 3), moved - moved_before]][-MOST:]
+            self.end = [seconds, moved]
+
+    def with_present(self, seconds: float, moved: "int | float") -> "list[tuple[float, float]]":
+        """Return each turn's seconds and bytes with the present one's; empty for a permanently counted key."""
+        turns = [(float(time), float(count)) for time, count in self.each]
+        before, moved_before = self.end
+        return [*turns, (seconds - before, moved - moved_before)] if turns and seconds > before else turns

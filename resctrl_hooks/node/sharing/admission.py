@@ -1,13 +1,14 @@
 """Admission of a pod by a hook under sharing rules: a free RMID, else that of a pod of lower priority."""
 
 from ..errors import LockTimeoutError, NoRMIDsError, ResctrlError, RMIDsBusyError
-from ..ledger import CHANGING, RMIDS, WAITING
-from ..resctrl.locked_key import SHARED
+from ..ledger import CHANGING, RMIDS, RUNTIMES, WAITING
+from ..resctrl.group import SHARED
 from ..resctrl.rmids import free_rmids
 from .claims import begin_to_hold, begin_to_wait, claim_of, end_holding, entry_of, holders, now, rank_of
 from .decision import may_take, yielding
 from .handover import can_rename, give_back, hand_on, possible_givers
 from .priority import version_of
+from .runtimes import LOCK, PATIENCE, ReservedError, reserved
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ _MOST_ASKED = 16  # pods of lower priority that a hook tries before it leaves pr
 _SHARE_OF_DEADLINE = 0.4  # maximum part of a hook's deadline for trying, which it may do twice
 _PATIENCE = 0.5  # seconds for the lock of each
 _SHORT_PATIENCE = 0.02  # while there are other candidates
-_LOCK = "rmids"
 _HANDOVER = "handover"
 
 
@@ -71,15 +71,17 @@ def ensure_by_rules(
 def _take_free(locked: "LockedKey", priority: int, version: int, rdt_class: str, context: "Context") -> None:
     monitor = context.monitor
     reserve: "dict[str, Any]" = context.settings.monitoring.get("reserve") or {}
-    above = int(reserve.get("above", 0))
+    above, kept = int(reserve.get("above", 0)), int(reserve.get("rmids", 0))
+    runtimes = reserved(context) if "runtimes" in reserve or monitor.ledger.flagged(RUNTIMES) else 0
     # A foreign group of its name needs no other RMID.
-    if not reserve or priority > above or monitor.resctrl.exists(rdt_class, locked.name):
+    if not (runtimes or (kept and priority <= above)) or monitor.resctrl.exists(rdt_class, locked.name):
         _make(locked, priority, version, rdt_class, monitor)
         return
-    # Two parallel checks would both see the same free RMID.
-    with monitor.ledger.lock_named(_LOCK, _PATIENCE):
+    with monitor.ledger.lock_named(LOCK, PATIENCE):
         free = free_rmids(monitor.resctrl, rdt_class)
-        if not may_take(free, priority, reserved=int(reserve.get("rmids", 0)), above=above):
+        if not may_take(free, priority, reserved=kept, above=above, runtimes=runtimes):
+            if free is not None and free <= runtimes:
+                raise ReservedError(f"{runtimes} RMIDs stay free for container runtimes")
             raise NoRMIDsError(
                 f"the free RMIDs are reserved for pods with priorities above {above}",
                 hint="see monitoring.reserve in the configuration",

@@ -5,6 +5,7 @@ gives every pod its first event before any pod its second.
 """
 
 from ..errors import LedgerError, LockTimeoutError, ResctrlError
+from ..flags import set_flag
 from ..log import INFO, WARNING
 from ..resctrl.assignment import Assignments
 from ..resctrl.counter_share import LOCK, OURS, holders_of, lacking, rearrange, share
@@ -63,7 +64,7 @@ def balance(context: "Context", *, dry_run: bool = False, in_turns: bool = False
             if missing:
                 uncounted[holder.key] = missing
         if not dry_run:
-            context.ledger.flag(SHORT, on=bool(uncounted))
+            set_flag(context.ledger, SHORT, on=bool(uncounted))
     return Balance(changes, events[0], uncounted)
 
 

@@ -4,9 +4,10 @@ The file ``counter-turns`` has the boot, the time and duration of the last round
 `counter_share` protects it.
 """
 
-from .. import shapes
+from ..file_shapes import COUNTER_TURNS
 from ..host.files import format_json, read_file, write_file
 from ..resctrl.counter_share import OURS
+from ..shapes import parse
 from .claims import chance, now
 from .decision import gap, spread
 
@@ -14,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ..records import TurnsRecord
+    from ..node_records import TurnsRecord
     from ..resctrl.counter_share import Holder
     from ..resctrl.monitor import Monitor
     from ..settings import Settings
@@ -64,7 +65,7 @@ def set_turns(monitor: "Monitor", settings: "Settings", holders: "Iterable[Holde
 def _load(monitor: "Monitor") -> "TurnsRecord":
     try:
         path = f"{monitor.ledger.folder}/{_FILE}"
-        kept: "TurnsRecord" = shapes.parse(read_file(path, _LIMIT), shapes.COUNTER_TURNS)
+        kept: "TurnsRecord" = parse(read_file(path, _LIMIT), COUNTER_TURNS)
         if kept["boot"] == monitor.boot:
             return kept
     except (OSError, ValueError):

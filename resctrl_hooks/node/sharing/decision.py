@@ -42,12 +42,13 @@ def yielding(holders: "Iterable[Claim]", priority: int, *, in_turns: bool = Fals
     return sorted(lower, key=lambda claim: (claim.priority, claim.since if in_turns else -claim.since, claim.key))
 
 
-def may_take(free: int, priority: int, *, reserved: int, above: int) -> bool:
-    """Return whether a pod of this priority may take one of ``free`` RMIDs.
+def may_take(free: "int | None", priority: int, *, reserved: int, above: int, runtimes: int = 0) -> bool:
+    """Return whether a pod of this priority may take one of ``free`` RMIDs; None: an unknown number.
 
-    ``reserved`` ones are for priorities above ``above``.
+    ``reserved`` ones are for priorities above ``above``, and others for container ``runtimes``. Without a number
+    nothing can be reserved.
     """
-    return free > (0 if priority > above else reserved)
+    return free is None or free > runtimes + (0 if priority > above else reserved)
 
 
 # Quantiles of an exponential distribution with mean 1, at eighths; the last stands for all above.

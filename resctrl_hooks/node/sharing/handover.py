@@ -11,7 +11,7 @@ from ..errors import ResctrlError
 from ..host.files import read_file, write_file
 from ..ledger import CHANGING, WAITING
 from ..log import INFO, WARNING
-from ..resctrl.locked_key import CREATED, SHARED
+from ..resctrl.group import CREATED, SHARED
 from ..resctrl.rmids import rmids_of_each_class
 from .claims import begin_to_hold, begin_to_wait, end_holding, rank_of
 
@@ -123,7 +123,19 @@ def give_back(giver: "LockedKey", monitor: "Monitor", log: "Log") -> bool:
 
     The RMID is in limbo for a second or more. Return whether the group was removed; a foreign group never is.
     """
-    if can_rename(monitor) or not giver.origins or SHARED in giver.origins.values():
+    if can_rename(monitor) or not give_up(giver, monitor):
+        return False
+    begin_to_wait(giver, monitor.ledger)
+    log(INFO, f"released the RMID of {giver.key} for a waiting pod", key=giver.key)
+    return True
+
+
+def give_up(giver: "LockedKey", monitor: "Monitor") -> bool:
+    """Remove a key's groups, with its counts kept; return false if it has none, or a foreign one.
+
+    Its tasks are in their classes then, and the caller lets it wait.
+    """
+    if not giver.origins or SHARED in giver.origins.values():
         return False
     from ..resctrl.counter_totals import look
 
@@ -134,8 +146,6 @@ def give_back(giver: "LockedKey", monitor: "Monitor", log: "Log") -> bool:
     for name in moved:
         monitor.resctrl.remove(name, giver.name)
     giver.origins.clear()
-    begin_to_wait(giver, monitor.ledger)
-    log(INFO, f"released the RMID of {giver.key} for a waiting pod", key=giver.key)
     return True
 
 

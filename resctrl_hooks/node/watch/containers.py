@@ -3,6 +3,7 @@
 import posix
 import time
 
+from ..errors import LedgerError
 from ..features.monitoring import NAME as MONITORING
 from ..registry import cgroup_values
 
@@ -20,10 +21,10 @@ class Member:
 
     ``wanted`` says whether it is to be monitored. ``classes`` are RDT classes in which its pod may have a group: the
     container's, and after an exec all that the pod had then. ``values`` are those that its steps set in its cgroup:
-    pairs of a file and its content.
+    pairs of a file and its content. ``asks``: its bundle asks its runtime for a group.
     """
 
-    __slots__ = ("cgroup", "classes", "id", "key", "leaf", "pid", "values", "wanted")
+    __slots__ = ("asks", "cgroup", "classes", "id", "key", "leaf", "pid", "values", "wanted")
 
     def __init__(self, key: str, id_: str, record: "MemberRecord") -> None:
         steps = record.get("steps", [])
@@ -33,6 +34,7 @@ class Member:
         self.pid = record.get("pid", 0)
         self.cgroup = record.get("cgroup", "")
         self.wanted = bool(monitored)
+        self.asks = bool(record.get("runtimeGroup"))
         self.classes: "tuple[str, ...]" = tuple(step["needs"]["class"] for step in monitored)
         self.values = [value for step in steps for value in cgroup_values(step)]
         self.leaf: "Leaf | None" = None
@@ -55,8 +57,10 @@ class Containers:
         """
         try:
             stamp = posix.stat(f"{self._ledger.folder}/containers").st_mtime_ns
-        except OSError:
+        except FileNotFoundError:
             stamp = 0  # no hook has run yet
+        except OSError as error:  # whether any is gone is unknown
+            raise LedgerError(f"cannot read {self._ledger.folder}/containers", errno=error.errno or 0) from error
         if stamp == self._stamp:
             return
         names = set(self._ledger.containers()) if stamp else set()
@@ -92,6 +96,10 @@ class Containers:
         for member in self.with_values():
             del self._by_id[member.id]
         self._stamp = None
+
+    def of_id(self, id_: str) -> "Member | None":
+        """Return a container by its id."""
+        return self._by_id.get(id_)
 
     def wanted(self) -> "list[Member]":
         """Return the containers that are to be monitored."""

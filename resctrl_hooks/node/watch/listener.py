@@ -8,6 +8,22 @@ import sys
 from ..errors import HookError
 from .connector import ACK, EXEC, FAMILY, GROUP, LISTEN, PROTOCOL, events, exec_filter, request
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class Source(Protocol):
+        """Where execs come from: `Listener`."""
+
+        overruns: int
+
+        def wait(self, seconds: float) -> "list[int]":
+            """Wait at most so long, and return the processes that have called exec."""
+
+        def close(self) -> None:
+            """Stop receiving."""
+
+
 _BUFFER = 8 << 20  # bytes; an event takes about 1 kB of it, so some 8000 execs can wait
 _SO_RCVBUFFORCE, _SO_ATTACH_FILTER = 33, 26
 _LONGEST = 4096
@@ -21,17 +37,22 @@ class NoConnectorError(HookError):
 class Listener:
     """Receives execs. ``overruns`` counts how often the kernel dropped events since the buffer was full.
 
+    Args:
+        beside: a descriptor that also ends a wait when it is readable; negative for none.
+
     Raises:
         NoConnectorError: this kernel has no process connector, or not for this process.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, beside: int = -1) -> None:
         self.overruns = 0
         self._socket = _open()
         self._poll = select.poll()
         self._poll.register(self._socket.fileno(), select.POLLIN)
         try:
             self._subscribe()
+            if beside >= 0:
+                self._poll.register(beside, select.POLLIN)
         except BaseException:
             self._socket.close()
             raise
@@ -82,7 +103,7 @@ class Listener:
         try:
             datagram = self._socket.recv(_LONGEST)
         except BlockingIOError:
-            return []  # poll can return without a datagram
+            return []  # poll can return without a datagram, and for the other descriptor
         except OSError as error:
             if error.errno != errno.ENOBUFS:
                 raise

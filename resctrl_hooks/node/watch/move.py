@@ -2,17 +2,22 @@
 
 from .. import errors, ledger
 from ..host.cgroup_names import container_in_cgroup
+from ..host.cgroup_tasks import threads_of_container
 from ..host.procfs import cgroups_of, resctrl_groups_of
 from ..reconcile.tasks import gather
+from ..sharing.runtimes_group import group_name
 from .decision import MOVE, UNKNOWN, decide
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..context import Context
     from .containers import Containers, Member
 
 # What became of an exec.
 IGNORED, MOVED, GONE, BUSY, WAITING, NEW = "ignored", "moved", "gone", "busy", "waiting", "new"
+REFUSED = "refused"  # its container has too many execs
 
 
 class Outcome:
@@ -26,8 +31,12 @@ class Outcome:
         self.cgroup = cgroup
 
 
-def serve(context: "Context", containers: "Containers", pid: int) -> Outcome:
+def serve(
+    context: "Context", containers: "Containers", pid: int, may_move: "Callable[[Member], bool] | None" = None
+) -> Outcome:
     """Look where a process is, and move it if it belongs into a pod's group and is in none.
+
+    ``may_move`` is asked before a move, which costs several times as much as the look.
 
     Raises:
         HookError: it can't be moved; reconcile will try again.
@@ -49,9 +58,11 @@ def serve(context: "Context", containers: "Containers", pid: int) -> Outcome:
         return Outcome(NEW, cgroup=cgroups[0].folder(context.settings.cgroup_path, container))
     if action != MOVE or member is None:
         return Outcome(IGNORED)
+    if may_move is not None and not may_move(member):
+        return Outcome(REFUSED)
     outcome = _move(context, member, pid, where, early=_move_early(context, member, pid, where))
     if outcome.what == MOVED and _left(context, pid, folders):
-        return _move_back(context, member, pid, where)
+        return _move_back(context, member, pid, where, folders)
     return outcome
 
 
@@ -65,13 +76,20 @@ def _left(context: "Context", pid: int, folders: "list[str]") -> bool:
     return bool(now) and not set(now) & set(folders)
 
 
-def _move_back(context: "Context", member: "Member", pid: int, where: "tuple[str, str] | None") -> Outcome:
-    """Move another process, which got the id of the one to move, out of the pod's group; its own pod can take it in."""
+def _move_back(
+    context: "Context", member: "Member", pid: int, where: "tuple[str, str] | None", folders: "list[str]"
+) -> Outcome:
+    """Move another process, which got the id of the one to move, out of the pod's group; its own pod can take it in.
+
+    Its descendants were moved with it, or were started in the group.
+    """
     for rdt_class in (where[0],) if where is not None else member.classes:
         try:
-            name = context.monitor.group_prefix + member.key
-            if pid in context.monitor.resctrl.tasks(rdt_class, name):
-                context.monitor.resctrl.add_tasks(rdt_class, "", [pid], pid)
+            inside = context.monitor.resctrl.tasks(rdt_class, _name(context, member, rdt_class))
+            tids = inside.intersection(threads_of_container(context.proc, "", pid))
+            foreign = [tid for tid in tids if _left(context, tid, folders)]
+            if foreign:
+                context.monitor.resctrl.add_tasks(rdt_class, "", foreign)
         except errors.ResctrlError:
             continue  # reconcile removes foreign tasks
     return Outcome(GONE)
@@ -87,7 +105,7 @@ def _move_early(context: "Context", member: "Member", pid: int, where: "tuple[st
     if rdt_class not in member.classes:
         return False
     try:
-        context.monitor.resctrl.add_tasks(rdt_class, context.monitor.group_prefix + member.key, [pid], pid)
+        context.monitor.resctrl.add_tasks(rdt_class, _name(context, member, rdt_class), [pid], pid)
     except errors.ResctrlError:
         member.classes = ()
         return False
@@ -108,18 +126,22 @@ def _move(context: "Context", member: "Member", pid: int, where: "tuple[str, str
         if not locked.tracked:
             return Outcome(IGNORED)  # its pod has just ended
         rdt_class = where[0] if where is not None else next(iter(locked.origins), "")
-        if rdt_class not in locked.origins and (
-            context.settings.shares_rmids or member.key in context.ledger.marked(ledger.WAITING)
-        ):
+        name = _name(context, member, rdt_class)
+        there = name != locked.name or rdt_class in locked.origins
+        if not there and (context.settings.shares_rmids or member.key in context.ledger.marked(ledger.WAITING)):
             return Outcome(WAITING)  # the rules, and reconcile, say who gets an RMID
         try:
-            if rdt_class in locked.origins and not early:  # at once: it may live for a millisecond
-                context.monitor.resctrl.add_tasks(rdt_class, locked.name, [pid], pid)
-            found = gather(locked, context, "", pid, rdt_class)
-            member.classes = tuple(locked.origins)
+            if there and not early:  # at once: it may live for a millisecond
+                context.monitor.resctrl.add_tasks(rdt_class, name, [pid], pid)
+            found = gather(locked, context, "", pid, rdt_class, name)
+            member.classes = tuple({*locked.origins, rdt_class} if there else locked.origins)
         except errors.TaskGoneError:
             return Outcome(GONE)
         except errors.NoRMIDsError:
             context.ledger.wake()
             return Outcome(WAITING)
     return Outcome(MOVED, found.moved + 1)
+
+
+def _name(context: "Context", member: "Member", rdt_class: str) -> str:
+    return group_name(context, member.key, member.id, rdt_class, asks=member.asks)

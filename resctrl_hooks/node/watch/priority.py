@@ -1,7 +1,7 @@
 """The watcher's scheduling policy: processes of a millisecond have ended before an ordinary task gets its turn.
 
 On a busy machine an ordinary watcher sees four of ten `/bin/true`, one with the lowest realtime priority all of them
-(docs/dev/performance.md). The bound on execs in a second is also the bound on what that may take from others.
+(docs/dev/performance.md). `watcher.URGENT` bounds what that may take from others.
 """
 
 import posix

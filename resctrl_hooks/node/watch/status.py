@@ -3,18 +3,38 @@
 import posix
 import time
 
-from ..host.files import format_json, parse_json, read_file, write_file
+from ..host.files import format_json, read_file, write_file
+from ..shapes import by_name, count, each, fields, flag, number, parse, text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..records import WatchRecord
+    from ..node_records import WatchRecord
 
 NAME = "exec.json"
 EVENTS, SAMPLING, OFF = "events", "sampling", "off"
 _LIMIT = 1 << 20
 _OFTEN = 5.0  # seconds: figures are written no more often
+
+
+_COUNTS = ("events", "moved", "threads", "gone", "left", "failed", "overruns", "degraded", "samples", "sampled")
+_EVENT = fields({"count": count, "seconds": number, "failed": count}, {"buckets": each(count)})
+SHAPES = {
+    NAME: fields({}, {"started": number, "mode": text, "why": text, **dict.fromkeys(("pid", *_COUNTS), count)}),
+    "guard.json": fields({}, {"pid": count}),
+    "nri.json": fields(
+        {},
+        {
+            "connected": flag,
+            "events": by_name(_EVENT),
+            **dict.fromkeys(("pid", "starts", "connections", "drops"), count),
+            **dict.fromkeys(("started", "since", "dropped"), number),
+            **dict.fromkeys(("socket", "runtime", "version", "why"), text),
+        },
+    ),
+}
+"""The shapes of the resident programs' status files."""
 
 
 class Status:
@@ -68,7 +88,7 @@ class Status:
 def read_status(folder: str, name: str = NAME) -> "dict[str, Any] | None":
     """Return the last status of a program; None if it has not run since the boot, or the file is damaged."""
     try:
-        found: "Any" = parse_json(read_file(f"{folder}/{name}", _LIMIT))
+        found: "dict[str, Any]" = parse(read_file(f"{folder}/{name}", _LIMIT), SHAPES[name])
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return found

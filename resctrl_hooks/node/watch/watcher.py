@@ -11,43 +11,34 @@ from ..fault_report import as_hook_error
 from ..host.files import is_folder, stamp
 from ..log import DEBUG, WARNING, Log
 from ..settings import Settings, compiled_path, load
+from .bounds import Bucket, Loops
 from .containers import Containers
-from .decision import Load
 from .listener import Listener, NoConnectorError
-from .move import BUSY, GONE, MOVED, NEW, WAITING, serve
+from .move import BUSY, GONE, MOVED, NEW, REFUSED, WAITING, serve
 from .newcomers import Newcomers
 from .priority import become_ordinary, become_urgent
-from .sample import sample
+from .sample import sample, sample_some
 from .status import EVENTS, OFF, SAMPLING, Status
-from .values import EVERY, SHARE, Values
+from .values import Values
 from .wanted import is_wanted
+from .writes import Writes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Protocol
+
+    from .containers import Member
+    from .listener import Source
 
     Find = Callable[[str], tuple[Settings, str]]
 
-    class Source(Protocol):
-        """Where execs come from: `listener.Listener`."""
 
-        overruns: int
-
-        def wait(self, seconds: float) -> "list[int]":
-            """Wait at most so long, and return the processes that have called exec."""
-
-        def close(self) -> None:
-            """Stop receiving."""
-
-
-MOST_EXECS = 1500  # each second; beyond that, samples
+MOST_MOVES = 300  # each second and container; one with more is sampled
+URGENT, MOST = 0.2, 0.5  # of a processor: at realtime priority, and altogether; beyond that, samples of all containers
 DEGRADED = 10.0  # seconds of samples before events are tried again
 _SAMPLE_EVERY, _SAMPLE_SHARE = 2.0, 20  # seconds at least; a sample takes at most a twentieth of a processor
 _RETRIES = (0.002, 0.01, 0.05, 0.25)  # seconds until a process whose key was busy is looked at again
-_LOOK_AROUND = 2.0  # seconds
-_OFF_FOR = 10.0
-_SAY_EVERY = 60.0
+_LOOK_AROUND, _OFF_FOR, _SAY_EVERY = 2.0, 10.0, 60.0  # seconds
 _NEVER = float("inf")
 STAGE = "watch"
 _UNWANTED = "monitoring.exec is not watch, or monitoring is off"
@@ -59,7 +50,7 @@ class Watcher:
     Args:
         config: the configuration's path.
         settings: the active ones; ``find`` returns them again.
-        listen: opens the source of execs.
+        listen: opens the source of execs, whose wait also ends when a descriptor is readable.
         stderr: whether the log also goes to stderr.
 
     ``is_on`` is whether the settings enable it.
@@ -70,26 +61,27 @@ class Watcher:
         config: str,
         settings: Settings,
         find: "Find" = load,
-        listen: "Callable[[], Source]" = Listener,
+        listen: "Callable[[int], Source]" = Listener,
         *,
         stderr: bool = True,
-        most: int = MOST_EXECS,
+        most: int = MOST_MOVES,
     ) -> None:
         self._config = config
         self._find = find
         self._listen = listen
         self._stderr = stderr
-        self._load = Load(most)
-        self._most = most
+        self._loops = Loops(most, DEGRADED)
+        self._urgent, self._all = Bucket(URGENT), Bucket(MOST)
+        self._is_urgent = False
         self._stamp = stamp(compiled_path(config))
         self._source: "Source | None" = None
-        self._listen_at = self._sample_at = self._look_at = 0.0
+        self._listen_at = self._sample_at = self._look_at = self._loops_at = 0.0
         self._overruns = 0
         self._wanted = False  # a sample, once
         self._retries: "list[tuple[float, int, int]]" = []
         self._newcomers = Newcomers()
-        self._values = Values()
-        self._check_at = _NEVER
+        self._writes = Writes()
+        self._values = Values(self._writes)
         self._say_at = 0.0
         self._use(settings)
         self.status = Status(self._context.settings.state_dir)
@@ -128,19 +120,27 @@ class Watcher:
             self._open()
         seconds = self._seconds(now)
         if self._source is None:
-            time.sleep(seconds)
+            self._writes.wait(seconds)
+            self._look_again()
         else:
+            used = time.thread_time()
             self._take(self._source, self._source.wait(seconds))
-        self._look_again()
-        if time.monotonic() >= self._check_at:
-            self._check_values()
+            self._look_again()
+            self._bound(time.thread_time() - used)
+        self._values.notice()
+        if time.monotonic() >= self._values.due:
+            self._values.serve(self._containers, self._context)
         if (self._wanted or self._source is None) and time.monotonic() >= self._sample_at:
             self._sample()
+        if self._loops.sampled and time.monotonic() >= self._loops_at:
+            self._sample_loops()
         self.status.write_sometimes()
 
     def _seconds(self, now: float) -> float:
-        """Return how long nothing but an exec needs attention."""
-        due = [self._look_at, self._check_at, *(when for when, _, _ in self._retries[:1])]
+        """Return how long nothing but an exec or a write needs attention."""
+        due = [self._look_at, self._values.due, *(when for when, _, _ in self._retries[:1])]
+        if self._loops.sampled:
+            due.append(self._loops_at)
         if self._wanted or self._source is None:
             due.append(self._sample_at)
         return max(0.0, min(due) - now)
@@ -154,23 +154,12 @@ class Watcher:
                 self._use(self._find(self._config)[0])
             except SettingsError as error:
                 self._say(WARNING, f"{error}; the previous settings stay active")
+        if not self._loops.sampled:
+            self._loops.drain(time.monotonic())
         if self._newcomers.are_late(time.monotonic(), self._is_recorded_or_gone):
             self._context.ledger.wake()
-        if self.is_on and self._check_at == _NEVER:
-            self._containers.refresh()
-            if self._containers.with_values():
-                self._check_at = 0.0
-
-    def _check_values(self) -> None:
-        """Ask reconcile to repair values in containers' cgroups that another program has changed."""
-        begun, used = time.monotonic(), time.thread_time()
-        self._containers.refresh()
-        members = self._containers.with_values()
-        if self._values.need_repair(members, self._context, begun):
-            self._context.ledger.wake()
-            self._containers.read_again()
-        took = time.thread_time() - used  # not the time that a busy node makes it wait
-        self._check_at = begun + max(EVERY, took * SHARE) if members else _NEVER
+        if self.is_on:
+            self._values.look_around(self._containers)
 
     def _is_recorded_or_gone(self, cgroup: str) -> bool:
         self._containers.refresh()
@@ -178,7 +167,7 @@ class Watcher:
 
     def _open(self) -> None:
         try:
-            self._source = self._listen()
+            self._source = self._listen(self._writes.fd)
         except NoConnectorError as error:
             self._listen_at = _NEVER
             self.status.become(SAMPLING, str(error))
@@ -186,7 +175,7 @@ class Watcher:
                 WARNING, f"the exec watcher polls every {_SAMPLE_EVERY:g} s instead of receiving each exec: {error}"
             )
             return
-        become_urgent()
+        self._become(urgent=True)
         self._overruns = 0
         self._wanted = True  # for what came before
         self.status.become(EVENTS)
@@ -195,40 +184,49 @@ class Watcher:
         if self._source is not None:
             self._source.close()
             self._source = None
-            become_ordinary()
+            self._become(urgent=False)
+
+    def _become(self, *, urgent: bool) -> None:
+        if urgent != self._is_urgent:
+            (become_urgent if urgent else become_ordinary)()
+            self._is_urgent = urgent
+
+    def _bound(self, used: float) -> None:
+        """Give up the urgency, or the events of all containers, where serving them takes too much processor time."""
+        now = time.monotonic()
+        self._become(urgent=not self._urgent.add(used, now))
+        if self._all.add(used, now):
+            self._close()
+            self._listen_at = now + DEGRADED
+            self.status.become(SAMPLING, f"execs take more than {MOST:.0%} of a processor")
+            self._degrade(f"{self.status.values['why']}: the exec watcher polls all containers")
+
+    def _degrade(self, what: str) -> None:
+        self.status.values["degraded"] += 1
+        self._say(WARNING, f"{what} every {_SAMPLE_EVERY:g} s for the next {DEGRADED:g} s")
 
     def _take(self, source: "Source", pids: "list[int]") -> None:
-        """Serve execs, or stop receiving them where there are too many."""
+        """Serve execs."""
         self.status.values["events"] += len(pids)
-        if source.overruns != self._overruns:
-            self.status.values["overruns"] += source.overruns - self._overruns
-            self._overruns = source.overruns
+        lost, self._overruns = source.overruns - self._overruns, source.overruns
+        if lost:
+            self.status.values["overruns"] += lost
             self._wanted = True
             self._context.ledger.wake()
-        if self._load.is_too_much(len(pids), time.monotonic()):
-            self._close()
-            self._listen_at = time.monotonic() + DEGRADED
-            self.status.values["degraded"] += 1
-            why = f"more than {self._most} execs in a second"
-            self.status.become(SAMPLING, why)
-            self._say(WARNING, f"{why}: the exec watcher polls every {_SAMPLE_EVERY:g} s for the next {DEGRADED:g} s")
-            return
         for pid in pids:
             self._serve(pid, 0)
 
     def _look_again(self) -> None:
         """Serve the processes whose key was busy."""
         now = time.monotonic()
-        due = [each for each in self._retries if each[0] <= now]
-        if due:
-            self._retries = [each for each in self._retries if each[0] > now]
-            for _, pid, tries in due:
-                self._serve(pid, tries)
+        while self._retries and self._retries[0][0] <= now:
+            _, pid, tries = self._retries.pop(0)
+            self._serve(pid, tries)
 
     def _serve(self, pid: int, tries: int) -> None:
         values = self.status.values
         try:
-            outcome = serve(self._context, self._containers, pid)
+            outcome = serve(self._context, self._containers, pid, self._may_move)
         except Exception as error:  # noqa: BLE001  # a failure of one process must not affect others
             values["failed"] += 1
             self._say(DEBUG, f"process {pid} left to reconcile: {as_hook_error(error)}")
@@ -241,7 +239,7 @@ class Watcher:
         elif outcome.what == BUSY and tries < len(_RETRIES):
             self._retries.append((time.monotonic() + _RETRIES[tries], pid, tries + 1))
             self._retries.sort()
-        elif outcome.what in (BUSY, WAITING):
+        elif outcome.what in (BUSY, WAITING, REFUSED):
             values["left"] += 1
         elif outcome.what == NEW:
             self._newcomers.see(outcome.cgroup, time.monotonic())
@@ -249,16 +247,37 @@ class Watcher:
     def _sample(self) -> None:
         begun = time.monotonic()
         self._wanted = False
-        become_ordinary()
-        try:
-            moved = sample(self._context)
-        finally:
-            if self._source is not None:
-                become_urgent()
-            took = time.monotonic() - begun
-            self._sample_at = begun + max(_SAMPLE_EVERY, took * _SAMPLE_SHARE)
         self.status.values["samples"] += 1
-        self.status.values["sampled"] += moved
+        try:
+            self._move_calmly(lambda: sample(self._context))
+        finally:
+            self._sample_at = begun + max(_SAMPLE_EVERY, (time.monotonic() - begun) * _SAMPLE_SHARE)
+
+    def _sample_loops(self) -> None:
+        begun, used = time.monotonic(), time.thread_time()
+        try:
+            self._move_calmly(lambda: sample_some(self._context, self._containers, self._loops.sampled))
+        finally:
+            self._loops.drain(begun)
+            self._loops_at = begun + max(_SAMPLE_EVERY, (time.thread_time() - used) * _SAMPLE_SHARE)
+
+    def _move_calmly(self, move: "Callable[[], int]") -> None:
+        """Take a sample at the default priority."""
+        urgent = self._is_urgent
+        self._become(urgent=False)
+        try:
+            self.status.values["sampled"] += move()
+        finally:
+            self._become(urgent=urgent)
+
+    def _may_move(self, member: "Member") -> bool:
+        """Return whether a container's process is to be moved now, or by the next sample of its container."""
+        known = len(self._loops.sampled)
+        may = self._loops.admit(member.id, time.monotonic())
+        if len(self._loops.sampled) > known:
+            what = f"container {member.id[:12]} of {member.key} has more than {self._loops.most} execs in a second"
+            self._degrade(f"{what}: the exec watcher polls this container")
+        return may
 
     def _say(self, priority: int, message: str) -> None:
         """Log; warnings at most once a minute."""

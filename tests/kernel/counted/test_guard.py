@@ -13,10 +13,11 @@ from kernel.counted.truth import Truth
 from kernel.groups import Resctrl
 from kernel.installed import Installed
 from kernel.runtimes import wait_until
-from resctrl_hooks.inventory.memory_load import domains_of, memory_usage
-from resctrl_hooks.inventory.snapshot import open_files, take
+from resctrl_hooks.inventory.memory_load import memory_usage
 from resctrl_hooks.node.context import Context
+from resctrl_hooks.node.guard.snapshots import domains_of
 from resctrl_hooks.node.settings import load
+from resctrl_hooks.node.snapshot.snapshot import open_files, take
 
 # Two memories of four processors; on AMD each processor has its own L3 domain, as this emulator's cache ids say.
 INTEL = pytest.param("Intel", marks=pytest.mark.guest(cpus=8, numa=2, bandwidth=640, core=320))

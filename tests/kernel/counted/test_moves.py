@@ -10,10 +10,11 @@ from kernel.counted.steps import Stepped, at_rest, copy, in_steps
 from kernel.groups import Resctrl
 from kernel.pods import KubernetesPod
 from kernel.runtimes import wait_until
+from resctrl_hooks.inventory.columns import MBM
 from resctrl_hooks.inventory.rates import of_pod
-from resctrl_hooks.inventory.snapshot import open_files, take
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.settings import load
+from resctrl_hooks.node.snapshot.snapshot import open_files, take
 
 pytestmark = COUNTED
 
@@ -34,9 +35,9 @@ def test_total_continues_in_another_class(pods: list[KubernetesPod], comparison:
     looks.append(take(context, files))
     after = comparison.check(pod.uid, "and 20 MiB in class gold", "gold")
     looks.append(take(context, files))
-    assert of_pod(looks[0], looks[1], pod.uid).total is None, "the time of the class change is unknown"
+    assert of_pod(looks[0], looks[1], pod.uid)[MBM] is None, "the time of the class change is unknown"
     assert of_pod(looks[0], looks[1], pod.uid).moved[TOTAL] == after - before
-    assert of_pod(looks[1], looks[2], pod.uid).total == 0, "it waits for its next step, and is counted"
+    assert of_pod(looks[1], looks[2], pod.uid)[MBM] == 0, "it waits for its next step, and is counted"
     assert 1.7 < after / before < 2.3
 
 
@@ -63,7 +64,7 @@ def test_handed_over_rmid_counts_each_pod_separately(
     gave, took = of_pod(before, now, low.uid), of_pod(before, now, high.uid)
     assert took.moved[TOTAL] == sum(comparison.said(high.uid))
     assert not gave.moved.get(TOTAL), "uncounted bytes are in no rate"
-    assert all(one.total is None or one.estimated for one in (gave, took)), "each was counted for a part"
+    assert all(one[MBM] is None or one.estimated for one in (gave, took)), "each was counted for a part"
     high.end("taker")
     os.rmdir(high.cgroup)
     wait_until(

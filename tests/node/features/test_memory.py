@@ -110,7 +110,7 @@ def qos(host: Host, pod: dict[str, Any]) -> Path:
     found = check_file(str(FIXTURES / "nri-memory-qos.yaml")).valid()
     host.configure(**found.model_dump(mode="json", by_alias=True, exclude_unset=True))
     (Path(pod["bundle"]) / "config.json").write_text(json.dumps({"linux": {"resources": {"memory": {"limit": GIB}}}}))
-    return give_limits(host, **{"memory.oom.group": "1"})
+    return give_limits(host, **{"memory.oom.group": "1", "memory.max": str(GIB)})
 
 
 @pytest.mark.parametrize(
@@ -146,6 +146,25 @@ def test_impossible_annotation_of_memory_qos_is_refused(
     host: Host, pod: dict[str, Any], qos: Path, annotations: dict[str, str], why: str
 ) -> None:
     assert why in refused(host, pod, **annotations)
+
+
+@pytest.mark.parametrize(
+    "annotations, size, high",
+    [
+        ({}, GIB * 3 // 2, str(GIB * 3 // 4)),
+        ({}, GIB // 2, str(GIB // 4)),
+        ({QOS_HIGH: "64M"}, GIB // 2, str(64 << 20)),
+    ],
+    ids=["grown", "shrunk", "fixed"],
+)
+def test_memory_high_of_a_ratio_follows_a_resize(
+    host: Host, pod: dict[str, Any], qos: Path, annotations: dict[str, str], size: int, high: str
+) -> None:
+    assert start(host, pod, **{QOS_CLASS: "half"}, **annotations).code == 0
+    (qos / "memory.max").write_text(f"{size}\n")
+    assert repaired(host) == (0 if annotations else 1)
+    assert (qos / "memory.high").read_text().strip() == high
+    assert repaired(host) == 0
 
 
 def test_swap_ratio_without_memory_limit_is_refused(host: Host, pod: dict[str, Any], qos: Path) -> None:

@@ -48,7 +48,9 @@ class Schemata(Filesystem):
         now = dict(part.split("=") for part in file.read_text().strip().removeprefix("MB:").split(";"))
         new = dict(part.split("=") for part in line.removeprefix("MB:").split(";"))
         now.update({number: str(-(-int(value) // self.step) * self.step) for number, value in new.items()})
-        file.write_text(f"MB:{';'.join(f'{number}={value}' for number, value in sorted(now.items()))}\n")
+        whole = file.with_name("written")  # a killed writer leaves the old values or the new ones, as the kernel does
+        whole.write_text(f"MB:{';'.join(f'{number}={value}' for number, value in sorted(now.items()))}\n")
+        whole.replace(file)
         self.writes.append((file.parent.name, line))
         self.after(path)
 

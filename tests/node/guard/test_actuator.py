@@ -74,3 +74,20 @@ def test_class_on_cores_of_a_protected_one_is_not_lowered(
     node.pass_time(Guard(context, TOPOLOGY if topology else None, 100, 0.0), FULL, 6)
     assert bool(node.fs.writes) is lowers
     assert any("shares processor cores with a protected class" in line for line in node.lines) is not lowers
+
+
+def test_cut_class_that_comes_to_share_cores_is_raised_again(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node(host)
+    (node.root / "info/MB/thread_throttle_mode").write_text("max\n")
+    run_on(node, monkeypatch, bronze=0b1000, gold=0b0001)
+    context = node.context()
+    context.ledger.prepare()
+    guard = Guard(context, TOPOLOGY, 100, 0.0)
+    node.pass_time(guard, FULL, 6)
+    assert node.limit("bronze") == "MB:0=90"
+    run_on(node, monkeypatch, bronze=0b0010, gold=0b0001)
+    node.pass_time(guard, FULL, 30)
+    assert node.limit("bronze") == "MB:0=90"
+    assert len([line for line in node.lines if "its value stays at 90 or more" in line]) == 1
+    node.pass_time(guard, {"gold": 1.0, "silver": 1.0, "bronze": 1.0}, 120)
+    assert node.limit("bronze") == "MB:0=100"

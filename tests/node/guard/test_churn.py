@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from conftest import Host
 
-from resctrl_hooks.node.guard.churn import AFTER, MOST, Groups
+from resctrl_hooks.node.guard.churn import FOR_EACH_LEFT, MOST_FILES, Groups
 from resctrl_hooks.node.guard.load import Reader, traffic
 from resctrl_hooks.node.guard.status import NAME
 
@@ -122,21 +122,37 @@ def test_class_that_gets_a_group_which_was_never_read_has_jumped_once(node: Node
     assert values(reader, ["bronze", "silver"]) == {"bronze": 100, "silver": 0}
 
 
-def test_groups_that_change_during_a_look_make_it_and_the_next_unknown(
+def test_groups_that_change_again_and_again_make_a_look_and_the_next_unknown(
     node: Node, reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    present = Groups.present
-
-    def changing(self: Groups, classes: list[str]) -> dict[int, tuple[str, str]]:
-        found = present(self, classes)
-        node.count("bronze/mon_groups/new", 0, 0)
-        return found
-
     with monkeypatch.context() as patch:
-        patch.setattr(Groups, "present", changing)
+        change_groups(node, patch, times=100)
         assert values(reader, ["bronze", "silver"]) == {"bronze": None, "silver": 0}
     assert values(reader, ["bronze", "silver"])["bronze"] is None
     assert values(reader, ["bronze", "silver"])["bronze"] == 100
+
+
+def test_look_during_which_groups_change_is_repeated(
+    node: Node, reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        change_groups(node, patch, times=1)
+        assert values(reader, ["bronze", "silver"]) == {"bronze": 100, "silver": 0}
+    assert values(reader, ["bronze", "silver"]) == {"bronze": 100, "silver": 0}
+
+
+def change_groups(node: Node, patch: pytest.MonkeyPatch, times: int) -> None:
+    """Let a group come after so many of the next listings of groups."""
+    present = Groups.present
+    left = [*range(times)]
+
+    def changing(self: Groups, classes: list[str]) -> dict[int, tuple[str, str]]:
+        found = present(self, classes)
+        if left:
+            node.count(f"bronze/mon_groups/new{left.pop()}", 0, 0)
+        return found
+
+    patch.setattr(Groups, "present", changing)
 
 
 def test_groups_are_read_only_after_one_left_their_class(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,13 +172,55 @@ def test_groups_are_read_only_after_one_left_their_class(node: Node, monkeypatch
     shutil.rmtree(node.root / "bronze/mon_groups/p0")
     node.count("silver/mon_groups/x", 0, 0)
     values(reader, ["bronze", "silver"])
-    assert len(read) == len(set(read)) == MOST + 1
-    for _ in range(AFTER):
+    assert len(read) == len(set(read)) == FOR_EACH_LEFT
+    for _ in range(40):
         values(reader, ["bronze", "silver"])
     assert len(set(read)) == 100  # 99 that are left, and the one of the fixture
     read.clear()
     values(reader, ["bronze", "silver"])
     assert read == []
+
+
+@pytest.mark.parametrize("l3", [2, 16])
+@pytest.mark.parametrize("pods, life", [(110, 110), (240, 120), (240, 240), (1, 2), (240, 60)], ids=str)
+def test_rate_of_a_class_with_many_pods_that_end_is_within_a_tenth(pods: int, life: int, l3: int) -> None:
+    """Each pod moves 1 in a look; their ends are spread over time. One pod of two looks loses at most its last one."""
+    born = {number: -(number * life // pods) for number in range(pods)}  # by inode
+    totals = dict.fromkeys(born, 0)
+    reads: list[int] = []
+
+    def read(folder: str) -> dict[int, tuple[int | None, int | None]]:
+        reads[-1] += 1
+        return {0: (totals[int(folder.rpartition("/")[2])], 0)}
+
+    groups = Groups(None, read, l3)  # type: ignore[arg-type]  # only the folder's name is asked for
+    groups._resctrl = Folders()  # type: ignore[assignment]
+    rates, before = [], 0
+    for now in range(3 * life + 60):
+        for inode in [one for one, since in born.items() if now - since >= life]:
+            del born[inode], totals[inode]
+            number = inode + 1000
+            born[number], totals[number] = now, 0
+        for inode in totals:
+            totals[inode] += 1
+        reads.append(0)
+        groups.follow({inode: ("bronze", str(inode)) for inode in born})
+        total = sum(totals.values()) + groups.left.get("bronze", {}).get(0, (0, 0))[0]
+        rates.append(total - before)
+        before = total
+    settled = rates[life + 30 :]
+    assert sum(settled) / len(settled) >= (0.9 if pods > 1 else 0.5) * pods
+    assert max(settled) <= pods
+    assert max(reads) <= MOST_FILES // (2 * l3)
+
+
+class Folders:
+    """resctrl's names of folders."""
+
+    @staticmethod
+    def group_folder(_: str, name: str) -> str:
+        """Return the name."""
+        return name
 
 
 def test_traffic_of_a_churning_class_is_known_in_each_interval(node: Node, reader: Reader) -> None:

@@ -1,23 +1,21 @@
 """The guard's commands: how they start, report, wait between two looks, and end."""
 
-import itertools
 import os
 import posix
 from collections.abc import Iterator
 from pathlib import Path
 from signal import SIGINT, SIGTERM, getsignal, signal
-from typing import Any
 
 import pytest
 from conftest import Host, always, standard_streams
 from hosts.faults import failing
 from hosts.notify_socket import NotifySocket
 
-from resctrl_hooks.node.guard import command, lease
-from resctrl_hooks.node.guard.command import LOCK, guard_command
+from resctrl_hooks.node.guard import lease, part
 from resctrl_hooks.node.guard.guard import Guard
-from resctrl_hooks.node.guard.lease import Restored
+from resctrl_hooks.node.guard.lease import LOCK, Restored
 from resctrl_hooks.node.host.instance import RunningError, only_instance
+from resctrl_hooks.node.sampler.command import guard_command
 from resctrl_hooks.node.settings import load
 
 from .node import Node
@@ -142,7 +140,7 @@ def test_guard_without_a_mode_is_ready_and_ends(host: Host, systemd: NotifySocke
     Node(host, mode="off")
     code, stderr, log = run(host, "run")
     assert (code, stderr, systemd.received()) == (0, "", ["READY=1"])
-    assert "guard: rdt.guard.mode is off; nothing to do" in log
+    assert "guard: rdt.guard.mode, history and slowdown are off; nothing to do" in log
 
 
 def test_restore_leaves_a_foreign_value_and_reports_it(host: Host) -> None:
@@ -159,7 +157,7 @@ def test_refused_restore_is_a_failure(host: Host, monkeypatch: pytest.MonkeyPatc
     leave_cut(node)
     refused = Restored()
     refused.failed.append("class bronze: Invalid argument")
-    monkeypatch.setattr(command, "restore_left", always(refused))
+    monkeypatch.setattr(part, "restore_left", always(refused))
     code, stderr, _ = run(host, "restore")
     assert (code, stderr) == (1, "resctrl-hook: guard: cannot restore class bronze: Invalid argument\n")
 
@@ -190,40 +188,3 @@ def test_problem_of_the_settings_is_reported(host: Host) -> None:
     with standard_streams(b"") as written:
         assert guard_command("x", ["restore"], lambda _: (settings, "the last valid settings stay active")) == 0
     assert written() == "resctrl-hook: the last valid settings stay active\n"
-
-
-def test_watchdog_is_served_within_an_interval(monkeypatch: pytest.MonkeyPatch) -> None:
-    now, served = [0.0], []
-    ended: list[int] = []
-
-    class Clock:
-        """A clock that only `sleep` moves."""
-
-        @staticmethod
-        def monotonic() -> float:
-            return now[0]
-
-        @staticmethod
-        def sleep(seconds: float) -> None:
-            now[0] += seconds
-
-    class Looks:
-        """A guard that is ended at its second look."""
-
-        def look(self, _: float) -> None:
-            if now[0]:
-                ended.append(15)
-
-    class Watchdog:
-        """systemd's."""
-
-        def alive(self) -> float:
-            served.append(now[0])
-            return 0.0
-
-    monkeypatch.setattr(command, "time", Clock)
-    guard: Any = Looks()
-    watchdog: Any = Watchdog()
-    command._loop(guard, 60.0, watchdog, lambda: False, ended)
-    assert now[0] == pytest.approx(60)
-    assert max(later - earlier for earlier, later in itertools.pairwise(served)) < 1

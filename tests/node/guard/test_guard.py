@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,11 @@ from resctrl_hooks.node.guard import lease as lease_module
 from resctrl_hooks.node.guard.actuator import Mount
 from resctrl_hooks.node.guard.guard import Guard
 from resctrl_hooks.node.guard.law import BLIND
-from resctrl_hooks.node.guard.lease import Lease, Restored, restore, restore_left
+from resctrl_hooks.node.guard.lease import LOCK, Lease, Restored, restore, restore_ended
 from resctrl_hooks.node.guard.status import NAME
+from resctrl_hooks.node.host.instance import only_instance
 from resctrl_hooks.node.host.topology import UNKNOWN, MemoryNode, Topology
+from resctrl_hooks.node.reconcile.reconcile import reconcile
 from resctrl_hooks.node.reconcile.release import release_everything
 
 from .node import GB, Node
@@ -36,7 +39,17 @@ def declared(node: Node) -> bool:
 
 
 def of_ended_guard(context: Context) -> Restored:
-    return restore_left(context.monitor.resctrl, context.ledger.folder, context.proc, only_ended=True)
+    return restore_ended(context.monitor.resctrl, context.ledger.folder, context.proc)
+
+
+@contextlib.contextmanager
+def running(host: Host) -> Iterator[None]:
+    """Hold the guard's lock as its process does; /proc does not show that process."""
+    lock = only_instance(f"{host.state}/{LOCK}")
+    try:
+        yield
+    finally:
+        os.close(lock)
 
 
 def test_full_domain_lowers_the_first_class_only(host: Host) -> None:
@@ -139,12 +152,15 @@ def test_release_restores_before_the_lease_is_removed(host: Host) -> None:
     assert not (host.state / "guard-lease.json").exists()
 
 
-def test_lease_of_running_guard_is_left_alone(host: Host) -> None:
+def test_lease_of_running_guard_is_left_alone_by_reconcile(host: Host) -> None:
     node = Node(host)
-    host.process(100)
     node.pass_time(node.guard(pid=100), FULL, 6)
-    assert of_ended_guard(node.context()).done == []
-    assert node.limit("bronze") == "MB:0=90"
+    with running(host):
+        report = reconcile(node.context())
+        assert (report.repaired, report.problems, report.failures) == (0, [], {})
+        assert node.limit("bronze") == "MB:0=90"
+    assert reconcile(node.context()).repaired == 1
+    assert declared(node)
 
 
 def test_value_of_other_program_is_kept_until_restart(host: Host) -> None:
@@ -416,23 +432,23 @@ def test_lease_stays_while_a_read_fails(host: Host, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     "content", [b"{", b"[]", b'{"pid": 1}', b'{"pid":1,"start":2,"boot":"x","declared":[],"ours":{}}']
 )
-def test_damaged_lease_is_set_aside_and_reported(host: Host, content: bytes) -> None:
+def test_damaged_lease_stays_and_is_reported_each_time(host: Host, content: bytes) -> None:
     node = Node(host)
     node.pass_time(node.guard(pid=999_999), FULL, 6)
     path = host.state / "guard-lease.json"
     path.write_bytes(content)
-    (problem,) = of_ended_guard(node.context()).failed
-    assert f"{path}.damaged" in problem
-    assert Path(f"{path}.damaged").read_bytes() == content
-    assert not path.exists()
+    for _ in range(2):  # else the second would take the lowered values for declared ones
+        (problem,) = of_ended_guard(node.context()).failed
+        assert f"{path} is damaged" in problem
+        assert path.read_bytes() == content
 
 
 def test_release_beside_a_running_guard_changes_nothing(host: Host) -> None:
     node = Node(host)
-    host.process(100)
     node.pass_time(node.guard(pid=100), FULL, 6)
-    done = release_everything(node.context())
-    assert any("process 100 still guards this node" in line for line in done.problems)
+    with running(host):
+        done = release_everything(node.context())
+    assert any(f"another instance is running, process {os.getpid()}; stop it" in line for line in done.problems)
     assert node.limit("bronze") == "MB:0=90"
     assert (host.state / "guard-lease.json").exists()
 

@@ -116,12 +116,16 @@ def test_sandbox_is_not_monitored(host: Host, pod: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("take_over", [False, True])
-def test_runtime_with_its_own_monitoring_is_left_alone(host: Host, pod: dict[str, Any], take_over: bool) -> None:
+def test_process_stays_in_its_runtimes_group_unless_taken_over(
+    host: Host, pod: dict[str, Any], take_over: bool
+) -> None:
     host.configure(monitoring={"takeOver": take_over})
     host.bundle({"linux": {"intelRdt": {"enableMonitoring": True}}})
+    theirs = f"mon_groups/{pod['id']}"
+    (host.resctrl / theirs).mkdir()
     outcome = host.call(pod)
     assert outcome.code == 0
-    assert host.groups() == ([GROUP] if take_over else [])
+    assert host.groups() == ([GROUP, theirs] if take_over else [theirs])
     assert ("enableMonitoring" in outcome.log) is not take_over
 
 

@@ -1,38 +1,51 @@
 """Execution of a container's steps in order: refusals at a timeout between them."""
 
+from copy import copy
 from typing import Any
 
 import pytest
 from conftest import UID, Host
 from hosts.faults import Fail, failing
 
-from resctrl_hooks.node.context import Context
+from resctrl_hooks.node.call_metrics import read
 from resctrl_hooks.node.errors import DeadlineError, HookError, NoRMIDsError, NotArrivedError
 from resctrl_hooks.node.feature import Step
 from resctrl_hooks.node.hook import create_runtime
+from resctrl_hooks.node.registry import feature_named
 from resctrl_hooks.node.resctrl.filesystem import Resctrl
 
 
-class Watching:
-    """A feature that only sees whether time that ran out now would refuse the container."""
-
-    def __init__(self) -> None:
-        self.seen: list[tuple[str, bool]] = []
-
-    def apply(self, step: Step, _container: object, _locked: object, context: Context) -> None:
-        self.seen.append((step.feature, create_runtime.refuses(context)))
-
-
-def test_deadline_refuses_only_before_the_last_refusing_step(
-    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("late, code", [(0, 79), (1, 79), (2, 79), (3, 79), (4, 0), (5, 0), (None, 0)])
+@pytest.mark.parametrize(
+    "error, reason", [(DeadlineError("no time"), "deadline"), (ZeroDivisionError("a bug"), "fault")]
+)
+def test_error_that_ends_the_call_refuses_only_before_the_last_refusing_step(
+    host: Host,
+    pod: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    late: int | None,
+    code: int,
+    error: Exception,
+    reason: str,
 ) -> None:
     host.configure(memory={"failurePolicy": "fail"}, placement={"failurePolicy": "ignore"})
-    feature = Watching()
+    host.context().ledger.prepare()
     names = ["monitoring", "memory", "placement", "memory", "monitoring", "placement"]
-    steps = [(feature, Step(name, "join", {}, "")) for name in names]
+    steps = [(feature_named(name), Step(name, "join", {}, "")) for name in names]
+
+    def apply_steps(steps: list[Any], *_: object) -> None:
+        on_step: Any = _[-1]
+        for number in range(len(steps)):
+            if number == late:
+                raise copy(error)
+            on_step(number, None)
+
     monkeypatch.setattr(create_runtime, "planned", lambda *_: steps)
-    assert host.call(pod).code == 0
-    assert feature.seen == list(zip(names, [True, True, True, True, False, False], strict=True))
+    monkeypatch.setattr(create_runtime, "apply_steps", apply_steps)
+    assert host.call(pod).code == code
+    failures = read(host.context().ledger).stage("createRuntime").failures
+    assert failures == ({} if late is None else {reason: 1, **({"refused": 1} if code else {})})
+    assert (host.context().ledger.containers() == []) == bool(code), "a refusal leaves nothing"
 
 
 def test_failed_step_is_in_the_answer_with_its_error(

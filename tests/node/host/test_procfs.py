@@ -105,11 +105,10 @@ def test_start_time_identifies_process() -> None:
         assert start_time("/proc", none) == 0
 
 
-@pytest.mark.parametrize("fields, start", [(17, 0), (18, 0), (19, 1000)])
-def test_short_stat_line_has_no_start_time(host: Host, fields: int, start: int) -> None:
+def test_stat_line_has_the_start_time_in_its_last_read_field(host: Host) -> None:
     host.process(7)
-    (host.proc / "7/stat").write_text(" ".join(stat_line(7, 1000).split(" ")[: 5 + fields]))
-    assert start_time(str(host.proc), 7) == start
+    (host.proc / "7/stat").write_text(" ".join(stat_line(7, 1000).split(" ")[: 5 + 19]))
+    assert start_time(str(host.proc), 7) == 1000
 
 
 def test_process_lives_with_its_own_start_time_only(host: Host) -> None:
@@ -127,11 +126,16 @@ def test_any_stat_line_is_parsed(pid: int, start: int, letter: str) -> None:
         assert start_time(str(host.proc), pid) == (0 if letter in "ZXx" else start)
 
 
-@pytest.mark.parametrize("text", ["", "1", "1 (x", "1 (x) S 2 3", ")"])
-def test_truncated_stat_line_is_refused(host: Host, text: str) -> None:
+@pytest.mark.parametrize(
+    "text",
+    ["", "1", "1 (x", "1 (x) S 2 3", ")", "1 (x) Z 2", f"7 (x) S{' x' * 30}"]
+    + [" ".join(stat_line(7, 1000).split(" ")[: 5 + fields]) for fields in (17, 18)],
+)
+def test_stat_line_of_another_form_says_neither_that_it_lives_nor_that_it_ended(host: Host, text: str) -> None:
     host.process(7)
     (host.proc / "7/stat").write_text(text)
-    assert start_time(str(host.proc), 7) == 0
+    with pytest.raises(OSError, match="not of the form"):
+        start_time(str(host.proc), 7)
 
 
 def test_boot_id_is_read(host: Host, tmp_path: Path) -> None:

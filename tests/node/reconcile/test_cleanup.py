@@ -9,6 +9,8 @@ from hosts.faults import Fail, failing
 
 from node.reconcile.cluster import POD, Cluster
 from resctrl_hooks.node.errors import LedgerError, LockTimeoutError
+from resctrl_hooks.node.ledger import Ledger
+from resctrl_hooks.node.pointers import has_member
 from resctrl_hooks.node.reconcile import cleanup
 from resctrl_hooks.node.reconcile.cleanup import remove_unfinished, tidy
 from resctrl_hooks.node.reconcile.discovery import observe
@@ -114,12 +116,24 @@ def test_recorded_running_container_is_not_examined(cluster: Cluster, monkeypatc
     containers = observe(context).containers
     context.ledger.point("gone", "k")
     asked: list[str] = []
-    has_member = context.ledger.has_member
 
-    def asking(key: str, member: str) -> bool:
+    def asking(ledger: Ledger, key: str, member: str) -> bool:
         asked.append(member)
-        return has_member(key, member)
+        return has_member(ledger, key, member)
 
-    monkeypatch.setattr(context.ledger, "has_member", asking)
+    monkeypatch.setattr(cleanup, "has_member", asking)
     tidy(context, containers, Report())
     assert asked == ["gone"]
+
+
+def test_reconcile_shares_totals_with_the_earlier_version(host: Host) -> None:
+    """A reader of counters may write only the folder ``totals``."""
+    host.context().ledger.prepare()
+    for name in ("counters", "class-counters"):
+        (host.state / "totals" / name).write_text("new")
+    (host.state / "class-counters").write_text("the earlier version's")
+    os.utime(host.state / "totals/class-counters", (0, 0))
+    for _ in range(2):
+        reconcile(host.context())
+        assert (host.state / "counters").samefile(host.state / "totals/counters")
+        assert (host.state / "class-counters").read_text() == "the earlier version's"

@@ -133,7 +133,7 @@ def test_values_that_an_ended_guard_left_are_reported(cluster: Cluster, monkeypa
     found = Restored()
     found.done, found.foreign, found.failed = ["class a"], ["class b: left"], ["class c: EINVAL"]
     context, report = cluster.context(), Report()
-    monkeypatch.setattr(cleanup, "restore_left", always(found))
+    monkeypatch.setattr(cleanup, "restore_ended", always(found))
     assert cluster.reconcile().problems == ["cannot restore class c: EINVAL"]
     cluster.host.log.unlink()
     cleanup._restore_limits(context, report)
@@ -141,6 +141,6 @@ def test_values_that_an_ended_guard_left_are_reported(cluster: Cluster, monkeypa
     log = cluster.host.log.read_text()
     assert "restored after the guard ended: class a" in log
     assert "left by a guard that has ended: class b: left" in log
-    monkeypatch.setattr(cleanup, "restore_left", raising)
+    monkeypatch.setattr(cleanup, "restore_ended", raising)
     cleanup._restore_limits(context, report)
     assert list(report.failures) == ["guard"]

@@ -121,9 +121,15 @@ def test_claim_leaves_group_made_by_runtime(cluster: Cluster) -> None:
     (cluster.root / f"bundle-{id_[-8:]}" / "config.json").write_text(json.dumps(config))
     for options in (Options(claim=True, dry_run=True), Options(claim=True, wait=False)):
         report = cluster.reconcile(options)
-        assert (report.ok, report.claimed, report.adopted) == (True, [], [])
+        assert (report.ok, report.claimed) == (True, [])
+    assert report.moved == 0
     assert cluster.groups_of(pid) == {("", id_)}
-    assert [record for record in cluster.host.records() if id_ in record] == []
+    record = cluster.context().ledger.read_pod(id_)
+    assert record is not None
+    assert record["groups"].get("") in (None, "shared")
+    cluster.kernel.end(pid)
+    cluster.poststop(id_)
+    assert ("", id_) in cluster.kernel.groups()
 
 
 def test_unmounted_resctrl_is_recognized(cluster: Cluster) -> None:

@@ -63,7 +63,7 @@ def test_release_with_extra_argument_does_nothing(counted: Host) -> None:
 def test_values_of_the_guard_that_cannot_be_restored_are_reported(
     counted: Host, fail: Fail, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fail(release, "restore_left", OSError(5, "I/O error", "/x"))
+    fail(release, "restore_ended", OSError(5, "I/O error", "/x"))
     assert released(counted) == 1
     assert "cannot restore the values changed by the bandwidth guard: " in capsys.readouterr().err
     assert counted.state.exists()
@@ -74,6 +74,6 @@ def test_restored_values_of_the_guard_are_printed(
 ) -> None:
     found = Restored()
     found.done.append("class bronze, domain 0: MB 90 -> 100")
-    monkeypatch.setattr(release, "restore_left", always(found))
+    monkeypatch.setattr(release, "restore_ended", always(found))
     assert released(counted) == 0
     assert capsys.readouterr().out == f"restored class bronze, domain 0: MB 90 -> 100\nreleased {UID}\n"

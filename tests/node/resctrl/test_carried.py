@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from hosts.counter_tree import ENERGY, OCCUPANCY, TOTAL
 
 from resctrl_hooks.node.resctrl.carried import Carried
 from resctrl_hooks.node.resctrl.counters import ERROR, UNASSIGNED, UNAVAILABLE, slot_at
+from resctrl_hooks.node.resctrl.totals_file import share_with_earlier
 
 if TYPE_CHECKING:
     from resctrl_hooks.node.resctrl.counters import Raw
@@ -33,22 +35,43 @@ class Scrapes:
         clock = SimpleNamespace(CLOCK_BOOTTIME=7, clock_gettime=lambda _: self.now, time=lambda: 1e9 + self.now)
         monkeypatch.setattr("resctrl_hooks.node.resctrl.carried.time", clock)
 
-    def load(self, now: float, boot: str = "this") -> Carried:
+    def load(self, now: float, boot: str = "this") -> Kept:
         self.now = now
-        carried = Carried(self._ledger, boot)
+        carried = Kept(self._ledger, boot)
         carried.see([slot_at(path) for path in self.files])
         return carried
 
-    def at(self, now: float, key: str = KEY, **groups: list[Raw]) -> Carried:
-        """Return a scrape with these groups of a key: by class ("root" is the root class), their files' values.
+    def at(self, now: float, key: str = KEY, **groups: list[Raw]) -> Kept:
+        """Return a scrape with these groups of a key: by source, their files' values.
+
+        "root" is the root class, "root__one" another group of it.
 
         The first of the numbers is the group's identity.
         """
         carried = self.load(now)
-        found = {name.replace("root", ""): (str(numbers[0]), numbers[1:]) for name, numbers in groups.items()}
+        found = {
+            name.replace("root", "").replace("__", "/"): (str(numbers[0]), numbers[1:])
+            for name, numbers in groups.items()
+        }
         carried.update(key, found)
         carried.save()
         return carried
+
+    def kept(self) -> Any:
+        """Return the key's record."""
+        return json.loads(Path(self._ledger.folder, "totals/counters").read_text())["keys"][KEY]
+
+
+class Kept(Carried):
+    """The file's content, with the amounts and seconds of one key and class."""
+
+    def total(self, key: str, rdt_class: str, path: str) -> int | float | None:
+        return self.of(key).total(rdt_class).amounts.get(path)
+
+    def seconds(self, key: str, rdt_class: str) -> dict[str, float]:
+        """Return the seconds of each counter."""
+        seconds = self.of(key).total(rdt_class).seconds
+        return {path: round(seconds.get(path, 0), 3) for path in (*self._layout, *seconds)}
 
 
 @pytest.fixture
@@ -81,7 +104,7 @@ def test_moved_group_counts_separately_in_each_class(scrapes: Scrapes) -> None:
     scrapes.at(100, root=[1, 0, 10, 1])
     moved = scrapes.at(130, gold=[1, 0, 15, 1])
     assert (moved.total(KEY, "", TOTAL), moved.total(KEY, "gold", TOTAL)) == (10, 5)
-    assert (moved.seconds(KEY, ""), moved.seconds(KEY, "gold")) == ({}, {TOTAL: 30, LOCAL: 30})
+    assert (moved.seconds(KEY, ""), moved.seconds(KEY, "gold")) == ({TOTAL: 0, LOCAL: 0}, {TOTAL: 30, LOCAL: 30})
     assert scrapes.at(140, gold=[1, 0, 18, 1]).total(KEY, "gold", TOTAL) == 8
 
 
@@ -103,9 +126,8 @@ def test_removed_files_end_and_new_files_begin(scrapes: Scrapes) -> None:
     scrapes.at(120, root=[1, 0, UNASSIGNED, 8])
     scrapes.files = [OCCUPANCY, TOTAL]  # as after a CPU hotplug
     without = scrapes.at(130, root=[1, 0, UNASSIGNED])
-    assert without.seconds(KEY, "") == {TOTAL: 0}
     assert without.total(KEY, "", LOCAL) == 8
-    assert without.keys[KEY]["spent"] == {"": {LOCAL: 20}}
+    assert without.seconds(KEY, "")[LOCAL] == 20
     scrapes.files = [OCCUPANCY, TOTAL, LOCAL]
     again = scrapes.at(140, root=[1, 0, UNASSIGNED, 3])
     assert again.total(KEY, "", LOCAL) == 8 + 3
@@ -165,12 +187,12 @@ def test_receiver_of_group_counts_from_its_current_value(scrapes: Scrapes) -> No
         assert carried.seconds(KEY, "") == {TOTAL: 0, LOCAL: 0}
     carried.save()
     assert carried.total(KEY, "", TOTAL) == 1
-    assert carried.keys[KEY]["inherited"] == {"": ["2", 100, {OCCUPANCY: 64}]}
+    assert scrapes.kept()["inherited"] == {"": ["2", 100, {OCCUPANCY: 64}]}
     counted = scrapes.at(110, root=[2, 64, 1010, 5])
     assert (counted.total(KEY, "", TOTAL), counted.total(KEY, "", LOCAL)) == (1 + 10, 4 + 5)
     assert counted.seconds(KEY, "") == {TOTAL: 10, LOCAL: 0}
-    assert "inherited" in counted.keys[KEY]
-    assert "inherited" not in scrapes.at(120, root=[2, 63, 1010, 5]).keys[KEY]  # its own lines by now
+    assert counted.of(KEY).inherited
+    assert not scrapes.at(120, root=[2, 63, 1010, 5]).of(KEY).inherited  # its own lines by now
 
 
 @pytest.mark.parametrize("said", [None, ERROR, UNAVAILABLE])
@@ -178,7 +200,7 @@ def test_missing_inherited_value_does_not_count_for_next(scrapes: Scrapes, said:
     carried = scrapes.load(100)
     carried.inherit(KEY, "", "2", [said, 1000, said])
     carried.save()
-    assert carried.keys[KEY]["inherited"][""][2] == {}
+    assert scrapes.kept()["inherited"][""][2] == {}
     scrapes.at(110, root=[2, 64, 1000, 500])
     assert scrapes.at(120, root=[2, 64, 1000, 520]).total(KEY, "", LOCAL) == 20
 
@@ -200,14 +222,14 @@ def test_returning_key_is_not_gone(scrapes: Scrapes) -> None:
         scrapes.at(100, root=[1, 0, 10, 1])
         carried = scrapes.load(110)
         carried.forget(set())
-        assert carried.keys[KEY]["gone"] == 1e9 + 110
+        assert carried.of(KEY).gone == 1e9 + 110
         carried.save()
         again()
     carried = scrapes.load(160)
     carried.inherit(KEY, "", "2", [0, 1, 1])
-    assert "gone" not in carried.keys[KEY]
+    assert carried.of(KEY).gone is None
     carried.update(KEY, {})
-    assert "gone" not in carried.keys[KEY]
+    assert carried.of(KEY).gone is None
 
 
 def test_latest_released_keys_are_remembered(scrapes: Scrapes, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,7 +241,7 @@ def test_latest_released_keys_are_remembered(scrapes: Scrapes, monkeypatch: pyte
         carried = scrapes.load(200 + number)
         carried.forget({*keys[number + 1 :]})
         carried.save()
-    assert carried.keys.keys() == {"two", "three", "lives"}
+    assert carried.keys() == {"two", "three", "lives"}
 
 
 @pytest.mark.parametrize("change", [{"boot": "another"}, {"format": 2}, {"keys": []}, {"layout": {}}])
@@ -227,7 +249,7 @@ def test_file_of_another_boot_or_version_is_ignored(scrapes: Scrapes, change: di
     scrapes.at(100, root=[1, 0, 10, 1])
     file = Path(scrapes._ledger.folder, "totals/counters")
     file.write_text(json.dumps(json.loads(file.read_text()) | change))
-    assert scrapes.load(110).keys == {}
+    assert scrapes.load(110).keys() == set()
 
 
 def test_group_without_files_is_not_seen(scrapes: Scrapes) -> None:
@@ -242,7 +264,7 @@ def test_unaffected_counters_keep_their_time(scrapes: Scrapes) -> None:
     scrapes.at(100, root=[1, 0, 10, 7])
     scrapes.at(120, root=[1, 0, 20, 8])
     scrapes.files = [OCCUPANCY, TOTAL]
-    assert scrapes.at(130, root=[1, 0, 30]).seconds(KEY, "") == {TOTAL: 30}
+    assert scrapes.at(130, root=[1, 0, 30]).seconds(KEY, "") == {TOTAL: 30, LOCAL: 20}
     scrapes.files = FILES
     assert scrapes.at(140, root=[1, 0, 40, 3]).seconds(KEY, "") == {TOTAL: 40, LOCAL: 20}
     assert scrapes.at(150, root=[1, 0, 50, 4]).seconds(KEY, "") == {TOTAL: 50, LOCAL: 30}
@@ -252,11 +274,9 @@ def test_totals_of_previous_version_are_adopted(scrapes: Scrapes) -> None:
     """Version 0.2 had the file one folder higher."""
     scrapes.at(100, root=[1, 0, 10, 1])
     file = Path(scrapes._ledger.folder, "totals/counters")
-    kept = scrapes.load(110).keys
-    assert kept
     file.rename(Path(scrapes._ledger.folder, "counters"))
-    assert scrapes.load(110).keys == kept
-    scrapes.at(120, root=[1, 0, 20, 2])
+    assert scrapes.load(110).total(KEY, "", TOTAL) == 10
+    assert scrapes.at(120, root=[1, 0, 25, 2]).total(KEY, "", TOTAL) == 25
     assert file.exists()
 
 
@@ -265,4 +285,62 @@ def test_totals_with_path_outside_are_ignored(scrapes: Scrapes) -> None:
     file = Path(scrapes._ledger.folder, "totals/counters")
     kept = json.loads(file.read_text())
     file.write_text(json.dumps(kept | {"layout": ["../../../../etc/passwd", *kept["layout"][1:]]}))
-    assert scrapes.load(110).keys == {}
+    assert scrapes.load(110).keys() == set()
+
+
+def test_further_group_of_a_class_counts_for_the_key(scrapes: Scrapes) -> None:
+    """The class's groups count at the same time, so its seconds are those of one."""
+    scrapes.pods[KEY] = {"since": {"": 90.0}}
+    first = scrapes.at(100, root=[1, 64, 10, 1], root__two=[2, 0, 5, UNASSIGNED])
+    assert first.total(KEY, "", TOTAL) == 15
+    assert scrapes.kept()["groups"].keys() == {""}  # an older version would show another class
+    later = scrapes.at(110, root=[1, 64, 11, 2], root__two=[2, 0, 7, 3])
+    assert (later.total(KEY, "", TOTAL), later.total(KEY, "", LOCAL)) == (18, 5)
+    assert later.seconds(KEY, "") == {TOTAL: 20, LOCAL: 20}
+    alone = scrapes.at(120, root__two=[2, 0, 8, 3])
+    assert (alone.total(KEY, "", TOTAL), alone.seconds(KEY, "")[TOTAL]) == (19, 30)
+    again = scrapes.at(130, root__two=[2, 0, 9, 3])
+    assert (again.total(KEY, "", TOTAL), again.seconds(KEY, "")[TOTAL]) == (20, 40)
+
+
+def test_damaged_data_of_a_key_affects_that_key_only(scrapes: Scrapes) -> None:
+    scrapes.at(100, root=[1, 0, 10, 1])
+    scrapes.at(100, OTHER, root=[2, 0, 10, 1])
+    file = Path(scrapes._ledger.folder, "totals/counters")
+    kept = json.loads(file.read_text())
+    kept["keys"][KEY]["groups"][""][2] = ["many", 1]
+    file.write_text(json.dumps(kept))
+    assert scrapes.at(110, root=[1, 0, 12, 1]).total(KEY, "", TOTAL) == 12
+    assert scrapes.at(110, OTHER, root=[3, 0, 1, 1]).total(OTHER, "", TOTAL) == 11
+
+
+def test_damaged_file_gives_way_to_the_earlier_versions(scrapes: Scrapes) -> None:
+    scrapes.at(100, root=[1, 0, 10, 1])
+    folder = Path(scrapes._ledger.folder)
+    text = (folder / "counters").read_text()
+    (folder / "counters").unlink()
+    (folder / "counters").write_text(text)
+    (folder / "totals/counters").write_text("{")
+    assert scrapes.at(110, root=[2, 0, 1, 1]).total(KEY, "", TOTAL) == 11
+
+
+def test_file_has_the_name_of_the_earlier_version_too(scrapes: Scrapes) -> None:
+    folder = Path(scrapes._ledger.folder)
+    for now, value in ((100, 10), (110, 20)):
+        scrapes.at(now, root=[1, 0, value, 1])
+        assert folder.joinpath("counters").samefile(folder / "totals/counters")
+    assert sorted(path.name for path in folder.iterdir()) == ["counters", "totals"]
+
+
+def test_newer_file_of_the_earlier_version_is_continued(scrapes: Scrapes) -> None:
+    folder = Path(scrapes._ledger.folder)
+    scrapes.at(100, root=[1, 0, 10, 1])
+    kept = json.loads((folder / "counters").read_text())
+    kept["keys"][KEY]["groups"][""] = ["1", [5, 0], [30, 1]]
+    (folder / "counters").unlink()
+    (folder / "counters").write_text(json.dumps(kept))
+    os.utime(folder / "totals/counters", (1e9, 1e9))
+    share_with_earlier(scrapes._ledger, "counters")
+    assert scrapes.load(105).total(KEY, "", TOTAL) == 35
+    assert scrapes.at(110, root=[1, 0, 31, 1]).total(KEY, "", TOTAL) == 36
+    assert folder.joinpath("counters").samefile(folder / "totals/counters")

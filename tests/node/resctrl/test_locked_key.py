@@ -14,7 +14,8 @@ from resctrl_hooks.node.errors import (
     TaskGoneError,
 )
 from resctrl_hooks.node.resctrl.filesystem import Filesystem
-from resctrl_hooks.node.resctrl.locked_key import CREATED, SHARED, Group, LockedKey
+from resctrl_hooks.node.resctrl.group import CREATED, SHARED, Group
+from resctrl_hooks.node.resctrl.locked_key import LockedKey
 from resctrl_hooks.node.resctrl.monitor import Monitor
 
 
@@ -299,7 +300,7 @@ def test_group_lacks_counter_if_one_domain_has_none(host: Host, text: str | None
         group = locked.ensure_group()
         if text is not None:
             Path(group.path, "mbm_L3_assignments").write_text(text)
-        assert locked.lacks("", "mbm_total_bytes") is lacks
+        assert host.context().monitor.resctrl.lacks("", locked.name, "mbm_total_bytes") is lacks
 
 
 def test_ended_process_is_reported_in_kernel_words(host: Host) -> None:

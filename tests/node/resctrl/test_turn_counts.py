@@ -4,17 +4,13 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from hosts.counter_tree import say
 from hosts.monitored import KEYS, MonitoredHost, monitored_host
 
 from resctrl_hooks.node.resctrl.counter_totals import turns
-from resctrl_hooks.node.resctrl.turn_counts import MOST, end_turn, turns_and_now
-
-if TYPE_CHECKING:
-    from resctrl_hooks.node.records import CountsRecord
+from resctrl_hooks.node.resctrl.turn_counts import MOST, Turns
 
 TURNS = 9
 
@@ -42,20 +38,20 @@ def take_turns(host: MonitoredHost, number: int) -> None:
 
 
 def test_turns_are_counts_until_each_end() -> None:
-    kept: CountsRecord = {"groups": {}}
-    assert turns_and_now(kept, 5.0, 50) == []
-    end_turn(kept, 5.0, 50)
-    end_turn(kept, 5.0, 50)  # it isn't counted still
-    end_turn(kept, 7.0, 90)
-    assert turns_and_now(kept, 7.0, 90) == [(5.0, 50.0), (2.0, 40.0)]
-    assert turns_and_now(kept, 8.0, 90) == [(5.0, 50.0), (2.0, 40.0), (1.0, 0)]
+    turns = Turns()
+    assert turns.with_present(5.0, 50) == []
+    turns.finish(5.0, 50)
+    turns.finish(5.0, 50)  # it isn't counted still
+    turns.finish(7.0, 90)
+    assert turns.with_present(7.0, 90) == [(5.0, 50.0), (2.0, 40.0)]
+    assert turns.with_present(8.0, 90) == [(5.0, 50.0), (2.0, 40.0), (1.0, 0)]
 
 
 def test_latest_turns_are_kept() -> None:
-    kept: CountsRecord = {"groups": {}}
+    turns = Turns()
     for number in range(1, MOST + 5):
-        end_turn(kept, float(number), number * number)
-    found = turns_and_now(kept, MOST + 4.0, 0)
+        turns.finish(float(number), number * number)
+    found = turns.with_present(MOST + 4.0, 0)
     assert (len(found), found[-1]) == (MOST, (1.0, 2 * (MOST + 4) - 1))
 
 

@@ -12,7 +12,7 @@ from hosts.shared_node import RULES, SharedNode
 
 from resctrl_hooks.node.errors import ResctrlError
 from resctrl_hooks.node.resctrl import counter_totals
-from resctrl_hooks.node.resctrl.locked_key import CREATED, SHARED
+from resctrl_hooks.node.resctrl.group import CREATED, SHARED
 from resctrl_hooks.node.sharing import handover
 from resctrl_hooks.node.sharing.handover import can_rename, give_back, hand_on
 from resctrl_hooks.node.sharing.priority import version_of

@@ -133,6 +133,24 @@ def test_other_process_with_the_id_of_the_moved_one_is_moved_back(
     assert cluster.groups_of(pid) == {("", "")}
 
 
+def test_descendants_of_a_process_with_a_used_id_are_moved_back_too(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id_, init = cluster.start(1)
+    pid, child = execed(cluster, id_), cluster.kernel.spawn("/system.slice/sshd.service")
+    monkeypatch.setattr(move, "threads_of_container", lambda *_: [pid, child, init])
+    real = Resctrl.add_tasks
+
+    def add(self: Resctrl, rdt_class: str, name: str, tids: list[int], process: int = 0) -> None:
+        (cluster.host.proc / str(pid) / "cgroup").write_text("0::/system.slice/sshd.service\n")
+        real(self, rdt_class, name, [*tids, child] if name else tids, process)
+
+    monkeypatch.setattr(Resctrl, "add_tasks", add)
+    assert serve(cluster, pid).what == GONE
+    assert cluster.groups_of(pid) == cluster.groups_of(child) == {("", "")}
+    assert cluster.groups_of(init) == {("", POD)}, "a process of the pod stays"
+
+
 def test_ended_process_is_not_a_failure(cluster: Cluster) -> None:
     id_, _ = cluster.start(1)
     pid = execed(cluster, id_)

@@ -1,10 +1,13 @@
+import json
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from resctrl_hooks.node.watch.status import EVENTS, NAME, OFF, Status, read_status
+from resctrl_hooks.nri import status as nri_status
 
 
 def test_status_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -19,6 +22,39 @@ def test_status_is_read_as_it_was_written(tmp_path: Path) -> None:
 def test_damaged_status_is_none(tmp_path: Path, text: str) -> None:
     (tmp_path / NAME).write_text(text)
     assert read_status(str(tmp_path)) is None
+
+
+def _nri(folder: str) -> dict[str, Any]:
+    found = nri_status.Status(folder, "/run/nri.sock")
+    found.connected("containerd", "2.0")
+    found.served("StartContainer", 0.1, failed=False)
+    found.dropped("end of file")
+    return dict(found.values)
+
+
+@pytest.mark.parametrize("name", [NAME, nri_status.NAME])
+def test_status_with_a_wrong_field_is_none(tmp_path: Path, name: str) -> None:
+    good = _nri(str(tmp_path)) if name == nri_status.NAME else dict(Status(str(tmp_path)).values)
+    path = tmp_path / name
+    path.write_text(json.dumps(good))
+    assert read_status(str(tmp_path), name) == good
+    for field in good:
+        wrong = [
+            value
+            for value in (None, True, -1, 1 << 70, "x", "\ud800", [], [None], {"a": 1})
+            if not fits(good, field, value)
+        ]
+        assert len(wrong) >= 5
+        for value in wrong:
+            path.write_text(json.dumps({**good, field: value}))
+            assert read_status(str(tmp_path), name) is None, (field, value)
+
+
+def fits(good: dict[str, Any], field: str, value: Any) -> bool:
+    """Return whether a value is of the type of a good one, and can be."""
+    sound = value not in ("\ud800", {"a": 1}, 1 << 70, -1)
+    number = type(good[field]) is float and type(value) is int and value == -1
+    return number or (type(value) is type(good[field]) and sound)
 
 
 def test_unchanged_status_is_not_written_again(tmp_path: Path) -> None:

@@ -9,10 +9,13 @@ import pytest
 from node.reconcile.cluster import POD, Cluster
 from resctrl_hooks.node.log import DEBUG, WARNING
 from resctrl_hooks.node.settings import load
+from resctrl_hooks.node.watch import values
 from resctrl_hooks.node.watch import watcher as module
+from resctrl_hooks.node.watch.bounds import Loops
 from resctrl_hooks.node.watch.listener import NoConnectorError
-from resctrl_hooks.node.watch.move import BUSY, Outcome
-from resctrl_hooks.node.watch.watcher import DEGRADED, Watcher
+from resctrl_hooks.node.watch.move import BUSY, IGNORED, MOVED, Outcome
+from resctrl_hooks.node.watch.watcher import DEGRADED, MOST_MOVES, URGENT, Watcher
+from resctrl_hooks.node.watch.writes import Writes
 
 
 class Source:
@@ -34,17 +37,23 @@ class Source:
 
 
 class Clock:
-    """Time that passes during sleeps only, none of it processor time."""
+    """Time that passes during sleeps and work; ``used`` of it is processor time."""
 
     def __init__(self) -> None:
         self.now = 1000.0
+        self.tick = 0.0001
+        self.used = 0.0
 
     def monotonic(self) -> float:
-        self.now += 0.0001
+        self.now += self.tick
         return self.now
 
     def thread_time(self) -> float:
-        return 0.0
+        return self.used
+
+    def work(self, seconds: float) -> None:
+        self.now += seconds
+        self.used += seconds
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
@@ -60,6 +69,8 @@ class Watched:
         self.refuse = refuse
         (self.cluster.host.proc / "self").mkdir()
         monkeypatch.setattr(module, "time", self.clock)
+        monkeypatch.setattr(values, "time", self.clock)
+        monkeypatch.setattr(Writes, "wait", lambda _, seconds: self.clock.sleep(seconds))
         self.urgent = False
         monkeypatch.setattr(module, "become_urgent", lambda: setattr(self, "urgent", True))
         monkeypatch.setattr(module, "become_ordinary", lambda: setattr(self, "urgent", False))
@@ -70,7 +81,7 @@ class Watched:
     def _watch_simulated_kernel(self) -> None:
         self.watcher._context.monitor.resctrl.fs = self.cluster.kernel
 
-    def _listen(self) -> Source:
+    def _listen(self, _: int) -> Source:
         if self.refuse:
             raise NoConnectorError(self.refuse)
         self.sources.append(Source())
@@ -134,19 +145,103 @@ def test_busy_key_is_retried_and_then_left_to_reconcile(watched: Watched) -> Non
     assert (watched.values["moved"], watched.values["left"]) == (1, 1)
 
 
-def test_too_many_execs_are_sampled_for_a_while_and_reported(watched: Watched) -> None:
-    id_, _ = watched.cluster.start(1)
-    watched.steps([*range(5000, 5030)])
-    assert watched.sources[0].closed
-    assert not watched.urgent
-    assert (watched.values["mode"], watched.values["degraded"]) == ("sampling", 1)
-    assert "more than 20 execs in a second" in watched.cluster.host.log.read_text()
-    pid = enter(watched, id_)
-    watched.steps(number=4)
-    assert watched.cluster.groups_of(pid) == {("", POD)}
-    assert watched.values["sampled"] == 1
+def test_loop_of_execs_in_one_container_is_sampled_for_a_while_and_reported(watched: Watched) -> None:
+    (id_, _), (other, _) = watched.cluster.start(1), watched.cluster.start(2)
+    watched.steps(number=3)
+    first, *looping = [enter(watched, id_) for _ in range(30)]
+    entered = enter(watched, other)
+    watched.steps([first, *looping, entered], number=2)
+    assert watched.cluster.groups_of(entered) == {("", POD)}
+    assert (watched.values["mode"], watched.values["degraded"]) == ("events", 1)
+    assert f"container {id_[:12]} of {POD} has more than 20 execs in a second" in watched.cluster.host.log.read_text()
+    assert {frozenset(watched.cluster.groups_of(pid)) for pid in looping} == {frozenset({("", POD)})}  # by its sample
+    assert (watched.values["left"], watched.urgent) == (10, True)
+    late = enter(watched, id_)
+    watched.steps([late], number=3)
+    assert watched.cluster.groups_of(late) == {("", "")}
     watched.clock.sleep(DEGRADED)
+    watched.steps(number=2)
+    assert watched.cluster.groups_of(late) == {("", POD)}
+    late = enter(watched, id_)
+    watched.steps([late])
+    assert watched.cluster.groups_of(late) == {("", POD)}
+
+
+LOOK, MOVE = 0.00004, 0.0003  # seconds of processor time
+
+
+@pytest.mark.parametrize("rate", [1600, 6000])
+def test_loop_of_execs_spares_other_containers_and_the_processor(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch, rate: int
+) -> None:
+    """A calls exec ``rate`` times a second, and B has a probe of 5 ms in each second."""
+    (a, _), (b, _) = watched.cluster.start(1), watched.cluster.start(2)
     watched.steps()
+    watched.clock.tick = 0.0
+    watched.watcher._loops = Loops(MOST_MOVES, DEGRADED)
+    clock, begun, seconds = watched.clock, watched.clock.now, 20
+    execs = [(begun + number / rate, 0) for number in range(rate * seconds)]
+    execs = sorted(execs + [(begun + 0.3 + second, second + 1) for second in range(seconds)])
+    urgent, served_at = 0.0, {}
+
+    def wait(wanted: float) -> list[int]:
+        if not execs:
+            clock.now += wanted
+            return []
+        clock.now = max(clock.now, execs[0][0])
+        return [execs.pop(0)[1]]
+
+    def serve(_: Any, containers: Any, pid: int, may_move: Any) -> Outcome:
+        nonlocal urgent
+        was = clock.used
+        clock.work(LOOK)
+        containers.refresh()
+        if may_move(containers.of_id(b if pid else a)):
+            clock.work(MOVE)
+            served_at[pid] = clock.now
+        urgent += (clock.used - was) * watched.urgent
+        return Outcome(MOVED)
+
+    monkeypatch.setattr(watched.sources[0], "wait", wait)
+    monkeypatch.setattr(module, "serve", serve)
+    monkeypatch.setattr(module, "sample_some", lambda *_: 0)
+    while execs and not watched.sources[0].closed:
+        watched.watcher.step()
+    in_time = [second for second in range(seconds) if served_at.get(second + 1, 1e9) - (begun + 0.3 + second) < 0.005]
+    assert len(in_time) >= 0.95 * seconds
+    assert urgent <= URGENT * (seconds + 1)
+    assert watched.values["mode"] == "events"
+
+
+def test_execs_that_take_too_much_of_a_processor_lose_urgency_and_then_events(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched.steps()
+    watched.steps(number=3)
+
+    def serve(*_: Any) -> Outcome:
+        watched.clock.work(0.15)
+        return Outcome(IGNORED)
+
+    monkeypatch.setattr(module, "serve", serve)
+    watched.steps([1])
+    assert watched.urgent
+    watched.steps([2])
+    assert (watched.urgent, watched.values["mode"]) == (False, "events")
+    watched.clock.sleep(1.5)
+    watched.steps(number=2)
+    assert watched.urgent
+    watched.steps([*range(6)])
+    assert watched.sources[0].closed
+    assert (watched.urgent, watched.values["mode"], watched.values["degraded"]) == (False, "sampling", 1)
+    assert "execs take more than 50% of a processor" in watched.cluster.host.log.read_text()
+    id_, _ = watched.cluster.start(1)
+    pid = enter(watched, id_)
+    watched.clock.sleep(3)
+    watched.steps(number=2)
+    assert watched.cluster.groups_of(pid) == {("", POD)}
+    watched.clock.sleep(DEGRADED)
+    watched.steps(number=2)
     assert (len(watched.sources), watched.values["mode"], watched.urgent) == (2, "events", True)
 
 
@@ -262,16 +357,6 @@ def test_warnings_are_logged_once_a_minute(watched: Watched) -> None:
         watched.watcher._say(DEBUG, f"detail of the {warning}")
     lines = [line.partition("]: ")[2].partition(" stage=")[0] for line in log.read_text().splitlines()]
     assert lines == ["first", "detail of the first", "detail of the second", "third", "detail of the third"]
-
-
-def test_check_that_takes_long_comes_rarely(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watched.watcher._containers, "with_values", lambda: [object()])
-    used = iter([1.0, 1.07])
-    monkeypatch.setattr(watched.clock, "thread_time", lambda: next(used))
-    monkeypatch.setattr(watched.watcher._values, "need_repair", lambda *_: False)
-    begun = watched.clock.now
-    watched.watcher._check_values()
-    assert watched.watcher._check_at == pytest.approx(begun + 7, abs=0.01)
 
 
 def test_exec_with_a_busy_key_is_retried_four_times(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,15 +4,16 @@ import posix
 import time
 from _signal import SIGKILL, SIGTERM
 
-from ... import shapes
 from ...errors import HookError
+from ...file_shapes import SUPERVISOR
 from ...host.cgroup import processes
 from ...host.files import GONE, format_json
 from ...host.procfs import boot_id, lives, start_time
+from ...shapes import parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ...records import SupervisorRecord
+    from ...node_records import SupervisorRecord
     from .run_dir import Opened
 
 PROC = "/proc"  # these processes are this machine's, whatever path the settings have for containers
@@ -70,7 +71,7 @@ def attended(folder: "Opened") -> bool:
 def _recorded(folder: "Opened") -> "list[tuple[int, int]]":
     """Return the recorded processes, the supervisor first: pids and start times."""
     try:
-        found: SupervisorRecord = shapes.parse(folder.read(RECORD), shapes.SUPERVISOR)
+        found: SupervisorRecord = parse(folder.read(RECORD), SUPERVISOR)
         return [(pid, begun) for pid, begun in found["processes"]] if found["boot"] == boot_id(PROC) else []
     except ValueError:
         return []

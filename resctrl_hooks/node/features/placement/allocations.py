@@ -1,42 +1,45 @@
 """The allocations: the CPUs of all containers on this node, in one file below the state directory, under one lock.
 
-Every placement reads the file, so containers of the same place share lines and decisions need only their sums. A
-container's own record also has its decision, from which the file can be recreated.
+The file is a table of decisions and a list of containers, each with the number of its decision. A container's own
+record has its decision too, from which a lost or damaged file is recreated.
 """
 
 import posix
 
-from ... import shapes
 from ...errors import LedgerError
+from ...file_shapes import ALLOCATIONS, TOPOLOGY
 from ...host.cpulist import format_list, parse_list
 from ...host.files import format_json, is_there, kernel_text, read_file, remove_file, write_file
 from ...host.topology import Topology
-from .entries import Entry, Place
-from .policy import PlacementError, pools_in_use
+from ...shapes import parse
+from .entries import Entry
+from .policy import Decision, PlacementError, pools_in_use
 from .usage import Grant, Usage, effective
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ...context import Context
     from ...locks import Lock
-    from ...records import KeptTopologyRecord
-    from .policy import Decision
+    from ...node_records import KeptTopologyRecord
+    from ...records import AllocationsRecord, DecisionRecord
+    from .policy import Place
 
 LOCK = "placement"
 _BOOK = "placement"
 _TOPOLOGY = "topology"
 _LIMIT = 16 << 20
-_FORMAT = "2"
+_FORMAT = 3
 _WRITING = ".writing"
 _UNTOLD = "placement.untold"  # in the file's folder: some AllowedCPUs= updates are pending
 
 
 class Book:
-    """The node's machine and every container's place on it. Change it only under `lock`.
+    """The node's machine and every container's place on it, ``entries`` by id. Change it only under `lock`.
 
     The active cpusets follow from the places and are not stored. They may differ while cpusets are being written;
     ``unsure`` is set after a kill during that time or a change of CPUs: then only the cgroups are valid. ``lost`` is
-    set if the file is unreadable. With ``look_only`` nothing is written.
+    set if the file is missing or damaged. With ``look_only`` nothing is written. ``others`` are the CPUs that other
+    programs have given, by claim or container.
 
     Raises:
         LedgerError: from every method that uses the file, if the kernel refuses.
@@ -56,13 +59,15 @@ class Book:
         self._balloons = pools if grows else []
         self.unsure = is_there(self._path + _WRITING)
         self.lost = False
-        self.places: "dict[tuple[object, ...], Place]" = {}
+        self.entries: "dict[str, Entry]" = {}
+        self.others: "dict[str, int]" = {}
+        self._places: "dict[Place, Decision]" = {}
         self._usage: "Usage | None" = None
         self._read()
         if not self.unsure:
-            usage = self.usage()
-            for place in self.places.values():
-                place.applied = effective(place.decision, usage)
+            sets = self.sets()
+            for entry in self.entries.values():
+                entry.applied = sets[entry.decision]
 
     def _machine(self) -> "list[str]":
         """Return the facts on which a decision depends besides other decisions."""
@@ -75,28 +80,48 @@ class Book:
 
     def _read(self) -> None:
         try:
-            text = read_file(self._path, _LIMIT).decode()
-            head, *parts = text[: text.rindex("\n")].split("\n\t")
-            form, boot, *machine = head.split("\t")
-            self.lost = (form, boot) != (_FORMAT, self._boot)  # from another version or boot
-            places = [Place.of_text(part) for part in parts] if not self.lost else []
-            self.places = {_identity(place.decision): place for place in places}
-        except (FileNotFoundError, ValueError):
+            kept: AllocationsRecord = parse(read_file(self._path, _LIMIT), ALLOCATIONS)
+            self.lost = (kept["format"], kept["boot"]) != (_FORMAT, self._boot)  # from another version or boot
+            decisions = [Decision.of_record(record) for record in kept["decisions"]]
+            for id_, key, pid, start, folder, decision, milli, unit, scope, memory in kept["entries"]:
+                place = decisions[decision]
+                self.entries[id_] = Entry(id_, key, pid, start, folder, place, milli, unit, scope, memory)
+            self.others = {name: parse_list(cpus) for name, cpus in kept.get("others", {}).items()}
+            machine = kept["machine"]
+        except (FileNotFoundError, ValueError, IndexError):
             self.lost = True
             machine = []
         except OSError as error:
             raise LedgerError.of_file(error, self._path) from error
+        if self.lost:
+            self.entries, self.others = {}, {}
         self.unsure = self.unsure or self.lost or machine != self._machine()
 
     def save(self) -> None:
         """Replace the file before any cpuset is written; until `written`, cpusets may differ from it."""
-        parts = ["\t".join((_FORMAT, self._boot, *self._machine()))]
-        parts += [place.as_text() for place in self.places.values() if place.users]
+        decisions: "list[DecisionRecord]" = []
+        numbers: "dict[Decision, int]" = {}
+        entries: "list[list[object]]" = []
+        for one in self.entries.values():
+            number = numbers.setdefault(one.decision, len(decisions))
+            if number == len(decisions):
+                decisions.append(one.decision.as_record())
+            place = one.folder, number, one.milli, one.unit, one.scope, one.memory
+            entries.append([one.id, one.key, one.pid, one.start, *place])
+        record: "AllocationsRecord" = {
+            "format": _FORMAT,
+            "boot": self._boot,
+            "machine": self._machine(),
+            "decisions": decisions,
+            "entries": entries,
+        }
+        if self.others:
+            record["others"] = {name: format_list(cpus) for name, cpus in self.others.items()}
         path = self._path + _WRITING
         try:
             posix.close(posix.open(path, posix.O_WRONLY | posix.O_CREAT, 0o600))
             path = self._path
-            write_file(path, ("\n\t".join(parts) + "\n").encode())
+            write_file(path, format_json(record))
         except OSError as error:
             raise LedgerError.of_file(error, path) from error
 
@@ -104,48 +129,34 @@ class Book:
         """Record that all cpusets match the file."""
         _remove(self._path + _WRITING)
 
-    @property
-    def entries(self) -> "dict[str, Entry]":
-        """A copy of every container's entry, by id. `find` is cheaper for one of them."""
-        return {id_: entry for place in self.places.values() for id_, entry in place.entries().items()}
-
-    def find(self, id_: str) -> "Entry | None":
-        """Return a container's entry."""
-        for place in self.places.values():
-            entry = place.find(id_)
-            if entry is not None:
-                return entry
-        return None
-
     def add(self, entry: Entry) -> None:
-        """Add a container."""
-        place = self.places.setdefault(_identity(entry.decision), Place(entry.decision))
-        place.add(entry)
+        """Add a container. Containers of one place share its decision: there are few places, and many containers."""
+        if not self._places:
+            self._places = {one.decision.place: one.decision for one in self.entries.values()}
+        place = entry.decision.place
+        entry.decision = self._places.setdefault(place, Decision(*place))
+        self.entries[entry.id] = entry
         self._usage = None
 
     def remove(self, id_: str) -> bool:
         """Remove a container, and return whether it existed."""
-        for place in self.places.values():
-            entry = place.find(id_)
-            if entry is not None:
-                place.remove(entry)
-                self._usage = None
-                return True
-        return False
+        self._usage = None
+        return self.entries.pop(id_, None) is not None
 
     def usage(self, key: str = "") -> Usage:
-        """Return a grant for each place, and one more for the part of a key, if requests should be near to it."""
+        """Return a grant for each decision, and one more for the part of a key, if requests should be near to it."""
         if not key and self._usage is not None:
             return self._usage
-        grants = []
-        for place in self.places.values():
-            own = place.of_key(key) if key else []
-            milli = sum(entry.decision.milli for entry in own)
-            if own:
-                grants.append(Grant("", key, place.decision, milli=milli, users=len(own)))
-            if place.users > len(own):
-                grants.append(Grant("", "", place.decision, milli=place.milli - milli, users=place.users - len(own)))
-        usage = Usage(self.topology, grants, self.reserved)
+        grants: "dict[tuple[Decision, bool], Grant]" = {}
+        for entry in self.entries.values():
+            place = entry.decision, entry.key == key
+            grant = grants.get(place)
+            if grant is None:
+                grant = grants[place] = Grant("", key if place[1] else "", entry.decision, milli=0, users=0)
+            grant.milli += entry.milli
+            grant.memory += entry.memory
+            grant.users += 1
+        usage = Usage(self.topology, list(grants.values()), self.reserved, self.taken)
         if self._balloons:
             from .balloons import parts_of  # as above
 
@@ -154,25 +165,37 @@ class Book:
             self._usage = usage
         return usage
 
+    @property
+    def taken(self) -> int:
+        """The CPUs of other programs' containers."""
+        found = 0
+        for cpus in self.others.values():
+            found |= cpus
+        return found
+
+    def respect(self, others: "dict[str, int]") -> None:
+        """Replace the CPUs that other programs have given."""
+        if others != self.others:
+            self.others, self._usage = others, None
+
+    def sets(self) -> "dict[Decision, int]":
+        """Return the CPUs on which containers run now, by their decisions."""
+        usage = self.usage()
+        return {grant.decision: effective(grant.decision, usage) for grant in usage.grants}
+
     def drop_dead(self, context: "Context", key: str = "") -> int:
         """Remove containers whose process is gone: those of one key, or else all with exclusive CPUs.
 
         Return their number.
         """
-        dropped = 0
-        for place in self.places.values():
-            if key or place.decision.owned:
-                for entry in place.of_key(key) if key else list(place.entries().values()):
-                    if entry.is_dead(context):
-                        place.remove(entry)
-                        self._usage = None
-                        dropped += 1
-        return dropped
-
-
-def _identity(decision: "Decision") -> "tuple[object, ...]":
-    sets = (decision.cpus, decision.owned, decision.hidden, decision.mems)
-    return (decision.kind, decision.pool, *sets)
+        dead = [
+            entry.id
+            for entry in self.entries.values()
+            if (entry.key == key if key else entry.decision.owned) and entry.is_dead(context)
+        ]
+        for id_ in dead:
+            self.remove(id_)
+        return len(dead)
 
 
 def lock(context: "Context") -> "Lock":
@@ -216,7 +239,7 @@ def topology_of(context: "Context", *, keep: bool = True) -> Topology:
     folder = f"{context.settings.sys_path}/devices/system/cpu"
     now = [context.monitor.boot, folder, kernel_text(f"{folder}/online"), kernel_text(f"{folder}/isolated")]
     try:
-        kept: KeptTopologyRecord = shapes.parse(read_file(path, _LIMIT), shapes.TOPOLOGY)
+        kept: KeptTopologyRecord = parse(read_file(path, _LIMIT), TOPOLOGY)
         if kept["as"] == now:
             return Topology.of_record(kept["topology"])
     except (OSError, KeyError, TypeError, ValueError, AttributeError):

@@ -29,6 +29,9 @@ def decide(book: "Book", request: "Request", context: "Context", *, share: bool)
             usage = book.usage(request.key)
             decision = choose(book.topology, usage, request)
         check(decision, usage, book.topology)
+        if request.quiet and decision.owned:
+            decision.quiet = decision.owned
+            decision.why += "; without interrupts"
     except PlacementError as error:
         if not share:
             raise

@@ -40,16 +40,14 @@ def follow(book: "Book", context: "Context", but: str = "", *, grow: bool, check
     Raises:
         HookError: a living container's cpuset cannot be written.
     """
-    usage = book.usage()
     done: "list[Entry]" = []
     lists: "dict[int, str]" = {}  # most of them share a few sets
-    todo: "list[tuple[Entry, int]]" = []
-    for place in book.places.values():
-        wanted = effective(place.decision, usage)
-        if checked or book.unsure:
-            for entry in place.entries().values():
-                entry.applied = _have(entry)
-        todo += [(entry, wanted) for entry in place.unlike(wanted) if entry.id != but]
+    sets = book.sets()
+    if checked or book.unsure:
+        for entry in book.entries.values():
+            entry.applied = _have(entry)
+    todo = [(entry, sets[entry.decision]) for entry in book.entries.values() if entry.id != but]
+    todo = [(entry, wanted) for entry, wanted in todo if entry.applied != wanted]
     todo.sort(key=lambda pair: not pair[0].applied & ~pair[1])  # losers first, within one pass too
     for entry, wanted in todo:
         have = entry.applied

@@ -44,7 +44,7 @@ class Placement(Feature):
             PlacementError: the kubelet places containers here, or an annotation requests a forbidden value.
             CgroupError: the container has no cgroup of its own.
         """
-        return steps_for(workload, context, share=may_share(context.settings))
+        return steps_for(workload, context, share=may_share(context))
 
     def apply(self, step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
         """Decide, record the decision, make room, and write the container's cpuset."""
@@ -58,14 +58,14 @@ class Placement(Feature):
 
                     recall(book, context, but=container.id)
                 leaf = living_cgroup(container, context)
-                place(request, container.pid, leaf, book, context, share=may_share(context.settings))
+                place(request, container.pid, leaf, book, context, share=may_share(context))
         except HookError:
             context.ledger.wake()  # reconcile tries again, possibly with more time
             raise
 
     def holds(self, step: "Step", container: "Container", context: "Context") -> bool:
         """Return whether the container has a place; `repair` compares all cpusets with the places."""
-        entry = Book(context, look_only=True).find(container.id)
+        entry = Book(context, look_only=True).entries.get(container.id)
         return entry is not None and entry.pid == container.pid and not entry.is_dead(context)
 
     def revert(self, step: "Step", member: "MemberRecord", locked: "LockedKey", context: "Context") -> None:
@@ -91,14 +91,14 @@ class Placement(Feature):
         return Step(NAME, step.action, {**step.parameters, "cpus": cpus, "mems": format_list(decision.mems)}, step.why)
 
     def repair(self, context: "Context", known: "set[str]") -> int:
-        """Repair all placements and CPU classes; see `placement.reconcile`."""
-        from .reconcile import repair_all, repair_classes  # hooks don't
+        """Repair all placements and the values of the node; see `placement.reconcile`."""
+        from .reconcile import repair_all, restore_values  # hooks don't
 
-        return repair_all(context, known) if context.settings.placement["enabled"] else repair_classes(context)
+        return repair_all(context, known) if context.settings.placement["enabled"] else restore_values(context)
 
     def withdraw(self, context: "Context") -> None:
-        """Restore the values that CPUs had before their classes."""
-        from .cpu_values import restore_all  # hooks don't
+        """Restore the values of the node that containers' places have changed."""
+        from .node_changes import restore_all  # hooks don't
 
         with lock(context):
             restore_all(context)
@@ -122,8 +122,8 @@ def preview(step: "Step", workload: "Workload", context: "Context") -> "tuple[De
     book.remove(workload.id)
     needs: "PlacementNeeds" = step.parameters
     request = request_from(needs["request"], workload.id, workload.key, context.settings.placement)
-    decision = decide(book, request, context, share=may_share(context.settings))
-    book.add(Entry(workload.id, workload.key, 0, 0, "", decision))
+    decision = decide(book, request, context, share=may_share(context))
+    book.add(Entry(workload.id, workload.key, 0, 0, "", decision, memory=request.memory))
     return decision, format_list(effective(decision, book.usage()))
 
 

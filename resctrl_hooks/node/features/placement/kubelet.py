@@ -13,17 +13,32 @@ _LIMIT = 16 << 20
 
 
 def static_managers(settings: "Settings") -> "list[str]":
-    """Return a sentence for each of the kubelet's managers that pins containers here."""
+    """Return a sentence for each of the kubelet's managers that pins containers here.
+
+    Raises:
+        PlacementError: none is known to pin, and the state of one cannot be read.
+    """
     folder: str = settings.placement["kubeletPath"]
     found = []
+    unknown = ""
     for name, what, pinning in STATES:
+        path = f"{folder}/{name}"
         try:
-            state = parse_json(read_file(f"{folder}/{name}", _LIMIT, follow=True))
-            policy = state.get("policyName", "")
-        except (OSError, ValueError, AttributeError):
+            policy = parse_json(read_file(path, _LIMIT, follow=True))["policyName"]
+        except (FileNotFoundError, NotADirectoryError):
             continue  # no kubelet here, or none with that manager
-        if policy in pinning:
-            found.append(f"the kubelet's {what} manager has the policy {policy} ({folder}/{name})")
+        except OSError as error:
+            unknown = f"cannot read {path} ({error.strerror})"
+        except (ValueError, KeyError, TypeError):
+            unknown = f"{path} has no policyName"
+        else:
+            if policy in pinning:
+                found.append(f"the kubelet's {what} manager has the policy {policy} ({path})")
+    if unknown and not found:
+        raise PlacementError(
+            f"{unknown}: whether the kubelet pins containers is unknown; placement is inactive",
+            hint="see the kubelet's log; a kubelet that starts writes the file again",
+        )
     return found
 
 
@@ -31,7 +46,7 @@ def check_kubelet(settings: "Settings") -> None:
     """Refuse placement if the kubelet places containers.
 
     Raises:
-        PlacementError: it does.
+        PlacementError: it does, or its state cannot be read.
     """
     found = static_managers(settings)
     if found:

@@ -3,10 +3,12 @@
 from ...cgroup_settings.own import own_cgroup
 from ...errors import HookError
 from ...feature import SKIP, Step
+from ...feature_table import FEATURES
 from ...host.cpulist import format_list
+from ...host.files import is_there
 from ...host.procfs import start_time
 from ...log import INFO
-from ...registry import failure_policy
+from ...registry import refuses
 from .allocator import anywhere, decide, policy_name, shares_instead
 from .cpuset_writer import follow, settle_in, tell_others
 from .entries import Entry
@@ -19,16 +21,15 @@ if TYPE_CHECKING:
     from ...context import Context
     from ...host.cgroup import Leaf
     from ...records import PlacementNeeds
-    from ...settings import Settings
     from .allocations import Book
     from .policy import Decision, Request
 
 NAME = "placement"
 
 
-def may_share(settings: "Settings") -> bool:
+def may_share(context: "Context") -> bool:
     """Return whether a container shares CPUs if its request cannot be met; otherwise it is refused."""
-    return failure_policy(NAME, settings) != "fail"
+    return not refuses(NAME, context)
 
 
 def steps_for(workload: "Workload", context: "Context", *, share: bool) -> "list[Step]":
@@ -110,6 +111,7 @@ def _enter(request: "Request", pid: int, leaf: "Leaf", decision: "Decision", boo
         decision,
         unit=leaf.unit if leaf.own_scope else "",
         scope=leaf.scope,
+        memory=request.memory,
     )
     book.add(entry)
     try:
@@ -132,11 +134,22 @@ def _enter(request: "Request", pid: int, leaf: "Leaf", decision: "Decision", boo
 def finish(book: "Book", others: "list[Entry]", context: "Context") -> None:
     """Complete a change of places whose cpusets are written, those of the ``others`` too."""
     book.written()
-    if context.settings.placement.get("cpuClasses"):
-        from .cpu_values import follow_classes  # few nodes have CPU classes
+    if changes_node(book, context):
+        from .node_changes import follow_all  # few nodes have CPU classes, or CPUs without interrupts
 
-        follow_classes(book.usage(), context)
+        follow_all(book.usage(), context)
     tell_others(others, context)
+
+
+def changes_node(book: "Book", context: "Context") -> bool:
+    """Return whether places decide values of the node, or have done so."""
+    options = context.settings.placement
+    return bool(
+        options.get("cpuClasses")
+        or any(grant.decision.quiet for grant in book.usage().grants)
+        or any(pool.get("irqMode") for pool in options.get("pools") or ())
+        or any(is_there(f"{context.ledger.folder}/{name}") for name in FEATURES[NAME].leaves)
+    )
 
 
 def record_decision(context: "Context", key: str, container: str, decision: "Decision | None") -> None:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from ...records import DecisionRecord, RequestRecord
 
+    Place = tuple[str, str, int, int, int, int, int]
+
 EXCLUSIVE, SHARED, MIXED, RESERVED = "exclusive", "shared", "mixed", "reserved"
 KINDS = (EXCLUSIVE, SHARED, MIXED, RESERVED)
 MILLI = 1000
@@ -59,20 +61,27 @@ class Request:
     ``kind`` is the kind of its CPUs; ``exclusive`` the number of exclusive ones; ``milli`` its whole CPU request and
     ``limit`` its CPU limit, both in thousandths, 0 for none; ``memory`` its limit in bytes, 0 for none. ``isolated``:
     it prefers isolated CPUs; ``only_isolated``: it accepts no others. ``one_thread``: it uses one thread of each core.
-    ``any_memory``: it is not bound to memory nodes. ``pool`` is a requested pool. ``options`` is the ``placement``
-    section of the settings.
+    ``any_memory``: it is not bound to memory nodes. ``hints`` are its devices' names and the CPUs near to each;
+    ``strict_hints``: it accepts no others; ``by_hints``: its own cores are the nearest of its part. ``quiet``:
+    interrupts leave its exclusive CPUs. ``memory_kinds`` are the kinds of memory that it is bound to
+    (`topology.MemoryNode`), none for ordinary memory near its CPUs. ``wide`` is the level of its part of the machine.
+    ``pool`` is a requested pool. ``options`` is the ``placement`` section of the
+    settings.
     """
 
     __slots__ = (
         "any_memory",
+        "by_hints",
         "container",
         "exclusive",
+        "hints",
         "id",
         "isolated",
         "key",
         "kind",
         "limit",
         "memory",
+        "memory_kinds",
         "milli",
         "namespace",
         "one_thread",
@@ -81,6 +90,9 @@ class Request:
         "pod",
         "pool",
         "qos",
+        "quiet",
+        "strict_hints",
+        "wide",
     )
 
     def __init__(
@@ -102,6 +114,12 @@ class Request:
         any_memory: bool = False,
         only_isolated: bool = False,
         pool: str = "",
+        hints: "list[list[str]] | None" = None,
+        strict_hints: bool = False,
+        by_hints: bool = False,
+        quiet: bool = False,
+        memory_kinds: "list[str] | None" = None,
+        wide: str = "",
         options: "dict[str, Any] | None" = None,
     ) -> None:
         self.id = id_
@@ -120,12 +138,28 @@ class Request:
         self.any_memory = any_memory
         self.only_isolated = only_isolated
         self.pool = pool
+        self.hints = hints or []
+        self.strict_hints = strict_hints
+        self.by_hints = by_hints
+        self.quiet = quiet
+        self.memory_kinds = memory_kinds or []
+        self.wide = wide
         self.options = {**FEATURES["placement"].defaults, **(options or {})}
 
     @property
     def shared_milli(self) -> int:
         """The part of the request for a shared pool."""
         return max(self.milli - self.exclusive * MILLI, 0) if self.kind != EXCLUSIVE else 0
+
+    @property
+    def near(self) -> "list[int]":
+        """The CPUs near to each of its devices."""
+        return [parse_list(cpus) for _, cpus in self.hints]
+
+    @property
+    def binds_memory(self) -> bool:
+        """Whether its memory limit binds it to NUMA nodes."""
+        return bool(self.memory and self.options["pinMemory"] and not self.any_memory)
 
     def as_record(self) -> "RequestRecord":
         """Return plain JSON values, without the settings."""
@@ -139,21 +173,22 @@ class Decision:
     """A container's place: ``pool`` by name, and its sets.
 
     ``cpus`` is the pool's set for its shared part, including CPUs that others own now. ``owned`` are its exclusive
-    CPUs, ``hidden`` those of them that it does not use itself. ``mems`` is a set of NUMA nodes, 0 for all. ``why`` and
-    ``runners_up`` are for people.
+    CPUs, ``hidden`` those of them that it does not use itself. ``mems`` is a set of NUMA nodes, 0 for all. ``quiet``
+    are the exclusive CPUs that interrupts leave. ``why`` and ``runners_up`` are for people.
     """
 
-    __slots__ = ("cpus", "hidden", "kind", "mems", "milli", "owned", "pool", "runners_up", "why")
+    __slots__ = ("cpus", "hidden", "kind", "mems", "milli", "owned", "pool", "quiet", "runners_up", "why")
 
     def __init__(
         self,
         kind: str,
         pool: str,
-        *,
         cpus: int = 0,
         owned: int = 0,
         hidden: int = 0,
         mems: int = 0,
+        quiet: int = 0,
+        *,
         milli: int = 0,
         why: str = "",
         runners_up: "list[str] | None" = None,
@@ -164,14 +199,20 @@ class Decision:
         self.owned = owned
         self.hidden = hidden
         self.mems = mems
+        self.quiet = quiet
         self.milli = milli
         self.why = why
         self.runners_up = runners_up or []
 
+    @property
+    def place(self) -> "Place":
+        """All that containers of one place have in common."""
+        return self.kind, self.pool, self.cpus, self.owned, self.hidden, self.mems, self.quiet
+
     def as_record(self) -> "DecisionRecord":
         """Return plain JSON values."""
         record: "DecisionRecord" = {"kind": self.kind, "pool": self.pool, "milli": self.milli}
-        for name in ("cpus", "owned", "hidden", "mems"):
+        for name in ("cpus", "owned", "hidden", "mems", "quiet"):
             value = getattr(self, name)
             if value:
                 record[name] = format_list(value)
@@ -191,5 +232,6 @@ class Decision:
             owned=parse_list(record.get("owned", "")),
             hidden=parse_list(record.get("hidden", "")),
             mems=parse_list(record.get("mems", "")),
+            quiet=parse_list(record.get("quiet", "")),
             milli=record["milli"],
         )

@@ -6,8 +6,9 @@ With ``minCpus`` it uses some of its CPUs; see `balloons`.
 
 from ...host.cpulist import count, parse_list
 from ...host.topology import Domain
+from .memory_nodes import memory_for
 from .policy import DEFAULT_POOL, RESERVED, SHARED, Decision, PlacementError, sets_in
-from .topology_aware import exclusive, memory_for
+from .topology_aware import exclusive
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +30,10 @@ def choose(topology: "Topology", usage: "Usage", request: "Request") -> Decision
     declared = request.options.get("pools") or []
     pools = sets_of(declared, topology, usage)
     name, why = _pool_of(request, pools)
-    domain, mems = Domain("pool", name, pools[name][0]), 0 if request.any_memory else pools[name][1]
+    domain, mems = (
+        Domain("pool", name, pools[name][0]),
+        0 if request.any_memory or request.memory_kinds else pools[name][1],
+    )
     if not domain.cpus & usage.common:
         # Sharing others' pool is better than running unplaced, which would include exclusive CPUs.
         domain, why = topology.root, f"{why}, has no shared CPU left, so it shares the whole node"
@@ -49,7 +53,8 @@ def choose(topology: "Topology", usage: "Usage", request: "Request") -> Decision
         SHARED,
         name,
         cpus=domain.cpus,
-        mems=mems or (memory_for(topology, domain.cpus, request) if name != DEFAULT_POOL else 0),
+        mems=mems
+        or (memory_for(topology, domain.cpus, usage, request) if name != DEFAULT_POOL or request.memory_kinds else 0),
         milli=request.milli,
         why=f"pool {name}, {why}" + (f"; CPU class {cpu_class}" if cpu_class and domain.name == name else ""),
         runners_up=[

@@ -8,10 +8,11 @@ from ...host.cgroup import CgroupError, leaf_of
 from ...log import DEBUG, INFO
 from ...resctrl.locked_key import record_is_dead
 from .allocations import Book, lock
-from .cpu_values import apply_classes
 from .cpuset_writer import follow, tell_all, to_tell
 from .entries import Entry
 from .kubelet import check_kubelet
+from .node_changes import apply_all
+from .others import taken_by_others
 from .placing import NAME, place, record_decision, steps_for
 from .policy import Decision, PlacementError
 from .request import request_from
@@ -37,7 +38,7 @@ def adopt_all(
     `repair_all` then places them. The exclusions are those of the hook.
 
     Raises:
-        PlacementError: the kubelet places containers here.
+        PlacementError: the kubelet places containers here, or its state cannot be read.
     """
     placed: "list[str]" = []
     failures: "dict[str, Exception]" = {}
@@ -97,12 +98,12 @@ def repair_all(context: "Context", known: "set[str]") -> int:
         try:
             book = Book(context)
         except Exception:
-            apply_classes(None, context, checked=True)  # the CPUs of containers are unknown
+            apply_all(None, context)  # the CPUs of containers are unknown
             raise
         try:
             repaired, done = _repair_places(book, known, problems, context)
         finally:
-            values = apply_classes(book.usage(), context, checked=True)
+            values = apply_all(book.usage(), context)
         repaired += values
         untold = to_tell(book, done, context)
         problems += [problem for problem in (short_of_cpus(book.usage()),) if problem]
@@ -126,8 +127,14 @@ def _repair_places(
         for container, record in records.items()
         if _needs_of(record) and not _is_dead(record, context)
     }
-    if living or book.places:
+    if living or book.entries:
         check_kubelet(context.settings)
+    unplaced = {
+        container: record
+        for container, record in records.items()
+        if record is not None and container not in living and container not in book.entries
+    }
+    book.respect(taken_by_others(context, unplaced, book.others, book.topology.online))
     repaired = _forget_dead(book, known, context)
     for container, record in living.items():
         try:
@@ -141,14 +148,14 @@ def _repair_places(
     return repaired + len({entry.id for entry in done}), done
 
 
-def repair_classes(context: "Context") -> int:
-    """Restore the values of all CPUs after placement was disabled; return the number of changed values.
+def restore_values(context: "Context") -> int:
+    """Restore the values of the node after placement was disabled; return the number of changed values.
 
     Raises:
         HookError: the record cannot be written.
     """
     with lock(context):
-        return apply_classes(None, context, checked=True)
+        return apply_all(None, context)
 
 
 def recall(book: Book, context: "Context", but: str = "") -> None:
@@ -204,14 +211,15 @@ def _repair_one(container: str, record: "MemberRecord", book: Book, context: "Co
     needs, key = _needs_of(record), record["key"]
     if needs is None:
         return 0
-    entry = book.find(container)
+    entry = book.entries.get(container)
     if entry is not None and (entry.pid, entry.start) == (record.get("pid"), record.get("start")):
         own = entry.decision.owned & ~entry.decision.hidden
-        if not own or own & book.topology.online:
+        if not own or (own & book.topology.online and not entry.decision.owned & book.taken):
             if needs.get("decision") is None:
-                record_decision(context, key, container, entry.decision)
+                decision = Decision(*entry.decision.place, milli=entry.milli)
+                record_decision(context, key, container, decision)
             return 0
-        # All of its exclusive CPUs went offline, so the kernel would let it run on every CPU.
+        # All of its exclusive CPUs went offline, so the kernel would let it run on every CPU; or they are not its own.
     if entry is not None:
         book.remove(container)
     if not _take_back(container, record, needs, book, context):
@@ -234,7 +242,9 @@ def _take_back(container: str, record: "MemberRecord", needs: "PlacementNeeds", 
     if leaf is not None:
         unit = leaf.unit if leaf.own_scope else ""
         pid, start = record["pid"], record["start"]
-        book.add(Entry(container, record["key"], pid, start, leaf.folder, decision, unit=unit, scope=leaf.scope))
+        entry = Entry(container, record["key"], pid, start, leaf.folder, decision, unit=unit, scope=leaf.scope)
+        entry.memory = needs["request"].get("memory", 0)
+        book.add(entry)
     return True
 
 

@@ -6,7 +6,8 @@ docs/resource-policy/policy/topology-aware.md).
 
 from ...container.resources import GUARANTEED, cpu_request, qos_of
 from ...settings import allows
-from .policy import EXCLUSIVE, MILLI, MIXED, RESERVED, SHARED, PlacementError, Request
+from .hints import hints_of
+from .policy import EXCLUSIVE, MILLI, MIXED, POOLS, RESERVED, SHARED, PlacementError, Request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +24,11 @@ PREFER_SHARED, PREFER_ISOLATED = f"prefer-shared-cpus{_NRI}", f"prefer-isolated-
 PREFER_RESERVED, HIDE_THREADS = f"prefer-reserved-cpus{_NRI}", f"hide-hyperthreads{_NRI}"
 PRESERVE_CPUS, PRESERVE_MEMORY = f"cpu.preserve{_NRI}", f"memory.preserve{_NRI}"
 REQUIRE_ISOLATED = f"require-isolated-cpus{_NRI}"
+HINTS, STRICT_HINTS = f"topologyhints{_NRI}", f"strict.topologyhints{_NRI}"
+BY_HINTS = f"pick-resources-by-hints{_NRI}"
+IRQ_AFFINITY, IRQ_BALANCING = f"irq-affinity{_NRI}", "irq-load-balancing.crio.io"
+MEMORY_TYPE, UNLIMITED = f"memory-type{_NRI}", f"unlimited-burstable{_NRI}"
+BALLOON = f"balloon.balloons{_NRI}"
 _PRESERVE = "preserve"
 _MOST = 1 << 14
 _LONGEST_POOL = 253  # the request is part of the record, which has a size limit
@@ -51,7 +57,18 @@ def request_of(workload: "Workload", settings: "Settings") -> Request:
     options = settings.placement
     request = shared_request(workload, settings)
     request.pool = _annotation(workload, POOL)
+    if not request.pool and options["policy"] == POOLS:
+        request.pool = _annotation(workload, BALLOON)
+    memory_type, level = _annotation(workload, MEMORY_TYPE), _annotation(workload, UNLIMITED)
+    if memory_type or level:
+        from .annotated import level_of, memory_kinds_of  # few containers have these annotations
+
+        request.memory_kinds = memory_kinds_of(memory_type)
+        request.wide = level_of(level) if not request.limit else ""
     request.one_thread = _flag(workload, HIDE_THREADS) or False
+    request.hints = hints_of(workload.bundle, _annotation(workload, HINTS), settings)
+    request.strict_hints = _flag(workload, STRICT_HINTS) or False
+    request.by_hints = _flag(workload, BY_HINTS) or False
     request.any_memory = _flag(workload, PRESERVE_MEMORY) or False
     if len(request.pool) > _LONGEST_POOL:
         raise PlacementError(f"annotation {POOL} is too long for a pool name: {request.pool[:80]!r} …")
@@ -71,6 +88,12 @@ def request_of(workload: "Workload", settings: "Settings") -> Request:
         if wanted:
             _check_allowed("isolated", "isolated CPUs", workload, settings)
         request.isolated = bool(options.get("preferIsolCpus")) if wanted is None else wanted
+        request.quiet = _annotation(workload, IRQ_BALANCING) == "disable"
+        affinity = _annotation(workload, IRQ_AFFINITY)
+        if affinity:
+            from .annotated import masks_all_interrupts  # as above
+
+            request.quiet = masks_all_interrupts(affinity) or request.quiet
     return request
 
 

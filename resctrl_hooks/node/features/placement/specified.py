@@ -3,8 +3,10 @@
 Placement leaves any other cpuset in a specification unchanged. Write only under `allocations.lock`.
 """
 
-from ... import shapes
+from ...errors import LedgerError
+from ...file_shapes import SPECIFIED
 from ...host.files import format_json, read_file, write_file
+from ...shapes import parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,11 +17,18 @@ _LIMIT = 4 << 20
 
 
 def specified(context: "Context") -> "dict[str, str]":
-    """Return CPUs by container id; empty if the file is missing or unreadable."""
+    """Return CPUs by container id; empty if the file is missing or damaged.
+
+    Raises:
+        LedgerError: it cannot be read. Without it, our cpusets would pass for those of other programs.
+    """
+    path = f"{context.ledger.folder}/{_NAME}"
     try:
-        found: "dict[str, str]" = shapes.parse(read_file(f"{context.ledger.folder}/{_NAME}", _LIMIT), shapes.SPECIFIED)
-    except (OSError, ValueError):
+        found: "dict[str, str]" = parse(read_file(path, _LIMIT), SPECIFIED)
+    except (FileNotFoundError, ValueError):
         return {}
+    except OSError as error:
+        raise LedgerError.of_file(error, path) from error
     return found
 
 

@@ -1,6 +1,8 @@
 """The topology-aware policy: the smallest part of the machine with enough room, balanced, and one part for a pod."""
 
-from ...host.cpulist import count, format_list, lowest
+from ...host.cpulist import count, format_list, lowest, parse_list
+from ...host.topology import LEVELS
+from .memory_nodes import memory_for, short_of_memory
 from .policy import EXCLUSIVE, MILLI, MIXED, RESERVED, SHARED, Decision, PlacementError
 
 TYPE_CHECKING = False
@@ -10,6 +12,7 @@ if TYPE_CHECKING:
     from .usage import Usage
 
 _SHOWN = 3
+_WIDER, _APART = 1, 3
 
 
 def choose(topology: "Topology", usage: "Usage", request: "Request") -> Decision:
@@ -17,24 +20,66 @@ def choose(topology: "Topology", usage: "Usage", request: "Request") -> Decision
     if request.kind == RESERVED and usage.reserved:
         return Decision(RESERVED, "reserved", cpus=usage.reserved, milli=request.milli, why="the reserved CPUs")
     order = ranked(topology, usage, request)
-    if request.exclusive:
-        found = exclusive(order, topology, usage, request)
-        if found is not None:
-            return found
-    return _shared(order, topology, usage, request)
+    found = exclusive(order, topology, usage, request) if request.exclusive else None
+    decision = found or _shared(order, topology, usage, request)
+    if request.hints:
+        explain_hints(decision, request)
+    return decision
 
 
 def ranked(topology: "Topology", usage: "Usage", request: "Request") -> "list[Domain]":
-    """Return the parts of the machine, the best first: small, near to the pod's other containers, with most room."""
-    near = usage.near(request.key)
+    """Return the parts of the machine, the best first.
 
-    def rank(domain: "Domain") -> "tuple[int, int, int, int, int]":
+    They are near to its devices, small, have memory for the request, are near to the pod's other containers, and have
+    most CPU time free.
+    """
+    near, devices = usage.near(request.key), request.near
+    short = short_of_memory(topology, usage, request)
+
+    def rank(domain: "Domain") -> "tuple[int, int, bool, int, int, int, int]":
         milli, users = usage.load(domain.cpus)
         room = MILLI * count(domain.cpus & usage.common) - milli
         away = next((wider.size for wider in domain.above if not near & ~wider.cpus), 0) if near else 0
-        return domain.height, away, -(room * MILLI // domain.size), users * MILLI // domain.size, lowest(domain.cpus)
+        users = users * MILLI // domain.size
+        far = sum(_far(domain.cpus, cpus) for cpus in devices)
+        return (
+            far,
+            domain.height,
+            domain.cpus in short,
+            away,
+            -(room * MILLI // domain.size),
+            users,
+            lowest(domain.cpus),
+        )
 
     return sorted(topology.domains, key=rank)
+
+
+def _far(cpus: int, device: int) -> int:
+    """Return how far a part is from a device: the device's own, wider, apart. Wider parts suit two devices better."""
+    return _APART if not cpus & device else _WIDER if cpus & ~device else 0
+
+
+def explain_hints(decision: Decision, request: "Request") -> None:
+    """Add to the reason which devices decided.
+
+    Raises:
+        PlacementError: the container accepts no place that is far from one of them.
+    """
+    cpus = decision.cpus | decision.owned
+    near = [name for name, hint in request.hints if not cpus & ~parse_list(hint)]
+    far = [name for name, _ in request.hints if name not in near]
+    if (
+        far
+        and request.strict_hints
+        and (_union(request.near) & cpus != cpus or any(not cpus & one for one in request.near))
+    ):
+        raise PlacementError(
+            f"no room near to its device {far[0]}",
+            hint="free CPUs of that NUMA node, or remove the annotation strict.topologyhints.resource-policy.nri.io",
+        )
+    decision.why += f"; near to {', '.join(near)}" if near else ""
+    decision.why += f"; not only near to {', '.join(far)}" if far else ""
 
 
 def exclusive(
@@ -62,17 +107,36 @@ def exclusive(
     for squeeze in (False, True) if request.exclusive * MILLI <= request.milli else (False,):
         for domain in order:
             free = domain.cpus & usage.common
-            owned = take_cores(topology, free, request.exclusive)
+            owned = _take_near(topology, free, request)
             if owned and not usage.can_give(owned, squeeze=squeeze):
                 # The first cores may be the last ones of some shared pool.
                 free = usage.spare(whole_cores(topology, free), squeeze=squeeze)
-                owned = take_cores(topology, free, request.exclusive)
+                owned = _take_near(topology, free, request)
             if owned:
                 why = f"{domain.name} has whole cores free{fallen}"
                 if squeeze:
                     why += " (its shared pools become narrow)"
                 return _own(order, owned, why, topology, usage, request, domain)
     return None
+
+
+def _take_near(topology: "Topology", free: int, request: "Request") -> int:
+    """Return its number of CPUs in whole cores, for ``by_hints`` those near to its devices first."""
+    if request.by_hints and request.hints:
+        near = free & _union(request.near)
+        mixed = take_cores(topology, near, min(count(near), request.exclusive))
+        rest = request.exclusive - count(mixed)
+        more = take_cores(topology, free & ~mixed, rest) if rest > 0 else 0
+        if mixed and (more or rest <= 0):
+            return mixed | more
+    return take_cores(topology, free, request.exclusive)
+
+
+def _union(sets: "list[int]") -> int:
+    found = 0
+    for one in sets:
+        found |= one
+    return found
 
 
 def take_cores(topology: "Topology", free: int, number: int) -> int:
@@ -121,7 +185,7 @@ def _own(
         cpus=shared.cpus if mixed and shared is not None else 0,
         owned=owned,
         hidden=hidden,
-        mems=memory_for(topology, owned, request),
+        mems=memory_for(topology, owned, usage, request),
         milli=request.shared_milli if mixed else 0,
         why=f"CPUs {format_list(owned)} of its own: {why}",
         runners_up=_runners_up(order, usage, pool),
@@ -133,6 +197,8 @@ def _shared(order: "list[Domain]", topology: "Topology", usage: "Usage", request
     wide = -(-max(request.limit, milli) // MILLI)  # a limit of 4 CPUs has no use in a pool of two
     room = {domain: usage.room(domain.cpus) for domain in topology.domains}
     failed = "no whole cores are free, so " if request.exclusive else ""
+    if request.wide:
+        order = [domain for domain in order if LEVELS.index(domain.level) >= LEVELS.index(request.wide)]
     for domain in order:
         size = count(domain.cpus & usage.common)
         if size and size >= wide and all(room[wider] >= milli for wider in domain.above):
@@ -141,11 +207,12 @@ def _shared(order: "list[Domain]", topology: "Topology", usage: "Usage", request
     else:
         domain = topology.root
         why = f"{failed}it shares the whole node: no part has room for {milli}m"
+    whole = domain is topology.root
     return Decision(
         SHARED,
         domain.name,
         cpus=domain.cpus,
-        mems=0 if domain is topology.root else memory_for(topology, domain.cpus, request),
+        mems=0 if whole and not request.memory_kinds else memory_for(topology, domain.cpus, usage, request),
         milli=milli,
         why=why,
         runners_up=_runners_up(order, usage, domain.name),
@@ -155,16 +222,3 @@ def _shared(order: "list[Domain]", topology: "Topology", usage: "Usage", request
 def _runners_up(order: "list[Domain]", usage: "Usage", but: str) -> "list[str]":
     others = [domain for domain in order if domain.name != but][:_SHOWN]
     return [f"{domain.name} ({usage.room(domain.cpus)}m free)" for domain in others]
-
-
-def memory_for(topology: "Topology", cpus: int, request: "Request") -> int:
-    """Return the NUMA nodes of a set of CPUs, and next ones until the memory limit fits; 0 for all nodes."""
-    if request.any_memory or not request.options["pinMemory"]:
-        return 0
-    mems = size = 0
-    for node in topology.memory_near(cpus):
-        if not node.cpus & cpus and size >= request.memory:
-            break
-        mems |= 1 << node.id
-        size += node.memory
-    return mems if mems != topology.memory_nodes else 0

@@ -1,6 +1,6 @@
 """The present use of CPUs, as a policy sees it, and the resulting CPUs of each container."""
 
-from ...host.cpulist import count, format_list
+from ...host.cpulist import count, format_list, members
 from .policy import EXCLUSIVE, KINDS, MILLI, MIXED, RESERVED, SHARED, Decision, PlacementError
 
 TYPE_CHECKING = False
@@ -14,38 +14,53 @@ if TYPE_CHECKING:
     """A placement policy."""
 
 
+_MOST_UNIONS = 256  # of a machine with 8 NUMA nodes
+
+
 class Grant:
-    """An active decision: its owner, the number of its containers (``users``), and their total request."""
+    """An active decision: its owner, the number of its containers (``users``), and their total request.
 
-    __slots__ = ("decision", "id", "key", "milli", "users")
+    ``memory`` is the sum of their memory limits, in bytes.
+    """
 
-    def __init__(self, id_: str, key: str, decision: Decision, *, milli: "int | None" = None, users: int = 1) -> None:
+    __slots__ = ("decision", "id", "key", "memory", "milli", "users")
+
+    def __init__(
+        self, id_: str, key: str, decision: Decision, *, milli: "int | None" = None, users: int = 1, memory: int = 0
+    ) -> None:
         self.id = id_
         self.key = key
         self.decision = decision
         self.milli = decision.milli if milli is None else milli
         self.users = users
+        self.memory = memory
 
 
 class Usage:
-    """All grants. ``reserved`` CPUs are for the system.
+    """All grants. ``reserved`` CPUs are for the system, and ``taken`` ones for containers of other programs.
 
     ``common`` are the shared CPUs without an owner: neither reserved nor isolated nor offline. ``parts`` are the
     present CPUs of pools that grow and shrink, by name; other pools have those of the decision.
     """
 
-    def __init__(self, topology: "Topology", grants: "list[Grant]", reserved: int = 0) -> None:
+    def __init__(self, topology: "Topology", grants: "list[Grant]", reserved: int = 0, taken: int = 0) -> None:
         self.grants = grants
         self.parts: "dict[str, int]" = {}
         self.reserved = reserved & topology.online
         self.online = topology.online
-        self.owned = 0
+        self.owned = taken & topology.online
         for grant in grants:
             self.owned |= grant.decision.owned
         self.usable = topology.online & ~self.reserved & ~topology.isolated
         self.common = self.usable & ~self.owned
+        self._nodes = topology.memory_nodes
+        self._sizes = {node.id: node.memory for node in topology.nodes}
+        self._bound: "dict[int, int]" = {}  # memory limits by the set of nodes
         self._pools: "dict[int, list[int]]" = {}
         for grant in grants:
+            mems = grant.decision.mems
+            if mems and grant.memory:
+                self._bound[mems] = self._bound.get(mems, 0) + grant.memory
             if grant.decision.cpus and grant.decision.kind != RESERVED:
                 load = self._pools.setdefault(grant.decision.cpus, [0, 0])
                 load[0] += grant.milli
@@ -72,6 +87,23 @@ class Usage:
     def room(self, cpus: int) -> int:
         """Return the thousandths of a CPU in a set without demand."""
         return MILLI * count(cpus & self.common) - self.load(cpus)[0]
+
+    def memory_fits(self, mems: int, need: int) -> bool:
+        """Return whether so many more bytes can be bound to a set of NUMA nodes.
+
+        No set of nodes may have more limits bound to it than it has memory. Only unions of overlapping sets have to be
+        checked, as others share no memory, and not the whole node, from which nothing can be kept away. A node of
+        unknown size counts as full, and so do too many unions.
+        """
+        unions = [mems]
+        for union in unions:  # grows meanwhile
+            if union == self._nodes:
+                continue
+            inside = need + sum(limits for bound, limits in self._bound.items() if not bound & ~union)
+            if len(unions) > _MOST_UNIONS or inside > sum(self._sizes.get(node, 0) for node in members(union)):
+                return False
+            unions += {union | bound for bound in self._bound if union & bound}.difference(unions)
+        return True
 
     def near(self, key: str) -> int:
         """Return the CPUs of the other containers of a pod."""

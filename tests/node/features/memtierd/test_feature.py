@@ -21,6 +21,7 @@ from resctrl_hooks.node.features.memtierd import start as starting
 from resctrl_hooks.node.features.memtierd.processes import SupervisorError
 from resctrl_hooks.node.features.memtierd.run_dir import RunFolder, RunFolderError
 from resctrl_hooks.node.features.memtierd.start import MemtierdError
+from resctrl_hooks.node.pointers import forget
 from resctrl_hooks.node.reconcile.reconcile import reconcile
 from resctrl_hooks.node.reconcile.report import Options
 
@@ -168,7 +169,7 @@ def test_container_starting_during_cleanup_is_not_a_stray(node: MemtierdHost, mo
     monkeypatch.setattr(memtierd, "end", end)
     assert memtierd.FEATURE.repair(ours, set()) == 1
     assert lives(pid)
-    ours.ledger.forget(second)
+    forget(ours.ledger, second)
     monkeypatch.undo()
     assert memtierd.FEATURE.repair(ours, set()) == 1
 

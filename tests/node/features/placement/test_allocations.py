@@ -1,11 +1,12 @@
+import json
+
 import pytest
 from conftest import BOOT, UID, Host
 from hosts.placed import CPUS, MACHINE, PlacedHost
 
-from resctrl_hooks.node.features.placement import feature as placement
 from resctrl_hooks.node.features.placement.allocations import Book, topology_of
 from resctrl_hooks.node.features.placement.entries import Entry
-from resctrl_hooks.node.features.placement.policy import PlacementError
+from resctrl_hooks.node.features.placement.policy import SHARED, Decision
 from resctrl_hooks.node.host.cpulist import parse_list
 from resctrl_hooks.node.reconcile.reconcile import reconcile
 
@@ -21,18 +22,18 @@ def test_allocations_keep_place_of_every_container(node: PlacedHost) -> None:
     node.start("b", 2500, **{CPUS: "mixed:2"})
     first, second = Book(node.host.context()), Book(node.host.context())
     assert first.usage() is first.usage()
-    assert len(first.places) < len(second.entries) == 7
-    for id_, entry in second.entries.items():  # one by one, and all at once
-        found = first.find(id_)
-        assert found is not None
-        for name in ("id", "key", "pid", "start", "folder", "unit", "scope", "applied"):
+    assert len(first.entries) == len(second.entries) == 7
+    for id_, entry in second.entries.items():
+        found = first.entries[id_]
+        for name in ("id", "key", "pid", "start", "folder", "unit", "scope", "applied", "milli"):
             assert getattr(found, name) == getattr(entry, name)
         assert found.decision.as_record() == entry.decision.as_record()
     assert first.usage().load(MACHINE.online) == second.usage().load(MACHINE.online) == (2000, 7)
     assert second.usage(UID).near(UID) == second.usage().near(UID) | parse_list("0-3,16-19")
     assert second.usage(UID).load(MACHINE.online) == (2000, 7)
-    (like,) = [entry for entry in second.entries.values() if entry.decision.milli == 100]
-    second.add(Entry("x", "another pod", 1, 1, "", like.decision))
+    (like,) = [entry for entry in second.entries.values() if entry.milli == 100]
+    second.add(Entry("x", "another pod", 1, 1, "", Decision(*like.decision.place, milli=100)))
+    assert second.entries["x"].decision is like.decision
     assert second.usage(UID).load(MACHINE.online) == second.usage().load(MACHINE.online) == (2100, 8)
     assert second.usage() is second.usage() is not second.usage(UID)
     assert second.remove("x")
@@ -43,16 +44,13 @@ def test_allocations_keep_place_of_every_container(node: PlacedHost) -> None:
     assert first.usage().common == MACHINE.online
 
 
-def test_unreadable_line_of_allocations_is_reported(node: PlacedHost) -> None:
-    node.start("a", 500)
-    path = node.host.state / "placement"
-    path.write_text(path.read_text().replace(f"\t{node.pids['a']}\t", "\tx\t", 1))
-    real = node.host.context()
-    with pytest.raises(PlacementError, match="damaged record of placements"):
-        placement.FEATURE.repair(real, set(real.ledger.containers()))
+def test_new_container_has_no_known_cpuset() -> None:
+    assert Entry("a", "A", 7, 70, "/cg/a", Decision(SHARED, "all", cpus=0b11)).applied == 0
 
 
-@pytest.mark.parametrize("damage", [None, "", "1\n", f"2\t{BOOT}\t0\t\t\n\tshared\tx\t1\t0\t0\t0\t5\t1\n"])
+@pytest.mark.parametrize(
+    "damage", [None, "", "1\n", f"2\t{BOOT}\t0\t\t\n\tshared\tx\t1\t0\t0\t0\t5\t1\n", "format", "pid", "decision"]
+)
 def test_hook_without_allocations_uses_records(node: PlacedHost, damage: str | None) -> None:
     node.start("a", 500)
     node.start("b", 2000, **{CPUS: "exclusive"})
@@ -61,6 +59,11 @@ def test_hook_without_allocations_uses_records(node: PlacedHost, damage: str | N
     book = node.host.state / "placement"
     if damage is None:
         book.unlink()
+    elif damage in ("format", "pid", "decision"):
+        record = json.loads(book.read_text())
+        record["format"] += damage == "format"
+        record["entries"][1][2 if damage == "pid" else 5] = {"pid": "x", "decision": 99}.get(damage, 0)
+        book.write_text(json.dumps(record))
     else:
         book.write_text(damage)
     node.start("c", 2000, **{CPUS: "exclusive"})

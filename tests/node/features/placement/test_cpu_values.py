@@ -10,15 +10,16 @@ from hosts.faults import failing
 from hosts.machines import machine, write_sysfs
 from hosts.placed import CPUS, PlacedHost
 
-from resctrl_hooks.node.features.placement import cpu_values
+from resctrl_hooks.node.features.placement import node_values
 from resctrl_hooks.node.features.placement import reconcile as repairs
+from resctrl_hooks.node.features.placement.cpu_values import CpuValues
 from resctrl_hooks.node.features.placement.policy import PlacementError
 from resctrl_hooks.node.host.cpulist import parse_list
 from resctrl_hooks.node.reconcile.reconcile import reconcile
 from resctrl_hooks.node.reconcile.release import Released, release_everything, restore_values
 
 POOL = "pool.placement.resctrl-hooks.io"
-TRUE_WRITE = cpu_values._write
+TRUE_WRITE = node_values.write_value
 
 
 @pytest.fixture
@@ -135,7 +136,7 @@ def test_uninstallation_that_keeps_records_restores_values(node: ClassHost) -> N
 def test_release_reports_value_that_cannot_be_restored(node: ClassHost, monkeypatch: pytest.MonkeyPatch) -> None:
     node.start("a", 500)
     node.classes(enabled=False)
-    monkeypatch.setattr(cpu_values, "_write", lambda *_: "EBUSY")
+    monkeypatch.setattr(node_values, "write_value", lambda *_: "EBUSY")
     (problem,) = release_everything(node.host.context()).problems
     assert (
         "cannot undo placement: cannot set scaling_governor of cpufreq/policy0 and 3 more to powersave (EBUSY)"
@@ -169,7 +170,7 @@ def test_missing_file_is_reported_once_and_other_values_are_written(node: ClassH
     assert log.count(told) == 1
     rest = {name: text for name, text in FAST_VALUES.items() if not name.startswith("energy")}
     assert node.cpufreq.changed() == on("0-3", rest)
-    assert cpu_values.refused_values(node.host.context()) == [told]
+    assert CpuValues(node.host.context()).refused() == [told]
     assert told not in node.start("b", 500)
     report = reconcile(node.host.context())
     assert (report.ok, report.repaired) == (True, 0)
@@ -204,8 +205,8 @@ def test_value_that_cannot_be_read_is_not_changed(node: ClassHost, monkeypatch: 
     def unreadable(path: str) -> bytes:
         raise OSError(16, "Device or resource busy", path)
 
-    monkeypatch.setattr(cpu_values, "kernel_text", lambda _: "")
-    monkeypatch.setattr(cpu_values, "read_kernel_file", unreadable)
+    monkeypatch.setattr(node_values, "kernel_text", lambda _: "")
+    monkeypatch.setattr(node_values, "read_kernel_file", unreadable)
     assert "cannot set scaling_governor of cpufreq/policy0 and 3 more to performance (EBUSY)" in node.start("a", 500)
     assert node.cpufreq.changed() == {}
     monkeypatch.undo()
@@ -233,7 +234,7 @@ def pstate(monkeypatch: pytest.MonkeyPatch) -> None:
                 preference.write_text(saved.pop(key))
         return why
 
-    monkeypatch.setattr(cpu_values, "_write", write)
+    monkeypatch.setattr(node_values, "write_value", write)
 
 
 @pytest.mark.usefixtures("pstate")
@@ -339,7 +340,7 @@ def test_refused_value_does_not_fail_container(node: ClassHost) -> None:
 
 def test_unwritable_record_changes_no_value_and_fails_no_container(node: ClassHost) -> None:
     node.classes(failurePolicy="fail")
-    with failing(cpu_values, "write_file", OSError(28, "No space left on device", "/run/x")):
+    with failing(node_values, "write_file", OSError(28, "No space left on device", "/run/x")):
         assert "cannot apply CPU classes: cannot use" in node.start("a", 500)
     assert node.cpufreq.changed() == {}
     assert node.cpus("a") == "0-3"
@@ -361,7 +362,7 @@ def test_limits_are_written_in_an_order_that_the_kernel_accepts(
             return "EINVAL"
         return TRUE_WRITE(base, key, value)
 
-    monkeypatch.setattr(cpu_values, "_write", write)
+    monkeypatch.setattr(node_values, "write_value", write)
     node.classes(pools=[POOLS[0] | {"cpuClass": "x"}], cpuClasses=[{"name": "x", **spec}])
     assert "EINVAL" not in node.start("a", 500)
     files = {"minFreq": "scaling_min_freq", "maxFreq": "scaling_max_freq"}
@@ -377,7 +378,7 @@ def test_value_that_the_kernel_rounds_is_not_written_again(node: ClassHost, monk
         writes.append(key)
         return TRUE_WRITE(base, key, str(int(value) // 100000 * 100000))
 
-    monkeypatch.setattr(cpu_values, "_write", write)
+    monkeypatch.setattr(node_values, "write_value", write)
     spec = {"name": "x", "maxFreq": "1250000"}
     node.classes(pools=[POOLS[0] | {"cpuClass": "x"}], cpuClasses=[spec])
     node.start("a", 500)
@@ -393,8 +394,8 @@ def test_value_that_cannot_be_restored_now_is_restored_by_a_later_reconcile(
     node.start("a", 500)
     with monkeypatch.context() as patch:  # the kernel's answer for an offline CPU
         patch.setattr(
-            cpu_values,
-            "_write",
+            node_values,
+            "write_value",
             lambda base, key, value: "EBUSY" if "policy1/" in key else TRUE_WRITE(base, key, value),
         )
         node.stop("a")

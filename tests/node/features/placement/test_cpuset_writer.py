@@ -156,20 +156,16 @@ SETS = {"gains": (0b0011, 0b1111), "loses": (0b1111, 0b0011), "moves": (0b0011, 
 def test_losing_container_is_written_before_exclusive_cpus_are_granted(
     host: Host, monkeypatch: pytest.MonkeyPatch, grow: bool, but: str, written: list[str]
 ) -> None:
-    entries = {name: SimpleNamespace(id=name, applied=have) for name, (have, _) in SETS.items()}
-    places: dict[str, Any] = {}
-    for name, (_, wanted) in SETS.items():
-        own = entries[name]
-        places[name] = SimpleNamespace(decision=wanted, entries=dict, unlike=always([own]))
+    entries = {name: SimpleNamespace(id=name, applied=have, decision=name) for name, (have, _) in SETS.items()}
     put: dict[str, str] = {}
 
     def write(entry: Any, cpus: str) -> bool:
         put[entry.id] = cpus
         return bool(entry.id != "moves")  # which has ended meanwhile
 
-    monkeypatch.setattr(placement_effect, "effective", lambda decision, _: decision)
     monkeypatch.setattr(placement_effect, "_write", write)
-    book: Any = SimpleNamespace(usage=lambda: None, unsure=False, places=places)
+    sets = {name: wanted for name, (_, wanted) in SETS.items()}
+    book: Any = SimpleNamespace(sets=lambda: sets, unsure=False, entries=entries)
     done = placement_effect.follow(book, host.context(), but, grow=grow)
     assert list(put) == written
     assert [entry.id for entry in done] == [name for name in written if name != "moves"]

@@ -99,6 +99,30 @@ def test_placement_avoids_kubelet_cpu_manager(node: PlacedHost, file: str, polic
     assert bool(kubelet.static_managers(node.host.context().settings)) is pins
 
 
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}"])
+def test_placement_is_inactive_while_kubelet_state_is_damaged(node: PlacedHost, text: str) -> None:
+    folder = node.host.root / "kubelet"
+    folder.mkdir()
+    (folder / "cpu_manager_state").write_text(text)
+    assert "cpu_manager_state has no policyName: whether the kubelet pins containers is unknown" in node.start("a", 500)
+    assert node.cpus("a") == ""
+    (folder / "cpu_manager_state").write_text('{"policyName": "none"}')
+    node.start("b", 500)
+    assert node.cpus("b") != ""
+
+
+def test_placement_is_inactive_while_kubelet_state_cannot_be_read(node: PlacedHost) -> None:
+    (node.host.root / "kubelet/memory_manager_state").mkdir(parents=True)
+    assert "memory_manager_state (not a regular file)" in node.start("a", 500)
+    assert node.cpus("a") == ""
+
+
+def test_placement_is_active_without_kubelet(node: PlacedHost) -> None:
+    (node.host.root / "kubelet").write_text("no folder")
+    node.start("a", 500)
+    assert node.cpus("a") != ""
+
+
 def test_refusal_follows_policy_of_section(node: PlacedHost) -> None:
     node.configure(allow={}, failurePolicy="fail")
     node.process("a")

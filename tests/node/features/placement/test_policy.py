@@ -107,12 +107,12 @@ def place(topology: Topology, *wanted: Request, reserved: int = 0) -> list[Decis
     grants: list[Grant] = []
     for request in wanted:
         decision = policy_topology.choose(topology, Usage(topology, grants, reserved), request)
-        grants.append(Grant(request.id, request.key, decision))
+        grants.append(Grant(request.id, request.key, decision, memory=request.memory))
     return [grant.decision for grant in grants]
 
 
 def test_small_container_gets_tightest_part() -> None:
-    (decision,) = place(machine(2, 2, 2, 4), Request("a", milli=500))
+    (decision,) = place(machine(2, 2, 2, 4), Request("a", milli=500, memory=1))
     assert (decision.pool, decision.mems) == ("l3-0", 1)
     assert "the smallest part with room for 500m (8000m free)" in decision.why
     assert decision.runners_up == ["l3-1 (8000m free)", "l3-2 (8000m free)", "l3-3 (8000m free)"]
@@ -130,7 +130,7 @@ def test_limit_bounds_use() -> None:
 
 
 def test_pools_are_balanced() -> None:
-    found = place(machine(2, 1, 1, 4), *(Request(f"c{number}", milli=1000) for number in range(6)))
+    found = place(machine(2, 1, 1, 4), *(Request(f"c{number}", milli=1000, memory=1) for number in range(6)))
     assert [decision.pool for decision in found] == ["package0", "package1"] * 3
     assert [decision.mems for decision in found] == [0b01, 0b10] * 3
     idle = place(machine(2, 1, 1, 4), *(Request(f"c{number}") for number in range(4)))
@@ -244,7 +244,7 @@ def test_container_that_preserves_memory_is_bound_to_no_nodes() -> None:
         wanted = Request("a", namespace="shop", any_memory=any_memory, options=pools)
         assert policy_pools.choose(topology, Usage(topology, []), wanted).mems == mems
     for any_memory in (False, True):
-        own = Request("a", kind=EXCLUSIVE, exclusive=1, milli=1000, any_memory=any_memory)
+        own = Request("a", kind=EXCLUSIVE, exclusive=1, milli=1000, memory=1, any_memory=any_memory)
         assert (policy_topology.choose(topology, Usage(topology, []), own).mems == 0) == any_memory
 
 
@@ -303,7 +303,7 @@ def test_memory_larger_than_a_node_spans_several() -> None:
     assert place(found, Request("a", milli=100, memory=10 << 30))[0].mems == 0b11
     assert place(found, Request("a", milli=100, memory=17 << 30))[0].mems == 0b111
     assert place(found, Request("a", milli=100, memory=64 << 30))[0].mems == 0
-    assert place(found, Request("a", milli=100, options={"pinMemory": False}))[0].mems == 0
+    assert place(found, Request("a", milli=100, memory=1, options={"pinMemory": False}))[0].mems == 0
 
 
 @pytest.mark.parametrize(

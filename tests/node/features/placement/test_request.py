@@ -87,6 +87,8 @@ def test_exclusive_cpus_beyond_the_request_need_a_granted_number(
         ({CPUS: "mixed:①"}, "invalid annotation"),
         ({CPUS: "exclusive:٣"}, "invalid annotation"),
         ({"pool.placement.resctrl-hooks.io": "x" * 254}, "too long for a pool name"),
+        ({f"memory-type.{NRI}": "dram,tape"}, "unknown memory type 'tape'"),
+        ({f"unlimited-burstable.{NRI}": "rack"}, "unknown level 'rack'"),
     ],
 )
 def test_forbidden_request_is_refused(annotations: dict[str, str], words: str) -> None:
@@ -105,6 +107,15 @@ def test_permission_for_exclusive_cpus_excludes_isolated_ones() -> None:
 def test_one_thread_per_core_is_parsed(said: str, alone: bool) -> None:
     annotations = {f"hide-hyperthreads.{NRI}": said} if said else {}
     assert request_of(workload("Burstable", 2048, annotations), Settings({"placement": {}})).one_thread is alone
+
+
+@pytest.mark.parametrize("policy, pool", [("pools", "quick"), ("topology-aware", "")])
+def test_balloon_annotation_selects_a_pool(policy: str, pool: str) -> None:
+    settings = Settings({"placement": {"allow": {"shop": ["*"]}, "policy": policy}})
+    balloon = {f"balloon.balloons.{NRI}/container.c0": "quick"}
+    assert request_of(workload("Burstable", 1024, balloon), settings).pool == pool
+    own = balloon | {"pool.placement.resctrl-hooks.io": "db"}
+    assert request_of(workload("Burstable", 1024, own), settings).pool == "db"
 
 
 def test_pool_name_has_maximum_length_of_names() -> None:

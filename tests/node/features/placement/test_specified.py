@@ -1,8 +1,16 @@
 """Which cpusets of specifications are this project's own."""
 
-from conftest import Host
+import errno
+import json
 
+import pytest
+from conftest import Host
+from hosts.faults import failing
+
+from resctrl_hooks.node.errors import LedgerError
+from resctrl_hooks.node.features.placement import specified as module
 from resctrl_hooks.node.features.placement.specified import specified, write_specified
+from resctrl_hooks.nri import cpusets
 
 
 def test_recorded_specification_is_read_and_damage_ignored(host: Host) -> None:
@@ -15,3 +23,14 @@ def test_recorded_specification_is_read_and_damage_ignored(host: Host) -> None:
     for rubbish in ("[]", "{", ""):
         file.write_text(rubbish)
         assert specified(context) == {}
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EMFILE, errno.EACCES])
+def test_specifications_that_cannot_be_read_are_not_replaced(host: Host, number: int) -> None:
+    context = host.context()
+    context.ledger.prepare()
+    write_specified({"a": "0-3"}, context)
+    with failing(module, "read_file", OSError(number, "no answer", "/file")), pytest.raises(LedgerError):
+        cpusets.note("b", "5", context)
+    (file,) = host.state.glob("placement.specified")
+    assert json.loads(file.read_text()) == {"a": "0-3"}

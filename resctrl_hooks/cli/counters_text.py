@@ -1,0 +1,91 @@
+"""A pod's counters and rates in words, for `show` of the present and of the past."""
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.markup import escape
+
+from resctrl_hooks.cli.tables import counted, duration, print_table, table
+from resctrl_hooks.inventory.amounts import scaled, with_margin
+from resctrl_hooks.inventory.columns import RATES, value_in
+from resctrl_hooks.inventory.coverage import MARK
+from resctrl_hooks.inventory.pod_details import Counter, PodRates, TurnRate
+from resctrl_hooks.node.resctrl.counters import AVAILABLE
+from resctrl_hooks.node.resctrl.layouts import in_words
+
+_ROOT = "/"
+_ALL_CLASSES = "(all)"
+_ALL = 100.0  # percent
+_UNITS = {"By": ("B", True), "J": ("J", False), "F": ("F", False)}
+
+
+def print_counters(
+    out: Console,
+    counters: Sequence[Counter],
+    totals: Sequence[Counter] = (),
+    *,
+    problem: str = "",
+    headers: bool = True,
+) -> None:
+    """Print the table of a pod's counters; with several classes also their ``totals``."""
+    problem = problem or ("" if counters else "none")
+    out.print("\n[bold]Counters[/]" + (f": {escape(problem)}" if problem else ""))
+    if not counters:
+        return
+    heads = ("  COUNTER", "DOMAIN", "CLASS", "VALUE", "COUNTED")
+    rows = table(*heads, right=frozenset({"VALUE", "COUNTED"}), headers=headers)
+    shown = [(counter, "-" if counter.rdt_class is None else counter.rdt_class or _ROOT) for counter in counters]
+    if len({name for _, name in shown}) > 1:
+        shown += [(counter, _ALL_CLASSES) for counter in totals]
+    for counter, rdt_class in shown:
+        mark = MARK if counter.partial else ""
+        rows.add_row(
+            f"  {escape(counter.counter)}",
+            escape(in_words(counter.domain)),
+            escape(rdt_class),
+            _said(counter, mark),
+            "-" if counter.seconds is None else f"{mark}{duration(counter.seconds)}",
+        )
+    print_table(out, rows)
+    if any(counter.partial for counter in counters):
+        out.print(f"{MARK}: counted for only part of the pod's life")
+
+
+def print_rates(out: Console, rates: PodRates) -> None:
+    """Print a pod's rates in an interval."""
+    counted_part = (
+        "" if rates.counted_percent in (None, _ALL) else f", {rates.counted_percent:.0f}% of the time counted"
+    )
+    out.print(f"\n[bold]Rates[/], over {rates.seconds:.3g} s{counted_part}")
+    for column in RATES:
+        value = value_in(rates, column)
+        out.print(f"  {column.short:<8}{'-' if value is None else scaled(value, column.unit)}")
+    for one in rates.memory_domains:
+        rate, mark = one.memory_bandwidth_bytes_per_second, MARK if one.estimated else ""
+        share = "-" if one.share_percent is None else f"{mark}{one.share_percent:.0f}%"
+        load = "" if one.load_percent is None else f"; load {mark}{one.load_percent:.0f}%"
+        moved = "-" if rate is None else f"{mark}{scaled(rate, 'B/s')}"
+        out.print(f"  memory {one.domain}: {moved}, {share} of the domain's traffic{load}")
+
+
+def turns_said(rate: TurnRate) -> str:
+    """Return a pod's rate from its turns: ``37 ± 20 MB/s``."""
+    over = f"{counted(rate.turns, 'turn')}, {duration(rate.counted_seconds)} counted"
+    if rate.low is None or rate.high is None:
+        return f"{scaled(rate.bytes_per_second, 'B/s')}, too few turns for a confidence interval ({over})"
+    return f"{with_margin(rate.bytes_per_second, rate.high - rate.bytes_per_second, 'B/s')} ({over})"
+
+
+def _said(counter: Counter, mark: str) -> str:
+    if counter.value is None:
+        return counter.state
+    why = "" if counter.state == AVAILABLE else f" ({counter.state})"
+    return f"{mark}{_value(counter)}{why}"
+
+
+def _value(counter: Counter) -> str:
+    assert counter.value is not None
+    if counter.unit in _UNITS:
+        unit, binary = _UNITS[counter.unit]
+        return scaled(counter.value, unit, binary=binary)
+    return f"{counter.value:,}"

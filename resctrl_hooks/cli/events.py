@@ -1,0 +1,59 @@
+"""`resctrl-hook events`: Kubernetes Events of this node's pods, from what the node's own processes have written."""
+
+import os
+import signal
+import threading
+
+import click
+
+from resctrl_hooks.cli.node import find_settings
+from resctrl_hooks.events.api import api_of_pod
+from resctrl_hooks.events.conditions import conditions
+from resctrl_hooks.events.sender import Sender
+from resctrl_hooks.inventory.pod_names import PodNames
+from resctrl_hooks.node.context import Context
+from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.log import Log
+
+_SECONDS = 10.0
+"""Between two passes: the sampling process judges as often."""
+
+
+@click.command()
+@click.pass_obj
+def command(config: str) -> None:
+    """Send Kubernetes Events of pods that neighbours slow, or that wait for an RMID, until SIGTERM.
+
+    The DaemonSet resctrl-hooks-events runs it, if `events: true` is set. It only reads records, listens nowhere, and
+    may create and change Events, nothing else.
+    """
+    ended = _end()
+    said: list[str] = []
+
+    def say(text: str) -> None:
+        if said != [text]:
+            said[:] = [text]
+            click.echo(f"resctrl-hook: events: {text}", err=True)
+
+    sender = Sender(api_of_pod(), os.environ.get("NODE_NAME") or os.uname().nodename, say)
+    names: PodNames | None = None
+    while True:
+        try:
+            context = Context(find_settings(config)[0], Log({"target": "none"}))  # again: it may have changed
+            names = names or PodNames(context)
+            if context.settings.events:
+                sender.send(conditions(context, names))
+            else:
+                say("`events` is not set in the configuration; nothing is sent")
+        except HookError as error:
+            say(str(error))
+        if ended.wait(_SECONDS):
+            return
+
+
+def _end() -> threading.Event:
+    """Return what SIGTERM and SIGINT set."""
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    return ended

@@ -1,0 +1,91 @@
+"""`resctrl-hook history`: the extent of this node's history, and its samples as a recording."""
+
+import time
+
+import click
+
+from resctrl_hooks.cli.document import Form, attributes, is_table, output_option, print_listing
+from resctrl_hooks.cli.errors import FailedError
+from resctrl_hooks.cli.node import open_node
+from resctrl_hooks.cli.params import Past
+from resctrl_hooks.cli.tables import duration
+from resctrl_hooks.inventory.amounts import scaled
+from resctrl_hooks.inventory.models import HistoryStatus
+from resctrl_hooks.node.history.rows import LABELS
+from resctrl_hooks.node.history.section import section
+from resctrl_hooks.past.times import FORMS
+from resctrl_hooks.past.view import Past as History
+from resctrl_hooks.past.view import clock
+from resctrl_hooks.recording.files import FORMATS, RecordingError, check, writing
+
+_WRONG_USE = 2
+_LATE = 3  # intervals after which the writer is missing
+
+
+@click.group()
+def command() -> None:
+    """Show and export the history of this node: past samples of all counters (`history` in the configuration)."""
+
+
+@command.command("status")
+@output_option
+@click.pass_obj
+def status(config: str, *, form: Form) -> None:
+    """Show the file of the history, its size, and its first and last sample."""
+    context = open_node(config)
+    settings = section(context.settings)
+    past = History(context)
+    first, last = past.ends()
+    found = HistoryStatus(
+        file=past.path,
+        bytes=past.size(),
+        limit_bytes=int(settings["size"]),
+        first=first,
+        last=last,
+    )
+    if not is_table(form):
+        print_listing(form, "HistoryStatus", [found], attributes(*HistoryStatus.model_fields))
+        return
+    size, limit = (scaled(number, "B", binary=True) for number in (found.bytes, found.limit_bytes))
+    click.echo(f"{past.path}: {size} of {limit}")
+    click.echo(f"samples from {clock(first)} to {clock(last)}")
+    if (late := time.time() - last) > _LATE * float(settings["interval"]):
+        click.echo(f"the last sample is {duration(late)} old; check resctrl-hooks-guard.service")
+
+
+@command.command("export")
+@click.option("--since", type=Past(), metavar="TIME", required=True, help=f"From this time on: {FORMS}.")
+@click.option("--until", type=Past(), metavar="TIME", help="To this time; default: now.")
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    help=f"Output file; its suffix selects {' or '.join(FORMATS)}.",
+)
+@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
+@click.pass_obj
+def export(config: str, *, since: float, until: float | None, output: str, force: bool) -> None:
+    """Write samples of the history as a file of `resctrl-hook record`.
+
+    Samples that were thinned to minutes have the largest value, or rate per second, of each counter in a column whose
+    name ends in _largest.
+    """
+    past = History(open_node(config))
+    end = time.time() if until is None else until
+    try:
+        check(output)
+        columns = dict.fromkeys(name for sample in past.samples(since, end) for row in sample.rows for name in row)
+        samples = 0
+        with writing(output, [*LABELS, *(name for name in columns if name not in LABELS)], replace=force) as write:
+            for sample in past.samples(since, end):
+                write(sample.rows)
+                samples += 1
+    except RecordingError as error:
+        raise FailedError(f"--output: {error}", _WRONG_USE) from error
+    except FileExistsError as error:
+        raise FailedError(f"{error.filename} exists; choose another name or use --force") from error
+    except OSError as error:
+        raise FailedError(f"cannot write {output}: {error.strerror}") from error
+    click.echo(f"resctrl-hook: {samples} samples in {output}; draw them: resctrl-hook report {output}", err=True)

@@ -1,0 +1,75 @@
+"""The samples of `top`: successive states of the node with the rates between them."""
+
+from resctrl_hooks.cli.top_scenes import Scenes
+from resctrl_hooks.cli.top_table import Scene
+from resctrl_hooks.cli.view import View
+from resctrl_hooks.inventory.cache_size import l3_sizes
+from resctrl_hooks.inventory.class_changes import ClassChanges
+from resctrl_hooks.inventory.gather import pod_of, rmids_of, waiting_keys
+from resctrl_hooks.inventory.guard import lowered_values
+from resctrl_hooks.inventory.memory_load import memory_usage
+from resctrl_hooks.inventory.package_energy import PackagePower
+from resctrl_hooks.inventory.slowdown import ratios
+from resctrl_hooks.inventory.usage import Line, Users
+from resctrl_hooks.node.context import Context
+from resctrl_hooks.node.guard.snapshots import domains_of
+from resctrl_hooks.node.snapshot.snapshot import open_files, take
+
+
+class Looks:
+    """Successive samples, each with the rates since the previous one."""
+
+    def __init__(self, context: Context, view: View, domain: int | None = None, capacity: float | None = None) -> None:
+        self._context = context
+        self._view = view
+        self._keys = {view.key(context, what) for what in view.pods}
+        self._wanted: dict[str, bool] = {}
+        self._users = Users(context)
+        self._files = open_files()
+        self._before = take(context, self._files)
+        self._packages = PackagePower()
+        self._changes = ClassChanges(context)
+        self._limits: dict[str, float] = context.settings.monitoring.get("capacity") or {}
+        self._memory = domains_of(context, self._before) if self._limits else []
+        self.scenes = Scenes(view, self._is_wanted, l3_sizes(context.monitor.resctrl.root), domain, capacity)
+        self.scenes.learn(self._before)
+
+    def close(self) -> None:
+        """Close the counter files: while they are open resctrl can't be unmounted."""
+        self._files.close()
+
+    def next(self) -> Scene:
+        """Take a sample and return the rates since the previous one."""
+        now = take(self._context, self._files)
+        watts = self._packages.watts()
+        before, self._before = self._before, now
+        scene = self._with_state(self.scenes.between(before, now, self._users, watts))
+        scene.rmids = rmids_of(self._context.monitor.resctrl, now.rmids)
+        if self._limits:
+            names = {key: self._users.name(key) for key in now.pods}
+            scene.memory = memory_usage(before, now, self._memory, self._limits, names)
+        return scene
+
+    def first(self) -> Scene:
+        """Return the scene before the first rates."""
+        return self._with_state(self.scenes.of([]))
+
+    def _with_state(self, scene: Scene) -> Scene:
+        scene.waiting = len(waiting_keys(self._context))
+        scene.lowered = lowered_values(self._context)
+        scene.changes = self._changes.newest
+        slowed = ratios(self._context)
+        for line in scene.lines:
+            for one in (line, *line.shares):
+                one.slowdown = slowed.get(line.key)
+        return scene
+
+    def _is_wanted(self, line: Line) -> bool:
+        if line.key not in self._wanted:
+            pod = pod_of(self._context, line.key) if self._view.selector else None
+            self._wanted[line.key] = (
+                (not self._keys or line.key in self._keys)
+                and (not self._view.namespace or line.namespace == self._view.namespace)
+                and (self._view.selector is None or (pod is not None and bool(self._view.chosen(self._context, [pod]))))
+            )
+        return self._wanted[line.key]

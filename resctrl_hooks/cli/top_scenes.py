@@ -1,0 +1,99 @@
+"""Scenes of `top` from two snapshots each, whether they were taken now or are from the history."""
+
+import os
+import time
+from collections.abc import Callable, Mapping
+
+import click
+
+from resctrl_hooks.cli.top_table import Scene
+from resctrl_hooks.cli.view import View
+from resctrl_hooks.inventory.columns import LLC, MBM
+from resctrl_hooks.inventory.package_energy import power_usage
+from resctrl_hooks.inventory.usage import POD, TOTAL, Line, Users, usage, with_total
+from resctrl_hooks.inventory.usage_models import DomainUsage
+from resctrl_hooks.node.resctrl.counters import Slot
+from resctrl_hooks.node.resctrl.layouts import L3
+from resctrl_hooks.node.snapshot.snapshot import Snapshot, in_domain
+
+
+class Scenes:
+    """Successive scenes, with the largest bandwidth of each L3 cache so far.
+
+    Args:
+        view: the requested selection.
+        wanted: whether the selection contains a pod's line.
+        sizes: bytes of each L3 cache.
+        domain: the selected L3 cache; None for all.
+        capacity: bytes per second of each L3 cache that are 100 %; None for the largest so far.
+    """
+
+    def __init__(
+        self,
+        view: View,
+        wanted: Callable[[Line], bool],
+        sizes: Mapping[int, int],
+        domain: int | None,
+        capacity: float | None,
+    ) -> None:
+        self._view = view
+        self._wanted = wanted
+        self._sizes = sizes
+        self._capacity = capacity
+        self._peaks: dict[int, float] = {}
+        self._made = 0
+        self._domains: dict[int, str] = {}
+        self.domain = domain
+
+    def learn(self, snapshot: Snapshot) -> None:
+        """Learn the L3 caches of a snapshot.
+
+        Raises:
+            click.BadParameter: the selected one does not exist.
+        """
+        self._domains = {slot.domain.id: slot.domain.folder for slot in snapshot.slots.values() if _is_cache(slot)}
+        if self.domain is not None and self.domain not in self._domains:
+            known = ", ".join(map(str, sorted(self._domains))) or "none"
+            raise click.BadParameter(f"unknown L3 domain {self.domain}; available: {known}.", param_hint="--domain")
+
+    def turn_domain(self) -> None:
+        """Select the next L3 cache; after the last one, all of them."""
+        order = [None, *sorted(self._domains)]
+        self.domain = order[(order.index(self.domain) + 1) % len(order)]
+
+    def between(self, before: Snapshot, now: Snapshot, users: Users, watts: float | None) -> Scene:
+        """Return the scene of two snapshots; ``watts`` is the power of all processor packages between them."""
+        self._made += 1
+        parts = {id_: (in_domain(before, one), in_domain(now, one)) for id_, one in self._domains.items()}
+        domains = [self._usage_of(id_, usage(*part)) for id_, part in sorted(parts.items())]
+        lines = usage(*((before, now) if self.domain is None else parts[self.domain]), users)
+        power = power_usage(watts, lines) if self.domain is None else None
+        if self._view.filtered:
+            lines = with_total([line for line in lines if line.kind == POD and self._wanted(line)])
+        scene = self.of(lines)
+        scene.seconds, scene.power = now.when - before.when, power
+        scene.domains = domains if len(domains) > 1 or self._capacity else ()
+        return scene
+
+    def of(self, lines: list[Line]) -> Scene:
+        """Return a scene of these lines at this moment, without anything else."""
+        size = sum(self._sizes.values()) if self.domain is None else self._sizes.get(self.domain, 0)
+        return Scene(os.uname().nodename, time.strftime("%H:%M:%S"), lines, llc_bytes=size, domain=self.domain)
+
+    def _usage_of(self, domain: int, lines: list[Line]) -> DomainUsage:
+        rates = next(line.rates for line in lines if line.kind == TOTAL)
+        self._peaks[domain] = max(self._peaks.get(domain, 0.0), rates[MBM] or 0.0)
+        # the first interval has no predecessor to compare with
+        peak = self._capacity or (self._peaks[domain] if self._made > 1 else None)
+        return DomainUsage(
+            domain=domain,
+            memory_bandwidth_bytes_per_second=rates[MBM],
+            peak_bytes_per_second=peak or None,
+            peak_is=("configured" if self._capacity else "observed") if peak else None,
+            llc_occupancy_bytes=rates[LLC],
+            llc_bytes=self._sizes.get(domain),
+        )
+
+
+def _is_cache(slot: Slot) -> bool:
+    return slot.domain.resource == L3 and slot.domain.node is None

@@ -1,0 +1,31 @@
+"""The ``slowdown`` section: the sampling of the pods' speed by the resident process, and its limits."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from resctrl_hooks.node.slowdown.section import DEFAULTS
+
+from .section import AbsolutePath, Pattern, Section
+
+
+class Slowdown(Section):
+    """Finds pods that are slowed, and their neighbours that slow them. See docs/slowdown.md."""
+
+    enabled: bool = DEFAULTS["enabled"]
+    """Whether the resident process (`resctrl-hooks-guard.service`) samples all the time. `diagnose` also works
+    without it."""
+
+    perf: bool = DEFAULTS["perf"]
+    """Whether performance counters may be used for pods without AET events."""
+
+    pods: Annotated[int, Field(ge=0, le=256)] = DEFAULTS["pods"]
+    """Largest number of pods with performance counters. In the resident process they take turns: a sixth at a
+    time, for 10 seconds."""
+
+    watch: list[Pattern] = DEFAULTS["watch"]
+    """Pods with performance counters, as patterns of NAMESPACE/POD. Empty: pods of protected classes
+    (`rdt.guard.protect`), then slowed pods, then those with the most CPU time."""
+
+    directory: AbsolutePath = DEFAULTS["directory"]
+    """Directory of the baselines, which outlive pods and reboots."""

@@ -1,0 +1,205 @@
+"""The reason why a pod of this node has no group, and the next command: for `explain POD`.
+
+The sources are the records, the refusals, the runtimes' state, the active settings and the runtimes' hook directories.
+"""
+
+import os
+from collections.abc import Iterable
+from typing import Literal
+
+from pydantic import Field
+
+from resctrl_hooks.install.directories import RUNTIMES, RuntimeConfigError, directories
+from resctrl_hooks.install.paths import HOOK_NAME, UNITS
+from resctrl_hooks.install.units import NRI
+from resctrl_hooks.install.watching import LOOKS_PAST, looks_past
+from resctrl_hooks.inventory.find import NoSuchPodError, SeveralPodsError, find
+from resctrl_hooks.inventory.gather import pod_of, refusals
+from resctrl_hooks.inventory.models import Pod, Record, meaning
+from resctrl_hooks.inventory.podman import podman_names
+from resctrl_hooks.node.container.runtimes import Found, living_containers
+from resctrl_hooks.node.container.workload import Workload, workload_of
+from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.features.monitoring import why_not
+from resctrl_hooks.node.watch.status import read_status
+from resctrl_hooks.nri.status import NAME as NRI_STATUS
+
+from .host import Host
+
+Reason = Literal[
+    "grouped",
+    "waiting",
+    "incomplete",
+    "refused",
+    "no-resctrl",
+    "not-selected",
+    "started-before-installation",
+    "hook-not-called",
+    "no-record",
+]
+
+_NAMES = {"cri-o": "crio"}  # runtimes as `install --runtime` has them, where they differ
+_LOG = "journalctl -t resctrl-hook"
+_DOCTOR = "resctrl-hook doctor"
+_RECONCILE = "resctrl-hook reconcile"
+_CONFIG = "resctrl-hook config show"
+
+
+class PodExplanation(Record):
+    """Why a pod is grouped or not: a stable word, a sentence, and the next command."""
+
+    namespace: str
+    pod: str
+    key: str
+    runtime: str = ""
+    reason: Reason
+    text: str
+    next_command: str = Field(default="", serialization_alias="next")
+
+    @property
+    def name(self) -> str:
+        """The pod as `list` names it."""
+        return "/".join(filter(None, (self.namespace, self.pod))) or self.key
+
+
+def explain_pod(host: Host, what: str) -> PodExplanation:
+    """Explain the group of the pod ``what``: its name, ``NAMESPACE/POD``, or the start of its key or a container id.
+
+    Raises:
+        NoSuchPodError: nothing on this node has that name, or several pods have it.
+        HookError: a state directory is unreadable.
+    """
+    try:
+        key = find(host.context, what)
+    except SeveralPodsError:
+        raise
+    except NoSuchPodError as unknown:
+        found = _running(host, what)
+        if not found:
+            text = f"unknown pod {what!r}: no container of it runs on this node, and no record names it"
+            raise NoSuchPodError(text, hint="`kubectl get pod -o wide` shows a pod's node") from unknown
+        return _without_record(host, *found[0])
+    pod = pod_of(host.context, key)
+    return _refused(host, key) if pod is None else _recorded(host, pod)
+
+
+def _running(host: Host, what: str) -> list[tuple[Found, Workload]]:
+    """Return the running containers of the pod, also without a record."""
+    context = host.context
+    podman: dict[str, str] | None = None
+    result = []
+    for found in living_containers(context.settings, context.proc):
+        try:
+            one = workload_of(found.id, found.pid, found.bundle, context.proc, context.settings.cgroup_path)
+        except (HookError, ProcessLookupError):
+            continue  # it has ended, or its bundle is unreadable: then it has no name either
+        names = {one.key, one.pod, f"{one.namespace}/{one.pod}"} - {"", "/"}
+        if one.runtime == "podman":
+            podman = podman_names().containers if podman is None else podman
+            names.add(podman.get(found.id, ""))
+        if what in names or found.id.startswith(what) or one.key.startswith(what):
+            result.append((found, one))
+    return result
+
+
+def _recorded(host: Host, pod: Pod) -> PodExplanation:
+    resctrl = _resctrl_problem(host)
+    text = meaning(pod.state, resctrl=not resctrl)
+    name = f"{pod.namespace}/{pod.pod}" if pod.namespace and pod.pod else pod.key
+    show = f"resctrl-hook show {name}"
+    reason: Reason
+    if pod.state == "unmonitored":
+        reason, after = "not-selected", _CONFIG
+    elif resctrl and not pod.groups:
+        return _made(pod, "no-resctrl", resctrl, _DOCTOR)
+    elif pod.state == "waiting":
+        reason, after = "waiting", "resctrl-hook list --demand"
+    elif pod.state in ("assigned", "idle"):
+        reason, after = "grouped", show
+    else:
+        reason, after = "incomplete", _RECONCILE
+    return _made(pod, reason, text, after)
+
+
+def _refused(host: Host, key: str) -> PodExplanation:
+    last = [one for one in refusals(host.context) if one.key == key][-1]
+    pod = Pod(key=key, namespace=last.namespace, pod=last.pod, state="refused")
+    return _made(pod, "refused", f"container {last.container or last.id[:12]} was rejected: {last.why}", _LOG)
+
+
+def _without_record(host: Host, found: Found, workload: Workload) -> PodExplanation:
+    runtime = _NAMES.get(workload.runtime, workload.runtime)
+    pod = Pod(key=workload.key, namespace=workload.namespace, pod=workload.pod, state="unmonitored")
+    if excluded := _excluded(host, workload):
+        return _made(pod, "not-selected", excluded, _CONFIG, runtime)
+    if problem := _resctrl_problem(host):
+        return _made(pod, "no-resctrl", problem, _DOCTOR, runtime)
+    try:
+        registration, read = _registration(host, runtime)
+    except (OSError, RuntimeConfigError) as error:
+        return _made(pod, "hook-not-called", f"cannot read {runtime}'s configuration: {error}", _DOCTOR, runtime)
+    if not registration:
+        folders = ", ".join(read)
+        where = (
+            f"{runtime} reads hooks in {folders}; none has {HOOK_NAME}" if read else "the NRI plugin is not installed"
+        )
+        after = f"resctrl-hook install --runtime {runtime}" if runtime in RUNTIMES else "resctrl-hook install"
+        return _made(pod, "hook-not-called", where, after, runtime)
+    if _started_before(host, found, registration):
+        text = f"the container started before {registration} was installed"
+        return _made(pod, "started-before-installation", text, _RECONCILE, runtime)
+    folder = os.path.dirname(registration)
+    if runtime in RUNTIMES and read and looks_past(RUNTIMES[runtime], host.tree, folder):
+        text = LOOKS_PAST.format(name=runtime, folder=folder)
+        return _made(pod, "hook-not-called", text, RUNTIMES[runtime].restart, runtime)
+    text = f"{registration} exists, but no record: the hook failed, or {runtime or 'the runtime'} did not call it"
+    return _made(pod, "no-record", text, f"{_LOG}; then {_RECONCILE}", runtime)
+
+
+def _excluded(host: Host, workload: Workload) -> str:
+    if not host.settings.monitoring["enabled"]:
+        return "`monitoring.enabled` is false"
+    try:
+        return why_not(workload, host.context)
+    except HookError as error:
+        return str(error)
+
+
+def _resctrl_problem(host: Host) -> str:
+    try:
+        host.context.monitor.resctrl.classes()
+    except HookError as error:
+        return str(error)
+    return ""
+
+
+def _registration(host: Host, runtime: str) -> tuple[str, Iterable[str]]:
+    """Return the file by which a runtime calls this program (empty for none), and its hook directories.
+
+    Raises:
+        OSError, RuntimeConfigError: the runtime's configuration is unreadable.
+    """
+    known = RUNTIMES.get(runtime)
+    unit = f"{UNITS}/{NRI}"
+    if host.tree.exists(unit) or read_status(host.settings.state_dir, NRI_STATUS) is not None:
+        return unit, ()
+    if known is None or known.by_nri:
+        return "", ()
+    read = directories(known, host.tree.root)
+    return next((path for folder in read if host.tree.exists(path := f"{folder}/{HOOK_NAME}")), ""), read
+
+
+def _started_before(host: Host, found: Found, registration: str) -> bool:
+    """Return whether a container's process started before a file was written; false if unknown."""
+    fields = [line.split() for line in host.proc("stat").splitlines() if line.startswith("btime ")]
+    try:
+        started = int(fields[0][1]) + found.start / os.sysconf("SC_CLK_TCK")
+        return started < os.stat(host.tree.real(registration)).st_mtime
+    except (IndexError, ValueError, OSError):
+        return False
+
+
+def _made(pod: Pod, reason: Reason, text: str, after: str, runtime: str = "") -> PodExplanation:
+    return PodExplanation(
+        namespace=pod.namespace, pod=pod.pod, key=pod.key, runtime=runtime, reason=reason, text=text, next_command=after
+    )

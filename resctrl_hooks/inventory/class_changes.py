@@ -1,0 +1,117 @@
+"""Since when RDT classes have their values: changes of schemata in the history, and the guard's steps.
+
+"Did my limit help?" needs the moment of the limit. The kernel does not keep it, so a change that neither the history
+nor the guard saw has no moment.
+"""
+
+import os
+import re
+from typing import Any, Final
+
+from pydantic import Field
+
+from resctrl_hooks.inventory.guard import guard_status
+from resctrl_hooks.inventory.models import Record
+from resctrl_hooks.node.context import Context
+from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.history.rows import SCHEMATA
+from resctrl_hooks.node.history.section import section
+from resctrl_hooks.node.host.files import kernel_text
+from resctrl_hooks.node.resctrl.schemata import parse_schemata
+
+_MOST: Final = 10_000
+"""Samples to search, the newest first: a day of the default interval, and some of the minutes before it."""
+_MILLI: Final = 1000
+_VALUE: Final = re.compile(r"([A-Z0-9]+) (\S+) to (\S+)")
+"""A change in the text of a `schemata` row: ``MB 100 to 30``."""
+
+
+class ClassChange(Record):
+    """The newest known change of a class's values, which are in effect since then."""
+
+    rdt_class: str = Field(description="Empty for the root class.")
+    since: float = Field(
+        description="In seconds since 1970: the first sample with the new values, or the guard's step."
+    )
+    change: str = Field(description="The old and the new values, such as `MB 100 to 30`.")
+    source: str = Field(description="history or guard.")
+
+
+class ClassChanges:
+    """The newest change of each class, read again only as far as the history has grown.
+
+    Args:
+        context: the node.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._seen = 0
+        self._stored: dict[str, tuple[ClassChange, list[tuple[str, int, str]]]] = {}
+
+    def newest(self) -> list[ClassChange]:
+        """Return the change of each class whose present values are those after it, the newest first."""
+        self._read_history()
+        found = {name: change for name, (change, values) in self._stored.items() if self._are_present(name, values)}
+        for change in self._of_guard():
+            if change.rdt_class not in found or found[change.rdt_class].since < change.since:
+                found[change.rdt_class] = change
+        return sorted(found.values(), key=lambda one: -one.since)
+
+    def _read_history(self) -> None:
+        path: str = section(self._context.settings)["file"]
+        if not os.path.exists(path):
+            return
+        from resctrl_hooks.node.history.store import Store  # noqa: PLC0415  # SQLite, which most nodes do not need
+
+        try:
+            store = Store(path)
+        except HookError:
+            return  # `history status` and `doctor` report it
+        try:
+            self._seen, samples = store.events(self._seen, _MOST)
+        except HookError:
+            return
+        finally:
+            store.close()
+        new: dict[str, tuple[ClassChange, list[tuple[str, int, str]]]] = {}
+        for time, events in samples:  # the newest first
+            rows: dict[str, list[Any]] = {}
+            for row in events:
+                if row["kind"] == SCHEMATA:
+                    rows.setdefault(str(row.get("rdt_class") or ""), []).append(row)
+            for name in rows.keys() - new.keys():
+                new[name] = _change(name, time / _MILLI, rows[name])
+        self._stored.update(new)
+
+    def _are_present(self, name: str, values: list[tuple[str, int, str]]) -> bool:
+        """Return whether the class has these values: it may have changed while no sample was taken."""
+        resctrl = self._context.monitor.resctrl
+        now = parse_schemata(kernel_text(f"{resctrl.class_folder(name)}/schemata"))
+        return all(now.get(resource, {}).get(domain) == value for resource, domain, value in values)
+
+    def _of_guard(self) -> list[ClassChange]:
+        """Return the guard's last step in each memory domain, if it wrote it and the value is still the guard's."""
+        status = guard_status(self._context)
+        if status is None or status.mode != "act":
+            return []
+        found = []
+        for domain in status.domains:
+            last = domain.last
+            if last and last.rdt_class in domain.classes and domain.classes[last.rdt_class].now == last.new:
+                text = f"MB {last.old} to {last.new} (memory domain {domain.domain})"
+                found.append(ClassChange(rdt_class=last.rdt_class, since=last.time, change=text, source="guard"))
+        return found
+
+
+def _change(name: str, when: float, rows: list[Any]) -> tuple[ClassChange, list[tuple[str, int, str]]]:
+    """Return a class's change from its rows of one sample, with the values after it by resource and L3 domain."""
+    texts: dict[str, list[str]] = {}
+    values = []
+    for row in rows:
+        domain = int(str(row["domain"]).rpartition("_")[2])
+        text = str(row["event"]).partition(": ")[2]
+        texts.setdefault(text, []).append(str(domain))
+        values += [(resource, domain, new) for resource, _, new in _VALUE.findall(text)]
+    change = "; ".join(f"{text} (L3 {' '.join(domains)})" for text, domains in texts.items())
+    return ClassChange(rdt_class=name, since=when, change=change, source="history"), values

@@ -1,0 +1,160 @@
+"""The measured columns of `top`, one row each; a new column is a row here and its test.
+
+The rates, `--sort`, keys and help of the screen, JSON and CSV fields, charts of a report, `kubectl resctrl top` and the
+table in docs/looking.md follow from the rows.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeVar
+
+from pydantic import BaseModel, Field, create_model
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+class Share(NamedTuple):
+    """The share of a quantity in the node's capacity for it, in per cent: field, description, heading, least width."""
+
+    field: str
+    description: str
+    heading: str
+    min_width: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A measured quantity of a pod or of another user of the hardware."""
+
+    key: str
+    """Its name in `--sort`."""
+    heading: str
+    counter: str
+    """The counter in resctrl whose value or rate it is."""
+    field: str
+    """Its field in JSON and CSV."""
+    metric: str
+    """The counter's metric, as the metrics server names it."""
+    unit: str
+    """The unit of the displayed value."""
+    press: str
+    """The key that sorts by it on the screen."""
+    meaning: str
+    title: str
+    """The title of its chart in a report."""
+    chart: tuple[str, float]
+    """The unit of its chart, and the factor from the unit of the values."""
+    is_rate: bool = True
+    """Whether it is the increase of the counter per second; otherwise the counter's value."""
+    is_optional: bool = False
+    """Whether it is omitted where no line has a value."""
+    name: str = ""
+    """Its name in sentences, if that is not `key`."""
+    short: str = ""
+    """Its name among a pod's rates in `show`."""
+    min_width: int = 0
+    """The width of the terminal from which it is shown."""
+    share: Share | None = None
+    recorded: str = ""
+    """The series of the recording rules for Prometheus."""
+
+
+LLC: Final = Column(
+    key="llc",
+    heading="LLC",
+    counter="llc_occupancy",
+    field="llc_occupancy_bytes",
+    metric="l3_llc_occupancy_bytes",
+    unit="B",
+    press="l",
+    meaning="bytes of the L3 (last-level) caches that the pod occupies; `L3%` is their part of all L3 caches",
+    title="L3 occupancy",
+    chart=("MiB", 1 << 20),
+    is_rate=False,
+    share=Share("llc_share_percent", "Share of all L3 caches of the node.", "L3%", 66),
+    min_width=50,
+    recorded="instance_namespace_pod:l3_llc_occupancy_bytes:sum",
+)
+MBM: Final = Column(
+    key="mbm",
+    heading="MBM",
+    counter="mbm_total_bytes",
+    field="memory_bandwidth_bytes_per_second",
+    metric="l3_mbm_total_bytes_total",
+    unit="B/s",
+    press="m",
+    meaning="memory bandwidth, to all NUMA nodes; the bar is relative to the largest pod",
+    title="Memory bandwidth",
+    chart=("GB/s", 1e9),
+    short="memory",
+    recorded="instance_namespace_pod:l3_mbm_total_bytes:last_counted_rate",
+)
+LOCAL: Final = Column(
+    key="local",
+    heading="LOCAL",
+    counter="mbm_local_bytes",
+    field="memory_bandwidth_local_bytes_per_second",
+    metric="l3_mbm_local_bytes_total",
+    unit="B/s",
+    press="o",
+    meaning="the part of `MBM` that goes to the local NUMA node",
+    title="Memory bandwidth of the local NUMA node",
+    chart=("GB/s", 1e9),
+    short="local",
+    min_width=96,
+    recorded="instance_namespace_pod:l3_mbm_local_bytes:last_counted_rate",
+)
+POWER: Final = Column(
+    key="watts",
+    heading="POWER",
+    counter="core_energy",
+    field="power_watts",
+    metric="perf_core_energy_joules_total",
+    unit="W",
+    press="w",
+    meaning="the power of the cores, where the kernel counts energy",
+    title="Power of the cores",
+    chart=("W", 1.0),
+    is_optional=True,
+    name="energy",
+    short="power",
+    min_width=50,
+    recorded="instance_namespace_pod:perf_core_energy_joules:last_counted_rate",
+)
+COLUMNS: Final = (LLC, MBM, LOCAL, POWER)
+RATES: Final = tuple(column for column in COLUMNS if column.is_rate)
+BY_KEY: Final = {column.key: column for column in COLUMNS}
+
+
+def measured(after: str, columns: Iterable[Column] = COLUMNS, **options: Any) -> Callable[[type[_Model]], type[_Model]]:
+    """Return a decorator that adds the columns' fields to a pydantic model, behind its field ``after``.
+
+    A column that has a share has a second field. ``options`` are those of each new field. The model must have nothing
+    but fields.
+    """
+    more: dict[str, Any] = {}
+    for column in columns:
+        more[column.field] = (float | None, Field(**options))
+        if column.share:
+            more[column.share.field] = (float | None, Field(description=column.share.description, **options))
+
+    def decorate(model: type[_Model]) -> type[_Model]:
+        own: dict[str, Any] = {name: (field.annotation, field) for name, field in model.model_fields.items()}
+        place = [*own].index(after) + 1
+        ordered = dict([*[*own.items()][:place], *more.items(), *[*own.items()][place:]])
+        about: dict[str, Any] = {"__base__": model.__base__, "__doc__": model.__doc__, "__module__": model.__module__}
+        made: type[_Model] = create_model(model.__name__, **about, **ordered)
+        return made
+
+    return decorate
+
+
+def values_of(values: Mapping[str, float | None], columns: Iterable[Column] = COLUMNS) -> dict[str, Any]:
+    """Return the fields of the columns, for a `measured` model, from values by `Column.key`."""
+    return {column.field: values.get(column.key) for column in columns}
+
+
+def value_in(model: BaseModel, column: Column) -> float | None:
+    """Return the value of a column in a `measured` model."""
+    found: float | None = getattr(model, column.field)
+    return found

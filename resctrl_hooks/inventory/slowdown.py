@@ -1,0 +1,20 @@
+"""How much pods are slowed, from the verdicts of the node's sampling process; empty where none judges them."""
+
+from resctrl_hooks.node.context import Context
+from resctrl_hooks.node.slowdown.status import read_status
+
+HEADING = "SLOW"
+SORT = "slow"
+MEANING = "how many times as long the pod's work takes as in quiet times (`slowdown.enabled`)"
+
+
+def ratios(context: Context) -> dict[str, float]:
+    """Return the ratio of each pod with a known one, by key."""
+    status = read_status(context)
+    pods = {} if status is None else status["pods"]
+    return {key: float(pod["ratio"]) for key, pod in pods.items() if pod.get("ratio") is not None}
+
+
+def as_text(ratio: float | None) -> str:
+    """Return a ratio for people, with a multiplication sign; a dash while it is unknown."""
+    return "-" if ratio is None else f"{ratio:.1f}×"  # noqa: RUF001  # not an x

@@ -1,0 +1,56 @@
+"""The values of placement annotations that few containers have. Their names are in `request`."""
+
+from ...host.topology import DRAM, FAST, SLOW
+from .policy import PlacementError
+
+_MEMORY_KINDS = {"dram": [DRAM], "pmem": [SLOW], "hbm": [FAST], "hbmem": [FAST], "mixed": [DRAM, SLOW, FAST]}
+_LEVELS = {"system": "node", "package": "package", "die": "die", "numa": "numa", "l3cache": "l3"}
+"""The levels of the topology by their names in topology-aware's annotation."""
+_PUNCTUATION = " \n\"'[]{}-"  # of YAML and JSON
+_ALL_INTERRUPTS = ("mask:*", "mask:*,mode:maskfirst", "mask:*mode:maskfirst")
+
+
+def memory_kinds_of(said: str) -> "list[str]":
+    """Return the kinds of memory in a list such as ``dram,hbm``.
+
+    Raises:
+        PlacementError: one is unknown.
+    """
+    found: "list[str]" = []
+    for word in said.lower().replace(" ", "").split(",") if said else ():
+        if word not in _MEMORY_KINDS:
+            raise PlacementError(
+                f"unknown memory type {word[:80]!r} in the annotation memory-type.resource-policy.nri.io",
+                hint=f"the types are {', '.join(_MEMORY_KINDS)}",
+            )
+        found += [kind for kind in _MEMORY_KINDS[word] if kind not in found]
+    return found
+
+
+def level_of(said: str) -> str:
+    """Return the topology's level by its name; empty without one.
+
+    Raises:
+        PlacementError: the name is unknown.
+    """
+    level = said.lower()
+    if level and level not in _LEVELS:
+        raise PlacementError(
+            f"unknown level {said[:80]!r} in the annotation unlimited-burstable.resource-policy.nri.io",
+            hint=f"the levels are {', '.join(_LEVELS)}",
+        )
+    return _LEVELS.get(level, "")
+
+
+def masks_all_interrupts(said: str) -> bool:
+    """Return whether the value of NRI's ``irq-affinity``, YAML or JSON, masks all interrupts.
+
+    Raises:
+        PlacementError: it is another value, which is not supported.
+    """
+    if "".join(mark for mark in said if mark not in _PUNCTUATION) not in _ALL_INTERRUPTS:
+        raise PlacementError(
+            f"the annotation irq-affinity.resource-policy.nri.io can only be `mask: ['*']` here, not {said[:80]!r}",
+            hint="claims and patterns are not supported; see docs/comparison.md",
+        )
+    return True

@@ -1,0 +1,55 @@
+"""The devices of a container as hints for placement: each with the CPUs near to it.
+
+A hook finds them in the bundle: device plugins and CDI end in ``linux.devices``, and the SR-IOV device plugin names the
+PCI functions of network interfaces in variables. The annotations are those of topology-aware (nri-plugins).
+"""
+
+from ...host.cpulist import format_list
+from ...host.locality import near_device, near_pci
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ...container.oci import Bundle
+    from ...settings import Settings
+
+_VARIABLE = "PCIDEVICE_"
+"""The beginning of the SR-IOV network device plugin's variables; their values are PCI addresses with commas."""
+_JSON = "_INFO"  # the end of its variables with JSON
+_MOST = 32
+"""More devices than a container gets by request; a privileged one has all of the host's, which say nothing."""
+_LONGEST_NAME = 64
+_ON = ("true", "all", "enable", "1", "yes", "on", "devices", "pod-resources")
+
+
+def hints_of(bundle: "Bundle", kinds: str, settings: "Settings") -> "list[list[str]]":
+    """Return the names of devices and the CPUs near to each, as the kernel's list.
+
+    ``kinds`` is the value of the annotation ``topologyhints``: the wanted kinds of hints, empty for all.
+    """
+    words = kinds.lower().replace(",", " ").split()
+    if words and not any(word in _ON for word in words):
+        return []
+    found: "dict[str, int]" = {}
+    devices, variables = bundle.devices, bundle.variables
+    for device in devices if len(devices) <= _MOST else ():
+        path, kind, major, minor = _fields(device)
+        if path:
+            found[path] = near_device(settings.sys_path, settings.proc_path, path, kind, major, minor)
+    for variable in variables:
+        name, _, value = variable.partition("=")
+        if name.startswith(_VARIABLE) and not name.endswith(_JSON):
+            for address in value.split(",")[:_MOST]:
+                found[address] = near_pci(settings.sys_path, address)
+    return [[name[:_LONGEST_NAME], format_list(cpus)] for name, cpus in found.items() if cpus]
+
+
+def _fields(device: "Any") -> "tuple[str, str, int, int]":
+    """Return path, type, major and minor number of an entry of ``linux.devices``; an empty path if it is malformed."""
+    if isinstance(device, dict):
+        path, kind = device.get("path"), device.get("type")
+        major, minor = device.get("major", 0), device.get("minor", 0)
+        if isinstance(path, str) and isinstance(kind, str) and isinstance(major, int) and isinstance(minor, int):
+            return path, kind, major, minor
+    return "", "", 0, 0

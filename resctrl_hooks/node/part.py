@@ -1,0 +1,62 @@
+"""The interface between the node's resident process (`sampler/`) and its parts: guard, history and slowdown.
+
+A part is a module with a function ``start``, which returns a `Part`, or None if the settings turn it off.
+"""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .snapshot.snapshot import Snapshot
+
+
+class Moment:
+    """One moment of sampling, which all parts share that are due at it.
+
+    Attributes:
+        when: in seconds of the monotonic clock.
+    """
+
+    def __init__(self, when: float, take: "Callable[[], Snapshot]") -> None:
+        self.when = when
+        self._take = take
+        self._snapshot: "Snapshot | None" = None
+
+    @property
+    def snapshot(self) -> "Snapshot":
+        """All counters of the node, which the first part that needs them reads for all.
+
+        Raises:
+            HookError: resctrl or the state directory is unreadable.
+        """
+        if self._snapshot is None:
+            self._snapshot = self._take()
+        return self._snapshot
+
+
+class Part:
+    """A part of the resident process.
+
+    Attributes:
+        name: its name in log lines.
+        interval: seconds between two samples.
+        status: its state in words for systemd.
+
+    A method that raises ends the part: the process logs one line, closes it, and starts it again later. The other parts
+    continue.
+    """
+
+    name = ""
+    interval = 1.0
+    status = ""
+
+    def sample(self, moment: Moment) -> None:
+        """Do the work of one moment."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Restore all changes of the node, and release files and locks. Called once, also after a failure.
+
+        Raises:
+            HookError: something could not be restored.
+        """

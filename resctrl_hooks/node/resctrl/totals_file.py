@@ -1,0 +1,116 @@
+"""The files of totals: where each version keeps them, and the newest of these as the one to continue.
+
+Version 0.2 reads and writes them in the state directory itself, later ones below it. This version writes one file with
+two names, so that the totals continue after a downgrade too; a version that writes its own replaces only one name.
+"""
+
+import posix
+
+from ..errors import LedgerError
+from ..host.files import UNFINISHED, format_json, is_there, parse_json, read_file, write_file
+from ..ledger import TOTALS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..ledger import Ledger
+    from ..shapes import Shape
+
+    Stamp = list[tuple[int, int, int]]
+
+KEYS, CLASSES = "counters", "class-counters"
+"""The names of the files: the totals of keys, and those of classes."""
+LOCK = "counters"  # of both
+_FORMAT = 1
+_LIMIT = 64 << 20
+_SAVED: "dict[tuple[str, str, str], tuple[Stamp, Any]]" = {}
+"""What this process saved last, by folder, boot and name."""
+
+
+def take_saved(ledger: "Ledger", boot: str, name: str) -> "Any":
+    """Return and forget what this process saved last; None if another process has replaced the file."""
+    stamp, content = _SAVED.pop((ledger.folder, boot, name), ([], None))
+    return content if stamp and stamp == _stamp_of(ledger, name) else None
+
+
+def _stamp_of(ledger: "Ledger", name: str) -> "Stamp":
+    """Return the identity of a file's content: a later write by any version changes it."""
+    found = []
+    for path in _places(ledger, name):
+        try:
+            state = posix.stat(path)
+        except OSError:
+            continue
+        found.append((state.st_ino, state.st_mtime_ns, state.st_size))
+    return found
+
+
+def load_totals(ledger: "Ledger", boot: str, name: str, shape: "Shape") -> "dict[str, Any]":
+    """Return the fields of the newest undamaged file of this boot; a field that it lacks is that of the older one.
+
+    Raises:
+        LedgerError: it is unreadable.
+    """
+    found: "dict[tuple[int, int], dict[str, Any]]" = {}
+    for path in _places(ledger, name):
+        try:
+            state = posix.stat(path)
+            key = state.st_mtime_ns, state.st_ino
+            value = {} if key in found else parse_json(read_file(path, _LIMIT))
+        except (FileNotFoundError, ValueError):
+            continue
+        except OSError as error:
+            raise LedgerError.of_file(error, path) from error
+        if isinstance(value, dict) and (value.get("format"), value.get("boot")) == (_FORMAT, boot) and shape(value):
+            found[key] = value
+    fields: "dict[str, Any]" = {}
+    for _, value in sorted(found.items()):
+        fields.update(value)
+    return fields
+
+
+def save_totals(ledger: "Ledger", boot: str, name: str, fields: "dict[str, Any]", content: "Any") -> None:
+    """Replace a file.
+
+    Args:
+        ledger: the state directory.
+        boot: the present boot.
+        name: the file.
+        fields: what is written.
+        content: what `take_saved` returns, so that this process need not read the file again.
+
+    Raises:
+        LedgerError: it can't be written.
+    """
+    path = _places(ledger, name)[0]
+    try:
+        write_file(path, format_json({"format": _FORMAT, "boot": boot, **fields}))
+    except OSError as error:
+        raise LedgerError.of_file(error, path) from error
+    share_with_earlier(ledger, name)
+    _SAVED[ledger.folder, boot, name] = _stamp_of(ledger, name), content
+
+
+def share_with_earlier(ledger: "Ledger", name: str) -> None:
+    """Give a file the name by which version 0.2 reads it, unless that version has written a newer one.
+
+    Readers of counters may lack the permission. Reconcile, which has it, does so in each pass.
+    """
+    path, earlier = _places(ledger, name)
+    unfinished = f"{earlier}{UNFINISHED}{posix.getpid()}"
+    try:
+        if is_there(earlier) and _is_current(posix.stat(earlier), posix.stat(path)):
+            return
+        posix.link(path, unfinished)
+        posix.rename(unfinished, earlier)
+    except OSError:
+        pass
+
+
+def _is_current(earlier: "posix.stat_result", present: "posix.stat_result") -> bool:
+    return earlier.st_ino == present.st_ino or earlier.st_mtime_ns > present.st_mtime_ns
+
+
+def _places(ledger: "Ledger", name: str) -> "tuple[str, str]":
+    return f"{ledger.folder}/{TOTALS}/{name}", f"{ledger.folder}/{name}"

@@ -1,0 +1,179 @@
+"""The loop of the resident process: each part samples at its interval, and fails and starts again by itself."""
+
+import gc
+import time
+
+from ..fault_report import as_hook_error
+from ..log import ERROR, NOTICE
+from ..part import Moment, Part
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..context import Context
+    from ..host.notify import Notify
+    from ..resctrl.counter_files import OpenFiles
+    from ..snapshot.snapshot import Snapshot
+
+    Start = Callable[[Context], "Part | None"]
+
+PARTS = {"guard": "guard.part", "history": "history.part", "slowdown": "slowdown.part"}
+"""The parts by name: a module of the node half with a function ``start``."""
+RETRY = 30.0
+"""Seconds until a failed part is started again."""
+_NEVER = float("inf")
+_PAUSE = 0.2  # seconds between two looks at the signal flag
+
+
+class Hosted:
+    """One part in this process: off, running, or failed and waiting for its next start.
+
+    Args:
+        name: its name.
+        start: starts it, and returns None if it is off.
+        context: the node.
+    """
+
+    def __init__(self, name: str, start: "Start", context: "Context") -> None:
+        self.name = name
+        self.part: "Part | None" = None
+        self.failed = False
+        self.due = _NEVER
+        self._start = start
+        self._context = context
+        self._said = ""
+
+    def step(self, moment: Moment) -> None:
+        """Sample, or start the part if it has not been started or has failed. Never raises."""
+        try:
+            if self.part is None:
+                self.part = self._start(self._context)
+            else:
+                self.part.sample(moment)
+                self._said = ""
+        except Exception as error:  # noqa: BLE001  # the other parts continue
+            self.close()
+            self._report(error)
+            self.failed, self.due = True, moment.when + RETRY
+        else:
+            self.failed = False
+            self.due = _NEVER if self.part is None else following(self.part.interval, time.monotonic())
+
+    def start(self, moment: Moment) -> None:
+        """Start the part, and make its first sample due at once."""
+        self.step(moment)
+        if self.part is not None:
+            self.due = moment.when
+
+    def close(self) -> bool:
+        """Close a running part; return whether that succeeded. Never raises."""
+        part, self.part = self.part, None
+        try:
+            if part is not None:
+                part.close()
+        except Exception as error:  # noqa: BLE001  # as above
+            self._report(error)
+            return False
+        return True
+
+    def _report(self, error: Exception) -> None:
+        """Log an error once, not at each new try."""
+        found = as_hook_error(error)
+        if str(found) != self._said:
+            self._said = str(found)
+            self._context.log(ERROR, f"{self.name}: {found}", stage=self.name, reason=found.reason)
+
+
+def following(interval: float, now: float) -> float:
+    """Return the time of the next sample: a multiple of the interval, at which parts with the same one meet."""
+    return -((-now / interval - 0.5) // 1) * interval
+
+
+def starters() -> "dict[str, Start]":
+    """Return the function that starts each part."""
+    return {name: _starter(module) for name, module in PARTS.items()}
+
+
+def _starter(module: str) -> "Start":
+    """Return a function that imports the part when it starts: a failing import ends that part only."""
+
+    def start(context: "Context") -> "Part | None":
+        found: "Part | None" = __import__(module, globals(), None, ("start",), 2).start(context)
+        return found
+
+    return start
+
+
+def run(context: "Context", notify: "Notify", changed: "Callable[[], bool]", ended: "list[int]") -> bool:
+    """Serve all parts until a signal is in ``ended``, the settings have changed, or no part works any more.
+
+    Return whether everything succeeded.
+    """
+    hosted = [Hosted(name, start, context) for name, start in starters().items()]
+    take = _Taker(context)
+    now = Moment(time.monotonic(), take)
+    for one in hosted:
+        one.start(now)
+    if not any(one.part for one in hosted):
+        if any(one.failed for one in hosted):
+            return False
+        context.log(NOTICE, "guard: rdt.guard.mode, history and slowdown are off; nothing to do", stage="guard")
+        notify(READY="1")
+        return True
+    notify(READY="1", STATUS=", ".join(one.part.status for one in hosted if one.part))
+    gc.collect()
+    alive = True
+    closed: "list[bool]" = []
+    try:
+        alive = _loop(take, hosted, notify, changed, ended)
+        if alive and not ended:
+            text = "guard: the settings have changed; restoring all values and starting again"
+            context.log(NOTICE, text, stage="guard")
+    finally:
+        if ended:
+            notify(STOPPING="1")
+        closed = [one.close() for one in hosted]
+        take.close()
+    return alive and all(closed)
+
+
+class _Taker:
+    """Reads all counters. Their files stay open between reads, from the first one on."""
+
+    def __init__(self, context: "Context") -> None:
+        self._context = context
+        self._files: "OpenFiles | None" = None
+
+    def __call__(self) -> "Snapshot":
+        from ..snapshot.snapshot import open_files, take  # not every process has a part that needs it
+
+        if self._files is None:
+            self._files = open_files()
+        return take(self._context, self._files)
+
+    def close(self) -> None:
+        if self._files is not None:
+            self._files.close()
+
+
+def _loop(
+    take: "Callable[[], Snapshot]",
+    hosted: "list[Hosted]",
+    notify: "Notify",
+    changed: "Callable[[], bool]",
+    ended: "list[int]",
+) -> bool:
+    """Return whether a part works at the end; systemd starts a process without one again."""
+    while not ended and not changed():
+        moment = Moment(time.monotonic(), take)
+        for one in hosted:
+            if one.due <= moment.when:
+                one.step(moment)
+        if not any(one.part for one in hosted):
+            return False
+        notify.alive()  # an interval may be longer than the watchdog's
+        left = min(one.due for one in hosted) - time.monotonic()
+        if left > 0 and not ended:
+            time.sleep(min(left, _PAUSE))
+    return True

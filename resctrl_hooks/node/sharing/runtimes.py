@@ -1,0 +1,103 @@
+"""RMIDs that stay free for the groups and classes that container runtimes create, and the record of their number.
+
+A runtime fails the start of a container whose group or class it cannot create (runtime-spec, config-linux.md,
+"intelRdt"), so a group of ours must never take the RMID that it needs.
+"""
+
+import time
+
+from ..errors import LedgerError, NoRMIDsError
+from ..file_shapes import RUNTIMES as RUNTIMES_SHAPE
+from ..host.files import format_json, read_file, remove_file, write_file
+from ..ledger import RUNTIMES
+from ..resctrl.rmids import free_rmids, rmids_of_each_class, total_rmids
+from ..shapes import parse
+from .decision import may_take
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..context import Context
+    from ..ledger import Ledger
+    from ..resctrl.locked_key import LockedKey
+
+_LIMIT = 1 << 16
+_HOUR, _DAY = 3600, 24
+_LEAST = 2
+"""Times the RMIDs of one container: the next one may be created while those of the last one are in limbo."""
+MOST = 4
+"""A recorded reserve is at most this part of the RMIDs, here a quarter: authors of pods decide how large it gets."""
+LOCK = "rmids"  # two parallel checks would both see the same free RMID
+PATIENCE = 0.5  # seconds
+
+
+class ReservedError(NoRMIDsError):
+    """The free RMIDs are kept for container runtimes."""
+
+    reason = "reserved-for-runtimes"
+    hint = "the pod waits; see monitoring.reserve.runtimes in the configuration"
+
+
+def reserved(context: "Context") -> int:
+    """Return how many RMIDs stay free for runtimes: the configured number, else as `note` recorded, within `MOST`."""
+    fixed = (context.settings.groups.get("reserve") or {}).get("runtimes")
+    if fixed is not None:
+        return int(fixed)
+    peak, resctrl = max(read_peaks(context.ledger).values(), default=0), context.monitor.resctrl
+    if peak <= _LEAST:
+        return peak
+    return min(peak, max(_LEAST, (rmids_of_each_class(resctrl) or total_rmids(resctrl)) // MOST))
+
+
+def ensure_beside_runtimes(locked: "LockedKey", rdt_class: str, context: "Context") -> None:
+    """Create the key's group in a class unless it would take an RMID that is kept for runtimes.
+
+    Raises:
+        ReservedError: it would.
+        ResctrlError, HookError: as `LockedKey.ensure_group`.
+    """
+    resctrl = context.monitor.resctrl
+    kept = reserved(context)
+    if not kept or resctrl.exists(rdt_class, locked.name):
+        locked.ensure_group(rdt_class)
+        return
+    with context.ledger.lock_named(LOCK, PATIENCE):
+        if not may_take(free_rmids(resctrl, rdt_class), 0, reserved=0, above=0, runtimes=kept):
+            raise ReservedError(f"{kept} RMIDs stay free for container runtimes")
+        locked.ensure_group(rdt_class)
+
+
+def read_peaks(ledger: "Ledger") -> "dict[int, int]":
+    """Return the largest number of groups and classes of runtimes in each hour of the last day, by hour since 1970.
+
+    Raises:
+        LedgerError: the record cannot be read. Without it, a pod would take the RMID that a runtime needs next.
+    """
+    try:
+        found = parse(read_file(f"{ledger.folder}/{RUNTIMES}", _LIMIT), RUNTIMES_SHAPE)["hours"]
+    except (FileNotFoundError, ValueError):
+        return {}
+    except OSError as error:
+        raise LedgerError.of_file(error, f"{ledger.folder}/{RUNTIMES}") from error
+    now = _hour()
+    return {int(hour): number for hour, number in found.items() if hour.isdecimal() and now - _DAY < int(hour) <= now}
+
+
+def note(ledger: "Ledger", number: "int | None", one: int = 1) -> None:
+    """Record the present number of groups and classes of runtimes; None if no container may have one.
+
+    ``one`` is the largest number of one container: a class and a group in it are two.
+    """
+    peaks = read_peaks(ledger)
+    if number is not None:
+        # One for a container that asks for Intel RDT although it needs no RMID now: the next of its kind may.
+        peaks[_hour()] = max(peaks.get(_hour(), 0), number, _LEAST * one if number else 1)
+    path = f"{ledger.folder}/{RUNTIMES}"
+    if peaks:
+        ledger.prepare()  # the first container of this boot may need no record
+        write_file(path, format_json({"hours": {str(hour): peak for hour, peak in peaks.items()}}))
+    else:
+        remove_file(path)
+
+
+def _hour() -> int:
+    return int(time.time()) // _HOUR

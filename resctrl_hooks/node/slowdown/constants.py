@@ -1,0 +1,80 @@
+"""The constants of evidence, baselines and causes, each with its reason. ``docs/dev/slowdown.md`` has measurements."""
+
+AET, PERF, TRAFFIC = "aet", "perf", "traffic"
+GRADES = (AET, PERF, TRAFFIC)
+"""The sources of a pod's cost, the best first."""
+
+# Windows
+WINDOW = 10.0
+"""Seconds of one window of the resident process. CPI² (EuroSys 2013) counts 10 s of each minute, too."""
+SLOTS = 6
+"""Windows of a minute; with the most watched pods, each has perf events in one of them."""
+KEPT_WINDOWS = 60
+"""Windows that the resident process keeps: ten minutes, so ten windows of each pod with perf events."""
+JUDGED = 10
+"""Windows with a cost that a verdict is based on: more than `CHANGES`, and few enough to follow a change."""
+LEAST_RUNNING = 0.5
+"""The least part of a window in which events must have run on the processor: scaling up by more is guesswork."""
+LEAST_CPU = 0.02
+"""The least use of CPUs for a sample: below 2 % of one CPU, wake-ups decide what an instruction costs."""
+
+# Baselines
+BINS_PER_OCTAVE = 16
+"""A bin is 4.4 % wide: a third of the smallest slowdown that is reported."""
+OCTAVES_PER_RANGE = 2
+"""A range of intensity is a factor of 4: a slowdown of 2 moves a pod by half a range at most."""
+ENOUGH = 10
+"""Quiet samples for a baseline: the median of ten is within one bin if nine tenths of them are within two."""
+MOST_WEIGHT = 256.0
+"""Samples of a range after which all are halved, so that an old version of a program is forgotten after some hours."""
+QUIET_LOAD = 0.5
+"""The load of a memory domain below which it is quiet. Latency rises with load; below half it is flat."""
+QUIET_SHARE = 0.25
+"""Others' part of the traffic, and of the L3's contents, up to which a domain is quiet where loads are unknown."""
+MOST_WORKLOADS = 512
+"""Workloads in the store: about 1 MB."""
+MOST_OF_NAMESPACE = 64
+"""Workloads of one namespace, so that none can fill the store."""
+MOST_RANGES = 12
+"""Ranges of intensity of one workload and grade."""
+FORGOTTEN_AFTER = 30 * 86400.0
+"""Seconds after which an unseen workload is forgotten."""
+
+# Verdicts
+SLOWED = 1.15
+"""The ratio from which a pod is slowed: three bins, above the noise of ten samples."""
+SLOWED_ESTIMATE = 1.25
+"""The rise of the cost from which a pod is slowed by `TRAFFIC`. CPU seconds also contain time that the processor's
+frequency or another machine took: a guest beside others had 1.21 though nothing slowed it."""
+CERTAIN = 1.05
+"""The least value of the ratio's lower bound for that verdict: one bin above normal."""
+OFTEN = 10
+"""The fewest samples of which the half may be dearer than nine tenths of the quiet ones instead: five of ten by chance
+in one of 600 pods."""
+FEWEST = 3
+"""The fewest samples for a verdict."""
+
+# Causes
+LOADED = 0.75
+"""The load from which memory bandwidth explains a higher cost. The guard acts at 0.85."""
+CHANGES = 6
+"""The fewest changes for a correlation: of six coin tosses, one in 64 agrees by chance."""
+CORRELATED = 0.6
+"""The correlation from which traffic moves with the cost."""
+VARIES = 0.05
+"""The least relative spread of a quantity that can be correlated."""
+NAMED_SHARE = 0.15
+"""The least part of others' use for which a pod is named."""
+MORE_MISSES = 1.3
+"""The rise of memory traffic by unit of work from which a pod lost cache, or changed its work."""
+LEAST_MISSED = 1e-3
+"""The fewest bytes from memory by unit of work that a rise is counted from: a line in 64 000 instructions. A program
+that lives in the cache has none in quiet times."""
+LESS_CACHE = 0.85
+"""The fall of a pod's own part of the L3 that shows a loss."""
+NEIGHBOURS_CACHE = 0.15
+"""Others' part of the L3's contents from which they can have taken it."""
+WAITED = 0.05
+"""The part of the time for which a pod waits for CPUs or memory, from which that is a cause: a ratio of 1.05."""
+SLOWER_CLOCK = 0.9
+"""The fall of cycles by reference cycles from which the frequency is a cause."""

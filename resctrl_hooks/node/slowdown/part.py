@@ -1,0 +1,142 @@
+"""The sampling of the pods' speed as a part of the resident process."""
+
+import posix
+
+from ..errors import HookError
+from ..guard.section import section as guard_section
+from ..history.names import RecordedNames
+from ..host.instance import RunningError, only_instance
+from ..log import WARNING
+from ..names import SLOWDOWN_STATUS
+from ..part import Moment, Part
+from .choice import Candidate, chosen
+from .constants import FEWEST, JUDGED, WINDOW
+from .live import Live
+from .quiet import memory_of
+from .section import LOCK, section
+from .status import Status, is_bandwidth
+from .store import Store
+from .verdict import SLOWED_WORD, latest
+from .watched import turn_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..context import Context
+    from .live import Finding
+
+NAME = "slowdown"
+
+
+class SlowdownPart(Part):
+    """Judges all pods once in each window, and learns from quiet ones. It holds the lock of the baselines."""
+
+    name = NAME
+    interval = WINDOW
+
+    def __init__(self, context: "Context", live: Live, lock: int) -> None:
+        self.status = f"slowdown of pods every {WINDOW:g} s"
+        self._context = context
+        self._settings = section(context.settings)
+        self._protected = list(guard_section(context.settings)["protect"])
+        self._live = live
+        self._lock = lock
+        self._names = RecordedNames(context)
+        self._findings: "dict[str, Finding]" = {}
+        self._turn = 0
+        path = f"{context.settings.state_dir}/{SLOWDOWN_STATUS}"
+        self._file = Status(path)
+
+    def sample(self, moment: Moment) -> None:
+        """End a window, judge all pods, and begin the next window.
+
+        Raises:
+            HookError: resctrl is gone, or the baselines cannot be saved.
+        """
+        snapshot = moment.snapshot
+        watch = self._watched(snapshot.held)
+        window = self._live.step(watch, snapshot.pods)
+        if window is None:
+            return
+        self._findings = {key: self._live.present(key, JUDGED) for key in window.uses}
+        self._file.saw(window, self._findings)
+        self._file.write(self._findings, self._pressed(snapshot.held))
+
+    def _watched(self, held: "dict[str, set[str]]") -> "list[str]":
+        """Return the pods with performance counters in the next window."""
+        self._names.learn(held)
+        pods = [self._candidate(key, tuple(sorted(classes))) for key, classes in held.items()]
+        most = int(self._settings["pods"])
+        self._turn += 1
+        return turn_of(chosen(pods, self._settings["watch"], self._protected, most), most, self._turn)
+
+    def _candidate(self, key: str, classes: "tuple[str, ...]") -> Candidate:
+        namespace, pod, container = self._names.of(key)
+        found = self._findings.get(key)
+        use = self._live.windows[-1].uses.get(key) if self._live.windows else None
+        return Candidate(
+            key,
+            "/".join(filter(None, (namespace, pod or container))),
+            tuple(name or "/" for name in classes),
+            found is not None and found.verdict.verdict == SLOWED_WORD,
+            (use.cpu if use else None) or 0.0,
+        )
+
+    def _pressed(self, held: "dict[str, set[str]]") -> "dict[str, Any]":
+        """Return the pods that memory bandwidth slows in their last windows, with the start of these."""
+        found: "dict[str, Any]" = {}
+        for key in [key for key, one in self._findings.items() if one.verdict.ratio is not None]:
+            now = self._live.present(key, FEWEST)
+            if is_bandwidth(now):
+                windows = [one for one in latest(list(self._live.windows), key, FEWEST) if key in one.uses]
+                found[key] = {
+                    "ratio": now.verdict.ratio,
+                    "classes": sorted(held.get(key, ())),
+                    "domains": sorted({number for one in windows for number in memory_of(one.uses[key])}),
+                    "since": windows[0].time - windows[0].seconds,
+                    "until": windows[-1].time,
+                }
+        return found
+
+    def close(self) -> None:
+        """Save the baselines, and release counters and the lock.
+
+        Raises:
+            StoreError: they cannot be written.
+        """
+        try:
+            self._file.remove()
+            self._live.close()
+        finally:
+            posix.close(self._lock)
+
+
+def start(context: "Context") -> "SlowdownPart | None":
+    """Load the baselines and begin; None if it is off.
+
+    Raises:
+        HookError: another process samples, resctrl is missing, or the baselines are unreadable.
+        OSError: the state directory is unusable.
+    """
+    settings = section(context.settings)
+    if not settings["enabled"]:
+        return None
+
+    def say(priority: int, text: str) -> None:
+        context.log(priority, f"{NAME}: {text}", stage=NAME)
+
+    context.monitor.resctrl.classes()  # first: without resctrl, create nothing
+    try:
+        lock = only_instance(f"{context.settings.state_dir}/{LOCK}")
+    except RunningError as error:
+        raise HookError(f"{error}; it adds samples to the baselines") from None
+    try:
+        store = Store(settings["directory"])
+        problem = store.load()
+        if problem:
+            say(WARNING, problem)
+        return SlowdownPart(context, Live(context, store, say, perf=settings["perf"]), lock)
+    except BaseException:
+        posix.close(lock)
+        raise

@@ -1,0 +1,159 @@
+"""Reads a node's pods and classes at one moment, and makes windows of two readings."""
+
+import time
+from typing import NamedTuple
+
+from ..guard.load import Reader as ClassReader
+from ..guard.load import memory_domains, traffic
+from ..host.files import kernel_text
+from ..host.topology_sysfs import TopologyError, read_topology
+from ..resctrl.bandwidth_unit import capacity_of
+from ..resctrl.layouts import L3
+from .cgroup_waits import read_cpus, read_waits
+from .window import Counts, Window, use_between
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ..context import Context
+    from ..guard.load import Look
+    from ..resctrl.counter_files import OpenFiles
+    from ..resctrl.counters import Reading as CounterReading
+    from .watched import Watched
+
+    Readings = Mapping[str, Iterable[CounterReading]]
+
+_TOTAL, _LOCAL, _OCCUPANCY = "mbm_total_bytes", "mbm_local_bytes", "llc_occupancy"
+_SUMS = {"unhalted_core_cycles": "cycles", "uops_retired": "operations", "unhalted_ref_cycles": "references"}
+
+
+class Moment(NamedTuple):
+    """A node's counters at one time, in seconds of CLOCK_MONOTONIC."""
+
+    time: float
+    pods: "dict[str, Counts]"
+    classes: "Look"
+    stolen: "tuple[int, int]"
+    """Ticks that a hypervisor took, and all ticks."""
+
+
+class NodeReader:
+    """Reads one node. It keeps nothing of the pods but their cgroups.
+
+    Args:
+        context: the node.
+        files: counter files that stay open between readings.
+
+    Raises:
+        HookError: resctrl is missing, or the state directory is unusable.
+    """
+
+    def __init__(self, context: "Context", files: "OpenFiles | None" = None) -> None:
+        self._context = context
+        self._files = files
+        slots = context.monitor.look(files).slots
+        l3 = sorted(
+            {
+                slot.domain.id
+                for slot in slots
+                if slot.counter.name == _TOTAL and slot.domain.resource == L3 and slot.domain.node is None
+            }
+        )
+        try:
+            topology = read_topology(context.settings.sys_path)
+        except TopologyError:
+            topology = None
+        self.domains = memory_domains(l3, topology, context.settings.monitoring["memoryDomains"])
+        self._capacity: "dict[str, float]" = context.settings.monitoring.get("capacity") or {}
+        self._classes = ClassReader(context.monitor.resctrl, l3)
+        self._cgroups: "dict[str, list[str]]" = {}
+
+    def capacity(self, domain: int) -> "float | None":
+        """Return a memory domain's configured bytes per second; None if unknown."""
+        return capacity_of(self._capacity, domain) or None
+
+    def cgroups(self, key: str) -> "list[str]":
+        """Return the folders of a pod's cgroup, or of its containers' cgroups where it has none of its own."""
+        found = self._cgroups.get(key)
+        if found is None:
+            ledger, root = self._context.ledger, self._context.settings.cgroup_path
+            pod = (ledger.read_pod(key) or {}).get("cgroup", "")
+            members = [ledger.read_member(key, id_) or {} for id_ in ([] if pod else ledger.members(key))]
+            paths = [pod] if pod else [one.get("cgroup", "") for one in members]
+            found = [path if path.startswith(f"{root}/") else root + path for path in sorted({*paths} - {""})]
+            if found:
+                self._cgroups[key] = found
+        return found
+
+    def read(self, watched: "Watched", found: "Readings | None" = None) -> Moment:
+        """Return the node's counters now; ``found`` are the pods' counters of this moment, if they are read already.
+
+        Raises:
+            HookError: resctrl is missing, or the state directory is unusable.
+        """
+        resctrl = self._context.monitor.resctrl
+        now = time.monotonic()
+        classes = self._classes.look(["", *resctrl.classes()], now)
+        found = self._context.monitor.look(self._files).readings if found is None else found
+        pods = {key: self._pod(key, readings, watched) for key, readings in found.items()}
+        self._cgroups = {key: found for key, found in self._cgroups.items() if key in pods}
+        return Moment(now, pods, classes, _stolen(self._context.proc))
+
+    def _pod(self, key: str, readings: "Iterable[CounterReading]", watched: "Watched") -> Counts:
+        counted, started = watched.read(key)
+        bandwidth: "dict[tuple[str, int], float | None]" = {}
+        occupancy: "dict[int, float]" = {}
+        sums: "dict[str, float]" = {}
+        for one in readings:
+            name, domain = one.counter.name, one.domain
+            if domain.node is not None:
+                continue
+            if name in (_TOTAL, _LOCAL):
+                place = name, domain.id
+                old = bandwidth.get(place, 0.0)
+                bandwidth[place] = None if one.value is None or old is None else old + one.value
+            elif one.value is None:
+                continue
+            elif name == _OCCUPANCY:
+                occupancy[domain.id] = occupancy.get(domain.id, 0.0) + one.value
+            elif name in _SUMS:
+                sums[_SUMS[name]] = sums.get(_SUMS[name], 0.0) + one.value
+        totals = {number: value for (name, number), value in bandwidth.items() if name == _TOTAL}
+        folders = self.cgroups(key)
+        return Counts(
+            {number: (total, bandwidth.get((_LOCAL, number))) for number, total in totals.items()},
+            occupancy,
+            sums.get("cycles"),
+            sums.get("operations"),
+            sums.get("references"),
+            read_waits(folders),
+            counted,
+            started,
+            read_cpus(folders),
+        )
+
+    def window(self, before: Moment, after: Moment) -> Window:
+        """Return the window between two moments."""
+        seconds = after.time - before.time
+        found = traffic(before.classes, after.classes, self.domains)
+        ticks = after.stolen[1] - before.stolen[1]
+        return Window(
+            after.time,
+            seconds,
+            {one.domain[0]: one.load(self._capacity) for one in found},
+            {
+                key: use_between(before.pods[key], counts, seconds, self.domains)
+                for key, counts in after.pods.items()
+                if key in before.pods
+            },
+            (after.stolen[0] - before.stolen[0]) / ticks if ticks > 0 else 0.0,
+            {one.domain[0]: one.rate for one in found},
+        )
+
+
+def _stolen(proc: str) -> "tuple[int, int]":
+    """Return the stolen and all ticks of all CPUs (proc(5), ``/proc/stat``)."""
+    words = kernel_text(f"{proc}/stat").partition("\n")[0].split()[1:9]
+    ticks = [int(word) for word in words if word.isdigit()]
+    return (ticks[7], sum(ticks)) if len(ticks) == len(words) == 8 else (0, 0)  # noqa: PLR2004  # the columns until steal

@@ -1,0 +1,114 @@
+"""The last verdicts for people, metrics, Kubernetes Events and the guard: a file in the state directory."""
+
+import time
+
+from ..file_shapes import SLOWDOWN
+from ..host.files import format_json, read_file, remove_file, write_file
+from ..names import SLOWDOWN_STATUS
+from ..shapes import parse
+from .causes import BANDWIDTH, SUPPORTED
+from .constants import WINDOW
+from .verdict import SLOWED_WORD
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+    from ..context import Context
+    from .causes import Cause
+    from .live import Finding
+    from .window import Window
+
+_LIMIT = 1 << 24
+_FRESH = 3 * WINDOW  # seconds; a loaded node may be late by two windows
+UNEXPLAINED = "unknown"
+"""Stands for the cause of slowed time without a supported one."""
+
+
+class Status:
+    """The file's content. Of ended pods nothing stays, so the file is as large as the node's pods."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._seconds: "dict[str, dict[str, float]]" = {}
+        self._counted: "dict[str, dict[str, list[float]]]" = {}
+
+    def saw(self, window: "Window", findings: "Mapping[str, Finding]") -> None:
+        """Add a window to the pods' sums: cycles and work by grade, and slowed seconds by cause."""
+        self._seconds = {key: found for key, found in self._seconds.items() if key in window.uses}
+        self._counted = {key: found for key, found in self._counted.items() if key in window.uses}
+        for key, use in window.uses.items():
+            if use.cycles and use.work:
+                sums = self._counted.setdefault(key, {}).setdefault(use.method, [0.0, 0.0])
+                sums[0] += use.cycles
+                sums[1] += use.work
+        for key, found in findings.items():
+            if found.verdict.verdict == SLOWED_WORD:
+                of_pod = self._seconds.setdefault(key, {})
+                for cause in [one.cause for one in supported(found.causes)] or [UNEXPLAINED]:
+                    of_pod[cause] = of_pod.get(cause, 0.0) + window.seconds
+
+    def write(self, findings: "Mapping[str, Finding]", pressed: "Mapping[str, Any]") -> None:
+        """Write the file; ``pressed`` has the pods that memory bandwidth slows now, as the guard reads it.
+
+        Errors are ignored: the next window writes it again.
+        """
+        pods = {
+            key: {**_record(found), "slowedSeconds": self._seconds.get(key, {}), "counted": self._counted.get(key, {})}
+            for key, found in findings.items()
+        }
+        times = {"time": time.time(), "uptime": time.monotonic()}
+        record = {**times, "pods": pods, "pressed": pressed}
+        try:
+            write_file(self._path, format_json(record), 0o600)
+        except OSError:
+            pass
+
+    def remove(self) -> None:
+        """Remove the file: nobody updates it any more."""
+        try:
+            remove_file(self._path)
+        except OSError:
+            pass
+
+
+def supported(causes: "Iterable[Cause]") -> "list[Cause]":
+    """Return the causes with evidence."""
+    return [one for one in causes if one.state == SUPPORTED]
+
+
+def is_bandwidth(found: "Finding") -> bool:
+    """Return whether a pod is slowed by memory bandwidth."""
+    causes = [one.cause for one in supported(found.causes)]
+    return found.verdict.verdict == SLOWED_WORD and BANDWIDTH in causes
+
+
+def _record(found: "Finding") -> "dict[str, Any]":
+    verdict = found.verdict
+    return {
+        "verdict": verdict.verdict,
+        "reason": verdict.reason,
+        "ratio": verdict.ratio,
+        "ratioLow": verdict.low,
+        "ratioHigh": verdict.high,
+        "method": verdict.method,
+        "samples": verdict.samples,
+        "baselineSamples": verdict.baseline_samples,
+        "causes": [{**one._asdict(), "pods": [pod._asdict() for pod in one.pods]} for one in found.causes],
+        "domain": found.domain,
+        "load": found.load,
+    }
+
+
+def read_status(context: "Context") -> "dict[str, Any] | None":
+    """Return the content of the file; None if no process updates it, or if it is unusable.
+
+    A pod of the node reads it without seeing the process, so the file's age decides. Both count the same clock.
+    """
+    try:
+        record: "Any" = parse(read_file(f"{context.settings.state_dir}/{SLOWDOWN_STATUS}", _LIMIT), SLOWDOWN)
+        is_fresh = 0 <= time.monotonic() - record["uptime"] <= _FRESH
+        return record if is_fresh and "pods" in record else None
+    except (OSError, ValueError, KeyError):
+        return None

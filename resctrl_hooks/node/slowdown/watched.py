@@ -1,0 +1,95 @@
+"""The pods that have performance counters now: a bounded number, in windows spread over the pods."""
+
+from ..log import NOTICE, WARNING
+from .constants import SLOTS
+from .perf import PASSING, PerfCounters, PerfError, PodGoneError, TooManyError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from .perf import PerfCount
+
+    Say = Callable[[int, str], None]
+
+
+def turn_of(keys: "Sequence[str]", most: int, number: int) -> "list[str]":
+    """Return the pods of a window: at most ``most`` pods take turns, a `SLOTS`th part of ``most`` at a time. Pure.
+
+    So few pods as one part are watched in every window.
+    """
+    keys = keys[:most]
+    size = min(-(-most // SLOTS), len(keys))
+    return [keys[(number * size + place) % len(keys)] for place in range(size)]
+
+
+class Watched:
+    """Performance counters of some pods.
+
+    Args:
+        sys_path: where sysfs is mounted.
+        cgroups: returns the folders of a pod's cgroups.
+        say: logs a line with its priority. Each kind of failure is said once.
+        enabled: False: no pod is ever watched.
+    """
+
+    def __init__(
+        self, sys_path: str, cgroups: "Callable[[str], list[str]]", say: "Say", *, enabled: bool = True
+    ) -> None:
+        self._sys_path = sys_path
+        self._cgroups = cgroups
+        self._say = say
+        self._said: "set[str]" = set()
+        self._open: "dict[str, PerfCounters]" = {}
+        self.why_not = "" if enabled else "slowdown.perf is false"
+        """Why this node has no performance counters; empty: it has, as far as known."""
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._open
+
+    def turn(self, keys: "Sequence[str]") -> None:
+        """Watch these pods and no others."""
+        for key in [key for key in self._open if key not in keys]:
+            self._open.pop(key).close()
+        for key in keys:
+            if self.why_not:
+                return
+            if key not in self._open:
+                self._add(key)
+
+    def _add(self, key: str) -> None:
+        """Open a pod's counters if it can have any now."""
+        held = sum(one.descriptors for one in self._open.values())
+        try:
+            self._open[key] = PerfCounters(self._cgroups(key), self._sys_path, held)
+        except PodGoneError as error:
+            self._once(NOTICE, "gone", f"{error}: pod {key} ended; other pods are still watched")
+        except TooManyError as error:
+            self._once(WARNING, "many", f"{error}: pod {key} is not watched; others that fit are")
+        except PerfError as error:
+            if error.errno in PASSING:
+                self._once(NOTICE, "passing", f"{error}: pod {key} is tried again at its next turn")
+            elif error.errno:  # the kernel's answer is the same for every pod
+                self.why_not = str(error)
+                self._say(NOTICE, f"{error}; pods are compared by memory traffic")
+
+    def read(self, key: str) -> "tuple[PerfCount | None, object]":
+        """Return a pod's counts and what they are counts of; None without counters."""
+        counters = self._open.get(key)
+        if counters is None:
+            return None, None
+        try:
+            return counters.read(), counters
+        except (PerfError, OSError) as error:
+            self._open.pop(key).close()
+            self._once(NOTICE, "lost", str(error))
+            return None, None
+
+    def close(self) -> None:
+        """Close all counters."""
+        self.turn([])
+
+    def _once(self, priority: int, kind: str, text: str) -> None:
+        if kind not in self._said:
+            self._said.add(kind)
+            self._say(priority, text)

@@ -1,0 +1,215 @@
+"""What each pod used in one window of time: the input of baselines and causes. Differences of counters; pure."""
+
+from types import MappingProxyType
+from typing import NamedTuple
+
+from ..guard.load import to_memories
+from .constants import AET, LEAST_CPU, LEAST_RUNNING, PERF, TRAFFIC
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from .perf import PerfCount
+
+    Domains = Sequence[tuple[int, ...]]
+
+
+_NOTHING: "Mapping[int, Any]" = MappingProxyType({})
+
+
+class Waits(NamedTuple):
+    """Seconds so far for which tasks of a pod's cgroup waited, and counts of its limits; None: the kernel has none."""
+
+    cpu: float = 0.0
+    """CPU time used."""
+    throttled: "float | None" = None
+    throttles: "int | None" = None
+    cpu_some: "float | None" = None
+    """Some task waited for a CPU (pressure stall information)."""
+    cpu_full: "float | None" = None
+    """All of them did, so the pod stood still."""
+    memory_some: "float | None" = None
+    memory_full: "float | None" = None
+    memory_events: "int | None" = None
+    """How often memory.high or memory.max was reached."""
+
+
+class Counts(NamedTuple):
+    """A pod's counters so far."""
+
+    traffic: "Mapping[int, tuple[float | None, float | None]]" = _NOTHING
+    """By L3 domain: total and local bytes."""
+    occupancy: "Mapping[int, float]" = _NOTHING
+    """By L3 domain: bytes of the cache."""
+    cycles: "float | None" = None
+    """Of resctrl's events, as the next two."""
+    operations: "float | None" = None
+    references: "float | None" = None
+    waits: "Waits | None" = None
+    perf: "PerfCount | None" = None
+    started: "object" = None
+    """Of which start of its events ``perf`` counts."""
+    cpus: int = 0
+    """The CPUs that it may use, as a set; 0: unknown."""
+
+
+class Use(NamedTuple):
+    """A pod in one window. None: unknown."""
+
+    method: str
+    cost: "float | None"
+    """Cycles (reference cycles where counted), or seconds of CPU time for `TRAFFIC`."""
+    work: "float | None"
+    """Instructions, micro-operations, or GB for `TRAFFIC`."""
+    cpu: "float | None"
+    """CPUs in use."""
+    traffic: "dict[int, float] | None"
+    """Bytes per second by memory domain."""
+    occupancy: "dict[int, float]"
+    """Bytes by L3 domain."""
+    missed: "float | None" = None
+    """Bytes from memory by unit of work."""
+    clock: "float | None" = None
+    """Cycles by reference cycle."""
+    throttled: "float | None" = None
+    """Parts of the window, as the next four."""
+    waited: "float | None" = None
+    stood: "float | None" = None
+    reclaimed: "float | None" = None
+    reclaimed_fully: "float | None" = None
+    throttles: "int | None" = None
+    memory_events: "int | None" = None
+    cpus: int = 0
+    cycles: float = 0.0
+    """As counted, for the metrics; 0 for `TRAFFIC`."""
+
+    @property
+    def price(self) -> "float | None":
+        """The cost of a unit of work."""
+        return self.cost / self.work if self.cost and self.work else None
+
+
+class Window(NamedTuple):
+    """A node in one window."""
+
+    time: float
+    """Its end."""
+    seconds: float
+    load: "Mapping[int, float | None]"
+    """By memory domain: its part of the capacity."""
+    uses: "Mapping[str, Use]"
+    """By pod's key."""
+    stolen: float = 0.0
+    """The part of the CPUs' time that a hypervisor took."""
+    moved: "Mapping[int, float | None]" = _NOTHING
+    """By memory domain: bytes per second of all classes, pods or not."""
+
+
+def use_between(before: Counts, after: Counts, seconds: float, domains: "Domains") -> Use:
+    """Return what a pod used between two readings of its counters."""
+    waits = _between(before.waits, after.waits, seconds)
+    cpu = waits.get("cpu")
+    traffic = _traffic(before, after, seconds, domains)
+    method, cost, work, clock, cycles, missed = _price(before, after, cpu, traffic, seconds)
+    if cpu is not None and cpu < LEAST_CPU:
+        cost = work = missed = None
+    return Use(
+        method,
+        cost,
+        work,
+        cpu,
+        traffic,
+        dict(after.occupancy),
+        missed,
+        clock,
+        waits.get("throttled"),
+        waits.get("cpu_some"),
+        waits.get("cpu_full"),
+        waits.get("memory_some"),
+        waits.get("memory_full"),
+        _grown(before.waits and before.waits.throttles, after.waits and after.waits.throttles),
+        _grown(before.waits and before.waits.memory_events, after.waits and after.waits.memory_events),
+        after.cpus,
+        cycles,
+    )
+
+
+def place_of(windows: "Sequence[Window]", key: str) -> "tuple[int | None, float | None]":
+    """Return the memory domain of most of a pod's traffic, and its mean load; None where unknown."""
+    windows = [window for window in windows if key in window.uses]
+    moved: "dict[int, float]" = {}
+    for window in windows:
+        for number, rate in (window.uses[key].traffic or {}).items():
+            moved[number] = moved.get(number, 0.0) + rate
+    domain = max(moved, key=lambda one: moved[one], default=None)
+    if domain is None or not moved[domain]:
+        return None, None
+    loads = [load for window in windows if (load := window.load.get(domain)) is not None]
+    return domain, sum(loads) / len(loads) if loads else None
+
+
+def _price(
+    before: Counts, after: Counts, cpu: "float | None", traffic: "dict[int, float] | None", seconds: float
+) -> "tuple[str, float | None, float | None, float | None, float, float | None]":
+    """Return grade, cost, work, clock, cycles and bytes by work, of the best grade that counted."""
+    moved = None if traffic is None else sum(traffic.values()) * seconds
+    cycles, operations = _less(before.cycles, after.cycles), _less(before.operations, after.operations)
+    if cycles is not None and operations is not None:
+        references = _less(before.references, after.references)
+        clock = cycles / references if references else None
+        return AET, references or cycles, operations, clock, cycles, _by(moved, operations)
+    one, other = before.perf, after.perf
+    if one is not None and other is not None and before.started == after.started:
+        enabled, running = other.enabled - one.enabled, other.running - one.running
+        if enabled > 0 and running >= LEAST_RUNNING * enabled:
+            scale = enabled / running
+            spent, done = (other.cycles - one.cycles) * scale, (other.instructions - one.instructions) * scale
+            references = _less(one.references, other.references)
+            misses = _less(one.misses, other.misses)
+            clock = spent / scale / references if references else None
+            lines = misses * scale * 64 if misses is not None else None
+            by_work = _by(lines if lines is not None else moved, done)
+            return PERF, references * scale if references else spent, done, clock, spent, by_work
+        return PERF, None, None, None, 0.0, None
+    work = moved / 1e9 if moved else None
+    return TRAFFIC, None if cpu is None else cpu * seconds, work, None, 0.0, None
+
+
+def _by(moved: "float | None", work: float) -> "float | None":
+    return moved / work if moved is not None and work > 0 else None
+
+
+def _less(before: "float | None", after: "float | None") -> "float | None":
+    return after - before if before is not None and after is not None and after >= before else None
+
+
+def _grown(before: "int | None", after: "int | None") -> "int | None":
+    return after - before if before is not None and after is not None and after >= before else None
+
+
+def _between(before: "Waits | None", after: "Waits | None", seconds: float) -> "dict[str, float]":
+    if before is None or after is None or seconds <= 0 or after.cpu < before.cpu:
+        return {}
+    found = {}
+    for name, old, new in zip(Waits._fields, before, after):
+        grown = _less(old, new)
+        if grown is not None:
+            found[name] = grown / seconds if name == "cpu" else min(1.0, grown / seconds)
+    return found
+
+
+def _traffic(before: Counts, after: Counts, seconds: float, domains: "Domains") -> "dict[int, float] | None":
+    """Return a pod's bytes per second to each memory domain; None if a part is unknown."""
+    moved: "dict[int, tuple[float, float | None]]" = {}
+    for number, (total, local) in after.traffic.items():
+        old_total, old_local = before.traffic.get(number, (None, None))
+        grown = _less(old_total, total)
+        if grown is None or seconds <= 0:
+            return None
+        near = _less(old_local, local)
+        moved[number] = grown / seconds, None if near is None else near / seconds
+    if not moved or any(number not in moved for domain in domains for number in domain):
+        return None
+    return to_memories(moved, domains)

@@ -1,0 +1,228 @@
+"""One read of all counters of the node, each file once, on which `top`, `record` and the metrics are based.
+
+A class's own file is the kernel's sum over its tasks and groups, without parts that have no number (kernel,
+resctrl.rst, "Resource monitoring rules"). So a class and its ungrouped tasks have no value while the value of any part
+is unknown.
+"""
+
+import resource
+
+from ..resctrl.assignment import EVENTS, Assignments
+from ..resctrl.counter_files import OpenFiles, read_group
+from ..resctrl.counters import INCOMPLETE, UNAVAILABLE
+from ..resctrl.key_counts import class_of, group_of
+from ..resctrl.layouts import L3, PERF
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..context import Context
+    from ..resctrl.counters import Reading, Slot
+
+    Raw = int | float | str | None
+    Values = dict[str, Raw]
+else:
+    Raw = Values = object
+# Raw: a number, the reason for a missing one, or None if the file does not exist. Values: by path below `mon_data`.
+
+_OTHER_FILES = 128  # descriptors that a process needs besides
+
+
+class Counts:
+    """The values of a group's files, and its folder's identity: a group that is created again has another identity."""
+
+    __slots__ = ("identity", "values")
+
+    def __init__(self, identity: str, values: "Values") -> None:
+        self.identity = identity
+        self.values = values
+
+
+class ClassCounts:
+    """An RDT class.
+
+    Attributes:
+        identity: the folder of the class.
+        whole: the class with all of its groups.
+        ungrouped: the ungrouped tasks of the class.
+        groups: each group's own values, by its identity.
+        unknown: by path, the number of groups without a value, if the class or its ungrouped tasks therefore have none.
+    """
+
+    __slots__ = ("groups", "identity", "ungrouped", "unknown", "whole")
+
+    def __init__(
+        self,
+        identity: str,
+        whole: "Values",
+        ungrouped: "Values",
+        groups: "dict[str, Values]",
+        unknown: "dict[str, int]",
+    ) -> None:
+        self.identity = identity
+        self.whole = whole
+        self.ungrouped = ungrouped
+        self.groups = groups
+        self.unknown = unknown
+
+
+class Snapshot:
+    """All counters of the node at one moment.
+
+    Attributes:
+        when: in seconds since the boot.
+        slots: the files of each group, by path.
+        pods: the readings of each key by class, cumulative ones as totals that never decrease.
+        held: by key, the classes in which it has a group now.
+        foreign: the foreign groups, by class and name.
+        classes: by name; the root class's is empty.
+        rmids: the number of RMIDs in use: one for each group and each class.
+        turns: by key, the seconds and bytes of each of the last turns of time-sharing pods.
+    """
+
+    __slots__ = ("classes", "foreign", "held", "pods", "rmids", "slots", "turns", "when")
+
+    def __init__(
+        self,
+        when: float,
+        slots: "dict[str, Slot]",
+        pods: "dict[str, list[Reading]] | None" = None,
+        held: "dict[str, set[str]] | None" = None,
+        foreign: "dict[tuple[str, str], Counts] | None" = None,
+        classes: "dict[str, ClassCounts] | None" = None,
+        rmids: int = 0,
+        turns: "dict[str, list[tuple[float, float]]] | None" = None,
+    ) -> None:
+        self.when = when
+        self.slots = slots
+        self.pods = {} if pods is None else pods
+        self.held = {} if held is None else held
+        self.foreign = {} if foreign is None else foreign
+        self.classes = {} if classes is None else classes
+        self.rmids = rmids
+        self.turns = {} if turns is None else turns
+
+
+def open_files() -> OpenFiles:
+    """Return files that stay open between snapshots: as many as this process may open, less a reserve."""
+    return OpenFiles(max(resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _OTHER_FILES, 0))
+
+
+def take(context: "Context", files: "OpenFiles | None" = None) -> Snapshot:
+    """Read everything once. The ``files`` stay open between snapshots.
+
+    Raises:
+        HookError: resctrl is missing, or the state directory is unusable.
+    """
+    resctrl = context.monitor.resctrl
+    resctrl.classes()  # first: without resctrl, create nothing
+    look = context.monitor.look(files)
+    read = read_group if files is None else files.read_group
+    paths = [slot.path for slot in look.slots]
+    found = Snapshot(look.when, dict(zip(paths, look.slots)), look.readings, turns=look.turns)
+    prefix = context.monitor.group_prefix
+    ours = {(class_of(source), group_of(source) or prefix + key): group for (source, key), group in look.groups.items()}
+    for source, key in look.groups:
+        found.held.setdefault(key, set()).add(class_of(source))
+    assigned = Assignments(resctrl)
+    assignable = assigned.enabled()
+    for rdt_class, names in look.listed.items():
+        groups: "dict[str, Values]" = {}
+        found.rmids += 1 + len(names)
+        for name in sorted(names):
+            identity, values = ours.get((rdt_class, name)) or _read(
+                read, resctrl.group_folder(rdt_class, name), look.slots
+            )
+            if identity:
+                groups[identity] = dict(zip(paths, values))
+                if (rdt_class, name) not in ours:
+                    found.foreign[rdt_class, name] = Counts(identity, groups[identity])
+        folder = resctrl.class_folder(rdt_class)
+        identity, values = _read(read, folder, look.slots)
+        if identity:
+            states = assigned.of(folder) if assignable else {}
+            uncounted = {path for path, slot in found.slots.items() if not _is_assigned(slot, states)}
+            whole = dict(zip(paths, values))
+            found.classes[rdt_class] = _class_of(identity, whole, groups, uncounted, found.slots)
+    if files is not None:
+        files.forget_unseen()
+    return found
+
+
+def in_domain(snapshot: Snapshot, folder: str) -> Snapshot:
+    """Return a snapshot's data for one domain, such as ``mon_L3_01``, as if the node had no other."""
+    slots = {path: slot for path, slot in snapshot.slots.items() if _is_in(slot.domain.folder, folder)}
+
+    def values(found: "Values") -> "Values":
+        return {path: value for path, value in found.items() if path in slots}
+
+    def of_class(found: ClassCounts) -> ClassCounts:
+        groups = {identity: values(group) for identity, group in found.groups.items()}
+        unknown = {path: number for path, number in found.unknown.items() if path in slots}
+        return ClassCounts(found.identity, values(found.whole), values(found.ungrouped), groups, unknown)
+
+    return Snapshot(
+        snapshot.when,
+        slots,
+        {
+            key: [reading for reading in readings if _is_in(reading.domain.folder, folder)]
+            for key, readings in snapshot.pods.items()
+        },
+        snapshot.held,
+        {name: Counts(one.identity, values(one.values)) for name, one in snapshot.foreign.items()},
+        {name: of_class(found) for name, found in snapshot.classes.items()},
+        snapshot.rmids,
+        snapshot.turns,
+    )
+
+
+def _is_in(folder: str, domain: str) -> bool:
+    return folder == domain or folder.startswith(f"{domain}/")
+
+
+def is_known(slot: "Slot", value: "Raw") -> bool:
+    """Return whether a value can be added.
+
+    The energy of a package is ``Unavailable`` until a task of the group has run there; it counts as 0.
+    """
+    return isinstance(value, (int, float)) or (slot.domain.resource == PERF and value == UNAVAILABLE)
+
+
+def _class_of(
+    identity: str, whole: "Values", groups: "dict[str, Values]", uncounted: "set[str]", slots: "dict[str, Slot]"
+) -> ClassCounts:
+    found = ClassCounts(identity, {}, {}, groups, {})
+    for path, value in whole.items():
+        if value is None:
+            continue
+        parts = [values[path] for values in groups.values()]
+        unknown = sum(not is_known(slots[path], part) for part in parts)
+        if isinstance(value, str):
+            found.whole[path] = found.ungrouped[path] = value
+            found.unknown[path] = unknown
+        elif unknown or path in uncounted:
+            found.whole[path] = found.ungrouped[path] = INCOMPLETE
+            found.unknown[path] = unknown
+        else:
+            grouped = sum(part for part in parts if isinstance(part, (int, float)))
+            found.whole[path] = value
+            found.ungrouped[path] = max(value - grouped, 0)  # groups were read a moment earlier
+    return found
+
+
+def _is_assigned(slot: "Slot", states: "dict[str, dict[int, bool]]") -> bool:
+    """Return whether a class's own tasks have a counter, where the kernel assigns them."""
+    if slot.domain.resource != L3 or slot.counter.name not in EVENTS:
+        return True
+    return states.get(slot.counter.name, {}).get(slot.domain.id, True)
+
+
+def _read(
+    read: "Callable[[str, list[Slot]], tuple[str, list[Raw]]]", folder: str, slots: "list[Slot]"
+) -> "tuple[str, list[Raw]]":
+    """Return a group's identity and its files' values; an empty identity if it was just removed."""
+    try:
+        return read(folder, slots)
+    except OSError:
+        return "", []

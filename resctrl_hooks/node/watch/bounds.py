@@ -1,0 +1,61 @@
+"""Pure bounds of the exec watcher: processor time of the whole watcher, and moves of one container.
+
+One container that starts many processes must neither take processors from the node nor the watcher from others.
+"""
+
+
+class Bucket:
+    """A leaky bucket: an amount that drains by ``rate`` in each second, and is too much above one second's rate.
+
+    >>> bucket = Bucket(2)
+    >>> [bucket.add(1, now) for now in (0.0, 0.1, 0.2, 1.5)]
+    [False, False, True, False]
+    """
+
+    __slots__ = ("_at", "_level", "_rate")
+
+    def __init__(self, rate: float) -> None:
+        self._rate = rate
+        self._level = 0.0
+        self._at = 0.0
+
+    def add(self, amount: float, now: float) -> bool:
+        """Add an amount at the time ``now`` in seconds, and return whether there is too much now."""
+        self._level = max(0.0, self._level - max(0.0, now - self._at) * self._rate) + amount
+        self._at = now
+        return self._level > self._rate
+
+    def is_empty(self, now: float) -> bool:
+        """Return whether everything has drained."""
+        return self._level <= (now - self._at) * self._rate
+
+
+class Loops:
+    """Containers that call exec in a loop: how many of each one's processes are moved in a second.
+
+    A container with more than ``most`` is *sampled* for ``rest`` seconds. Others are served as before.
+    """
+
+    def __init__(self, most: float, rest: float) -> None:
+        self.most = most
+        self._rest = rest
+        self._buckets: "dict[str, Bucket]" = {}
+        self.sampled: "dict[str, float]" = {}
+        """The containers that are sampled, and until when."""
+
+    def admit(self, container: str, now: float) -> bool:
+        """Count a process of a container, and return whether it may be moved; false begins, or is in, a sampling."""
+        if container in self.sampled:
+            return False
+        bucket = self._buckets.get(container)
+        if bucket is None:
+            bucket = self._buckets[container] = Bucket(self.most)
+        if bucket.add(1, now):
+            self.sampled[container] = now + self._rest
+            return False
+        return True
+
+    def drain(self, now: float) -> None:
+        """End the samplings that are over, and forget containers that are quiet."""
+        self.sampled = {name: until for name, until in self.sampled.items() if until > now}
+        self._buckets = {name: bucket for name, bucket in self._buckets.items() if not bucket.is_empty(now)}

@@ -1,0 +1,81 @@
+"""The pods of a stored sample, for `list`, `show` and `diagnose`."""
+
+from pydantic import Field
+
+from resctrl_hooks.inventory.base import Record
+from resctrl_hooks.inventory.columns import RATES, values_of
+from resctrl_hooks.inventory.coverage import counter_of
+from resctrl_hooks.inventory.pod_details import Counter, PodRates
+from resctrl_hooks.inventory.pod_names import PodNames
+from resctrl_hooks.inventory.rates import Rates, of_pod
+from resctrl_hooks.node.history.names import short_id
+from resctrl_hooks.node.history.rows import SLOWED
+from resctrl_hooks.node.snapshot.snapshot import Snapshot
+
+from .moments import PastUsers, pair_of
+from .view import Found
+
+ABSENT = "states, containers, tasks, RMIDs and errors are not stored"
+"""What the history does not have."""
+
+
+class PastPod(Record):
+    """A pod as it was, with all that is stored of it. Null: unknown."""
+
+    name: str
+    namespace: str
+    pod: str
+    key: str
+    rdt_class: str | None = Field(description="Its RDT class; empty for the root class, null for several.")
+    slowdown: float | None = Field(description="How many times as long its work took as in quiet times.")
+    causes: list[str] = Field(description="Causes of a slowdown that had evidence.")
+    culprits: list[str] = Field(description="Pods with a part in these causes.")
+    counters: list[Counter]
+    rates: PodRates | None = Field(description="Between this sample and the one before; null after a gap.")
+
+    @property
+    def known(self) -> int:
+        """The number of counters with a value."""
+        return sum(one.value is not None for one in self.counters)
+
+
+def pods_at(found: Found, names: PodNames) -> list[PastPod]:
+    """Return the pods of a sample, by name.
+
+    Args:
+        found: the sample, and the one before it.
+        names: the names of now, for pods whose names the sample does not have.
+    """
+    pair = pair_of(found.before, found.sample)
+    users = PastUsers(found.sample, names)
+    users.learn(pair.now.pods)
+    names_of = {key: users.line(key, Rates(), readings).name for key, readings in pair.now.pods.items()}
+    judged = {str(row["key"]): row for row in found.sample.rows if row["kind"] == SLOWED}
+    pods = []
+    for key, readings in pair.now.pods.items():
+        rates = _rates(pair.before, pair.now, key, pair.seconds) if pair.seconds else None
+        line, row = users.line(key, Rates(), readings), judged.get(key, {})
+        pods.append(
+            PastPod(
+                name=line.name,
+                namespace=line.namespace,
+                pod=line.pod,
+                key=key,
+                rdt_class=line.rdt_class,
+                slowdown=line.slowdown,
+                causes=str(row.get("event") or "").replace(",", "").split(),
+                culprits=[names_of.get(one, short_id(one)) for one in str(row.get("culprits") or "").split()],
+                counters=[counter_of(one).model_copy(update={"rdt_class": line.rdt_class}) for one in readings],
+                rates=rates,
+            )
+        )
+    return sorted(pods, key=lambda one: one.name)
+
+
+def _rates(before: Snapshot, now: Snapshot, key: str, seconds: float) -> PodRates:
+    found = of_pod(before, now, key)
+    return PodRates(
+        seconds=round(seconds, 3),
+        **values_of(found.values, RATES),
+        counted_percent=None if found.counted is None else round(found.counted * 100, 1),
+    )

@@ -1,0 +1,133 @@
+"""The history as commands open it: the sample at a time, steps from it, gaps, and ranges of rows."""
+
+import os
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from typing import NamedTuple
+
+from resctrl_hooks.node.context import Context
+from resctrl_hooks.node.history.rows import Row
+from resctrl_hooks.node.history.sample import Sample
+from resctrl_hooks.node.history.section import section
+from resctrl_hooks.node.history.store import Store
+from resctrl_hooks.node.history.tables import Entry, HistoryError
+
+_GAP = 2.5  # intervals without a sample that are a gap
+_MILLI = 1000
+
+
+class Found(NamedTuple):
+    """A stored sample with the one before it, which is None at the beginning and after a gap of ``gap`` seconds."""
+
+    entry: Entry
+    sample: Sample
+    before: Sample | None
+    gap: float
+
+
+class Past:
+    """The history of this node, read-only.
+
+    Raises:
+        HistoryError: there is none, or it cannot be read.
+    """
+
+    def __init__(self, context: Context) -> None:
+        settings = section(context.settings)
+        self.path: str = settings["file"]
+        try:
+            os.stat(self.path)
+        except PermissionError:
+            raise HistoryError(f"cannot read {self.path}: permission denied", hint="run it as root") from None
+        except OSError:
+            hint = "`resctrl-hook install --history` enables it"
+            if settings["enabled"]:
+                hint = "resctrl-hooks-guard.service writes it; check that it runs"
+            raise HistoryError(f"this node has no history ({self.path})", hint=hint) from None
+        self._store = Store(self.path)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._store.close()
+
+    def size(self) -> int:
+        """Return the bytes of the file and of its write-ahead log."""
+        return self._store.size()
+
+    def ends(self) -> tuple[float, float]:
+        """Return the times of the first and the last sample, in seconds since 1970.
+
+        Raises:
+            HistoryError: there is no sample.
+        """
+        found = self._store.ends()
+        if found is None:
+            raise HistoryError(f"{self.path} has no sample yet")
+        return found[0] / _MILLI, found[1] / _MILLI
+
+    def at(self, when: float) -> Found:
+        """Return the sample of a time in seconds since 1970: the last one before it.
+
+        Raises:
+            HistoryError: there is none, or the time is in a gap, which the message names.
+        """
+        first, _ = self.ends()
+        entry = self._store.at(int(when * _MILLI))
+        found = self._found(entry) if entry else None
+        if found is None:
+            raise HistoryError(f"no sample at {clock(when)}; the history begins at {clock(first)}")
+        late = when - found.entry.time / _MILLI
+        if late > _GAP * found.sample.interval:
+            following = self._store.following(int(when * _MILLI))
+            end = f"and the next one at {clock(following.time / _MILLI)}" if following else "and there is no later one"
+            raise HistoryError(
+                f"no sample at {clock(when)}: the last one before it is at {clock(found.entry.time / _MILLI)}, {end}"
+            )
+        return found
+
+    def step(self, entry: Entry, steps: int) -> Found | None:
+        """Return the sample so many steps later, or earlier for a negative number; None at the end."""
+        other = self._store.near(entry, steps)
+        return self._found(other) if other else None
+
+    def near(self, when: float) -> Found | None:
+        """Return the sample at or before a time, also across a gap; the first one if there is none before."""
+        entry = self._store.at(int(when * _MILLI)) or self._store.following(int(when * _MILLI))
+        return self._found(entry) if entry else None
+
+    def _found(self, entry: Entry) -> Found | None:
+        sample = self._store.read(entry)
+        if sample is None:
+            return None
+        other = self._store.near(entry, -1)
+        before = self._store.read(other) if other else None
+        seconds = sample.since(before) if before else 0.0
+        if before is not None and not 0 < seconds <= _GAP * max(sample.interval, before.interval):
+            return Found(entry, sample, None, max(seconds, 0.0))
+        return Found(entry, sample, before, 0.0)
+
+    def samples(self, since: float, until: float) -> Iterator[Sample]:
+        """Yield the samples from one time to another."""
+        return self._store.between(int(since * _MILLI), int(until * _MILLI))
+
+    def rows(self, since: float, until: float) -> list[Row]:
+        """Return the rows of all samples from one time to another.
+
+        Raises:
+            HistoryError: there is none; the message names the ends of the history.
+        """
+        found = [row for sample in self.samples(since, until) for row in sample.rows]
+        if not found:
+            first, last = self.ends()
+            raise HistoryError(
+                f"no samples from {clock(since)} to {clock(until)}; the history is from {clock(first)} to {clock(last)}"
+            )
+        return found
+
+
+def clock(when: float) -> str:
+    """Return a time in this node's time zone, with the date if it is not today's."""
+    found = datetime.fromtimestamp(when).astimezone()
+    today = found.date() == datetime.fromtimestamp(time.time()).astimezone().date()
+    return found.strftime("%H:%M:%S" if today else "%Y-%m-%d %H:%M:%S")

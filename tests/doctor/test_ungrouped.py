@@ -1,0 +1,131 @@
+"""`explain POD`: the reason why a pod has no group, and the next command."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Host as MadeUpHost
+from conftest import crio_annotations
+from hosts import crun
+from hosts.monitored import MonitoredHost, monitored_host, run
+from schema_checks import refusal
+
+from resctrl_hooks.cli.schemas import schemas
+from resctrl_hooks.doctor.host import Host
+from resctrl_hooks.doctor.ungrouped import PodExplanation, explain_pod
+from resctrl_hooks.inventory.find import NoSuchPodError
+from resctrl_hooks.node.refusals import record_refusal
+from resctrl_hooks.simulation.mount import mounted
+
+ID = "c" * 64
+POD = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
+NAME = "shop/web-0"
+START = 1000
+HOOK = "usr/share/containers/oci/hooks.d/resctrl-hooks.json"
+
+
+class Node:
+    """A host on which a container of shop/web-0 runs that no hook has recorded."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.host = MadeUpHost(root / "node", runtimeRoots={"crun": str(root / "crun")})
+        self.host.process(7, f"/kubepods/pod{POD}/crio-{ID}", start=START)
+        bundle = self.host.bundle({"annotations": crio_annotations(POD), "linux": {}})
+        crun.record(root / "crun", ID, 7, bundle, START)
+        (self.host.resctrl / "schemata").write_text("L3:0=fff\n")
+
+    def configure(self, **config: Any) -> None:
+        self.host.configure(runtimeRoots={"crun": str(self.root / "crun")}, **config)
+
+    def explain(self, what: str = NAME) -> PodExplanation:
+        doctor = Host("/config.json", str(self.root / "image"))
+        doctor.active = Host(str(self.host.config)).active
+        return explain_pod(doctor, what)
+
+    def install(self, boot: float = 0) -> Path:
+        path = self.root / "image" / HOOK
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}")
+        (self.host.proc / "stat").write_text(f"cpu 0\nbtime {int(path.stat().st_mtime + boot)}\n")
+        return path
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+def test_pod_of_an_unselected_namespace_is_explained(node: Node) -> None:
+    node.configure(namespaces=["db"])
+    found = node.explain()
+    assert (found.reason, found.next_command, found.runtime) == ("not-selected", "resctrl-hook config show", "crio")
+    assert "namespace" in found.text
+
+
+def test_runtime_without_the_hook_is_named_with_its_directories(node: Node) -> None:
+    for what in (NAME, "web-0", ID[:8], POD[:8]):
+        found = node.explain(what)
+        assert found.reason == "hook-not-called"
+        assert "crio reads hooks in /usr/share/containers/oci/hooks.d; none has resctrl-hooks.json" in found.text
+        assert found.next_command == "resctrl-hook install --runtime crio"
+
+
+def test_container_older_than_the_installation_is_explained(node: Node) -> None:
+    node.install(boot=-3600)
+    found = node.explain()
+    assert (found.reason, found.next_command) == ("started-before-installation", "resctrl-hook reconcile")
+
+
+@pytest.mark.parametrize("boot", [3600, None])
+def test_container_whose_hook_left_no_record_is_explained(node: Node, boot: float | None) -> None:
+    node.install(boot or 0)
+    if boot is None:
+        (node.host.proc / "stat").unlink()
+    found = node.explain()
+    assert found.reason == "no-record"
+    assert "the hook failed, or crio did not call it" in found.text
+
+
+def test_missing_resctrl_is_the_reason(node: Node) -> None:
+    node.configure(resctrlPath=str(node.root / "none"))
+    found = node.explain()
+    assert (found.reason, found.next_command) == ("no-resctrl", "resctrl-hook doctor")
+    assert "resctrl is not mounted" in found.text
+
+
+def test_refused_container_is_explained(node: Node) -> None:
+    names = {"namespace": "shop", "pod": "gone-0", "container": "c0", "id": "d" * 64, "key": "k" * 8}
+    record_refusal(str(node.host.state), names, "no free RMID")
+    found = node.explain("shop/gone-0")
+    assert (found.reason, found.name) == ("refused", "shop/gone-0")
+    assert found.text == "container c0 was rejected: no free RMID"
+
+
+def test_pod_of_another_node_is_unknown(node: Node) -> None:
+    with pytest.raises(NoSuchPodError, match="no container of it runs on this node"):
+        node.explain("shop/other")
+
+
+@pytest.mark.fuse
+def test_recorded_pods_are_explained_by_the_command(tmp_path: Path) -> None:
+    with mounted(tmp_path / "sim") as root, monitored_host(tmp_path, root) as monitored:
+        _check_recorded(monitored)
+
+
+def _check_recorded(monitored: MonitoredHost) -> None:
+    monitored.pod(0, "web-0")
+    monitored.pod(1, "web-1", outside=1)
+    for pod, reason in {"web-0": "grouped", "web-1": "incomplete"}.items():
+        done = run(monitored, "explain", f"shop/{pod}")
+        assert done.exit_code == 0, done.output
+        assert done.stdout.startswith(f"shop/{pod}: {reason}\n")
+        assert "\nnext: resctrl-hook " in done.stdout
+    made = json.loads(run(monitored, "explain", "shop/web-1", "-o", "json").stdout)
+    assert refusal(made, schemas()["explain-pod"]) == ""
+    assert made["items"][0]["next"] == "resctrl-hook reconcile"
+    unknown = run(monitored, "explain", "shop/none")
+    assert (unknown.exit_code, unknown.stdout) == (1, "")
+    misused = run(monitored, "explain", "shop/web-0", "--stage", "poststop")
+    assert (misused.exit_code, misused.stdout) == (2, "")

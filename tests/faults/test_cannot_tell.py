@@ -1,0 +1,221 @@
+"""A read that fails says nothing: neither that a value is gone, nor that it is another's."""
+
+import contextlib
+import errno
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Host
+from hosts.cpufreq import FAST_VALUES, ClassHost, on
+from hosts.faults import failing
+from node.guard.node import Node
+from node.reconcile.cluster import POD, Cluster
+
+from resctrl_hooks.node.errors import HookError, LedgerError
+from resctrl_hooks.node.features.placement import node_values
+from resctrl_hooks.node.guard import lease
+from resctrl_hooks.node.guard.lease import NAME
+from resctrl_hooks.node.host import cgroup_tasks, procfs
+from resctrl_hooks.node.ledger import Ledger
+from resctrl_hooks.node.reconcile.reconcile import reconcile
+from resctrl_hooks.node.resctrl.filesystem import Filesystem
+from resctrl_hooks.node.sharing import runtimes
+from resctrl_hooks.node.watch.containers import Containers
+from resctrl_hooks.node.watch.move import MOVED, serve
+
+FULL = {"gold": 20.0, "silver": 20.0, "bronze": 55.0}
+ERRORS = [errno.EIO, errno.EMFILE, errno.ENOMEM]
+GUARD: dict[str, tuple[Any, str]] = {
+    "counters and schemata": (Filesystem, "read"),
+    "classes and groups": (Filesystem, "listdir"),
+    "folders": (Filesystem, "is_folder"),
+    "inodes of groups": ("posix", "scandir"),
+    "lease": (lease, "write_file"),
+}
+"""Operations of a guard that samples: each one's owner and name."""
+
+
+@pytest.fixture(params=ERRORS, ids=lambda number: errno.errorcode[number])
+def error(request: pytest.FixtureRequest) -> OSError:
+    """An error that says nothing about the file."""
+    return OSError(request.param, "no answer", "/some/file")
+
+
+@contextlib.contextmanager
+def unanswered(operation: tuple[Any, str], error: OSError) -> Iterator[None]:
+    """Let an operation fail."""
+    with failing(*operation, error):
+        yield
+
+
+@pytest.mark.parametrize("operation", GUARD.values(), ids=GUARD)
+def test_guard_holds_a_cut_while_it_cannot_read(host: Host, operation: tuple[Any, str], error: OSError) -> None:
+    node = Node(host)
+    guard = node.guard()
+    node.pass_time(guard, FULL, 6)
+    assert node.limit("bronze") == "MB:0=90"
+    with unanswered(operation, error):
+        node.pass_time(guard, FULL, 2)
+    assert node.limit("bronze") == "MB:0=90"
+    assert (host.state / NAME).exists()
+    assert not any("another program" in line for line in node.lines)
+    node.pass_time(guard, FULL, 60)
+    assert node.limit("bronze") == "MB:0=20"
+    assert guard.end()
+    assert node.limit("bronze") == "MB:0=100"
+    assert not (host.state / NAME).exists()
+
+
+@pytest.mark.parametrize("operation", [GUARD[name] for name in ("counters and schemata", "classes and groups")])
+def test_guard_restores_all_values_if_it_cannot_read_for_long(host: Host, operation: tuple[Any, str]) -> None:
+    node = Node(host)
+    guard = node.guard()
+    node.pass_time(guard, FULL, 6)
+    schemata = node.root / "bronze/schemata"
+
+    def counters(_: Any, path: str) -> bool:
+        return path != str(schemata)
+
+    with failing(*operation, OSError(errno.EIO, "no answer"), when=counters):
+        node.pass_time(guard, FULL, 20)
+    assert node.limit("bronze") == "MB:0=100"
+
+
+NODE: dict[str, tuple[Any, str]] = {
+    "/proc": (procfs, "read_kernel_file"),
+    "tasks of a cgroup": (cgroup_tasks, "read_kernel_file"),
+    "folders of cgroups": ("resctrl_hooks.node.lifecycle", "is_folder"),
+    "groups and tasks": (Filesystem, "read"),
+    "list of groups": (Filesystem, "listdir"),
+    "existence of groups": (Filesystem, "is_folder"),
+    "records of pods": (Ledger, "read_pod"),
+    "records of containers": (Ledger, "read_member"),
+    "list of containers": (Ledger, "containers"),
+    "marks": (Ledger, "marked"),
+}
+"""Reads of a pass of reconcile and of the exec watcher."""
+
+
+UNREADABLE = (errno.EIO, errno.EMFILE, errno.EACCES)
+
+
+@pytest.fixture(params=UNREADABLE, ids=lambda number: errno.errorcode[number])
+def no_answer(request: pytest.FixtureRequest) -> OSError:
+    """An error that says nothing about the file."""
+    return OSError(request.param, "no answer", "/some/file")
+
+
+ANSWERS = {"empty": b"", "a line": b"\n", "no text": b"\xff\xfe\0garbage\n\n0::", "digits": b"9" * 5000}
+"""Contents that no file of the kernel has."""
+CONTENTS = ("/proc", "tasks of a cgroup", "groups and tasks")
+"""Those of the reads above that return a file's content."""
+
+
+@pytest.fixture(params=[*ANSWERS.values()], ids=[*ANSWERS])
+def answer(request: pytest.FixtureRequest) -> bytes:
+    """An answer without meaning."""
+    return bytes(request.param)
+
+
+@contextlib.contextmanager
+def answering(read: tuple[Any, str], answer: bytes) -> Iterator[None]:
+    """Let a read return this."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(*read, lambda *_, **__: answer)
+        yield
+
+
+def troubles() -> Iterator[Any]:
+    """Yield a context for each read that fails with each error, or returns each content."""
+    for name, read in NODE.items():
+        for number in UNREADABLE:
+            error = OSError(number, "no answer", "/some/file")
+            yield pytest.param(partial(failing, *read, error), id=f"{name}, {errno.errorcode[number]}")
+    for name in CONTENTS:
+        for what, content in ANSWERS.items():
+            yield pytest.param(partial(answering, NODE[name], content), id=f"{name}, {what}")
+
+
+Trouble = Callable[[], contextlib.AbstractContextManager[None]]
+
+
+@pytest.mark.parametrize("trouble", [*troubles()])
+def test_reconcile_releases_no_living_pod_while_it_cannot_tell(tmp_path: Path, trouble: Trouble) -> None:
+    cluster = Cluster(tmp_path)
+    id_, pid = cluster.start(1)
+    member = next((cluster.host.state / "pods").rglob(f"c-{id_}"))
+    with trouble(), contextlib.suppress(HookError, OSError):
+        cluster.reconcile()
+    assert cluster.groups_of(pid) == {("", POD)}
+    assert member.exists()
+    cluster.reconcile()
+    assert cluster.groups_of(pid) == {("", POD)}
+
+
+@pytest.mark.parametrize("trouble", [*troubles()])
+def test_watcher_forgets_no_container_while_it_cannot_tell(tmp_path: Path, trouble: Trouble) -> None:
+    cluster = Cluster(tmp_path)
+    id_, _ = cluster.start(1)
+    context = cluster.context()
+    containers = Containers(context.ledger)
+    containers.refresh()
+    pid = cluster.kernel.spawn(f"/kubepods/pod{POD}/crio-{id_}")
+    with trouble(), contextlib.suppress(HookError, OSError):
+        serve(context, containers, pid)
+    if cluster.groups_of(pid) != {("", POD)}:
+        assert serve(context, containers, pid).what == MOVED
+    assert cluster.groups_of(pid) == {("", POD)}
+    assert containers.of_id(id_) is not None
+
+
+@pytest.mark.parametrize("ending", ["", "schemata", "mbm_total_bytes"], ids=["all", "schemata", "counters"])
+def test_guard_holds_a_cut_for_an_answer_without_meaning(host: Host, ending: str, answer: bytes) -> None:
+    node = Node(host)
+    guard = node.guard()
+    node.pass_time(guard, FULL, 6)
+    read = Filesystem.read
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Filesystem, "read", lambda fs, path: answer if path.endswith(ending) else read(fs, path))
+        node.pass_time(guard, FULL, 2)
+        if ending == "schemata":
+            assert not guard.end()
+    assert node.limit("bronze") == "MB:0=90"
+    assert (host.state / NAME).exists()
+    node.pass_time(guard, FULL, 60)
+    assert node.limit("bronze") == "MB:0=20"
+    assert guard.end()
+    assert node.limit("bronze") == "MB:0=100"
+
+
+def test_watcher_keeps_its_containers_if_the_ledger_does_not_answer(tmp_path: Path, no_answer: OSError) -> None:
+    cluster = Cluster(tmp_path)
+    id_, _ = cluster.start(1)
+    containers = Containers(cluster.context().ledger)
+    containers.refresh()
+    with failing("posix", "stat", no_answer), contextlib.suppress(HookError):
+        containers.refresh()
+    assert containers.of_id(id_) is not None
+
+
+def test_reserve_for_runtimes_survives_a_record_that_cannot_be_read(tmp_path: Path, no_answer: OSError) -> None:
+    ledger = Cluster(tmp_path).context().ledger
+    runtimes.note(ledger, 7)
+    with failing(runtimes, "read_file", no_answer), contextlib.suppress(LedgerError):
+        runtimes.note(ledger, 3)
+    assert max(runtimes.read_peaks(ledger).values()) == 7
+
+
+def test_previous_values_of_the_node_survive_a_record_that_cannot_be_read(host: Host, no_answer: OSError) -> None:
+    node = ClassHost(host)
+    node.start("a", 500)
+    with failing(node_values, "read_file", no_answer):
+        reconcile(host.context())
+        node.start("b", 500)
+    assert node.cpufreq.changed() == on("0-3", FAST_VALUES)
+    for name in ("a", "b"):
+        node.stop(name)
+    assert reconcile(host.context()).ok
+    assert node.cpufreq.changed() == {}

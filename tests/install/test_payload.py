@@ -1,0 +1,38 @@
+"""The modules that a host gets: without a sampling process, those that the others import."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import Host
+
+from resctrl_hooks.install.payload import payload
+
+
+@pytest.mark.parametrize("placement", [True, False])
+def test_modules_without_sampling_have_all_their_imports(tmp_path: Path, host: Host, *, placement: bool) -> None:
+    modules = payload(plugin=False, sampling=False, placement=placement).modules
+    assert placement == any(path.startswith("features/placement/") for path in modules)
+    assert "guard/lease.py" in modules, "reconcile restores the values of a guard that has ended"
+    assert not {"guard/guard.py", "history/store.py", "sampler/process.py"} & modules.keys()
+    for path, data in modules.items():
+        (tmp_path / "node" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "node" / path).write_bytes(data)
+    names = [path.removesuffix(".py").replace("/", ".") for path in modules if not path.endswith("__init__.py")]
+    names = [name for name in names if name != "launch"]  # it is a script
+    script = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nfor name in {names!r}: __import__('node.' + name)"
+    done = subprocess.run([sys.executable, "-I", "-B", "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    launch = [sys.executable, "-I", "-S", "-B", str(tmp_path / "node/launch.py"), "--config", str(host.config)]
+    done = subprocess.run([*launch, "reconcile"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_modules_with_sampling_are_all() -> None:
+    whole, less = payload(plugin=False).modules, payload(plugin=False, sampling=False).modules
+    assert {path.partition("/")[0] for path in whole.keys() - less.keys()} == {
+        *("sampler", "guard", "history", "slowdown", "snapshot"),
+    }
+    assert all(ast.parse(data) for data in whole.values())

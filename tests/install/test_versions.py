@@ -1,0 +1,167 @@
+"""A node that goes from an earlier version to this one, back, and again to this one, while pods run.
+
+Each version installs, serves hooks, reconciles and reports with its own code, on a simulated resctrl.
+"""
+
+import itertools
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hosts.monitored import MonitoredHost, monitored_host
+
+from install.staged import call, files
+from install.staged import command as hook_command
+from install.versions import COMMITS, THIS, command
+from resctrl_hooks.install.paths import LAUNCH, MANIFEST, UNITS
+from resctrl_hooks.simulation import mounted
+
+pytestmark = [pytest.mark.fuse, pytest.mark.no_cover]
+CLASS_COUNTER = "resctrl_class_l3_mbm_total_bytes_total"
+COUNTERS = ("l3_mbm_total_bytes_total", CLASS_COUNTER)
+LEFT_BY = {"0.2.0": {f"{UNITS}/multi-user.target.wants/resctrl-hooks-exec.service"}}
+"""What a version leaves of this one; docs/migration.md has the commands that remove it."""
+
+
+class Node:
+    """A node below a folder: one version is installed at a time.
+
+    Args:
+        root: the folder.
+        host: resctrl, settings and processes.
+    """
+
+    def __init__(self, root: Path, host: MonitoredHost) -> None:
+        self.root = root
+        self.host = host
+        self.version = ""
+        self.pods: dict[str, tuple[int, list[str]]] = {}
+        self.counters: dict[str, float] = {}
+        self._ids = (f"{number:064x}" for number in itertools.count(1))
+
+    def install(self, version: str) -> None:
+        """Install a version over what is there, and let its reconcile run."""
+        command(version, "install", "--runtime", "crio", "--root", str(self.root))
+        self.version = version
+        self.reconcile()
+
+    def uninstall(self, version: str) -> None:
+        command(version, "uninstall", "--root", str(self.root))
+
+    def reconcile(self) -> None:
+        words = ["/usr/bin/python3", "-I", "-S", f"{self.root}{LAUNCH}", "--config", str(self.host.config), "reconcile"]
+        done = call(words)
+        assert done.returncode == 0, (done.stdout + done.stderr).decode()
+        assert b"ignored" not in done.stderr, done.stderr  # a record that this version cannot read
+
+    def start(self) -> str:
+        """Start a pod with one container; it must be in its group when its hook has ended."""
+        id_ = next(self._ids)
+        words = hook_command(self.root)
+        words[words.index("--config") + 1] = str(self.host.config)
+        self.pods[id_] = (self.host.process(), words)
+        self._call(id_, "creating")
+        assert self.is_in_group(id_)
+        return id_
+
+    def end(self, id_: str) -> None:
+        """End a pod; its poststop is the command that its bundle has had since its start."""
+        pid, _ = self.pods[id_]
+        os.kill(pid, 9)
+        next(one for one in self.host.processes if one.pid == pid).wait()
+        self._call(id_, "stopped")
+        del self.pods[id_]
+
+    def _call(self, id_: str, status: str) -> None:
+        pid, words = self.pods[id_]
+        bundle = self.root / "bundle"
+        bundle.mkdir(exist_ok=True)
+        (bundle / "config.json").write_text('{"ociVersion": "1.1.0"}')
+        state = {"ociVersion": "1.1.0", "id": id_, "status": status, "bundle": str(bundle)}
+        done = call(words, state | ({"pid": pid} if status == "creating" else {}))
+        assert (done.returncode, done.stderr) == (0, b"")
+
+    def is_in_group(self, id_: str) -> bool:
+        tasks = (self.host.resctrl / "mon_groups" / id_ / "tasks").read_text().split()
+        return str(self.pods[id_][0]) in tasks
+
+    def groups(self) -> dict[str, int]:
+        """Return the groups by inode numbers, which another group of the same name would not have."""
+        return {entry.name: entry.inode() for entry in os.scandir(self.host.resctrl / "mon_groups")}
+
+    def count(self) -> None:
+        """Read the metrics by the running version: no pod's counter has fallen since another version read it."""
+        text = command(self.version, "--config", str(self.host.config), "metrics", "--format", "prometheus")
+        found: dict[str, float] = {}
+        for line in text.splitlines():
+            name, _, rest = line.partition("{")
+            if name in COUNTERS:
+                labels = dict(re.findall(r'(\w+)="([^"]*)"', rest))
+                of = name if name == CLASS_COUNTER else labels["pod_uid"]
+                found[of] = found.get(of, 0.0) + float(line.split()[-1])
+        assert {CLASS_COUNTER, *self.pods} <= set(found)
+        fallen = {uid: (self.counters[uid], value) for uid, value in found.items() if value < self.counters.get(uid, 0)}
+        assert fallen == {}, f"after the change to {self.version}"
+        self.counters = found
+
+    def units(self) -> set[str]:
+        """Return the units, after a check that the manifest lists each of them, and that each link leads to one."""
+        there = {name for name in files(self.root) if name.startswith(f"{UNITS}/resctrl-hooks-")}
+        listed = json.loads((self.root / MANIFEST.lstrip("/")).read_text())["files"]
+        assert there == {path for path in listed if path.startswith(f"{UNITS}/resctrl-hooks-")}
+        links = {name for name in files(self.root) if ".wants/" in name}
+        assert {link for link in links if f"{UNITS}/{link.rpartition('/')[2]}" not in listed} <= LEFT_BY.get(
+            self.version, set()
+        )
+        return there
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    (tmp_path / "node").mkdir()
+    with (
+        mounted(str(tmp_path / "resctrl"), limbo=0.0) as resctrl,
+        monitored_host(tmp_path, str(resctrl), deadlineSeconds=60) as host,
+    ):
+        yield Node(tmp_path / "node", host)
+
+
+@pytest.mark.parametrize("before", COMMITS)
+def test_upgrade_rollback_and_upgrade_lose_nothing(node: Node, before: str) -> None:
+    units: dict[str, set[str]] = {}
+    for version in (before, THIS, before, THIS):
+        there = node.groups()
+        node.install(version)
+        assert node.groups() == there  # the same groups, not new ones
+        assert all(map(node.is_in_group, node.pods))
+        assert node.units() == units.setdefault(version, node.units())
+        node.start()
+        node.count()
+        node.count()
+    for id_ in list(node.pods):
+        node.end(id_)
+    node.reconcile()
+    assert node.groups() == {}
+    assert list(node.host.context.ledger.keys()) == []
+
+
+@pytest.mark.parametrize("before", COMMITS)
+@pytest.mark.parametrize("remover", ["earlier", "this"])
+def test_either_version_removes_an_installation_of_the_other(node: Node, before: str, remover: str) -> None:
+    first, last = (THIS, before) if remover == "earlier" else (before, THIS)
+    node.install(first)
+    node.install(last)
+    node.uninstall(last)
+    assert {name for name in files(node.root) if "resctrl" in name} == (
+        LEFT_BY.get(before, set()) if remover == "earlier" else set()
+    )
+
+
+@pytest.mark.parametrize("before", COMMITS)
+def test_this_version_removes_an_installation_of_an_earlier_one_directly(node: Node, before: str) -> None:
+    node.install(before)
+    node.uninstall(THIS)
+    assert {name for name in files(node.root) if "resctrl" in name} == set()

@@ -1,0 +1,52 @@
+"""Released versions of this program from the repository's history, each run by its own code."""
+
+import atexit
+import functools
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+REPOSITORY: Final = Path(__file__).parents[2]
+COMMITS: Final = {"0.2.0": "f333067f", "38f7eba7": "38f7eba7", "529fc25d": "529fc25d"}
+"""0.2.0 is the last commit before the exec watcher; the others are states between releases that nodes have run."""
+THIS: Final = "this"
+
+
+@functools.cache
+def _tree(commit: str) -> str:
+    packed = subprocess.run(
+        ["git", "archive", commit, "resctrl_hooks"], cwd=REPOSITORY, capture_output=True, check=False
+    )
+    if packed.returncode:
+        return ""
+    folder = tempfile.mkdtemp(prefix=f"resctrl-hooks-{commit}-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    subprocess.run(["tar", "-x", "-C", folder], input=packed.stdout, check=True)
+    return folder
+
+
+def tree(version: str) -> str:
+    """Return the folder with a version's code; skip the test in a copy without the history (a shallow clone)."""
+    if version == THIS:
+        return str(REPOSITORY)
+    found = _tree(COMMITS[version])
+    if not found:
+        pytest.skip(f"the history lacks commit {COMMITS[version]} of version {version}")
+    return found
+
+
+def command(version: str, *words: str) -> str:
+    """Run a version's `resctrl-hook` and return its output."""
+    environment = {**os.environ, "PYTHONPATH": tree(version), "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "200"}
+    done = subprocess.run(
+        [sys.executable, "-m", "resctrl_hooks", *words], env=environment, capture_output=True, text=True, check=False,
+        cwd="/",
+    )  # fmt: skip
+    assert done.returncode == 0, f"{version} {words}: {done.stdout}{done.stderr}"
+    return done.stdout

@@ -1,0 +1,133 @@
+"""The account of RMIDs and CLOSIDs: a pure decision, and its observation on a node."""
+
+from pathlib import Path
+
+import pytest
+from hosts.shared_node import SharedNode
+from hypothesis import given
+from hypothesis import strategies as st
+
+from resctrl_hooks.inventory.account import Facts, account_of
+from resctrl_hooks.inventory.creators import RUNTIME, UNKNOWN, creator_of, greediest
+from resctrl_hooks.inventory.gather import gather
+from resctrl_hooks.inventory.owners import account
+
+_NAMES = st.sampled_from([f"group{number}" for number in range(12)])
+_GROUPS = st.dictionaries(_NAMES, st.lists(_NAMES, unique=True, max_size=6), max_size=5)
+
+
+@st.composite
+def facts(draw: st.DrawFn) -> Facts:
+    """Return a node whose groups fit into its RMIDs, as the kernel ensures."""
+    groups = {"": draw(st.lists(_NAMES, unique=True, max_size=8)), **draw(_GROUPS)}
+    used = sum(1 + len(names) for names in groups.values())
+    each = 0
+    rmids = draw(st.integers(used, used + 20))
+    closids = len(groups) + draw(st.integers(0, 4))
+    if draw(st.booleans()):
+        each = max(1 + len(names) for names in groups.values()) + draw(st.integers(0, 3))
+        rmids = each * closids
+    return Facts(
+        rmids={"L3": rmids, **draw(st.sampled_from([{}, {"PERF_PKG": rmids + 3}]))},
+        closids=closids,
+        of_each_class=each,
+        groups=groups,
+        pods=draw(st.dictionaries(_NAMES, st.text(min_size=1, max_size=3), max_size=6)),
+        containers=draw(st.dictionaries(_NAMES, st.text(min_size=1, max_size=3), max_size=6)),
+        refused=draw(st.booleans()),
+    )
+
+
+@given(facts())
+def test_owners_sum_is_the_kernels_number(node: Facts) -> None:
+    found = account_of(node)
+    assert sum(found.rmids.values()) == min(node.rmids.values())
+    assert sum(found.closids.values()) == node.closids
+    assert len(found.owners) == sum(found.rmids[kind] for kind in ("pods", "classes", "runtimes", "foreign"))
+    unused = found.rmids["limbo" if node.refused else "free"]
+    assert unused == (
+        sum(found.free_by_class.values()) if node.of_each_class else min(node.rmids.values()) - len(found.owners)
+    )
+
+
+def test_smaller_limit_of_energy_counts_and_is_named() -> None:
+    found = account_of(Facts({"L3": 64, "PERF_PKG": 5}, 0, 0, {"": ["a"]}, {"a": "shop/web"}, {}))
+    assert (sum(found.rmids.values()), found.rmids["free"]) == (5, 3)
+    assert found.as_line() == "RMIDs by owner: 1 pod, 1 class, 3 free; PERF_PKG limits the groups to 5 RMIDs"
+
+
+def test_class_named_by_a_container_belongs_to_the_runtime() -> None:
+    groups = {"": [], "gold": [], "c1": ["c1"]}
+    found = account_of(Facts({"L3": 16}, 4, 0, groups, {}, {"c1": "shop/web"}))
+    assert (found.rmids["runtimes"], found.closids["runtimes"], found.closids["free"]) == (2, 1, 1)
+    assert [one.name for one in found.of("runtimes")] == ["shop/web", "shop/web"]
+
+
+def test_node_without_monitoring_has_no_rmids() -> None:
+    assert account_of(Facts({}, 4, 0, {"": []}, {}, {})).rmids == {}
+
+
+@pytest.mark.parametrize(
+    "group, program",
+    [("pqos-812-0", "pqos"), ("3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01", "resctrl-mon"), ("mine", UNKNOWN.name)],
+)
+def test_creator_is_recognized_by_name(group: str, program: str) -> None:
+    assert program in creator_of(group).name
+
+
+def test_program_with_most_groups_is_the_greediest() -> None:
+    groups = {"": ["pqos-1-0", "pqos-1-1", "mine", "c1"]}
+    found = greediest(account_of(Facts({"L3": 16}, 4, 0, groups, {}, {"c1": "c1"})))
+    assert found is not None
+    assert found[0].name == "pqos"
+    assert [one.group for one in found[1]] == ["pqos-1-0", "pqos-1-1"]
+    assert greediest(account_of(Facts({"L3": 16}, 4, 0, {"": []}, {}, {}))) is None
+    assert creator_of("c1", by_runtime=True) == RUNTIME
+
+
+def test_node_names_pods_runtimes_and_foreign_groups(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, rmids=8)
+    pod = node.start("shop")
+    fs, root = node.kernel, node.context().monitor.resctrl.root
+    fs.mkdir(f"{root}/mon_groups/{pod.id}")  # as a runtime does for enableMonitoring
+    fs.mkdir(f"{root}/mon_groups/pqos-7-0")
+    inventory = gather(node.context())
+    found = inventory.account
+    assert found is not None
+    expected = {"pods": 1, "classes": 1, "runtimes": 1, "foreign": 1, "limbo": 0, "free": 4}
+    assert found.rmids == expected
+    assert [one.name for one in found.of("runtimes")] == ["shop/web-0"]
+    assert {group.creator for group in inventory.foreign} == {"pqos", RUNTIME.name}
+
+
+def test_class_of_a_container_without_a_pod_is_its_runtimes(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, rmids=8)
+    context = node.context()
+    id_ = f"{7:064x}"
+    node.kernel.mkdir(f"{context.monitor.resctrl.root}/{id_}")
+    node.kernel.mkdir(f"{context.monitor.resctrl.root}/{id_}/mon_groups/{id_}")
+    context.ledger.prepare()
+    with context.monitor.hold(id_) as locked:  # such a container's key is its id
+        locked.ensure_group(id_)
+        locked.add_member(id_, {"steps": []}, 1)
+    found = account(context, {id_: ""})
+    assert [(one.owner, one.group) for one in found.owners] == [("classes", ""), ("runtimes", ""), ("pods", id_)]
+
+
+def test_rmids_that_the_kernel_refuses_are_in_limbo(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, rmids=2, limbo=1000.0)
+    first = node.start("shop")
+    node.end(first)
+    node.start("shop")
+    found = gather(node.context()).account
+    assert found is not None
+    assert (found.rmids["limbo"], found.rmids["free"]) == (1, 0)
+
+
+def test_runtimes_folders_are_read_only_for_unexplained_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = SharedNode(tmp_path, rmids=8)
+    pod = node.start("shop")
+    context = node.context()
+    monkeypatch.setattr("resctrl_hooks.inventory.owners.known_ids", lambda *_: pytest.fail("was read"))
+    monkeypatch.setattr(type(context.ledger), "containers", lambda _: pytest.fail("was read"))
+    assert account(context, {pod.key: "shop/web"}).rmids["pods"] == 1

@@ -1,0 +1,59 @@
+"""Conditions of the node that `list` and the metrics report at once: no room for records, a late reconcile."""
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hosts.monitored import MonitoredHost, monitored_host
+from metrics.test_metrics import samples
+
+from resctrl_hooks.inventory.attention import LATE, warnings_of
+from resctrl_hooks.simulation import mounted
+
+pytestmark = pytest.mark.fuse
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[MonitoredHost]:
+    with mounted(str(tmp_path / "resctrl")) as resctrl, monitored_host(tmp_path, str(resctrl)) as made:
+        yield made
+
+
+def room(monkeypatch: pytest.MonkeyPatch, **values: int) -> None:
+    found = {"f_files": 1000, "f_ffree": 10, "f_bfree": 1 << 20, "f_frsize": 4096, "f_bavail": 1 << 20} | values
+    monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(**found))
+
+
+@pytest.mark.parametrize("full", [{"f_bfree": 0}, {"f_ffree": 0}, {"f_bfree": 3}], ids=["blocks", "inodes", "little"])
+def test_full_state_directory_is_in_list_and_metrics(
+    host: MonitoredHost, monkeypatch: pytest.MonkeyPatch, full: dict[str, int]
+) -> None:
+    room(monkeypatch)
+    assert "is full" not in host.run("list").stdout
+    assert samples(host.run("metrics").stdout)["resctrl_hooks_state_free_bytes",] == 1 << 32
+    room(monkeypatch, **full)
+    assert "is full: new containers start without monitoring" in host.run("list").stdout.replace("\n", " ")
+    assert samples(host.run("metrics").stdout)["resctrl_hooks_state_free_bytes",] < 1 << 16
+
+
+def test_file_system_without_fixed_inodes_is_not_full(host: MonitoredHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    room(monkeypatch, f_files=0, f_ffree=0)
+    assert warnings_of(host.context) == []
+
+
+def test_late_reconcile_is_in_list_and_metrics(host: MonitoredHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    def passed(seconds: float) -> dict[Any, float]:
+        monkeypatch.setattr(time, "time", lambda: real() + seconds)
+        return samples(host.run("metrics").stdout)
+
+    real = time.time
+    host.context.ledger.prepare()
+    host.context.ledger.count_call("reconcile", 0.1)
+    assert passed(0)["resctrl_hooks_reconcile_age_seconds",] < LATE
+    assert "reconcile last completed" not in host.run("list").stdout
+    assert passed(LATE + 60)["resctrl_hooks_reconcile_age_seconds",] > LATE
+    assert "reconcile last completed a pass" in host.run("list").stdout

@@ -1,0 +1,278 @@
+"""Exclusive CPUs without interrupts on a simulated host: affinities, their restoration, irqbalance."""
+
+import random
+
+import pytest
+from conftest import Host
+from hosts.faults import failing
+from hosts.interrupts import DISABLE, EXCLUSIVE, Balancer, InterruptHost, without
+from hosts.placed import CPUS
+
+from resctrl_hooks.node.feature_table import FEATURES
+from resctrl_hooks.node.features.placement import irqbalance, node_values
+from resctrl_hooks.node.features.placement.allocations import Book
+from resctrl_hooks.node.features.placement.interrupts import Interrupts, quiet_cpus
+from resctrl_hooks.node.features.placement.node_changes import KINDS
+from resctrl_hooks.node.host.cpulist import format_mask, parse_list, parse_mask
+from resctrl_hooks.node.reconcile.reconcile import reconcile
+from resctrl_hooks.node.reconcile.release import release_everything
+
+MASK = "irq-affinity.resource-policy.nri.io"
+POOL = {"name": "rt", "cpus": "0-1", "namespaces": ["shop"], "irqMode": "isolate"}
+
+
+@pytest.fixture
+def node(host: Host) -> InterruptHost:
+    return InterruptHost(host)
+
+
+def settled(node: InterruptHost) -> None:
+    assert reconcile(node.host.context()).ok
+    again = reconcile(node.host.context())
+    assert (again.problems, again.repaired) == ([], 0)
+
+
+def test_records_of_all_kinds_are_in_the_table_of_features() -> None:
+    assert tuple(kind.record for kind in KINDS) == FEATURES["placement"].leaves
+
+
+@pytest.mark.parametrize(
+    "mask, text",
+    [("0-3", "f"), ("", "0"), ("32", "1,00000000"), ("0,40,95", "80000000,00000100,00000001")],
+)
+def test_mask_has_words_of_32_bits(mask: str, text: str) -> None:
+    assert format_mask(parse_list(mask)) == text
+    assert parse_mask(text) == parse_list(mask)
+
+
+def test_interrupts_leave_exclusive_cpus_and_return_at_the_end(node: InterruptHost) -> None:
+    log = node.start("a", 2000, **EXCLUSIVE)
+    assert node.cpus("a") == "0,16"
+    assert "without interrupts" in log
+    assert node.changed() == without("0,16")
+    settled(node)
+    node.stop("a")
+    assert node.changed() == {}
+    assert not node.record.exists()
+
+
+def test_container_without_the_annotation_changes_no_interrupt(node: InterruptHost) -> None:
+    node.start("a", 2000, **{CPUS: "exclusive"})
+    node.start("b", 500, **DISABLE)  # shares its CPUs
+    assert node.changed() == {}
+    assert not node.record.exists()
+
+
+def test_interrupts_return_to_the_cpus_of_the_container_that_ends_first(node: InterruptHost) -> None:
+    node.start("a", 2000, **EXCLUSIVE)
+    node.start("b", 2000, **EXCLUSIVE)
+    both = f"{node.cpus('a')},{node.cpus('b')}"
+    assert node.changed()["default"] == without(both)["default"]
+    node.stop("a")
+    assert node.changed()["default"] == without(node.cpus("b"))["default"]
+    settled(node)
+    node.stop("b")
+    assert node.changed() == {}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_any_order_of_starts_and_ends_keeps_exclusive_cpus_quiet_and_restores_all(
+    node: InterruptHost, seed: int
+) -> None:
+    chance = random.Random(seed)
+    running: list[str] = []
+    for number in range(12):
+        if running and chance.random() < 0.4:
+            node.stop(running.pop(chance.randrange(len(running))))
+        else:
+            running.append(f"c{number}")
+            node.start(running[-1], 2000, **(EXCLUSIVE if chance.random() < 0.7 else {CPUS: "exclusive"}))
+        node.assert_sound()
+        book = Book(node.host.context())
+        quiet = sum(entry.decision.quiet for entry in book.entries.values())
+        assert quiet == quiet_cpus(book.usage(), node.host.context().settings.placement)
+        used = parse_list(",".join(node.path(name).read_text().strip() for name in ("1", "16", "24", "25")))
+        assert not used & quiet
+    for name in chance.sample(running, len(running)):
+        node.stop(name)
+    assert node.changed() == {}
+    assert not node.record.exists()
+
+
+@pytest.mark.parametrize("value", ["mask: ['*']", '{"mask": ["*"]}', "mask:\n- '*'\nmode: mask-first"])
+def test_mask_of_all_interrupts_counts(node: InterruptHost, value: str) -> None:
+    node.start("a", 2000, **{CPUS: "exclusive", f"{MASK}/container.a": value})
+    assert node.changed() == without("0,16")
+
+
+@pytest.mark.parametrize("value", ["claim: ['nvme*']", "mask: ['eth*']", "mask: ['*']\nclaim: ['nvme*']"])
+def test_other_irq_affinity_is_named_and_changes_no_interrupt(node: InterruptHost, value: str) -> None:
+    log = node.start("a", 2000, **{CPUS: "exclusive", MASK: value})
+    assert "can only be `mask: ['*']` here" in log
+    assert node.changed() == {}
+
+
+def test_interrupt_without_another_cpu_gets_all_others(node: InterruptHost) -> None:
+    node.path("24").write_text("0\n")
+    node.start("a", 2000, **EXCLUSIVE)
+    assert node.path("24").read_text() == "1-15,17-31"
+    node.stop("a")
+    assert node.path("24").read_text() == "0"
+
+
+def test_pool_without_interrupts(node: InterruptHost) -> None:
+    node.configure(policy="pools", pools=[POOL])
+    node.start("a", 500)
+    assert node.changed()["1"] == "2-31"
+    node.stop("a")
+    assert node.changed() == {}
+    assert not node.record.exists()
+
+
+def test_interrupts_stay_if_no_other_cpu_is_left_for_them(node: InterruptHost) -> None:
+    node.configure(policy="pools", pools=[POOL | {"cpus": "0-31"}])
+    node.start("a", 500)
+    assert node.changed() == {}
+
+
+def test_new_interrupt_is_moved_by_reconcile(node: InterruptHost) -> None:
+    node.start("a", 2000, **EXCLUSIVE)
+    node.plug("77", "0-3", "mlx5")
+    assert reconcile(node.host.context()).repaired == 1
+    assert node.path("77").read_text() == "1-3"
+    settled(node)
+    node.stop("a")
+    assert node.path("77").read_text() == "0-3"
+
+
+def test_interrupt_that_is_gone_is_forgotten(node: InterruptHost) -> None:
+    node.start("a", 2000, **EXCLUSIVE)
+    node.path("24").unlink()
+    settled(node)
+    node.stop("a")
+    assert not node.record.exists()
+
+
+@pytest.mark.parametrize("other, while_held", [("0-31", "1-15,17-31"), ("9", "9")])
+def test_affinity_that_another_program_set_meanwhile_is_the_restored_one(
+    node: InterruptHost, other: str, while_held: str
+) -> None:
+    node.start("a", 2000, **EXCLUSIVE)
+    node.path("25").write_text(f"{other}\n")
+    settled(node)
+    assert node.path("25").read_text().strip() == while_held
+    node.stop("a")
+    assert node.path("25").read_text().strip() == other
+
+
+def test_managed_interrupts_are_counted_and_named_once(node: InterruptHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    true_write = node_values.write_value
+
+    def write(base: str, key: str, value: str) -> str:
+        return "EIO" if key.startswith(("24/", "25/")) else true_write(base, key, value)
+
+    monkeypatch.setattr(node_values, "write_value", write)
+    told = "cannot move 2 interrupts (EIO, managed by the kernel): 24 nvme0q1, 25 nvme0q2"
+    assert node.start("a", 2000, **EXCLUSIVE).count(told) == 1
+    assert Interrupts(node.host.context()).refused() == [told]
+    assert node.changed() == {key: cpus for key, cpus in without("0,16").items() if key not in ("24", "25")}
+    assert told not in node.start("b", 2000, **EXCLUSIVE)
+    settled(node)
+    node.stop("a")
+    node.stop("b")
+    assert node.changed() == {}
+    assert not node.record.exists()
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_uninstallation_restores_interrupts(node: InterruptHost, *, enabled: bool) -> None:
+    node.start("a", 2000, **EXCLUSIVE)
+    node.configure(enabled=enabled)
+    assert release_everything(node.host.context()).problems == []
+    assert node.changed() == {}
+
+
+def test_disabled_placement_restores_interrupts_at_next_reconcile(node: InterruptHost) -> None:
+    node.start("a", 2000, **EXCLUSIVE)
+    node.configure(enabled=False)
+    assert reconcile(node.host.context()).repaired
+    assert node.changed() == {}
+    assert not node.record.exists()
+
+
+def test_unreadable_kubelet_state_leaves_interrupts_and_is_said(node: InterruptHost) -> None:
+    node.start("a", 2000, **EXCLUSIVE)
+    state = node.host.root / "kubelet/cpu_manager_state"
+    state.parent.mkdir()
+    state.touch()
+    assert "whether the kubelet pins containers is unknown" in reconcile(node.host.context()).failures["placement"]
+    assert node.changed() == without("0,16")
+    assert release_everything(node.host.context()).problems == []
+    assert node.changed() == {}
+
+
+def test_unwritable_record_changes_no_interrupt_and_fails_no_container(node: InterruptHost) -> None:
+    node.configure(failurePolicy="fail")
+    with failing(node_values, "write_file", OSError(28, "No space left on device", "/run/x")):
+        assert "cannot apply interrupts: cannot use" in node.start("a", 2000, **EXCLUSIVE)
+    assert node.changed() == {}
+    settled(node)
+    assert node.changed() == without("0,16")
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.parametrize("banned, before", [("", "NULL"), ("30-31", "30-31")])
+def test_irqbalance_is_told_and_told_back(node: InterruptHost, banned: str, before: str, *, lazy: bool) -> None:
+    with Balancer(node.balancers, banned, lazy=lazy) as balancer:
+        node.start("a", 2000, **EXCLUSIVE)
+        ours = ["settings cpus 0,16" + (f",{banned}" if banned else "")]
+        assert balancer.commands == ours
+        assert node.changed() == without("0,16")
+        node.stop("a")  # also before its next pass
+        assert balancer.commands == [*ours, f"settings cpus {before}"]
+        assert not node.record.exists()
+
+
+def test_irqbalance_that_started_again_is_told_by_reconcile(node: InterruptHost) -> None:
+    with Balancer(node.balancers):
+        node.start("a", 2000, **EXCLUSIVE)
+    settled(node)
+    with Balancer(node.balancers, "9") as balancer:
+        settled(node)
+        assert balancer.commands == ["settings cpus 0,9,16"]
+        node.stop("a")
+        assert balancer.told == balancer.own
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_irqbalance_that_does_not_answer_in_time_is_told_back_later(node: InterruptHost, *, enabled: bool) -> None:
+    with Balancer(node.balancers, "9") as balancer:
+        node.start("a", 2000, **EXCLUSIVE)
+        node.configure(enabled=enabled)
+        with failing(irqbalance, "_ask", TimeoutError("timed out")):
+            reconcile(node.host.context())
+            if enabled:
+                node.stop("a")
+        assert balancer.commands == ["settings cpus 0,9,16"]
+        settled(node)
+        assert balancer.told == balancer.own
+        assert not node.record.exists()
+
+
+def test_irqbalance_without_a_known_value_is_not_told(node: InterruptHost) -> None:
+    with Balancer(node.balancers, "9") as balancer:
+        with failing(irqbalance, "_ask", TimeoutError("timed out")):
+            node.start("a", 2000, **EXCLUSIVE)
+        assert balancer.commands == []
+        settled(node)
+        assert balancer.commands == ["settings cpus 0,9,16"]
+        node.stop("a")
+        assert balancer.told == balancer.own
+
+
+def test_socket_without_irqbalance_is_ignored(node: InterruptHost) -> None:
+    with Balancer(node.balancers) as balancer:
+        pass
+    balancer.path.touch()
+    assert "irqbalance" not in node.start("a", 2000, **EXCLUSIVE)
+    assert node.changed() == without("0,16")

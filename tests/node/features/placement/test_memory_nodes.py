@@ -1,0 +1,165 @@
+"""Memory nodes: limits that are bound to nodes never exceed their memory."""
+
+from itertools import combinations
+
+import pytest
+from conftest import Host
+from hosts.machines import machine, write_sysfs
+from hosts.placed import MACHINE, PlacedHost
+from hypothesis import given
+from hypothesis import strategies as st
+
+from resctrl_hooks.node.features.placement.policy import Decision, PlacementError, Request
+from resctrl_hooks.node.features.placement.topology_aware import choose
+from resctrl_hooks.node.features.placement.usage import Grant, Usage
+from resctrl_hooks.node.host.topology import DRAM, FAST, SLOW, MemoryNode, Topology
+
+GIB = 1 << 30
+
+
+@pytest.fixture
+def node(host: Host) -> PlacedHost:
+    return PlacedHost(host)
+
+
+def placed(topology: Topology, *requests: Request) -> list[Decision]:
+    grants: list[Grant] = []
+    for request in requests:
+        decision = choose(topology, Usage(topology, grants), request)
+        grants.append(Grant(request.id, request.key, decision, memory=request.memory))
+    return [grant.decision for grant in grants]
+
+
+def excess(topology: Topology, bound: list[tuple[int, int]]) -> list[str]:
+    """Return the sets of nodes, but the whole node, to which more is bound than they have; of (nodes, bytes)."""
+    sizes = {node.id: node.memory for node in topology.nodes}
+    found = []
+    for number in range(1, len(sizes)):
+        for some in combinations(sizes, number):
+            nodes = sum(1 << one for one in some)
+            inside = sum(limit for mems, limit in bound if mems and not mems & ~nodes)
+            if inside > sum(sizes[one] for one in some):
+                found.append(f"{inside} bytes on nodes {some}")
+    return found
+
+
+def test_full_node_gets_no_more_pods_even_if_its_cpus_are_free() -> None:
+    """Twelve pods of 10 GiB go to the idle package of two with 64 GiB each, until its memory is bound."""
+    topology = machine(2, 1, 1, 8, memory=64 * GIB)
+    requests = [Request("busy", milli=14000, memory=GIB)]
+    requests += [Request(f"c{number}", milli=100, memory=10 * GIB) for number in range(12)]
+    found = placed(topology, *requests)
+    assert [one.mems for one in found] == [0b01, *[0b10] * 6, *[0b01] * 6]
+    more = placed(topology, *requests, Request("more", milli=100, memory=10 * GIB))[-1]
+    assert more.mems == 0, "both nodes are full"
+
+
+def with_kinds(fast: int = GIB, slow: int = 4 * GIB) -> Topology:
+    """Return two packages, each with a node of DRAM (0, 1), of HBM (2, 3) and of PMEM (4, 5)."""
+    topology = machine(2, 1, 1, 4, memory=2 * GIB)
+    for number, kind, size in ((2, FAST, fast), (3, FAST, fast), (4, SLOW, slow), (5, SLOW, slow)):
+        far = {other: 10 if other == number else 15 if (other ^ number) & 1 == 0 else 30 for other in range(6)}
+        topology.nodes.append(MemoryNode(number, 0, far, size, kind))
+    for node in topology.nodes[:2]:
+        node.distances = {
+            other: 10 if other == node.id else 15 if (other ^ node.id) & 1 == 0 else 30 for other in range(6)
+        }
+    return topology
+
+
+@pytest.mark.parametrize(
+    "kinds, memory, mems",
+    [
+        ([], GIB, 0b000001),
+        ([FAST], GIB, 0b000100),
+        ([FAST], 2 * GIB, 0b001100),
+        ([FAST], 0, 0b001100),
+        ([SLOW], GIB, 0b010000),
+        ([DRAM, FAST], 3 * GIB, 0b000101),
+        ([DRAM, SLOW, FAST], 14 * GIB, 0),
+    ],
+)
+def test_memory_is_the_nearest_of_its_kinds_with_room(kinds: list[str], memory: int, mems: int) -> None:
+    (found,) = placed(with_kinds(), Request("a", milli=1000, memory=memory, memory_kinds=kinds))
+    assert found.mems == mems
+
+
+def test_second_container_gets_the_other_fast_memory_and_the_third_none() -> None:
+    topology = with_kinds()
+    requests = [Request(name, milli=100, memory=GIB, memory_kinds=[FAST]) for name in "abc"]
+    found = placed(topology, *requests[:2])
+    # The limit is bound to both nodes once the nearest one is full.
+    assert [one.mems for one in found] in ([0b0100, 0b1000], [0b0100, 0b1100])
+    with pytest.raises(PlacementError, match="no room for its memory limit in fast memory"):
+        placed(topology, *requests)
+
+
+def test_missing_kind_of_memory_is_refused() -> None:
+    with pytest.raises(PlacementError, match="no fast memory on this machine"):
+        placed(machine(), Request("a", memory_kinds=[FAST]))
+
+
+def test_memory_type_annotation_binds_and_is_recorded(host: Host) -> None:
+    node = PlacedHost(host)
+    node.sys = write_sysfs(with_kinds(), host.root / "kinds")
+    node.configure()
+    node.start("a", 1000, **{"memory-type.resource-policy.nri.io": "hbm"})
+    assert node.mems("a") == "2"
+    assert "unknown memory type 'tape'" in node.start("b", 1000, **{"memory-type.resource-policy.nri.io": "tape"})
+    assert "not read" not in node.start("c", 1000, **{"memory-type.resource-policy.nri.io": "dram,pmem"})
+    assert node.mems("c") in ("0,4", "1,5")
+    node.configure(pinMemory=False)
+    node.start("d", 1000, **{"memory-type.resource-policy.nri.io": "hbm"})
+    assert node.mems("d") == ""
+
+
+@pytest.mark.parametrize(
+    "level, part",
+    [("l3cache", "l3-0"), ("numa", "package0"), ("package", "package0"), ("system", "node"), ("", "l3-0")],
+)
+def test_unlimited_container_gets_a_part_of_the_annotated_level(host: Host, level: str, part: str) -> None:
+    node = PlacedHost(host)
+    notes = {"unlimited-burstable.resource-policy.nri.io": level} if level else {}
+    log = node.start("a", 500, **notes)
+    assert f"it shares {part}, " in log
+
+
+def test_one_large_pod_moves_small_ones_to_the_other_node() -> None:
+    topology = machine(2, 1, 1, 8, memory=64 * GIB)
+    requests = [Request("large", milli=100, memory=60 * GIB)]
+    requests += [Request(f"c{number}", milli=100, memory=5 * GIB) for number in range(12)]
+    assert [one.mems for one in placed(topology, *requests)] == [0b01, *[0b10] * 12]
+
+
+def test_container_without_limit_is_bound_to_no_node() -> None:
+    assert placed(machine(2, 1, 1, 8), Request("a", milli=100))[0].mems == 0
+
+
+def test_sizes_of_nodes_must_be_known() -> None:
+    assert placed(machine(2, 1, 1, 8, memory=0), Request("a", milli=100, memory=1))[0].mems == 0
+
+
+@given(
+    st.sampled_from([machine(2, 2, 1, 2, memory=8 * GIB), machine(1, 3, 1, 2, memory=4 * GIB)]),
+    st.lists(st.tuples(st.integers(0, 3000), st.integers(0, 20)), max_size=30),
+)
+def test_no_set_of_nodes_has_more_bound_to_it_than_memory(topology: Topology, wanted: list[tuple[int, int]]) -> None:
+    requests = [Request(f"c{number}", milli=milli, memory=gib * GIB) for number, (milli, gib) in enumerate(wanted)]
+    found = placed(topology, *requests)
+    assert excess(topology, [(one.mems, request.memory) for one, request in zip(found, requests, strict=True)]) == []
+    assert all(one.mems != topology.memory_nodes for one in found)
+
+
+def test_hooks_count_limits_of_running_containers(node: PlacedHost) -> None:
+    assert MACHINE.nodes[0].memory == 8 * GIB
+
+    def start(name: str, gib: int) -> str:
+        node.memory = gib * GIB
+        node.start(name, 100)
+        return node.mems(name)
+
+    assert [start(name, 5) for name in "abcd"] == ["0", "1", "", ""]
+    (node.host.state / "placement").unlink()  # rebuilt with the limits from the records
+    assert [start(name, gib) for name, gib in (("e", 4), ("f", 0), ("g", 3))] == ["", "", "1"]
+    node.stop("a")
+    assert start("h", 5) == "0"

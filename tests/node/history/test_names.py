@@ -1,0 +1,40 @@
+"""Names of keys without asking Podman: records, the storage of containers, and short ids."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hosts.monitored import KEYS, plain_host
+
+from resctrl_hooks.node.history.names import RecordedNames, stored_names
+
+ALONE = "ab" * 32
+
+
+@pytest.mark.parametrize("file", ["containers.json", "volatile-containers.json"])
+def test_container_without_a_pod_has_the_name_of_its_storage(tmp_path: Path, file: str) -> None:
+    with plain_host(tmp_path, "info") as host:
+        storage = tmp_path / "overlay-containers"
+        (storage / ALONE / "userdata").mkdir(parents=True)
+        (storage / file).write_text(json.dumps([{"id": ALONE, "names": ["cart", "other"]}, {"id": "x"}, 7]))
+        names = RecordedNames(host.context)
+        with host.context.monitor.hold(ALONE) as locked:
+            details = {"runtime": "podman", "container": "", "bundle": f"{storage}/{ALONE}/userdata"}
+            locked.add_member(ALONE, details, host.process())
+        names.learn([ALONE])
+        assert names.of(ALONE) == ("", "cart", "cart")
+
+
+def test_recorded_pod_has_its_names_and_an_unknown_key_a_short_id(tmp_path: Path) -> None:
+    with plain_host(tmp_path, "info") as host:
+        host.group(0, "web-0")
+        names = RecordedNames(host.context)
+        names.learn([KEYS[0], ALONE])
+        assert names.of(KEYS[0]) == ("shop", "web-0", "")
+        assert names.of(ALONE) == ("", ALONE[:12], "")
+
+
+def test_damaged_storage_is_ignored(tmp_path: Path) -> None:
+    (tmp_path / "containers.json").write_text("{")
+    (tmp_path / "volatile-containers.json").symlink_to("/dev/zero")
+    assert stored_names({ALONE: f"{tmp_path}/{ALONE}/userdata"}) == {}

@@ -1,0 +1,219 @@
+"""The history as a part of the resident process: where it writes, and what happened to its file before."""
+
+import os
+import posix
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hosts.counter_tree import say
+from hosts.faults import failing
+from hosts.monitored import KEYS, MonitoredHost, plain_host
+
+from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.history.part import start
+from resctrl_hooks.node.history.rows import Sampler
+from resctrl_hooks.node.history.store import Store
+from resctrl_hooks.node.history.tables import HistoryError
+from resctrl_hooks.node.history.writer import HistoryPart
+from resctrl_hooks.node.log import Log
+from resctrl_hooks.node.part import Moment
+from resctrl_hooks.node.snapshot.snapshot import take
+
+
+class Past:
+    """A node with a history: a pod, and the part that writes its samples."""
+
+    def __init__(self, host: MonitoredHost, file: Path) -> None:
+        self.host = host
+        self.file = file
+        self.log = file.parent.parent / "log"
+        host.context.settings.history = {"enabled": True, "file": str(file)}
+        host.context.log = Log({"target": "file", "file": str(self.log)})
+
+    def part(self) -> HistoryPart:
+        found = start(self.host.context)
+        assert found is not None
+        return found
+
+    def sample(self, part: HistoryPart) -> None:
+        part.sample(Moment(0.0, lambda: take(self.host.context)))
+
+    def rows(self) -> list[list[Any]]:
+        store = Store(str(self.file))
+        try:
+            return [[*one.rows] for one in store.between(0, 1 << 60)]
+        finally:
+            store.close()
+
+    @property
+    def lines(self) -> list[str]:
+        return self.log.read_text().splitlines() if self.log.exists() else []
+
+
+@pytest.fixture
+def past(tmp_path: Path) -> Iterator[Past]:
+    with plain_host(tmp_path, "mon_groups/theirs", "info") as host:
+        say(host.resctrl, llc_occupancy=900, mbm_total_bytes=10_000)
+        say(host.resctrl / "mon_groups/theirs", llc_occupancy=100, mbm_total_bytes=2_000)
+        host.group(0, "web-0", llc_occupancy=300, mbm_total_bytes=1_000)
+        yield Past(host, tmp_path / "var/history.sqlite")
+
+
+def test_history_is_off_by_default(past: Past) -> None:
+    past.host.context.settings.history = {}
+    assert start(past.host.context) is None
+
+
+def test_python_without_sqlite_is_named(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "resctrl_hooks.node.history.writer", None)
+    with pytest.raises(HookError, match=r"the history needs SQLite: .*; install the whole standard library"):
+        start(past.host.context)
+
+
+def test_process_without_a_history_does_not_import_sqlite() -> None:
+    modules = "resctrl_hooks.node.history.part, resctrl_hooks.node.sampler.command"
+    script = f"import sys, {modules}; print('sqlite3' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+def test_stored_rows_are_those_of_record(past: Past) -> None:
+    part, recorder = past.part(), Sampler(past.host.context)
+    for total in (1_000, 5_000, 123_456_789_012_345):
+        say(past.host.resctrl / "mon_groups" / KEYS[0], mbm_total_bytes=total)
+        past.sample(part)
+        recorded = recorder.look()
+        times = ("time", "counted_seconds")
+        stored, wanted = (
+            [{name: value for name, value in row.items() if name not in times} for row in rows]
+            for rows in (past.rows()[-1], recorded)
+        )
+        assert stored == wanted
+        assert next(row for row in stored if row["kind"] == "pod")["mbm_total_bytes"] == total
+
+
+def test_file_and_folder_are_roots_alone(past: Past) -> None:
+    before = os.umask(0)
+    try:
+        part = past.part()
+        past.sample(part)
+    finally:
+        os.umask(before)
+    assert past.file.parent.stat().st_mode & 0o777 == 0o700
+    for file in past.file.parent.iterdir():
+        assert file.stat().st_mode & 0o777 == 0o600, file
+
+
+@pytest.mark.parametrize("name", ["history.sqlite", "history.sqlite-wal", "history.sqlite-shm"])
+def test_symbolic_link_is_refused_and_its_target_untouched(past: Past, tmp_path: Path, name: str) -> None:
+    target = tmp_path / "target"
+    target.write_bytes(b"precious")
+    past.file.parent.mkdir()
+    (past.file.parent / name).symlink_to(target)
+    with pytest.raises(OSError, match="not a regular file"):
+        start(past.host.context)
+    assert target.read_bytes() == b"precious"
+
+
+def test_folder_that_others_can_write_is_refused(past: Past) -> None:
+    past.file.parent.mkdir()
+    past.file.parent.chmod(0o777)
+    with pytest.raises(OSError, match="writable by a user other than root"):
+        start(past.host.context)
+
+
+def test_second_writer_is_refused(past: Past) -> None:
+    first = past.part()
+    with pytest.raises(HistoryError, match=f"another instance is running, process {os.getpid()}; it writes"):
+        start(past.host.context)
+    first.close()
+    past.part().close()
+
+
+@pytest.mark.parametrize("damage", ["garbage", "newer version", "other program", "cut off"])
+def test_unusable_file_is_set_aside_with_its_name_in_one_line(past: Past, damage: str) -> None:
+    part = past.part()
+    for _ in range(3):
+        past.sample(part)
+    part.close()
+    if damage == "garbage":
+        past.file.write_bytes(b"garbage" * 1000)
+    elif damage == "cut off":
+        past.file.write_bytes(past.file.read_bytes()[:5000])
+    else:
+        with sqlite3.connect(past.file) as file:
+            file.execute("PRAGMA user_version = 9" if damage == "newer version" else "PRAGMA application_id = 9")
+    before = past.file.read_bytes()
+    part = past.part()
+    past.sample(part)
+    past.sample(part)
+    (aside,) = past.file.parent.glob("history.sqlite.damaged-*Z")
+    assert aside.read_bytes() == before
+    assert len(past.rows()) >= 1
+    (line,) = [line for line in past.lines if "set aside as" in line]
+    assert str(aside) in line
+
+
+def test_file_damaged_while_it_is_written_is_set_aside_and_the_sample_kept(past: Past) -> None:
+    part = past.part()
+    past.sample(part)
+    with sqlite3.connect(past.file) as file:
+        file.execute("UPDATE sample SET time = 1000")
+        file.commit()
+        file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    with past.file.open("r+b") as raw:
+        raw.seek(1024)
+        raw.write(b"\xff" * (past.file.stat().st_size - 1024))
+    past.sample(part)
+    assert len([*past.file.parent.glob("history.sqlite.damaged-*Z")]) == 1
+    assert len(past.rows()) == 1
+
+
+@pytest.mark.parametrize("table", ["sample", "layout"])
+def test_samples_that_cannot_be_decoded_are_deleted_with_one_line(past: Past, table: str) -> None:
+    part = past.part()
+    for _ in range(3):
+        past.sample(part)
+    with sqlite3.connect(past.file) as file:
+        file.execute("UPDATE sample SET time = (time / 60000 - 2880) * 60000 + id WHERE id < 3")
+        file.execute(f"UPDATE {table} SET data = x'00' WHERE id = 1")
+    past.sample(part)
+    past.sample(part)
+    deleted = 2 if table == "layout" else 1
+    reason = f"samples deleted that cannot be decoded: {deleted}; the first: {past.file}: invalid sample at "
+    (line,) = [line for line in past.lines if "history: " in line]
+    assert reason in line
+    assert not [*past.file.parent.glob("history.sqlite.damaged-*Z")]
+    with sqlite3.connect(past.file) as file:
+        ids = [id_ for (id_,) in file.execute("SELECT id FROM sample ORDER BY id")]
+    assert ids == [2, 3, 4, 5][deleted - 1 :]
+
+
+def test_failing_writes_are_reported_once_and_their_end_too(past: Past) -> None:
+    part = past.part()
+    with failing(Store, "add", HistoryError("/x: database or disk is full")):
+        past.sample(part)
+        past.sample(part)
+    past.sample(part)
+    past.sample(part)
+    assert [line for line in past.lines if "samples are lost: /x: database or disk is full" in line].__len__() == 1
+    assert [line for line in past.lines if "samples are written again" in line].__len__() == 1
+    assert len(past.rows()) == 2
+
+
+def test_unreadable_counters_are_the_parts_failure(past: Past) -> None:
+    part = past.part()
+
+    def broken() -> Any:
+        raise HookError("resctrl is not mounted")
+
+    with pytest.raises(HookError):
+        part.sample(Moment(0.0, broken))
+    part.close()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        posix.fstat(part._lock)

@@ -1,0 +1,282 @@
+"""The file of the history: what goes in comes out, in order, within its limits."""
+
+import os
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hosts.past import T0, sample
+
+from resctrl_hooks.node.history.sample import Sample
+from resctrl_hooks.node.history.store import Store
+from resctrl_hooks.node.history.tables import VERSION, DamagedError, HistoryError, SampleError
+from resctrl_hooks.node.history.thinning import MINUTE
+
+DAY = 86_400.0
+
+
+def new(path: Path, size: int = 0) -> Store:
+    path.touch(0o600)
+    return Store(str(path), write=True, size=size)
+
+
+def stored(store: Store, since: int = 0, until: int = 1 << 60) -> list[Sample]:
+    return list(store.between(since, until))
+
+
+def same(one: Sample, other: Sample) -> bool:
+    return all(getattr(one, name) == getattr(other, name) for name in Sample.__slots__)
+
+
+class FullDisk:
+    """A connection in which the next statement that starts with a text fails as on a full disk."""
+
+    def __init__(self, store: Store, start: str) -> None:
+        self._file = store._file
+        self._start = start
+        self.calls = 0
+        store._file = self  # type: ignore[assignment]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def execute(self, query: str, *values: Any) -> Any:
+        if query.startswith(self._start):
+            self.calls += 1
+            if self.calls == 1:
+                raise sqlite3.OperationalError("database or disk is full")
+        return self._file.execute(query, *values)
+
+
+def pods(one: Sample) -> dict[Any, Any]:
+    return {row["pod"]: row["mbm_total_bytes"] for row in one.rows if row["kind"] == "pod"}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "history.sqlite"
+
+
+def test_stored_sample_is_the_same_to_the_last_digit(path: Path) -> None:
+    store = new(path)
+    made = sample(10, {"a": 1e9 + 0.1, "b": 3}, domains=2, core_energy_joules=0.1 + 0.2, missing="x:Unavailable")
+    event = {"kind": "guard", "domain": "mon_L3_00", "key": "lower", "rdt_class": "bronze", "event": "lowered"}
+    common = {name: made.rows[0][name] for name in ("time", "host")}
+    made = Sample(made.time, made.uptime, made.boot, made.host, [*made.rows, {**common, **event}])
+    store.add(made)
+    assert same(stored(store)[0], made)
+    assert same(stored(Store(str(path)))[0], made)
+
+
+def test_layout_is_stored_once_while_the_pods_stay(path: Path) -> None:
+    store = new(path)
+    for second, pods in ((1, "ab"), (2, "ab"), (3, "abc"), (4, "ab")):
+        store.add(sample(second, dict.fromkeys(pods, 1.0)))
+    with sqlite3.connect(path) as file:
+        assert file.execute("SELECT count(*) FROM layout").fetchone() == (2,)
+
+
+@pytest.mark.parametrize("start", ["COMMIT", "INSERT INTO sample"])
+def test_pods_after_a_failed_write_have_their_own_names_and_bytes(path: Path, start: str) -> None:
+    store = new(path)
+    store.add(sample(0, {"old": 1}))
+    FullDisk(store, start)
+    with pytest.raises(HistoryError, match="full"):
+        store.add(sample(10, {"a": 100, "b": 200}))
+    written = [sample(20, {"x": 7_000, "y": 9_000}), sample(30, {"a": 100, "b": 200})]
+    for one in written:
+        store.add(one)
+    assert [pods(one) for one in stored(store)[1:]] == [pods(one) for one in written]
+
+
+@pytest.mark.parametrize("names", ["xy", "xyz"])
+def test_pods_after_a_failed_thinning_have_their_own_names_and_bytes(path: Path, names: str) -> None:
+    store = new(path)
+    for second in range(0, 60, 10):
+        store.add(sample(second, {"a": 100, "b": 200}))
+    FullDisk(store, "COMMIT")
+    with pytest.raises(HistoryError, match="full"):
+        store.tidy(T0 + 300_000, 60, DAY)
+    written = [sample(second, dict.fromkeys(names, 7_000)) for second in range(120, 180, 10)]
+    store.add(written[0])
+    store.tidy(T0 + 170_000, 60, DAY)
+    for one in written[1:]:
+        store.add(one)
+    minute, *found = [pods(one) for one in stored(store)]
+    assert minute == {"a": 5_000, "b": 10_000}
+    assert found == [pods(one) for one in written]
+
+
+def test_values_before_a_layouts_first_sample_and_of_other_kinds_are_exact(path: Path) -> None:
+    """Samples store differences to their layout's first one, which fall, are missing there, or change their kind."""
+    store = new(path)
+    values: list[dict[str, Any]] = [
+        {"a": 7, "b": 0.1, "c": None},
+        {"a": 3, "b": 5, "c": 9},
+        {"a": 1.5, "b": None, "c": 2**70},
+        {"a": None, "b": 0.3, "c": -4},
+    ]
+    made = [sample(second, {"a": 100.0}, **row) for second, row in enumerate(values * 40)]
+    made = [
+        Sample(
+            one.time,
+            one.uptime,
+            one.boot,
+            one.host,
+            [{name: value for name, value in row.items() if value is not None} for row in one.rows],
+        )
+        for one in made
+    ]
+    for one in made:
+        store.add(one)
+    assert all(same(one, other) for one, other in zip(stored(store), made, strict=True))
+
+
+def test_time_finds_the_last_sample_before_it_and_steps_go_both_ways(path: Path) -> None:
+    store = new(path)
+    for second in range(0, 100, 10):
+        store.add(sample(second, {"a": 1}))
+    entry = store.at(T0 + 45_000)
+    assert entry is not None
+    assert entry.time == T0 + 40_000
+    for steps, second in ((1, 50), (-1, 30), (3, 70), (-10, 0), (100, 90)):
+        found = store.near(entry, steps)
+        assert found is not None
+        assert found.time == T0 + second * 1000
+    assert store.at(T0 - 1) is None
+    assert store.ends() == (T0, T0 + 90_000)
+
+
+def test_clock_that_is_set_back_keeps_the_order_of_writing(path: Path) -> None:
+    store = new(path)
+    for second, time in ((0, 0), (10, 10), (20, -3600), (30, -3590)):
+        made = sample(second, {"a": 1})
+        store.add(Sample(T0 + time * 1000, made.uptime, made.boot, made.host, made.rows))
+    entry = store.at(T0 - 3590_000)
+    assert entry is not None
+    before = store.near(entry, -1)
+    assert before is not None
+    now, then = store.read(entry), store.read(before)
+    assert now is not None
+    assert then is not None
+    assert now.since(then) == 10
+
+
+def test_old_samples_become_minutes_and_old_minutes_are_deleted(path: Path) -> None:
+    store = new(path)
+    samples = [sample(second, {"a": 100}) for second in range(0, 600, 10)]
+    for one in samples:
+        store.add(one)
+    store.tidy(T0 + 480_000, 120, DAY)
+    found = stored(store)
+    assert [one.span for one in found] == [MINUTE] * 6 + [0] * 24
+    assert [one.uptime for one in found[:6]] == [1000 + 60 * number + 50 for number in range(6)]
+    assert [row["mbm_total_bytes"] for one in found for row in one.rows if row["kind"] == "pod"][5:7] == [35000, 36000]
+    store.tidy(T0 + 480_000 + int(DAY * 1000), 120, DAY)
+    assert [one.span for one in stored(store)][:2] == [MINUTE] * 2
+    assert (store.ends() or (0, 0))[0] >= T0 + 480_000
+
+
+def test_minute_of_a_reboot_is_two(path: Path) -> None:
+    store = new(path)
+    for second, boot in ((0, "x"), (10, "x"), (20, "y"), (30, "y")):
+        store.add(sample(second, {"a": 100}, boot=boot))
+    store.tidy(T0 + 120_000, 60, DAY)
+    assert [(one.boot, one.span) for one in stored(store)] == [("x", MINUTE), ("y", MINUTE)]
+
+
+def test_wrong_clock_deletes_few_samples_at_once(path: Path) -> None:
+    store = new(path)
+    for second in range(0, 3000, 10):
+        store.add(sample(second, {"a": 100}))
+    store.tidy(T0 + int(400 * DAY * 1000), DAY, 30 * DAY)
+    assert len(stored(store)) > 100
+
+
+def test_size_is_never_exceeded_and_the_oldest_go_first(path: Path) -> None:
+    size = 8 << 20
+    store = new(path, size)
+    for second in range(1500):
+        store.add(sample(second, {os.urandom(40).hex(): 1.0 for _ in range(60)}))
+        store.tidy(T0 + second * 1000, DAY, 30 * DAY)
+    store.close()
+    assert path.stat().st_size <= size
+    found = Store(str(path)).ends()
+    assert found is not None
+    assert found[0] > T0
+    assert found[1] == T0 + 1499_000
+    with sqlite3.connect(path) as file:
+        used = file.execute("SELECT count(DISTINCT layout) FROM sample").fetchone()
+        assert file.execute("SELECT count(*) FROM layout").fetchone() == used
+
+
+def test_file_larger_than_a_lowered_limit_takes_samples_and_shrinks(path: Path) -> None:
+    store = new(path, 64 << 20)
+    for second in range(1200):
+        store.add(sample(second, {os.urandom(40).hex(): 1.0 for _ in range(120)}))
+    store.close()
+    size = 8 << 20
+    assert path.stat().st_size > size
+    store = new(path, size)
+    remaining = store.number()
+    for second in range(1200, 1230):
+        store.add(sample(second, {"a": 1.0}))
+        store.tidy(T0 + second * 1000, DAY, 30 * DAY)
+        assert remaining - store.number() < 1000
+        remaining = store.number()
+    found = [one.time for one in stored(store)]
+    assert found[-30:] == [T0 + second * 1000 for second in range(1200, 1230)]
+    store.close()
+    assert path.stat().st_size <= size
+
+
+def test_full_disk_deletes_no_samples(path: Path) -> None:
+    store = new(path, 8 << 20)
+    store.add(sample(0, {"a": 1}))
+    FullDisk(store, "COMMIT")
+    with pytest.raises(HistoryError, match="full"):
+        store.add(sample(10, {"a": 1}))
+    assert [one.time for one in stored(store)] == [T0]
+
+
+def test_crashed_creation_is_completed(path: Path) -> None:
+    with sqlite3.connect(path) as file:
+        file.execute("PRAGMA journal_mode = WAL")
+    store = new(path)
+    store.add(sample(1, {"a": 1}))
+    assert len(stored(store)) == 1
+
+
+@pytest.mark.parametrize(
+    "change, text",
+    [
+        (f"PRAGMA user_version = {VERSION + 1}", f"is of version {VERSION + 1}"),
+        ("PRAGMA application_id = 7", "is of another program"),
+    ],
+)
+def test_other_file_is_refused(path: Path, change: str, text: str) -> None:
+    new(path).close()
+    with sqlite3.connect(path) as file:
+        file.execute(change)
+    for write in (False, True):
+        with pytest.raises(DamagedError, match=text):
+            Store(str(path), write=write)
+
+
+def test_damaged_file_is_told_from_a_failure_that_ends(path: Path, tmp_path: Path) -> None:
+    path.write_bytes(b"no database at all, but long enough to be read as one" * 100)
+    with pytest.raises(DamagedError, match="not a database"):
+        Store(str(path), write=True)
+    with pytest.raises(HistoryError, match="unable to open") as raised:
+        Store(str(tmp_path / "missing.sqlite"))
+    assert not isinstance(raised.value, DamagedError)
+
+
+def test_damaged_sample_is_an_error_with_its_time(path: Path) -> None:
+    store = new(path)
+    store.add(sample(1, {"a": 1}))
+    with sqlite3.connect(path) as file:
+        file.execute("UPDATE sample SET data = x'00'")
+    with pytest.raises(SampleError, match=f"invalid sample at {T0 + 1000}"):
+        stored(store)

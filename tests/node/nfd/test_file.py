@@ -1,0 +1,180 @@
+"""The file for node-feature-discovery: only proved facts, fresh while reconcile runs, never half-written."""
+
+from __future__ import annotations
+
+import datetime as dt
+import errno
+import os
+from pathlib import Path
+
+import pytest
+from hosts.node_features import labels
+from hosts.shared_node import SharedNode
+
+from resctrl_hooks.node.nfd import file
+from resctrl_hooks.node.nfd.features import FIRST, PREFIX
+from resctrl_hooks.node.nfd.file import LIFETIME, renew
+from resctrl_hooks.node.nfd.proof import CLASS
+from resctrl_hooks.node.reconcile.command import reconcile_command
+from resctrl_hooks.node.resctrl.rmids import total_closids, total_rmids
+
+KINDS: dict[str, dict[str, int]] = {"Intel": {}, "AMD": {"assignable_counters": 4}, "Arm": {"pmg": 4}}
+NAME = "resctrl-hooks"
+
+
+class Node(SharedNode):
+    """A node with the file that `install --nfd` creates."""
+
+    def __init__(self, root: Path, **options: int) -> None:
+        super().__init__(root, **{"rmids": 16, "limbo": 0, **options})
+        self.folder = root / "features.d"
+        self.folder.mkdir()
+        self.file = self.folder / NAME
+        self.file.write_text(FIRST)
+        self.kernel.show_counters()
+
+    def renew(self) -> dict[str, str]:
+        """Renew the file; return the labels without their prefix."""
+        context = self.context()
+        context.settings.node_features_path = str(self.file)
+        context.ledger.prepare()
+        renew(context)
+        return {key.removeprefix(PREFIX): value for key, value in labels(self.folder).items()}
+
+    def grow_old(self, seconds: int) -> None:
+        """Make the file older."""
+        then = self.file.stat().st_mtime - seconds
+        os.utime(self.file, (then, then))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_proved_facts_become_labels(tmp_path: Path, kind: str) -> None:
+    node = Node(tmp_path, **KINDS[kind])
+    found = node.renew()
+    resctrl = node.context().monitor.resctrl
+    data = Path(resctrl.root, "mon_data")
+    counted = len([*data.glob("*/mbm_total_bytes")])
+    yes = {"monitoring", "allocation", "allocation.L3", "allocation.MB", *(["bandwidth"] if counted else [])}
+    assert {key for key, value in found.items() if value == "true"} == yes
+    numbers = {"rmids": total_rmids(resctrl), "closids": total_closids(resctrl), "domains": counted}
+    assert {key: int(found.get(key, 0)) for key in numbers} == numbers
+    assert bool(counted) == (kind != "Arm")
+    assert resctrl.classes() == []
+
+
+def test_counter_without_a_number_proves_nothing(tmp_path: Path) -> None:
+    node = Node(tmp_path, rmids=4)  # too few for a class of the proof
+    for path in Path(node.context().monitor.resctrl.root).glob("mon_data/*/*"):
+        path.write_text("Unavailable\n")
+    assert node.renew().keys() & {"monitoring", "bandwidth", "energy", "domains"} == set()
+
+
+def test_values_that_the_kernel_does_not_change_prove_no_allocation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = Node(tmp_path)
+    write = node.kernel.write
+    monkeypatch.setattr(
+        node.kernel, "write", lambda path, value: None if path.endswith("schemata") else write(path, value)
+    )
+    found = node.renew()
+    assert "monitoring" in found
+    assert not [key for key in found if key.startswith("allocation")]
+
+
+def test_facts_are_removed_when_reconcile_stops(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    assert node.renew()
+    later = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=LIFETIME + 1)
+    assert labels(node.folder, later) == {}
+
+
+def test_fresh_facts_are_not_proved_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node(tmp_path)
+    before = node.renew()
+    monkeypatch.setattr(file, "prove", lambda *_: pytest.fail("proved again"))
+    assert node.renew() == before
+
+
+def test_facts_are_proved_again_after_half_of_their_lifetime(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    before = node.renew()
+    text = node.file.read_text().replace("bandwidth", "gone")
+    node.file.write_text(text)
+    node.grow_old(LIFETIME // 2 + 1)
+    assert node.renew() == before
+
+
+def test_facts_of_an_earlier_boot_are_proved_again(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    node.renew()
+    text = node.file.read_text()
+    node.file.write_text(text.replace("# boot ", "# boot another-").replace("rmids=16", "rmids=99"))
+    assert node.renew()["rmids"] == "16"
+
+
+def test_full_node_keeps_its_proof_of_allocation_and_loses_no_rmid(tmp_path: Path) -> None:
+    node = Node(tmp_path, rmids=6)
+    before = node.renew()
+    for _ in range(6):
+        node.start("shop")
+    groups, waiting = node.kernel.groups(), node.waiting()
+    assert waiting
+    node.grow_old(LIFETIME)
+    assert node.renew() == before
+    assert (node.kernel.groups(), node.waiting()) == (groups, waiting)
+
+
+def test_class_of_a_killed_proof_is_removed(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    root = node.context().monitor.resctrl.root
+    node.kernel.mkdir(f"{root}/{CLASS}")
+    assert "allocation" in node.renew()
+    assert not Path(root, CLASS).exists()
+
+
+def test_unfinished_file_is_hidden_and_the_old_one_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node(tmp_path)
+    before = node.renew()
+    node.grow_old(LIFETIME // 2 + 1)
+    seen: list[str] = []
+
+    def rename(old: str, new: str) -> None:
+        seen.extend(sorted(os.listdir(node.folder)))
+        raise OSError(errno.EROFS, "Read-only file system", new)
+
+    monkeypatch.setattr(file.posix, "rename", rename)  # type: ignore[attr-defined]
+    monkeypatch.setattr(file, "write_file", lambda path, data: Path(path).write_bytes(data))
+    assert node.renew() == before
+    assert seen == [f".{NAME}", NAME]
+    assert os.listdir(node.folder) == [NAME]
+    assert "cannot update" in node.host.log.read_text()
+
+
+def test_every_user_can_read_the_file(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    before = os.umask(0o077)  # of reconcile's unit
+    try:
+        node.renew()
+    finally:
+        os.umask(before)
+    assert node.file.stat().st_mode & 0o777 == 0o644
+
+
+def test_reconcile_renews_the_file_but_not_in_a_dry_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node(tmp_path)
+    node.host.configure(nodeFeaturesPath=str(node.file))
+    renewed: list[str] = []
+    monkeypatch.setattr(file, "renew", lambda context: renewed.append(context.settings.node_features_path))
+    assert reconcile_command(str(node.host.config), ["--dry-run"]) == 0
+    assert renewed == []
+    assert reconcile_command(str(node.host.config), []) == 0
+    assert renewed == [str(node.file)]
+
+
+def test_missing_file_is_not_created(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    node.file.unlink()
+    node.host.configure(nodeFeaturesPath=str(node.file))
+    reconcile_command(str(node.host.config), [])
+    assert not node.file.exists()

@@ -1,0 +1,177 @@
+"""The resident process: parts at their intervals, the failure of one beside others, and the watchdog."""
+
+import itertools
+import math
+from collections.abc import Callable
+
+import pytest
+from conftest import Host
+
+from resctrl_hooks.node.context import Context
+from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.part import Moment, Part
+from resctrl_hooks.node.sampler import process
+from resctrl_hooks.node.sampler.process import RETRY, following
+
+Start = Callable[[Context], Part | None]
+
+
+class Clock:
+    """A clock that only `sleep` moves."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        assert seconds > 0
+        self.now += seconds
+
+
+class Watchdog:
+    """systemd's: the times at which it was served, and the notifications."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.served: list[float] = []
+        self.sent: list[dict[str, str]] = []
+
+    def alive(self) -> float:
+        self.served.append(self._clock.now)
+        return 0.0
+
+    def __call__(self, **fields: str) -> None:
+        self.sent.append(fields)
+
+
+class Ticking(Part):
+    """A part that notes its samples and fails at some of them."""
+
+    def __init__(self, clock: Clock, name: str, interval: float, fails: tuple[int, ...] = ()) -> None:
+        self._clock = clock
+        self.name = name
+        self.interval = interval
+        self.status = name
+        self._fails = fails
+        self.times: list[float] = []
+        self.starts: list[float] = []
+        self.closed = 0
+
+    def start(self, _: Context) -> Part:
+        self.starts.append(self._clock.now)
+        return self
+
+    def sample(self, moment: Moment) -> None:
+        self.times.append(moment.when)
+        if len(self.times) in self._fails:
+            raise HookError("no counter")
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class Run:
+    """A process of some parts that ends after so many seconds of its own clock."""
+
+    def __init__(self, host: Host, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
+        self.clock = clock
+        self.watchdog = Watchdog(clock)
+        self.context = host.context()
+        self._host = host
+        self._patch = monkeypatch
+        monkeypatch.setattr(process, "time", clock)
+
+    def __call__(self, starters: dict[str, Start], until: float) -> bool:
+        self._patch.setattr(process, "starters", lambda: starters)
+        return process.run(self.context, self.watchdog, lambda: self.clock.now >= until, [])  # type: ignore[arg-type]
+
+    @property
+    def log(self) -> list[str]:
+        return self._host.log.read_text().splitlines()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def run(host: Host, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Run:
+    return Run(host, monkeypatch, clock)
+
+
+def test_parts_sample_at_their_own_intervals_and_meet_at_common_multiples(run: Run, clock: Clock) -> None:
+    fast, slow = Ticking(clock, "fast", 1.0), Ticking(clock, "slow", 10.0)
+    assert run({"fast": fast.start, "slow": slow.start}, 25)
+    assert [round(time, 6) for time in slow.times] == [0, 10, 20]
+    assert len(fast.times) == 25
+    assert set(slow.times) <= set(fast.times)
+    assert (fast.closed, slow.closed) == (1, 1)
+    assert run.watchdog.sent[0] == {"READY": "1", "STATUS": "fast, slow"}
+
+
+def test_failed_part_is_started_again_and_the_other_continues(run: Run, clock: Clock) -> None:
+    bad, good = Ticking(clock, "bad", 1.0, fails=(3, 4)), Ticking(clock, "good", 1.0)
+    assert run({"bad": bad.start, "good": good.start}, 100)
+    assert [round(time) for time in bad.starts] == [0, 2 + RETRY, 2 + RETRY + 1 + RETRY]
+    assert bad.closed == 3
+    assert len(good.times) == 100
+    assert [line for line in run.log if "bad: no counter" in line].__len__() == 1, "one line, not one for each try"
+
+
+def test_process_without_a_working_part_ends(run: Run, clock: Clock) -> None:
+    bad = Ticking(clock, "bad", 1.0, fails=(2,))
+    assert not run({"bad": bad.start, "off": lambda _: None}, math.inf)
+    assert bad.closed == 1
+
+
+def test_part_that_cannot_start_does_not_stop_the_other(run: Run, clock: Clock) -> None:
+    good = Ticking(clock, "good", 1.0)
+    starts: list[float] = []
+
+    def fails(_: Context) -> Part:
+        starts.append(clock.now)
+        raise OSError(13, "Permission denied", "/x")
+
+    assert run({"bad": fails, "good": good.start}, 40)
+    assert len(good.times) == 40
+    assert len(starts) == 2
+
+
+def test_bug_in_a_part_ends_that_part_only(run: Run, clock: Clock) -> None:
+    good = Ticking(clock, "good", 1.0)
+
+    class Broken(Ticking):
+        def sample(self, moment: Moment) -> None:
+            raise ZeroDivisionError("oops")
+
+    assert run({"bad": Broken(clock, "bad", 1.0).start, "good": good.start}, 20)
+    assert len(good.times) == 20
+    assert any("bad: internal error in resctrl-hook: ZeroDivisionError: oops" in line for line in run.log)
+
+
+def test_failed_close_is_a_failure_and_closes_the_others(run: Run, clock: Clock) -> None:
+    good = Ticking(clock, "good", 1.0)
+
+    class Stuck(Ticking):
+        def close(self) -> None:
+            raise HookError("not all values are restored")
+
+    assert not run({"stuck": Stuck(clock, "stuck", 1.0).start, "good": good.start}, 5)
+    assert good.closed == 1
+
+
+def test_watchdog_is_served_within_an_interval(run: Run, clock: Clock) -> None:
+    slow = Ticking(clock, "slow", 60.0)
+    assert run({"slow": slow.start}, 61)
+    assert slow.times == [0, pytest.approx(60, abs=0.3)]
+    assert max(later - earlier for earlier, later in itertools.pairwise(run.watchdog.served)) < 1
+
+
+@pytest.mark.parametrize(
+    "interval, now, at", [(10.0, 0.0, 10.0), (10.0, 14.0, 20.0), (10.0, 16.0, 30.0), (1.0, 7.3, 8.0)]
+)
+def test_next_sample_is_at_a_multiple_at_least_half_an_interval_away(interval: float, now: float, at: float) -> None:
+    assert following(interval, now) == at

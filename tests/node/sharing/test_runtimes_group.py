@@ -1,0 +1,265 @@
+"""Groups that container runtimes create are a part of the pod: their tasks stay, and their counts are added."""
+
+from __future__ import annotations
+
+import posix
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hosts.shared_node import Pod, SharedNode
+
+from resctrl_hooks.cli import show
+from resctrl_hooks.cli.show_text import print_pod
+from resctrl_hooks.inventory.gather import pod_of
+from resctrl_hooks.node.resctrl.counter_totals import ended
+from resctrl_hooks.node.snapshot.snapshot import take
+from resctrl_hooks.node.watch import move
+from resctrl_hooks.node.watch.containers import Containers
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+MINUTE = 60
+
+
+class Node(SharedNode):
+    """A node with containers whose runtime creates a group for them."""
+
+    def where(self, pod: Pod) -> set[tuple[str, str]]:
+        return {self.kernel.where(tid) for tid in self.kernel.threads.threads(pod.pid)}
+
+    def counter(self, *groups: str) -> int:
+        """Return the sum of the kernel's counters of groups, read beside the product."""
+        self.kernel.show_counters()
+        folders = [self.host.resctrl / "mon_groups" / group for group in groups]
+        return sum(int(path.read_text()) for one in folders for path in one.glob("mon_data/*/mbm_total_bytes"))
+
+    def stop(self, pod: Pod, *, group: bool = True) -> None:
+        """End a container while its pod lives on; its runtime first removes the group, then calls poststop."""
+        if group:
+            self.kernel.rmdir(self.group_of_runtime(pod))
+        self.end(pod, pod_lives=True)
+
+    def rmids(self) -> int:
+        return len(self.kernel.groups())
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path, rmids=16, limbo=0)
+
+
+def test_tasks_stay_in_their_runtimes_group_and_take_no_second_rmid(node: Node) -> None:
+    pod = node.start("shop", threads=3, own_group=True)
+    for _ in range(2):
+        assert node.where(pod) == {("", pod.id)}
+        assert node.rmids() == 1
+        report = node.reconcile()
+        assert (report.ok, report.moved, report.waiting, report.repaired) == (True, 0, {}, 0)
+
+
+def test_container_that_no_hook_has_seen_is_recorded_and_stays(node: Node) -> None:
+    pod = node.start("shop", own_group=True, effects=0)
+    assert node.context().ledger.key_of(pod.id) == ""
+    node.reconcile()
+    assert node.context().ledger.key_of(pod.id) == pod.key
+    assert node.where(pod) == {("", pod.id)}
+    node.kernel.now += 5
+    assert node.totals()[pod.key] == node.counter(pod.id) > 0
+
+
+@pytest.mark.parametrize("own_first", [False, True])
+def test_pods_counts_are_the_sum_of_its_group_and_its_runtimes(node: Node, own_first: bool) -> None:
+    first = node.start("shop", own_group=not own_first)
+    second = node.start("shop", beside=first, own_group=own_first)
+    node.reconcile()
+    for _ in range(3):
+        node.kernel.now += 7
+        own = second if own_first else first
+        assert node.totals()[first.key] == node.counter(first.key, own.id) > 0
+    assert {node.kernel.where(one.pid)[1] for one in (first, second)} == {first.key, own.id}
+
+
+def test_snapshot_has_no_foreign_group(node: Node) -> None:
+    pod = node.start("shop", own_group=True)
+    found = take(node.context())
+    assert (found.foreign, found.held) == ({}, {pod.key: {""}})
+
+
+def test_read_of_one_pod_includes_the_group(node: Node) -> None:
+    pod = node.start("shop", own_group=True)
+    node.kernel.now += 3
+    node.kernel.show_counters()
+    whole = sum(one.value or 0 for one in node.context().monitor.read(pod.key) if one.counter.name == "mbm_total_bytes")
+    assert whole == node.counter(pod.id) > 0
+
+
+def test_counts_stay_after_the_runtime_has_removed_the_group(node: Node) -> None:
+    pod = node.start("shop", own_group=True)
+    node.start("shop", beside=pod)
+    node.kernel.now += 5
+    node.kernel.show_counters()
+    node.reconcile()  # reads late
+    before = node.counter(pod.id)
+    own = node.counter(pod.key)
+    read_at = node.context().monitor.look().when
+    node.stop(pod)
+    assert node.totals()[pod.key] == before + own
+    assert ended(node.context().monitor, pod.key).keys() == {pod.id}
+    assert ended(node.context().monitor, pod.key)[pod.id] == pytest.approx(read_at, abs=0.01)
+
+
+def test_show_says_until_when_a_removed_group_was_counted(
+    node: Node, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pod = node.start("shop", own_group=True)
+    node.start("shop", beside=pod)
+    node.totals()
+    node.stop(pod)
+    found = pod_of(node.context(), pod.key)
+    assert found is not None
+    details = show._details(node.context(), found, None)
+    assert details.counted_until.keys() == {pod.id}
+    assert abs(details.counted_until[pod.id] - time.time()) < MINUTE
+    print_pod(details, headers=True)
+    assert f"counted until 0s ago: container {pod.id[:12]}" in " ".join(capsys.readouterr().out.split())
+
+
+def test_group_that_outlives_its_container_counts_until_it_is_gone(node: Node) -> None:
+    pod = node.start("shop", own_group=True)
+    node.start("shop", beside=pod)
+    node.kernel.now += 5
+    counted = node.totals()[pod.key]
+    node.stop(pod, group=False)  # the poststop comes first
+    assert node.totals()[pod.key] >= counted
+    again = node.totals()[pod.key]
+    assert node.totals()[pod.key] == again == node.counter(pod.key, pod.id)
+    node.kernel.rmdir(node.group_of_runtime(pod))
+    assert node.totals()[pod.key] == again
+
+
+def test_handover_of_the_pods_own_group_does_not_count_the_runtimes_group_twice(tmp_path: Path) -> None:
+    rules: dict[str, Any] = {"priority": [{"namespaces": ["gold"], "value": 100}]}
+    node = Node(tmp_path, rmids=3, limbo=0, **rules, reserve={"runtimes": 0})
+    pod = node.start("batch", own_group=True)
+    node.start("batch", beside=pod)
+    node.kernel.now += 5
+    before = node.totals()[pod.key]
+    high = node.start("gold")
+    assert node.counted() == [high]
+    assert node.totals()[pod.key] == before
+
+
+def test_restarts_leave_no_trace_in_the_record(node: Node) -> None:
+    pod = node.start("shop")
+    total = 0
+    for _ in range(4):
+        own = node.start("shop", beside=pod, own_group=True)
+        node.kernel.now += 2
+        node.kernel.show_counters()
+        node.reconcile()
+        total += node.counter(own.id)
+        node.stop(own)
+    record = node.context().ledger.read_pod(pod.key)
+    assert record is not None
+    assert len(record["since"]) <= 2
+    assert node.totals()[pod.key] == total + node.counter(pod.key)
+
+
+@pytest.mark.parametrize("take_over", [False, True])
+def test_process_that_enters_joins_its_containers_group(tmp_path: Path, take_over: bool) -> None:
+    node = Node(tmp_path, rmids=16, limbo=0, takeOver=take_over)
+    pod = node.start("shop", own_group=True)
+    entered = node.kernel.spawn(pod.cgroup)
+    context = node.context()
+    assert move.serve(context, Containers(context.ledger), entered).what == move.MOVED
+    assert node.kernel.where(entered) == ("", pod.key if take_over else pod.id)
+    swept = node.kernel.spawn(pod.cgroup)
+    node.reconcile()
+    assert node.kernel.where(swept) == ("", pod.key if take_over else pod.id)
+    assert node.rmids() == 1 + take_over
+
+
+def test_container_joins_its_pods_group_once_the_runtimes_is_gone(node: Node) -> None:
+    pod = node.start("shop", own_group=True)
+    node.kernel.rmdir(node.group_of_runtime(pod))
+    node.kernel.show_tasks()
+    node.reconcile()
+    assert node.where(pod) == {("", pod.key)}
+
+
+def test_runtime_without_support_leaves_the_container_to_its_pods_group(node: Node) -> None:
+    pod = node.start("shop", linux={"intelRdt": {"enableMonitoring": True}})
+    assert node.where(pod) == {("", pod.key)}
+
+
+def test_renamed_group_keeps_counting(node: Node) -> None:
+    node.kernel.mkdir(f"{node.context().monitor.resctrl.root}/gold")
+    pod = node.start("shop", own_group=True)
+    node.kernel.now += 5
+    node.reconcile()
+    before = node.totals()[pod.key]
+    node.kernel.rename(node.group_of_runtime(pod), node.group_of_runtime(pod, "gold"))
+    assert node.totals()[pod.key] == before > 0
+    node.reconcile()
+    assert node.where(pod) == {("gold", pod.id)}
+    assert node.totals()[pod.key] == before
+
+
+def test_pod_with_a_runtimes_group_is_assigned(node: Node) -> None:
+    pod = node.start("shop", own_group=True)
+    found = pod_of(node.context(), pod.key)
+    assert found is not None
+    assert (found.state, found.outside) == ("assigned", 0)
+    assert [(group.origin, group.name, group.tasks) for group in found.groups] == [("runtime", pod.id, 1)]
+
+
+def test_full_node_serves_a_container_that_has_its_runtimes_group(tmp_path: Path) -> None:
+    node = Node(tmp_path, rmids=3, limbo=0, reserve={"runtimes": 0})
+    pod, other = node.start("shop", own_group=True), node.start("shop")
+    waits = node.start("shop")
+    assert node.waiting() == [waits.key]
+    node.reconcile()
+    assert node.waiting() == [waits.key]
+    assert node.counted() == [other]
+    assert node.where(pod) == {("", pod.id)}
+
+
+def test_node_without_such_containers_reads_no_further_file(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    node.start("shop")
+    node.kernel.mkdir(f"{node.context().monitor.resctrl.root}/mon_groups/pqos-7-0")
+    context = node.context()
+    monkeypatch.setattr(type(context.ledger), "key_of", lambda *_: pytest.fail("was read"))
+    context.monitor.read_all()
+
+
+def opened_by_a_look(node: SharedNode, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the files that a look opens, in its folder's terms."""
+    found: list[str] = []
+    real = posix.open
+
+    def open_(path: Any, *rest: Any, **named: Any) -> int:
+        found.append(str(path).removeprefix(str(node.host.root)))
+        return real(path, *rest, **named)
+
+    context = node.context()
+    take(context)
+    with monkeypatch.context() as patch:
+        patch.setattr(posix, "open", open_)
+        take(context)
+    return found
+
+
+def test_look_reads_nothing_more_without_groups_of_runtimes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = SharedNode(tmp_path, rmids=8)
+    shop = [node.start("shop") for _ in range(3)]
+    before = opened_by_a_look(node, monkeypatch)
+    folders = {path for path in before if path.startswith("/resctrl/mon_groups/")}
+    assert folders == {f"/resctrl/mon_groups/{pod.key}" for pod in shop}
+    foreign = ("/crun", "/bundle", "/runtimes", "/cdi", "features.d", "/proc/")
+    assert [path for path in before if any(part in path for part in foreign)] == []
+    node.start("own", own_group=True, beside=shop[0])
+    more = opened_by_a_look(node, monkeypatch)
+    assert len(more) > len(before)  # the runtime's group

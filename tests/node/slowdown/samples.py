@@ -1,0 +1,62 @@
+"""Windows of a made-up node: a victim and its neighbours, with what each one uses."""
+
+from typing import Any
+
+from resctrl_hooks.node.slowdown.baseline import Baseline
+from resctrl_hooks.node.slowdown.causes import Cause, causes_of, confirmed
+from resctrl_hooks.node.slowdown.verdict import Verdict, judge
+from resctrl_hooks.node.slowdown.window import Use, Window
+
+VICTIM, NOISY, OTHER = "victim", "noisy", "other"
+SECONDS = 10.0
+WORK = 1e10
+"""Instructions of the victim in a window."""
+
+
+def use(price: float | None = 2.0, moved: float | dict[int, float] = 1e9, **more: Any) -> Use:
+    """Return what a pod with perf events used; ``moved`` is in bytes per second, by domain or to domain 0."""
+    traffic = moved if isinstance(moved, dict) else {0: moved}
+    work = more.pop("work", WORK)
+    values: dict[str, Any] = {
+        "method": "perf",
+        "cost": None if price is None else price * work,
+        "work": None if price is None else work,
+        "cpu": 1.0,
+        "traffic": traffic,
+        "occupancy": {},
+        "missed": 1.0,
+        "clock": 1.0,
+        "throttled": 0.0,
+        "waited": 0.0,
+        "stood": 0.0,
+        "reclaimed": 0.0,
+        "reclaimed_fully": 0.0,
+        "throttles": 0,
+        "memory_events": 0,
+    }
+    return Use(**values | more)
+
+
+def window(number: int, load: float | dict[int, float | None] | None = 0.1, **uses: Use) -> Window:
+    """Return a window of pods by key; their traffic is all that there is."""
+    loads = load if isinstance(load, dict) else {0: load}
+    moved: dict[int, float | None] = {}
+    for one in uses.values():
+        for domain, rate in (one.traffic or {}).items():
+            moved[domain] = (moved.get(domain) or 0.0) + rate
+    return Window(number * SECONDS, SECONDS, loads, uses, 0.0, moved)
+
+
+def quiet_baseline(price: float = 2.0, samples: int = 20, **more: Any) -> Baseline:
+    """Return a baseline of the victim's quiet samples, of which every other one is 2 % dearer."""
+    found = Baseline()
+    for number in range(samples):
+        found.learn(use(price * (1 + 0.02 * (number % 2)), **more), SECONDS)
+    return found
+
+
+def diagnose(windows: list[Window], baseline: Baseline | None) -> tuple[Verdict, dict[str, Cause]]:
+    """Return the victim's verdict, and its causes by name."""
+    verdict = judge(windows, VICTIM, baseline)
+    causes = causes_of(windows, VICTIM, verdict)
+    return confirmed(verdict, causes), {one.cause: one for one in causes}

@@ -1,0 +1,146 @@
+"""The resident part on a node whose victim is slowed by bronze: its status file, its lock, its baselines."""
+
+import json
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from conftest import Host
+from slowdown.world import KEY, World
+
+from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.names import SLOWDOWN_STATUS
+from resctrl_hooks.node.part import Moment
+from resctrl_hooks.node.slowdown import live, reader
+from resctrl_hooks.node.slowdown.constants import FEWEST, WINDOW
+from resctrl_hooks.node.slowdown.part import SlowdownPart, start
+from resctrl_hooks.node.slowdown.status import read_status
+from resctrl_hooks.node.slowdown.store import ASIDE, NAME
+from resctrl_hooks.node.snapshot.snapshot import take
+
+CAPACITY = 60e9
+QUIET, LOUD = 10, 100
+
+
+class Resident:
+    """The part in the world of the experiment, on its clock."""
+
+    def __init__(self, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.world = World(host)
+        self.store = Path(host.root, "var")
+        host.configure(
+            cgroupPath=str(host.root / "cgroup"),
+            slowdown={"enabled": True, "directory": str(self.store), "perf": False},
+            monitoring={"capacity": {"*": CAPACITY}},
+        )
+        self.context = host.context()
+        self.log = host.log
+        own = Path(self.context.proc, str(os.getpid()))
+        own.mkdir(parents=True, exist_ok=True)
+        (own / "stat").write_text(Path("/proc/self/stat").read_text())
+        for module in (reader, live):
+            clock = SimpleNamespace(monotonic=lambda: self.world.seconds, time=lambda: 1e9 + self.world.seconds)
+            monkeypatch.setattr(module, "time", clock)
+        self.path = Path(host.state, SLOWDOWN_STATUS)
+
+    def start(self) -> SlowdownPart:
+        found = start(self.context)
+        assert found is not None
+        return found
+
+    def run(self, part: SlowdownPart, windows: int, bronze: int) -> None:
+        (self.world.node.root / "bronze/schemata").write_text(f"MB:0={bronze}\n")
+        for _ in range(windows):
+            part.sample(Moment(self.world.seconds, lambda: take(self.context)))
+            self.world.sleep(WINDOW)
+        part.sample(Moment(self.world.seconds, lambda: take(self.context)))
+
+    @property
+    def victim(self) -> Any:
+        status = read_status(self.context)
+        assert status is not None
+        return status["pods"][KEY]
+
+    @property
+    def pressed(self) -> Any:
+        return json.loads(self.path.read_text())["pressed"]
+
+
+@pytest.fixture
+def resident(host: Host, monkeypatch: pytest.MonkeyPatch) -> Resident:
+    return Resident(host, monkeypatch)
+
+
+def test_part_is_off_unless_enabled(resident: Resident, host: Host) -> None:
+    host.configure(slowdown={})
+    assert start(host.context()) is None
+    assert not resident.path.exists()
+
+
+def test_new_workload_is_unknown_then_normal_then_slowed_with_its_cause(resident: Resident) -> None:
+    part = resident.start()
+    resident.run(part, 5, QUIET)
+    assert (resident.victim["verdict"], resident.victim["ratio"]) == ("unknown", None)
+    resident.run(part, 10, QUIET)
+    assert (resident.victim["verdict"], resident.pressed) == ("normal", {})
+    resident.run(part, 12, LOUD)
+    victim = resident.victim
+    assert (victim["verdict"], victim["method"]) == ("slowed", "traffic")
+    assert victim["ratio"] == pytest.approx(1.96, abs=0.1)
+    assert [one["cause"] for one in victim["causes"] if one["state"] == "supported"] == ["memory-bandwidth"]
+    assert victim["domain"] == 0
+    assert victim["load"] > 0.75
+    assert 60 <= victim["slowedSeconds"]["memory-bandwidth"] <= 120, "the first windows are judged with quiet ones"
+    part.close()
+
+
+def test_guard_hears_of_pressure_after_three_windows_and_of_its_end(resident: Resident) -> None:
+    part = resident.start()
+    resident.run(part, 15, QUIET)
+    resident.run(part, FEWEST, LOUD)
+    found = resident.pressed[KEY]
+    assert (found["classes"], found["domains"]) == (["gold"], [0])
+    assert found["ratio"] > 1.5
+    assert found["until"] - found["since"] == pytest.approx(FEWEST * WINDOW)
+    resident.run(part, FEWEST, QUIET)
+    assert resident.pressed == {}
+    part.close()
+
+
+def test_baselines_outlive_the_process_and_its_status_does_not(resident: Resident) -> None:
+    part = resident.start()
+    resident.run(part, 15, QUIET)
+    part.close()
+    assert read_status(resident.context) is None
+    again = resident.start()
+    resident.run(again, 4, LOUD)
+    assert resident.victim["verdict"] == "slowed"
+    again.close()
+
+
+def test_second_process_is_refused_and_names_the_first(resident: Resident) -> None:
+    part = resident.start()
+    with pytest.raises(HookError, match="it adds samples to the baselines"):
+        start(resident.context)
+    part.close()
+
+
+def test_damaged_baselines_are_set_aside_with_one_line(resident: Resident) -> None:
+    resident.store.mkdir()
+    (resident.store / NAME).write_text("[")
+    resident.start().close()
+    assert (resident.store / ASIDE).exists()
+    assert resident.log.read_text().count("are damaged") == 1
+
+
+def test_status_that_is_not_updated_is_ignored(resident: Resident) -> None:
+    part = resident.start()
+    resident.run(part, 2, QUIET)
+    record = json.loads(resident.path.read_text())
+    resident.path.write_text(json.dumps({**record, "uptime": record["uptime"] - 3 * WINDOW}))
+    assert read_status(resident.context) is None
+    resident.path.write_text("{")
+    assert read_status(resident.context) is None
+    part.close()

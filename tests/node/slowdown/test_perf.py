@@ -1,0 +1,96 @@
+"""Performance counters of cgroups: which are opened, how they are summed, and what a refusal says."""
+
+import ctypes
+import errno
+import os
+import resource
+import struct
+from pathlib import Path
+
+import pytest
+
+from resctrl_hooks.node.slowdown import perf
+from resctrl_hooks.node.slowdown.perf import PerfCounters, PerfError
+
+
+@pytest.fixture
+def sys_path(tmp_path: Path) -> str:
+    folder = tmp_path / "sys/devices/system/cpu"
+    folder.mkdir(parents=True)
+    (folder / "online").write_text("0-1,4\n")
+    return str(tmp_path / "sys")
+
+
+def test_a_group_of_events_for_each_cpu_and_cgroup_is_summed(
+    sys_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[tuple[int, int, bool]] = []
+
+    def event(config: int, cgroup: int, cpu: int, leader: int) -> int:
+        assert os.path.isdir(f"/proc/self/fd/{cgroup}")
+        if config == 9:
+            raise PerfError("no reference cycles", errno=errno.EINVAL)
+        opened.append((config, cpu, leader == -1))
+        reader, writer = os.pipe()
+        os.write(writer, struct.pack("<QQQQQQ", 3, 2_000_000_000, 1_500_000_000, 300, 100, 7))
+        os.close(writer)
+        return reader
+
+    monkeypatch.setattr(perf, "_perf_event_open", event)
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+    before = set(os.listdir("/proc/self/fd"))
+    counters = PerfCounters([str(tmp_path / "one"), str(tmp_path / "other")], sys_path)
+    assert opened == [(config, cpu, config == 0) for cpu in (0, 1, 4) for config in (0, 1, 3)] * 2
+    assert counters.read() == (1800, 600, 12.0, 9.0, None, 42)
+    assert counters.descriptors == 18
+    counters.close()
+    assert set(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize(
+    "number, said",
+    [
+        (errno.ENOENT, "no performance counters here"),
+        (errno.EACCES, "CAP_PERFMON"),
+        (errno.EMFILE, "LimitNOFILE"),
+        (errno.EBADF, "Bad file descriptor"),
+    ],
+)
+def test_refusal_says_what_is_missing_and_leaves_nothing_open(
+    sys_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, said: str
+) -> None:
+    class Library:
+        def __init__(self, *_: object, **__: object) -> None:
+            self.calls = 0
+
+        def syscall(self, *_: object) -> int:
+            self.calls += 1
+            return os.open("/dev/null", os.O_RDONLY) if self.calls < 3 else -1
+
+    library = Library()
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: library)
+    monkeypatch.setattr(ctypes, "get_errno", lambda: number)
+    before = set(os.listdir("/proc/self/fd"))
+    with pytest.raises(PerfError, match=said) as raised:
+        PerfCounters([str(tmp_path)], sys_path)
+    assert raised.value.errno == number
+    assert set(os.listdir("/proc/self/fd")) == before
+
+
+def test_this_kernel_refuses_a_folder_that_is_no_cgroup(sys_path: str, tmp_path: Path) -> None:
+    with pytest.raises(PerfError, match="perf_event_open"):
+        PerfCounters([str(tmp_path)], sys_path)
+
+
+def test_half_of_the_descriptors_is_the_most(sys_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (11, 11))
+    with pytest.raises(PerfError, match=r"6 events are needed, and this process may open 5"):
+        PerfCounters([str(tmp_path)], sys_path)
+
+
+def test_unknown_and_vanished_cgroups_are_said(sys_path: str, tmp_path: Path) -> None:
+    with pytest.raises(PerfError, match="cgroup is unknown"):
+        PerfCounters([], sys_path)
+    with pytest.raises(PerfError, match="cannot open cgroup"):
+        PerfCounters([str(tmp_path / "gone")], sys_path)

@@ -1,0 +1,78 @@
+"""Windows from two readings: the grade of each pod, its scaled counts, and what is dropped."""
+
+import pytest
+
+from resctrl_hooks.node.slowdown.perf import PerfCount
+from resctrl_hooks.node.slowdown.window import Counts, Use, Waits, use_between
+
+DOMAINS = [(0,), (1,)]
+STARTED = object()
+
+
+def counts(time: float, **more: object) -> Counts:
+    """Return a pod's counters after so many seconds on one CPU, with 1 GB/s to domain 0."""
+    values = {
+        "traffic": {0: (time * 1e9, time * 1e9), 1: (0.0, 0.0)},
+        "occupancy": {0: 4e6},
+        "waits": Waits(time, 0.2 * time, int(time), 0.3 * time, 0.2 * time, 0.0, 0.0, 0),
+    }
+    return Counts(**{**values, **more})  # type: ignore[arg-type]
+
+
+def between(before: Counts, after: Counts) -> Use:
+    return use_between(before, after, 10.0, DOMAINS)
+
+
+def test_traffic_grade_needs_two_files_and_the_groups_counter() -> None:
+    use = between(counts(0.0), counts(10.0))
+    assert use.method == "traffic"
+    assert use.price == pytest.approx(1.0)
+    assert use.traffic == pytest.approx({0: 1e9, 1: 0.0})
+    assert (use.cpu, use.throttled, use.waited, use.stood, use.throttles) == pytest.approx((1.0, 0.2, 0.3, 0.2, 10))
+
+
+def test_multiplexed_counters_are_scaled_and_dropped_below_half() -> None:
+    def perf(running: float, part: float) -> Counts:
+        count = PerfCount(int(3e9 * part), int(1e9 * part), 10.0, running, int(2e9 * part), int(1e6 * part))
+        return counts(10.0, perf=count, started=STARTED)
+
+    start = counts(0.0, perf=PerfCount(0, 0, 0.0, 0.0, 0, 0), started=STARTED)
+    whole, shared = between(start, perf(10.0, 1.0)), between(start, perf(6.0, 0.6))
+    assert whole.method == "perf"
+    assert (whole.price, whole.clock, whole.missed) == pytest.approx((2.0, 1.5, 0.064))
+    assert (shared.price, shared.work, shared.clock, shared.missed) == pytest.approx(
+        (whole.price, whole.work, whole.clock, whole.missed)
+    )
+    dropped = between(start, perf(4.9, 0.49))
+    assert (dropped.method, dropped.price) == ("perf", None)
+
+
+def test_counters_that_were_opened_again_have_no_difference() -> None:
+    one = counts(0.0, perf=PerfCount(900, 300, 1.0, 1.0), started=object())
+    other = counts(10.0, perf=PerfCount(30, 10, 1.0, 1.0), started=object())
+    assert between(one, other).method == "traffic"
+
+
+def test_resctrls_events_are_the_best_grade() -> None:
+    before = counts(0.0, cycles=0.0, operations=0.0, references=0.0, perf=PerfCount(0, 0, 0.0, 0.0), started=STARTED)
+    after = counts(10.0, cycles=4e10, operations=1e10, references=2e10, perf=PerfCount(9, 3, 1.0, 1.0), started=STARTED)
+    use = between(before, after)
+    assert use.method == "aet"
+    assert (use.price, use.clock) == pytest.approx((2.0, 2.0))
+
+
+def test_idle_pod_has_traffic_but_no_cost() -> None:
+    use = between(counts(0.0), counts(10.0, waits=Waits(0.1)))
+    assert use.price is None
+    assert use.traffic is not None
+
+
+def test_fallen_or_missing_counter_is_unknown_and_not_zero() -> None:
+    for traffic in ({0: (-1.0, 0.0), 1: (0.0, 0.0)}, {0: (None, None), 1: (0.0, 0.0)}, {1: (0.0, 0.0)}, {}):
+        use = between(counts(0.0), counts(10.0, traffic=traffic))
+        assert (use.traffic, use.price) == (None, None)
+
+
+def test_remote_traffic_belongs_to_the_other_memory() -> None:
+    use = between(counts(0.0), counts(10.0, traffic={0: (10e9, 4e9), 1: (0.0, 0.0)}))
+    assert use.traffic == pytest.approx({0: 0.4e9, 1: 0.6e9})

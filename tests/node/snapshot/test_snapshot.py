@@ -1,0 +1,135 @@
+"""One read of the node, and the one rule of all its views: a sum of which a part is unknown is unknown."""
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hosts.counter_tree import say, say_paths
+from hosts.monitored import KEYS, MonitoredHost, plain_host
+from prometheus_client.parser import text_string_to_metric_families as parse
+
+from resctrl_hooks.metrics.collector import NodeCollector, registry_of
+from resctrl_hooks.node.history.rows import Sampler
+from resctrl_hooks.node.resctrl import counter_files
+from resctrl_hooks.node.snapshot.snapshot import take
+
+TOTAL = "mon_L3_00/mbm_total_bytes"
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[MonitoredHost]:
+    """Return the whole node says 100, one pod's group 40, another one's is unavailable; a foreign group says 10."""
+    with plain_host(tmp_path, "mon_groups/theirs", "info") as found:
+        say(found.resctrl, llc_occupancy=100, mbm_total_bytes=100)
+        say(found.resctrl / "mon_groups/theirs", llc_occupancy=10, mbm_total_bytes=10)
+        found.group(0, "known", llc_occupancy=20, mbm_total_bytes=40)
+        found.group(1, "unknown", llc_occupancy=20, mbm_total_bytes="Unavailable")
+        yield found
+
+
+def top(host: MonitoredHost) -> dict[str, Any]:
+    made = host.json("top", "--interval", "0.1")
+    return {"uncounted": made["uncounted"]} | {line["name"]: line for line in made["items"]}
+
+
+def record(host: MonitoredHost, target: Path) -> list[dict[str, str]]:
+    assert host.run("record", "--interval", "1s", "--for", "0.1s", "-o", str(target)).exit_code == 0
+    with target.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def metrics(host: MonitoredHost) -> dict[str, list[Any]]:
+    families = parse(host.run("metrics").stdout)
+    found: dict[str, list[Any]] = {}
+    for sample in (sample for family in families for sample in family.samples):
+        found.setdefault(sample.name, []).append(sample)
+    return found
+
+
+def test_sum_with_unknown_part_is_unknown_in_every_command(host: MonitoredHost, tmp_path: Path) -> None:
+    shown = top(host)
+    for name in ("(ungrouped)", "TOTAL", "shop/unknown"):
+        assert shown[name]["memoryBandwidthBytesPerSecond"] is None, name
+        assert shown[name]["countedPercent"] is None, name
+    assert shown["shop/known"]["memoryBandwidthBytesPerSecond"] == 0
+    assert (shown["uncounted"], shown["TOTAL"]["uncounted"]) == (1, 1)
+    table = host.run("top", "--once", "--interval", "0.1").output
+    assert "1 pod not counted" in table
+    assert [line.split()[-2] for line in table.splitlines() if line.startswith("TOTAL")] == ["-"]
+
+    (rest,) = [row for row in record(host, tmp_path / "x.csv") if row["kind"] == "rest"]
+    assert (rest["mbm_total_bytes"], rest["missing"]) == ("", "mbm_total_bytes:Incomplete")
+    assert (rest["uncounted_groups"], rest["llc_occupancy_bytes"]) == ("1", "50")
+
+    said = metrics(host)
+    assert "resctrl_class_l3_mbm_total_bytes_total" not in said
+    assert "resctrl_ungrouped_l3_mbm_total_bytes_total" not in said
+    (unknown,) = said["resctrl_class_uncounted_groups"]
+    assert (unknown.labels["counter"], unknown.value) == ("mbm_total_bytes", 1)
+    assert [sample.value for sample in said["resctrl_class_l3_llc_occupancy_bytes"]] == [100]
+
+    (pod,) = host.json("show", "shop/unknown")["items"]
+    states = {one["counter"]: (one["state"], one["value"]) for one in pod["counters"]}
+    assert states["mbm_total_bytes"] == ("Unavailable", None)
+
+
+def test_sum_with_known_parts_is_the_same_in_every_command(host: MonitoredHost, tmp_path: Path) -> None:
+    say(host.resctrl / "mon_groups" / KEYS[1], mbm_total_bytes=20)
+    assert take(host.context).classes[""].ungrouped[TOTAL] == 30
+    assert top(host)["TOTAL"]["memoryBandwidthBytesPerSecond"] == 0
+    (rest,) = [row for row in record(host, tmp_path / "x.csv") if row["kind"] == "rest"]
+    assert (rest["mbm_total_bytes"], rest["missing"], rest["uncounted_groups"]) == ("30", "", "")
+    said = metrics(host)
+    assert [one.value for one in said["resctrl_class_l3_mbm_total_bytes_total"]] == [100]
+    assert [one.value for one in said["resctrl_ungrouped_l3_mbm_total_bytes_total"]] == [30]
+    assert "resctrl_class_uncounted_groups" not in said
+
+
+def test_class_without_counter_for_its_own_tasks_is_unknown(host: MonitoredHost) -> None:
+    """AMD: the kernel's root file is then the sum of the counted groups."""
+    say(host.resctrl / "mon_groups" / KEYS[1], mbm_total_bytes=20)
+    info = host.resctrl / "info/L3_MON"
+    info.mkdir()
+    (info / "mbm_assign_mode").write_text("[mbm_event]\ndefault\n")
+    states = host.resctrl / "mbm_L3_assignments"
+    states.write_text("mbm_total_bytes:0=_;1=e\nmbm_local_bytes:0=e;1=e\n")
+    found = take(host.context).classes[""]
+    assert (found.whole[TOTAL], found.ungrouped[TOTAL], found.unknown[TOTAL]) == ("Incomplete", "Incomplete", 0)
+    assert found.whole["mon_L3_00/llc_occupancy"] == 100
+    states.write_text("mbm_total_bytes:0=e;1=e\n")
+    assert take(host.context).classes[""].ungrouped[TOTAL] == 30
+
+
+def test_package_without_energy_is_not_an_unknown_part(host: MonitoredHost) -> None:
+    energy = "mon_PERF_PKG_00/core_energy"
+    say_paths(host.resctrl, {energy: 9.5})
+    for name, value in ((KEYS[0], 4.0), (KEYS[1], "Unavailable"), ("theirs", 1.5)):
+        say_paths(host.resctrl / "mon_groups" / name, {energy: value})
+    found = take(host.context).classes[""]
+    assert (found.whole[energy], found.ungrouped[energy]) == (9.5, 4.0)
+
+
+def test_each_counter_file_is_read_once_per_snapshot(host: MonitoredHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[bytes] = []
+    value_of = counter_files._value_of
+
+    def counting(text: bytes) -> Any:
+        read.append(text)
+        return value_of(text)
+
+    monkeypatch.setattr(counter_files, "_value_of", counting)
+    sampler = Sampler(host.context)
+    registry = registry_of(NodeCollector(host.context, lambda error: None))
+    for look in (lambda: take(host.context), sampler.look, sampler.look, lambda: list(registry.collect())):
+        read.clear()
+        look()
+        assert len(read) == 4 * 2, "the root, two pods and a foreign group, with two counters each"
+
+
+def test_group_of_pod_is_not_foreign(host: MonitoredHost) -> None:
+    found = take(host.context)
+    assert list(found.foreign) == [("", "theirs")]
+    assert found.held == {KEYS[0]: {""}, KEYS[1]: {""}}
+    assert found.rmids == 4

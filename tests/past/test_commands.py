@@ -1,0 +1,190 @@
+"""Commands that show the past: `top --at`, `report --since`, `history`, from a history of known counters."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hosts.faults import failing
+from hosts.monitored import plain_host
+from hosts.past import sample
+from jsonschema import validate
+
+from resctrl_hooks.cli.schemas import schemas
+from resctrl_hooks.cli.top_past import PastLooks
+from resctrl_hooks.cli.view import View
+from resctrl_hooks.inventory import pod_names
+from resctrl_hooks.inventory.podman import PodmanNames
+from resctrl_hooks.inventory.usage import usage
+from resctrl_hooks.node.history.sample import Sample
+from resctrl_hooks.past.moments import PastUsers, pair_of
+from resctrl_hooks.recording.files import read
+
+from .conftest import STARTED, Past
+
+
+def items(found: dict[str, Any]) -> dict[str, Any]:
+    return {one["name"]: one for one in found["items"]}
+
+
+def test_top_shows_the_rates_of_that_time(past: Past) -> None:
+    found = past.top(605)
+    lines = items(found)
+    assert (found["seconds"], found["host"]) == (10, "node-1")
+    assert found["time"] == f"{past.at(600)[:-1]}.000Z"
+    rate = "memoryBandwidthBytesPerSecond"
+    assert {name: line[rate] for name, line in lines.items()} == {
+        "shop/web": 1000,
+        "shop/batch": 5000,
+        "(ungrouped)": 7,
+        "TOTAL": 6007,
+    }
+    assert lines["shop/web"]["llcOccupancyBytes"] == 600
+    assert lines["TOTAL"]["llcOccupancyBytes"] == 600 + 1000 + 500
+    assert lines["shop/web"]["rdtClass"] == ""
+
+
+def test_pod_that_has_ended_since_is_there_and_later_it_is_not(past: Past) -> None:
+    assert "shop/batch" in items(past.top(2990))
+    assert "shop/batch" not in items(past.top(3010))
+
+
+def test_options_of_the_present_select_in_the_past(past: Past) -> None:
+    assert [*items(past.top(605, "-n", "other"))] == ["TOTAL"]
+    assert [*items(past.top(605, "--by", "class"))] == ["/", "(ungrouped)", "TOTAL"]
+    refused = past.run("top", "--at", past.at(605), "-l", "app=web")
+    assert (refused.exit_code, "the history has no labels" in refused.output) == (2, True)
+
+
+def test_first_line_says_that_it_is_the_past(past: Past) -> None:
+    first = past.run("top", "--at", past.at(605), "--once").stdout.splitlines()[0]
+    assert first.startswith("PAST ")
+    assert "ago)  node-1  6.01 kB/s" in first
+
+
+def test_time_in_a_gap_names_both_ends(past: Past) -> None:
+    result = past.run("top", "--at", past.at(1500))
+    assert result.exit_code == 1
+    assert "no sample at" in result.output
+    assert "the last one before it is at" in result.output
+    assert "and the next one at" in result.output
+
+
+def test_first_sample_after_a_gap_has_no_rates(past: Past) -> None:
+    web = items(past.top(1805))["shop/web"]
+    assert (web["memoryBandwidthBytesPerSecond"], web["llcOccupancyBytes"]) == (None, 1800)
+    assert items(past.top(1815))["shop/web"]["memoryBandwidthBytesPerSecond"] == 1000
+
+
+def test_time_before_the_history_names_its_beginning(past: Past) -> None:
+    result = past.run("top", "--at", past.at(-60))
+    assert (result.exit_code, "the history begins at" in result.output) == (1, True)
+
+
+def test_node_without_a_history_says_how_to_enable_it(tmp_path: Path) -> None:
+    with plain_host(tmp_path, "info") as host:
+        host.configure(history={"file": str(tmp_path / "none.sqlite")})
+        result = host.run("top", "--at", "1m ago")
+    assert result.exit_code == 1
+    assert "this node has no history" in result.output
+    assert "install --history" in result.output
+
+
+def test_file_that_only_root_can_read_says_so(past: Past) -> None:
+    with failing(os, "stat", PermissionError(13, "Permission denied"), when=lambda path, **_: path == str(past.file)):
+        result = past.run("top", "--at", past.at(605))
+    assert (result.exit_code, "permission denied; run it as root" in result.output) == (1, True)
+
+
+def test_wrong_time_is_wrong_use(past: Past) -> None:
+    result = past.run("top", "--at", "soon")
+    assert (result.exit_code, "is not a time such as 14:00" in result.output) == (2, True)
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.parquet"])
+def test_export_is_a_recording(past: Past, tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    result = past.run("history", "export", "--since", past.at(600), "--until", past.at(700), "-o", str(path))
+    assert result.exit_code == 0, result.output
+    rows = read(str(path))
+    assert len({row["time"] for row in rows}) == 11
+    web = [row for row in rows if row.get("pod") == "web"]
+    assert [row["mbm_total_bytes"] for row in web] == [1000 * second for second in range(600, 701, 10)]
+    again = past.run("history", "export", "--since", past.at(600), "-o", str(path))
+    assert (again.exit_code, "exists; choose another name or use --force" in again.output) == (1, True)
+
+
+def test_report_draws_a_range_of_the_history(past: Past, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    result = past.run("report", "--since", past.at(0), "--until", past.at(3000), "-o", str(page))
+    assert result.exit_code == 0, result.output
+    assert "shop/batch" in page.read_text()
+
+
+@pytest.mark.parametrize("words", [[], ["--until", "now"]])
+def test_report_needs_a_file_or_a_time(past: Past, words: list[str]) -> None:
+    result = past.run("report", *words)
+    assert (result.exit_code, "name either a FILE or --since" in result.output) == (2, True)
+
+
+def test_report_of_an_empty_range_names_the_ends(past: Past) -> None:
+    result = past.run("report", "--since", past.at(1300), "--until", past.at(1400))
+    assert (result.exit_code, "the history is from" in result.output) == (1, True)
+
+
+def test_status_has_the_ends_and_the_size(past: Past) -> None:
+    document = past.host.json("history", "status")
+    validate(document, schemas()["history-status"])
+    (found,) = document["items"]
+    assert (found["file"], found["first"], found["limitBytes"]) == (str(past.file), past.first, 256 << 20)
+    assert found["last"] == past.first + STARTED - 20
+    assert str(past.file) in past.run("history", "status").stdout
+
+
+def test_keys_go_through_the_past_and_back_to_the_present(past: Past) -> None:
+    past.host.context.settings.history = {"file": str(past.file)}
+    looks = PastLooks(past.host.context, View(), None, None)
+
+    def second() -> float:
+        assert looks._found is not None
+        return looks._found.entry.time / 1000 - past.first
+
+    assert looks.pressed("left") is not None
+    assert second() == STARTED - 20, "the first key shows the last sample"
+    looks.at(past.first + 2500)
+    for key, expected in (
+        ("left", 2490),
+        ("right", 2500),
+        ("shift-left", 2400),
+        ("shift-right", 2500),
+        ("[", 2440),
+        ("]", 2500),
+        ("{", 0),
+    ):
+        assert looks.pressed(key) is not None
+        assert second() == expected, key
+    looks.at(past.first + 1800)
+    looks.pressed("left")
+    assert second() == 1190, "a gap is one step"
+    looks.at(past.first + STARTED - 20)
+    assert looks.pressed("right") is None, "after the last sample is the present"
+
+
+def test_pod_of_podman_has_its_name_while_it_exists(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
+    exists, ended = "ab" * 32, "cd" * 32
+    one = sample(0, {"x": 1, "y": 1})
+    labels = {"key-x": exists, "key-y": ended}
+    rows = [
+        {**row, "key": labels[str(row["key"])], "namespace": "", "pod": labels[str(row["key"])][:12]}
+        for row in one.rows
+        if row["kind"] == "pod"
+    ]
+    with past.host.context.monitor.hold(exists) as locked:
+        locked.add_member("ef" * 32, {"runtime": "podman", "container": ""}, past.host.process())
+    answer = PodmanNames({}, {exists: "kitchen"})
+    monkeypatch.setattr(pod_names, "podman_names", lambda: answer)
+    made = Sample(one.time, one.uptime, one.boot, one.host, rows)
+    pair = pair_of(None, made)
+    users = PastUsers(made, pod_names.PodNames(past.host.context))
+    names = {line.name for line in usage(pair.before, pair.now, users) if line.kind == "pod"}
+    assert names == {"kitchen", ended[:12]}

@@ -1,0 +1,197 @@
+"""Exclusive RDT classes: where their ways lie, what other classes lose, and how that is restored."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from conftest import Host
+
+from resctrl_hooks.cli import main
+from resctrl_hooks.config.check import check_text
+from resctrl_hooks.node.errors import ResctrlError
+from resctrl_hooks.rdt.capabilities import CacheCapability, Capabilities
+from resctrl_hooks.rdt.layout import lay_out
+from resctrl_hooks.simulation.mount import mounted
+
+RECORD = "rdt-exclusive.json"
+
+
+def cache(width: int, least: int = 1, shareable: int = 0, *names: str) -> Capabilities:
+    limits = CacheCapability((1 << width) - 1, least, gaps=False, shareable=shareable)
+    resources = names or ("L3",)
+    return Capabilities(dict.fromkeys(resources, limits), {}, {name: [0] for name in resources}, 8)
+
+
+def masks(specs: dict[str, Any], can: Capabilities, resource: str = "L3") -> dict[str, str]:
+    layout = lay_out(specs, can)
+    assert not any(layout.problems.values()), layout.problems
+    return {name: schemata[resource][0] for name, schemata in layout.wanted.items() if resource in schemata}
+
+
+def own(value: str) -> dict[str, Any]:
+    return {"L3": value, "exclusive": True}
+
+
+@pytest.mark.parametrize(
+    "specs, can, expected",
+    [
+        ({"a": own("60%"), "b": own("30%")}, cache(12), {"a": "7f", "b": "380", "/": "c00"}),
+        ({"a": own("60%"), "b": own("30%")}, cache(11), {"a": "3f", "b": "1c0", "/": "600"}),
+        ({"a": own("60%"), "b": own("f00")}, cache(12), {"a": "7f", "b": "f00", "/": "80"}),
+        ({"a": own("25%"), "b": own("f")}, cache(12), {"a": "70", "b": "f", "/": "f80"}),
+        # the hardware's ways are the last choice
+        ({"a": own("25%")}, cache(12, 1, 0x3), {"a": "1c", "/": "fe0"}),
+        # a class that is not exclusive takes its share of the rest; one without a value gets the rest
+        ({"a": own("50%"), "b": {"L3": "25%"}, "c": {"MB": None}}, cache(12),
+         {"a": "3f", "b": "1c0", "c": "fc0", "/": "fc0"}),
+        # the rest is the larger part on one side, since masks have no gaps
+        ({"a": own("1c")}, cache(8), {"a": "1c", "/": "e0"}),
+        # the root class keeps its own mask if it has one
+        ({"a": own("50%"), "/": {"L3": "c00"}}, cache(12), {"a": "3f", "/": "c00"}),
+        ({"a": {"L3": "60%"}}, cache(12), {"a": "ff"}),
+    ],
+)  # fmt: skip
+def test_exclusive_ways_are_taken_from_all_others(
+    specs: dict[str, Any], can: Capabilities, expected: dict[str, str]
+) -> None:
+    assert masks(specs, can) == expected
+
+
+def test_code_and_data_are_the_same_ways() -> None:
+    can = cache(12, 1, 0, "L3CODE", "L3DATA")
+    specs = {"a": {"L3DATA": "25%", "exclusive": True}}
+    assert masks(specs, can, "L3DATA") == {"a": "7", "/": "ff8"}
+    assert masks(specs, can, "L3CODE") == {"a": "7", "/": "ff8"}
+
+
+@pytest.mark.parametrize(
+    "specs, problem",
+    [
+        (
+            {"a": own("60%"), "b": own("f80")},
+            "b: L3 of domain 0: exclusive classes leave 0 ways to class /; the minimum is 2",
+        ),
+        ({"a": own("70%"), "b": {"L3": "50%"}}, "b: L3: 50% needs 6 adjacent ways; exclusive classes leave f00"),
+        ({"a": own("ffe")}, "a: L3 of domain 0: exclusive classes leave 1 ways to class /; the minimum is 2"),
+        ({"a": own("30-70%"), "b": own("40%")}, "b: L3: 40% needs 4 adjacent ways; exclusive classes leave e07"),
+    ],
+)
+def test_impossible_layout_is_reported(specs: dict[str, Any], problem: str) -> None:
+    found = [f"{name}: {text}" for name, texts in lay_out(specs, cache(12, 2)).problems.items() for text in texts]
+    assert problem in found
+
+
+def test_config_check_rejects_shares_that_leave_nothing() -> None:
+    text = "rdt: {classes: {a: {L3: '60%', exclusive: true}, b: {L3: '40%', exclusive: true}}}"
+    (problem,) = check_text(text.encode(), "config.yaml").errors
+    assert "exclusive classes have 100% of L3 together" in str(problem)
+    fits = text.replace("40%", "30%")
+    assert not check_text(fits.encode(), "config.yaml").errors
+
+
+@pytest.fixture
+def simulated(tmp_path: Path) -> Iterator[Host]:
+    with mounted(tmp_path / "sim", closids=6) as root:
+        yield Host(tmp_path / "host", resctrl=Path(root))
+
+
+def rdt(host: Host, *words: str) -> Result:
+    return CliRunner().invoke(main, ["--config", str(host.config), "rdt", *words])
+
+
+def apply(host: Host, **classes: dict[str, Any]) -> dict[str, Any]:
+    host.configure(rdt={"classes": classes})
+    done = rdt(host, "apply", "-o", "json")
+    assert done.exit_code in (0, 1), done.output
+    return {item["name"]: item for item in json.loads(done.stdout)["items"]}
+
+
+def l3(host: Host, name: str = "") -> str:
+    text = (host.resctrl / name / "schemata").read_text()
+    return next(line.strip() for line in text.splitlines() if "L3" in line)
+
+
+def mode(host: Host, name: str) -> str:
+    return (host.resctrl / name / "mode").read_text().strip()
+
+
+@pytest.mark.fuse
+def test_exclusive_class_has_its_ways_alone(simulated: Host) -> None:
+    items = apply(simulated, gold=own("50%"), batch={"MB": 50})
+    assert l3(simulated, "gold") == "L3:0=3f;1=3f"
+    assert l3(simulated, "batch") == l3(simulated) == "L3:0=fc0;1=fc0"
+    assert mode(simulated, "gold") == "exclusive"
+    assert items["gold"]["done"] == ["created", "L3:0=3f;1=3f", "mode exclusive"]
+    assert items["/"]["notes"] == ["has 6 of 12 ways of L3 on domain 0, 1"]
+    shown = rdt(simulated, "show")
+    assert shown.exit_code == 0, shown.output
+    assert "/: has 6 of 12 ways of L3 on domain 0, 1" in shown.stdout
+    assert rdt(simulated, "apply", "--dry-run").stdout.endswith("Nothing would change.\n")
+
+
+@pytest.mark.fuse
+def test_shares_of_exclusive_classes_fit_side_by_side(simulated: Host) -> None:
+    items = apply(simulated, gold=own("60%"), silver=own("30%"))
+    assert (l3(simulated, "gold"), l3(simulated, "silver")) == ("L3:0=7f;1=7f", "L3:0=380;1=380")
+    assert mode(simulated, "gold") == "exclusive"
+    # ways 9 and 10 of the simulated cache are shared with other hardware, as on Xeons
+    assert mode(simulated, "silver") == "shareable"
+    assert items["silver"]["state"] == "as declared"
+    (note,) = items["silver"]["notes"]
+    assert note.startswith("the kernel's mode stays shareable: L3 of domain 0: ways 200 are shared with other hardware")
+
+
+@pytest.mark.fuse
+def test_ways_are_restored_when_the_class_is_no_longer_exclusive(simulated: Host) -> None:
+    (simulated.resctrl / "schemata").write_text("L3:0=7ff;1=fff\n")
+    (simulated.resctrl / "batch").mkdir()
+    before = l3(simulated), l3(simulated, "batch")
+    apply(simulated, gold=own("50%"), batch={"MB": 50})
+    assert (l3(simulated), l3(simulated, "batch")) != before
+    items = apply(simulated, gold=own("25%"), batch={"MB": 50})
+    assert items["gold"]["done"] == ["mode shareable", "L3:0=7;1=7", "mode exclusive"]
+    apply(simulated, batch={"MB": 50})
+    assert mode(simulated, "gold") == "shareable"
+    assert (l3(simulated), l3(simulated, "batch")) == before
+    assert not (Path(simulated.state) / RECORD).exists()
+
+
+@pytest.mark.fuse
+def test_mask_changed_by_another_program_is_not_restored(simulated: Host) -> None:
+    apply(simulated, gold=own("50%"))
+    (simulated.resctrl / "schemata").write_text("L3:0=f00\n")
+    apply(simulated, gold={"L3": "50%"})
+    assert l3(simulated) == "L3:0=f00;1=fff"
+
+
+@pytest.mark.fuse
+def test_change_is_recorded_before_it_is_made(simulated: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise ResctrlError("refused")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("resctrl_hooks.rdt.classes.write_schemata", refuse)
+        simulated.configure(rdt={"classes": {"gold": own("50%")}})
+        assert rdt(simulated, "apply").exit_code == 1
+    record = json.loads((Path(simulated.state) / RECORD).read_text())
+    assert record["found"]["/"] == {"L3": {"0": "fff", "1": "fff"}}
+    apply(simulated, gold=own("50%"))
+    apply(simulated)
+    assert l3(simulated) == "L3:0=fff;1=fff"
+
+
+@pytest.mark.fuse
+def test_undeclared_class_with_exclusive_ways_is_reported(simulated: Host) -> None:
+    (simulated.resctrl / "other").mkdir()
+    items = apply(simulated, gold=own("50%"))
+    assert items["gold"]["state"] == "differs"
+    assert "not exclusive: L3 of domain 0: ways 3f are also of class other" in items["gold"]["problems"][0]
+    assert mode(simulated, "gold") == "shareable"
+    assert l3(simulated, "other") == "L3:0=fff;1=fff"
+    assert rdt(simulated, "show").exit_code == 1
+    (simulated.resctrl / "other").rmdir()
+    assert apply(simulated, gold=own("50%"))["gold"]["state"] == "as declared"
+    assert mode(simulated, "gold") == "exclusive"
