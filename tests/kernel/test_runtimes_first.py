@@ -55,6 +55,7 @@ def own(runtime: Runtime, bundle: Callable[..., str], installed: Installed, cont
 def storm(resctrl: Resctrl, context: Context, own: "Own", tmp_path: Path) -> Iterator[Pods]:
     """Return more pods than RMIDs, on a node that has seen a container of each kind: the reserve follows from these."""
     resctrl.make(SHARED_CLASS)
+    resctrl.settle()
     seen = [own.start() for _ in KINDS[own.runtime.name]]
     reconcile(context, Options(wait=False))
     for name in seen:
@@ -95,17 +96,23 @@ class Own:
 
 
 def kinds_of_owners(number: int, storm: Pods, own: Own) -> set[str]:
-    """Start containers one after another, each of which lives until the next one.
+    """Start containers one after another; each ends directly before the next one's start, or after it.
 
-    Before each of them reconcile runs, and a pod ends and another one starts. The owners' sum is checked sometimes.
+    Before each of them reconcile runs, and a pod ends and another one starts. What ended earlier is out of limbo: the
+    reserve is for one container's, and the kernel's worker ends limbo once a second (Linux, CQM_LIMBOCHECK_INTERVAL).
+    The owners' sum is checked sometimes.
     """
     seen: set[str] = set()
     last = ""
     resctrl = own.context.monitor.resctrl
     for count in range(number):
         reconcile(own.context, Options(wait=False))
+        Resctrl(resctrl.root).settle()
         storm.end()
         storm.start()
+        if last and count % 2:
+            own.end(last)
+            last = ""
         now = own.start()
         if count < len(KINDS[own.runtime.name]) or count % WITH_HOOKS == 0:
             found = gather(own.context).account
