@@ -85,20 +85,13 @@ NODE_VALUES = fields(
 """``placement.cpus`` and ``placement.irqs``."""
 
 
-_DECISION = fields({"kind": text, "pool": text}, dict.fromkeys(("cpus", "owned", "hidden", "mems", "quiet"), text))
-
-
 ALLOCATIONS = fields(
-    {
-        "format": count,
-        "boot": text,
-        "machine": each(text),
-        "decisions": each(_DECISION),
-        "entries": table(texts, texts, counts, counts, paths, counts, counts, texts, paths, counts),
-    },
-    {"others": by_name(text)},
+    {"format": count, "boot": text, "machine": each(text), "containers": count}, {"others": by_name(text)}
 )
-"""``placement``."""
+"""The first line of ``placement``."""
+
+PLACES = table(texts, texts, counts, counts, paths, counts, texts, paths, counts, texts)
+"""The other lines of ``placement``."""
 
 
 SPECIFIED = by_name(text)

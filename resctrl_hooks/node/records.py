@@ -187,14 +187,17 @@ if TYPE_CHECKING:
         """CPUs that other programs have given to containers, by claim or container."""
 
     class AllocationsRecord(_Others):
-        """All containers' places. ``machine`` are the facts besides them on which the written CPUs depend."""
+        """The first line of all containers' places.
+
+        ``machine`` are the facts besides the places on which the written CPUs depend.
+        """
 
         format: int
         boot: str
         machine: "list[str]"
-        decisions: "list[DecisionRecord]"
-        entries: "list[list[Any]]"
-        """Of each container: id, key, pid, start, cgroup, decision's number, CPU request, unit, scope, memory limit."""
+        containers: int
+        """The number of the lines that follow: id, key, pid, start, cgroup, CPU request, unit, scope, memory limit, and
+        the decision as text."""
 
     # placement.cpus and placement.irqs
 

@@ -13,9 +13,10 @@ def parse_list(text: str) -> int:
     for part in text.strip().split(","):
         if not part:
             continue
-        first, dash, last = part.partition("-")
-        low = int(first)
-        high = int(last) if dash else low
+        if "-" in part:
+            low, high = map(int, part.split("-", 1))
+        else:
+            low = high = int(part)
         if not 0 <= low <= high < _MOST:
             raise ValueError(f"{part[:40]!r} is not a range of CPUs")
         found |= (1 << high + 1) - (1 << low)

@@ -1,13 +1,13 @@
 """The allocations: the CPUs of all containers on this node, in one file below the state directory, under one lock.
 
-The file is a table of decisions and a list of containers, each with the number of its decision. A container's own
-record has its decision too, from which a lost or damaged file is recreated.
+The file has a line of JSON for the node, and one for each container, so that a hook encodes only its own container's
+line. A container's own record has its decision too, from which a lost or damaged file is recreated.
 """
 
 import posix
 
 from ...errors import LedgerError
-from ...file_shapes import ALLOCATIONS, TOPOLOGY
+from ...file_shapes import ALLOCATIONS, PLACES, TOPOLOGY
 from ...host.cpulist import format_list, parse_list
 from ...host.files import format_json, is_there, kernel_text, read_file, remove_file, write_file
 from ...host.topology import Topology
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from ...context import Context
     from ...locks import Lock
     from ...node_records import KeptTopologyRecord
-    from ...records import AllocationsRecord, DecisionRecord
+    from ...records import AllocationsRecord
     from .policy import Place
 
 LOCK = "placement"
 _BOOK = "placement"
 _TOPOLOGY = "topology"
 _LIMIT = 16 << 20
-_FORMAT = 3
+_FORMAT = 4
 _WRITING = ".writing"
 _UNTOLD = "placement.untold"  # in the file's folder: some AllowedCPUs= updates are pending
 
@@ -61,6 +61,7 @@ class Book:
         self.lost = False
         self.entries: "dict[str, Entry]" = {}
         self.others: "dict[str, int]" = {}
+        self._lines: "dict[str, bytes]" = {}  # of unchanged containers
         self._places: "dict[Place, Decision]" = {}
         self._usage: "Usage | None" = None
         self._read()
@@ -80,40 +81,34 @@ class Book:
 
     def _read(self) -> None:
         try:
-            kept: AllocationsRecord = parse(read_file(self._path, _LIMIT), ALLOCATIONS)
-            self.lost = (kept["format"], kept["boot"]) != (_FORMAT, self._boot)  # from another version or boot
-            decisions = [Decision.of_record(record) for record in kept["decisions"]]
-            for id_, key, pid, start, folder, decision, milli, unit, scope, memory in kept["entries"]:
-                place = decisions[decision]
-                self.entries[id_] = Entry(id_, key, pid, start, folder, place, milli, unit, scope, memory)
+            head, *lines = read_file(self._path, _LIMIT).splitlines(keepends=True)
+            kept: AllocationsRecord = parse(head, ALLOCATIONS)
+            self.lost = (kept["format"], kept["boot"], kept["containers"]) != (_FORMAT, self._boot, len(lines))
+            places: "dict[str, Decision]" = {}
+            for row, line in zip(parse(b"[%b]" % b",".join(lines), PLACES), lines):
+                *entry, place = row
+                if place not in places:
+                    places[place] = Decision.of_text(place)
+                self.entries[row[0]] = Entry.of_row(entry, places[place])
+                self._lines[row[0]] = line
             self.others = {name: parse_list(cpus) for name, cpus in kept.get("others", {}).items()}
             machine = kept["machine"]
-        except (FileNotFoundError, ValueError, IndexError):
+        except (FileNotFoundError, ValueError, TypeError):
             self.lost = True
             machine = []
         except OSError as error:
             raise LedgerError.of_file(error, self._path) from error
         if self.lost:
-            self.entries, self.others = {}, {}
+            self.entries, self.others, self._lines = {}, {}, {}
         self.unsure = self.unsure or self.lost or machine != self._machine()
 
     def save(self) -> None:
         """Replace the file before any cpuset is written; until `written`, cpusets may differ from it."""
-        decisions: "list[DecisionRecord]" = []
-        numbers: "dict[Decision, int]" = {}
-        entries: "list[list[object]]" = []
-        for one in self.entries.values():
-            number = numbers.setdefault(one.decision, len(decisions))
-            if number == len(decisions):
-                decisions.append(one.decision.as_record())
-            place = one.folder, number, one.milli, one.unit, one.scope, one.memory
-            entries.append([one.id, one.key, one.pid, one.start, *place])
         record: "AllocationsRecord" = {
             "format": _FORMAT,
             "boot": self._boot,
             "machine": self._machine(),
-            "decisions": decisions,
-            "entries": entries,
+            "containers": len(self.entries),
         }
         if self.others:
             record["others"] = {name: format_list(cpus) for name, cpus in self.others.items()}
@@ -121,26 +116,37 @@ class Book:
         try:
             posix.close(posix.open(path, posix.O_WRONLY | posix.O_CREAT, 0o600))
             path = self._path
-            write_file(path, format_json(record))
+            write_file(path, b"".join([format_json(record), *map(self._line, self.entries.values())]))
         except OSError as error:
             raise LedgerError.of_file(error, path) from error
+
+    def _line(self, entry: Entry) -> bytes:
+        line = self._lines.get(entry.id)
+        if line is None:
+            line = self._lines[entry.id] = format_json([*entry.as_row(), entry.decision.as_text()])
+        return line
 
     def written(self) -> None:
         """Record that all cpusets match the file."""
         _remove(self._path + _WRITING)
 
     def add(self, entry: Entry) -> None:
-        """Add a container. Containers of one place share its decision: there are few places, and many containers."""
+        """Add a container, or again after a change.
+
+        Containers of one place share its decision: there are few places, and many containers.
+        """
         if not self._places:
             self._places = {one.decision.place: one.decision for one in self.entries.values()}
         place = entry.decision.place
         entry.decision = self._places.setdefault(place, Decision(*place))
         self.entries[entry.id] = entry
+        self._lines.pop(entry.id, None)
         self._usage = None
 
     def remove(self, id_: str) -> bool:
         """Remove a container, and return whether it existed."""
         self._usage = None
+        self._lines.pop(id_, None)
         return self.entries.pop(id_, None) is not None
 
     def usage(self, key: str = "") -> Usage:

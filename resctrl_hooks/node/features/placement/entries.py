@@ -5,6 +5,8 @@ from .policy import Decision
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from ...context import Context
 
 
@@ -43,6 +45,16 @@ class Entry:
         self.milli = decision.milli if milli is None else milli
         self.memory = memory
         self.applied = 0
+
+    def as_row(self) -> "list[str | int]":
+        """Return all but the decision and the written set."""
+        return [self.id, self.key, self.pid, self.start, self.folder, self.milli, self.unit, self.scope, self.memory]
+
+    @classmethod
+    def of_row(cls, row: "list[Any]", decision: Decision) -> "Entry":
+        """Return the place from the values of `as_row`."""
+        id_, key, pid, start, folder, *rest = row
+        return cls(id_, key, pid, start, folder, decision, *rest)
 
     def is_dead(self, context: "Context") -> bool:
         """Return whether its init process is gone."""

@@ -209,6 +209,24 @@ class Decision:
         """All that containers of one place have in common."""
         return self.kind, self.pool, self.cpus, self.owned, self.hidden, self.mems, self.quiet
 
+    def as_text(self) -> str:
+        """Return the place as text that is short to read and write: sets are hexadecimal numbers."""
+        kind, pool, *sets = self.place
+        return "\t".join([kind, pool, *[f"{cpus:x}" for cpus in sets]])
+
+    @classmethod
+    def of_text(cls, text: str) -> "Decision":
+        """Return the decision from the value of `as_text`.
+
+        Raises:
+            ValueError: it is invalid.
+        """
+        kind, pool, *sets = text.split("\t")
+        cpus, owned, hidden, mems, quiet = [int(one, 16) for one in sets]
+        if min(cpus, owned, hidden, mems, quiet) < 0:
+            raise ValueError("not a set")
+        return cls(kind, pool, cpus, owned, hidden, mems, quiet)
+
     def as_record(self) -> "DecisionRecord":
         """Return plain JSON values."""
         record: "DecisionRecord" = {"kind": self.kind, "pool": self.pool, "milli": self.milli}

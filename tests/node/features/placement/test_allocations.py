@@ -4,10 +4,12 @@ import pytest
 from conftest import BOOT, UID, Host
 from hosts.placed import CPUS, MACHINE, PlacedHost
 
+from resctrl_hooks.node.features.placement import allocations
 from resctrl_hooks.node.features.placement.allocations import Book, topology_of
 from resctrl_hooks.node.features.placement.entries import Entry
 from resctrl_hooks.node.features.placement.policy import SHARED, Decision
 from resctrl_hooks.node.host.cpulist import parse_list
+from resctrl_hooks.node.host.files import format_json
 from resctrl_hooks.node.reconcile.reconcile import reconcile
 
 
@@ -44,12 +46,36 @@ def test_allocations_keep_place_of_every_container(node: PlacedHost) -> None:
     assert first.usage().common == MACHINE.online
 
 
+def test_hook_encodes_only_changed_containers(node: PlacedHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(6):
+        node.start(f"s{number}", 100, **{"io.kubernetes.container.name": f"s{number}"})
+    book = Book(node.host.context())
+    before = (node.host.state / "placement").read_bytes().splitlines()
+    encoded: list[object] = []
+
+    def counted(value: object) -> bytes:
+        encoded.append(value)
+        return format_json(value)
+
+    monkeypatch.setattr(allocations, "format_json", counted)
+    _, changed, *_ = book.entries.values()
+    changed.memory = 1 << 30
+    book.remove(changed.id)
+    book.add(changed)
+    book.save()
+    assert len(encoded) == 2  # the node's line and this container's
+    after = (node.host.state / "placement").read_bytes().splitlines()
+    assert len(set(before) - set(after)) == 1
+    assert Book(node.host.context()).entries[changed.id].memory == 1 << 30
+
+
 def test_new_container_has_no_known_cpuset() -> None:
     assert Entry("a", "A", 7, 70, "/cg/a", Decision(SHARED, "all", cpus=0b11)).applied == 0
 
 
 @pytest.mark.parametrize(
-    "damage", [None, "", "1\n", f"2\t{BOOT}\t0\t\t\n\tshared\tx\t1\t0\t0\t0\t5\t1\n", "format", "pid", "decision"]
+    "damage",
+    [None, "", "1\n", f"2\t{BOOT}\t0\t\t\n\tshared\tx\t1\t0\t0\t0\t5\t1\n", "format", "pid", "set", "fields", "line"],
 )
 def test_hook_without_allocations_uses_records(node: PlacedHost, damage: str | None) -> None:
     node.start("a", 500)
@@ -59,11 +85,13 @@ def test_hook_without_allocations_uses_records(node: PlacedHost, damage: str | N
     book = node.host.state / "placement"
     if damage is None:
         book.unlink()
-    elif damage in ("format", "pid", "decision"):
-        record = json.loads(book.read_text())
-        record["format"] += damage == "format"
-        record["entries"][1][2 if damage == "pid" else 5] = {"pid": "x", "decision": 99}.get(damage, 0)
-        book.write_text(json.dumps(record))
+    elif damage in ("format", "pid", "set", "fields", "line"):
+        node_line, *lines = map(json.loads, book.read_text().splitlines())
+        node_line["format"] += damage == "format"
+        lines[1][2] = "x" if damage == "pid" else lines[1][2]
+        lines[1][-1] = {"set": lines[1][-1].replace("\t", "\t-", 2), "fields": "shared\tx"}.get(damage, lines[1][-1])
+        del lines[len(lines) - (damage == "line") :]
+        book.write_text("".join(f"{json.dumps(line)}\n" for line in (node_line, *lines)))
     else:
         book.write_text(damage)
     node.start("c", 2000, **{CPUS: "exclusive"})

@@ -34,6 +34,7 @@ def with_units(node: PlacedHost, count: int, monkeypatch: pytest.MonkeyPatch) ->
     book = Book(real)
     for entry in book.entries.values():
         entry.unit = f"crio-{entry.id}.scope"
+        book.add(entry)
     book.save()
     book.written()
     note_untold(real)
