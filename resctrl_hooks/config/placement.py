@@ -10,6 +10,7 @@ from resctrl_hooks.node.features.placement.cpu_classes import SYMBOLS
 from resctrl_hooks.node.host.cpulist import parse_list
 
 from .classes import allowed_in_vain
+from .expressions import Expression
 from .section import (
     AbsolutePath,
     Allow,
@@ -157,6 +158,9 @@ class Pool(Section):
 
     namespaces: list[NamespacePattern] = []
     """Namespaces whose containers run in the pool. The first matching pool applies."""
+
+    match_expressions: list[Expression] = []
+    """Conditions, of which one selects a container for the pool, as its namespace does."""
 
 
 class Placement(FeatureSection):

@@ -154,6 +154,7 @@ if TYPE_CHECKING:
         any_memory: bool
         only_isolated: bool
         pool: str
+        matched: str
         hints: "list[list[str]]"
         strict_hints: bool
         by_hints: bool

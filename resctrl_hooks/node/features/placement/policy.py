@@ -65,8 +65,8 @@ class Request:
     ``strict_hints``: it accepts no others; ``by_hints``: its own cores are the nearest of its part. ``quiet``:
     interrupts leave its exclusive CPUs. ``memory_kinds`` are the kinds of memory that it is bound to
     (`topology.MemoryNode`), none for ordinary memory near its CPUs. ``wide`` is the level of its part of the machine.
-    ``pool`` is a requested pool. ``options`` is the ``placement`` section of the
-    settings.
+    ``pool`` is a requested pool, ``matched`` the one whose expressions or namespaces match it. ``options`` is the
+    ``placement`` section of the settings.
     """
 
     __slots__ = (
@@ -80,6 +80,7 @@ class Request:
         "key",
         "kind",
         "limit",
+        "matched",
         "memory",
         "memory_kinds",
         "milli",
@@ -114,6 +115,7 @@ class Request:
         any_memory: bool = False,
         only_isolated: bool = False,
         pool: str = "",
+        matched: str = "",
         hints: "list[list[str]] | None" = None,
         strict_hints: bool = False,
         by_hints: bool = False,
@@ -138,6 +140,7 @@ class Request:
         self.any_memory = any_memory
         self.only_isolated = only_isolated
         self.pool = pool
+        self.matched = matched
         self.hints = hints or []
         self.strict_hints = strict_hints
         self.by_hints = by_hints

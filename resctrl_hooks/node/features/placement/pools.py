@@ -94,7 +94,9 @@ def _pool_of(request: "Request", pools: "dict[str, tuple[int, int, list[str]]]")
             known = ", ".join(pools)
             raise PlacementError(f"unknown pool {request.pool[:80]!r}", hint=f"the pools are {known}")
         return request.pool, "requested"
+    if request.matched in pools:
+        return request.matched, "by its namespace or an expression"
     for name, (_, _, namespaces) in pools.items():
         if any(matches(pattern, request.namespace) for pattern in namespaces):
             return name, f"of its namespace ({request.namespace})"
-    return DEFAULT_POOL, "because no pool lists its namespace"
+    return DEFAULT_POOL, "because no pool matches it"

@@ -7,7 +7,7 @@ docs/resource-policy/policy/topology-aware.md).
 from ...container.resources import GUARANTEED, cpu_request, qos_of
 from ...settings import allows
 from .hints import hints_of
-from .policy import EXCLUSIVE, MILLI, MIXED, POOLS, RESERVED, SHARED, PlacementError, Request
+from .policy import EXCLUSIVE, MILLI, MIXED, POOLS, RESERVED, SHARED, PlacementError, Request, pools_in_use
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,6 +74,10 @@ def request_of(workload: "Workload", settings: "Settings") -> Request:
         raise PlacementError(f"annotation {POOL} is too long for a pool name: {request.pool[:80]!r} …")
     if request.pool:
         _check_allowed(request.pool, f"pool {request.pool[:80]!r}", workload, settings)
+    elif any(pool.get("matchExpressions") for pool in pools_in_use(options)):
+        from .pool_choice import choose_pool  # few nodes have such pools
+
+        choose_pool(request, workload, pools_in_use(options))
     if any(matches(pattern, workload.namespace) for pattern in options.get("reservedNamespaces") or []):
         request.kind = RESERVED
         return request

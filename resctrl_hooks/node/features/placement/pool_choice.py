@@ -1,0 +1,43 @@
+"""The pool of a container by the settings, where that needs more than its namespace: its labels, names or QoS class."""
+
+from ...container.labels import pod_labels
+from ...errors import InputError
+from ...names import matches
+from .expressions import facts_of, holds, needs_pod_labels
+from .policy import PlacementError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from ...container.workload import Workload
+    from .policy import Request
+
+    Pool = dict[str, Any]
+
+
+def choose_pool(request: "Request", workload: "Workload", pools: "list[Pool]") -> None:
+    """Set the pool of a request that names none: the first that lists its namespace, or has an expression for it.
+
+    Raises:
+        PlacementError: a pool is invalid, or the pod's labels cannot be read.
+    """
+    try:
+        keys = [expression["key"] for pool in pools for expression in _expressions(pool)]
+        labels = pod_labels(workload) if needs_pod_labels(keys) else {}
+        facts = facts_of(workload, request.qos, labels)
+        for pool in pools:
+            if any(matches(pattern, request.namespace) for pattern in pool.get("namespaces") or []) or any(
+                holds(expression, facts) for expression in _expressions(pool)
+            ):
+                request.matched = pool["name"]
+                return
+    except InputError as error:
+        raise PlacementError(f"its pool depends on labels that cannot be read: {error.message}") from error
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise PlacementError(f"invalid placement.pools: {error}") from error
+
+
+def _expressions(pool: "Pool") -> "Iterable[dict[str, Any]]":
+    return pool.get("matchExpressions") or []
