@@ -1,20 +1,21 @@
 """The ``placement`` section."""
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
 from resctrl_hooks.node.feature_table import FEATURES
-from resctrl_hooks.node.features.placement.cpu_classes import SYMBOLS
+from resctrl_hooks.node.features.placement.cpu_classes import DEFAULT_CLASS
 from resctrl_hooks.node.host.cpulist import parse_list
+from resctrl_hooks.node.names import matches
 
 from .classes import allowed_in_vain
+from .cpu_classes import CpuClass
 from .expressions import Expression
 from .section import (
     AbsolutePath,
     Allow,
-    ClassName,
     FailurePolicy,
     FeatureSection,
     KeyPath,
@@ -28,12 +29,6 @@ from .section import (
 _POOL_NAME = re.compile(r"^[A-Za-z0-9]([A-Za-z0-9_.-]{0,62})$")
 _KINDS = ("exclusive", "isolated", "reserved", "preserve")
 _NUMBER = re.compile(r"exclusive:([0-9]{1,5}|\*)")
-_FREQUENCY = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kMG]Hz|)", re.IGNORECASE)
-_KHZ_IN = {"": 1, "khz": 1, "mhz": 10**3, "ghz": 10**6}
-_MOST_KHZ = 10**9
-_PREFERENCES = ("default", "performance", "balance_performance", "balance_power", "power")
-_MOST_PREFERENCE = 255
-_GOVERNOR = re.compile(r"^[a-z][a-z0-9_]{0,14}$")
 _DEFAULT_POOL = "default"
 _OURS = ("topology-aware", "pools")
 
@@ -67,67 +62,6 @@ Cpus = Annotated[str, AfterValidator(_cpus)]
 """A list of CPUs or memory nodes, as the kernel writes it."""
 
 _DEFAULTS = FEATURES["placement"].defaults
-
-
-def _frequency(value: Any) -> Any:
-    if isinstance(value, str) and value in SYMBOLS:
-        return value
-    found = _FREQUENCY.fullmatch(str(value)) if isinstance(value, (str, int)) else None
-    number = round(float(found[1]) * _KHZ_IN[found[2].lower()]) if found else 0
-    if not 0 < number < _MOST_KHZ:
-        raise wrong(f"{value!r} is not a frequency", f"write 2.4GHz, 2400MHz, kHz as a number, or {', '.join(SYMBOLS)}")
-    return str(number)
-
-
-def _preference(value: Any) -> Any:
-    known = value in _PREFERENCES if isinstance(value, str) else type(value) is int and 0 <= value <= _MOST_PREFERENCE
-    if not known:
-        raise wrong(
-            f"{value!r} is not an energy performance preference",
-            f"write 0 to {_MOST_PREFERENCE}, or {', '.join(_PREFERENCES)}",
-        )
-    return str(value)
-
-
-def _governor(value: str) -> str:
-    if not _GOVERNOR.fullmatch(value):
-        raise wrong(f"{value!r} is not a governor", "the kernel lists them in scaling_available_governors")
-    return value
-
-
-_TEXT_OR_NUMBER = [{"type": "string"}, {"type": "integer", "minimum": 0}]
-Frequency = Annotated[str, BeforeValidator(_frequency), WithJsonSchema({"anyOf": _TEXT_OR_NUMBER})]
-"""A CPU frequency in kHz, with a unit, or by name."""
-
-Preference = Annotated[str, BeforeValidator(_preference), WithJsonSchema({"anyOf": _TEXT_OR_NUMBER})]
-"""An energy performance preference, by number or the kernel's name."""
-
-
-class CpuClass(Section):
-    """One class of CPUs. A value that is not set leaves the CPU's own value unchanged."""
-
-    name: ClassName
-    """The class's name in `cpuClass` and `idleCpuClass`."""
-
-    min_freq: Frequency | None = None
-    """Minimum frequency: `2.4GHz`, `2400MHz`, a number of kHz, or `min`, `base` or `turbo` for the CPU's own limits."""
-
-    max_freq: Frequency | None = None
-    """Maximum frequency, likewise."""
-
-    energy_performance_preference: Preference | None = None
-    """Energy performance preference: 0 (performance) to 255 (energy), or the kernel's name, such as
-    `balance_performance`."""
-
-    freq_governor: Annotated[str | None, AfterValidator(_governor)] = None
-    """The cpufreq governor, such as `performance`."""
-
-    @model_validator(mode="after")
-    def _in_order(self) -> "CpuClass":
-        low, high = self.min_freq or "", self.max_freq or ""
-        if low.isdecimal() and high.isdecimal() and int(low) > int(high):
-            raise wrong(f"minFreq {low} is above maxFreq {high}", "swap them", at=("minFreq",))
-        return self
 
 
 class Pool(Section):
@@ -181,9 +115,10 @@ class Placement(FeatureSection):
     """Only containers of these namespaces are placed. Empty means all, including containers without a namespace."""
 
     allow: Allow = {}
-    """Kinds of CPUs (`exclusive`, `isolated`, `reserved`), `preserve` (not to be placed) and pools that each namespace
-    may request by annotation: `{namespace pattern: [exclusive, POOL]}`. Default: none. `exclusive` is at most the whole
-    CPUs of a container's request; `exclusive:8` permits up to 8 without a request."""
+    """Kinds of CPUs (`exclusive`, `isolated`, `reserved`), `preserve` (not to be placed), pools and CPU classes
+    (`class:NAME`) that each namespace may request by annotation: `{namespace pattern: [exclusive, POOL]}`. Default:
+    none. `exclusive` is at most the whole CPUs of a container's request; `exclusive:8` permits up to 8 without a
+    request."""
 
     reserved_cpus: Cpus = ""
     """CPUs reserved for the system; other containers do not get them."""
@@ -202,10 +137,13 @@ class Placement(FeatureSection):
     """The pools of the policy `pools`. All other CPUs form the pool `default`."""
 
     cpu_classes: Annotated[list[CpuClass], AfterValidator(unique_names)] = []
-    """Classes of CPUs: frequency limits, governor and energy preference."""
+    """Classes of CPUs: frequency limits, governor, energy preference, C-states."""
 
     idle_cpu_class: str = ""
     """The class of CPUs on which no placed container runs, except reserved and isolated CPUs."""
+
+    turbo_domain: Literal["package", "system"] = _DEFAULTS["turboDomain"]
+    """Where `turboPriority` of classes applies: in each package, or on the whole node."""
 
     kubelet_path: AbsolutePath = _DEFAULTS["kubeletPath"]
     """The kubelet's state directory. Placement is inactive if it contains the state of a static CPU or memory
@@ -250,12 +188,17 @@ class Placement(FeatureSection):
         pools = [*(pool.name for pool in self.pools), _DEFAULT_POOL] if self.pools else []
         if self.pools and self.policy != "pools":
             found.append(Remark(("pools",), "pools require the policy `pools`; set `policy: pools`"))
-        used = {self.idle_cpu_class, *(pool.cpu_class for pool in self.pools)}
+        used = {self.idle_cpu_class, DEFAULT_CLASS, *(pool.cpu_class for pool in self.pools)}
         found += [
-            Remark(("cpuClasses", index), f"no pool and no idleCpuClass uses CPU class {one.name}")
+            Remark(
+                ("cpuClasses", index),
+                f"no pool, idleCpuClass or `allow` uses CPU class {one.name}",
+            )
             for index, one in enumerate(self.cpu_classes)
             if one.name not in used
+            and not any(matches(entry, f"class:{one.name}") for entries in self.allow.values() for entry in entries)
         ]
+        classes = [f"class:{one.name}" for one in self.cpu_classes]
         text = "{pattern} matches nothing; available: {known}"
         numbers = {entry for entries in self.allow.values() for entry in entries if _NUMBER.fullmatch(entry)}
-        return found + allowed_in_vain(self.allow, [*_KINDS, *pools, *sorted(numbers)], text)
+        return found + allowed_in_vain(self.allow, [*_KINDS, *pools, *classes, *sorted(numbers)], text)

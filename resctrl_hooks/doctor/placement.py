@@ -60,8 +60,8 @@ def placement(host: Host) -> Iterator[Finding]:
     for refused in CpuValues(host.context).refused():
         yield warning(
             f"CPU classes: {refused}",
-            "remove the value from the class: the kernel lists valid ones in scaling_available_governors and "
-            "energy_performance_available_preferences",
+            "remove the value from the class: the kernel lists valid ones in scaling_available_governors, "
+            "energy_performance_available_preferences and cpuidle/state*/name",
         )
     for refused in Interrupts(host.context).refused():
         yield warning(

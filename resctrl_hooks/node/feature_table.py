@@ -131,6 +131,7 @@ FEATURES: "dict[str, Row]" = {
             "kubeletPath": "/var/lib/kubelet",
             "cdiPath": "/var/run/cdi",
             "irqbalancePath": "/run/irqbalance",
+            "turboDomain": "package",
         },
         NODE,
         LISTED,

@@ -159,6 +159,7 @@ if TYPE_CHECKING:
         strict_hints: bool
         by_hints: bool
         quiet: bool
+        cpu_class: str
         memory_kinds: "list[str]"
         wide: str
 
@@ -173,6 +174,7 @@ if TYPE_CHECKING:
         hidden: NotRequired[str]
         mems: NotRequired[str]
         quiet: NotRequired[str]
+        cpu_class: NotRequired[str]
         why: NotRequired[str]
 
     class PlacementNeeds(TypedDict):

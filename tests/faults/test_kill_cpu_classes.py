@@ -7,15 +7,25 @@ from typing import Any
 
 import pytest
 from conftest import Host
-from hosts.cpufreq import ClassHost, on
+from hosts.cpufreq import ClassHost, disabled, on
 from hosts.traced_hook import SystemCall, TracedHook
 
 from resctrl_hooks.node.reconcile.reconcile import reconcile
 
 pytestmark = pytest.mark.no_cover
-CLASS = {"name": "fast", "freqGovernor": "performance", "minFreq": "2400000"}
+CLASS = {
+    "name": "fast",
+    "freqGovernor": "performance",
+    "minFreq": "2400000",
+    "disabledCstates": ["C6"],
+    "uncoreMaxFreq": "1800000",
+}
 POOL = {"name": "db", "cpus": "0-1", "cpuClass": "fast", "namespaces": ["shop"]}
-VALUES = on("0-1", {"scaling_governor": "performance", "scaling_min_freq": "2400000"})
+VALUES = {
+    **on("0-1", {"scaling_governor": "performance", "scaling_min_freq": "2400000"}),
+    **disabled("0-1", "state3"),
+    "package_00_die_00/max_freq_khz": "1800000",
+}
 
 
 @pytest.fixture

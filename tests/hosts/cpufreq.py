@@ -1,4 +1,4 @@
-"""A simulated host whose CPUs have cpufreq and CPU classes."""
+"""A simulated host whose CPUs have cpufreq, C-states, an uncore per package, and CPU classes; sysfs are plain files."""
 
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,13 @@ FOUND = {
 }
 
 
+IDLE_STATES = {"state0": ("POLL", 0), "state1": ("C1", 2), "state2": ("C1E", 10), "state3": ("C6", 133)}
+UNCORE = {
+    "min_freq_khz": "800000",
+    "max_freq_khz": "2200000",
+    "initial_min_freq_khz": "800000",
+    "initial_max_freq_khz": "2500000",
+}
 FAST = {"name": "fast", "minFreq": "turbo", "freqGovernor": "performance", "energyPerformancePreference": "performance"}
 SLOW = {"name": "slow", "maxFreq": "1200000"}
 POOLS: list[dict[str, Any]] = [
@@ -47,6 +54,15 @@ class Cpufreq:
                     for name, text in FOUND.items():
                         (policy / name).write_text(f"{text}\n")
                 (self.folder / f"cpu{cpu}/cpufreq").symlink_to(f"../cpufreq/{policy.name}")
+                for state, (title, latency) in IDLE_STATES.items():
+                    values = {"name": title, "latency": str(latency), "disable": "0"}
+                    _write(self.folder / f"cpu{cpu}/cpuidle/{state}", values)
+        for package in topology.packages:
+            self.uncore(f"package_{package:02}_die_00", {})
+
+    def uncore(self, name: str, values: dict[str, str]) -> Path:
+        """Write a domain of the uncore; return its folder."""
+        return _write(self.folder / f"intel_uncore_frequency/{name}", {**UNCORE, **values})
 
     def path(self, cpu: int, name: str) -> Path:
         return self.folder / f"cpu{cpu}/cpufreq/{name}"
@@ -55,12 +71,25 @@ class Cpufreq:
         return self.path(cpu, name).read_text().strip()
 
     def changed(self) -> dict[str, str]:
-        """Return the values that differ from the first ones, by policy and file."""
+        """Return the values that differ from the first ones: by policy, CPU or domain of the uncore, and file."""
         found = {}
         for path in sorted(self.folder.glob("cpufreq/policy*/*")):
             if path.is_file() and path.read_text().strip() != FOUND[path.name]:
                 found[f"{path.parent.name}/{path.name}"] = path.read_text().strip()
+        for path in sorted(self.folder.glob("cpu*/cpuidle/*/disable")):
+            if path.read_text().strip() != "0":
+                found[f"{path.parts[-4]}/{path.parts[-2]}"] = path.read_text().strip()
+        for path in sorted(self.folder.glob("intel_uncore_frequency/*/*_khz")):
+            if path.read_text().strip() != UNCORE[path.name]:
+                found[f"{path.parent.name}/{path.name}"] = path.read_text().strip()
         return found
+
+
+def _write(folder: Path, values: dict[str, str]) -> Path:
+    folder.mkdir(parents=True)
+    for name, text in values.items():
+        (folder / name).write_text(f"{text}\n")
+    return folder
 
 
 class ClassHost(PlacedHost):
@@ -78,6 +107,11 @@ class ClassHost(PlacedHost):
     @property
     def record(self) -> Path:
         return self.host.state / "placement.cpus"
+
+
+def disabled(cpus: str, *states: str) -> dict[str, str]:
+    """Return disabled C-states of CPUs as `Cpufreq.changed` does."""
+    return {f"cpu{cpu}/{state}": "1" for cpu in members(parse_list(cpus)) for state in states}
 
 
 def on(cpus: str, values: dict[str, str]) -> dict[str, str]:

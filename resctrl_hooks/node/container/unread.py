@@ -31,6 +31,7 @@ READ = frozenset(
         "strict.topologyhints",
         "pick-resources-by-hints",
         "irq-affinity",
+        "cpu-class",
         "memory-type",
         "unlimited-burstable",
         "balloon.balloons",

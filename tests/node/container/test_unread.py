@@ -14,7 +14,7 @@ from resctrl_hooks.cli import main
 from resctrl_hooks.node.container.unread import READ, unread
 
 NRI = "resource-policy.nri.io"
-COLD, CLASS = f"cold-start.{NRI}", f"cpu-class.{NRI}"
+COLD, PRIORITY = f"cold-start.{NRI}", f"prefer-cpu-priority.{NRI}"
 
 
 def test_annotations_that_features_read_are_known() -> None:
@@ -28,7 +28,7 @@ def test_annotations_that_features_read_are_known() -> None:
 @pytest.mark.parametrize(
     "name, found",
     [
-        (f"{CLASS}/container.c0", [CLASS]),
+        (f"{PRIORITY}/container.c0", [PRIORITY]),
         (f"{COLD}/pod", [COLD]),
         (f"{NRI}/affinity", [f"{NRI}/affinity"]),
         ("class.memory-policy.nri.io", ["class.memory-policy.nri.io"]),
@@ -43,12 +43,12 @@ def test_annotation_is_named_without_its_container(name: str, found: list[str]) 
 
 
 def test_unread_annotations_are_logged_once_per_pod_and_shown(host: Host, pod: dict[str, Any]) -> None:
-    pod["annotations"] |= {f"{CLASS}/container.c0": "dram", COLD: "quick", f"rdtclass.{NRI}": "gold"}
-    said = f"annotations of NRI plugins are not read: {COLD}, {CLASS}; see docs/comparison.md"
+    pod["annotations"] |= {f"{PRIORITY}/container.c0": "dram", COLD: "quick", f"rdtclass.{NRI}": "gold"}
+    said = f"annotations of NRI plugins are not read: {COLD}, {PRIORITY}; see docs/comparison.md"
     explained = CliRunner().invoke(main, ["--config", str(host.config), "explain", "--json"], input=json.dumps(pod))
     (item,) = json.loads(explained.stdout)["items"]
-    assert item["notes"] == [f"annotations of NRI plugins that are not read: {COLD}, {CLASS}"]
+    assert item["notes"] == [f"annotations of NRI plugins that are not read: {COLD}, {PRIORITY}"]
     assert said in host.call(pod).log
     assert said not in host.call(pod).log
     shown = CliRunner().invoke(main, ["--config", str(host.config), "show", "web-0"]).output
-    assert f"not read annotations {COLD}, {CLASS}" in " ".join(shown.split())
+    assert f"not read annotations {COLD}, {PRIORITY}" in " ".join(shown.split())

@@ -32,6 +32,9 @@ def decide(book: "Book", request: "Request", context: "Context", *, share: bool)
         if request.quiet and decision.owned:
             decision.quiet = decision.owned
             decision.why += "; without interrupts"
+        if request.cpu_class and decision.owned:
+            decision.cpu_class = request.cpu_class
+            decision.why += f"; CPU class {request.cpu_class}"
     except PlacementError as error:
         if not share:
             raise

@@ -3,6 +3,12 @@
 from ...host.topology import DRAM, FAST, SLOW
 from .policy import PlacementError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ...container.workload import Workload
+    from ...settings import Settings
+    from .policy import Request
+
 _MEMORY_KINDS = {"dram": [DRAM], "pmem": [SLOW], "hbm": [FAST], "hbmem": [FAST], "mixed": [DRAM, SLOW, FAST]}
 _LEVELS = {"system": "node", "package": "package", "die": "die", "numa": "numa", "l3cache": "l3"}
 """The levels of the topology by their names in topology-aware's annotation."""
@@ -54,3 +60,27 @@ def masks_all_interrupts(said: str) -> bool:
             hint="claims and patterns are not supported; see docs/comparison.md",
         )
     return True
+
+
+def cpu_class_of(said: str, name: str, request: "Request", workload: "Workload", settings: "Settings") -> str:
+    """Return the CPU class that an annotation of this name requests; empty for a pod's that does not apply.
+
+    Raises:
+        PlacementError: the class is unknown or forbidden, or the container alone requests it without exclusive CPUs.
+    """
+    known = [spec["name"] for spec in settings.placement.get("cpuClasses") or []]
+    if said not in known:
+        raise PlacementError(
+            f"unknown CPU class {said[:80]!r} in the annotation {name}",
+            hint=f"the classes are {', '.join(known) or 'none'}",
+        )
+    what = f"use CPU class {said}"
+    settings.check_allowed("placement.allow", workload, f"class:{said}", what, PlacementError)
+    if request.exclusive:
+        return said
+    if name in workload.own_and_pods(name.partition("/")[0])[:-2]:
+        raise PlacementError(
+            f"the annotation {name} requests CPU class {said} for a container without exclusive CPUs",
+            hint="request exclusive CPUs, or remove the annotation",
+        )
+    return ""

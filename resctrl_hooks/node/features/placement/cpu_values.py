@@ -1,16 +1,30 @@
-"""The values of CPU classes in cpufreq. Files of CPUs that share a cpufreq policy are one file."""
+"""The values of CPU classes in cpufreq, cpuidle and the uncore. CPUs that share a cpufreq policy share its files."""
 
 import posix
 
 from ...host.cpulist import members
 from ...host.files import kernel_text
-from .cpu_classes import FILES, SYMBOLS, assign, values_of
+from .allocations import topology_of
+from .cpu_classes import (
+    BASE,
+    FILES,
+    SYMBOLS,
+    TURBO,
+    UNCORE_FILES,
+    assign,
+    below_turbo,
+    idle_limits,
+    values_of,
+)
+from .idle_states import DISABLE, disabled
 from .node_values import OWN, NodeValues
+from .uncore import FOLDER, is_rounded, limits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ...context import Context
     from ...records import NodeValueRecord
+    from .cpu_classes import Assigned
     from .node_values import Values
     from .usage import Usage
 
@@ -19,7 +33,7 @@ _GOVERNOR, _PREFERENCE = FILES["freqGovernor"], FILES["energyPerformancePreferen
 
 
 class CpuValues(NodeValues):
-    """The files of cpufreq, by path below sysfs' folder of CPUs."""
+    """The files of cpufreq, cpuidle and the uncore, by path below sysfs' folder of CPUs."""
 
     title = "CPU classes"
     record = "placement.cpus"
@@ -28,29 +42,45 @@ class CpuValues(NodeValues):
         super().__init__(f"{context.settings.sys_path}/devices/system/cpu", context)
 
     def wanted(self, usage: "Usage", values: "Values") -> "dict[str, str]":
-        """Return the wanted values by file; a class of a missing definition has none.
+        """Return the wanted values by file; a class of a missing definition has none."""
+        options = self.context.settings.placement
+        assigned = assign(usage, options)
+        topology = topology_of(self.context, keep=False)
+        alike = list(topology.kinds.values()) or [topology.online]
+        turbo = below_turbo(assigned, options, list(topology.packages.values()))
+        return {
+            **self._frequencies(assigned, turbo),
+            **disabled(self.base, assigned, idle_limits(options), alike),
+            **limits(self.base, assigned, values_of(options, UNCORE_FILES), topology),
+        }
+
+    def _frequencies(self, assigned: "Assigned", turbo: "dict[str, int]") -> "dict[str, str]":
+        """Return the values of cpufreq. ``turbo`` are the CPUs by class that do not get the turbo frequency.
 
         With a governor, the kernel may show and use another energy preference (intel_pstate: ``performance``). So each
         class with a governor has a preference, its own or the CPU's, which is written and recorded before the governor.
         """
-        options = self.context.settings.placement
-        classes = values_of(options)
-        folders: "dict[str, str]" = {}
-        for name, cpus in assign(usage, options):
-            for cpu in members(cpus):
+        classes = values_of(self.context.settings.placement)
+        folders: "dict[str, tuple[str, int]]" = {}
+        for name, cpus in assigned:
+            for cpu in members(cpus if classes.get(name) else 0):
                 try:
                     policy = posix.readlink(f"{self.base}/cpu{cpu}/cpufreq").rpartition("/")[2]
-                    folders.setdefault(f"cpufreq/{policy}", name)
+                    folders.setdefault(f"cpufreq/{policy}", (name, cpu))
                 except OSError:
-                    folders.setdefault(f"cpu{cpu}/cpufreq", name)  # no cpufreq, which the write reports
+                    folders.setdefault(f"cpu{cpu}/cpufreq", (name, cpu))  # no cpufreq, which the write reports
         for name, own in classes.items():
             if _GOVERNOR in own and _PREFERENCE not in own:
                 classes[name] = {_PREFERENCE: OWN, **own}
         return {
-            f"{folder}/{file}": value
-            for folder, name in folders.items()
+            f"{folder}/{file}": BASE if value == TURBO and turbo.get(name, 0) >> cpu & 1 else value
+            for folder, (name, cpu) in folders.items()
             for file, value in classes.get(name, {}).items()
         }
+
+    def unlike(self, key: str, asked: str, now: str) -> bool:
+        """Return whether a C-state is still enabled, or the uncore has another limit; cpufreq rounds as it likes."""
+        return (key.endswith(DISABLE) and now != asked) or (key.startswith(FOLDER) and not is_rounded(asked, now))
 
     def learn(self, key: str, value: "NodeValueRecord", current: str) -> None:
         """Keep another program's value; the kernel itself changes what it shows for a limit, by temperature."""

@@ -85,6 +85,10 @@ class NodeValues:
         """Return the kernel's value after a write."""
         return self.current(key)
 
+    def unlike(self, key: str, asked: str, now: str) -> bool:  # most files show a value of the kernel's choice
+        """Return whether the kernel's value after an accepted write is not the wanted one."""
+        return False
+
     def problem(self, key: str, value: "NodeValueRecord") -> "tuple[str, ...]":
         """Return the facts by which a refused value is known, so that it is logged once."""
         return key.rpartition("/")[2], value["wanted"], value["refused"]
@@ -156,7 +160,9 @@ class NodeValues:
         refused.update(unknown)
         for key in todo:
             if key in wanted:
-                values[key]["now"] = self.written(key, todo[key])
+                values[key]["now"] = now = self.written(key, todo[key])
+                if key not in refused and self.unlike(key, todo[key], now):
+                    refused[key] = f"the kernel kept {now or 'no value'}"
             if key in wanted or key in refused:
                 values[key]["refused"] = refused.get(key, "") if wanted.get(key) != OWN else ""
             else:

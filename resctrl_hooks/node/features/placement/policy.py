@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from ...records import DecisionRecord, RequestRecord
 
-    Place = tuple[str, str, int, int, int, int, int]
+    Place = tuple[str, str, int, int, int, int, int, str]
 
 EXCLUSIVE, SHARED, MIXED, RESERVED = "exclusive", "shared", "mixed", "reserved"
 KINDS = (EXCLUSIVE, SHARED, MIXED, RESERVED)
@@ -65,14 +65,16 @@ class Request:
     ``strict_hints``: it accepts no others; ``by_hints``: its own cores are the nearest of its part. ``quiet``:
     interrupts leave its exclusive CPUs. ``memory_kinds`` are the kinds of memory that it is bound to
     (`topology.MemoryNode`), none for ordinary memory near its CPUs. ``wide`` is the level of its part of the machine.
-    ``pool`` is a requested pool, ``matched`` the one whose expressions or namespaces match it. ``options`` is the
-    ``placement`` section of the settings.
+    ``pool`` is a requested pool, ``matched`` the one whose expressions or namespaces match it. ``cpu_class`` is a
+    requested class of its exclusive CPUs. ``options`` is the ``placement`` section of the
+    settings.
     """
 
     __slots__ = (
         "any_memory",
         "by_hints",
         "container",
+        "cpu_class",
         "exclusive",
         "hints",
         "id",
@@ -122,6 +124,7 @@ class Request:
         quiet: bool = False,
         memory_kinds: "list[str] | None" = None,
         wide: str = "",
+        cpu_class: str = "",
         options: "dict[str, Any] | None" = None,
     ) -> None:
         self.id = id_
@@ -147,6 +150,7 @@ class Request:
         self.quiet = quiet
         self.memory_kinds = memory_kinds or []
         self.wide = wide
+        self.cpu_class = cpu_class
         self.options = {**FEATURES["placement"].defaults, **(options or {})}
 
     @property
@@ -177,10 +181,11 @@ class Decision:
 
     ``cpus`` is the pool's set for its shared part, including CPUs that others own now. ``owned`` are its exclusive
     CPUs, ``hidden`` those of them that it does not use itself. ``mems`` is a set of NUMA nodes, 0 for all. ``quiet``
-    are the exclusive CPUs that interrupts leave. ``why`` and ``runners_up`` are for people.
+    are the exclusive CPUs that interrupts leave, ``cpu_class`` is the class of all of them. ``why`` and ``runners_up``
+    are for people.
     """
 
-    __slots__ = ("cpus", "hidden", "kind", "mems", "milli", "owned", "pool", "quiet", "runners_up", "why")
+    __slots__ = ("cpu_class", "cpus", "hidden", "kind", "mems", "milli", "owned", "pool", "quiet", "runners_up", "why")
 
     def __init__(
         self,
@@ -191,6 +196,7 @@ class Decision:
         hidden: int = 0,
         mems: int = 0,
         quiet: int = 0,
+        cpu_class: str = "",
         *,
         milli: int = 0,
         why: str = "",
@@ -203,6 +209,7 @@ class Decision:
         self.hidden = hidden
         self.mems = mems
         self.quiet = quiet
+        self.cpu_class = cpu_class
         self.milli = milli
         self.why = why
         self.runners_up = runners_up or []
@@ -210,12 +217,12 @@ class Decision:
     @property
     def place(self) -> "Place":
         """All that containers of one place have in common."""
-        return self.kind, self.pool, self.cpus, self.owned, self.hidden, self.mems, self.quiet
+        return self.kind, self.pool, self.cpus, self.owned, self.hidden, self.mems, self.quiet, self.cpu_class
 
     def as_text(self) -> str:
         """Return the place as text that is short to read and write: sets are hexadecimal numbers."""
-        kind, pool, *sets = self.place
-        return "\t".join([kind, pool, *[f"{cpus:x}" for cpus in sets]])
+        sets = self.cpus, self.owned, self.hidden, self.mems, self.quiet
+        return "\t".join([self.kind, self.pool, self.cpu_class, *[f"{cpus:x}" for cpus in sets]])
 
     @classmethod
     def of_text(cls, text: str) -> "Decision":
@@ -224,11 +231,11 @@ class Decision:
         Raises:
             ValueError: it is invalid.
         """
-        kind, pool, *sets = text.split("\t")
+        kind, pool, cpu_class, *sets = text.split("\t")
         cpus, owned, hidden, mems, quiet = [int(one, 16) for one in sets]
         if min(cpus, owned, hidden, mems, quiet) < 0:
             raise ValueError("not a set")
-        return cls(kind, pool, cpus, owned, hidden, mems, quiet)
+        return cls(kind, pool, cpus, owned, hidden, mems, quiet, cpu_class)
 
     def as_record(self) -> "DecisionRecord":
         """Return plain JSON values."""
@@ -237,6 +244,8 @@ class Decision:
             value = getattr(self, name)
             if value:
                 record[name] = format_list(value)
+        if self.cpu_class:
+            record["cpu_class"] = self.cpu_class
         return record
 
     @classmethod
@@ -254,5 +263,6 @@ class Decision:
             hidden=parse_list(record.get("hidden", "")),
             mems=parse_list(record.get("mems", "")),
             quiet=parse_list(record.get("quiet", "")),
+            cpu_class=str(record.get("cpu_class", "")),
             milli=record["milli"],
         )

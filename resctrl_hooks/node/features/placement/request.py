@@ -29,6 +29,7 @@ BY_HINTS = f"pick-resources-by-hints{_NRI}"
 IRQ_AFFINITY, IRQ_BALANCING = f"irq-affinity{_NRI}", "irq-load-balancing.crio.io"
 MEMORY_TYPE, UNLIMITED = f"memory-type{_NRI}", f"unlimited-burstable{_NRI}"
 BALLOON = f"balloon.balloons{_NRI}"
+CPU_CLASS = f"cpu-class{_NRI}"
 _PRESERVE = "preserve"
 _MOST = 1 << 14
 _LONGEST_POOL = 253  # the request is part of the record, which has a size limit
@@ -98,6 +99,11 @@ def request_of(workload: "Workload", settings: "Settings") -> Request:
             from .annotated import masks_all_interrupts  # as above
 
             request.quiet = masks_all_interrupts(affinity) or request.quiet
+    cpu_class, name = workload.annotation(*workload.own_and_pods(CPU_CLASS))
+    if cpu_class:
+        from .annotated import cpu_class_of  # as above
+
+        request.cpu_class = cpu_class_of(cpu_class.strip(), name, request, workload, settings)
     return request
 
 

@@ -179,6 +179,8 @@ def check(decision: Decision, usage: Usage, topology: "Topology") -> None:
         problem = f"unknown kind of placement {decision.kind!r}"
     elif not decision.pool.isprintable():
         problem = f"invalid pool name {decision.pool!r}"
+    elif not decision.cpu_class.isprintable():
+        problem = f"invalid CPU class name {decision.cpu_class!r}"
     elif taken:
         problem = f"it assigns CPUs {format_list(taken & topology.online) or 'that are offline'}, which are not free"
     elif decision.hidden & ~decision.owned or (decision.kind == EXCLUSIVE and not decision.owned & ~decision.hidden):

@@ -1,0 +1,111 @@
+"""CPU classes in the ``placement`` section."""
+
+import re
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
+
+from resctrl_hooks.node.features.placement.cpu_classes import BASE, SYMBOLS
+
+from .section import ClassName, Section, wrong
+
+_FREQUENCY = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kMG]Hz|)", re.IGNORECASE)
+_KHZ_IN = {"": 1, "khz": 1, "mhz": 10**3, "ghz": 10**6}
+_MOST_KHZ = 10**9
+_PREFERENCES = ("default", "performance", "balance_performance", "balance_power", "power")
+_MOST_PREFERENCE = 255
+_IDLE_STATE = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_-]{0,15}$")
+_GOVERNOR = re.compile(r"^[a-z][a-z0-9_]{0,14}$")
+
+
+def _frequency(value: Any) -> Any:
+    if isinstance(value, str) and value in SYMBOLS:
+        return value
+    found = _FREQUENCY.fullmatch(str(value)) if isinstance(value, (str, int)) else None
+    number = round(float(found[1]) * _KHZ_IN[found[2].lower()]) if found else 0
+    if not 0 < number < _MOST_KHZ:
+        raise wrong(f"{value!r} is not a frequency", f"write 2.4GHz, 2400MHz, kHz as a number, or {', '.join(SYMBOLS)}")
+    return str(number)
+
+
+def _uncore(value: Any) -> Any:
+    if value == BASE:
+        raise wrong(f"the uncore has no frequency {BASE!r}", "write min, turbo, or a frequency as in 1.8GHz")
+    return _frequency(value)
+
+
+def _idle_state(value: str) -> str:
+    if not _IDLE_STATE.fullmatch(value):
+        raise wrong(f"{value!r} is not a C-state", "the kernel lists their names in cpu0/cpuidle/state*/name")
+    return value
+
+
+def _preference(value: Any) -> Any:
+    known = value in _PREFERENCES if isinstance(value, str) else type(value) is int and 0 <= value <= _MOST_PREFERENCE
+    if not known:
+        raise wrong(
+            f"{value!r} is not an energy performance preference",
+            f"write 0 to {_MOST_PREFERENCE}, or {', '.join(_PREFERENCES)}",
+        )
+    return str(value)
+
+
+def _governor(value: str) -> str:
+    if not _GOVERNOR.fullmatch(value):
+        raise wrong(f"{value!r} is not a governor", "the kernel lists them in scaling_available_governors")
+    return value
+
+
+_TEXT_OR_NUMBER = [{"type": "string"}, {"type": "integer", "minimum": 0}]
+Frequency = Annotated[str, BeforeValidator(_frequency), WithJsonSchema({"anyOf": _TEXT_OR_NUMBER})]
+"""A CPU frequency in kHz, with a unit, or by name."""
+
+Uncore = Annotated[str, BeforeValidator(_uncore), WithJsonSchema({"anyOf": _TEXT_OR_NUMBER})]
+"""A frequency of the uncore."""
+
+Preference = Annotated[str, BeforeValidator(_preference), WithJsonSchema({"anyOf": _TEXT_OR_NUMBER})]
+"""An energy performance preference, by number or the kernel's name."""
+
+
+class CpuClass(Section):
+    """One class of CPUs. A value that is not set leaves the CPU's own value unchanged."""
+
+    name: ClassName
+    """The class's name. `default` applies to all CPUs without another class, except reserved and isolated CPUs."""
+
+    min_freq: Frequency | None = None
+    """Minimum frequency: `2.4GHz`, `2400MHz`, a number of kHz, or `min`, `base` or `turbo` for the CPU's own limits."""
+
+    max_freq: Frequency | None = None
+    """Maximum frequency, likewise."""
+
+    energy_performance_preference: Preference | None = None
+    """Energy performance preference: 0 (performance) to 255 (energy), or the kernel's name, such as
+    `balance_performance`."""
+
+    freq_governor: Annotated[str | None, AfterValidator(_governor)] = None
+    """The cpufreq governor, such as `performance`."""
+
+    turbo_priority: Annotated[int, Field(ge=0)] = 0
+    """`turbo` means `base` while a class with a higher number has CPUs in the same `turboDomain`."""
+
+    uncore_min_freq: Uncore | None = None
+    """Minimum frequency of the uncore of the CPUs' die (caches, memory controllers), as `minFreq` without `base`."""
+
+    uncore_max_freq: Uncore | None = None
+    """Maximum frequency of the uncore, likewise."""
+
+    disabled_cstates: list[Annotated[str, AfterValidator(_idle_state)]] = []
+    """C-states that the CPUs do not enter, such as `[C6, C8]`."""
+
+    max_cstate_latency: Annotated[int, Field(ge=0)] | None = None
+    """Longest exit latency of C-states that the CPUs enter, in microseconds."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> "CpuClass":
+        for least, most in (("minFreq", "maxFreq"), ("uncoreMinFreq", "uncoreMaxFreq")):
+            values = self.model_dump(by_alias=True)
+            low, high = values[least] or "", values[most] or ""
+            if low.isdecimal() and high.isdecimal() and int(low) > int(high):
+                raise wrong(f"{least} {low} is above {most} {high}", "swap them", at=(least,))
+        return self
