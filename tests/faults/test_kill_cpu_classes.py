@@ -1,4 +1,4 @@
-"""The hook and reconcile killed at every system call with an effect, while they write or restore CPU classes.
+"""The hook, reconcile and release killed at every system call with an effect, while they write or restore CPU classes.
 
 strace kills them, as in `test_kill_features`. The values of sysfs are files here.
 """
@@ -110,5 +110,20 @@ def test_reconcile_killed_anywhere_after_classes_are_removed_restores_values_in_
         traced.run({}, point.kill(), command="reconcile")
         assert traced.was_killed_at(point)
         reconciled(node)
+        assert node.cpufreq.changed() == {}
+        assert not node.record.exists()
+
+
+def test_release_killed_anywhere_restores_values_when_it_is_repeated(node: ClassHost) -> None:
+    node.start("a", 500)
+    traced, calls = points(node, {}, "release")
+    assert node.cpufreq.changed() == {}
+    assert len(calls) > len(VALUES)
+    for point in calls:
+        node.start("a", 500)
+        assert node.cpufreq.changed() == VALUES
+        traced.run({}, point.kill(), command="release")
+        assert traced.was_killed_at(point)
+        assert traced.run({}, command="release").returncode == 0
         assert node.cpufreq.changed() == {}
         assert not node.record.exists()

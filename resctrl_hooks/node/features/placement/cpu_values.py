@@ -44,6 +44,8 @@ class CpuValues(NodeValues):
     def wanted(self, usage: "Usage", values: "Values") -> "dict[str, str]":
         """Return the wanted values by file; a class of a missing definition has none."""
         options = self.context.settings.placement
+        if not options.get("cpuClasses"):
+            return {}
         assigned = assign(usage, options)
         topology = topology_of(self.context, keep=False)
         alike = list(topology.kinds.values()) or [topology.online]
