@@ -115,8 +115,9 @@ def _about_this_machine(config: Configuration, document: Document) -> Iterator[P
         there = parse_list(possible)
     except (OSError, ValueError):
         return
-    pools = [(("placement", "pools", place, "cpus"), pool.cpus) for place, pool in enumerate(config.placement.pools)]
-    for path, cpus in [(("placement", "reservedCpus"), config.placement.reserved_cpus), *pools]:
+    pools = enumerate(config.placement.pools)
+    sets = [(("placement", "pools", place, "cpus"), pool.cpus or "") for place, pool in pools]
+    for path, cpus in [(("placement", "reservedCpus"), config.placement.reserved_cpus), *sets]:
         missing = parse_list(cpus) & ~there
         if missing:
             what = f"this machine has no CPU {format_list(missing)}, only {possible}"

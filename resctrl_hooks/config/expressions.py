@@ -26,14 +26,14 @@ def _operator(operator: Any) -> Any:
 
 
 class Expression(Section):
-    """A condition on a container: a key, an operator, and values, as in the NRI policies."""
+    """A condition on a container, as in the NRI policies."""
 
     key: Annotated[str, AfterValidator(_key)] = "name"
-    """Its `name`, `namespace`, `qosclass`, `id` or `labels/NAME`, or those of its pod: `pod/name`, `pod/uid`,
-    `pod/labels/NAME` and so on. `:KEY:KEY` joins several. Hooks see pods' labels only with CRI-O."""
+    """`name`, `namespace`, `qosclass`, `id`, `labels/NAME`, or of the pod `pod/name`, `pod/uid`, `pod/labels/NAME` and
+    so on. `:KEY:KEY` joins several. Hooks see pods' labels only with CRI-O."""
 
     operator: Annotated[str, BeforeValidator(_operator), WithJsonSchema({"enum": list(OPERATORS)})]
-    """The comparison. `Matches` and its relatives take patterns with `*` and `?`."""
+    """The comparison. `Matches…` takes patterns (`*`, `?`)."""
 
     values: list[str] = []
     """The values to compare with."""

@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
+from pydantic import AfterValidator, model_validator
 
 from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.features.placement.cpu_classes import DEFAULT_CLASS
@@ -12,7 +12,7 @@ from resctrl_hooks.node.names import matches
 
 from .classes import allowed_in_vain
 from .cpu_classes import CpuClass
-from .expressions import Expression
+from .pools import KINDS, Cpus, Pool
 from .section import (
     AbsolutePath,
     Allow,
@@ -21,24 +21,13 @@ from .section import (
     KeyPath,
     NamespacePattern,
     Remark,
-    Section,
     unique_names,
     wrong,
 )
 
-_POOL_NAME = re.compile(r"^[A-Za-z0-9]([A-Za-z0-9_.-]{0,62})$")
-_KINDS = ("exclusive", "isolated", "reserved", "preserve")
 _NUMBER = re.compile(r"exclusive:([0-9]{1,5}|\*)")
 _DEFAULT_POOL = "default"
 _OURS = ("topology-aware", "pools")
-
-
-def _cpus(value: str) -> str:
-    try:
-        parse_list(value)
-    except ValueError as error:
-        raise wrong(f"{value!r} is not a list of CPUs", "write it as the kernel does: 0-3,8") from error
-    return value
 
 
 def _policy(value: str) -> str:
@@ -47,54 +36,7 @@ def _policy(value: str) -> str:
     return value
 
 
-def _pool_name(value: str) -> str:
-    if not _POOL_NAME.fullmatch(value):
-        raise wrong(
-            f"{value!r} is not a valid pool name",
-            "use up to 63 letters, digits and _.-, starting with a letter or digit",
-        )
-    if value in _KINDS:
-        raise wrong(f"{value!r} is not a valid pool name", "the name is reserved in `allow`; use another name")
-    return value
-
-
-Cpus = Annotated[str, AfterValidator(_cpus)]
-"""A list of CPUs or memory nodes, as the kernel writes it."""
-
 _DEFAULTS = FEATURES["placement"].defaults
-
-
-class Pool(Section):
-    """One pool of the policy `pools`."""
-
-    name: Annotated[str, AfterValidator(_pool_name), WithJsonSchema({"type": "string", "pattern": _POOL_NAME.pattern})]
-    """The pool's name in annotations and `allow`."""
-
-    cpus: Annotated[Cpus, Field(min_length=1)]
-    """CPUs of the pool."""
-
-    min_cpus: Annotated[int, Field(ge=0)] | None = None
-    """With this number the pool uses as many of its CPUs as its containers request, at least so many, and none
-    without a container. Default: all its CPUs."""
-
-    mems: Cpus = ""
-    """Memory nodes of the pool; default: those of its CPUs."""
-
-    prefer_isol_cpus: bool = False
-    """Whether exclusive CPUs of its containers are taken from the kernel's isolated CPUs, anywhere on the node, while
-    some are free."""
-
-    cpu_class: str = ""
-    """The class, of `cpuClasses`, of its CPUs while its containers run on them, and of their exclusive CPUs."""
-
-    irq_mode: Literal["isolate"] | None = None
-    """With `isolate`, interrupts leave the pool's CPUs while its containers run on them, and their exclusive CPUs."""
-
-    namespaces: list[NamespacePattern] = []
-    """Namespaces whose containers run in the pool. The first matching pool applies."""
-
-    match_expressions: list[Expression] = []
-    """Conditions, of which one selects a container for the pool, as its namespace does."""
 
 
 class Placement(FeatureSection):
@@ -159,7 +101,7 @@ class Placement(FeatureSection):
     def _apart(self) -> "Placement":
         taken = parse_list(self.reserved_cpus)
         for index, pool in enumerate(self.pools):
-            cpus = parse_list(pool.cpus)
+            cpus = parse_list(pool.cpus or "")
             if cpus & taken:
                 raise wrong(
                     f"pool {pool.name} contains reserved CPUs or CPUs of another pool",
@@ -201,4 +143,4 @@ class Placement(FeatureSection):
         classes = [f"class:{one.name}" for one in self.cpu_classes]
         text = "{pattern} matches nothing; available: {known}"
         numbers = {entry for entries in self.allow.values() for entry in entries if _NUMBER.fullmatch(entry)}
-        return found + allowed_in_vain(self.allow, [*_KINDS, *pools, *classes, *sorted(numbers)], text)
+        return found + allowed_in_vain(self.allow, [*KINDS, *pools, *classes, *sorted(numbers)], text)

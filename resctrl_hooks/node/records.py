@@ -155,6 +155,7 @@ if TYPE_CHECKING:
         only_isolated: bool
         pool: str
         matched: str
+        group: str
         hints: "list[list[str]]"
         strict_hints: bool
         by_hints: bool

@@ -13,7 +13,7 @@ from ...host.files import format_json, is_there, kernel_text, read_file, remove_
 from ...host.topology import Topology
 from ...shapes import parse
 from .entries import Entry
-from .policy import Decision, PlacementError, pools_in_use
+from .policy import Decision, PlacementError, changes, pools_in_use
 from .usage import Grant, Usage, effective
 
 TYPE_CHECKING = False
@@ -55,8 +55,7 @@ class Book:
         except ValueError as error:
             raise PlacementError(f"invalid placement.reservedCpus: {error}") from error
         pools = pools_in_use(options)
-        grows = any(isinstance(pool, dict) and pool.get("minCpus") is not None for pool in pools)
-        self._balloons = pools if grows else []
+        self._balloons = pools if any(isinstance(pool, dict) and changes(pool) for pool in pools) else []
         self.unsure = is_there(self._path + _WRITING)
         self.lost = False
         self.entries: "dict[str, Entry]" = {}
@@ -166,7 +165,7 @@ class Book:
         if self._balloons:
             from .balloons import parts_of  # as above
 
-            usage.parts = parts_of(self._balloons, self.topology, usage)
+            usage.parts, usage.homes = parts_of(self._balloons, self.topology, usage)
         if not key:
             self._usage = usage
         return usage

@@ -1,62 +1,189 @@
 """Pools that grow and shrink with the CPU requests of their containers. Pure functions of the places.
 
-No size is stored: it follows from the containers of each pool, so reconcile finds the same CPUs as a hook.
+A pool has one instance with its own name, or several (``web:1``). No size is stored: it follows from the containers of
+each instance, and the CPUs from their decision, so reconcile finds the same CPUs as a hook.
 """
 
-from ...host.cpulist import count, format_list
-from .policy import DEFAULT_POOL, MILLI, sets_in
+from ...host.cpulist import count
+from .policy import DEFAULT_POOL, GROWTH, MILLI, VARIATIONS, changes, grows, pool_of, sets_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ...host.topology import Topology
+    from ...host.topology import Domain, Topology
     from .usage import Usage
 
+    Pool = dict[str, Any]
 
-def facts(pools: "list[dict[str, Any]]") -> str:
+
+class Instance:
+    """One instance of a pool.
+
+    ``anchor`` are the CPUs of its containers' decision, which it uses first: none without a container. ``inside`` are
+    the CPUs that it can use, ``milli`` is the request of its containers, and ``home`` are its present CPUs.
+    """
+
+    __slots__ = ("anchor", "home", "inside", "milli", "name", "pool")
+
+    def __init__(self, name: str, pool: "Pool", inside: int) -> None:
+        self.name = name
+        self.pool = pool
+        self.inside = inside
+        self.anchor = self.milli = self.home = 0
+
+    def size(self, more: int = 0) -> int:
+        """Return the number of its CPUs with so many more thousandths of a CPU."""
+        size = max(self.pool.get("minCpus") or 0, -(-(self.milli + more) // MILLI), 1)
+        return min(size, self.pool["maxCpus"]) if self.pool.get("maxCpus") else size
+
+
+def facts(pools: "list[Pool]") -> str:
     """Return the part of the settings on which sizes depend, as text.
 
     Raises:
         PlacementError: a pool is invalid.
     """
-    return ";".join(f"{name}={format_list(cpus)}/{pool['minCpus']}" for name, cpus, pool in sets_in(pools))
+    keys = ("cpus", "minCpus", *GROWTH, *VARIATIONS)
+    values = [(name, [f"{key}:{pool[key]}" for key in keys if pool.get(key)]) for name, _, pool in sets_in(pools)]
+    return ";".join(f"{name}={'/'.join(texts)}" for name, texts in values)
 
 
-def parts_of(pools: "list[dict[str, Any]]", topology: "Topology", usage: "Usage") -> "dict[str, int]":
-    """Return the present CPUs of the pools with ``minCpus``, and of `DEFAULT_POOL`: all CPUs that no pool uses.
+def instances_of(pools: "list[Pool]", topology: "Topology", usage: "Usage") -> "list[Instance]":
+    """Return the instances of all growing pools with their CPUs, in the order of the settings.
 
-    A pool uses its first cores, so that few containers move when another one starts or ends. A pool without a container
-    uses no CPU. A declared pool `DEFAULT_POOL` has its declared CPUs, as any pool without ``minCpus``.
+    Each uses its anchor first, so that few containers move when another one starts or ends; then free CPUs near to it.
 
     Raises:
         PlacementError: a pool is invalid.
     """
-    parts: "dict[str, int]" = {}
-    used = 0
+    found: "list[Instance]" = []
+    free = usage.common
+    for name, inside, pool in sets_in(pools):
+        if not grows(pool):
+            free &= ~inside
+            continue
+        names = [name] if is_single(pool) else [f"{name}:{place + 1}" for place in range(pool.get("minInstances") or 0)]
+        living = {grant.decision.pool for grant in usage.grants if pool_of(grant.decision.pool) == name}
+        named = {one: Instance(one, pool, inside & usage.common) for one in [*names, *sorted(living.difference(names))]}
+        for grant in usage.grants:
+            if grant.decision.pool in named and grant.decision.cpus:
+                instance = named[grant.decision.pool]
+                instance.milli += grant.milli
+                instance.anchor |= grant.decision.cpus
+        found += [one for one in named.values() if one.anchor or pool.get("minInstances")]
+    for instance in found:
+        instance.home = take(instance.anchor & instance.inside & free, instance.size(), topology, instance.pool)
+        free &= ~instance.home
+    for instance in sorted(found, key=lambda one: bool(one.anchor)):  # CPUs kept for an empty one come before growth
+        missing = instance.size() - count(instance.home)
+        if missing > 0:
+            more = take_near(instance.home, free & instance.inside, missing, topology, instance.pool)
+            instance.home |= more
+            free &= ~more
+    return found
+
+
+def parts_of(pools: "list[Pool]", topology: "Topology", usage: "Usage") -> "tuple[dict[str, int], dict[str, int]]":
+    """Return the CPUs on which containers of each instance run, and those of them that are the instance's own.
+
+    Pools whose CPUs do not change are left out. `DEFAULT_POOL` has all CPUs that no pool uses; a declared pool with
+    this name has its declared CPUs.
+
+    Raises:
+        PlacementError: a pool is invalid.
+    """
     sets = sets_in(pools)
-    for name, declared, pool in sets:
-        cpus = declared & usage.common
-        if pool["minCpus"] is not None:
-            cpus = parts[name] = _first(cpus, _size(name, pool["minCpus"], usage), topology)
-        used |= cpus
+    fixed = [(name, inside & usage.common, pool) for name, inside, pool in sets if not grows(pool)]
+    growing = [(one.name, one.home, one.pool) for one in instances_of(pools, topology, usage)]
+    rest = usage.common
+    for _, home, _ in fixed + growing:
+        rest &= ~home
+    parts = {name: 0 for name, _, pool in sets if grows(pool) and is_single(pool)}
+    homes = {}
+    for name, home, pool in [one for one in fixed if changes(one[2])] + growing:
+        level = pool.get("shareIdleCpus")
+        idle = _within(level, home, topology) & rest if level else 0
+        homes[name] = home
+        parts[name] = idle | (_first_threads(home, topology) if pool.get("hideHyperthreads") else home)
     if all(name != DEFAULT_POOL for name, _, _ in sets):
-        parts[DEFAULT_POOL] = usage.common & ~used
-    return parts
+        parts[DEFAULT_POOL] = rest
+    return parts, homes
 
 
-def _size(name: str, least: int, usage: "Usage") -> int:
-    """Return the number of CPUs for the shared requests of a pool's containers."""
-    grants = [grant for grant in usage.grants if grant.decision.pool == name and grant.decision.cpus]
-    milli = sum(grant.milli for grant in grants)
-    return max(least, -(-milli // MILLI), 1) if grants else 0
+def is_single(pool: "Pool") -> bool:
+    """Return whether a pool has one instance, with the pool's name."""
+    most: "int | None" = pool.get("maxInstances")
+    return not pool.get("instancePer") and not pool.get("minInstances") and (most is None or most == 1)
 
 
-def _first(cpus: int, number: int, topology: "Topology") -> int:
-    """Return the first cores of a set with at least so many CPUs; the whole set if it has fewer."""
+def take(cpus: int, number: int, topology: "Topology", pool: "Pool") -> int:
+    """Return the first cores of a set with at least so many CPUs; the whole set if it has fewer.
+
+    With ``spreadCores`` these are exactly so many CPUs, of as many cores as possible.
+    """
     found = 0
+    if pool.get("spreadCores"):
+        rest = [core & cpus for core in topology.cores if core & cpus]
+        while rest and count(found) < number:
+            for core in rest[: number - count(found)]:
+                found |= core & -core
+            rest = [core & ~found for core in rest if core & ~found]
+        return found
     for core in topology.cores:
         if count(found) >= number:
             break
         found |= core & cpus
+    return found
+
+
+def take_near(home: int, free: int, number: int, topology: "Topology", pool: "Pool") -> int:
+    """Return so many free CPUs, in whole cores, as near to a set of CPUs as possible."""
+    found = 0
+    for domain in topology.domains:
+        if number <= count(found):
+            break
+        if domain.cpus & home or domain is topology.root:
+            found |= take(free & domain.cpus & ~found, number - count(found), topology, pool)
+    return found
+
+
+def place_for(number: int, free: int, topology: "Topology", pool: "Pool", near: "list[int]") -> int:
+    """Return CPUs for a new instance: of the smallest part with enough free CPUs, near to some sets if possible.
+
+    ``spread`` prefers the part with the most free CPUs, otherwise the fullest one is preferred.
+    """
+
+    def rank(domain: "Domain") -> "tuple[int, int, int]":
+        left = count(free & domain.cpus)
+        away = sum(not domain.cpus & cpus or bool(domain.cpus & ~cpus) for cpus in near)
+        return away, domain.height, -left if pool.get("spread") else left
+
+    fitting = [domain for domain in topology.domains if count(free & domain.cpus) >= number]
+    best = min(fitting, key=rank, default=topology.root)
+    return take(free & best.cpus, number, topology, pool)
+
+
+def _first_threads(cpus: int, topology: "Topology") -> int:
+    found = 0
+    for core in topology.cores:
+        found |= core & cpus & -(core & cpus)
+    return found
+
+
+def _within(level: str, home: int, topology: "Topology") -> int:
+    """Return the parts of the machine at a level that have some of these CPUs."""
+    if level == "system":
+        return topology.online
+    parts: "dict[str, list[int]]" = {
+        "package": [*topology.packages.values()],
+        "die": [*(topology.dies or topology.packages).values()],
+        "numa": [node.cpus for node in topology.nodes],
+        "l3": [*topology.l3.values()],
+        "core": topology.cores,
+    }
+    found = 0
+    for cpus in parts[level]:
+        if cpus & home:
+            found |= cpus
     return found

@@ -4,7 +4,7 @@ The settings are those of the balloons policy (nri-plugins, docs/resource-policy
 the kernel (Documentation/admin-guide/pm: cpufreq.rst, cpuidle.rst, intel_uncore_frequency_scaling.rst).
 """
 
-from .policy import pools_in_use, sets_in
+from .policy import pool_of, pools_in_use, sets_in
 from .usage import effective
 
 TYPE_CHECKING = False
@@ -47,8 +47,9 @@ def assign(usage: "Usage", options: "dict[str, Any]") -> "Assigned":
         if pool.get("cpuClass"):
             cpus = 0
             for grant in usage.grants:
-                if grant.decision.pool == name:
-                    cpus |= grant.decision.owned | effective(grant.decision, usage) & inside
+                if pool_of(grant.decision.pool) == name:
+                    own = usage.homes.get(grant.decision.pool, inside)
+                    cpus |= grant.decision.owned | effective(grant.decision, usage) & own
             found.append((pool["cpuClass"], cpus))
     if options.get("idleCpuClass"):
         busy = usage.owned

@@ -8,7 +8,7 @@ from ...host.cpulist import format_list, format_mask, parse_list, parse_mask
 from ...host.files import is_folder, list_folder
 from . import irqbalance
 from .node_values import NodeValues
-from .policy import pools_in_use, sets_in
+from .policy import pool_of, pools_in_use, sets_in
 from .usage import effective
 
 TYPE_CHECKING = False
@@ -37,8 +37,9 @@ def quiet_cpus(usage: "Usage", options: "dict[str, Any]") -> int:
     for grant in usage.grants:
         decision = grant.decision
         found |= decision.quiet
-        if decision.pool in inside:
-            found |= decision.owned | effective(decision, usage) & inside[decision.pool]
+        if pool_of(decision.pool) in inside:
+            own = usage.homes.get(decision.pool, inside[pool_of(decision.pool)])
+            found |= decision.owned | effective(decision, usage) & own
     found &= usage.online
     return found if usage.online & ~found else 0
 

@@ -22,6 +22,10 @@ TOPOLOGY_AWARE, POOLS = "topology-aware", "pools"
 """The names of the built-in policies."""
 DEFAULT_POOL = "default"
 """The pool of all CPUs outside the declared pools."""
+GROWTH = ("maxCpus", "minInstances", "maxInstances", "instancePer", "spread", "spreadCores")
+"""Besides ``minCpus`` the keys of a pool whose CPUs follow from its containers."""
+VARIATIONS = ("shareIdleCpus", "hideHyperthreads")
+"""The keys of a pool whose containers run on more or fewer CPUs than its own."""
 
 
 class PlacementError(HookError):
@@ -38,21 +42,42 @@ def pools_in_use(options: "dict[str, Any]") -> "list[Any]":
     return options.get("pools") or [] if options.get("policy") == POOLS else []
 
 
+def pool_of(name: str) -> str:
+    """Return the pool's name in the name of a place: instances of a pool have names such as ``web:1``."""
+    return name.partition(":")[0]
+
+
+def grows(pool: "dict[str, Any]") -> bool:
+    """Return whether a pool's CPUs follow from its containers."""
+    return pool.get("cpus") is None or pool.get("minCpus") is not None or any(pool.get(key) for key in GROWTH)
+
+
+def changes(pool: "dict[str, Any]") -> bool:
+    """Return whether containers of a pool run on other CPUs than its declared ones."""
+    return grows(pool) or any(pool.get(key) for key in VARIATIONS)
+
+
 def sets_in(pools: "list[dict[str, Any]]") -> "list[tuple[str, int, dict[str, Any]]]":
-    """Return each declared pool's name, CPUs and other values.
+    """Return each declared pool's name, CPUs and other values. A pool without CPUs can use all that no pool lists.
 
     Raises:
-        PlacementError: the name, the CPUs or ``minCpus`` is missing or invalid.
+        PlacementError: the name, the CPUs or a number is missing or invalid.
     """
     try:
-        return [(pool["name"], parse_list(pool["cpus"]), {**pool, "minCpus": _least(pool)}) for pool in pools]
+        listed = 0
+        for pool in pools:
+            listed |= parse_list(pool.get("cpus") or "")
+        return [
+            (pool["name"], ~listed if pool.get("cpus") is None else parse_list(pool["cpus"]), _with_numbers(pool))
+            for pool in pools
+        ]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise PlacementError(f"invalid placement.pools: {error}") from error
 
 
-def _least(pool: "dict[str, Any]") -> "int | None":
-    least = pool.get("minCpus")
-    return None if least is None else int(least)
+def _with_numbers(pool: "dict[str, Any]") -> "dict[str, Any]":
+    numbers = ("minCpus", "maxCpus", "minInstances", "maxInstances")
+    return {**pool, **{key: int(pool[key]) for key in numbers if pool.get(key) is not None}}
 
 
 class Request:
@@ -65,9 +90,9 @@ class Request:
     ``strict_hints``: it accepts no others; ``by_hints``: its own cores are the nearest of its part. ``quiet``:
     interrupts leave its exclusive CPUs. ``memory_kinds`` are the kinds of memory that it is bound to
     (`topology.MemoryNode`), none for ordinary memory near its CPUs. ``wide`` is the level of its part of the machine.
-    ``pool`` is a requested pool, ``matched`` the one whose expressions or namespaces match it. ``cpu_class`` is a
-    requested class of its exclusive CPUs. ``options`` is the ``placement`` section of the
-    settings.
+    ``pool`` is a requested pool, ``matched`` the one whose expressions or namespaces match it, and ``group`` its group
+    within the pool. ``cpu_class`` is a requested class of its exclusive CPUs. ``options`` is the ``placement`` section
+    of the settings.
     """
 
     __slots__ = (
@@ -76,6 +101,7 @@ class Request:
         "container",
         "cpu_class",
         "exclusive",
+        "group",
         "hints",
         "id",
         "isolated",
@@ -118,6 +144,7 @@ class Request:
         only_isolated: bool = False,
         pool: str = "",
         matched: str = "",
+        group: str = "",
         hints: "list[list[str]] | None" = None,
         strict_hints: bool = False,
         by_hints: bool = False,
@@ -144,6 +171,7 @@ class Request:
         self.only_isolated = only_isolated
         self.pool = pool
         self.matched = matched
+        self.group = group
         self.hints = hints or []
         self.strict_hints = strict_hints
         self.by_hints = by_hints

@@ -7,7 +7,7 @@ With ``minCpus`` it uses some of its CPUs; see `balloons`.
 from ...host.cpulist import count, parse_list
 from ...host.topology import Domain
 from .memory_nodes import memory_for
-from .policy import DEFAULT_POOL, RESERVED, SHARED, Decision, PlacementError, sets_in
+from .policy import DEFAULT_POOL, GROWTH, RESERVED, SHARED, Decision, PlacementError, sets_in
 from .topology_aware import exclusive
 
 TYPE_CHECKING = False
@@ -30,37 +30,68 @@ def choose(topology: "Topology", usage: "Usage", request: "Request") -> Decision
     declared = request.options.get("pools") or []
     pools = sets_of(declared, topology, usage)
     name, why = _pool_of(request, pools)
-    domain, mems = (
-        Domain("pool", name, pools[name][0]),
-        0 if request.any_memory or request.memory_kinds else pools[name][1],
-    )
-    if not domain.cpus & usage.common:
+    pool: "dict[str, Any]" = next((pool for pool in declared if pool["name"] == name), {})
+    domain = Domain("pool", name, pools[name][0] & ~_others(name, usage))
+    mems = 0 if request.any_memory or request.memory_kinds else pools[name][1]
+    request.one_thread = request.one_thread or bool(pool.get("hideHyperthreads"))
+    if not domain.cpus & usage.common and not _has_instances(pool):
         # Sharing others' pool is better than running unplaced, which would include exclusive CPUs.
         domain, why = topology.root, f"{why}, has no shared CPU left, so it shares the whole node"
     domain.above = domain.above or [domain]
-    cpu_class = next((pool.get("cpuClass") for pool in declared if pool["name"] == name), "")
+    cpu_class = pool.get("cpuClass")
     if request.exclusive:
-        isolated = any(pool.get("preferIsolCpus") for pool in declared if pool["name"] == name)
-        found = exclusive([domain], topology, usage, request, isolated=isolated)
-        if found is not None:
+        found = exclusive([domain], topology, usage, request, isolated=bool(pool.get("preferIsolCpus")))
+        if found is not None and _leaves_default(found.owned, domain.cpus, pool, usage):
             found.mems = mems or found.mems
             found.runners_up = []
+            if found.cpus and _has_instances(pool):
+                found.pool, found.cpus = DEFAULT_POOL, pools[DEFAULT_POOL][0]  # its shared part is in no instance
             if cpu_class:  # isolated CPUs get it by the pool's name too
                 found.pool, found.why = name, f"{found.why}; CPU class {cpu_class}"
             return found
         why += "; it has no free whole cores"
+    cpus = pools[name][0] if domain.name == name else domain.cpus
+    place = name
+    if _has_instances(pool):
+        from .instances import instance_for  # few nodes have such pools
+
+        place, cpus = instance_for(pool, pools[name][0], declared, topology, usage, request)
     return Decision(
         SHARED,
-        name,
-        cpus=domain.cpus,
+        place,
+        cpus=cpus,
         mems=mems
-        or (memory_for(topology, domain.cpus, usage, request) if name != DEFAULT_POOL or request.memory_kinds else 0),
+        or (memory_for(topology, cpus, usage, request) if name != DEFAULT_POOL or request.memory_kinds else 0),
         milli=request.milli,
-        why=f"pool {name}, {why}" + (f"; CPU class {cpu_class}" if cpu_class and domain.name == name else ""),
+        why=f"pool {place}, {why}" + (f"; CPU class {cpu_class}" if cpu_class and domain.name == name else ""),
         runners_up=[
             f"{other} ({count(cpus & usage.common)} CPUs)" for other, (cpus, _, _) in pools.items() if other != name
         ],
     )
+
+
+def _has_instances(pool: "dict[str, Any]") -> bool:
+    """Return whether a container of a pool gets one of several instances, or one with limits."""
+    return bool(pool) and (pool.get("cpus") is None or any(pool.get(key) for key in GROWTH))
+
+
+def _leaves_default(owned: int, cpus: int, pool: "dict[str, Any]", usage: "Usage") -> bool:
+    """Return whether exclusive CPUs leave one of these CPUs to the containers of the default pool, if it has some."""
+    return (
+        not usage.homes
+        or pool.get("cpus") is not None
+        or bool(cpus & usage.common & ~owned)
+        or not any(grant.decision.pool == DEFAULT_POOL and grant.decision.cpus for grant in usage.grants)
+    )
+
+
+def _others(name: str, usage: "Usage") -> int:
+    """Return the CPUs that instances of pools use, but for those of a pool with this name and one instance."""
+    found = 0
+    for place, cpus in usage.homes.items():
+        if place != name:
+            found |= cpus
+    return found
 
 
 def sets_of(
@@ -79,7 +110,8 @@ def sets_of(
             found[name] = cpus & usage.usable, mems, pool.get("namespaces") or []
         except (TypeError, ValueError, AttributeError) as error:
             raise PlacementError(f"invalid placement.pools: {error}") from error
-        left &= ~cpus
+        if cpus > 0:  # not those of a pool without CPUs of its own
+            left &= ~cpus
     if DEFAULT_POOL not in found:
         # If the pools contain every CPU, containers without a pool run on all of them.
         found[DEFAULT_POOL] = left or usage.usable, 0, []

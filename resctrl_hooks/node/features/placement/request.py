@@ -75,7 +75,7 @@ def request_of(workload: "Workload", settings: "Settings") -> Request:
         raise PlacementError(f"annotation {POOL} is too long for a pool name: {request.pool[:80]!r} …")
     if request.pool:
         _check_allowed(request.pool, f"pool {request.pool[:80]!r}", workload, settings)
-    elif any(pool.get("matchExpressions") for pool in pools_in_use(options)):
+    if any(pool.get("matchExpressions") or pool.get("instancePer") for pool in pools_in_use(options)):
         from .pool_choice import choose_pool  # few nodes have such pools
 
         choose_pool(request, workload, pools_in_use(options))

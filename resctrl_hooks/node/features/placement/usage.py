@@ -40,12 +40,14 @@ class Usage:
     """All grants. ``reserved`` CPUs are for the system, and ``taken`` ones for containers of other programs.
 
     ``common`` are the shared CPUs without an owner: neither reserved nor isolated nor offline. ``parts`` are the
-    present CPUs of pools that grow and shrink, by name; other pools have those of the decision.
+    present CPUs of pools that grow and shrink, by name; other pools have those of the decision. ``homes`` are those
+    of them that no other pool uses.
     """
 
     def __init__(self, topology: "Topology", grants: "list[Grant]", reserved: int = 0, taken: int = 0) -> None:
         self.grants = grants
         self.parts: "dict[str, int]" = {}
+        self.homes: "dict[str, int]" = {}
         self.reserved = reserved & topology.online
         self.online = topology.online
         self.owned = taken & topology.online

@@ -28,7 +28,7 @@ def parts(*grants: Grant) -> dict[str, str]:
     topology = machine(1, 1, 2, 4, 2)  # cores 0,8 to 7,15
     pools: list[dict[str, Any]] = [{"name": "db", "cpus": "0-3,8-11", "minCpus": 2}, {"name": "fixed", "cpus": "4,12"}]
     usage = Usage(topology, list(grants))
-    return {name: format_list(cpus) for name, cpus in parts_of(pools, topology, usage).items()}
+    return {name: format_list(cpus) for name, cpus in parts_of(pools, topology, usage)[0].items()}
 
 
 def shares(milli: int, pool: str = "db", users: int = 1) -> Grant:
@@ -77,7 +77,7 @@ def test_parts_are_disjoint_and_enough_on_every_machine(name: str) -> None:
             for one, of in sets.items()
         ]
         usage = Usage(topology, grants)
-        usage.parts = parts_of(pools, topology, usage)
+        usage.parts, usage.homes = parts_of(pools, topology, usage)
         total = 0
         for grant, pool in zip(grants, pools, strict=True):
             own = usage.parts[grant.decision.pool]
@@ -184,7 +184,7 @@ def test_pools_do_not_grow_under_another_policy(node: PlacedHost) -> None:
 
 
 @pytest.mark.parametrize(
-    "bad", [{"cpus": "1"}, {"name": "a"}, {"name": "a", "cpus": "x"}, POOLS[1] | {"minCpus": "x"}, 5]
+    "bad", [{"cpus": "1"}, {"name": "a", "maxCpus": "x"}, {"name": "a", "cpus": "x"}, POOLS[1] | {"minCpus": "x"}, 5]
 )
 def test_invalid_pool_in_settings_is_placement_error(node: PlacedHost, bad: Any) -> None:
     node.start("a", 500)

@@ -1,0 +1,125 @@
+"""The pools of the placement policy ``pools``."""
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
+
+from resctrl_hooks.node.features.placement.expressions import references, unknown_key
+from resctrl_hooks.node.features.placement.instances import CONTAINER, NAMESPACE, POD
+from resctrl_hooks.node.features.placement.policy import DEFAULT_POOL
+from resctrl_hooks.node.host.cpulist import parse_list
+
+from .expressions import Expression
+from .section import NamespacePattern, Section, wrong
+
+KINDS = ("exclusive", "isolated", "reserved", "preserve")
+"""The names in `allow` that are not pools."""
+_POOL_NAME = re.compile(r"^[A-Za-z0-9]([A-Za-z0-9_.-]{0,62})$")
+
+
+def _cpus(value: str) -> str:
+    try:
+        parse_list(value)
+    except ValueError as error:
+        raise wrong(f"{value!r} is not a list of CPUs", "write it as the kernel does: 0-3,8") from error
+    return value
+
+
+def _pool_name(value: str) -> str:
+    if not _POOL_NAME.fullmatch(value):
+        raise wrong(
+            f"{value!r} is not a valid pool name",
+            "use up to 63 letters, digits and _.-, starting with a letter or digit",
+        )
+    if value in KINDS:
+        raise wrong(f"{value!r} is not a valid pool name", "the name is reserved in `allow`; use another name")
+    return value
+
+
+def _per(value: str) -> str:
+    try:
+        found = [key for _, key in references(value) if key]
+    except ValueError as error:
+        raise wrong(str(error), "write ${key}") from error
+    if value not in ("", CONTAINER, POD, NAMESPACE) and not found:
+        raise wrong(f"unknown group {value!r}", "write container, pod, namespace, or a text with ${key}")
+    for key in found:
+        if unknown_key(key):
+            raise wrong(f"unknown key {unknown_key(key)!r} in {value!r}", "the keys are those of matchExpressions")
+    return value
+
+
+Cpus = Annotated[str, AfterValidator(_cpus)]
+"""A list of CPUs or memory nodes, as the kernel writes it."""
+
+
+class Pool(Section):
+    """One pool of the policy `pools`."""
+
+    name: Annotated[str, AfterValidator(_pool_name), WithJsonSchema({"type": "string", "pattern": _POOL_NAME.pattern})]
+    """The pool's name in annotations and `allow`."""
+
+    cpus: Annotated[Cpus, Field(min_length=1)] | None = None
+    """CPUs of the pool. Default: those that no pool lists, with growth."""
+
+    min_cpus: Annotated[int, Field(ge=0)] | None = None
+    """With this number the pool uses as many of its CPUs as its containers request, at least so many."""
+
+    max_cpus: Annotated[int, Field(ge=0)] | None = None
+    """The most CPUs of an instance, in whole cores; 0: no limit."""
+
+    min_instances: Annotated[int, Field(ge=0)] | None = None
+    """Instances that exist without containers."""
+
+    max_instances: Annotated[int, Field(ge=0)] | None = None
+    """The most instances; 0: no limit, also the default with `instancePer`; else 1."""
+
+    instance_per: Annotated[str, AfterValidator(_per)] = ""
+    """Whether each `container`, `pod`, `namespace`, or value of a text such as `${pod/labels/app}` gets an instance if
+    possible. Default: a new one if the others are full."""
+
+    spread: bool = False
+    """Whether new instances go where most CPUs are free, not fewest."""
+
+    spread_cores: bool = False
+    """Whether it takes one thread of many cores, not whole cores."""
+
+    share_idle_cpus: Literal["system", "package", "die", "numa", "l3", "core"] | None = None
+    """The part of the machine around its CPUs, in which its containers also run on CPUs that no pool uses."""
+
+    hide_hyperthreads: bool = False
+    """Whether containers run on one thread of each core."""
+
+    mems: Cpus = ""
+    """Memory nodes of the pool; default: those of its CPUs."""
+
+    prefer_isol_cpus: bool = False
+    """Whether exclusive CPUs of its containers are taken from the kernel's isolated CPUs, anywhere on the node, while
+    some are free."""
+
+    cpu_class: str = ""
+    """The class, of `cpuClasses`, of its CPUs while its containers run on them, and of their exclusive CPUs."""
+
+    irq_mode: Literal["isolate"] | None = None
+    """With `isolate`, interrupts leave the pool's CPUs while its containers run on them, and their exclusive CPUs."""
+
+    namespaces: list[NamespacePattern] = []
+    """Namespaces whose containers run in the pool. The first matching pool applies."""
+
+    match_expressions: list[Expression] = []
+    """Conditions, of which one selects a container for the pool, as its namespace does."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Pool":
+        least, most = self.min_cpus or 0, self.max_cpus or 0
+        if most and least > most:
+            raise wrong(f"minCpus {least} is above maxCpus {most}", "swap them", at=("minCpus",))
+        few, many = self.min_instances or 0, self.max_instances or 0
+        if many and few > many:
+            raise wrong(f"minInstances {few} is above maxInstances {many}", "swap them", at=("minInstances",))
+        if self.name == DEFAULT_POOL and not self.cpus:
+            raise wrong(
+                "the pool default needs cpus", "without it, default has all CPUs that no pool uses", at=("cpus",)
+            )
+        return self

@@ -1,0 +1,97 @@
+"""The choice of an instance for a container of a growing pool: an existing one with room, or a new one."""
+
+from ...host.cpulist import count
+from .balloons import Instance, instances_of, is_single, place_for
+from .policy import DEFAULT_POOL, MILLI, PlacementError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ...host.topology import Topology
+    from .policy import Request
+    from .usage import Usage
+
+CONTAINER, POD, NAMESPACE = "container", "pod", "namespace"
+
+
+def instance_for(
+    pool: "dict[str, Any]",
+    inside: int,
+    pools: "list[dict[str, Any]]",
+    topology: "Topology",
+    usage: "Usage",
+    request: "Request",
+) -> "tuple[str, int]":
+    """Return the name and the anchor of the instance of a pool for a container. ``inside`` are the pool's CPUs.
+
+    Raises:
+        PlacementError: no instance has room, and no further one is possible.
+    """
+    name = pool["name"]
+    every = instances_of(pools, topology, usage)
+    free = inside & usage.common
+    for one in every:
+        free &= ~one.home
+    spare = count(free) - (_kept(usage) if pool.get("cpus") is None else 0)
+    own = [one for one in every if one.pool["name"] == name]
+    group = _group(name, pool, request)
+    living = {grant.decision.pool for grant in usage.grants if grant.key == request.key}
+    pods = [one for one in own if one.name in living]
+    if group:
+        chosen = [one for one in own if one.name == group]
+    elif pool.get("instancePer") == CONTAINER:
+        chosen = [one for one in own if not one.anchor]
+    elif pool.get("instancePer") == POD:
+        chosen = pods or [one for one in own if not one.anchor]
+    else:
+        chosen = [*pods, *(one for one in own if one not in pods)]
+    milli = request.milli
+    best = next((one for one in chosen if _fits(one, milli, spare)), None)
+    most = 1 if is_single(pool) else pool.get("maxInstances")
+    if best is None and (not most or len(own) < most):
+        new = Instance(group or _next_name(name, pool, own), pool, inside & usage.common)
+        if _fits(new, milli, spare):
+            anchors = 0
+            for one in every:
+                anchors |= one.anchor
+            size = new.size(milli)
+            room = free & ~anchors if count(free & ~anchors) >= size else free
+            return new.name, place_for(size, room, topology, pool, request.near)
+    if best is None:  # a preference of groups for instances of their own cannot be met
+        best = min((one for one in own if _fits(one, milli, spare)), key=lambda one: one.milli, default=None)
+    if best is None:
+        limits = f" of at most {pool['maxCpus']} CPUs" if pool.get("maxCpus") else ""
+        raise PlacementError(
+            f"no room for {milli}m in pool {name}: {len(own)} instances{limits}, {spare} CPUs free",
+            hint="raise maxCpus or maxInstances of the pool, or stop a container",
+        )
+    return best.name, best.anchor or best.home
+
+
+def _fits(one: Instance, milli: int, spare: int) -> bool:
+    """Return whether an instance can grow for a container, by at most so many CPUs."""
+    most = one.pool.get("maxCpus")
+    if most and one.milli + milli > most * MILLI:
+        return False
+    return one.size(milli) <= count(one.home) + max(spare, 0)
+
+
+def _kept(usage: "Usage") -> int:
+    """Return the number of CPUs that the pool `DEFAULT_POOL` needs, at least one."""
+    milli = sum(grant.milli for grant in usage.grants if grant.decision.pool == DEFAULT_POOL and grant.decision.cpus)
+    return max(-(-milli // MILLI), 1)
+
+
+def _group(name: str, pool: "dict[str, Any]", request: "Request") -> str:
+    """Return the name of the instance of a container's group; empty if instances have numbers."""
+    per = pool.get("instancePer") or ""
+    group = request.namespace if per == NAMESPACE else request.group if "${" in per else ""
+    return f"{name}:{group}" if group else ""
+
+
+def _next_name(name: str, pool: "dict[str, Any]", own: "list[Instance]") -> str:
+    if is_single(pool):
+        return name
+    names = {one.name for one in own}
+    return next(one for one in (f"{name}:{number}" for number in range(1, len(own) + 2)) if one not in names)

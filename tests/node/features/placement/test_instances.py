@@ -1,0 +1,196 @@
+"""Pools with several instances, limits and idle CPUs."""
+
+import random
+from typing import Any
+
+import pytest
+from conftest import Host
+from hosts.machines import MACHINES
+from hosts.placed import PlacedHost
+
+from resctrl_hooks.config.check import check_text
+from resctrl_hooks.node.features.placement.balloons import instances_of, parts_of
+from resctrl_hooks.node.features.placement.policy import SHARED, PlacementError, Request
+from resctrl_hooks.node.features.placement.pools import choose
+from resctrl_hooks.node.features.placement.usage import Grant, Usage, check, effective
+from resctrl_hooks.node.host.cpulist import count, format_list
+from resctrl_hooks.node.host.topology import Topology
+from resctrl_hooks.node.reconcile.reconcile import reconcile
+
+# The machine of `PlacedHost`: l3-0: 0-3,16-19  l3-1: 4-7,20-23  l3-2: 8-11,24-27  l3-3: 12-15,28-31
+ALLOW = {"shop": ["web", "one", "rt"]}  # whole CPUs of the Guaranteed pod are shared
+POOL = "pool.placement.resctrl-hooks.io"
+
+
+def placed(host: Host, *pools: dict[str, Any], **section: Any) -> PlacedHost:
+    node = PlacedHost(host)
+    node.configure(policy="pools", pools=[{"namespaces": ["shop"], **pool} for pool in pools], allow=ALLOW, **section)
+    return node
+
+
+def starts(node: PlacedHost, *milli: int) -> list[str]:
+    """Start containers with these requests; return their CPUs at the end."""
+    for place, one in enumerate(milli):
+        node.start(f"c{place}", one)
+    node.assert_sound()
+    return [node.cpus(f"c{place}") for place in range(len(milli))]
+
+
+@pytest.mark.parametrize(
+    "pool, milli, cpus",
+    [
+        ({}, (500, 3000), ["0-1,16-17", "0-1,16-17"]),  # anywhere on the node
+        ({"maxCpus": 4, "maxInstances": 0}, (3000, 2000), ["0-1,16-17", "2,18"]),  # a new one if the first is full
+        ({"maxCpus": 4, "maxInstances": 0}, (3000, 1000), ["0-1,16-17", "0-1,16-17"]),
+        ({"instancePer": "container"}, (500, 500), ["0,16", "1,17"]),
+        ({"instancePer": "container", "spread": True}, (500, 500), ["0,16", "4,20"]),
+        ({"instancePer": "container", "maxInstances": 1}, (500, 500), ["0,16", "0,16"]),
+        ({"instancePer": "pod"}, (500, 500), ["0,16", "0,16"]),
+        ({"instancePer": "namespace"}, (500, 500), ["0,16", "0,16"]),
+        ({"instancePer": "${name}"}, (500, 500), ["0,16", "1,17"]),
+        ({"spreadCores": True}, (2000,), ["0-1"]),
+        ({"spreadCores": True, "maxCpus": 1}, (500,), ["0"]),
+        ({"hideHyperthreads": True}, (2000,), ["0"]),
+        ({"cpus": "0-3,16-19", "hideHyperthreads": True}, (2000,), ["0-3"]),
+        ({"shareIdleCpus": "l3"}, (500,), ["0-3,16-19"]),
+        ({"shareIdleCpus": "core", "spreadCores": True}, (1000,), ["0,16"]),
+        ({"shareIdleCpus": "system", "instancePer": "container"}, (500, 500), ["0,2-16,18-31", "1-15,17-31"]),
+        ({"minCpus": 4, "minInstances": 2, "maxInstances": 0, "maxCpus": 4}, (4000, 500), ["0-1,16-17", "2-3,18-19"]),
+    ],
+)
+def test_keys_of_pool_decide_instance_and_cpus(
+    host: Host, pool: dict[str, Any], milli: tuple[int, ...], cpus: list[str]
+) -> None:
+    assert starts(placed(host, {"name": "web"} | pool), *milli) == cpus
+
+
+def test_growth_is_near_and_anchors_stay(host: Host) -> None:
+    node = placed(host, {"name": "web", "instancePer": "${pod/name}-${name}"}, {"name": "one", "maxCpus": 16})
+    node.start("a", 2000, **{POOL: "one"})
+    node.start("b", 2000, **{POOL: "web"})
+    node.start("c", 6000, **{POOL: "one"})
+    node.assert_sound()
+    assert (node.cpus("a"), node.cpus("b")) == ("0,2-4,16,18-20", "1,17"), "the rest of its cache, then the next one"
+    assert node.cpus("c") == node.cpus("a")
+    node.stop("b")
+    node.start("d", 2000, **{POOL: "web"})
+    node.stop("c")
+    assert node.cpus("a") == "0,16"
+    node.assert_sound()
+
+
+def test_instances_without_containers_keep_their_cpus(host: Host) -> None:
+    node = placed(host, {"name": "rt", "namespaces": [], "minCpus": 4, "minInstances": 2, "maxInstances": 2})
+    node.start("other", 500)
+    assert node.cpus("other") == "4-15,20-31"
+    node.start("a", 500, **{POOL: "rt"})
+    assert (node.cpus("a"), node.cpus("other")) == ("0-1,16-17", "4-15,20-31")
+    node.stop("a")
+    node.assert_sound()
+
+
+@pytest.mark.parametrize("policy, code", [("ignore", 0), ("fail", 79)])
+def test_full_pool_follows_the_failure_policy(host: Host, policy: str, code: int) -> None:
+    node = placed(host, {"name": "web", "maxCpus": 2, "maxInstances": 2}, failurePolicy=policy)
+    starts(node, 2000, 2000)
+    node.process("late")
+    outcome = host.call(node.state("late", 500))
+    assert outcome.code == code
+    assert "no room for 500m in pool web: 2 instances of at most 2 CPUs, 27 CPUs free" in outcome.log
+
+
+def test_cpus_of_default_stay_for_its_containers(host: Host) -> None:
+    node = placed(host, {"name": "web", "namespaces": []}, failurePolicy="fail")
+    node.start("other", 20_000)
+    node.process("a")
+    assert host.call(node.state("a", 13_000, **{POOL: "web"})).code == 79
+    node.start("b", 12_000, **{POOL: "web"})
+    assert node.cpus("other") == "6-15,22-31"
+
+
+def test_reconcile_finds_same_instances_from_records(host: Host) -> None:
+    node = placed(host, {"name": "web", "maxCpus": 4, "maxInstances": 0})
+    before = starts(node, 3000, 2500, 500, 900)
+    (host.state / "placement").unlink()
+    for name in node.pids:
+        (node.folder(name) / "cpuset.cpus").write_text("")
+    assert reconcile(host.context()).problems == []
+    assert [node.cpus(name) for name in node.pids] == before
+    node.assert_sound()
+
+
+@pytest.mark.parametrize(
+    "pool, error",
+    [
+        ("minCpus: 4, maxCpus: 2", "minCpus 4 is above maxCpus 2"),
+        ("minInstances: 4, maxInstances: 2", "minInstances 4 is above maxInstances 2"),
+        ("instancePer: node", "unknown group 'node'"),
+        ("instancePer: '${pod/color}'", "unknown key 'pod/color'"),
+        ("instancePer: '${name'", "a reference without an end"),
+        ("shareIdleCpus: l2", "shareIdleCpus"),
+    ],
+)
+def test_impossible_instances_are_refused(pool: str, error: str) -> None:
+    text = f"placement: {{pools: [{{name: a, {pool}}}]}}"
+    assert error in " ".join(str(problem) for problem in check_text(text.encode(), "config.yaml").errors)
+
+
+def usage_of(topology: Topology, grants: list[Grant], pools: list[dict[str, Any]]) -> Usage:
+    usage = Usage(topology, grants)
+    usage.parts, usage.homes = parts_of(pools, topology, usage)
+    return usage
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_instances_are_disjoint_and_independent_of_the_order_of_ends(name: str) -> None:
+    topology, chance = MACHINES[name], random.Random(name)
+    choices: dict[str, list[Any]] = {
+        "minCpus": [None, 1, 2],
+        "maxCpus": [None, 2, 4, 8],
+        "minInstances": [None, 1],
+        "maxInstances": [None, 0, 2],
+        "instancePer": ["", "container", "pod", "namespace"],
+        "spread": [False, True],
+        "spreadCores": [False, True],
+    }
+    for _ in range(40):
+        pools = [{"name": one, **{key: chance.choice(values) for key, values in choices.items()}} for one in ("a", "b")]
+        grants: dict[str, Grant] = {}
+        for number in range(14):
+            request = Request(
+                f"c{number}", f"pod{chance.randrange(3)}", namespace=chance.choice(["x", "y"]),
+                pool=chance.choice(["a", "b", "default"]), milli=chance.choice([0, 100, 900, 2500]),
+                kind=SHARED, options={"pools": pools},
+            )  # fmt: skip
+            usage = usage_of(topology, list(grants.values()), pools)
+            try:
+                decision = choose(topology, usage, request)
+                check(decision, usage, topology)
+            except PlacementError:
+                continue
+            grants[request.id] = Grant(request.id, request.key, decision)
+            if chance.random() < 0.3:
+                del grants[chance.choice(list(grants))]
+            usage = usage_of(topology, list(grants.values()), pools)
+            taken = 0
+            for one in instances_of(pools, topology, usage):
+                assert not one.home & (taken | ~usage.common), "a CPU has one instance"
+                taken |= one.home
+                assert count(one.home) <= max(one.size(), 1) + 1, "whole cores, no more"
+            for grant in grants.values():
+                runs = effective(grant.decision, usage)
+                assert runs
+                if usage.homes.get(grant.decision.pool):
+                    assert not runs & ~usage.homes[grant.decision.pool]
+        listed = list(grants.values())
+        parts = usage_of(topology, listed, pools).parts
+        assert parts == usage_of(topology, chance.sample(listed, len(listed)), pools).parts
+        before = {place: format_list(cpus) for place, cpus in parts.items()}
+        usage = usage_of(topology, listed, pools)
+        try:
+            decision = choose(topology, usage, Request("x", pool="a", milli=2500, options={"pools": pools}))
+        except PlacementError:
+            continue
+        usage_of(topology, [*listed, Grant("x", "", decision)], pools)
+        after = usage_of(topology, listed, pools).parts
+        assert {place: format_list(cpus) for place, cpus in after.items()} == before, "an end restores the state before"
