@@ -79,7 +79,14 @@ TASKS: dict[str, dict[str, Entry]] = {
         "config": Entry(
             "config",
             "Check, apply and show the configuration.",
-            ("--config my.yaml config check", "config apply --dry-run", "config apply", "config show", "config schema"),
+            (
+                "--config my.yaml config check",
+                "config apply --dry-run",
+                "config apply",
+                "config show",
+                "config schema",
+                "config balloons balloons.yaml",
+            ),
         ),
         "machineconfig": Entry(
             "machineconfig", "Render OpenShift MachineConfigs.", ("machineconfig > 99-worker-resctrl-hooks.yaml",)

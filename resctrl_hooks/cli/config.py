@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, fields
 from operator import itemgetter
+from pathlib import Path
 from typing import Any
 
 import click
@@ -14,7 +15,9 @@ import yaml
 from resctrl_hooks.cli.document import Column, Form, attributes, is_table, output_option, print_listing
 from resctrl_hooks.cli.errors import FailedError, print_problems
 from resctrl_hooks.config.applied import Applied, Change, apply_file, is_newer
+from resctrl_hooks.config.balloons_file import Conversion
 from resctrl_hooks.config.check import Checked, check_file, trust_problems
+from resctrl_hooks.config.document import DocumentError, parse_document
 from resctrl_hooks.config.problems import InvalidConfigError, Problem
 from resctrl_hooks.config.schema import json_schema
 from resctrl_hooks.config.show import Shown, show_settings
@@ -144,6 +147,27 @@ def show(config: str, *, form: Form) -> None:
 def schema() -> None:
     """Print a JSON Schema of the configuration file, for editors."""
     click.echo(json.dumps(json_schema(), indent=2))
+
+
+@command.command(short_help="Convert a configuration of NRI's balloons policy.")
+@click.argument("file", type=click.Path(path_type=Path))
+def balloons(file: Path) -> None:
+    """Print the `placement` section for a configuration of NRI's balloons policy: a BalloonsPolicy or Helm's values.
+
+    Keys and values without a counterpart are named on stderr.
+    """
+    try:
+        converted = Conversion(parse_document(file.read_bytes(), str(file)))
+    except OSError as error:
+        raise click.ClickException(f"cannot read {file}: {error.strerror}") from error
+    except DocumentError as error:
+        raise FailedError(f"{file}:{error.line}: {error}", INVALID) from error
+    text = yaml.dump({"placement": converted.placement}, Dumper=_Dumper, sort_keys=False, width=1000)
+    converted.check(text.encode())
+    print_problems(converted.problems)
+    if any(problem.severity == "error" for problem in converted.problems):
+        sys.exit(INVALID)
+    click.echo(text.rstrip())
 
 
 def _as_list(problems: list[Problem]) -> list[dict[str, Any]]:

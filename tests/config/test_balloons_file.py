@@ -1,0 +1,147 @@
+"""Configurations of NRI's balloons policy as the placement section."""
+
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from resctrl_hooks.cli import main
+from resctrl_hooks.config.balloons_file import Conversion
+from resctrl_hooks.config.document import parse_document
+
+WHOLE = """\
+apiVersion: config.nri/v1alpha1
+kind: BalloonsPolicy
+metadata: {name: default}
+spec:
+  reservedResources: {cpu: "cpuset:0,48"}
+  pinCPU: true
+  pinMemory: false
+  idleCPUClass: slow
+  allocatorTopologyBalancing: true
+  reservedPoolNamespaces: [kube-system, monitoring]
+  balloonTypes:
+  - name: low-latency
+    matchExpressions:
+    - {key: pod/labels/latency, operator: In, values: [critical]}
+    minBalloons: 4
+    minCPUs: 4
+    maxCPUs: 8
+    allocatorPriority: high
+    preferNewBalloons: true
+    allocatorTopologyBalancing: false
+    shareIdleCPUsInSame: numa
+    cpuClass: fast
+    irqMode: isolate
+  - name: teams
+    namespaces: [team-*]
+    groupBy: ${namespace}
+    preferSpreadOnPhysicalCores: true
+    hideHyperthreads: true
+    preferIsolCpus: true
+    maxBalloons: 3
+  - name: reserved
+    namespaces: [infra]
+  - name: default
+    namespaces: ["*"]
+  cpuClasses:
+  - {name: fast, minFreq: base, maxFreq: turbo, energyPerformancePreference: 0}
+  - {name: slow, maxFreq: 1.2GHz}
+"""
+
+
+def converted(text: str) -> tuple[dict[str, Any], list[str]]:
+    found = Conversion(parse_document(text.encode(), "b.yaml"))
+    found.check(yaml.dump({"placement": found.placement}).encode())
+    return found.placement, [f"{problem.severity}: {problem}" for problem in found.problems]
+
+
+def test_whole_file_becomes_a_valid_section() -> None:
+    placement, problems = converted(WHOLE)
+    assert problems == [
+        (
+            "warning: b.yaml:18: spec.balloonTypes[0].allocatorPriority: has no counterpart here; "
+            "pools are served in the order of the list"
+        )
+    ]
+    assert placement == {
+        "enabled": True,
+        "policy": "pools",
+        "pinMemory": False,
+        "idleCpuClass": "slow",
+        "reservedNamespaces": ["kube-system", "monitoring", "infra"],
+        "reservedCpus": "0,48",
+        "cpuClasses": [
+            {"name": "fast", "minFreq": "base", "maxFreq": "turbo", "energyPerformancePreference": 0},
+            {"name": "slow", "maxFreq": "1.2GHz"},
+        ],
+        "pools": [
+            {
+                "name": "low-latency",
+                "matchExpressions": [{"key": "pod/labels/latency", "operator": "In", "values": ["critical"]}],
+                "minInstances": 4, "minCpus": 4, "maxCpus": 8, "maxInstances": 0, "instancePer": "container",
+                "shareIdleCpus": "numa", "cpuClass": "fast", "irqMode": "isolate",
+            },
+            {
+                "name": "teams", "namespaces": ["team-*"], "instancePer": "${namespace}", "spreadCores": True,
+                "hideHyperthreads": True, "preferIsolCpus": True, "maxInstances": 3, "spread": True,
+            },
+        ],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text, problem",
+    [
+        ("spec: {loadClases: [{}]}", "b.yaml:1: spec.loadClases: unknown key of the balloons policy"),
+        ("spec: {loadClasses: [{name: a}]}", "b.yaml:1: spec.loadClasses: has no counterpart here"),
+        ("config: {log: {debug: [policy]}}", "b.yaml:1: config.log: has no counterpart here; see `log`"),
+        ("pinCPU: false", "b.yaml:1: pinCPU: placement always sets CPUs; set placement.enabled to false"),
+        (
+            "reservedResources: {cpu: 750m}",
+            "reservedResources.cpu: '750m' has no counterpart here; write the CPUs in reservedCpus",
+        ),
+        ("balloonTypes: [{name: a, minCpu: 4}]", "balloonTypes[0].minCpu: unknown key of the balloons policy"),
+        ("balloonTypes: [{name: a, loads: [x]}]", "balloonTypes[0].loads: has no counterpart here"),
+        ("balloonTypes: [{name: a, irqMode: sink}]", "balloonTypes[0].irqMode: 'sink' has no counterpart here"),
+        ("balloonTypes: [{name: a, maxCPUs: -1}]", "balloonTypes[0].maxCPUs: -1 has no counterpart here"),
+        ("balloonTypes: [{name: a, shareIdleCPUsInSame: l2cache}]", "'l2cache' has no counterpart here"),
+        (
+            "balloonTypes: [{name: a, groupBy: 'x${name}', preferNewBalloons: true}]",
+            "balloonTypes[0].preferNewBalloons: instances are already per x${name}",
+        ),
+        (
+            "balloonTypes: [{name: default, minCPUs: 2}]",
+            "balloonTypes[0].minCPUs: has no counterpart here; its containers share all CPUs that no pool uses",
+        ),
+        ("balloonTypes: [{name: default, namespaces: [a]}]", "balloonTypes[0].namespaces: has no counterpart here"),
+        ("cpuClasses: [{name: a, pctPriority: high}]", "cpuClasses[0].pctPriority: has no counterpart here"),
+        ("balloonTypes: [{name: a, cpuClass: x}]", "placement.pools[0].cpuClass: unknown CPU class 'x'"),
+        ("balloonTypes: [{name: a, minCPUs: many}]", "placement.pools[0].minCpus: should be a whole number"),
+        ("[1]", "this is not a configuration of the balloons policy"),
+    ],
+)
+def test_each_key_without_counterpart_is_named(text: str, problem: str) -> None:
+    assert problem in " ".join(converted(text)[1])
+
+
+def test_keys_that_change_nothing_are_not_named() -> None:
+    text = "showContainersInNrt: false\nballoonTypes: [{name: a, preferSpreadingPods: false, loads: []}]"
+    assert converted(text)[1] == []
+
+
+def test_command_prints_section_and_problems(tmp_path: Any) -> None:
+    file = tmp_path / "balloons.yaml"
+    file.write_text(WHOLE)
+    done = CliRunner().invoke(main, ["config", "balloons", str(file)])
+    assert done.exit_code == 0, done.output
+    assert yaml.safe_load(done.stdout)["placement"]["policy"] == "pools"
+    assert "warning: " in done.stderr
+    done = CliRunner().invoke(main, ["config", "balloons", f"{file}.gone"])
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "cannot read" in done.stderr
+    for text, code in (("a: [", 2), ("balloonTypes: [{name: a, cpuClass: x}]", 2)):
+        file.write_text(text)
+        done = CliRunner().invoke(main, ["config", "balloons", str(file)])
+        assert (done.exit_code, done.stdout) == (code, "")
