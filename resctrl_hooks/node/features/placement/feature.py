@@ -4,17 +4,12 @@ All decisions and writes happen under one lock for the node. A decision is recor
 allocations and in the container's record, so that the next call completes or undoes a killed hook's work.
 """
 
-from ...cgroup_settings.own import living_cgroup
 from ...errors import HookError
 from ...feature import SKIP, Feature, Step
 from ...host.cpulist import format_list
 from .allocations import Book, lock
-from .allocator import decide
 from .cpuset_writer import follow
-from .entries import Entry
-from .placing import NAME, finish, may_share, place, steps_for
-from .request import request_from
-from .usage import effective
+from .finishing import NAME, finish
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,10 +39,16 @@ class Placement(Feature):
             PlacementError: the kubelet places containers here, or an annotation requests a forbidden value.
             CgroupError: the container has no cgroup of its own.
         """
+        from .placing import may_share, steps_for  # the end of a container needs none of these
+
         return steps_for(workload, context, share=may_share(context))
 
     def apply(self, step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
         """Decide, record the decision, make room, and write the container's cpuset."""
+        from ...cgroup_settings.own import living_cgroup
+        from .placing import may_share, place
+        from .request import request_from
+
         needs: "PlacementNeeds" = step.parameters
         request = request_from(needs["request"], container.id, container.key, context.settings.placement)
         try:
@@ -118,6 +119,12 @@ def preview(step: "Step", workload: "Workload", context: "Context") -> "tuple[De
     Raises:
         PlacementError: it cannot be placed.
     """
+    from .allocator import decide
+    from .entries import Entry
+    from .placing import may_share
+    from .request import request_from
+    from .usage import effective
+
     book = Book(context, look_only=True)
     book.remove(workload.id)
     needs: "PlacementNeeds" = step.parameters

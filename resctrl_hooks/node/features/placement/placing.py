@@ -3,15 +3,14 @@
 from ...cgroup_settings.own import own_cgroup
 from ...errors import HookError
 from ...feature import SKIP, Step
-from ...feature_table import FEATURES
 from ...host.cpulist import format_list
-from ...host.files import is_there
 from ...host.procfs import start_time
 from ...log import INFO
 from ...registry import refuses
 from .allocator import anywhere, decide, policy_name, shares_instead
-from .cpuset_writer import follow, settle_in, tell_others
+from .cpuset_writer import follow, settle_in
 from .entries import Entry
+from .finishing import NAME, finish
 from .policy import SHARED, PlacementError
 from .request import PRESERVE_CPUS, preserves, request_of, shared_request
 
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from ...records import PlacementNeeds
     from .allocations import Book
     from .policy import Decision, Request
-
-NAME = "placement"
 
 
 def may_share(context: "Context") -> bool:
@@ -129,27 +126,6 @@ def _enter(request: "Request", pid: int, leaf: "Leaf", decision: "Decision", boo
     others += follow(book, context, grow=True)  # left by a dead container
     finish(book, others, context)
     context.log(INFO, f"placed container {request.id[:12]}: {decision.why}; CPUs {format_list(entry.applied)}", key=key)
-
-
-def finish(book: "Book", others: "list[Entry]", context: "Context") -> None:
-    """Complete a change of places whose cpusets are written, those of the ``others`` too."""
-    book.written()
-    if changes_node(book, context):
-        from .node_changes import follow_all  # few nodes have CPU classes, or CPUs without interrupts
-
-        follow_all(book.usage(), context)
-    tell_others(others, context)
-
-
-def changes_node(book: "Book", context: "Context") -> bool:
-    """Return whether places decide values of the node, or have done so."""
-    options = context.settings.placement
-    return bool(
-        options.get("cpuClasses")
-        or any(grant.decision.quiet for grant in book.usage().grants)
-        or any(pool.get("irqMode") for pool in options.get("pools") or ())
-        or any(is_there(f"{context.ledger.folder}/{name}") for name in FEATURES[NAME].leaves)
-    )
 
 
 def record_decision(context: "Context", key: str, container: str, decision: "Decision | None") -> None:

@@ -10,10 +10,11 @@ from ...resctrl.locked_key import record_is_dead
 from .allocations import Book, lock
 from .cpuset_writer import follow, tell_all, to_tell
 from .entries import Entry
+from .finishing import NAME
 from .kubelet import check_kubelet
 from .node_changes import apply_all
 from .others import taken_by_others
-from .placing import NAME, place, record_decision, steps_for
+from .placing import place, record_decision, steps_for
 from .policy import Decision, PlacementError
 from .request import request_from
 from .usage import check, short_of_cpus

@@ -144,7 +144,7 @@ def test_request_of_one_container_does_not_stop_reconcile(node: PlacedHost, fail
     def broken(workload: Workload, *_rest: Any, **_named: Any) -> bool:
         return workload.id == id_of("broken")
 
-    for module in ("reconcile", "feature"):
+    for module in ("reconcile", "placing"):
         fail(f"resctrl_hooks.node.features.placement.{module}", "steps_for", KeyError("nothing"), when=broken)
     report = reconcile(node.host.context())
     ((which, why),) = report.failures.items()
