@@ -156,6 +156,7 @@ if TYPE_CHECKING:
         pool: str
         matched: str
         group: str
+        pulls: "list[list[Any]]"
         hints: "list[list[str]]"
         strict_hints: bool
         by_hints: bool

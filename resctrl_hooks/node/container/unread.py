@@ -45,6 +45,8 @@ def unread(annotations: "Iterable[str]") -> "list[str]":
     """Return the names of annotations that nothing reads, without a container's or a pod's suffix, sorted."""
     found = set()
     for name in annotations:
+        if name in (f"{_PLAIN}affinity", f"{_PLAIN}anti-affinity"):
+            continue
         if name.startswith(_PLAIN):
             found.add(name[:128])
             continue

@@ -30,7 +30,8 @@ def test_annotations_that_features_read_are_known() -> None:
     [
         (f"{PRIORITY}/container.c0", [PRIORITY]),
         (f"{COLD}/pod", [COLD]),
-        (f"{NRI}/affinity", [f"{NRI}/affinity"]),
+        (f"{NRI}/affinity", []),
+        (f"{NRI}/cold-start", [f"{NRI}/cold-start"]),
         ("class.memory-policy.nri.io", ["class.memory-policy.nri.io"]),
         (f"rdtclass.{NRI}/container.c0", []),
         (f"prefer-isolated-cpus.{NRI}", []),

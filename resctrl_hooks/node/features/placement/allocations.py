@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ...locks import Lock
     from ...node_records import KeptTopologyRecord
     from ...records import AllocationsRecord
-    from .policy import Place
+    from .policy import Place, Request
 
 LOCK = "placement"
 _BOOK = "placement"
@@ -169,6 +169,15 @@ class Book:
         if not key:
             self._usage = usage
         return usage
+
+    def pulls(self, request: "Request") -> "list[tuple[int, int]]":
+        """Return the CPUs of containers to which a request has an affinity, each with the weight."""
+        found = []
+        for id_, weight in request.pulls:
+            if id_ in self.entries:
+                decision = self.entries[id_].decision
+                found.append((decision.cpus | decision.owned, weight))
+        return found
 
     @property
     def taken(self) -> int:

@@ -23,10 +23,12 @@ def decide(book: "Book", request: "Request", context: "Context", *, share: bool)
         choose = policy_of(context.settings)
         book.drop_dead(context, "" if request.only_isolated else request.key)
         usage = book.usage(request.key)
+        usage.pulls = book.pulls(request)
         _check_room(usage, request)
         decision = choose(book.topology, usage, request)
         if request.exclusive and not decision.owned and book.drop_dead(context):
             usage = book.usage(request.key)
+            usage.pulls = book.pulls(request)
             decision = choose(book.topology, usage, request)
         check(decision, usage, book.topology)
         if request.quiet and decision.owned:

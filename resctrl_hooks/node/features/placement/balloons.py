@@ -5,7 +5,8 @@ each instance, and the CPUs from their decision, so reconcile finds the same CPU
 """
 
 from ...host.cpulist import count
-from .policy import DEFAULT_POOL, GROWTH, MILLI, VARIATIONS, changes, grows, pool_of, sets_in
+from .policy import DEFAULT_POOL, GROWTH, MILLI, VARIATIONS, changes, grows
+from .pool_sets import pool_of, sets_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,7 +4,8 @@ The settings are those of the balloons policy (nri-plugins, docs/resource-policy
 the kernel (Documentation/admin-guide/pm: cpufreq.rst, cpuidle.rst, intel_uncore_frequency_scaling.rst).
 """
 
-from .policy import pool_of, pools_in_use, sets_in
+from .policy import pools_in_use
+from .pool_sets import pool_of, sets_in
 from .usage import effective
 
 TYPE_CHECKING = False

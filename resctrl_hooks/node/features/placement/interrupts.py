@@ -8,7 +8,8 @@ from ...host.cpulist import format_list, format_mask, parse_list, parse_mask
 from ...host.files import is_folder, list_folder
 from . import irqbalance
 from .node_values import NodeValues
-from .policy import pool_of, pools_in_use, sets_in
+from .policy import pools_in_use
+from .pool_sets import pool_of, sets_in
 from .usage import effective
 
 TYPE_CHECKING = False

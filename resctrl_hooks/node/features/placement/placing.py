@@ -11,7 +11,7 @@ from .allocator import anywhere, decide, policy_name, shares_instead
 from .cpuset_writer import follow, settle_in
 from .entries import Entry
 from .finishing import NAME, finish
-from .policy import SHARED, PlacementError
+from .policy import AFFINITIES, SHARED, PlacementError
 from .request import PRESERVE_CPUS, preserves, request_of, shared_request
 
 TYPE_CHECKING = False
@@ -46,6 +46,10 @@ def steps_for(workload: "Workload", context: "Context", *, share: bool) -> "list
         if preserves(workload, context.settings):
             return [Step(NAME, SKIP, {}, f"annotation {PRESERVE_CPUS}: CPUs and memory nodes left unchanged")]
         request = request_of(workload, context.settings)
+        if any(name.startswith(AFFINITIES) for name in workload.annotations):
+            from .affinity import add_affinities  # few pods have these annotations
+
+            add_affinities(request, workload, context)
     except PlacementError as error:
         if not share:
             raise

@@ -28,6 +28,10 @@ VARIATIONS = ("shareIdleCpus", "hideHyperthreads")
 """The keys of a pool whose containers run on more or fewer CPUs than its own."""
 
 
+AFFINITIES = ("resource-policy.nri.io/affinity", "resource-policy.nri.io/anti-affinity")
+"""The annotations of topology-aware with affinities between containers."""
+
+
 class PlacementError(HookError):
     """A container's request cannot be met, or a policy is invalid."""
 
@@ -42,11 +46,6 @@ def pools_in_use(options: "dict[str, Any]") -> "list[Any]":
     return options.get("pools") or [] if options.get("policy") == POOLS else []
 
 
-def pool_of(name: str) -> str:
-    """Return the pool's name in the name of a place: instances of a pool have names such as ``web:1``."""
-    return name.partition(":")[0]
-
-
 def grows(pool: "dict[str, Any]") -> bool:
     """Return whether a pool's CPUs follow from its containers."""
     return pool.get("cpus") is None or pool.get("minCpus") is not None or any(pool.get(key) for key in GROWTH)
@@ -55,29 +54,6 @@ def grows(pool: "dict[str, Any]") -> bool:
 def changes(pool: "dict[str, Any]") -> bool:
     """Return whether containers of a pool run on other CPUs than its declared ones."""
     return grows(pool) or any(pool.get(key) for key in VARIATIONS)
-
-
-def sets_in(pools: "list[dict[str, Any]]") -> "list[tuple[str, int, dict[str, Any]]]":
-    """Return each declared pool's name, CPUs and other values. A pool without CPUs can use all that no pool lists.
-
-    Raises:
-        PlacementError: the name, the CPUs or a number is missing or invalid.
-    """
-    try:
-        listed = 0
-        for pool in pools:
-            listed |= parse_list(pool.get("cpus") or "")
-        return [
-            (pool["name"], ~listed if pool.get("cpus") is None else parse_list(pool["cpus"]), _with_numbers(pool))
-            for pool in pools
-        ]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise PlacementError(f"invalid placement.pools: {error}") from error
-
-
-def _with_numbers(pool: "dict[str, Any]") -> "dict[str, Any]":
-    numbers = ("minCpus", "maxCpus", "minInstances", "maxInstances")
-    return {**pool, **{key: int(pool[key]) for key in numbers if pool.get(key) is not None}}
 
 
 class Request:
@@ -91,8 +67,8 @@ class Request:
     interrupts leave its exclusive CPUs. ``memory_kinds`` are the kinds of memory that it is bound to
     (`topology.MemoryNode`), none for ordinary memory near its CPUs. ``wide`` is the level of its part of the machine.
     ``pool`` is a requested pool, ``matched`` the one whose expressions or namespaces match it, and ``group`` its group
-    within the pool. ``cpu_class`` is a requested class of its exclusive CPUs. ``options`` is the ``placement`` section
-    of the settings.
+    within the pool. ``pulls`` are ids of other containers, each with the weight of its affinity. ``cpu_class`` is a
+    requested class of its exclusive CPUs. ``options`` is the ``placement`` section of the settings.
     """
 
     __slots__ = (
@@ -118,6 +94,7 @@ class Request:
         "options",
         "pod",
         "pool",
+        "pulls",
         "qos",
         "quiet",
         "strict_hints",
@@ -145,6 +122,7 @@ class Request:
         pool: str = "",
         matched: str = "",
         group: str = "",
+        pulls: "list[list[Any]] | None" = None,
         hints: "list[list[str]] | None" = None,
         strict_hints: bool = False,
         by_hints: bool = False,
@@ -172,6 +150,7 @@ class Request:
         self.pool = pool
         self.matched = matched
         self.group = group
+        self.pulls = pulls or []
         self.hints = hints or []
         self.strict_hints = strict_hints
         self.by_hints = by_hints

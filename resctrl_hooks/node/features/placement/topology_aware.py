@@ -30,13 +30,13 @@ def choose(topology: "Topology", usage: "Usage", request: "Request") -> Decision
 def ranked(topology: "Topology", usage: "Usage", request: "Request") -> "list[Domain]":
     """Return the parts of the machine, the best first.
 
-    They are near to its devices, small, have memory for the request, are near to the pod's other containers, and have
-    most CPU time free.
+    They are near to its devices, near to or far from the containers of its affinities, small, have memory for the
+    request, are near to the pod's other containers, and have most CPU time free.
     """
     near, devices = usage.near(request.key), request.near
     short = short_of_memory(topology, usage, request)
 
-    def rank(domain: "Domain") -> "tuple[int, int, bool, int, int, int, int]":
+    def rank(domain: "Domain") -> "tuple[int, int, int, bool, int, int, int, int]":
         milli, users = usage.load(domain.cpus)
         room = MILLI * count(domain.cpus & usage.common) - milli
         away = next((wider.size for wider in domain.above if not near & ~wider.cpus), 0) if near else 0
@@ -44,6 +44,7 @@ def ranked(topology: "Topology", usage: "Usage", request: "Request") -> "list[Do
         far = sum(_far(domain.cpus, cpus) for cpus in devices)
         return (
             far,
+            sum(weight * _common(domain, cpus).height for cpus, weight in usage.pulls),
             domain.height,
             domain.cpus in short,
             away,
@@ -53,6 +54,11 @@ def ranked(topology: "Topology", usage: "Usage", request: "Request") -> "list[Do
         )
 
     return sorted(topology.domains, key=rank)
+
+
+def _common(domain: "Domain", cpus: int) -> "Domain":
+    """Return the smallest part that contains a part and some CPUs."""
+    return next((wider for wider in domain.above if not cpus & ~wider.cpus), domain.above[-1])
 
 
 def _far(cpus: int, device: int) -> int:

@@ -41,13 +41,15 @@ class Usage:
 
     ``common`` are the shared CPUs without an owner: neither reserved nor isolated nor offline. ``parts`` are the
     present CPUs of pools that grow and shrink, by name; other pools have those of the decision. ``homes`` are those
-    of them that no other pool uses.
+    of them that no other pool uses. ``pulls`` are the CPUs of containers to which the next one has an affinity, and
+    its weight.
     """
 
     def __init__(self, topology: "Topology", grants: "list[Grant]", reserved: int = 0, taken: int = 0) -> None:
         self.grants = grants
         self.parts: "dict[str, int]" = {}
         self.homes: "dict[str, int]" = {}
+        self.pulls: "list[tuple[int, int]]" = []
         self.reserved = reserved & topology.online
         self.online = topology.online
         self.owned = taken & topology.online
