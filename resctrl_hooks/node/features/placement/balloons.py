@@ -64,9 +64,11 @@ def instances_of(pools: "list[Pool]", topology: "Topology", usage: "Usage") -> "
         if not grows(pool):
             free &= ~inside
             continue
-        names = [name] if is_single(pool) else [f"{name}:{place + 1}" for place in range(pool.get("minInstances") or 0)]
         living = {grant.decision.pool for grant in usage.grants if pool_of(grant.decision.pool) == name}
-        named = {one: Instance(one, pool, inside & usage.common) for one in [*names, *sorted(living.difference(names))]}
+        least = pool.get("minInstances") or 0
+        numbered = [one for one in (f"{name}:{place + 1}" for place in range(least)) if one not in living]
+        names = [name] if is_single(pool) else numbered[: max(least - len(living), 0)]
+        named = {one: Instance(one, pool, inside & usage.common) for one in sorted({*names, *living})}
         for grant in usage.grants:
             if grant.decision.pool in named and grant.decision.cpus:
                 instance = named[grant.decision.pool]

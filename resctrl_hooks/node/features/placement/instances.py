@@ -48,6 +48,9 @@ def instance_for(
         chosen = [*pods, *(one for one in own if one not in pods)]
     milli = request.milli
     best = next((one for one in chosen if _fits(one, milli, spare)), None)
+    empty = next((one for one in own if not one.anchor and one.home), None)
+    if group and not chosen and empty and _fits(empty, milli, spare):
+        return group, empty.home
     most = 1 if is_single(pool) else pool.get("maxInstances")
     if best is None and (not most or len(own) < most):
         new = Instance(group or _next_name(name, pool, own), pool, inside & usage.common)

@@ -89,6 +89,17 @@ def test_instances_without_containers_keep_their_cpus(host: Host) -> None:
     node.assert_sound()
 
 
+def test_group_takes_an_instance_without_containers(host: Host) -> None:
+    node = placed(host, {"name": "rt", "minCpus": 4, "minInstances": 2, "maxInstances": 2, "instancePer": "${name}"})
+    node.start("a", 500)
+    node.start("b", 500)
+    assert [node.cpus(name) for name in "ab"] == ["0-1,16-17", "2-3,18-19"]
+    node.stop("a")
+    node.start("c", 500)
+    assert [node.cpus(name) for name in "bc"] == ["2-3,18-19", "0-1,16-17"]
+    node.assert_sound()
+
+
 @pytest.mark.parametrize("policy, code", [("ignore", 0), ("fail", 79)])
 def test_full_pool_follows_the_failure_policy(host: Host, policy: str, code: int) -> None:
     node = placed(host, {"name": "web", "maxCpus": 2, "maxInstances": 2}, failurePolicy=policy)
