@@ -90,7 +90,7 @@ def test_instances_without_containers_keep_their_cpus(host: Host) -> None:
 
 
 def test_group_takes_an_instance_without_containers(host: Host) -> None:
-    node = placed(host, {"name": "rt", "minCpus": 4, "minInstances": 2, "maxInstances": 2, "instancePer": "${name}"})
+    node = placed(host, {"name": "rt", "minCpus": 4, "minInstances": 2, "instancePer": "${name}"})
     node.start("a", 500)
     node.start("b", 500)
     assert [node.cpus(name) for name in "ab"] == ["0-1,16-17", "2-3,18-19"]
