@@ -31,6 +31,7 @@ class Sender:
         self._say = say
         self._now = now
         self._reported: dict[str, Reported] = {}
+        self._unanswered: dict[str, float] = {}
         self._said: set[str] = set()
 
     def send(self, conditions: Iterable[Condition]) -> None:
@@ -38,10 +39,13 @@ class Sender:
         now = self._now()
         self._reported = {name: one for name, one in self._reported.items() if now - one.last < _FORGOTTEN}
         due = [one for one in conditions if not self._is_recent(one, now)]
+        self._unanswered = {one.name: self._unanswered[one.name] for one in due if one.name in self._unanswered}
+        due.sort(key=lambda one: self._unanswered.get(one.name, 0))  # one that times out must not keep the others out
         for condition in due[:_MOST]:
             try:
                 self._report(condition, now)
             except ApiError as error:
+                self._unanswered[condition.name] = now
                 self._once(str(error))
                 return  # the next pass tries again
 

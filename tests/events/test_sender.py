@@ -1,8 +1,12 @@
 """Reports to the API server: once in ten minutes for each pod and cause, as a series, also after restarts."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from resctrl_hooks.events.api import Api
+import pytest
+
+from resctrl_hooks.events.api import Answer, Api, ApiError
 from resctrl_hooks.events.model import EVERY, Condition, Pod
 from resctrl_hooks.events.sender import Sender
 
@@ -120,6 +124,23 @@ def test_unreachable_server_is_said_once_and_tried_again(api: FakeApi, tmp_path:
         node.at(seconds)
     (line,) = node.lines
     assert line.startswith("cannot reach the API server 127.0.0.1:1: Connection refused; ")
+
+
+def test_event_without_an_answer_does_not_keep_out_the_others(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    node, create = Node(api.api), api.api.create
+
+    def answered(path: str, value: Mapping[str, Any]) -> Answer:
+        if value["regarding"]["name"] == "cart":
+            raise ApiError("timed out")
+        return create(path, value)
+
+    monkeypatch.setattr(api.api, "create", answered)
+    for seconds in (0, 10):
+        node.at(seconds, condition(), condition("web"))
+    assert [event["regarding"]["name"] for event in api.stored.values()] == ["web"]
+    monkeypatch.undo()
+    node.at(20, condition(), condition("web"))
+    assert len(api.stored) == 2
 
 
 def test_missing_token_is_one_line(tmp_path: Path) -> None:

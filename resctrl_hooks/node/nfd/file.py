@@ -22,14 +22,20 @@ _READABLE = 0o644
 
 
 def renew(context: "Context") -> None:
-    """Prove the facts again if half of their lifetime is over. Never raises: containers do not depend on them."""
+    """Prove the facts again if half of their lifetime is over. Never raises: containers do not depend on them.
+
+    A fact that is not proved this time, as by one failed read, stays until its lifetime ends: each pass tries again.
+    """
     path = context.settings.node_features_path
     try:
         text = read_file(path, _LIMIT).decode("utf-8", "replace")
         known = facts_of(text, context.monitor.boot)
         age = time.time() - posix.stat(path).st_mtime
-        if known is None or not (0 <= age < LIFETIME / 2):  # the clock may have been set back
-            _write(path, text_of(prove(context, known or {}), context.monitor.boot, int(time.time()) + LIFETIME))
+        if known is not None and 0 <= age < LIFETIME / 2:  # the clock may have been set back
+            return
+        facts = prove(context, known or {})
+        if known is None or known.keys() <= facts.keys() or not 0 <= age < LIFETIME:
+            _write(path, text_of(facts, context.monitor.boot, int(time.time()) + LIFETIME))
     except (OSError, HookError, ValueError) as error:
         what = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
         context.log(WARNING, f"cannot update {path}: {what}; its labels expire", stage="reconcile")

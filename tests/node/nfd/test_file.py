@@ -99,10 +99,28 @@ def test_fresh_facts_are_not_proved_again(tmp_path: Path, monkeypatch: pytest.Mo
 def test_facts_are_proved_again_after_half_of_their_lifetime(tmp_path: Path) -> None:
     node = Node(tmp_path)
     before = node.renew()
-    text = node.file.read_text().replace("bandwidth", "gone")
-    node.file.write_text(text)
+    lines = node.file.read_text().splitlines(keepends=True)
+    node.file.write_text("".join(line for line in lines if "bandwidth" not in line))
     node.grow_old(LIFETIME // 2 + 1)
     assert node.renew() == before
+
+
+def test_fact_that_one_proof_lacks_stays_until_its_lifetime_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = Node(tmp_path)
+    before = node.renew()
+    less = {key: value for key, value in before.items() if key != "bandwidth"}
+    node.grow_old(LIFETIME // 2 + 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(file, "prove", lambda *_: less)
+        assert node.renew() == before
+    written = node.file.stat().st_mtime
+    assert node.renew() == before
+    assert node.file.stat().st_mtime > written
+    monkeypatch.setattr(file, "prove", lambda *_: less)
+    node.grow_old(LIFETIME + 1)
+    assert node.renew() == less
 
 
 def test_facts_of_an_earlier_boot_are_proved_again(tmp_path: Path) -> None:
