@@ -69,17 +69,21 @@ def ensure_beside_runtimes(locked: "LockedKey", rdt_class: str, context: "Contex
 def read_peaks(ledger: "Ledger") -> "dict[int, int]":
     """Return the largest number of groups and classes of runtimes in each hour of the last day, by hour since 1970.
 
+    A damaged record stands for one container in this hour. Hours of the next day count, too: the clock was set back.
+
     Raises:
         LedgerError: the record cannot be read. Without it, a pod would take the RMID that a runtime needs next.
     """
     try:
         found = parse(read_file(f"{ledger.folder}/{RUNTIMES}", _LIMIT), RUNTIMES_SHAPE)["hours"]
-    except (FileNotFoundError, ValueError):
+    except FileNotFoundError:
         return {}
+    except ValueError:
+        return {_hour(): _LEAST}
     except OSError as error:
         raise LedgerError.of_file(error, f"{ledger.folder}/{RUNTIMES}") from error
     now = _hour()
-    return {int(hour): number for hour, number in found.items() if hour.isdecimal() and now - _DAY < int(hour) <= now}
+    return {int(hour): peak for hour, peak in found.items() if hour.isdecimal() and abs(now - int(hour)) < _DAY}
 
 
 def note(ledger: "Ledger", number: "int | None", one: int = 1) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -164,14 +165,33 @@ def test_node_without_intel_rdt_reads_nothing_more(tmp_path: Path) -> None:
     assert runtimes.reserved(node.context()) == 0
 
 
-@pytest.mark.parametrize("text", ["", "[", '{"hours": []}', '{"hours": {"now": 1}}', '{"hours": {"9999999": 1}}'])
-def test_damaged_or_future_record_reserves_nothing(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize("text", ["", "[", '{"hours": []}'])
+def test_damaged_record_reserves_for_one_container(tmp_path: Path, text: str) -> None:
+    node = Node(tmp_path)
+    node.start("shop")
+    (node.host.state / RUNTIMES).write_text(text)
+    assert runtimes.reserved(node.context()) == 2
+    node.reconcile()
+    assert runtimes.reserved(node.context()) == 2
+    assert json.loads((node.host.state / RUNTIMES).read_text())["hours"]
+
+
+@pytest.mark.parametrize("text", ['{"hours": {"now": 1}}', '{"hours": {"9999999": 1}}', '{"hours": {"1": 1}}'])
+def test_hours_that_are_none_of_these_days_reserve_nothing(tmp_path: Path, text: str) -> None:
     node = Node(tmp_path)
     node.start("shop")
     (node.host.state / RUNTIMES).write_text(text)
     assert runtimes.reserved(node.context()) == 0
     node.reconcile()
     assert len(node.counted()) == 1
+
+
+def test_reserve_outlives_a_clock_that_is_set_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node(tmp_path, rmids=16)
+    now = time.time()
+    runtimes.note(node.context().ledger, 3)
+    monkeypatch.setattr(time, "time", lambda: now - 3 * 3600)
+    assert runtimes.reserved(node.context()) == 3
 
 
 def test_unknown_number_of_rmids_reserves_and_frees_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
