@@ -115,22 +115,22 @@ class Node:
         for file, value in values.items():
             (self.placed.folder(name) / file).write_text(value)
 
-    def files(self) -> Iterator[tuple[Path, Any]]:
-        """Yield each file of the state directory that is JSON, with its value."""
+    def files(self) -> Iterator[tuple[Path, list[Any]]]:
+        """Yield each file of the state directory whose lines are JSON, with their values."""
         for path in sorted(self._kept.rglob("*")):
             if path.is_file() and not path.is_symlink():
                 try:
-                    value = json.loads(path.read_bytes())
+                    values = [json.loads(line) for line in path.read_bytes().splitlines()]
                 except ValueError:
                     continue
-                if isinstance(value, dict | list):
-                    yield path.relative_to(self._kept), value
+                if values and all(isinstance(value, dict | list) for value in values):
+                    yield path.relative_to(self._kept), values
 
-    def serve(self, file: Path, value: Any) -> str:
+    def serve(self, file: Path, values: list[Any]) -> str:
         """Make everything that reads state files work with this one; return the log."""
         shutil.rmtree(self.host.state)
         shutil.copytree(self._kept, self.host.state, symlinks=True)
-        (self.host.state / file).write_text(json.dumps(value))
+        (self.host.state / file).write_text("".join(f"{json.dumps(value)}\n" for value in values))
         self.host.log.unlink(missing_ok=True)
         context = self.host.context()
         Containers(context.ledger).refresh()
@@ -170,11 +170,12 @@ def test_wrong_value_in_a_state_file_affects_its_own_pod_only(tmp_path: Path) ->
     names = {path.name.partition("-")[0] for path in files}
     assert {"pod", "c", "topology", "placement", *(name.partition("-")[0] for name in BY_HAND)} <= names, names
     found: list[str] = []
-    for file, value in files.items():
-        for path in places(value):
+    assert {len(values) for path, values in files.items() if path.name == "placement"} == {1 + SAME}
+    for file, values in files.items():
+        for path in ((number, *path) for number, value in enumerate(values) for path in places(value)):
             for wrong in WRONG:
                 try:
-                    log = node.serve(file, replaced(value, path, wrong))
+                    log = node.serve(file, replaced(values, path, wrong))
                 except Exception as error:  # noqa: BLE001  # all are listed at once
                     found.append(f"{file} {path} = {wrong!r}: {type(error).__name__}: {error}")
                     continue
