@@ -3,7 +3,8 @@
 A class's own files include its tasks and all of its mon_groups (resctrl.rst, "Resource alloc and monitor groups"),
 so they include pods that wait for an RMID. An L3 counts the requests of its processors, so traffic to another
 domain's memory is that other domain's load. A missing or decreased value makes the load of its own memory domain
-unknown, and no other's; a class that has just come or gone counts with nothing, so its domain's load is a lower bound.
+unknown, and no other's. The load is a lower bound if a class has just come or gone, which counts with nothing, or if a
+group has no assigned counter (AMD), which the kernel's sum leaves out.
 """
 
 from ..resctrl.bandwidth_unit import capacity_of
@@ -29,13 +30,21 @@ _TRIES = 3  # of a look during which groups come or go
 class Look:
     """All classes' counters at one time; ``counts`` is by class and L3 domain.
 
-    ``jumped`` are classes whose increase since the look before is not their traffic.
+    ``jumped`` are classes whose increase since the look before is not their traffic, ``partial`` the L3 domains in
+    which a group has no assigned counter.
     """
 
-    def __init__(self, time: float, counts: "dict[str, Counts]", jumped: "frozenset[str]" = frozenset()) -> None:
+    def __init__(
+        self,
+        time: float,
+        counts: "dict[str, Counts]",
+        jumped: "frozenset[str]" = frozenset(),
+        partial: "frozenset[int]" = frozenset(),
+    ) -> None:
         self.time = time
         self.counts = counts
         self.jumped = jumped
+        self.partial = partial
 
 
 class Traffic:
@@ -46,15 +55,23 @@ class Traffic:
         rate: Bytes per second to and from its memory, None if unknown.
         rates: Bytes per second of each class's tasks on its processors, to and from any memory.
         estimated: Whether remote traffic is spread evenly, local traffic is not counted, or a part is unknown.
+        partial: Whether a group without a counter is missing in it.
     """
 
     def __init__(
-        self, domain: "tuple[int, ...]", rate: "float | None", rates: "dict[str, float]", *, estimated: bool
+        self,
+        domain: "tuple[int, ...]",
+        rate: "float | None",
+        rates: "dict[str, float]",
+        *,
+        estimated: bool,
+        partial: bool = False,
     ) -> None:
         self.domain = domain
         self.rate = rate
         self.rates = rates
         self.estimated = estimated
+        self.partial = partial
 
     def load(self, capacity: "dict[str, float]") -> "float | None":
         """Return the share of the configured capacity, None without traffic or capacity."""
@@ -133,13 +150,8 @@ class Reader:
 
 def look(resctrl: "Resctrl", classes: "Sequence[str]", l3: "Sequence[int]", time: float) -> Look:
     """Read the bandwidth counters of the classes; "" is the root class."""
-    uncounted = _uncounted(resctrl, classes)
-    counts: "dict[str, Counts]" = {}
-    for name in classes:
-        counts[name] = _counts(resctrl, f"{resctrl.class_folder(name)}/mon_data", l3)
-        for number in uncounted & counts[name].keys():
-            counts[name][number] = (None, counts[name][number][1])
-    return Look(time, counts)
+    counts = {name: _counts(resctrl, f"{resctrl.class_folder(name)}/mon_data", l3) for name in classes}
+    return Look(time, counts, partial=_uncounted(resctrl, classes))
 
 
 def _counts(resctrl: "Resctrl", folder: str, l3: "Sequence[int]") -> "Counts":
@@ -176,7 +188,8 @@ def traffic(before: Look, after: Look, domains: "Sequence[tuple[int, ...]]") -> 
         if split and len(domains) > 1:
             rate = sum(of[domain[0]] for of in to_memory)
         exact = len(domains) == 1 or (split and len(domains) == len(there) == 2)  # noqa: PLR2004  # remote: the other's
-        found.append(Traffic(domain, rate, own, estimated=not (exact and whole)))
+        partial = not (before.partial | after.partial).isdisjoint(domain)
+        found.append(Traffic(domain, rate, own, estimated=partial or not (exact and whole), partial=partial))
     return found
 
 
@@ -233,12 +246,12 @@ def _moved(before: Look, after: Look, seconds: float) -> "dict[str, dict[int, tu
     return moved
 
 
-def _uncounted(resctrl: "Resctrl", classes: "Sequence[str]") -> "set[int]":
+def _uncounted(resctrl: "Resctrl", classes: "Sequence[str]") -> "frozenset[int]":
     """Return the L3 domains in which a group has no assigned counter: the kernel omits it from its sums silently."""
     found: "set[int]" = set()
     counts = resctrl.fs.is_folder(f"{resctrl.root}/info/{info_folder(L3)}")
     if not counts or not _text(resctrl, f"{resctrl.root}/{_EVENTS}"):
-        return found
+        return frozenset()
     for name in classes:
         folder = resctrl.class_folder(name)
         for group in [folder, *(f"{folder}/{MON_GROUPS}/{group}" for group in resctrl.groups(name))]:
@@ -246,7 +259,7 @@ def _uncounted(resctrl: "Resctrl", classes: "Sequence[str]") -> "set[int]":
                 event, _, values = line.partition(":")
                 if event == _TOTAL:
                     found.update(int(one.partition("=")[0]) for one in values.split(";") if one.endswith("=_"))
-    return found
+    return frozenset(found)
 
 
 def count_in(resctrl: "Resctrl", path: str) -> "int | None":

@@ -233,7 +233,7 @@ def test_decreasing_counter_is_not_traffic(host: Host) -> None:
     assert '"load": null' in (host.state / NAME).read_text()
 
 
-def test_group_without_an_assigned_counter_makes_the_load_unknown(host: Host) -> None:
+def test_load_is_a_lower_bound_beside_a_group_without_an_assigned_counter(host: Host) -> None:
     node = Node(host)
     (node.root / "info/L3_MON").mkdir()
     (node.root / "mbm_L3_assignments").write_text("mbm_total_bytes:0=e\nmbm_local_bytes:0=e\n")
@@ -241,8 +241,8 @@ def test_group_without_an_assigned_counter_makes_the_load_unknown(host: Host) ->
     group.mkdir()
     (group / "mbm_L3_assignments").write_text("mbm_total_bytes:0=_\nmbm_local_bytes:0=_\n")
     node.pass_time(node.guard(), FULL, 20)
-    assert node.fs.writes == []
-    assert '"load": null' in (host.state / NAME).read_text()
+    assert node.fs.writes[0] == ("bronze", "MB:0=90")
+    assert '"estimated": true' in (host.state / NAME).read_text()
 
 
 def test_domain_without_a_capacity_is_never_limited(host: Host) -> None:

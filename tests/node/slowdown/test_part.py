@@ -96,6 +96,21 @@ def test_new_workload_is_unknown_then_normal_then_slowed_with_its_cause(resident
     part.close()
 
 
+def test_load_is_unknown_beside_a_group_without_an_assigned_counter(resident: Resident) -> None:
+    root = resident.world.node.root
+    (root / "info/L3_MON").mkdir()
+    (root / "mbm_L3_assignments").write_text("mbm_total_bytes:0=e\n")
+    part = resident.start()
+    resident.run(part, 3, LOUD)
+    assert resident.victim["load"] > 0.75
+    group = root / "silver/mon_groups/pod"
+    group.mkdir()
+    (group / "mbm_L3_assignments").write_text("mbm_total_bytes:0=_\n")
+    resident.run(part, 12, LOUD)
+    assert resident.victim["load"] is None
+    part.close()
+
+
 def test_guard_hears_of_pressure_after_three_windows_and_of_its_end(resident: Resident) -> None:
     part = resident.start()
     resident.run(part, 15, QUIET)
