@@ -24,7 +24,8 @@ from resctrl_hooks.node.reconcile.reconcile import reconcile
 from resctrl_hooks.node.reconcile.report import Options
 from resctrl_hooks.node.settings import load
 
-ROUNDS = 7
+ROUNDS = [7, pytest.param(120, marks=[pytest.mark.measures, pytest.mark.timeout(7000)])]
+"""Pods that come and go."""
 STAY, COPIES = 2, 120
 CAPACITY = 1000.0
 """Bytes per second: every step fills the memory."""
@@ -97,8 +98,11 @@ class Node:
         return moved
 
 
+@pytest.mark.parametrize("rounds", ROUNDS)
 @pytest.mark.guest(rmids=6, count=1, cpus=1)
-def test_churn_loses_no_counted_byte_and_the_guard_acts(resctrl: Resctrl, installed: Installed, tmp_path: Path) -> None:
+def test_churn_loses_no_counted_byte_and_the_guard_acts(
+    resctrl: Resctrl, installed: Installed, tmp_path: Path, rounds: int
+) -> None:
     for name in (VICTIM, NOISY):
         resctrl.make(name)
     node = Node(resctrl, installed, tmp_path, rmids=6)
@@ -112,7 +116,7 @@ def test_churn_loses_no_counted_byte_and_the_guard_acts(resctrl: Resctrl, instal
     compared = turns = lowest = 0
     holders: set[str] = set()
     try:
-        for number in range(STAY, STAY + ROUNDS):
+        for number in range(STAY, STAY + rounds):
             brief.append((number, node.start(number, NOISY)))
             if len(brief) > STAY:
                 first, pod = brief.pop(0)
@@ -137,7 +141,7 @@ def test_churn_loses_no_counted_byte_and_the_guard_acts(resctrl: Resctrl, instal
             pod.end()
         restored = guard.end()
     print(f"{compared} comparisons, {turns} changes of holders, MB {sum(declared)} to {lowest}")
-    assert compared > ROUNDS
+    assert compared > rounds
     assert turns > 1
     assert lowest < sum(declared)
     assert restored
