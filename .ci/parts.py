@@ -151,7 +151,7 @@ def unit(part: Part) -> str:
 
 def _again(part: Part, names: set[str], report: str) -> int:
     """Run failed tests alone; those that pass now are unsteady. Return pytest's exit status."""
-    alone = ["--last-failed", "--last-failed-no-failures=none", "-n", "0", "--no-cov", f"--junitxml={report}"]
+    alone = ["--last-failed", "--last-failed-no-failures=none", "-n", "0", f"--junitxml={report}"]
     status = run(["./dev", "-s", "tests", "--", *alone])
     if not os.path.exists(report):
         return status
