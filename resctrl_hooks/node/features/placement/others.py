@@ -31,7 +31,11 @@ _LIMIT = 1 << 20
 
 
 def taken_by_others(
-    context: "Context", unplaced: "Mapping[str, MemberRecord]", before: "Mapping[str, int]", online: int
+    context: "Context",
+    unplaced: "Mapping[str, MemberRecord]",
+    before: "Mapping[str, int]",
+    online: int,
+    problems: "list[str]",
 ) -> "dict[str, int]":
     """Return the CPUs by claim or container.
 
@@ -40,6 +44,7 @@ def taken_by_others(
         unplaced: the records of living containers without a place, by id.
         before: the last result, which counts where a file cannot be read: what cannot be read may still be in use.
         online: all CPUs.
+        problems: gets a sentence for each claim whose CPUs are unknown, so that they may be given away.
     """
     found = {}
     folder: str = context.settings.placement["cdiPath"]
@@ -49,8 +54,11 @@ def taken_by_others(
                 found[name] = _claimed(f"{folder}/{name}")
             except FileNotFoundError:
                 continue
-            except (OSError, ValueError, LookupError, AttributeError, TypeError):
+            except (OSError, ValueError, LookupError, AttributeError, TypeError) as error:
                 found[name] = before.get(name, 0)
+                if not found[name]:
+                    what = error.strerror if isinstance(error, OSError) else f"not a CDI file: {error}"
+                    problems.append(f"{folder}/{name}: {what}; the CPUs of this claim are unknown, and may be assigned")
     for id_, record in unplaced.items():
         try:
             cpus = parse_list(read_value(record.get("cgroup", ""), _CPUS))

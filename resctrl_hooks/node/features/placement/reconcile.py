@@ -135,7 +135,7 @@ def _repair_places(
         for container, record in records.items()
         if record is not None and container not in living and container not in book.entries
     }
-    book.respect(taken_by_others(context, unplaced, book.others, book.topology.online))
+    book.respect(taken_by_others(context, unplaced, book.others, book.topology.online, problems))
     repaired = _forget_dead(book, known, context)
     for container, record in living.items():
         try:

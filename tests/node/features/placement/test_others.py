@@ -144,6 +144,17 @@ def test_claim_whose_file_is_damaged_keeps_its_cpus(node: Node, damage: str) -> 
     assert node.taken() == "0-3"
 
 
+def test_claim_that_was_never_readable_is_named_and_others_are_repaired(node: Node) -> None:
+    path = node.claim("0-3")
+    path.write_text("{")
+    node.start("shared", 500)
+    (node.folder("shared") / "cpuset.cpus").write_text("1")
+    report = reconcile(node.host.context())
+    assert f"{path}: not a CDI file" in report.failures["placement"]
+    assert "may be assigned" in report.failures["placement"]
+    assert node.cpus("shared") != "1"
+
+
 def test_static_policy_that_appears_later_ends_all_assignments(node: Node) -> None:
     node.start("ours", 2000, **{CPUS: "exclusive"})
     before = node.runs("ours")
