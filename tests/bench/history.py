@@ -4,8 +4,9 @@
     python tests/bench/history.py answers [--rows 10000000]
 
 resctrl is a tree of plain files on tmpfs, so the time of the kernel to read a counter is not in the figures. atop runs
-in a PID namespace with one sleeping process per pod: a real pod has more, and atop's cost grows with them. The pods of
-the history are measured idle, as these processes are, and with every counter of every pod moving.
+in a PID namespace with one process per pod: a real pod has more, and atop's cost grows with them. Both are measured
+idle, with processes that sleep, and moving: every counter of every pod, and processes that work and allocate a random
+amount between two samples.
 """
 
 import argparse
@@ -83,12 +84,14 @@ def node(number: int) -> Iterator[tuple[Pods, Path]]:
 
 def cost(samples: int) -> None:
     """Print processor time and bytes of a sample, of the history and of atop."""
-    print("| pods | history: ms | bytes, all move | bytes, idle | atop: ms | bytes, idle |\n|--:|--:|--:|--:|--:|--:|")
+    print("| pods | history: ms | bytes, all move | idle | atop: ms, idle | bytes, all move | idle |")
+    print("|--:|--:|--:|--:|--:|--:|--:|")
     for number in SIZES:
         ours, our_bytes = history_cost(number, samples * 10)  # many: the empty file counts too
         idle_bytes = history_cost(number, samples * 10, idle=True)[1]
-        theirs, their_bytes = atop_cost(number, samples)
-        figures = ours * 1000, our_bytes, idle_bytes, theirs * 1000, their_bytes
+        theirs, their_idle_bytes = atop_cost(number, samples)
+        their_bytes = atop_cost(number, samples, idle=False)[1]
+        figures = ours * 1000, our_bytes, idle_bytes, theirs * 1000, their_bytes, their_idle_bytes
         print(f"| {number} | {' | '.join(f'{one:.1f}' for one in figures)} |", flush=True)
 
 
@@ -109,18 +112,39 @@ def history_cost(number: int, samples: int, *, idle: bool = False) -> tuple[floa
         return statistics.median(times), path.stat().st_size / samples
 
 
-def atop_cost(number: int, samples: int) -> tuple[float, float]:
-    """Return atop's processor seconds and bytes of a sample, with a process per pod, less those of its start."""
+def atop_cost(number: int, samples: int, *, idle: bool = True) -> tuple[float, float]:
+    """Return atop's processor seconds and bytes of a sample, with a process per pod, less those of its start.
+
+    Unless they are idle, the seconds contain the processes' own.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        few, many = (_atop(Path(folder) / str(count), number, count) for count in (2, samples + 2))
+        few, many = (_atop(Path(folder) / str(count), number, count, idle=idle) for count in (2, samples + 2))
     return (many[0] - few[0]) / samples, (many[1] - few[1]) / samples
 
 
-def _atop(file: Path, number: int, count: int) -> tuple[float, int]:
-    """Run atop for so many samples beside sleeping processes; return the processor time of all, and its file's size."""
-    script = f"for one in $(seq {number}); do sleep 10000 & done; atop -w {file} 1 {count}"
+WORKERS = """
+import os, random, time
+for _ in range({number}):
+    if os.fork() == 0:
+        held = []
+        while True:
+            time.sleep(random.uniform(0.5, 1))
+            end = time.monotonic() + random.uniform(0, 0.004)
+            held = [bytes(random.randrange(1 << 18))]
+            while time.monotonic() < end:
+                pass
+os.execvp("atop", ["atop", "-w", "{file}", "1", "{count}"])
+"""
+"""Processes that work for up to 4 ms and hold up to 256 KiB between two samples, and atop beside them."""
+
+
+def _atop(file: Path, number: int, count: int, *, idle: bool) -> tuple[float, int]:
+    """Run atop for so many samples beside such processes; return the processor time of all, and its file's size."""
+    words = ["sh", "-c", f"for one in $(seq {number}); do sleep 10000 & done; atop -w {file} 1 {count}"]
+    if not idle:
+        words = [sys.executable, "-c", WORKERS.format(number=number, file=file, count=count)]
     before = _used()
-    subprocess.run(["unshare", "-pf", "--mount-proc", "sh", "-c", script], check=True, capture_output=True)
+    subprocess.run(["unshare", "-pf", "--mount-proc", *words], check=True, capture_output=True)
     return _used() - before, file.stat().st_size
 
 
