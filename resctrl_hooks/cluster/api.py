@@ -175,7 +175,7 @@ class Cluster:
                 raise AnswerError(f"{what}: no answer within {self._timeout:g} s") from None
             except httpx.HTTPError as error:
                 raise AnswerError(f"{what}: {str(error) or type(error).__name__}") from error
-        _check(response, right, what)
+        self._check(response, right, what)
         return response.text
 
     async def fetch(self, address: str, query: Mapping[str, str]) -> str:
@@ -196,7 +196,7 @@ class Cluster:
                 response = await client.get(address, params=dict(query))
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise ClusterError(f"cannot reach {address}: {str(error) or type(error).__name__}") from error
-        _check(response, address, address, ClusterError)
+        self._check(response, address, address, ClusterError)
         return response.text
 
     async def service(self, selector: str) -> str:
@@ -210,6 +210,27 @@ class Cluster:
             port = (item["spec"].get("ports") or [{}])[0].get("port", 80)
             return f"/api/v1/namespaces/{about['namespace']}/services/{about['name']}:{port}/proxy"
         raise ClusterError(f"no service with the label {selector}", hint="give the address of Prometheus")
+
+    def _check(
+        self, response: "httpx.Response", right: str, what: str, error: type[AnswerError | ClusterError] = AnswerError
+    ) -> None:
+        """Refuse every answer but 200; a missing right is an error of the cluster, whatever was asked."""
+        if response.status_code == _OK:
+            return
+        if response.status_code == _FORBIDDEN:
+            hint = f"ask for a RoleBinding to ClusterRole {ROLE}, or check `kubectl auth can-i`"
+            if not right.endswith(f" in {self.namespace}"):
+                hint = f"ClusterRole {ROLE} does not contain it: ask for a role of your own, such as `view`"
+            raise ClusterError(f"not permitted: {'get' if 'proxy' in right else 'list'} {right}", hint=hint)
+        if response.status_code == _UNAUTHORIZED:
+            raise ClusterError("the API server does not accept the credentials", hint="log in again")
+        try:
+            message = printable(str(response.json().get("message", ""))[:_LONGEST])
+        except (ValueError, AttributeError, RecursionError):
+            message = ""
+        found = error(f"{what}: HTTP status {response.status_code}{f': {message}' if message else ''}")
+        found.status = response.status_code
+        raise found
 
     async def _answer(
         self, path: str, query: Mapping[str, str], headers: Mapping[str, str] | None = None, most: float = float("inf")
@@ -252,7 +273,7 @@ class Cluster:
                 raise ClusterError(
                     f"cannot reach the API server {server}: {str(error) or type(error).__name__}"
                 ) from error
-            _check(response, right, "API server", ClusterError)
+            self._check(response, right, "API server", ClusterError)
             page = response.json()
             found += page.get("items") or []
             query["continue"] = (page.get("metadata") or {}).get("continue", "")
@@ -267,27 +288,6 @@ def _unreachable(error: Exception) -> ClusterError:
     except (AttributeError, RuntimeError):
         server = ""
     return ClusterError(f"cannot reach the API server{server}: {str(error) or type(error).__name__}")
-
-
-def _check(
-    response: "httpx.Response", right: str, what: str, error: type[AnswerError | ClusterError] = AnswerError
-) -> None:
-    """Refuse every answer but 200; a missing right is an error of the cluster, whatever was asked."""
-    if response.status_code == _OK:
-        return
-    if response.status_code == _FORBIDDEN:
-        verb = "get" if "proxy" in right else "list"
-        hint = f"ask for a RoleBinding to ClusterRole {ROLE}, or check `kubectl auth can-i`"
-        raise ClusterError(f"not permitted: {verb} {right}", hint=hint)
-    if response.status_code == _UNAUTHORIZED:
-        raise ClusterError("the API server does not accept the credentials", hint="log in again")
-    try:
-        message = printable(str(response.json().get("message", ""))[:_LONGEST])
-    except (ValueError, AttributeError, RecursionError):
-        message = ""
-    found = error(f"{what}: HTTP status {response.status_code}{f': {message}' if message else ''}")
-    found.status = response.status_code
-    raise found
 
 
 def _metrics_pod(item: Mapping[str, Any]) -> MetricsPod:

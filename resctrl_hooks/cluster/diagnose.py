@@ -54,7 +54,7 @@ def diagnose_command(
             print_diagnosis(one)
             click.echo(f"  node: {one.node}")
         if not found:
-            silent = f"; {len(problems)} nodes did not answer" if problems else ""
+            silent = f"; {len(problems)} nodes without an answer or a judging process" if problems else ""
             click.echo(f"no pod is slowed; {len(judged)} pods of {len(answers)} nodes are judged{silent}")
     for problem in problems:
         click.echo(f"{KUBECTL}: {problem}", err=True)

@@ -92,6 +92,14 @@ def test_user_without_the_right_to_list_nodes_sees_those_with_metrics_pods(clust
     assert [*nodes(cluster)] == ["a"]
 
 
+def test_missing_right_outside_of_the_metrics_pods_namespace_is_not_asked_of_the_role(cluster: FakeCluster) -> None:
+    cluster.pages = {"a": node_page}
+    cluster.forbidden = {"pods"}
+    result = run(cluster, "show", "shop/cart-0")
+    assert result.exit_code == 1
+    assert "not permitted: list pods in shop; ClusterRole resctrl-hooks-view does not contain it" in result.stderr
+
+
 @pytest.mark.parametrize("right, verb", [("pods", "list"), ("pods/proxy", "get")])
 def test_missing_right_is_named_with_the_role(cluster: FakeCluster, right: str, verb: str) -> None:
     cluster.pages = {"a": node_page, "b": node_page}
