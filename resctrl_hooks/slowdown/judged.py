@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 from resctrl_hooks.inventory.pod_names import PodNames
 from resctrl_hooks.inventory.records import classes_of
 from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.slowdown.causes import Cause, Culprit
+from resctrl_hooks.node.slowdown.case import Culprit
+from resctrl_hooks.node.slowdown.causes import Cause
 from resctrl_hooks.node.slowdown.live import Finding
 from resctrl_hooks.node.slowdown.status import read_status
 from resctrl_hooks.node.slowdown.verdict import Verdict

@@ -173,8 +173,8 @@ class Stage:
         first_cpu: int = 0,
     ) -> None:
         name, kind = victim
-        # Much less than the cache, so that a new process, whose pages lie elsewhere, has no full sets by chance.
-        own, others = (500_000, 8_000_000) if kind == WALK else (0, 0)
+        # Less than half the cache. Its pages can fill sets by chance: each pod has a baseline of its own (`fresh`).
+        own, others = (800_000, 8_000_000) if kind == WALK else (0, 0)
         self.context = context
         self._cpus = [first_cpu + VICTIM]
         self.victim = Pod(context, f"{name}-0", "", self._cpus, kind, own)

@@ -6,7 +6,7 @@ The guest of tests/vm has the processors for it. Each boot plays its scenes in r
     S="python3 tests/bench/slowdown_scenes.py --runs 4"
     $V --bandwidth 48 --core 23 --pmu 1 -- $S --capacity 48e6 >> runs.jsonl
     $V --bandwidth 48 --core 23 -- $S --capacity 48e6 --without-pmu >> runs.jsonl
-    $V --bandwidth 640 --core 100 --pmu 1 --cache 2 -- $S --capacity 640e6 --cache >> runs.jsonl
+    $V --bandwidth 640 --core 200 --pmu 1 --cache 2 -- $S --capacity 640e6 --cache >> runs.jsonl
     PYTHONPATH=. python tests/bench/slowdown_scenes.py --table runs.jsonl
 
 Each boot learns the victim's baseline while the neighbours stand still. Each run begins with that baseline, samples
@@ -91,6 +91,8 @@ A, BOTH = ("a-0",), ("pmu", "no pmu")
 THREE = {"a-0": [2], "b-0": [3], "c-0": [4]}
 NAMES = (*THREE,)
 AWAY = {f"{name}-0": [ELSEWHERE + number] for number, name in enumerate("abc", 1)}
+CROWD = {"a-0": [2, 3]}
+WALKER: dict[str, Any] = {"kind": WALK, "fresh": True, "true_by": "cycles"}
 SCENES = {
     "nobody": Scene({"a-0": [2]}, boots=BOTH),
     "one neighbour that the memory carries": Scene({"a-0": [2]}, (_go,), boots=BOTH),
@@ -101,7 +103,7 @@ SCENES = {
     "own CPU limit beside a loud one": Scene({"a-0": [2]}, (_go, Stage.limit), LIMIT, boots=BOTH),
     "CPU shared with a busy pod": Scene({"a-0": [VICTIM]}, (_go,), CONTENTION, A, boots=BOTH),
     "own change of work beside a loud one": Scene(
-        {"a-0": [ELSEWHERE, ELSEWHERE + 1]}, (_go, Stage.change), OWN, kind=HASH, fresh=True, true_by=""
+        {"a-0": [2]}, (_go, Stage.change), OWN, kind=HASH, fresh=True, true_by=""
     ),
     "restart beside three": Scene(THREE, (_go, Stage.restart), BANDWIDTH, NAMES),
     "new workload beside three": Scene(THREE, (_go, Stage.renew), verdict="unknown", true_by="", boots=BOTH),
@@ -114,16 +116,10 @@ SCENES = {
     "multiplexed counters, three neighbours": Scene(
         THREE, (Stage.multiplex, _go), BANDWIDTH, NAMES, each=_rival
     ),
-    "a neighbour takes the cache": Scene({"a-0": [2]}, (_go,), CACHE, A, kind=WALK, true_by="cycles", boots=("cache",)),
-    "the same with two ways": Scene(
-        {"a-0": [2]}, (_go,), kind=WALK, true_by="cycles", boots=("cache",), rdt_class=SMALL
-    ),
-    "cache and memory of the other domain": Scene(
-        AWAY, (_go,), kind=WALK, true_by="cycles", boots=("cache",)
-    ),
-    "cache, own CPU limit": Scene(
-        {"a-0": [2]}, (Stage.limit,), LIMIT, kind=WALK, true_by="", boots=("cache",)
-    ),
+    "a neighbour takes the cache": Scene(CROWD, (_go,), CACHE, A, boots=("cache",), **WALKER),
+    "the same with two ways": Scene(CROWD, (_go,), boots=("cache",), rdt_class=SMALL, **WALKER),
+    "cache and memory of the other domain": Scene(AWAY, (_go,), boots=("cache",), **WALKER),
+    "cache, own CPU limit": Scene({"a-0": [2]}, (Stage.limit,), LIMIT, boots=("cache",), **{**WALKER, "true_by": ""}),
 }  # fmt: skip
 
 

@@ -9,7 +9,8 @@ from resctrl_hooks.node.guard.status import NAME, Status
 from resctrl_hooks.node.host.files import format_json, write_file
 from resctrl_hooks.node.host.procfs import start_time
 from resctrl_hooks.node.names import SLOWDOWN_STATUS
-from resctrl_hooks.node.slowdown.causes import BANDWIDTH, SUPPORTED, Cause, Culprit
+from resctrl_hooks.node.slowdown.case import Culprit
+from resctrl_hooks.node.slowdown.causes import BANDWIDTH, SUPPORTED, Cause
 from resctrl_hooks.node.slowdown.constants import PERF
 from resctrl_hooks.node.slowdown.live import Finding
 from resctrl_hooks.node.slowdown.status import Status as SlowdownStatus

@@ -36,10 +36,10 @@ GUESTS = [
     pytest.param(250, marks=pytest.mark.guest(rmids=RMIDS, closids=8), id="intel"),
     pytest.param(50, marks=pytest.mark.guest(rmids=2 * RMIDS, closids=8, cpus=4, numa=4, snc=2), id="snc"),
     pytest.param(50, marks=pytest.mark.guest(rmids=RMIDS, closids=8, amd=1, counters=8), id="amd"),
-    pytest.param(50, marks=pytest.mark.guest(cpus=4, aet=1, perf_rmids=8, arguments="rdt=energy,perf"), id="aet"),
+    pytest.param(50, marks=pytest.mark.guest(cpus=4, aet=1, perf_rmids=RMIDS, arguments="rdt=energy,perf"), id="aet"),
 ]
-"""How many containers start in which guest. AET's RMIDs are two more than the default group, a class, and two
-containers with a class and a group each need at once."""
+"""How many containers start in which guest. The default reserve is at most a quarter of the RMIDs; here four can be
+needed: two containers with a class and a group each, one of them in limbo."""
 WITH_HOOKS = 10
 """One of so many containers calls the hook; reconcile finds the others, which start faster in a slow guest."""
 

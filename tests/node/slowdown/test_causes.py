@@ -97,6 +97,33 @@ def test_more_misses_without_neighbours_are_the_pods_own_change() -> None:
     assert (verdict.verdict, supported(causes)) == ("slowed", {OWN})
 
 
+def test_work_that_moves_more_is_the_pods_own_change_also_beside_full_memory() -> None:
+    windows = [
+        window(i, 0.9, victim=use(5.0, missed=8.0, occupancy={0: 8e6}), noisy=use(2.0, 4e9, occupancy={0: 1e5}))
+        for i in range(6)
+    ]
+    verdict, causes = diagnose(windows, quiet_baseline(occupancy={0: 8e6}))
+    assert (verdict.verdict, supported(causes)) == ("slowed", {OWN})
+    assert causes[BANDWIDTH].state == "unknown"
+    assert not causes[BANDWIDTH].pods
+
+
+def test_taken_cache_does_not_excuse_full_memory() -> None:
+    windows = [
+        window(i, 0.9, victim=use(5.0, missed=8.0, occupancy={0: 4e6}), noisy=use(2.0, 4e9, occupancy={0: 8e6}))
+        for i in range(6)
+    ]
+    _, causes = diagnose(windows, quiet_baseline(occupancy={0: 8e6}))
+    assert supported(causes) == {BANDWIDTH, CACHE}
+
+
+def test_more_misses_prove_nothing_where_nobody_counts_the_cache() -> None:
+    windows = [window(i, 0.3, victim=use(5.0, missed=8.0, occupancy={}), noisy=use(2.0, 4e9)) for i in range(6)]
+    verdict, causes = diagnose(windows, quiet_baseline())
+    assert (verdict.verdict, supported(causes)) == ("slowed", set())
+    assert causes[CACHE].state == "unknown"
+
+
 def test_own_limit_slows_beside_a_loud_neighbour_that_is_not_blamed() -> None:
     windows = [
         window(i, 0.9, victim=use(2.0, throttled=0.5, waited=0.5, stood=0.5, throttles=50), noisy=use(2.0, 4e9))
