@@ -49,7 +49,7 @@ version = 3
       SystemdCgroup = {{systemd}}
 [plugins.'io.containerd.nri.v1.nri']
   plugin_registration_timeout = "120s"
-  plugin_request_timeout = "60s"
+  plugin_request_timeout = "{{request}}"
 """
 """Emulation is ten times slower than the hardware for which NRI's limits were chosen."""
 
@@ -93,10 +93,11 @@ class Containerd:
     Args:
         folder: for its configuration and logs.
         systemd: whether it uses the systemd cgroup driver.
+        request: how long it waits for an answer of an NRI plugin; its own default is 2 s.
     """
 
-    def __init__(self, folder: str, *, systemd: bool = False) -> None:
-        self.folder, self.systemd = folder, systemd
+    def __init__(self, folder: str, *, systemd: bool = False, request: str = "60s") -> None:
+        self.folder, self.systemd, self._request = folder, systemd, request
         os.makedirs(folder, exist_ok=True)
         self._config = os.path.join(folder, "containerd.toml")
         self._hook = os.path.join(folder, "hook")
@@ -126,7 +127,7 @@ class Containerd:
         """Start it, and wait until it serves the CRI."""
         with open(self._config, "w", encoding="utf-8") as out:
             systemd = str(self.systemd).lower()
-            out.write(CONFIG.format(systemd=systemd, folder=self.folder))
+            out.write(CONFIG.format(systemd=systemd, folder=self.folder, request=self._request))
         with open(self.log_path, "ab") as log:
             words = ["containerd", "--config", self._config, "--log-level", "info"]
             self._process = subprocess.Popen(words, stdout=log, stderr=log)
