@@ -82,6 +82,7 @@ def test_index_has_the_questions_of_an_operator() -> None:
         "Remove it all",
         "Give one pod its own cache",
         "Limit the batch pods",
+        "Create RDT classes on a node without the command",
         "Try it on a laptop",
         "From Python",
     ):
