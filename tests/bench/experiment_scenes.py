@@ -2,7 +2,7 @@
 
 The guest of tests/vm has the processors for it:
 
-    python tests/vm run --cpus 12 --numa 2 --root 0 --limit 9000 --bandwidth 160 --core 76 --pmu 1 -- \\
+    python tests/vm run --cpus 12 --numa 2 --root 0 --limit 9000 --bandwidth 48 --core 23 --pmu 1 -- \\
         python3 tests/bench/experiment_scenes.py --runs 10
 
 A victim computes beside two classes that may be limited: of the loud one at random one to three processors work, of the
