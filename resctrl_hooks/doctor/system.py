@@ -9,6 +9,7 @@ import os
 import shlex
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 from resctrl_hooks.install import systemd
@@ -94,13 +95,16 @@ def kubelet(host: Host) -> Iterator[Finding]:
     """Check for the kubelet's static managers, which write cpusets themselves."""
     folder = host.settings.placement["kubeletPath"]
     for name, what, pinning in STATES:
-        text = host.text(f"{folder}/{name}")
-        if not text:
-            continue
         try:
-            policy = str(json.loads(text)["policyName"])
-        except (ValueError, KeyError, TypeError):
-            yield warning(f"cannot read {folder}/{name}", "see the kubelet's log")
+            policy = str(json.loads(Path(host.tree.real(f"{folder}/{name}")).read_bytes())["policyName"])
+        except (FileNotFoundError, NotADirectoryError):
+            continue  # no kubelet here, or none with that manager
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it has no policyName"
+            yield warning(
+                f"cannot read {folder}/{name} ({reason}): whether the kubelet pins containers is unknown",
+                "see the kubelet's log; a kubelet that starts writes the file again",
+            )
             continue
         wanted = host.settings.placement["enabled"]
         if policy in pinning and wanted:

@@ -112,3 +112,13 @@ def test_kubelet_state_is_read_from_placement_path(made: Made) -> None:
     (finding,) = kubelet(Host(str(made.config)))
     assert finding.level == "problem"
     assert "the kubelet's CPU manager has the policy static; placement is inactive while it is set" in finding.text
+
+
+@pytest.mark.parametrize("content, reason", [("", "it has no policyName"), (None, "Is a directory")])
+def test_kubelet_state_that_says_nothing_is_reported_as_unknown(made: Made, content: str | None, reason: str) -> None:
+    state = made.root / "kubelet/cpu_manager_state"
+    state.parent.mkdir()
+    state.mkdir() if content is None else state.write_text(content)
+    (finding,) = kubelet(Host(str(made.config)))
+    assert finding.level == "warning"
+    assert f"cannot read {state} ({reason}): whether the kubelet pins containers is unknown" in finding.text
