@@ -89,3 +89,5 @@ def export(config: str, *, since: float, until: float | None, output: str, force
     except OSError as error:
         raise FailedError(f"cannot write {output}: {error.strerror}") from error
     click.echo(f"resctrl-hook: {samples} samples in {output}; draw them: resctrl-hook report {output}", err=True)
+    if past.skipped():
+        click.echo(f"resctrl-hook: {past.skipped()}", err=True)

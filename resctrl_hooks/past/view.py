@@ -108,8 +108,13 @@ class Past:
         return Found(entry, sample, before, 0.0)
 
     def samples(self, since: float, until: float) -> Iterator[Sample]:
-        """Yield the samples from one time to another."""
+        """Yield the samples from one time to another, without those that cannot be decoded: `skipped` has them."""
         return self._store.between(int(since * _MILLI), int(until * _MILLI))
+
+    def skipped(self) -> str:
+        """Return a line about the samples that could not be decoded so far; empty if there are none."""
+        found = [*self._store.skipped.values()]
+        return f"samples left out that cannot be decoded: {len(found)}; the first: {found[0]}" if found else ""
 
     def rows(self, since: float, until: float) -> list[Row]:
         """Return the rows of all samples from one time to another.
@@ -119,6 +124,8 @@ class Past:
         """
         found = [row for sample in self.samples(since, until) for row in sample.rows]
         if not found:
+            if self.skipped():
+                raise HistoryError(self.skipped())
             first, last = self.ends()
             raise HistoryError(
                 f"no samples from {clock(since)} to {clock(until)}; the history is from {clock(first)} to {clock(last)}"

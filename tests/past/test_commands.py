@@ -1,6 +1,7 @@
 """Commands that show the past: `top --at`, `report --since`, `history`, from a history of known counters."""
 
 import os
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,16 @@ def test_report_draws_a_range_of_the_history(past: Past, tmp_path: Path) -> None
     result = past.run("report", "--since", past.at(0), "--until", past.at(3000), "-o", str(page))
     assert result.exit_code == 0, result.output
     assert "shop/batch" in page.read_text()
+
+
+@pytest.mark.parametrize("damaged, code", [("id % 100 = 0", 0), ("1", 1)])
+def test_undecodable_samples_are_left_out_with_one_line(past: Past, tmp_path: Path, damaged: str, code: int) -> None:
+    with sqlite3.connect(past.file) as file:
+        file.execute(f"UPDATE sample SET data = x'00' WHERE {damaged}")
+    for words, output in ((["history", "export"], "a.csv"), (["report"], "a.html")):
+        result = past.run(*words, "--since", past.at(0), "--until", past.at(3000), "-o", str(tmp_path / output))
+        assert result.exit_code in (0, code), result.output
+        assert result.output.count("samples left out that cannot be decoded: ") == 1
 
 
 @pytest.mark.parametrize("words", [[], ["--until", "now"]])

@@ -61,6 +61,8 @@ class Store(Places):
         self._pages = 0
         self.deleted: "list[SampleError]" = []
         """Samples that `tidy` could not decode and has deleted."""
+        self.skipped: "dict[int, SampleError]" = {}
+        """By id: samples that `between` and `events` could not decode and have left out."""
         self._known: "dict[tuple[int, tuple[Series, ...]], tuple[int, Columns, int]]" = {}
         self._layouts: "dict[int, bytes]" = {}
         name = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
@@ -234,29 +236,34 @@ class Store(Places):
         return self._sample("id = ?", entry.id)
 
     def between(self, since: int, until: int) -> "Iterator[Sample]":
-        """Yield the samples from one time to another, in their order."""
+        """Yield the samples from one time to another, in their order, without those in `skipped`."""
         for entry in self._entries("time >= ? AND time <= ? ORDER BY id", since, until):
-            found = self.read(entry)
+            try:
+                found = self.read(entry)
+            except SampleError as error:
+                self.skipped[error.id] = error
+                continue
             if found is not None:
                 yield found
 
     def events(self, after: int, most: int) -> "tuple[int, list[tuple[int, list[Row]]]]":
         """Return the newest sample's id, and time and events of samples after an id, the newest first.
 
-        Only the last ``most`` samples are searched, and those without events are not parsed.
+        Only the last ``most`` samples are searched, without those in `skipped`; those without events are not parsed.
         """
         query = "SELECT id, time, data FROM sample WHERE id > ? ORDER BY id DESC LIMIT ?"
         newest, found = after, []
         try:
             for id_, time, data in self._file.execute(query, (after, most)):
                 newest = max(newest, id_)
-                text = zlib.decompress(data)
-                if _EVENT in text:
-                    found.append((time, parse_json(text)["events"]))
+                try:
+                    text = zlib.decompress(data)
+                    if _EVENT in text:
+                        found.append((time, parse_json(text)["events"]))
+                except (ValueError, KeyError, TypeError, zlib.error) as error:
+                    self.skipped[id_] = self._invalid(time, id_, error)
         except sqlite3.Error as error:
             raise self._error(error) from error
-        except (ValueError, KeyError, TypeError, zlib.error) as error:
-            raise DamagedError(f"{self._path}: invalid sample: {error}") from error
         return newest, found
 
     def _query(self, query: str, *values: object) -> "list[tuple[int, ...]]":
@@ -276,8 +283,11 @@ class Store(Places):
             try:
                 return sample_of(time, span, self._labels(layout), zlib.decompress(data))  # type: ignore[arg-type]  # a blob
             except (ValueError, KeyError, TypeError, AttributeError, zlib.error) as error:
-                raise SampleError(f"{self._path}: invalid sample at {time}: {error}", id_) from error
+                raise self._invalid(time, id_, error) from error
         return None
+
+    def _invalid(self, time: int, id_: int, error: Exception) -> SampleError:
+        return SampleError(f"{self._path}: invalid sample at {time}: {error}", id_)
 
     def _labels(self, layout: int) -> bytes:
         if layout not in self._layouts:

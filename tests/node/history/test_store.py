@@ -273,10 +273,20 @@ def test_damaged_file_is_told_from_a_failure_that_ends(path: Path, tmp_path: Pat
     assert not isinstance(raised.value, DamagedError)
 
 
-def test_damaged_sample_is_an_error_with_its_time(path: Path) -> None:
+def test_damaged_samples_are_skipped_and_counted(path: Path) -> None:
     store = new(path)
-    store.add(sample(1, {"a": 1}))
+    for second in (1, 2, 3):
+        one = sample(second, {"a": second})
+        event = {"kind": "guard", "domain": "mon_L3_00", "event": "lowered"}
+        store.add(Sample(one.time, one.uptime, one.boot, one.host, [*one.rows, event]))
     with sqlite3.connect(path) as file:
-        file.execute("UPDATE sample SET data = x'00'")
-    with pytest.raises(SampleError, match=f"invalid sample at {T0 + 1000}"):
-        stored(store)
+        file.execute("UPDATE sample SET data = x'00' WHERE id = 2")
+    assert [one.time for one in stored(store)] == [T0 + 1000, T0 + 3000]
+    assert [*store.skipped] == [2]
+    newest, found = store.events(0, 10)
+    assert (newest, [time for time, _ in found]) == (3, [T0 + 3000, T0 + 1000])
+    assert [*store.skipped] == [2]
+    entry = store.at(T0 + 2000)
+    assert entry is not None
+    with pytest.raises(SampleError, match=f"invalid sample at {T0 + 2000}"):
+        store.read(entry)
