@@ -151,7 +151,7 @@ class Player:
         """Sample until the victim has a baseline: on a busy machine, windows with waits for a CPU do not count."""
         for _ in range(MOST_TRIES):
             found = self._sample(stage, live, LEARNED)
-            workload = live.workload(stage.victim.key)
+            workload = live.workloads.of(stage.victim.key)
             baseline = live.store.find(workload) if workload else None
             if baseline and max(one.samples for one in baseline.ranges.values()) >= LEARNED:
                 return found

@@ -11,7 +11,7 @@ from .reader import NodeReader
 from .verdict import SLOWED_WORD, judge, latest
 from .watched import Watched
 from .window import place_of
-from .workload import recorded_workload
+from .workload import Workloads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from .store import Store
     from .verdict import Verdict
     from .window import Window
-    from .workload import Workload
 
 _SAVED = 60.0  # seconds between two writes of the store
 
@@ -74,7 +73,7 @@ class Live:
         self.windows: "deque[Window]" = deque(maxlen=keep)
         self._peaks = Peaks()
         self._sizes = sizes or {}
-        self._workloads: "dict[str, Workload | None]" = {}
+        self.workloads = Workloads(context)
         self._last: "Moment | None" = None
         self._saved = time.monotonic()
 
@@ -87,6 +86,7 @@ class Live:
             HookError: resctrl is missing, or the state directory is unusable, or the store cannot be saved.
         """
         now = self.reader.read(self.watched, readings)
+        self.workloads.update(now.pods, now.time)
         window = None
         if self._last is not None and now.time > self._last.time:
             window = self.reader.window(self._last, now)
@@ -104,18 +104,15 @@ class Live:
 
     def _learn(self, window: "Window") -> None:
         self._peaks.saw(window)
-        self._workloads = {key: found for key, found in self._workloads.items() if key in window.uses}
         for key, use in window.uses.items():
-            if is_quiet(window, key, self._peaks, self._sizes):
-                workload = self.workload(key)
+            if self._is_of_present(window, key) and is_quiet(window, key, self._peaks, self._sizes):
+                workload = self.workloads.of(key)
                 if workload is not None:
                     self.store.obtain(workload, time.time()).learn(use, window.seconds)
 
-    def workload(self, key: str) -> "Workload | None":
-        """Return a pod's workload; None without a name."""
-        if key not in self._workloads:
-            self._workloads[key] = recorded_workload(self._context, key)
-        return self._workloads[key]
+    def _is_of_present(self, window: "Window", key: str) -> bool:
+        """Return whether the pod had its present containers for the whole window."""
+        return window.time > self.workloads.since(key)
 
     def finding(self, key: str) -> Finding:
         """Return the verdict on a pod and its causes, from the windows so far."""
@@ -132,12 +129,13 @@ class Live:
         return Finding(confirmed(verdict, causes), causes, *place_of(windows, key))
 
     def _judged(self, windows: "Sequence[Window]", key: str) -> "Verdict":
-        workload = self.workload(key)
+        workload = self.workloads.of(key)
+        windows = [one for one in windows if self._is_of_present(one, key)]
         return judge(windows, key, self.store.find(workload) if workload else None)
 
     def has_baseline(self, key: str) -> bool:
         """Return whether a pod's workload can be compared."""
-        workload = self.workload(key)
+        workload = self.workloads.of(key)
         baseline = self.store.find(workload) if workload else None
         return baseline is not None and baseline.is_usable
 
