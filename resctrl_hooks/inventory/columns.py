@@ -1,4 +1,4 @@
-"""The measured columns of `top`, one row each; a new column is a row here and its test.
+"""The measured columns of `top`, one row each; docs/dev/architecture.md names the files of a new one.
 
 The rates, `--sort`, keys and help of the screen, JSON and CSV fields, charts of a report, `kubectl resctrl top` and the
 table in docs/looking.md follow from the rows.
