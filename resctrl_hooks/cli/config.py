@@ -193,8 +193,10 @@ def _print_applied(applied: Applied, *, dry_run: bool) -> None:
     print_problems(applied.remarks)
     for change in applied.changes:
         click.echo(f"  {change}")
-    if dry_run:
-        click.echo(f"{_counted(applied.changes)} would change; no file written")
+    if dry_run and not applied.changes:
+        click.echo("nothing would change")
+    elif dry_run:
+        click.echo(f"{_counted(applied.changes)} would change; nothing written")
     else:
         what = f"{_counted(applied.changes)} changed" if applied.changes else "nothing changed"
         click.echo(f"{applied.path} is active; {what}")

@@ -78,10 +78,10 @@ def _in_words(declared: Any) -> str:
 def _consequence(reports: list[ClassReport], *, dry_run: bool) -> str:
     """Return the result of `apply` that its lines do not show."""
     if any(report.state == "impossible" for report in reports):
-        return "Nothing written: some changes are not possible."
+        return "nothing written: some changes are not possible"
     if dry_run:
         todo = [f"{verb} {report.name}" for report in reports if (verb := _VERBS.get(report.state))]
-        return f"Would {', '.join(todo)}; nothing written." if todo else "Nothing would change."
+        return f"would {', '.join(todo)}; nothing written" if todo else "nothing would change"
     return ""
 
 

@@ -141,3 +141,9 @@ def test_missing_configuration_exits_with_2_and_prints_nothing_on_stdout(tmp_pat
         assert done.exit_code == 1
         return
     assert (done.exit_code, done.stdout) == (2, ""), done.output
+
+
+def test_both_applies_have_the_same_options_in_the_same_order() -> None:
+    config, rdt = ([one.name for one in COMMANDS[f"{name} apply"].params] for name in ("config", "rdt"))
+    assert [name for name in config if name != "if_newer"] == rdt
+    assert rdt[0] == "dry_run"

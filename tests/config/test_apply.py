@@ -78,8 +78,14 @@ def test_apply_prints_changes(config: Path) -> None:
 
 def test_dry_run_writes_nothing(config: Path) -> None:
     result = call(config, "config", "apply", "--dry-run")
-    assert "2 settings would change; no file written" in result.stdout
+    assert result.stdout.endswith("2 settings would change; nothing written\n")
     assert os.listdir(config.parent) == ["config.yaml"]
+
+
+def test_dry_run_without_changes_reports_none(config: Path) -> None:
+    assert call(config, "config", "apply").exit_code == 0
+    result = call(config, "config", "apply", "--dry-run")
+    assert (result.exit_code, result.stdout) == (0, "nothing would change\n")
 
 
 @pytest.mark.parametrize("wrong", ["zzz: 1", "a: [", "- a", "monitoring: {release: never}"])

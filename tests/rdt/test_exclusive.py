@@ -129,7 +129,7 @@ def test_exclusive_class_has_its_ways_alone(simulated: Host) -> None:
     shown = rdt(simulated, "show")
     assert shown.exit_code == 0, shown.output
     assert "/: has 6 of 12 ways of L3 on domain 0, 1" in shown.stdout
-    assert rdt(simulated, "apply", "--dry-run").stdout.endswith("Nothing would change.\n")
+    assert rdt(simulated, "apply", "--dry-run").stdout.endswith("nothing would change\n")
 
 
 @pytest.mark.fuse

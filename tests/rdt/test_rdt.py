@@ -224,7 +224,7 @@ def test_dry_run_uses_settings_to_be_applied(simulated: Host, tmp_path: Path) ->
     planned = CliRunner().invoke(main, ["--config", str(config), "rdt", "apply", "--dry-run"])
     assert planned.exit_code == 0, planned.output
     assert f"{config} has changed and would be applied first" in planned.stderr
-    assert planned.stdout.endswith("Would create gold; nothing written.\n")
+    assert planned.stdout.endswith("would create gold; nothing written\n")
     assert not (tmp_path / "config.json").exists()
     config.write_text("rdt: {klasses: {}}")
     refused = CliRunner().invoke(main, ["--config", str(config), "rdt", "apply", "--dry-run"])
@@ -242,7 +242,7 @@ def test_apply_creates_and_writes_once(simulated: Host) -> None:
     assert "missing" in planned.output
     for line in ("/: would write L3:0=ff0;1=ff0", "gold: would write L3:0=f", "gold: would write MB:0=50;1=50"):
         assert line in planned.output
-    assert planned.output.endswith("Would change /, create gold; nothing written.\n")
+    assert planned.output.endswith("would change /, create gold; nothing written\n")
     assert not (simulated.resctrl / "gold").exists()
     done = rdt(simulated, "apply", "--json")
     assert done.exit_code == 0, done.output
@@ -253,7 +253,7 @@ def test_apply_creates_and_writes_once(simulated: Host) -> None:
     again = json.loads(rdt(simulated, "apply", "--json").output)["items"]
     assert [report["done"] for report in again] == [[], []]
     assert rdt(simulated, "show").exit_code == 0
-    assert rdt(simulated, "apply", "--dry-run").output.endswith("Nothing would change.\n")
+    assert rdt(simulated, "apply", "--dry-run").output.endswith("nothing would change\n")
 
 
 @pytest.mark.fuse
@@ -328,7 +328,7 @@ def test_impossible_class_leaves_everything_unchanged(simulated: Host, classes: 
     refused = rdt(simulated, "apply")
     assert refused.exit_code == 1
     assert words in refused.output
-    assert "Nothing written" in refused.output
+    assert "nothing written: some changes are not possible" in refused.output
     assert not (simulated.resctrl / "a").exists()
 
 
