@@ -100,6 +100,9 @@ SCENES = {
         {"a": SMALL}, slowed=True, causes=_one(CONTENTION), culprits=_one("a"), change={"waited": 0.35}
     ),
     "own change of work": Scene({"a": SMALL}, slowed=True, causes=_one("own-change"), change={"cycles": 1.9}),
+    "own change of work beside full memory": Scene(
+        {"a": LOUD}, slowed=True, causes=_one("own-change"), change={"bytes": 2.4}
+    ),
     "slower clock": Scene({"a": SMALL}, slowed=True, causes=_one("frequency"), change={"clock": 0.75}),
     "new workload": Scene({"a": LOUD}, slowed=False, known=False),
     "idle half of the time": Scene({"a": SMALL}, slowed=False, change={"cpu": 2.0}),
