@@ -8,7 +8,9 @@ from functools import partial
 from typing import Final
 
 from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.resctrl.totals_file import damaged_totals
 from resctrl_hooks.node.settings import DEFAULT_CONFIG
+from resctrl_hooks.past.view import clock
 
 from .finding import Finding, ok, problem, some, warning
 from .host import Host
@@ -88,6 +90,11 @@ def state_directory(host: Host) -> Iterator[Finding]:
     else:
         keys = len(host.context.ledger.keys())
         yield ok(f"{path} contains the records of {keys} pod{'' if keys == 1 else 's'}")
+    for name, when in damaged_totals(host.context.ledger):
+        yield warning(
+            f"totals written at {clock(when)} were damaged and are set aside; counters began again without them",
+            f"see the kernel log for errors of the file system; then rm {name}",
+        )
 
 
 def _protect(path: str) -> str:

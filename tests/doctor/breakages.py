@@ -68,6 +68,10 @@ def kubelet_garbage(patient: Patient) -> None:
     patient.write("var/lib/kubelet/memory_manager_state", "{")
 
 
+def totals_damaged(patient: Patient) -> None:
+    patient.write("run/resctrl-hooks/totals/counters.damaged", "{")
+
+
 def hook_gone(patient: Patient) -> None:
     (patient.root / HOOKS.lstrip("/")).unlink()
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 KEYS, CLASSES = "counters", "class-counters"
 """The names of the files: the totals of keys, and those of classes."""
 LOCK = "counters"  # of both
+ASIDE = ".damaged"
+"""The end of the name of a damaged file that was set aside: the totals have begun again without it."""
 _FORMAT = 1
 _LIMIT = 64 << 20
 _SAVED: "dict[tuple[str, str, str], tuple[Stamp, Any]]" = {}
@@ -58,16 +60,44 @@ def load_totals(ledger: "Ledger", boot: str, name: str, shape: "Shape") -> "dict
             state = posix.stat(path)
             key = state.st_mtime_ns, state.st_ino
             value = {} if key in found else parse_json(read_file(path, _LIMIT))
-        except (FileNotFoundError, ValueError):
+        except FileNotFoundError:
+            continue
+        except ValueError:
+            _set_aside(ledger, name, path)
             continue
         except OSError as error:
             raise LedgerError.of_file(error, path) from error
-        if isinstance(value, dict) and (value.get("format"), value.get("boot")) == (_FORMAT, boot) and shape(value):
-            found[key] = value
+        if not isinstance(value, dict):
+            _set_aside(ledger, name, path)
+        elif (value.get("format"), value.get("boot")) == (_FORMAT, boot):
+            if shape(value):
+                found[key] = value
+            else:
+                _set_aside(ledger, name, path)
     fields: "dict[str, Any]" = {}
     for _, value in sorted(found.items()):
         fields.update(value)
     return fields
+
+
+def _set_aside(ledger: "Ledger", name: str, path: str) -> None:
+    """Keep a damaged file for `doctor` under another name; a reader of counters may lack the permission."""
+    try:
+        posix.rename(path, _places(ledger, name)[0] + ASIDE)
+    except OSError:
+        pass
+
+
+def damaged_totals(ledger: "Ledger") -> "list[tuple[str, float]]":
+    """Return the damaged files of totals that were set aside, and when they were written last."""
+    found = []
+    for name in (KEYS, CLASSES):
+        path = _places(ledger, name)[0] + ASIDE
+        try:
+            found.append((path, posix.stat(path).st_mtime))
+        except OSError:
+            continue
+    return found
 
 
 def save_totals(ledger: "Ledger", boot: str, name: str, fields: "dict[str, Any]", content: "Any") -> None:

@@ -320,6 +320,17 @@ def test_domains_can_come_and_go(tree: Tree) -> None:
     assert tree.read() == {TOTAL: 10, "mon_L3_01/mbm_total_bytes": 23}
 
 
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]"])
+def test_damaged_file_is_set_aside(tree: Tree, damage: bytes) -> None:
+    say(tree.group(), mbm_total_bytes=10)
+    tree.read()
+    (tree.state / "totals/counters").write_bytes(damage)
+    assert tree.read() == {TOTAL: 10}
+    assert (tree.state / "totals/counters.damaged").read_bytes() == damage
+    assert tree.read() == {TOTAL: 10}
+    assert parse_json((tree.state / "totals/counters").read_bytes())["keys"]
+
+
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"format": 9}'])
 def test_damaged_file_starts_again(tree: Tree, damage: bytes) -> None:
     say(tree.group(), mbm_total_bytes=10)
