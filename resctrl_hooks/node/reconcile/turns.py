@@ -113,11 +113,12 @@ def _circles(
 
 
 def _last_round(context: "Context", interval: float) -> "tuple[float, float]":
-    """Return the time of the last round, and its duration."""
+    """Return the time of the last round, and its duration: at most the longest of today's ``interval``."""
     try:
         words = read_file(f"{context.ledger.folder}/{_LAST}", 128).decode("ascii", "replace").split()
         boot, time, lasts = (*words, str(interval))[:3]
-        return (float(time), float(lasts)) if boot == context.monitor.boot else (float("-inf"), interval)
+        longest = gap(interval, 1.0)
+        return (float(time), min(float(lasts), longest)) if boot == context.monitor.boot else (float("-inf"), interval)
     except (OSError, ValueError):
         return float("-inf"), interval
 

@@ -35,6 +35,15 @@ def test_all_containers_of_pod_are_counted_in_its_turn(tmp_path: Path) -> None:
     node.check()
 
 
+def test_shorter_interval_counts_from_the_next_pass_on(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, rmids=2, share={"interval": 3600.0, "atLeast": 0.0})
+    first, second = node.start(), node.start()
+    assert node.reconcile().turns == [second.key]
+    assert node.reconcile().turns == []
+    node.host.configure(monitoring=EVERY_PASS)
+    assert node.reconcile().turns == [first.key]
+
+
 def test_container_in_another_class_waits_during_turn_of_its_pod(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, rmids=3, **EVERY_PASS)
     node.kernel.mkdir(f"{node.host.resctrl}/gold")
