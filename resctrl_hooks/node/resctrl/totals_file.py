@@ -63,27 +63,32 @@ def load_totals(ledger: "Ledger", boot: str, name: str, shape: "Shape") -> "dict
         except FileNotFoundError:
             continue
         except ValueError:
-            _set_aside(ledger, name, path)
+            _set_aside(ledger, name, path, key)
             continue
         except OSError as error:
             raise LedgerError.of_file(error, path) from error
         if not isinstance(value, dict):
-            _set_aside(ledger, name, path)
+            _set_aside(ledger, name, path, key)
         elif (value.get("format"), value.get("boot")) == (_FORMAT, boot):
             if shape(value):
                 found[key] = value
             else:
-                _set_aside(ledger, name, path)
+                _set_aside(ledger, name, path, key)
     fields: "dict[str, Any]" = {}
     for _, value in sorted(found.items()):
         fields.update(value)
     return fields
 
 
-def _set_aside(ledger: "Ledger", name: str, path: str) -> None:
-    """Keep a damaged file for `doctor` under another name; a reader of counters may lack the permission."""
+def _set_aside(ledger: "Ledger", name: str, path: str, key: "tuple[int, int]") -> None:
+    """Keep a damaged file for `doctor` under another name; a reader of counters may lack the permission.
+
+    ``key`` is its time and inode: a reader without the lock must not set aside what was written since.
+    """
     try:
-        posix.rename(path, _places(ledger, name)[0] + ASIDE)
+        state = posix.stat(path)
+        if (state.st_mtime_ns, state.st_ino) == key:
+            posix.rename(path, _places(ledger, name)[0] + ASIDE)
     except OSError:
         pass
 
