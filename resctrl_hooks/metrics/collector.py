@@ -47,14 +47,13 @@ class NodeCollector(Collector):
     def _families(self) -> list[Metric]:
         started = time.perf_counter()
         families: list[Metric] = []
-        problems = 0
+        ok = True
         for part in (self._pods, self._ourselves):
             try:
                 families += part()
             except HookError as error:
-                problems += 1
+                ok = False
                 self._report(error)
-        ok = not problems
         took = round(time.perf_counter() - started, 6)
         return [
             *families,
