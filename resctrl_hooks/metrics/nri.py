@@ -44,7 +44,7 @@ ROWS: tuple[Row[Status], ...] = (
     Row(
         "resctrl_hooks_nri_events_failed",
         "Events whose worker died, exceeded its time, or rejected the container.",
-        lambda status: {name: event.get("failed", 0) for name, event in _events(status).items()},
+        lambda status: {name: event["failed"] for name, event in _events(status).items()},
         ("event",),
         kind=COUNTER,
     ),

@@ -14,7 +14,7 @@ def test_plugin_that_never_ran_has_no_metrics(host: Host) -> None:
 def test_connections_drops_and_failed_events_are_counted(host: Host) -> None:
     events = {
         "StartContainer": {"count": 7, "seconds": 0.5, "failed": 2, "buckets": [1, 3, 2, 0, 0, 1, 0, 0]},
-        "StopContainer": {"count": 1, "seconds": 0.5},
+        "StopContainer": {"count": 1, "seconds": 0.5, "failed": 0},
     }
     host.state.mkdir(parents=True)
     (host.state / "nri.json").write_text(
