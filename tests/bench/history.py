@@ -107,6 +107,8 @@ def history_cost(number: int, samples: int, *, idle: bool = False) -> tuple[floa
                 pods.move()
             before = time.process_time()
             part.sample(Moment(0.0, lambda: take(pods.host.context, files)))
+            while part.disk.waiting:
+                time.sleep(0.001)
             times.append(time.process_time() - before)
         part.close()
         return statistics.median(times), path.stat().st_size / samples

@@ -12,6 +12,7 @@ from .places import Places
 from .sample import Sample, data_of, labels_of, layout_of, sample_of
 from .tables import (
     APPLICATION,
+    CONNECTION,
     VERSION,
     DamagedError,
     Entry,
@@ -20,6 +21,7 @@ from .tables import (
     bytes_of,
     number,
     prepare,
+    uri_of,
     used,
 )
 from .thinning import MINUTE, minute
@@ -65,10 +67,8 @@ class Store(Places):
         """By id: samples that `between` and `events` could not decode and have left out."""
         self._known: "dict[tuple[int, tuple[Series, ...]], tuple[int, Columns, int]]" = {}
         self._layouts: "dict[int, bytes]" = {}
-        name = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
-        mode = "rw" if write else "ro"
         try:
-            self._file = sqlite3.connect(f"file:{name}?mode={mode}", 1.0, isolation_level=None, uri=True)
+            self._file: sqlite3.Connection = sqlite3.connect(uri_of(path, write=write), **CONNECTION)
         except sqlite3.Error as error:
             raise self._error(error) from error
         try:

@@ -7,6 +7,7 @@ from ..errors import HookError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from sqlite3 import Connection
+    from typing import Any
 
 VERSION = 1
 """The version of the tables, in ``user_version``."""
@@ -22,6 +23,8 @@ CREATE INDEX sample_time ON sample (time);
 CREATE INDEX sample_layout ON sample (layout);
 CREATE INDEX sample_fine ON sample (time) WHERE span = 0;
 """
+CONNECTION: "dict[str, Any]" = {"timeout": 1.0, "isolation_level": None, "check_same_thread": False, "uri": True}
+"""How SQLite opens it. The writer's thread is not the one that opens the file; only one of them uses it."""
 LOG = 4 << 20
 """Bytes of the write-ahead log."""
 _PAGE = 1024  # bytes: of larger pages, each sample leaves half of one unused
@@ -54,6 +57,12 @@ class Entry:
         self.id = id_
         self.time = time
         self.span = span
+
+
+def uri_of(path: str, *, write: bool) -> str:
+    """Return the file's URI for SQLite."""
+    name = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+    return f"file:{name}?mode={'rw' if write else 'ro'}"
 
 
 def number(file: "Connection", query: str) -> int:

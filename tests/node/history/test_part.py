@@ -5,6 +5,7 @@ import posix
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,18 @@ from typing import Any
 import pytest
 from hosts.counter_tree import say
 from hosts.faults import failing
+from hosts.memtierd import wait_until
 from hosts.monitored import KEYS, MonitoredHost, plain_host
 
 from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.history import disk
 from resctrl_hooks.node.history.part import start
 from resctrl_hooks.node.history.rows import Sampler
+from resctrl_hooks.node.history.sample import Sample
 from resctrl_hooks.node.history.store import Store
 from resctrl_hooks.node.history.tables import HistoryError
 from resctrl_hooks.node.history.writer import HistoryPart
+from resctrl_hooks.node.host.instance import RunningError, only_instance
 from resctrl_hooks.node.log import Log
 from resctrl_hooks.node.part import Moment
 from resctrl_hooks.node.snapshot.snapshot import take
@@ -40,8 +45,13 @@ class Past:
         assert found is not None
         return found
 
-    def sample(self, part: HistoryPart) -> None:
+    def hand(self, part: HistoryPart) -> None:
         part.sample(Moment(0.0, lambda: take(self.host.context)))
+
+    def sample(self, part: HistoryPart) -> None:
+        """Make a sample, and wait until the disk has it."""
+        self.hand(part)
+        wait_until(lambda: not part.disk.waiting or part.disk.failure is not None)
 
     def rows(self) -> list[list[Any]]:
         store = Store(str(self.file))
@@ -216,4 +226,91 @@ def test_unreadable_counters_are_the_parts_failure(past: Past) -> None:
         part.sample(Moment(0.0, broken))
     part.close()
     with pytest.raises(OSError, match="Bad file descriptor"):
-        posix.fstat(part._lock)
+        posix.fstat(part.disk._lock)
+
+
+class SlowDisk:
+    """A disk on which a write ends only when it is told to."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.goes_on = threading.Event()
+        self.began = threading.Event()
+        add = Store.add
+
+        def slow(store: Store, sample: Sample) -> None:
+            self.began.set()
+            assert self.goes_on.wait(60)
+            add(store, sample)
+
+        monkeypatch.setattr(Store, "add", slow)
+
+
+@pytest.fixture
+def slow_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowDisk]:
+    disk = SlowDisk(monkeypatch)
+    yield disk
+    disk.goes_on.set()
+
+
+def test_hanging_disk_delays_no_sample_and_the_loss_is_said_once(past: Past, slow_disk: SlowDisk) -> None:
+    part = past.part()
+    for _ in range(5):
+        past.hand(part)
+    assert part.disk.waiting == 3
+    (line,) = past.lines
+    assert f"history: samples are lost: the disk of {past.file} has not taken the last 3" in line
+    slow_disk.goes_on.set()
+    wait_until(lambda: not part.disk.waiting)
+    past.sample(part)
+    assert [line for line in past.lines if "samples are written again" in line].__len__() == 1
+    part.close()
+    assert len(past.rows()) == 4
+
+
+def test_event_of_a_moment_without_a_sample_is_in_the_next_one(past: Past, slow_disk: SlowDisk) -> None:
+    part = past.part()
+    for _ in range(3):
+        past.hand(part)
+    (past.host.resctrl / "mon_groups" / KEYS[0] / "mon_data/mon_L3_00/mbm_total_bytes").write_text("7000")
+    past.hand(part)
+    slow_disk.goes_on.set()
+    wait_until(lambda: not part.disk.waiting)
+    past.sample(part)
+    part.close()
+    assert next(row for row in past.rows()[-1] if row["kind"] == "pod")["mbm_total_bytes"] == 7000
+
+
+def test_part_whose_disk_hangs_ends_in_time_and_keeps_its_lock(
+    past: Past, slow_disk: SlowDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk, "_LONGEST_CLOSE", 0.05)
+    part = past.part()
+    past.hand(part)
+    assert slow_disk.began.wait(60)
+    part.close()
+    assert f"history: the disk of {past.file} hangs; samples that may be lost: 1" in past.lines[-1]
+    with pytest.raises(HistoryError, match="another instance is running"):
+        past.part()
+    slow_disk.goes_on.set()
+    wait_until(lambda: not part.disk.waiting)
+    assert len(past.rows()) == 1
+    wait_until(lambda: is_free(past.file))
+    past.part().close()
+
+
+def test_error_of_the_disks_thread_ends_the_part(past: Past) -> None:
+    part = past.part()
+    with failing(Store, "add", OSError(5, "Input/output error", "/x")):
+        past.sample(part)
+    with pytest.raises(OSError, match="Input/output error"):
+        past.hand(part)
+    part.close()
+    past.part().close()
+
+
+def is_free(path: Path) -> bool:
+    try:
+        posix.close(only_instance(f"{path}.lock"))
+    except RunningError:
+        return False
+    return True
