@@ -8,6 +8,7 @@ from resctrl_hooks.cli.document import Form, attributes, is_table, output_option
 from resctrl_hooks.cli.errors import FailedError
 from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.cli.params import Past
+from resctrl_hooks.cli.past_text import say_skipped
 from resctrl_hooks.cli.tables import duration
 from resctrl_hooks.inventory.amounts import scaled
 from resctrl_hooks.inventory.models import HistoryStatus
@@ -89,5 +90,4 @@ def export(config: str, *, since: float, until: float | None, output: str, force
     except OSError as error:
         raise FailedError(f"cannot write {output}: {error.strerror}") from error
     click.echo(f"resctrl-hook: {samples} samples in {output}; draw them: resctrl-hook report {output}", err=True)
-    if past.skipped():
-        click.echo(f"resctrl-hook: {past.skipped()}", err=True)
+    say_skipped(past)

@@ -41,6 +41,12 @@ def gap_note(found: Found) -> str:
     return "the first sample, so no rates" if found.before is None else ""
 
 
+def say_skipped(past: Past) -> None:
+    """Say on stderr which samples could not be decoded."""
+    if past.skipped():
+        click.echo(f"resctrl-hook: {past.skipped()}", err=True)
+
+
 def written_time_of(found: Found) -> str:
     """Return the sample's time as documents have it."""
     return written(datetime.fromtimestamp(found.entry.time / 1000, UTC))
@@ -55,7 +61,9 @@ def past_pods(
         HistoryError: there is no sample, or no history.
         ClickException: a named pod is not in the sample.
     """
-    found = Past(context).at(when)
+    past = Past(context)
+    found = past.at(when)
+    say_skipped(past)
     there = [one for one in pods_at(found, PodNames(context)) if not namespace or one.namespace == namespace]
     chosen: list[PastPod] = []
     for what in pods:

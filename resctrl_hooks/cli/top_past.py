@@ -86,7 +86,11 @@ class PastLooks:
         scene = self.scenes.between(pair.before, pair.now, users, watts)
         when = found.entry.time / 1000
         scene.host, scene.time = found.sample.host, clock(when)
-        scene.when, scene.past, scene.note = written_time_of(found), heading(found), gap_note(found)
+        scene.when, scene.past, scene.note = (
+            written_time_of(found),
+            heading(found),
+            gap_note(found) or self._past.skipped(),
+        )
         scene.memory = [_memory(row) for row in found.sample.rows if row["kind"] == MEMORY]
         return scene
 

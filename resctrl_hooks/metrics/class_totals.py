@@ -8,8 +8,10 @@ node's total is the sum of the classes', including removed ones.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from resctrl_hooks.annotations import LogCallable
 from resctrl_hooks.node.file_shapes import CLASS_COUNTERS, CLASS_COUNTS
 from resctrl_hooks.node.ledger import Ledger
+from resctrl_hooks.node.log import silent
 from resctrl_hooks.node.resctrl.total import Source, Total, exact
 from resctrl_hooks.node.resctrl.totals_file import CLASSES, load_totals, save_totals
 from resctrl_hooks.node.snapshot.packages import Packages
@@ -107,9 +109,9 @@ class ClassTotals:
         LedgerError: the file cannot be read or written.
     """
 
-    def __init__(self, ledger: Ledger, boot: str) -> None:
+    def __init__(self, ledger: Ledger, boot: str, log: LogCallable = silent) -> None:
         self._ledger, self._boot = ledger, boot
-        kept = load_totals(ledger, boot, CLASSES, CLASS_COUNTERS)
+        kept = load_totals(ledger, boot, CLASSES, CLASS_COUNTERS, log)
         classes = [(name, of) for name, of in kept.get("classes", {}).items() if CLASS_COUNTS(of)]
         self._classes = {name: ClassTotal(of["identity"], of) for name, of in classes}
         self._removed: Values = kept.get("removed", {})

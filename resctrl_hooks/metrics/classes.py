@@ -99,7 +99,7 @@ def class_totals(context: Context, snapshot: Snapshot) -> Iterator[ClassTotals]:
     """
     with context.ledger.lock_totals(LOCK, context.monitor.patience):
         node = context.ledger, context.monitor.boot
-        totals: ClassTotals = take_saved(*node, CLASSES) or ClassTotals(*node)
+        totals: ClassTotals = take_saved(*node, CLASSES) or ClassTotals(*node, context.log)
         is_newest = snapshot.when >= totals.when  # another process may have read later, but added first
         if is_newest:
             _add(context, snapshot, totals)

@@ -73,10 +73,9 @@ class Past:
             HistoryError: there is none, or the time is in a gap, which the message names.
         """
         first, _ = self.ends()
-        entry = self._store.at(int(when * _MILLI))
-        found = self._found(entry) if entry else None
+        found = self._found(self._store.at(int(when * _MILLI)), -1)
         if found is None:
-            raise HistoryError(f"no sample at {clock(when)}; the history begins at {clock(first)}")
+            raise HistoryError(self.skipped() or f"no sample at {clock(when)}; the history begins at {clock(first)}")
         late = when - found.entry.time / _MILLI
         if late > _GAP * found.sample.interval:
             following = self._store.following(int(when * _MILLI))
@@ -88,24 +87,31 @@ class Past:
 
     def step(self, entry: Entry, steps: int) -> Found | None:
         """Return the sample so many steps later, or earlier for a negative number; None at the end."""
-        other = self._store.near(entry, steps)
-        return self._found(other) if other else None
+        return self._found(self._store.near(entry, steps), steps)
 
     def near(self, when: float) -> Found | None:
         """Return the sample at or before a time, also across a gap; the first one if there is none before."""
-        entry = self._store.at(int(when * _MILLI)) or self._store.following(int(when * _MILLI))
-        return self._found(entry) if entry else None
+        place = int(when * _MILLI)
+        return self._found(self._store.at(place), -1) or self._found(self._store.following(place), 1)
 
-    def _found(self, entry: Entry) -> Found | None:
-        sample = self._store.read(entry)
-        if sample is None:
+    def _found(self, entry: Entry | None, direction: int) -> Found | None:
+        """Return the sample at a place, or else the nearest one in a direction that can be decoded."""
+        place, sample = self._readable(entry, direction)
+        if place is None or sample is None:
             return None
-        other = self._store.near(entry, -1)
-        before = self._store.read(other) if other else None
+        _, before = self._readable(self._store.near(place, -1), -1)
         seconds = sample.since(before) if before else 0.0
         if before is not None and not 0 < seconds <= _GAP * max(sample.interval, before.interval):
-            return Found(entry, sample, None, max(seconds, 0.0))
-        return Found(entry, sample, before, 0.0)
+            return Found(place, sample, None, max(seconds, 0.0))
+        return Found(place, sample, before, 0.0)
+
+    def _readable(self, entry: Entry | None, direction: int) -> tuple[Entry | None, Sample | None]:
+        while entry is not None:
+            sample = self._store.read(entry)
+            if sample is not None:
+                return entry, sample
+            entry = self._store.near(entry, 1 if direction > 0 else -1)
+        return None, None
 
     def samples(self, since: float, until: float) -> Iterator[Sample]:
         """Yield the samples from one time to another, without those that cannot be decoded: `skipped` has them."""

@@ -1,6 +1,7 @@
 """`list`, `show` and `diagnose` with ``--at``: the facts of a stored sample, and nothing that is not stored."""
 
 import json
+import sqlite3
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from jsonschema import validate
 from resctrl_hooks.cli.schemas import schemas
 from resctrl_hooks.node.history.rows import RATIO, SLOWED
 from resctrl_hooks.node.history.store import Store
+from resctrl_hooks.past.view import clock
 
 from .conftest import Past
 
@@ -127,3 +129,25 @@ def test_ratio_is_a_column_of_list_and_top(judged: Past) -> None:
 def test_option_of_the_present_is_refused_with_a_time(past: Past, words: list[str], option: str) -> None:
     result = past.run(*words, "--at", past.at(605))
     assert (result.exit_code, f"--at cannot be combined with {option}" in result.output) == (2, True)
+
+
+def test_damaged_sample_gives_way_to_the_one_before_it_with_one_line(past: Past) -> None:
+    when = (past.first + 600) * 1000
+    with sqlite3.connect(past.file) as file:
+        file.execute("UPDATE sample SET data = x'00' WHERE time = ?", (when,))
+    for words in (["list"], ["show", "web"], ["diagnose"]):
+        result = past.run(*words, "--at", past.at(605))
+        assert result.exit_code == 0, result.output
+        assert result.stdout.startswith(f"PAST {clock(when / 1000 - 10)}"), words
+        assert result.stderr.count(f"samples left out that cannot be decoded: 1; the first: {past.file}: ") == 1
+    assert past.top(605)["time"] == document(past, "list", 605)["time"] == f"{past.at(590)[:-1]}.000Z"
+    (web,) = document(past, "show", 615, "web")["items"]
+    assert web["rates"]["seconds"] == 20
+
+
+def test_history_without_a_readable_sample_is_an_error_that_names_one(past: Past) -> None:
+    with sqlite3.connect(past.file) as file:
+        file.execute("UPDATE sample SET data = x'00'")
+    result = past.run("list", "--at", past.at(605))
+    assert result.exit_code == 1
+    assert "samples left out that cannot be decoded: " in result.stderr

@@ -64,7 +64,7 @@ class Store(Places):
         self.deleted: "list[SampleError]" = []
         """Samples that `tidy` could not decode and has deleted."""
         self.skipped: "dict[int, SampleError]" = {}
-        """By id: samples that `between` and `events` could not decode and have left out."""
+        """By id: samples that could not be decoded and are left out."""
         self._known: "dict[tuple[int, tuple[Series, ...]], tuple[int, Columns, int]]" = {}
         self._layouts: "dict[int, bytes]" = {}
         try:
@@ -232,17 +232,17 @@ class Store(Places):
         return bytes_of(self._path) + bytes_of(f"{self._path}-wal")
 
     def read(self, entry: Entry) -> "Sample | None":
-        """Return a sample; None if it was deleted or thinned meanwhile."""
-        return self._sample("id = ?", entry.id)
+        """Return a sample; None if it was deleted or thinned meanwhile, or is in `skipped`."""
+        try:
+            return self._sample("id = ?", entry.id)
+        except SampleError as error:
+            self.skipped[error.id] = error
+            return None
 
     def between(self, since: int, until: int) -> "Iterator[Sample]":
         """Yield the samples from one time to another, in their order, without those in `skipped`."""
         for entry in self._entries("time >= ? AND time <= ? ORDER BY id", since, until):
-            try:
-                found = self.read(entry)
-            except SampleError as error:
-                self.skipped[error.id] = error
-                continue
+            found = self.read(entry)
             if found is not None:
                 yield found
 

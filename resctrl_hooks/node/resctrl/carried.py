@@ -16,9 +16,24 @@ from .turn_counts import is_counted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Protocol
+
     from ..ledger import Ledger
+    from ..log import LogCallable
     from ..node_records import CountsRecord
     from .counters import Raw, Slot
+    from .filesystem import Resctrl
+
+    class Counted(Protocol):
+        """The part of a `Monitor` that counters need."""
+
+        resctrl: Resctrl
+        ledger: Ledger
+        group_prefix: str
+        patience: float
+        boot: str
+        log: LogCallable
+
 
 _REMEMBERED_SECONDS = 3600  # a released key that returns, as for a restarted container, continues counting
 _REMEMBERED_KEYS = 1000
@@ -37,19 +52,19 @@ class Carried:
         LedgerError: the file is unreadable.
     """
 
-    def __init__(self, ledger: "Ledger", boot: str) -> None:
-        self._ledger = ledger
-        self._boot = boot
+    def __init__(self, node: "Counted") -> None:
+        self._ledger = node.ledger
+        self._boot = node.boot
         self.began: "float | None" = None
         self.now = round(time.clock_gettime(time.CLOCK_BOOTTIME), 3)
         self._layout: "list[str]" = []
         self._unread: "dict[str, CountsRecord]" = {}
         self._counts: "dict[str, Counts]" = {}
-        saved = take_saved(ledger, boot, KEYS)
+        saved = take_saved(node.ledger, node.boot, KEYS)
         if saved:
             self._layout, self._unread, self._counts = saved
         else:
-            fields = load_totals(ledger, boot, KEYS, COUNTERS)
+            fields = load_totals(node.ledger, node.boot, KEYS, COUNTERS, node.log)
             self._layout, self._unread = fields.get("layout", []), fields.get("keys", {})
         self.seen = False
         self.slots = list(map(slot_at, self._layout))

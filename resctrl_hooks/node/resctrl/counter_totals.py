@@ -16,20 +16,9 @@ from .totals_file import LOCK
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Protocol
 
-    from ..ledger import Ledger
+    from .carried import Counted
     from .counters import Domain, Raw, Slot
-    from .filesystem import Resctrl
-
-    class Counted(Protocol):
-        """The part of a `Monitor` that counters need."""
-
-        resctrl: Resctrl
-        ledger: Ledger
-        group_prefix: str
-        patience: float
-        boot: str
 
     Found = dict[str, tuple[str, list[Raw]]]  # by source (`class_of`): the group's identity, and each file's value
 
@@ -89,13 +78,13 @@ def look(
 def turns(monitor: "Counted", key: str) -> "list[tuple[float, float]]":
     """Return the seconds and bytes of each turn of a key, from the last read; empty without turns."""
     with monitor.ledger.lock_totals(LOCK, monitor.patience):
-        return Carried(monitor.ledger, monitor.boot).turns(key)
+        return Carried(monitor).turns(key)
 
 
 def ended(monitor: "Counted", key: str) -> "dict[str, float]":
     """Return, by name, the last read of each group of a key that a runtime has removed, in seconds since the boot."""
     with monitor.ledger.lock_totals(LOCK, monitor.patience):
-        return Carried(monitor.ledger, monitor.boot).ended(key)
+        return Carried(monitor).ended(key)
 
 
 def settle(
@@ -115,7 +104,7 @@ def settle(
     """
     key, rdt_class = giver
     with monitor.ledger.lock_totals(LOCK, _PATIENCE):
-        carried = Carried(monitor.ledger, monitor.boot)
+        carried = Carried(monitor)
         folders = {name: monitor.resctrl.group_folder(name, monitor.group_prefix + key) for name in classes}
         carried.see(layout(f"{folders[rdt_class]}/{MON_DATA}"))
         found: "Found" = {}
@@ -148,7 +137,7 @@ class _Scrape:
         self._resctrl = monitor.resctrl
         self._classes = ["", *sorted(self._resctrl.classes())]
         self._waiting = set(monitor.ledger.marked(WAITING_KEYS))
-        self._carried = Carried(monitor.ledger, monitor.boot)
+        self._carried = Carried(monitor)
         self._carried.began = began
         self._carried.see(layout(f"{self._resctrl.root}/{MON_DATA}"))
 

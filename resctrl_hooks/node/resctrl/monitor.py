@@ -67,7 +67,7 @@ class Monitor:
         self.patience = patience
         self._valid = key_validator
         self._canonical = key_canonicalizer
-        self._log = log
+        self.log = log
         self.boot = boot_id(proc)
 
     def canonical_key(self, key: str) -> str:
@@ -153,7 +153,7 @@ class Monitor:
         """
         with self.hold(key) as locked:
             group = locked.ensure_group(rdt_class)
-        self._log(DEBUG, f"{group.origin} group {group.path}", key=group.key, rdt_class=rdt_class)
+        self.log(DEBUG, f"{group.origin} group {group.path}", key=group.key, rdt_class=rdt_class)
         return group
 
     def assign_pid(self, key: str, pid: int) -> int:
@@ -187,7 +187,7 @@ class Monitor:
                 raise errors.NotTrackedError.of(locked.key)
             removed = locked.release()
         for group in removed:
-            self._log(INFO, f"removed group {group.path}", key=group.key)
+            self.log(INFO, f"removed group {group.path}", key=group.key)
         return removed
 
     def add_member(self, key: str, member: str, pid: int = 0) -> None:

@@ -9,12 +9,14 @@ import posix
 from ..errors import LedgerError
 from ..host.files import UNFINISHED, format_json, is_there, parse_json, read_file, write_file
 from ..ledger import TOTALS
+from ..log import ERROR
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from ..ledger import Ledger
+    from ..log import LogCallable
     from ..shapes import Shape
 
     Stamp = list[tuple[int, int, int]]
@@ -48,13 +50,14 @@ def _stamp_of(ledger: "Ledger", name: str) -> "Stamp":
     return found
 
 
-def load_totals(ledger: "Ledger", boot: str, name: str, shape: "Shape") -> "dict[str, Any]":
+def load_totals(ledger: "Ledger", boot: str, name: str, shape: "Shape", log: "LogCallable") -> "dict[str, Any]":
     """Return the fields of the newest undamaged file of this boot; a field that it lacks is that of the older one.
 
     Raises:
         LedgerError: it is unreadable.
     """
     found: "dict[tuple[int, int], dict[str, Any]]" = {}
+    damaged = False
     for path in _places(ledger, name):
         try:
             state = posix.stat(path)
@@ -63,41 +66,51 @@ def load_totals(ledger: "Ledger", boot: str, name: str, shape: "Shape") -> "dict
         except FileNotFoundError:
             continue
         except ValueError:
-            _set_aside(ledger, name, path, key)
+            damaged = _set_aside(ledger, name, path, key) or damaged
             continue
         except OSError as error:
             raise LedgerError.of_file(error, path) from error
         if not isinstance(value, dict):
-            _set_aside(ledger, name, path, key)
+            damaged = _set_aside(ledger, name, path, key) or damaged
         elif (value.get("format"), value.get("boot")) == (_FORMAT, boot):
             if shape(value):
                 found[key] = value
             else:
-                _set_aside(ledger, name, path, key)
+                damaged = _set_aside(ledger, name, path, key) or damaged
     fields: "dict[str, Any]" = {}
     for _, value in sorted(found.items()):
         fields.update(value)
+    if damaged:
+        what = "continue from an older file" if fields else "begin again"
+        log(ERROR, f"damaged totals are set aside as {_aside(ledger, name)}; counters {what}", stage="totals")
     return fields
 
 
-def _set_aside(ledger: "Ledger", name: str, path: str, key: "tuple[int, int]") -> None:
-    """Keep a damaged file for `doctor` under another name; a reader of counters may lack the permission.
+def _set_aside(ledger: "Ledger", name: str, path: str, key: "tuple[int, int]") -> bool:
+    """Keep a damaged file for `doctor` under another name, and return whether it has that now.
 
-    ``key`` is its time and inode: a reader without the lock must not set aside what was written since.
+    A reader of counters may lack the permission. ``key`` is the file's time and inode: a reader without the lock must
+    not set aside what was written since.
     """
     try:
         state = posix.stat(path)
         if (state.st_mtime_ns, state.st_ino) == key:
-            posix.rename(path, _places(ledger, name)[0] + ASIDE)
+            posix.rename(path, _aside(ledger, name))
+            return True
     except OSError:
         pass
+    return False
+
+
+def _aside(ledger: "Ledger", name: str) -> str:
+    return _places(ledger, name)[0] + ASIDE
 
 
 def damaged_totals(ledger: "Ledger") -> "list[tuple[str, float]]":
     """Return the damaged files of totals that were set aside, and when they were written last."""
     found = []
     for name in (KEYS, CLASSES):
-        path = _places(ledger, name)[0] + ASIDE
+        path = _aside(ledger, name)
         try:
             found.append((path, posix.stat(path).st_mtime))
         except OSError:

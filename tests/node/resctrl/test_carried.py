@@ -28,6 +28,7 @@ class Scrapes:
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.pods: dict[str, dict[str, Any]] = {}
+        self.said: list[str] = []
         self.now = 0.0
         self.files = FILES
         Path(folder, "totals").mkdir()
@@ -35,9 +36,13 @@ class Scrapes:
         clock = SimpleNamespace(CLOCK_BOOTTIME=7, clock_gettime=lambda _: self.now, time=lambda: 1e9 + self.now)
         monkeypatch.setattr("resctrl_hooks.node.resctrl.carried.time", clock)
 
+    def log(self, priority: int, message: str, **fields: str | int) -> None:
+        self.said.append(message)
+
     def load(self, now: float, boot: str = "this") -> Kept:
         self.now = now
-        carried = Kept(self._ledger, boot)
+        node: Any = SimpleNamespace(ledger=self._ledger, boot=boot, log=self.log)
+        carried = Kept(node)
         carried.see([slot_at(path) for path in self.files])
         return carried
 
@@ -322,6 +327,8 @@ def test_damaged_file_gives_way_to_the_earlier_versions(scrapes: Scrapes) -> Non
     (folder / "counters").write_text(text)
     (folder / "totals/counters").write_text("{")
     assert scrapes.at(110, root=[2, 0, 1, 1]).total(KEY, "", TOTAL) == 11
+    aside = folder / "totals/counters.damaged"
+    assert scrapes.said == [f"damaged totals are set aside as {aside}; counters continue from an older file"]
 
 
 def test_file_has_the_name_of_the_earlier_version_too(scrapes: Scrapes) -> None:

@@ -9,6 +9,7 @@ from hosts.counter_tree import ENERGY, OCCUPANCY, TOTAL, remake, say, say_paths
 
 from resctrl_hooks.node.errors import NotMountedError, NotTrackedError
 from resctrl_hooks.node.host.files import format_json, parse_json
+from resctrl_hooks.node.log import WARNING
 from resctrl_hooks.node.resctrl.counter_totals import settle
 from resctrl_hooks.node.resctrl.counters import Reading
 from resctrl_hooks.node.resctrl.energy_baseline import baseline
@@ -26,7 +27,17 @@ class Tree:
         self.state = root / "state"
         self.resctrl = root / "resctrl"
         (self.resctrl / "mon_groups").mkdir(parents=True)
-        self.monitor = Monitor(str(self.resctrl), state_dir=str(self.state))
+        self.said: list[str] = []
+        self.monitor = self.other_monitor()
+
+    def other_monitor(self) -> Monitor:
+        """Return a monitor as of another process."""
+        return Monitor(str(self.resctrl), state_dir=str(self.state), log=self.log)
+
+    def log(self, priority: int, message: str, **fields: str | int) -> None:
+        """Keep warnings and errors."""
+        if priority <= WARNING:
+            self.said.append(message)
 
     def group(self, rdt_class: str = "", key: str = KEY) -> Path:
         """Return the key's group in a class, made if it isn't there."""
@@ -36,11 +47,11 @@ class Tree:
 
     def read(self, *, by_class: bool = False) -> dict[str, object]:
         """Return `Monitor.read`'s result by path: the value, or the state without a value."""
-        return shown(Monitor(str(self.resctrl), state_dir=str(self.state)).read(KEY, by_class=by_class))
+        return shown(self.other_monitor().read(KEY, by_class=by_class))
 
     def states(self) -> dict[str, str]:
         """Return the states, by path."""
-        readings = Monitor(str(self.resctrl), state_dir=str(self.state)).read(KEY)
+        readings = self.other_monitor().read(KEY)
         return {f"{reading.domain.folder}/{reading.counter.name}": reading.state for reading in readings}
 
 
@@ -326,8 +337,10 @@ def test_damaged_file_is_set_aside(tree: Tree, damage: bytes) -> None:
     tree.read()
     (tree.state / "totals/counters").write_bytes(damage)
     assert tree.read() == {TOTAL: 10}
-    assert (tree.state / "totals/counters.damaged").read_bytes() == damage
+    aside = tree.state / "totals/counters.damaged"
+    assert aside.read_bytes() == damage
     assert tree.read() == {TOTAL: 10}
+    assert tree.said == [f"damaged totals are set aside as {aside}; counters begin again"]
     assert parse_json((tree.state / "totals/counters").read_bytes())["keys"]
 
 
