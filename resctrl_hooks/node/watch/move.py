@@ -21,14 +21,18 @@ REFUSED = "refused"  # its container has too many execs
 
 
 class Outcome:
-    """What became of an exec; ``threads`` were moved, ``cgroup`` is that of a container without a record."""
+    """What became of an exec.
 
-    __slots__ = ("cgroup", "threads", "what")
+    ``threads`` were moved. ``where`` is the cgroup of a process that is not to be moved, or the name of the mon_group
+    that it is in.
+    """
 
-    def __init__(self, what: str, threads: int = 0, cgroup: str = "") -> None:
+    __slots__ = ("threads", "what", "where")
+
+    def __init__(self, what: str, threads: int = 0, where: str = "") -> None:
         self.what = what
         self.threads = threads
-        self.cgroup = cgroup
+        self.where = where
 
 
 def serve(
@@ -46,7 +50,7 @@ def serve(
     except ProcessLookupError:
         return Outcome(GONE)
     if where is not None and where[1]:
-        return Outcome(IGNORED)
+        return Outcome(IGNORED, where=where[1])
     containers.refresh()
     cgroups = cgroups_of(context.proc, pid)
     folders = [cgroup.folder(context.settings.cgroup_path) for cgroup in cgroups]
@@ -55,9 +59,9 @@ def serve(
     container = next(filter(None, names), "")
     action = decide(where, member.wanted if member else None, in_container=bool(container))
     if action == UNKNOWN:
-        return Outcome(NEW, cgroup=cgroups[0].folder(context.settings.cgroup_path, container))
+        return Outcome(NEW, where=cgroups[0].folder(context.settings.cgroup_path, container))
     if action != MOVE or member is None:
-        return Outcome(IGNORED)
+        return Outcome(IGNORED, where=folders[0] if folders else "")
     if may_move is not None and not may_move(member):
         return Outcome(REFUSED)
     outcome = _move(context, member, pid, where, early=_move_early(context, member, pid, where))

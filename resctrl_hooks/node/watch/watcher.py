@@ -11,10 +11,10 @@ from ..fault_report import as_hook_error
 from ..host.files import is_folder, stamp
 from ..log import DEBUG, WARNING, Log
 from ..settings import Settings, compiled_path, load
-from .bounds import Bucket, Loops
+from .bounds import Bucket, Loops, Places
 from .containers import Containers
 from .listener import Listener, NoConnectorError
-from .move import BUSY, GONE, MOVED, NEW, REFUSED, WAITING, serve
+from .move import BUSY, GONE, IGNORED, MOVED, NEW, REFUSED, WAITING, serve
 from .newcomers import Newcomers
 from .priority import become_ordinary, become_urgent
 from .sample import sample, sample_some
@@ -78,6 +78,7 @@ class Watcher:
         self._listen_at = self._sample_at = self._look_at = self._loops_at = 0.0
         self._overruns = 0
         self._wanted = False  # a sample, once
+        self._ignored = Places()
         self._retries: "list[tuple[float, int, int]]" = []
         self._newcomers = Newcomers()
         self._writes = Writes()
@@ -147,6 +148,7 @@ class Watcher:
 
     def _look_around(self) -> None:
         """Read changed settings; ask reconcile to adopt containers that have no record yet."""
+        self._ignored.clear()
         now = stamp(compiled_path(self._config))
         if now != self._stamp:
             self._stamp = now
@@ -198,7 +200,7 @@ class Watcher:
         if self._all.add(used, now):
             self._close()
             self._listen_at = now + DEGRADED
-            self.status.become(SAMPLING, f"execs take more than {MOST:.0%} of a processor")
+            self.status.become(SAMPLING, f"execs take more than {MOST:.0%} of a processor{self._ignored}")
             self._degrade(f"{self.status.values['why']}: the exec watcher polls all containers")
 
     def _degrade(self, what: str) -> None:
@@ -231,7 +233,9 @@ class Watcher:
             values["failed"] += 1
             self._say(DEBUG, f"process {pid} left to reconcile: {as_hook_error(error)}")
             return
-        if outcome.what == MOVED:
+        if outcome.what == IGNORED:
+            self._ignored.see(outcome.where)
+        elif outcome.what == MOVED:
             values["moved"] += 1
             values["threads"] += outcome.threads
         elif outcome.what == GONE:
@@ -242,7 +246,7 @@ class Watcher:
         elif outcome.what in (BUSY, WAITING, REFUSED):
             values["left"] += 1
         elif outcome.what == NEW:
-            self._newcomers.see(outcome.cgroup, time.monotonic())
+            self._newcomers.see(outcome.where, time.monotonic())
 
     def _sample(self) -> None:
         begun = time.monotonic()

@@ -104,7 +104,7 @@ def test_unmonitored_container_is_ignored(tmp_path: Path) -> None:
 def test_container_without_a_record_is_reported(cluster: Cluster) -> None:
     id_, pid = cluster.spawn(1)
     outcome = serve(cluster, pid)
-    assert (outcome.what, outcome.cgroup) == (NEW, str(cluster.host.cgroup / f"kubepods/pod{POD}/crio-{id_}"))
+    assert (outcome.what, outcome.where) == (NEW, str(cluster.host.cgroup / f"kubepods/pod{POD}/crio-{id_}"))
 
 
 @pytest.mark.parametrize("busy", [False, True])
@@ -179,7 +179,7 @@ def test_pod_that_ends_meanwhile_is_ignored(cluster: Cluster) -> None:
 
     context.monitor.hold = late  # type: ignore[method-assign]
     outcome = move.serve(context, Containers(context.ledger), pid)
-    assert (outcome.what, outcome.threads, outcome.cgroup) == (IGNORED, 0, "")
+    assert (outcome.what, outcome.threads, outcome.where) == (IGNORED, 0, "")
 
 
 def test_process_joins_its_group_while_the_key_is_busy(cluster: Cluster) -> None:
