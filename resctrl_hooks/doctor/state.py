@@ -5,10 +5,13 @@ import os
 import stat
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.resctrl.totals_file import damaged_totals
+from resctrl_hooks.node.host.files import ASIDE
+from resctrl_hooks.node.ledger import TOTALS
+from resctrl_hooks.node.resctrl.totals_file import CLASSES, KEYS
 from resctrl_hooks.node.settings import DEFAULT_CONFIG
 from resctrl_hooks.past.view import clock
 
@@ -16,6 +19,9 @@ from .finding import Finding, ok, problem, some, warning
 from .host import Host
 
 _BY_OTHERS: Final = 0o022
+_AGAIN: Final = "counters began again without it"
+_WITHOUT: Final = {KEYS: _AGAIN, CLASSES: _AGAIN}
+"""By file: what the loss of its content means."""
 
 
 def configuration(host: Host) -> Iterator[Finding]:
@@ -90,10 +96,11 @@ def state_directory(host: Host) -> Iterator[Finding]:
     else:
         keys = len(host.context.ledger.keys())
         yield ok(f"{path} contains the records of {keys} pod{'' if keys == 1 else 's'}")
-    for name, when in damaged_totals(host.context.ledger):
+    for aside in sorted([*Path(path).glob(f"*{ASIDE}"), *Path(path, TOTALS).glob(f"*{ASIDE}")]):
+        name, when = aside.name.removesuffix(ASIDE), clock(aside.stat().st_mtime)
         yield warning(
-            f"totals written at {clock(when)} were damaged and are set aside; counters began again without them",
-            f"see the kernel log for errors of the file system; then rm {name}",
+            f"{name}, written at {when}, was damaged and is set aside; {_WITHOUT.get(name, 'its content is lost')}",
+            f"see the kernel log for errors of the file system; then rm {aside}",
         )
 
 

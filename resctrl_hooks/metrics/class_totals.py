@@ -12,10 +12,10 @@ from resctrl_hooks.annotations import LogCallable
 from resctrl_hooks.node.file_shapes import CLASS_COUNTERS, CLASS_COUNTS
 from resctrl_hooks.node.ledger import Ledger
 from resctrl_hooks.node.log import silent
+from resctrl_hooks.node.resctrl.counters import Raw
 from resctrl_hooks.node.resctrl.total import Source, Total, exact
 from resctrl_hooks.node.resctrl.totals_file import CLASSES, load_totals, save_totals
 from resctrl_hooks.node.snapshot.packages import Packages
-from resctrl_hooks.node.snapshot.snapshot import Raw
 
 from .domain_totals import DomainTotals
 

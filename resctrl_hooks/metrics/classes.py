@@ -13,11 +13,11 @@ from resctrl_hooks.inventory.cache_size import l3_sizes
 from resctrl_hooks.inventory.columns import MBM
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.guard.snapshots import Domains
-from resctrl_hooks.node.resctrl.counters import CUMULATIVE, Slot
+from resctrl_hooks.node.resctrl.counters import CUMULATIVE, Raw, Slot
 from resctrl_hooks.node.resctrl.layouts import PERF
 from resctrl_hooks.node.resctrl.totals_file import CLASSES, LOCK, take_saved
 from resctrl_hooks.node.snapshot.packages import Packages
-from resctrl_hooks.node.snapshot.snapshot import Raw, Snapshot
+from resctrl_hooks.node.snapshot.snapshot import Snapshot
 
 from .class_totals import ClassTotals, Values
 from .names import Family, domain_labels, family_of

@@ -35,12 +35,13 @@ from resctrl_hooks.node.resctrl.counters import (
     INCOMPLETE,
     Counter,
     Domain,
+    Raw,
     Reading,
     Slot,
     counter_named,
     domain_named,
 )
-from resctrl_hooks.node.snapshot.snapshot import ClassCounts, Counts, Raw, Snapshot, Values
+from resctrl_hooks.node.snapshot.snapshot import ClassCounts, Counts, Snapshot, Values
 
 _COUNTERS: Final = {column_of(counter): counter for counter in COUNTERS.values()}
 _OTHERS: Final = frozenset((*LABELS, UNKNOWN, PACKAGE_ENERGY, TRAFFIC, CAPACITY, RATIO))

@@ -68,7 +68,7 @@ def test_groups_that_claim_would_skip_are_foreign(patient: Patient) -> None:
         (broken.timer_gone, "units", TIMER),
         (broken.kubelet_static, "kubelet", "static"),
         (broken.kubelet_garbage, "kubelet", "cannot read"),
-        (broken.totals_damaged, "state", "counters began again without them"),
+        (broken.totals_damaged, "state", "counters began again without it"),
         (broken.hook_gone, "hook", "does not call the hook"),
         (broken.hook_malformed, "hook", "invalid JSON"),
         (broken.foreign_hook_malformed, "hook", "other.json"),

@@ -208,6 +208,20 @@ def test_reserve_for_runtimes_survives_a_record_that_cannot_be_read(tmp_path: Pa
     assert max(runtimes.read_peaks(ledger).values()) == 7
 
 
+@pytest.mark.parametrize("content", ["", "{", '{"boot": 1}'])
+def test_damaged_record_of_previous_values_is_set_aside_with_one_line(host: Host, content: str) -> None:
+    node = ClassHost(host)
+    node.start("a", 500)
+    record = host.state / "placement.cpus"
+    record.write_text(content)
+    for _ in range(2):
+        assert reconcile(host.context()).ok
+    assert (host.state / "placement.cpus.damaged").read_text() == content
+    (line,) = [line for line in host.log.read_text().splitlines() if "set aside" in line]
+    assert f"{record} is damaged (" in line
+    assert "the previous values of CPU classes are lost, so those that are changed now stay until a reboot" in line
+
+
 def test_previous_values_of_the_node_survive_a_record_that_cannot_be_read(host: Host, no_answer: OSError) -> None:
     node = ClassHost(host)
     node.start("a", 500)

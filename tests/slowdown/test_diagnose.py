@@ -20,7 +20,7 @@ from resctrl_hooks.node.history.store import Store as FileStore
 from resctrl_hooks.node.host.instance import only_instance
 from resctrl_hooks.node.slowdown import reader
 from resctrl_hooks.node.slowdown.section import LOCK
-from resctrl_hooks.node.slowdown.store import ASIDE, NAME
+from resctrl_hooks.node.slowdown.store import NAME
 from resctrl_hooks.slowdown.session import Session
 from slowdown.world import KEY, World
 
@@ -149,7 +149,7 @@ def test_damaged_baselines_are_set_aside_with_one_line(shop: Shop) -> None:
     code, _, told = shop.diagnose("--for", "15s")
     assert (code, told.count("\n")) == (0, 1)
     assert "damaged" in told
-    assert (shop.store / ASIDE).exists()
+    assert (shop.store / f"{NAME}.damaged").exists()
 
 
 def test_unknown_pod_and_wrong_use_have_their_exit_codes(shop: Shop) -> None:

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ..context import Context
-    from ..resctrl.counters import Slot
-    from ..snapshot.snapshot import Raw, Snapshot
+    from ..resctrl.counters import Raw, Slot
+    from ..snapshot.snapshot import Snapshot
     from .load import Traffic
 
     Domains = Sequence[tuple[int, ...]]

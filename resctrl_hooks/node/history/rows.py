@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from ..context import Context
     from ..guard.snapshots import Domains
-    from ..resctrl.counters import Counter
-    from ..snapshot.snapshot import Raw, Snapshot, Values
+    from ..resctrl.counters import Counter, Raw
+    from ..snapshot.snapshot import Snapshot, Values
 
     Value = str | float | None
     Row = Mapping[str, Value]

@@ -22,6 +22,8 @@ _LARGEST_KERNEL_FILE = 1 << 26
 _PIPE = 1 << 16  # a pipe's size on Linux
 GONE = (errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ESRCH)  # a missing file, cgroup, group or task
 UNFINISHED = "~"  # marks an unfinished file; no id or key contains it
+ASIDE = ".damaged"
+"""The end of the name of a damaged file that was set aside, for `doctor` and people to look at."""
 _LONGEST_INTEGER = 32  # more digits than any number in an OCI file; int() of a million digits takes seconds
 
 

@@ -9,6 +9,9 @@ from .layouts import parse_domain
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     Raw = int | float | str | None
+else:
+    Raw = object
+# Raw: a number, the reason for a missing one (a state below), or None if the file does not exist.
 
 GAUGE = "gauge"
 CUMULATIVE = "cumulative"

@@ -7,7 +7,7 @@ two names, so that the totals continue after a downgrade too; a version that wri
 import posix
 
 from ..errors import LedgerError
-from ..host.files import UNFINISHED, format_json, is_there, parse_json, read_file, write_file
+from ..host.files import ASIDE, UNFINISHED, format_json, is_there, parse_json, read_file, write_file
 from ..ledger import TOTALS
 from ..log import ERROR
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 KEYS, CLASSES = "counters", "class-counters"
 """The names of the files: the totals of keys, and those of classes."""
 LOCK = "counters"  # of both
-ASIDE = ".damaged"
-"""The end of the name of a damaged file that was set aside: the totals have begun again without it."""
 _FORMAT = 1
 _LIMIT = 64 << 20
 _SAVED: "dict[tuple[str, str, str], tuple[Stamp, Any]]" = {}
@@ -104,18 +102,6 @@ def _set_aside(ledger: "Ledger", name: str, path: str, key: "tuple[int, int]") -
 
 def _aside(ledger: "Ledger", name: str) -> str:
     return _places(ledger, name)[0] + ASIDE
-
-
-def damaged_totals(ledger: "Ledger") -> "list[tuple[str, float]]":
-    """Return the damaged files of totals that were set aside, and when they were written last."""
-    found = []
-    for name in (KEYS, CLASSES):
-        path = _aside(ledger, name)
-        try:
-            found.append((path, posix.stat(path).st_mtime))
-        except OSError:
-            continue
-    return found
 
 
 def save_totals(ledger: "Ledger", boot: str, name: str, fields: "dict[str, Any]", content: "Any") -> None:

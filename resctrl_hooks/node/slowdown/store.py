@@ -4,7 +4,7 @@ import posix
 from collections import Counter
 
 from ..errors import HookError
-from ..host.files import format_json, make_folder, parse_json, read_file, write_file
+from ..host.files import ASIDE, format_json, make_folder, parse_json, read_file, write_file
 from .baseline import Baseline, baseline_of
 from .constants import FORGOTTEN_AFTER, MOST_OF_NAMESPACE, MOST_WORKLOADS
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from .workload import Workload
 
 NAME = "baselines.json"
-ASIDE = "baselines.json.damaged"
 _FORMAT = 1
 _LIMIT = 1 << 25
 _OWNERS = 0o755
@@ -71,10 +70,10 @@ class Store:
             self._kept = _parsed(data)
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
             self._kept = {}
-            posix.rename(self._path, f"{self._folder}/{ASIDE}")
+            posix.rename(self._path, self._path + ASIDE)
             return (
                 f"baselines in {self._path} are damaged ({type(error).__name__}: {error}); "
-                f"moved to {ASIDE}; pods are compared again after enough quiet samples"
+                f"moved to {NAME}{ASIDE}; pods are compared again after enough quiet samples"
             )
         return ""
 

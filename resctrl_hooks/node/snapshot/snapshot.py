@@ -9,7 +9,7 @@ import resource
 
 from ..resctrl.assignment import EVENTS, Assignments
 from ..resctrl.counter_files import OpenFiles, read_group
-from ..resctrl.counters import INCOMPLETE, UNAVAILABLE
+from ..resctrl.counters import INCOMPLETE, UNAVAILABLE, Raw
 from ..resctrl.key_counts import class_of, group_of
 from ..resctrl.layouts import L3, PERF
 
@@ -20,11 +20,10 @@ if TYPE_CHECKING:
     from ..context import Context
     from ..resctrl.counters import Reading, Slot
 
-    Raw = int | float | str | None
     Values = dict[str, Raw]
 else:
-    Raw = Values = object
-# Raw: a number, the reason for a missing one, or None if the file does not exist. Values: by path below `mon_data`.
+    Values = object
+# Values: by path below `mon_data`.
 
 _OTHER_FILES = 128  # descriptors that a process needs besides
 

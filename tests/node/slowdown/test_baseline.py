@@ -9,7 +9,7 @@ import pytest
 from node.slowdown.samples import SECONDS, quiet_baseline, use
 from resctrl_hooks.node.slowdown.baseline import Baseline, baseline_of
 from resctrl_hooks.node.slowdown.constants import ENOUGH, MOST_OF_NAMESPACE, MOST_RANGES, MOST_WEIGHT, MOST_WORKLOADS
-from resctrl_hooks.node.slowdown.store import ASIDE, NAME, Store, StoreError
+from resctrl_hooks.node.slowdown.store import NAME, Store, StoreError
 from resctrl_hooks.node.slowdown.workload import owner_of, workload_of
 
 HEAD = b'{"format": 1, "workloads": {"x": {"namespace": "a", "owner": "b", "seen": 1, "ranges": '
@@ -116,7 +116,7 @@ def test_damaged_store_is_set_aside_with_one_line_and_learning_goes_on(tmp_path:
     (tmp_path / NAME).write_bytes(content)
     store = Store(str(tmp_path))
     assert "damaged" in store.load()
-    assert (tmp_path / ASIDE).read_bytes() == content
+    assert (tmp_path / f"{NAME}.damaged").read_bytes() == content
     store.obtain(workload_of("shop", "cart", []), 1.0)
     store.save(2.0)
     assert Store(str(tmp_path)).load() == ""

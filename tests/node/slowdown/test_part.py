@@ -17,7 +17,7 @@ from resctrl_hooks.node.slowdown import live, reader
 from resctrl_hooks.node.slowdown.constants import FEWEST, WINDOW
 from resctrl_hooks.node.slowdown.part import SlowdownPart, start
 from resctrl_hooks.node.slowdown.status import read_status
-from resctrl_hooks.node.slowdown.store import ASIDE, NAME
+from resctrl_hooks.node.slowdown.store import NAME
 from resctrl_hooks.node.snapshot.snapshot import take
 
 CAPACITY = 60e9
@@ -146,7 +146,7 @@ def test_damaged_baselines_are_set_aside_with_one_line(resident: Resident) -> No
     resident.store.mkdir()
     (resident.store / NAME).write_text("[")
     resident.start().close()
-    assert (resident.store / ASIDE).exists()
+    assert (resident.store / f"{NAME}.damaged").exists()
     assert resident.log.read_text().count("are damaged") == 1
 
 

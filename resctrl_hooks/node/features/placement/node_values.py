@@ -6,11 +6,13 @@ any point leaves nothing unknown: reconcile completes or undoes the rest. Call t
 """
 
 import errno as _errno
+import posix
 
 from ...errors import DeadlineError, LedgerError
 from ...fault_report import as_hook_error
 from ...file_shapes import NODE_VALUES
 from ...host.files import (
+    ASIDE,
     format_json,
     is_there,
     kernel_text,
@@ -20,7 +22,7 @@ from ...host.files import (
     write_file,
     write_kernel_file,
 )
-from ...log import WARNING
+from ...log import ERROR, WARNING
 from ...shapes import parse
 from .kubelet import static_managers
 from .policy import PlacementError
@@ -237,11 +239,25 @@ class NodeValues:
             record: NodeValuesRecord = parse(read_file(self._path(), _LIMIT), NODE_VALUES)
             if record["boot"] == boot:
                 return record
-        except (FileNotFoundError, ValueError):
-            pass  # none yet, or damaged
+        except FileNotFoundError:
+            pass
+        except ValueError as error:
+            self._set_aside(error)
         except OSError as error:
             raise LedgerError.of_file(error, self._path()) from error
         return {"boot": boot, "values": {}}
+
+    def _set_aside(self, error: ValueError) -> None:
+        """Keep a damaged record under another name, and say once what it means; `doctor` may lack the permission."""
+        path = self._path()
+        try:
+            posix.rename(path, path + ASIDE)
+        except OSError:
+            return
+        what = f"the previous values of {self.title} are lost, so those that are changed now stay until a reboot"
+        self.context.log(
+            ERROR, f"{path} is damaged ({error}) and set aside as {path}{ASIDE}: {what}", stage="placement"
+        )
 
     def _save(self, record: "NodeValuesRecord") -> None:
         path = self._path()
