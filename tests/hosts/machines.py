@@ -77,31 +77,28 @@ MACHINES = {
 
 
 def write_sysfs(topology: Topology, root: Path) -> str:
-    """Write a machine as a sysfs tree; return its path."""
+    """Write a machine as a sysfs tree, with the files that other programs need too; return its path."""
     cpu = root / "devices/system/cpu"
+    for name in ("possible", "present"):
+        _write(cpu / name, format_list(topology.online | topology.offline))
     _write(cpu / "online", format_list(topology.online))
     _write(cpu / "offline", format_list(topology.offline))
     _write(cpu / "isolated", format_list(topology.isolated))
-    for core in topology.cores:
+    for place, core in enumerate(topology.cores):
         for number in members(core):
-            base = cpu / f"cpu{number}"
-            _write(base / "topology/core_cpus_list", format_list(core))
-            for package, cpus in topology.packages.items():
-                if cpus >> number & 1:
-                    _write(base / "topology/package_cpus_list", format_list(cpus))
-                    _write(base / "topology/physical_package_id", str(package))
-            for cache, cpus in topology.l3.items():
-                if cpus >> number & 1:
-                    _write(base / "cache/index3/level", "3")
-                    _write(base / "cache/index3/id", str(cache))
-                    _write(base / "cache/index3/shared_cpu_list", format_list(cpus))
+            _write_cpu(topology, cpu / f"cpu{number}", number, place, core)
     numbers = sum(1 << node.id for node in topology.nodes)
     _write(root / "devices/system/node/online", format_list(numbers))
-    _write(root / "devices/system/node/has_memory", format_list(numbers))
+    for name in ("has_memory", "has_normal_memory"):
+        _write(root / "devices/system/node" / name, format_list(numbers))
     ranks = {DRAM: 4, SLOW: 22, FAST: 2}
     for node in topology.nodes:
         base = root / f"devices/system/node/node{node.id}"
         _write(base / "cpulist", format_list(node.cpus))
+        for number in members(node.cpus):
+            link = cpu / f"cpu{number}/node{node.id}"
+            link.unlink(missing_ok=True)
+            link.symlink_to(f"../../node/node{node.id}")
         _write(base / "distance", " ".join(str(node.distances[other.id]) for other in topology.nodes))
         _write(base / "meminfo", f"Node {node.id} MemTotal:       {node.memory >> 10} kB\nNode {node.id} MemFree: 1 kB")
         tier = root / f"devices/virtual/memory_tiering/memory_tier{ranks[node.kind]}/nodelist"
@@ -110,6 +107,20 @@ def write_sysfs(topology: Topology, root: Path) -> str:
         if kind in topology.kinds:
             _write(root / f"devices/{pmu}/cpus", format_list(topology.kinds[kind]))
     return str(root)
+
+
+def _write_cpu(topology: Topology, base: Path, number: int, core_id: int, core: int) -> None:
+    _write(base / "topology/core_cpus_list", format_list(core))
+    _write(base / "topology/core_id", str(core_id))
+    for package, cpus in topology.packages.items():
+        if cpus >> number & 1:
+            _write(base / "topology/package_cpus_list", format_list(cpus))
+            _write(base / "topology/physical_package_id", str(package))
+    for cache, cpus in topology.l3.items():
+        if cpus >> number & 1:
+            values = {"level": "3", "id": str(cache), "type": "Unified", "size": "32768K"}
+            for name, value in (values | {"shared_cpu_list": format_list(cpus)}).items():
+                _write(base / "cache/index3" / name, value)
 
 
 def _write(path: Path, text: str) -> None:
