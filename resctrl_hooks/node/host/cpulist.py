@@ -72,6 +72,14 @@ def members(mask: int) -> "list[int]":
     return found
 
 
+def union(sets: "list[int]") -> int:
+    """Return the union of sets."""
+    found = 0
+    for one in sets:
+        found |= one
+    return found
+
+
 def lowest(mask: int) -> int:
     """Return the lowest number in a set; -1 for the empty set."""
     return (mask & -mask).bit_length() - 1

@@ -6,10 +6,10 @@ With ``minCpus`` it uses some of its CPUs; see `balloons`.
 
 from ...host.cpulist import count, parse_list
 from ...host.topology import Domain
+from .exclusive_cpus import exclusive
 from .memory_nodes import memory_for
 from .policy import DEFAULT_POOL, GROWTH, RESERVED, SHARED, Decision, PlacementError
 from .pool_sets import sets_in
-from .topology_aware import exclusive
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

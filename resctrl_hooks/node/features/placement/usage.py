@@ -39,10 +39,11 @@ class Grant:
 class Usage:
     """All grants. ``reserved`` CPUs are for the system, and ``taken`` ones for containers of other programs.
 
-    ``common`` are the shared CPUs without an owner: neither reserved nor isolated nor offline. ``parts`` are the
-    present CPUs of pools that grow and shrink, by name; other pools have those of the decision. ``homes`` are those
-    of them that no other pool uses. ``pulls`` are the CPUs of containers to which the next one has an affinity, and
-    its weight.
+    ``common`` are the shared CPUs without an owner: neither reserved nor isolated nor offline. ``idle`` are the
+    other threads of exclusive cores: no container runs on them, until the requests in a pool exceed the pool's
+    common CPUs. Then those of the pool are common too. ``parts`` are the present CPUs of pools that grow and
+    shrink, by name; other pools have those of the decision. ``homes`` are those of them that no other pool uses.
+    ``pulls`` are the CPUs of containers to which the next one has an affinity, and its weight.
     """
 
     def __init__(self, topology: "Topology", grants: "list[Grant]", reserved: int = 0, taken: int = 0) -> None:
@@ -52,11 +53,13 @@ class Usage:
         self.pulls: "list[tuple[int, int]]" = []
         self.reserved = reserved & topology.online
         self.online = topology.online
-        self.owned = taken & topology.online
+        own = 0
         for grant in grants:
-            self.owned |= grant.decision.owned
+            own |= grant.decision.owned
+        self.owned = own | taken & topology.online
         self.usable = topology.online & ~self.reserved & ~topology.isolated
-        self.common = self.usable & ~self.owned
+        self.idle = whole(topology, own) & self.usable & ~self.owned if own else 0
+        self.common = self.usable & ~self.owned & ~self.idle
         self._nodes = topology.memory_nodes
         self._sizes = {node.id: node.memory for node in topology.nodes}
         self._bound: "dict[int, int]" = {}  # memory limits by the set of nodes
@@ -70,7 +73,19 @@ class Usage:
                 load[0] += grant.milli
                 load[1] += grant.users
         self._loads: "dict[int, tuple[int, int]]" = {}  # results of `load`: policies ask repeatedly
-        self._bounds: "dict[bool, list[tuple[int, int]]]" = {}
+        self._bounds: "dict[tuple[bool, bool], list[tuple[int, int]]]" = {}
+        if self.idle:
+            self._lend()
+
+    def _lend(self) -> None:
+        """Make idle threads common in pools that need them, and all if no other CPU is left to share."""
+        lent = 0 if self.common else self.idle
+        for pool in self._pools:
+            size = count(pool & self.common)
+            if pool & self.idle and (not size or self.load(pool)[0] > MILLI * size):
+                lent |= pool & self.idle
+        self.common |= lent
+        self.idle &= ~lent
 
     def pools(self) -> "list[int]":
         """Return the sets that some container shares with others."""
@@ -88,9 +103,10 @@ class Usage:
             found = self._loads[cpus] = milli, number
         return found
 
-    def room(self, cpus: int) -> int:
-        """Return the thousandths of a CPU in a set without demand."""
-        return MILLI * count(cpus & self.common) - self.load(cpus)[0]
+    def room(self, cpus: int, *, lent: bool = False) -> int:
+        """Return the thousandths of a CPU in a set without demand; with ``lent`` including its idle threads."""
+        common = self.common | self.idle if lent else self.common
+        return MILLI * count(cpus & common) - self.load(cpus)[0]
 
     def memory_fits(self, mems: int, need: int) -> bool:
         """Return whether so many more bytes can be bound to a set of NUMA nodes.
@@ -117,17 +133,18 @@ class Usage:
                 found |= grant.decision.cpus | grant.decision.owned
         return found
 
-    def can_give(self, cpus: int, *, squeeze: bool = False) -> bool:
+    def can_give(self, cpus: int, *, squeeze: bool = False, lent: bool = False) -> bool:
         """Return whether these CPUs can become exclusive.
 
-        Every pool in use keeps a CPU and, but for ``squeeze``, its load. One CPU always stays for the next container.
+        Every pool in use keeps a CPU and, but for ``squeeze``, its load; with ``lent`` idle threads count as its CPUs.
+        One CPU always stays for the next container.
         """
-        return all(count(pool & cpus) <= most for pool, most in self._losable(squeeze=squeeze))
+        return all(count(pool & cpus) <= most for pool, most in self._losable(squeeze, lent))
 
-    def spare(self, cores: "list[int]", *, squeeze: bool = False) -> int:
-        """Return the common cores that can become exclusive together, the first ones first."""
+    def spare(self, cores: "list[int]", *, squeeze: bool = False, lent: bool = False) -> int:
+        """Return those of these cores, or CPUs, that can become exclusive together, the first ones first."""
         free = sum(cores)
-        tight = [(pool, most) for pool, most in self._losable(squeeze=squeeze) if count(pool & free) > most]
+        tight = [(pool, most) for pool, most in self._losable(squeeze, lent) if count(pool & free) > most]
         taken = 0
         for core in cores:
             more = taken | core
@@ -135,16 +152,26 @@ class Usage:
                 taken = more
         return taken
 
-    def _losable(self, *, squeeze: bool) -> "list[tuple[int, int]]":
-        """Return the common CPUs of each pool in use, and how many of them it can lose."""
-        found = self._bounds.get(squeeze)
+    def _losable(self, squeeze: bool, lent: bool) -> "list[tuple[int, int]]":  # noqa: FBT001
+        """Return the CPUs of each pool in use, and how many of them it can lose."""
+        found = self._bounds.get((squeeze, lent))
         if found is None:
-            found = self._bounds[squeeze] = [(self.common, count(self.common) - 1)]
+            free = self.common | self.idle if lent else self.common
+            found = self._bounds[squeeze, lent] = [(free, count(free) - 1)]
             for pool in self._pools:
-                size = count(pool & self.common)
+                size = count(pool & free)
                 keeps = 1 if squeeze else max(-(-self.load(pool)[0] // MILLI), 1)
-                found.append((pool & self.common, max(size - keeps, 0)))
+                found.append((pool & free, max(size - keeps, 0)))
         return found
+
+
+def whole(topology: "Topology", cpus: int) -> int:
+    """Return all threads of the cores of some CPUs."""
+    found = cpus
+    for core in topology.cores:
+        if core & cpus:
+            found |= core
+    return found
 
 
 def effective(decision: Decision, usage: Usage) -> int:
@@ -189,9 +216,9 @@ def check(decision: Decision, usage: Usage, topology: "Topology") -> None:
         problem = f"it assigns CPUs {format_list(taken & topology.online) or 'that are offline'}, which are not free"
     elif decision.hidden & ~decision.owned or (decision.kind == EXCLUSIVE and not decision.owned & ~decision.hidden):
         problem = "it leaves the container no exclusive CPUs"
-    elif decision.owned and not usage.can_give(decision.owned & usage.usable, squeeze=True):
+    elif decision.owned and not usage.can_give(decision.owned & usage.usable, squeeze=True, lent=True):
         problem = "it leaves other containers without CPUs"
-    elif decision.kind in (SHARED, MIXED) and not decision.cpus & usage.common & ~decision.owned:
+    elif decision.kind in (SHARED, MIXED) and not decision.cpus & (usage.common | usage.idle) & ~decision.owned:
         problem = f"pool {decision.pool} has no CPUs"
     else:
         return

@@ -148,7 +148,7 @@ def test_parent_cgroup_with_fewer_cpus_limits_placement(node: PlacedHost) -> Non
     node.process("b")
     (node.folder("b") / "cpuset.cpus.effective").write_text("1-3")
     log = node.host.call(node.state("b", 1000, **{CPUS: "exclusive"})).log
-    assert "the kernel set the container's CPUs to 1-3 instead of 0,16; a parent cgroup" in log
+    assert "the kernel set the container's CPUs to 1-3 instead of 0; a parent cgroup" in log
     (entry,) = Book(node.host.context()).entries.values()
     assert (entry.decision.kind, entry.decision.owned, node.cpus("b")) == (SHARED, 0, "0-31")
     assert (node.folder("b") / "cpuset.mems").read_text() == "0-1"
@@ -209,7 +209,7 @@ def test_external_policy_is_used(node: PlacedHost) -> None:
 def test_missing_exclusive_cpu_is_reported_as_too_few(node: PlacedHost, have: str, said: str) -> None:
     node.process("b")
     (node.folder("b") / "cpuset.cpus.effective").write_text(have)
-    log = node.host.call(node.state("b", 1000, **{CPUS: "exclusive"})).log
+    log = node.host.call(node.state("b", 2000, **{CPUS: "exclusive"})).log
     assert said in log
     assert ("the kernel set" in log) == bool(said)
 

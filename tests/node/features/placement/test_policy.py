@@ -81,8 +81,7 @@ def test_any_sequence_of_changes_stays_consistent(policy: str, name: str, events
             if kind in (SHARED, RESERVED):
                 assert not decision.owned
             if decision.owned:
-                assert count(decision.owned) >= exclusive
-                assert all(not core & decision.owned or not core & ~decision.owned for core in topology.cores)
+                assert count(decision.owned) == exclusive or (one and not split_cores(topology, decision.owned))
             assert not decision.mems & ~topology.memory_nodes
             grants.append(Grant(request.id, key, decision))
         usage = Usage(topology, grants, reserved)
@@ -92,15 +91,21 @@ def test_any_sequence_of_changes_stays_consistent(policy: str, name: str, events
             owned |= grant.decision.owned
         assert not owned & usage.reserved
         assert usage.common, "the next one finds no CPU"
+        assert not usage.idle & (owned | usage.common)
         for grant in grants:
             runs = effective(grant.decision, usage)
             assert runs, "a container without CPUs"
-            assert not runs & ~topology.online
+            assert not runs & (~topology.online | usage.idle)
             assert not runs & owned & ~grant.decision.owned, "it runs on exclusive CPUs of another container"
             if grant.decision.kind != RESERVED:
                 assert not runs & usage.reserved
                 assert not runs & topology.isolated & ~grant.decision.owned
     assert Usage(topology, [], reserved).common == topology.online & ~reserved & ~topology.isolated
+
+
+def split_cores(topology: Topology, owned: int) -> list[int]:
+    """Return the cores of which only some threads are owned."""
+    return [core for core in topology.cores if core & owned and core & ~owned]
 
 
 def place(topology: Topology, *wanted: Request, reserved: int = 0) -> list[Decision]:
@@ -152,37 +157,38 @@ def test_same_set_uses_same_number_of_cpus_in_any_order() -> None:
         found = place(topology, *order)
         sizes = {request.id: count(decision.owned) for request, decision in zip(order, found, strict=True)}
         results.add(tuple(sorted(sizes.items())))
-    assert results == {(("c1", 2), ("c2", 2), ("c3", 4), ("c4", 4))}
+    assert results == {(("c1", 1), ("c2", 2), ("c3", 3), ("c4", 4))}
 
 
 def test_request_larger_than_a_part_extends_it() -> None:
     topology = machine(1, 4, 1, 3, 2)
     shared, own = place(topology, Request("a"), Request("b", kind=EXCLUSIVE, exclusive=7))
-    assert (shared.pool, own.kind, count(own.owned)) == ("numa0", EXCLUSIVE, 8)
+    assert (shared.pool, own.kind, count(own.owned)) == ("numa0", EXCLUSIVE, 7)
     assert effective(shared, Usage(topology, [Grant("a", "a", shared), Grant("b", "b", own)]))
     wanted = [Request("a", milli=3500), *(Request(f"c{n}", kind=EXCLUSIVE, exclusive=6) for n in range(3))]
     loaded, *owners = place(topology, *wanted)
     assert [count(decision.owned) for decision in owners] == [6, 6, 6]
     assert not any(decision.owned & loaded.cpus for decision in owners)
     last = place(topology, Request("a", milli=3500), Request("b", kind=EXCLUSIVE, exclusive=19))[1]
-    assert (count(last.owned), "narrow" in last.why) == (20, False)
+    assert (count(last.owned), "narrow" in last.why) == (19, False)
     last = place(topology, Request("a", milli=3500), Request("b", kind=EXCLUSIVE, exclusive=21, milli=21000))[1]
-    assert (count(last.owned), "narrow" in last.why) == (22, True)
+    assert (count(last.owned), "narrow" in last.why) == (21, True)
     # What was only annotated must not take the room that others have requested.
     last = place(topology, Request("a", milli=3500), Request("b", kind=EXCLUSIVE, exclusive=21))[1]
     assert last.kind == SHARED
 
 
-def test_exclusive_and_mixed_requests_get_whole_cores() -> None:
+def test_exclusive_and_mixed_requests_get_cores_of_their_own() -> None:
     topology = machine(2, 1, 1, 4)
     own, mixed = place(
         topology,
         Request("a", kind=EXCLUSIVE, exclusive=3, milli=3000),
         Request("b", kind=MIXED, exclusive=2, milli=2500),
     )
-    assert (own.kind, own.owned, own.cpus) == (EXCLUSIVE, parse_list("0-1,8-9"), 0)
+    assert (own.kind, own.owned, own.cpus) == (EXCLUSIVE, parse_list("0-1,8"), 0)
     assert (mixed.kind, mixed.owned, mixed.milli) == (MIXED, parse_list("4,12"), 500)
     usage = Usage(topology, [Grant("a", "a", own), Grant("b", "b", mixed)])
+    assert usage.idle == parse_list("9")
     assert effective(mixed, usage) == parse_list("4-7,12-15")
     (whole,) = place(topology, Request("a", kind=MIXED, exclusive=2, milli=2000))
     assert (whole.kind, whole.cpus, whole.milli) == (EXCLUSIVE, 0, 0)
@@ -253,10 +259,39 @@ def test_fast_cores_come_first() -> None:
     assert not own.owned & ~MACHINES["hybrid"].kinds["performance"]
 
 
+def test_other_thread_of_exclusive_core_is_idle_until_it_is_needed() -> None:
+    topology = machine(1, 1, 1, 4)  # 0-3,4-7
+    own = Request("a", kind=EXCLUSIVE, exclusive=1, milli=1000)
+    for milli, cpus, idle in ((6000, "1-3,5-7", "4"), (7000, "1-7", "")):
+        first, shared = place(topology, own, Request("b", milli=milli))
+        usage = Usage(topology, [Grant("a", "a", first), Grant("b", "b", shared)])
+        assert (first.owned, effective(first, usage)) == (1, 1)
+        assert (effective(shared, usage), usage.idle) == (parse_list(cpus), parse_list(idle))
+    assert "with idle threads of exclusive cores" in shared.why
+
+
+def test_single_threads_are_exclusive_if_no_whole_core_is_free() -> None:
+    topology = machine(1, 1, 1, 4)
+    wanted = [Request(f"c{number}", kind=EXCLUSIVE, exclusive=1, milli=1000) for number in range(7)]
+    found = place(topology, *wanted)
+    assert [format_list(decision.owned) for decision in found] == ["0", "1", "2", "3", "4", "5", "6"]
+    assert ["single threads free" in decision.why for decision in found] == [False] * 4 + [True] * 3
+    shared = Request("s", milli=500)
+    last = policy_topology.choose(topology, Usage(topology, [Grant(d.pool, d.pool, d) for d in found]), shared)
+    grants = [*(Grant(f"{place}", "", one) for place, one in enumerate(found)), Grant("s", "s", last)]
+    assert effective(last, Usage(topology, grants)) == parse_list("7")
+
+
+def test_container_that_hides_threads_gets_whole_cores_only() -> None:
+    topology = machine(1, 1, 1, 4)
+    wanted = [Request(f"c{number}", kind=EXCLUSIVE, exclusive=1, milli=1000, one_thread=True) for number in range(4)]
+    assert [count(decision.owned) for decision in place(topology, *wanted)] == [2, 2, 2, 0]
+
+
 def test_exhausted_cores_give_shared_pool() -> None:
     found = place(machine(cores=2, threads=1), *(Request(f"c{n}", kind=EXCLUSIVE, exclusive=1) for n in range(2)))
     assert [decision.kind for decision in found] == [EXCLUSIVE, SHARED]
-    assert found[1].why.startswith("no whole cores are free, so it shares node, the smallest part")
+    assert found[1].why.startswith("no exclusive CPUs are free, so it shares node, the smallest part")
 
 
 def test_reserved_cpus_go_to_reserved_namespaces_only() -> None:

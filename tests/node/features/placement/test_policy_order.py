@@ -183,8 +183,9 @@ def test_order_decides_only_the_owner_of_cpus_if_all_fit(
     if even:
         assert count(ends[0].owned) == count(ends[1].owned)
         if machine.isolated_suffice(requests):
-            assert count(ends[0].common) == count(ends[1].common)
-            assert ends[0].room(root) == ends[1].room(root)
+            # The order may decide which pools need idle threads.
+            assert count(ends[0].common | ends[0].idle) == count(ends[1].common | ends[1].idle)
+            assert ends[0].room(root, lent=True) == ends[1].room(root, lent=True)
             assert count(machine.whole(ends[0].common)) == count(machine.whole(ends[1].common))
 
 

@@ -1,6 +1,6 @@
 """The order of choices in the topology-aware policy."""
 
-from resctrl_hooks.node.features.placement.topology_aware import whole_cores
+from resctrl_hooks.node.features.placement.exclusive_cpus import whole_cores
 from resctrl_hooks.node.host.topology import Topology
 
 
