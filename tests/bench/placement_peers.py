@@ -27,6 +27,8 @@ from peers.ours import Ours
 from peers.sessions import Container, session
 from peers.theirs import Theirs
 
+from resctrl_hooks.config.balloons_file import Conversion
+from resctrl_hooks.config.document import Document
 from resctrl_hooks.node.host.cpulist import format_list
 
 ROWS = {
@@ -36,6 +38,7 @@ ROWS = {
     "exclusive: L3 caches": ("L3 caches of an exclusive container", 1),
     "shared: NUMA nodes": ("NUMA nodes of a sharing container", 1),
     "shared: L3 caches": ("L3 caches of a sharing container", 1),
+    "shared with another pool": ("CPUs shared with another namespace's pool, %", 100),
     "short of CPU time": ("sharing with less CPU time than requested, %", 100),
     "fewer CPUs than the limit": ("sharing with fewer CPUs than the limit, %", 100),
     "device distance": ("distance to the device", 1),
@@ -47,15 +50,29 @@ ROWS = {
 
 def sides(policy: str, driver: Path, node: Node, root: Path) -> "dict[str, Theirs | Ours]":
     """Return both sides, ready for a session."""
-    config: dict[str, Any] = {"pinCPU": True, "pinMemory": True, "colocatePods": True}
+    config: dict[str, Any] = {"pinCPU": True, "pinMemory": True}
     config["reservedResources"] = {"cpu": f"cpuset:{format_list(node.reserved)}"}
-    placement = {"policy": policy, "allow": {"*": ["*"]}}
+    if policy == "balloons":
+        cpus = node.topology.online.bit_count()
+        config |= {"allocatorTopologyBalancing": True, "balloonTypes": balloon_types(cpus)}
+        placement = Conversion(Document("balloons", config)).placement
+    else:
+        config["colocatePods"] = True  # ours always places a pod's containers near to each other
+        placement = {"policy": policy, "allow": {"*": ["*"]}}
     return {"theirs": Theirs(driver, policy, config, node, root), "ours": Ours(placement, node, root)}
+
+
+def balloon_types(cpus: int) -> list[dict[str, Any]]:
+    """Return a type with instances of limited size, and one with an instance for each container."""
+    return [
+        {"name": "shop", "namespaces": ["shop"], "minCPUs": 2, "maxCPUs": max(cpus // 8, 4)},
+        {"name": "web", "namespaces": ["web"], "maxCPUs": max(cpus // 4, 4), "preferNewBalloons": True},
+    ]
 
 
 def compare(policy: str, driver: Path, node: Node, seeds: range, starts: int) -> dict[str, Measures]:
     """Return the measures of both sides after some sessions."""
-    found = {"theirs": Measures(), "ours": Measures()}
+    found = {name: Measures(exclusive=policy != "balloons") for name in ("theirs", "ours")}
     for seed in seeds:
         events = session(node, seed, starts)
         with tempfile.TemporaryDirectory(prefix="resctrl-hooks-bench-", dir=TMPFS) as folder:
@@ -95,6 +112,8 @@ def main() -> int:
         print(f"  {'refused':<50}{theirs.refused:>16}{ours.refused:>8}")
         print(f"  {'exclusive CPUs used by another':<50}{theirs.twice:>16}{ours.twice:>8}")
         for name, (text, factor) in ROWS.items():
+            if name not in ours.means:
+                continue
             print(f"  {text:<50}{theirs.value(name) * factor:>16.2f}{ours.value(name) * factor:>8.2f}", flush=True)
         twice += ours.twice
     return int(bool(twice))

@@ -33,6 +33,8 @@ class Mean:
 class Measures:
     """The measures of one side on one machine."""
 
+    exclusive: bool = True
+    """Whether requests for exclusive CPUs count; balloons has none."""
     refused: int = 0
     twice: int = 0
     means: dict[str, Mean] = field(default_factory=dict)
@@ -51,11 +53,14 @@ class Measures:
         self._owners([place for _, place in places])
         loads = _loads(places)
         for container, place in places:
-            own = "exclusive" if container.exclusive else "shared"
-            if container.exclusive:
+            own = "exclusive" if self.exclusive and container.exclusive else "shared"
+            if own == "exclusive":
                 self._add("without exclusive CPUs", _has_own(container, place, topology) is False)
             self._add(f"{own}: NUMA nodes", len(_nodes_of(place.cpus, topology)))
             self._add(f"{own}: L3 caches", sum(bool(cpus & place.cpus) for cpus in topology.l3.values()))
+            if not self.exclusive:
+                others = (other.cpus for one, other in places if one.namespace != container.namespace)
+                self._add("shared with another pool", any(cpus & place.cpus for cpus in others))
             if place.owned:
                 self._add("cores shared with another", _splits(place, places, topology))
             elif container.milli:
