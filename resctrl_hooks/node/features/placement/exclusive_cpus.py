@@ -3,8 +3,7 @@
 from ...host.cpulist import count, format_list, members, union
 from .memory_nodes import memory_for
 from .policy import EXCLUSIVE, MILLI, MIXED, Decision, PlacementError
-from .topology_aware import runners_up
-from .usage import whole
+from .usage import runners_up, whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,6 +4,7 @@ from ...host.cpulist import count, lowest, parse_list, union
 from ...host.topology import LEVELS
 from .memory_nodes import memory_for, short_of_memory
 from .policy import MILLI, RESERVED, SHARED, Decision, PlacementError
+from .usage import runners_up
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,7 +12,6 @@ if TYPE_CHECKING:
     from .policy import Request
     from .usage import Usage
 
-_SHOWN = 3
 _WIDER, _APART = 1, 3
 
 
@@ -120,9 +120,3 @@ def _shared(order: "list[Domain]", topology: "Topology", usage: "Usage", request
         why=why,
         runners_up=runners_up(order, usage, domain.name),
     )
-
-
-def runners_up(order: "list[Domain]", usage: "Usage", but: str) -> "list[str]":
-    """Return the next best parts, with their room."""
-    others = [domain for domain in order if domain.name != but][:_SHOWN]
-    return [f"{domain.name} ({usage.room(domain.cpus)}m free)" for domain in others]

@@ -7,13 +7,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...host.topology import Topology
+    from ...host.topology import Domain, Topology
     from .policy import Request
 
     Choose = Callable[[Topology, "Usage", Request], Decision]
     """A placement policy."""
 
 
+_SHOWN = 3
 _MOST_UNIONS = 256  # of a machine with 8 NUMA nodes
 
 
@@ -188,6 +189,12 @@ def effective(decision: Decision, usage: Usage) -> int:
     # A pool can lose its last CPU to an offline request; then any shared CPU is used.
     shared = usage.parts.get(decision.pool, decision.cpus) & usage.common or usage.common
     return own | shared or usage.reserved or usage.usable or usage.online
+
+
+def runners_up(order: "list[Domain]", usage: Usage, but: str) -> "list[str]":
+    """Return the next best parts, with their room."""
+    others = [domain for domain in order if domain.name != but][:_SHOWN]
+    return [f"{domain.name} ({usage.room(domain.cpus)}m free)" for domain in others]
 
 
 def short_of_cpus(usage: Usage) -> str:
