@@ -55,7 +55,7 @@ def sides(policy: str, driver: Path, node: Node, root: Path) -> "dict[str, Their
     if policy == "balloons":
         cpus = node.topology.online.bit_count()
         config |= {"allocatorTopologyBalancing": True, "balloonTypes": balloon_types(cpus)}
-        placement = Conversion(Document("balloons", config)).placement
+        placement = {**Conversion(Document("balloons", config)).placement, "failurePolicy": "fail"}
     else:
         config["colocatePods"] = True  # ours always places a pod's containers near to each other
         placement = {"policy": policy, "allow": {"*": ["*"]}}

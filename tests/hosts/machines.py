@@ -111,16 +111,22 @@ def write_sysfs(topology: Topology, root: Path) -> str:
 
 def _write_cpu(topology: Topology, base: Path, number: int, core_id: int, core: int) -> None:
     _write(base / "topology/core_cpus_list", format_list(core))
-    _write(base / "topology/core_id", str(core_id))
+    for name, value in {"core_id": core_id, "die_id": 0, "cluster_id": core_id}.items():
+        _write(base / "topology" / name, str(value))
     for package, cpus in topology.packages.items():
         if cpus >> number & 1:
             _write(base / "topology/package_cpus_list", format_list(cpus))
             _write(base / "topology/physical_package_id", str(package))
+    _write_cache(base, 2, core_id, core, "2048K")
     for cache, cpus in topology.l3.items():
         if cpus >> number & 1:
-            values = {"level": "3", "id": str(cache), "type": "Unified", "size": "32768K"}
-            for name, value in (values | {"shared_cpu_list": format_list(cpus)}).items():
-                _write(base / "cache/index3" / name, value)
+            _write_cache(base, 3, cache, cpus, "32768K")
+
+
+def _write_cache(base: Path, level: int, number: int, cpus: int, size: str) -> None:
+    values = {"level": level, "id": number, "type": "Unified", "size": size, "shared_cpu_list": format_list(cpus)}
+    for name, value in values.items():
+        _write(base / f"cache/index{level}" / name, str(value))
 
 
 def _write(path: Path, text: str) -> None:
