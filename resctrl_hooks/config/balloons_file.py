@@ -52,7 +52,9 @@ _POOL = {
     "cpuClass": "cpuClass",
     "irqMode": "irqMode",
 }
-_PER = {"preferPerNamespaceBalloon": "namespace", "preferNewBalloons": "container"}
+_PER = {"preferPerNamespaceBalloon": "namespace", "preferNewBalloons": "pod"}
+"""A new balloon is for a pod: containers of a pod share one, unless `_SPREAD_PODS` is set too."""
+_SPREAD_PODS = "preferSpreadingPods"
 _NO_POOL = {
     "allocatorPriority": "pools are served in the order of the list",
     "components": "",
@@ -63,7 +65,7 @@ _NO_POOL = {
     "pinMemory": "use placement.pinMemory, or the annotation memory.preserve",
     "preferCloseToDevices": "an instance is near the devices of its first container",
     "preferCoreType": "list the CPUs in `cpus` of the pool",
-    "preferSpreadingPods": "use `instancePer: container`",
+    _SPREAD_PODS: "use `instancePer: container`",
     "schedulingClass": "use scheduling.defaults, or an annotation",
     "showContainersInNrt": "",
 }
@@ -152,13 +154,13 @@ class Conversion:
                 self._note(path, f"{value!r} has no counterpart here")
             elif key in _POOL:
                 pool[_POOL[key]] = None if value == "" else value
-            elif key not in _PER:
+            elif key not in _PER and not (key == _SPREAD_PODS and value is True and balloon.get("preferNewBalloons")):
                 self._without(path, _NO_POOL, value)
         if built_in:
             return
         for key, per in _PER.items():
             if balloon.get(key) and not pool.get("instancePer"):
-                pool["instancePer"] = per
+                pool["instancePer"] = "container" if per == "pod" and balloon.get(_SPREAD_PODS) is True else per
             elif balloon.get(key):
                 self._note(("balloonTypes", place, key), f"instances are already per {pool['instancePer']}")
         for key in ("allocatorTopologyBalancing", "preferSpreadOnPhysicalCores"):

@@ -80,7 +80,7 @@ def test_whole_file_becomes_a_valid_section() -> None:
             {
                 "name": "low-latency",
                 "matchExpressions": [{"key": "pod/labels/latency", "operator": "In", "values": ["critical"]}],
-                "minInstances": 4, "minCpus": 4, "maxCpus": 8, "maxInstances": 0, "instancePer": "container",
+                "minInstances": 4, "minCpus": 4, "maxCpus": 8, "maxInstances": 0, "instancePer": "pod",
                 "shareIdleCpus": "numa", "cpuClass": "fast", "irqMode": "isolate",
             },
             {
@@ -145,3 +145,11 @@ def test_command_prints_section_and_problems(tmp_path: Any) -> None:
         file.write_text(text)
         done = CliRunner().invoke(main, ["config", "balloons", str(file)])
         assert (done.exit_code, done.stdout) == (code, "")
+
+
+@pytest.mark.parametrize(
+    "keys, per", [("", "pod"), (", preferSpreadingPods: false", "pod"), (", preferSpreadingPods: true", "container")]
+)
+def test_new_balloons_are_for_pods_unless_their_containers_spread(keys: str, per: str) -> None:
+    placement, problems = converted(f"balloonTypes: [{{name: a, preferNewBalloons: true{keys}}}]")
+    assert (placement["pools"][0]["instancePer"], problems) == (per, [])
