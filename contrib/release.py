@@ -40,7 +40,7 @@ REPOSITORY = Path(__file__).parents[1]
 PACKAGES = REPOSITORY / "contrib/packages"
 MODULES = "usr/lib/python3/dist-packages"
 DOCUMENTS = "usr/share/doc/resctrl-hooks"
-UNIT = "resctrl-hooks-metrics.service"
+UNITS = ("resctrl-hooks-classes.service", "resctrl-hooks-metrics.service")
 _EXECUTABLE = 0o755
 _COMMAND = "#!/usr/bin/python3\nfrom resctrl_hooks.cli import main\n\nmain()\n"
 BUNDLE = "opt/resctrl-hooks/site-packages"
@@ -180,8 +180,9 @@ def _stage(root: Path) -> None:
     for path, kind in _COMPLETIONS.items():
         _write(root / path, kind(cli, {}, "resctrl-hook", "_RESCTRL_HOOK_COMPLETE").source().encode())
     _write(root / "usr/share/man/man8/resctrl-hook.8.gz", gzip.compress(man_page(), mtime=0))
-    unit = (REPOSITORY / "contrib/systemd" / UNIT).read_text().replace("/usr/local/bin/", "/usr/bin/")
-    _write(root / f"usr/lib/systemd/system/{UNIT}", unit.encode())
+    for name in UNITS:
+        unit = (REPOSITORY / "contrib/systemd" / name).read_text().replace("/usr/local/bin/", "/usr/bin/")
+        _write(root / f"usr/lib/systemd/system/{name}", unit.encode())
     for folder in ("grafana", "prometheus"):
         shutil.copytree(REPOSITORY / "contrib" / folder, root / DOCUMENTS / "examples" / folder)
     shutil.copytree(REPOSITORY / "docs", root / DOCUMENTS / "docs", ignore=shutil.ignore_patterns("dev", "*.8"))

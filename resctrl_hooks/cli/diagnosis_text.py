@@ -4,6 +4,7 @@ from rich.markup import escape
 
 from resctrl_hooks.cli.class_lines import since_text
 from resctrl_hooks.cli.tables import console, print_table, table
+from resctrl_hooks.node.slowdown.constants import ENOUGH
 from resctrl_hooks.slowdown.diagnosis import CauseState, Diagnosis
 from resctrl_hooks.slowdown.effects import ClassEffect
 
@@ -33,7 +34,9 @@ def print_diagnosis(one: Diagnosis) -> None:
 
 def print_none_slowed(known: int, counted: int) -> None:
     """Print that no pod is slowed, and how many pods can be compared."""
-    console().print(f"no pod is slowed; {known} of {counted} pods have a baseline")
+    how = "wait with `slowdown.enabled` set, or use a longer --for"
+    more = "" if known == counted else f"; each other needs {ENOUGH} quiet samples of 10 s: {how}"
+    console().print(f"no pod is slowed; {known} of {counted} pods have a baseline{more}")
 
 
 def print_effects(name: str, method: str, effects: list[ClassEffect]) -> None:

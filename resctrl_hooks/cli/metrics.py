@@ -128,7 +128,7 @@ def _push(context: Context, url: str, interval: float, selection: Selection) -> 
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith("opentelemetry"):
             raise
-        raise FailedError("--otlp needs OpenTelemetry's SDK: pip install 'resctrl-hooks[otel]'", _FAILED) from error
+        raise FailedError("--otlp needs OpenTelemetry's SDK: install the extra `otel` (see README)", _FAILED) from error
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())

@@ -7,7 +7,7 @@ import click
 from rich.markup import escape
 
 from resctrl_hooks.cli.document import Column, Form, attributes, is_table, output_option, print_listing
-from resctrl_hooks.cli.dry_run import as_it_would_be
+from resctrl_hooks.cli.edited import as_edited
 from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.cli.tables import console, print_table, table
 from resctrl_hooks.inventory.guard import held_values
@@ -15,6 +15,7 @@ from resctrl_hooks.node.context import Context
 from resctrl_hooks.rdt.classes import Classes, ClassReport
 
 _GOOD = ("as declared", "not declared")
+_EDITED = "and is used as it is now; hooks use it after `resctrl-hook config apply`"
 _VERBS = {"missing": "create", "differs": "change"}
 _STYLES = {"as declared": "green", "not declared": "dim", "missing": "yellow", "differs": "yellow", "impossible": "red"}
 
@@ -37,8 +38,11 @@ def show(config: str, *, form: Form) -> None:
 @output_option
 @click.pass_obj
 def apply(config: str, *, dry_run: bool, form: Form) -> None:
-    """Create the declared classes and write their schemata. Undeclared classes are not changed."""
-    with as_it_would_be(config, dry_run=dry_run) as file:
+    """Create the declared classes and write their schemata. Undeclared classes are not changed.
+
+    An edited configuration file is used as it is now; `resctrl-hook config apply` makes hooks use it too.
+    """
+    with as_edited(config, _EDITED) as file:
         context = open_node(file)
     _print(_classes(context).apply(dry_run=dry_run), form, changes=True, dry_run=dry_run)
 

@@ -1,10 +1,11 @@
 """`resctrl-hook reconcile`: apply an edited configuration, then run the node half's reconcile."""
 
 import sys
+from contextlib import nullcontext
 
 import click
 
-from resctrl_hooks.cli.dry_run import as_it_would_be
+from resctrl_hooks.cli.edited import as_edited
 from resctrl_hooks.cli.params import Duration
 from resctrl_hooks.config.applied import apply_if_newer
 from resctrl_hooks.config.problems import InvalidConfigError
@@ -45,7 +46,7 @@ def command(
         arguments += ["--live", live]
     if watch is not None:
         arguments += ["--watch", f"{watch:.6f}"]
-    with as_it_would_be(config, dry_run=dry_run) as file:
+    with as_edited(config, "and would be applied first") if dry_run else nullcontext(config) as file:
         sys.exit(reconcile_command(file, arguments, _apply_edited))
 
 

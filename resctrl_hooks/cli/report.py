@@ -55,7 +55,7 @@ def command(
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "plotly":
             raise
-        raise FailedError("report needs plotly: pip install 'resctrl-hooks[report]'") from error
+        raise FailedError("report needs plotly: install the extra `report` (see README)") from error
     if (recording is None) == (since is None):
         raise click.UsageError("name either a FILE or --since")
     if since is None and until is not None:

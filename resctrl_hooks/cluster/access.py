@@ -14,7 +14,7 @@ from .api import NAMESPACE, Cluster, MetricsPod
 
 MOST_NODES = 200
 """Nodes that are read without being asked to. More is a load on the API server, for which Prometheus exists."""
-_EXTRA = "the Kubernetes client is missing: pip install 'resctrl-hooks[kubernetes]'"
+_EXTRA = "the Kubernetes client is missing: install the extra `kubernetes` (see README)"
 _CLIENT = frozenset({"kr8s", "httpx"})
 _WRONG_USE = 2
 Result = TypeVar("Result")

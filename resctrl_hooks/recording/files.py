@@ -119,7 +119,7 @@ def _pyarrow() -> Any:
     try:
         import pyarrow.parquet  # noqa: PLC0415  # an extra of its own
     except ModuleNotFoundError as error:
-        raise RecordingError("Parquet needs pyarrow: pip install 'resctrl-hooks[parquet]', or use .csv") from error
+        raise RecordingError("Parquet needs pyarrow: install the extra `parquet` (see README), or use .csv") from error
     return pyarrow
 
 

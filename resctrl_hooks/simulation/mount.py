@@ -101,7 +101,7 @@ def check_fuse() -> None:
     try:
         import mfusepy  # noqa: F401, PLC0415 - an extra that only simulations need
     except ImportError:
-        raise SimulationError("mounting requires mfusepy: pip install 'resctrl-hooks[simulation]'") from None
+        raise SimulationError("mounting requires mfusepy: install the extra `simulation` (see README)") from None
     except OSError as error:
         raise SimulationError(f"libfuse is missing ({error}); on Debian, run `apt-get install libfuse3-3`") from None
 

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -190,6 +191,30 @@ def test_restricted_reconcile_applies_edited_configuration(installed: None, comm
     said = run(["journalctl", "-t", "resctrl-hook", "--no-pager", "-n", "5"])
     assert '"failurePolicy": "fail"' in Path("/etc/resctrl-hooks/config.json").read_text(), said
     assert "applied the edited " in said
+
+
+def test_declared_classes_come_back_with_a_boot(installed: None, command_in_its_place: None, resctrl: Resctrl) -> None:
+    name = "resctrl-hooks-classes.service"
+    unit, gold = Path(UNITS, name), Path(resctrl.path("gold"))
+    shutil.copy(Path(units.__file__).parents[2] / "contrib/systemd" / name, unit)
+    CONFIG.write_text(f"{SETTINGS}rdt: {{enabled: true, classes: {{gold: {{L3: '3'}}}}}}\n")
+    succeeds("config", "apply")
+    try:
+        said = run(["systemd-analyze", "verify", str(unit)], check=False)
+        assert [line for line in said.splitlines() if "resctrl" in line] == []
+        run(["systemctl", "daemon-reload"])
+        for _ in range(2):  # a boot begins without classes
+            assert not gold.exists()
+            run(["systemctl", "restart", name], check=False)
+            assert gold.exists(), run(["journalctl", "-u", name, "--no-pager", "-n", "30"])
+            assert "L3:0=3" in (gold / "schemata").read_text()
+            gold.rmdir()
+        order = run(["systemctl", "show", "-P", "Before", name])
+        assert "podman.service" in order.split()
+    finally:
+        run(["systemctl", "stop", name], check=False)
+        unit.unlink()
+        run(["systemctl", "daemon-reload"])
 
 
 def test_waiting_pod_wakes_reconcile(installed: None) -> None:

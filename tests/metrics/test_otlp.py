@@ -170,7 +170,7 @@ def test_missing_extra_names_installation(host: MonitoredHost, monkeypatch: pyte
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.metric_exporter", None)
     result = CliRunner().invoke(main, ["--config", str(host.config), "metrics", "--otlp", "http://localhost:4318"])
     assert result.exit_code == 1
-    assert "resctrl-hooks[otel]" in result.output
+    assert "install the extra `otel`" in result.output
 
 
 class Receiver(http.server.ThreadingHTTPServer):

@@ -81,8 +81,10 @@ def test_spec_has_this_version(dist: Path) -> None:
     spec = (dist / "resctrl-hooks.spec").read_text()
     assert f"Version:        {RELEASE.PACKAGE_VERSION}\n" in spec
     assert "@" not in spec.replace("@example.com", "")
-    for path in re.findall(r"(?:0644|\|') (\w\S+)", spec.replace("metrics.service > ", "")):
-        assert path == "metrics.service" or (REPOSITORY / path).exists(), path
+    made = set(re.findall(r" > (\S+\.service)\n", spec))
+    assert len(made) == 2
+    for path in re.findall(r"(?:0644|\|') (\w\S+)", spec):
+        assert path in made or (REPOSITORY / path).exists(), path
 
 
 def test_packages_name_their_maintainer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,8 +120,9 @@ def test_debian_package_is_complete_with_correct_sums(dist: Path, package: Path,
     assert sums.keys() == {name for name in shipped if not name.startswith("DEBIAN/")}
     for name, digest in sums.items():
         assert hashlib.md5((tmp_path / name).read_bytes()).hexdigest() == digest
-    unit = (tmp_path / "usr/lib/systemd/system/resctrl-hooks-metrics.service").read_text()
-    assert "ExecStart=/usr/bin/resctrl-hook " in unit
+    for name in ("classes", "metrics"):
+        unit = (tmp_path / f"usr/lib/systemd/system/resctrl-hooks-{name}.service").read_text()
+        assert "ExecStart=/usr/bin/resctrl-hook " in unit
 
 
 # Fedora's macros as far as the spec needs them; Debian has no package of them.
@@ -156,7 +159,8 @@ def test_spec_builds_complete_package(dist: Path, tmp_path: Path) -> None:
     modules = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("resctrl_hooks/")}
     shipped = set(ask("--list").splitlines())
     assert modules <= {path.partition("/site-packages/")[2] for path in shipped}
-    assert {"/usr/bin/resctrl-hook", "/usr/lib/systemd/system/resctrl-hooks-metrics.service"} <= shipped
+    units = {f"/usr/lib/systemd/system/resctrl-hooks-{name}.service" for name in ("classes", "metrics")}
+    assert {"/usr/bin/resctrl-hook", *units} <= shipped
     assert "resctrl-hook install || :" in ask("--scripts")
 
 

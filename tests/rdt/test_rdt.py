@@ -217,19 +217,23 @@ def rdt(host: Host, *words: str) -> Result:
 
 
 @pytest.mark.fuse
-def test_dry_run_uses_settings_to_be_applied(simulated: Host, tmp_path: Path) -> None:
+def test_apply_uses_an_edited_configuration_as_its_dry_run_does(simulated: Host, tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     config.write_text(f"{{resctrlPath: {simulated.resctrl}, rdt: {{enabled: true, classes: {{gold: {{L3: '003'}}}}}}}}")
     config.chmod(0o600)
     planned = CliRunner().invoke(main, ["--config", str(config), "rdt", "apply", "--dry-run"])
     assert planned.exit_code == 0, planned.output
-    assert f"{config} has changed and would be applied first" in planned.stderr
+    assert f"{config} has changed and is used as it is now; hooks use it after `resctrl-hook config" in planned.stderr
     assert planned.stdout.endswith("would create gold; nothing written\n")
+    made = CliRunner().invoke(main, ["--config", str(config), "rdt", "apply"])
+    assert made.exit_code == 0, made.output
+    assert (made.stdout.splitlines()[-2:], made.stderr) == (["gold: created", "gold: L3:0=3;1=3"], planned.stderr)
     assert not (tmp_path / "config.json").exists()
     config.write_text("rdt: {klasses: {}}")
     refused = CliRunner().invoke(main, ["--config", str(config), "rdt", "apply", "--dry-run"])
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert "config.yaml:1: rdt.klasses: unknown key" in refused.stderr
+    assert CliRunner().invoke(main, ["--config", str(config), "rdt", "apply"]).exit_code == 2
 
 
 @pytest.mark.fuse

@@ -121,7 +121,8 @@ def test_since_when_the_class_has_its_values_is_printed(host: Host, monkeypatch:
 
 
 def test_without_a_slowed_pod_the_number_of_baselines_is_printed(shop: Shop) -> None:
-    assert shop.diagnose("--for", "15s")[:2] == (0, "no pod is slowed; 0 of 1 pods have a baseline\n")
+    more = "each other needs 10 quiet samples of 10 s: wait with `slowdown.enabled` set, or use a longer --for"
+    assert shop.diagnose("--for", "15s")[:2] == (0, f"no pod is slowed; 0 of 1 pods have a baseline; {more}\n")
     shop.diagnose("--for", "60s")
     assert shop.diagnose("--for", "15s")[:2] == (0, "no pod is slowed; 1 of 1 pods have a baseline\n")
     value = shop.item("--for", "15s")

@@ -1,4 +1,4 @@
-"""Settings of a dry run; a module of its own, because it imports the configuration's models."""
+"""Settings as a file has them that was not applied; a module of its own, because it imports the models."""
 
 import tempfile
 from collections.abc import Iterator
@@ -14,21 +14,21 @@ INVALID = 2
 
 
 @contextmanager
-def as_it_would_be(config: str, *, dry_run: bool) -> Iterator[str]:
-    """Yield the file of settings; in a dry run an edited configuration is compiled in a temporary folder for it.
+def as_edited(config: str, what: str) -> Iterator[str]:
+    """Yield the file of settings: an edited configuration is compiled in a temporary folder, and ``what`` is said.
 
     Raises:
-        FailedError: the edited file is invalid, so a dry run of the active settings would answer another question.
+        FailedError: the edited file is invalid, and the active settings would answer another question.
     """
-    if not dry_run or not is_newer(config):
+    if not is_newer(config):
         yield config
         return
     try:
         compiled = compile_file(config)
     except InvalidConfigError as error:
         print_problems(error.problems)
-        raise FailedError(f"{config} is invalid; correct it, then repeat the dry run", INVALID) from error
-    to_stderr(NOTICE, f"{config} has changed and would be applied first")
+        raise FailedError(f"{config} is invalid; correct it, then repeat the command", INVALID) from error
+    to_stderr(NOTICE, f"{config} has changed {what}")
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/{COMPILED_NAME}"
         with open(path, "wb") as file:
