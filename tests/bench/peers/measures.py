@@ -9,6 +9,8 @@ from .nodes import Node
 from .places import Place, Places
 from .sessions import Container
 
+POOLED = ("shop", "web")
+"""The namespaces with pools."""
 _GIB = 1 << 30
 _MOST_UNIONS = 256
 
@@ -54,6 +56,8 @@ class Measures:
         loads = _loads(places)
         for container, place in places:
             own = "exclusive" if self.exclusive and container.exclusive else "shared"
+            if not self.exclusive and container.namespace not in POOLED:
+                own = "default"  # without a pool: on all CPUs that are left, or in a balloon too
             if own == "exclusive":
                 self._add("without exclusive CPUs", _has_own(container, place, topology) is False)
             self._add(f"{own}: NUMA nodes", len(_nodes_of(place.cpus, topology)))
@@ -67,6 +71,8 @@ class Measures:
                 self._add("short of CPU time", loads[place.cpus] > 1000 * count(place.cpus))
                 if container.limit:
                     self._add("fewer CPUs than the limit", count(place.cpus) < -(-container.limit // 1000))
+            if own == "default":
+                continue
             for device in container.devices:
                 far = [topology.nodes[home].distances[device.node] for home in _homes(place.cpus, topology)]
                 self._add("device distance", sum(far) / len(far))

@@ -53,10 +53,29 @@ def facts(pools: "list[Pool]") -> str:
 def instances_of(pools: "list[Pool]", topology: "Topology", usage: "Usage") -> "list[Instance]":
     """Return the instances of all growing pools with their CPUs, in the order of the settings.
 
-    Each uses its anchor first, so that few containers move when another one starts or ends; then free CPUs near to it.
+    They use whole cores, or if these leave another one or the default pool too few CPUs, exactly their size.
 
     Raises:
         PlacementError: a pool is invalid.
+    """
+    found, left = _with_homes(pools, topology, usage, exact=False)
+    if count(left) < kept_for_default(usage) or any(count(one.home) < one.size() for one in found):
+        found, _ = _with_homes(pools, topology, usage, exact=True)
+    return found
+
+
+def kept_for_default(usage: "Usage") -> int:
+    """Return the number of CPUs that the pool `DEFAULT_POOL` needs, at least one."""
+    milli = sum(grant.milli for grant in usage.grants if grant.decision.pool == DEFAULT_POOL and grant.decision.cpus)
+    return max(-(-milli // MILLI), 1)
+
+
+def _with_homes(
+    pools: "list[Pool]", topology: "Topology", usage: "Usage", *, exact: bool
+) -> "tuple[list[Instance], int]":
+    """Return all instances, and the CPUs that none uses.
+
+    Each uses its anchor first, so that few containers move when another one starts or ends; then free CPUs near to it.
     """
     found: "list[Instance]" = []
     free = usage.common
@@ -76,15 +95,16 @@ def instances_of(pools: "list[Pool]", topology: "Topology", usage: "Usage") -> "
                 instance.anchor |= grant.decision.cpus
         found += [one for one in named.values() if one.anchor or pool.get("minInstances")]
     for instance in found:
-        instance.home = take(instance.anchor & instance.inside & free, instance.size(), topology, instance.pool)
+        own = instance.anchor & instance.inside & free
+        instance.home = take(own, instance.size(), topology, instance.pool, exact=exact)
         free &= ~instance.home
     for instance in sorted(found, key=lambda one: bool(one.anchor)):  # CPUs kept for an empty one come before growth
         missing = instance.size() - count(instance.home)
         if missing > 0:
-            more = take_near(instance.home, free & instance.inside, missing, topology, instance.pool)
+            more = take_near(instance.home, free & instance.inside, missing, topology, instance.pool, exact=exact)
             instance.home |= more
             free &= ~more
-    return found
+    return found, free
 
 
 def parts_of(pools: "list[Pool]", topology: "Topology", usage: "Usage") -> "tuple[dict[str, int], dict[str, int]]":
@@ -120,8 +140,8 @@ def is_single(pool: "Pool") -> bool:
     return not pool.get("instancePer") and not pool.get("minInstances") and (most is None or most == 1)
 
 
-def take(cpus: int, number: int, topology: "Topology", pool: "Pool") -> int:
-    """Return the first cores of a set with at least so many CPUs; the whole set if it has fewer.
+def take(cpus: int, number: int, topology: "Topology", pool: "Pool", *, exact: bool = False) -> int:
+    """Return the first cores of a set with at least so many CPUs, or ``exact`` ones; the whole set if it has fewer.
 
     With ``spreadCores`` these are exactly so many CPUs, of as many cores as possible.
     """
@@ -137,17 +157,19 @@ def take(cpus: int, number: int, topology: "Topology", pool: "Pool") -> int:
         if count(found) >= number:
             break
         found |= core & cpus
+        while exact and count(found) > number:
+            found &= ~(1 << (core & found).bit_length() - 1)  # the core's last thread
     return found
 
 
-def take_near(home: int, free: int, number: int, topology: "Topology", pool: "Pool") -> int:
-    """Return so many free CPUs, in whole cores, as near to a set of CPUs as possible."""
+def take_near(home: int, free: int, number: int, topology: "Topology", pool: "Pool", *, exact: bool = False) -> int:
+    """Return so many free CPUs, in whole cores or ``exact`` ones, as near to a set of CPUs as possible."""
     found = 0
     for domain in topology.domains:
         if number <= count(found):
             break
         if domain.cpus & home or domain is topology.root:
-            found |= take(free & domain.cpus & ~found, number - count(found), topology, pool)
+            found |= take(free & domain.cpus & ~found, number - count(found), topology, pool, exact=exact)
     return found
 
 

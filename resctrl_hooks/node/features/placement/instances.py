@@ -1,8 +1,8 @@
 """The choice of an instance for a container of a growing pool: an existing one with room, or a new one."""
 
 from ...host.cpulist import count
-from .balloons import Instance, instances_of, is_single, place_for
-from .policy import DEFAULT_POOL, MILLI, PlacementError
+from .balloons import Instance, instances_of, is_single, kept_for_default, place_for, take
+from .policy import MILLI, PlacementError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,9 +31,11 @@ def instance_for(
     name = pool["name"]
     every = instances_of(pools, topology, usage)
     free = inside & usage.common
+    loose = 0  # threads that instances have only because they use whole cores
     for one in every:
         free &= ~one.home
-    spare = count(free) - (_kept(usage) if pool.get("cpus") is None else 0)
+        loose |= inside & one.home & ~take(one.home, one.size(), topology, one.pool, exact=True)
+    spare = count(free | loose) - (kept_for_default(usage) if pool.get("cpus") is None else 0)
     own = [one for one in every if one.pool["name"] == name]
     group = _group(name, pool, request)
     living = {grant.decision.pool for grant in usage.grants if grant.key == request.key}
@@ -47,22 +49,23 @@ def instance_for(
     else:
         chosen = [*pods, *(one for one in own if one not in pods)]
     milli = request.milli
-    best = next((one for one in chosen if _fits(one, milli, spare)), None)
+    best = next((one for one in chosen if _fits(one, milli, spare, loose)), None)
     empty = next((one for one in own if not one.anchor and one.home), None)
-    if group and not chosen and empty and _fits(empty, milli, spare):
+    if group and not chosen and empty and _fits(empty, milli, spare, loose):
         return group, empty.home
     most = 1 if is_single(pool) else pool.get("maxInstances")
     if best is None and (not most or len(own) < most):
         new = Instance(group or _next_name(name, pool, own), pool, inside & usage.common)
-        if _fits(new, milli, spare):
+        if _fits(new, milli, spare, loose):
             anchors = 0
             for one in every:
                 anchors |= one.anchor
             size = new.size(milli)
             room = free & ~anchors if count(free & ~anchors) >= size else free
+            room = room if count(room) >= size else free | loose
             return new.name, place_for(size, room, topology, pool, request.near)
     if best is None:  # a preference of groups for instances of their own cannot be met
-        best = min((one for one in own if _fits(one, milli, spare)), key=lambda one: one.milli, default=None)
+        best = min((one for one in own if _fits(one, milli, spare, loose)), key=lambda one: one.milli, default=None)
     if best is None:
         limits = f" of at most {pool['maxCpus']} CPUs" if pool.get("maxCpus") else ""
         raise PlacementError(
@@ -72,18 +75,12 @@ def instance_for(
     return best.name, best.anchor or best.home
 
 
-def _fits(one: Instance, milli: int, spare: int) -> bool:
-    """Return whether an instance can grow for a container, by at most so many CPUs."""
+def _fits(one: Instance, milli: int, spare: int, loose: int) -> bool:
+    """Return whether an instance can grow for a container, by at most so many CPUs, of which some may be its own."""
     most = one.pool.get("maxCpus")
     if most and one.milli + milli > most * MILLI:
         return False
-    return one.size(milli) <= count(one.home) + max(spare, 0)
-
-
-def _kept(usage: "Usage") -> int:
-    """Return the number of CPUs that the pool `DEFAULT_POOL` needs, at least one."""
-    milli = sum(grant.milli for grant in usage.grants if grant.decision.pool == DEFAULT_POOL and grant.decision.cpus)
-    return max(-(-milli // MILLI), 1)
+    return one.size(milli) <= count(one.home & ~loose) + max(spare, 0)
 
 
 def _group(name: str, pool: "dict[str, Any]", request: "Request") -> str:

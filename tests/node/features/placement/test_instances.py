@@ -13,7 +13,7 @@ from resctrl_hooks.node.features.placement.balloons import instances_of, parts_o
 from resctrl_hooks.node.features.placement.policy import SHARED, PlacementError, Request
 from resctrl_hooks.node.features.placement.pools import choose
 from resctrl_hooks.node.features.placement.usage import Grant, Usage, check, effective
-from resctrl_hooks.node.host.cpulist import count, format_list
+from resctrl_hooks.node.host.cpulist import count, format_list, members, parse_list
 from resctrl_hooks.node.host.topology import Topology
 from resctrl_hooks.node.reconcile.reconcile import reconcile
 
@@ -75,6 +75,23 @@ def test_growth_is_near_and_anchors_stay(host: Host) -> None:
     node.stop("b")
     node.start("d", 2000, **{POOL: "web"})
     node.stop("c")
+    assert node.cpus("a") == "0,16"
+    node.assert_sound()
+
+
+def test_instances_use_single_threads_if_whole_cores_are_too_few(host: Host) -> None:
+    node = placed(host, {"name": "web", "namespaces": [], "instancePer": "container"}, failurePolicy="fail")
+    node.start("a", 500, **{POOL: "web"})
+    node.start("other", 27000)
+    assert (node.cpus("a"), len(members(parse_list(node.cpus("other"))))) == ("0,16", 30)
+    for name in "bcd":
+        node.start(name, 500, **{POOL: "web"})
+    alone = [node.cpus(name) for name in "abcd"]
+    assert (alone[0], len(set(alone)), [len(members(parse_list(cpus))) for cpus in alone]) == ("0", 4, [1, 1, 1, 1])
+    assert len(members(parse_list(node.cpus("other")))) == 28
+    node.assert_sound()
+    for name in "bcd":
+        node.stop(name)
     assert node.cpus("a") == "0,16"
     node.assert_sound()
 
