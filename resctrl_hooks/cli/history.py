@@ -7,7 +7,7 @@ import click
 from resctrl_hooks.cli.document import Form, attributes, is_table, output_option, print_listing
 from resctrl_hooks.cli.errors import FailedError
 from resctrl_hooks.cli.node import open_node
-from resctrl_hooks.cli.params import Past
+from resctrl_hooks.cli.params import Past, recording_options
 from resctrl_hooks.cli.past_text import say_skipped
 from resctrl_hooks.cli.tables import duration
 from resctrl_hooks.inventory.amounts import scaled
@@ -17,7 +17,7 @@ from resctrl_hooks.node.history.section import section
 from resctrl_hooks.past.times import FORMS
 from resctrl_hooks.past.view import Past as History
 from resctrl_hooks.past.view import clock
-from resctrl_hooks.recording.files import FORMATS, RecordingError, check, writing
+from resctrl_hooks.recording.files import RecordingError, check, writing
 
 _WRONG_USE = 2
 _LATE = 3  # intervals after which the writer is missing
@@ -57,15 +57,7 @@ def status(config: str, *, form: Form) -> None:
 @command.command("export")
 @click.option("--since", type=Past(), metavar="TIME", required=True, help=f"From this time on: {FORMS}.")
 @click.option("--until", type=Past(), metavar="TIME", help="To this time; default: now.")
-@click.option(
-    "-o",
-    "--output",
-    required=True,
-    metavar="FILE",
-    type=click.Path(dir_okay=False),
-    help=f"Output file; its suffix selects {' or '.join(FORMATS)}.",
-)
-@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
+@recording_options
 @click.pass_obj
 def export(config: str, *, since: float, until: float | None, output: str, force: bool) -> None:
     """Write samples of the history as a file of `resctrl-hook record`.

@@ -1,4 +1,4 @@
-"""Option types for durations, bandwidths and times, and the option ``--at``."""
+"""Option types for durations, bandwidths and times, and options that several commands have."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -8,6 +8,7 @@ import click
 
 from resctrl_hooks.node.durations import seconds_of
 from resctrl_hooks.past.times import FORMS, parse_time
+from resctrl_hooks.recording.files import FORMATS
 
 _LONGEST = 86_400.0  # one day; Python's sleep accepts at most 292 years, and "inf" is a typing error
 
@@ -70,6 +71,14 @@ def at_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--at`` to a command, which receives the time as ``when``: seconds since 1970, or None."""
     text = f"Show the history of this node at a time: {FORMS}."
     return click.option("--at", "when", type=Past(), metavar="TIME", help=text)(command)
+
+
+def recording_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--output`` and ``--force`` to a command that writes a recording."""
+    text = f"Output file; its suffix selects {' or '.join(FORMATS)}."
+    kind = click.Path(dir_okay=False)
+    force = click.option("--force", is_flag=True, help="Replace FILE if it exists.")(command)
+    return click.option("-o", "--output", required=True, metavar="FILE", type=kind, help=text)(force)
 
 
 def refuse_with_at(when: float | None, **others: object) -> None:

@@ -10,12 +10,12 @@ import click
 
 from resctrl_hooks.cli.errors import FailedError
 from resctrl_hooks.cli.node import open_node
-from resctrl_hooks.cli.params import Duration
+from resctrl_hooks.cli.params import Duration, recording_options
 from resctrl_hooks.inventory.amounts import scaled
 from resctrl_hooks.inventory.pod_names import PodNames
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.history.rows import Row, Sampler
-from resctrl_hooks.recording.files import FORMATS, RecordingError, Write, writing
+from resctrl_hooks.recording.files import RecordingError, Write, writing
 
 _WRONG_USE = 2
 
@@ -25,15 +25,7 @@ _WRONG_USE = 2
 @click.option(
     "--for", "duration", type=Duration(0.1), help="Duration of the recording, such as 10m or 2h; default: until Ctrl-C."
 )
-@click.option(
-    "-o",
-    "--output",
-    required=True,
-    metavar="FILE",
-    type=click.Path(dir_okay=False),
-    help=f"Output file; its suffix selects {' or '.join(FORMATS)}.",
-)
-@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
+@recording_options
 @click.pass_obj
 def command(config: str, *, interval: float, duration: float | None, output: str, force: bool) -> None:
     """Record the counters of all pods over time to a CSV or Parquet file.

@@ -6,8 +6,8 @@ sysfs-kernel-iommu_groups; /proc/driver/nvidia is in the README of NVIDIA's driv
 
 import posix
 
-from .cpulist import parse_list
 from .files import kernel_text, list_folder
+from .topology_sysfs import read_list
 
 _UNKNOWN_NODE = "-1"
 _VFIO = "/dev/vfio/"
@@ -51,8 +51,8 @@ def _near(sys_path: str, folder: str) -> int:
     while folder.startswith("devices/"):
         node = kernel_text(f"{sys_path}/{folder}/numa_node")
         if node and node != _UNKNOWN_NODE:
-            own = _list(f"{sys_path}/{folder}/local_cpulist")
-            return own or _list(f"{sys_path}/devices/system/node/node{node}/cpulist")
+            own = read_list(f"{sys_path}/{folder}/local_cpulist")
+            return own or read_list(f"{sys_path}/devices/system/node/node{node}/cpulist")
         folder = folder.rpartition("/")[0]
     return 0
 
@@ -64,10 +64,3 @@ def _near_nvidia(sys_path: str, folder: str, minor: int) -> int:
             if name == "Device Minor" and value.strip() == str(minor):
                 return near_pci(sys_path, address)
     return 0
-
-
-def _list(path: str) -> int:
-    try:
-        return parse_list(kernel_text(path))
-    except ValueError:
-        return 0

@@ -25,7 +25,7 @@ def read_topology(sys_path: str) -> Topology:
         TopologyError: it has no CPUs.
     """
     folder = f"{sys_path}/devices/system/cpu"
-    online = _list(f"{folder}/online")
+    online = read_list(f"{folder}/online")
     if not online:
         raise TopologyError(
             f"{folder}/online lists no CPUs", hint="placement needs sysfs; check sysPath in the configuration"
@@ -54,7 +54,7 @@ def read_topology(sys_path: str) -> Topology:
             if cpus & online:
                 l3[number] = cpus & online
     kinds = {
-        name: _list(f"{sys_path}/devices/{pmu}/cpus") & online
+        name: read_list(f"{sys_path}/devices/{pmu}/cpus") & online
         for name, pmu in (("performance", "cpu_core"), ("efficient", "cpu_atom"))
     }
     return Topology(
@@ -64,8 +64,8 @@ def read_topology(sys_path: str) -> Topology:
         dies=dies,
         l3=l3,
         nodes=_memory_nodes(sys_path, online),
-        isolated=_list(f"{folder}/isolated"),
-        offline=_list(f"{folder}/offline"),
+        isolated=read_list(f"{folder}/isolated"),
+        offline=read_list(f"{folder}/offline"),
         kinds={name: cpus for name, cpus in kinds.items() if cpus} if all(kinds.values()) else {},
     )
 
@@ -74,16 +74,16 @@ def _last_cache(folder: str, fallback: int) -> "tuple[int, int]":
     """Return the L3 cache of a CPU: its id and the CPUs that share it. Usually at index3."""
     for index in ("index3", "index2", "index4", "index1", "index0"):
         if kernel_text(f"{folder}/{index}/level") == _LAST_LEVEL_CACHE:
-            return _number(f"{folder}/{index}/id", fallback), _list(f"{folder}/{index}/shared_cpu_list")
+            return _number(f"{folder}/{index}/id", fallback), read_list(f"{folder}/{index}/shared_cpu_list")
     return 0, 0
 
 
 def _memory_nodes(sys_path: str, online: int) -> "list[MemoryNode]":
     folder = f"{sys_path}/devices/system/node"
-    numbers = members(_list(f"{folder}/online"))
-    with_memory = _list(f"{folder}/has_memory")
+    numbers = members(read_list(f"{folder}/online"))
+    with_memory = read_list(f"{folder}/has_memory")
     tiers = _tiers(f"{sys_path}/devices/virtual/memory_tiering")
-    cpus = {number: _list(f"{folder}/node{number}/cpulist") & online for number in numbers}
+    cpus = {number: read_list(f"{folder}/node{number}/cpulist") & online for number in numbers}
     ranks = [rank for number, rank in tiers.items() if cpus.get(number)]
     ordinary = min(ranks) if ranks else None
     found = []
@@ -105,7 +105,7 @@ def _tiers(folder: str) -> "dict[int, int]":
     for name in list_folder(folder):
         rank = name[len("memory_tier") :]
         if name.startswith("memory_tier") and rank.isdigit():
-            for number in members(_list(f"{folder}/{name}/nodelist")):
+            for number in members(read_list(f"{folder}/{name}/nodelist")):
                 found[number] = int(rank)
     return found
 
@@ -119,20 +119,21 @@ def _memory(path: str) -> int:
     return 0
 
 
-def _first_list(base: str, *names: str) -> int:
-    """Return the first of these files with content; older kernels have other names."""
-    for name in names:
-        found = _list(f"{base}/{name}")
-        if found:
-            return found
-    return 0
-
-
-def _list(path: str) -> int:
+def read_list(path: str) -> int:
+    """Return the CPUs or nodes in a kernel's file; none if it does not exist or has no list."""
     try:
         return parse_list(kernel_text(path))
     except ValueError:
         return 0
+
+
+def _first_list(base: str, *names: str) -> int:
+    """Return the first of these files with content; older kernels have other names."""
+    for name in names:
+        found = read_list(f"{base}/{name}")
+        if found:
+            return found
+    return 0
 
 
 def _number(path: str, fallback: int) -> int:
