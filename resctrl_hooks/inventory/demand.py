@@ -42,7 +42,7 @@ class Demand(Record):
         return sum(level.wanted for level in self.levels)
 
 
-def filled(available: int, wanted: dict[int, int], *, reserved: int = 0, above: int = 0) -> dict[int, int]:
+def filled(available: int, wanted: dict[int, int], *, reserved: int, above: int) -> dict[int, int]:
     """Return how many pods of each priority can be counted at a time.
 
     The highest priority comes first; ``reserved`` ones are for priorities above ``above``.

@@ -43,6 +43,15 @@ def test_demand_and_holders_are_counted(tmp_path: Path) -> None:
     assert found == [(100, 1, 1, 1, 100.0), (50, 1, 1, 1, 100.0), (-10, 3, 1, 1, 33.3)]
 
 
+def test_reserve_is_for_all_priorities_above_zero_by_default(tmp_path: Path) -> None:
+    rules = [{"namespaces": ["silver"], "value": 1}]
+    node = SharedNode(tmp_path, rmids=4, priority=rules, reserve={"rmids": 1})
+    for namespace in ("silver", "silver", "silver", "batch"):
+        node.start(namespace)
+    (demand,) = demand_of(node.context(), gather(node.context()))
+    assert [(one.priority, one.wanted, one.kept) for one in demand.levels] == [(1, 3, 3), (0, 1, 0)]
+
+
 @pytest.fixture
 def crowded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SharedNode:
     """Return a node with 3 RMIDs for five pods, which commands read through its kernel."""

@@ -1,6 +1,7 @@
 """The one word for a pod, and the pods that wait by a rule."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from node.reconcile.cluster import Cluster
@@ -14,6 +15,22 @@ GROUP = Group(rdt_class="", name="k", path="/r/mon_groups/k", origin="created", 
 @pytest.mark.parametrize("cgroup, state", [("/sys/fs/cgroup/pod", "idle"), ("", "assigned")])
 def test_pod_without_containers_is_idle_unless_its_key_belongs_to_a_program(cgroup: str, state: str) -> None:
     assert state_of(Pod(key="k", state="assigned", cgroup=cgroup, groups=[GROUP]), waiting=False) == state
+
+
+SHARE = {"share": {"interval": "10s"}}
+
+
+@pytest.mark.parametrize(
+    "monitoring, queued",
+    [({}, False), ({"limits": {}}, False), (SHARE, True), ({**SHARE, "limits": {"shop": 9}}, True)],
+)
+def test_pod_within_its_limit_waits_by_a_rule_only_where_rmids_are_shared(
+    tmp_path: Path, monitoring: dict[str, Any], queued: bool
+) -> None:
+    cluster = Cluster(tmp_path)
+    cluster.host.configure(monitoring=monitoring)
+    waiting = [Pod(key="k", state="waiting", namespace="shop")]
+    assert queued_pods(cluster.context(), waiting) == (waiting if queued else [])
 
 
 def test_pod_over_its_namespaces_limit_waits_by_a_rule(tmp_path: Path) -> None:
