@@ -48,6 +48,27 @@ ROWS = {
 }
 
 
+COLUMNS = {
+    "topology-aware": (
+        "cores shared with another",
+        "exclusive: NUMA nodes",
+        "shared: NUMA nodes",
+        "short of CPU time",
+        "device distance",
+        "memory distance",
+        "free in the best NUMA node",
+    ),
+    "balloons": (
+        "shared: NUMA nodes",
+        "short of CPU time",
+        "device distance",
+        "memory distance",
+        "free in the best NUMA node",
+    ),
+}
+"""The columns of the tables in docs/dev/placement.md."""
+
+
 def sides(policy: str, driver: Path, node: Node, root: Path) -> "dict[str, Theirs | Ours]":
     """Return both sides, ready for a session."""
     config: dict[str, Any] = {"pinCPU": True, "pinMemory": True}
@@ -93,8 +114,19 @@ def compare(policy: str, driver: Path, node: Node, seeds: range, starts: int) ->
     return found
 
 
+def row(policy: str, node: Node, theirs: Measures, ours: Measures) -> str:
+    """Return a machine's line of the table in Markdown."""
+    cells = [f"{theirs.refused}→{ours.refused}"]
+    for name in COLUMNS[policy]:
+        values = [side.value(name) * ROWS[name][1] for side in (theirs, ours)]
+        cells.append(
+            "→".join(f"{value:.1f}" if value < 1 or ROWS[name][1] == 1 else f"{value:.0f}" for value in values)
+        )
+    return f"|{node.name}|{'|'.join(cells)}|"
+
+
 def main() -> int:
-    """Print the table; exit code 1 if a CPU was exclusive and used by another container."""
+    """Print the measures and the table; exit code 1 if a CPU was exclusive and used by another container."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--driver", type=Path, required=True)
     parser.add_argument("--policy", choices=["topology-aware", "balloons"], default="topology-aware")
@@ -102,7 +134,7 @@ def main() -> int:
     parser.add_argument("--starts", type=int, default=200, help="containers of a session")
     parser.add_argument("--machine", default="", help="only machines with this word")
     options = parser.parse_args()
-    twice = 0
+    twice, table = 0, []
     for node in nodes():
         if options.machine not in node.name:
             continue
@@ -116,6 +148,8 @@ def main() -> int:
                 continue
             print(f"  {text:<50}{theirs.value(name) * factor:>16.2f}{ours.value(name) * factor:>8.2f}", flush=True)
         twice += ours.twice
+        table.append(row(options.policy, node, theirs, ours))
+    print("\n".join(table))
     return int(bool(twice))
 
 

@@ -82,13 +82,13 @@ def _tiers() -> Topology:
 def nodes() -> list[Node]:
     """Return the machines of the table."""
     return [
-        _with_devices("1 package, 16 CPUs", machine(1, 1, 1, 8, 2, memory=64 * _GIB)),
-        _with_devices("2 packages, 64 CPUs", machine(2, 1, 1, 16, 2, memory=128 * _GIB)),
-        _with_devices("2 packages, 32 CPUs, 1 thread", machine(2, 1, 1, 16, 1, memory=64 * _GIB)),
-        _with_devices("SNC, 4 NUMA nodes, 96 CPUs", _sub_numa()),
-        _with_devices("8 L3 caches, 128 CPUs", machine(1, 1, 8, 8, 2, memory=256 * _GIB)),
-        _with_devices("HBM and CXL, 64 CPUs", _tiers()),
-        _with_devices("8 NUMA nodes, 32 L3, 256 CPUs", machine(2, 4, 4, 4, 2, memory=64 * _GIB)),
+        _with_devices("16 CPUs", machine(1, 1, 1, 8, 2, memory=64 * _GIB)),
+        _with_devices("64 CPUs", machine(2, 1, 1, 16, 2, memory=128 * _GIB)),
+        _with_devices("32 CPUs, 1 thread", machine(2, 1, 1, 16, 1, memory=64 * _GIB)),
+        _with_devices("96 CPUs, SNC", _sub_numa()),
+        _with_devices("128 CPUs, 8 L3", machine(1, 1, 8, 8, 2, memory=256 * _GIB)),
+        _with_devices("64 CPUs, HBM, CXL", _tiers()),
+        _with_devices("256 CPUs, 32 L3", machine(2, 4, 4, 4, 2, memory=64 * _GIB)),
     ]
 
 

@@ -50,7 +50,7 @@ def choose(topology: "Topology", usage: "Usage", request: "Request") -> Decision
             if cpu_class:  # isolated CPUs get it by the pool's name too
                 found.pool, found.why = name, f"{found.why}; CPU class {cpu_class}"
             return found
-        why += "; it has no free whole cores"
+        why += "; no exclusive CPUs are free"
     cpus = pools[name][0] if domain.name == name else domain.cpus
     place = name
     if _has_instances(pool):
