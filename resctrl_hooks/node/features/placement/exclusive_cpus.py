@@ -11,10 +11,6 @@ if TYPE_CHECKING:
     from .policy import Request
     from .usage import Usage
 
-_WAYS = (False, False), (True, False), (True, True)
-"""The ways to get exclusive CPUs of a part: whether idle threads count as its pools' CPUs, and whether cores may be
-split. Each is better than a wider part."""
-
 
 def exclusive(
     order: "list[Domain]", topology: "Topology", usage: "Usage", request: "Request", *, isolated: bool = False
@@ -41,9 +37,10 @@ def exclusive(
         # Only CPUs that it has requested may narrow the pools of others: the scheduler has counted these.
         if squeeze and request.exclusive * MILLI > request.milli:
             break
-        for domain in order:
-            for lent, split in _WAYS[1 if squeeze else 0 : 2 if request.one_thread else 3]:
-                owned = _take_spare(domain, topology, usage, request, squeeze=squeeze, lent=lent, split=split)
+        for split in (False,) if request.one_thread else (False, True):
+            for domain in order:
+                owned = 0 if squeeze or split else _take_spare(domain, topology, usage, request)
+                owned = owned or _take_spare(domain, topology, usage, request, squeeze=squeeze, lent=True, split=split)
                 if owned:
                     why = f"{domain.name} has {'single threads' if split else 'whole cores'} free{fallen}"
                     if squeeze:
@@ -58,11 +55,14 @@ def _take_spare(
     usage: "Usage",
     request: "Request",
     *,
-    squeeze: bool,
-    lent: bool,
-    split: bool,
+    squeeze: bool = False,
+    lent: bool = False,
+    split: bool = False,
 ) -> int:
-    """Return CPUs of a part that can become exclusive; see `_WAYS`."""
+    """Return CPUs of a part that can become exclusive, in whole cores unless cores may be ``split``.
+
+    With ``squeeze`` shared pools may lose CPUs that they need; with ``lent`` idle threads count as theirs.
+    """
     free = domain.cpus & (usage.common | usage.idle if split else usage.common)
     owned = _take_near(topology, free, request, split=split)
     if owned and not usage.can_give(owned if lent else whole(topology, owned), squeeze=squeeze, lent=lent):

@@ -186,7 +186,9 @@ def test_order_decides_only_the_owner_of_cpus_if_all_fit(
             # The order may decide which pools need idle threads.
             assert count(ends[0].common | ends[0].idle) == count(ends[1].common | ends[1].idle)
             assert ends[0].room(root, lent=True) == ends[1].room(root, lent=True)
-            assert count(machine.whole(ends[0].common)) == count(machine.whole(ends[1].common))
+            # The other thread of a half-used core may be lent, or its core be split again.
+            if all(not request.exclusive % max(machine.thread_counts) for request in requests):
+                assert count(machine.whole(ends[0].common)) == count(machine.whole(ends[1].common))
 
 
 def record(decision: Decision) -> dict[str, Any]:
