@@ -26,9 +26,19 @@ def set_deadline(seconds: float) -> None:
 
     def rise(*_: object) -> None:
         left = until + min(_starved() - starved, LONGEST_STARVED) - time.monotonic()
-        if left <= 0:
-            raise errors.DeadlineError("deadline of the hook exceeded")
-        setitimer(ITIMER_REAL, left, _ALARM_AGAIN)
+        if left > 0:
+            setitimer(ITIMER_REAL, left, _ALARM_AGAIN)
+            return
+        setitimer(
+            ITIMER_REAL, 0
+        )  # the first use of an error imports its module: an alarm meanwhile would find half of it
+        try:
+            error = errors.DeadlineError("deadline of the hook exceeded")
+        except AttributeError:  # the hook itself is importing it, for another error
+            error = None
+        setitimer(ITIMER_REAL, _ALARM_AGAIN, _ALARM_AGAIN)
+        if error is not None:
+            raise error
 
     signal(SIGALRM, rise)
     pthread_sigmask(SIG_UNBLOCK, (SIGALRM,))  # crun calls hooks with every signal blocked
