@@ -83,6 +83,7 @@ try:
     while True:
         pass
 except Exception as error:
+    set_deadline(0)
     print(type(error).__name__, error)
 """
 
