@@ -1,12 +1,14 @@
 """``classes`` as in the memtierd NRI plugin, and the ``memory`` section, which defines permissions for them."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
 from resctrl_hooks.node.classes.memory import LIMITS
 from resctrl_hooks.node.feature_table import FEATURES
+from resctrl_hooks.node.host.cpulist import parse_list
 from resctrl_hooks.node.names import matches
+from resctrl_hooks.nri.memory_policy import FLAGS, MAX_DISTANCE, MODES, WORDS
 
 from .memtierd import check_template
 from .nri import ClassDevice, ClassMount, Environment
@@ -14,8 +16,34 @@ from .section import Allow, FailurePolicy, FeatureSection, KeyPath, Remark, Sect
 
 _DEFAULTS = FEATURES["memory"].defaults
 _POLICY = (
-    "ignored: only a process can set its own memory policy (set_mempolicy); `placement.pools` with `mems` binds memory"
+    "only the NRI plugin can set a memory policy, with a runtime that has NRI 0.12; hooks cannot. `placement.pools` "
+    "with `mems` binds memory with both"
 )
+
+
+def _nodes(words: str) -> str:
+    """Return the nodes as written, if they are valid."""
+    try:
+        if words not in WORDS and not (words.startswith(MAX_DISTANCE) and words[len(MAX_DISTANCE) :].isdecimal()):
+            parse_list(words)
+    except ValueError as error:
+        raise wrong(f"{words[:80]!r} names no nodes", f"use {', '.join(WORDS)}, max-dist:N or a list") from error
+    return words
+
+
+class MemoryPolicy(Section):
+    """A memory policy as in the NRI plugin memory-policy: set_mempolicy(2) for the container's processes."""
+
+    mode: Literal[MODES]  # type: ignore[valid-type]  # the names are those of the node half
+    """The mode."""
+
+    nodes: Annotated[str, AfterValidator(_nodes)] = "allowed-mems"
+    """NUMA nodes: a list such as `0-1`, `all`, `allowed-mems` (those of the container), `cpu-nodes` or `cpu-packages`
+    (those of its CPUs), or `max-dist:N` (as far as N from its CPUs). Nodes that the container may not use are left
+    out."""
+
+    flags: list[Literal[FLAGS]] = []  # type: ignore[valid-type]  # as above
+    """Flags of the mode."""
 
 
 class MemoryClass(Section):
@@ -37,8 +65,8 @@ class MemoryClass(Section):
     swaplimitratio: Annotated[float, Field(ge=0, le=1)] | None = None
     """As in the memory-qos NRI plugin: memory.high is the memory limit times 1 minus this, memory.swap.max is max."""
 
-    policy: Any = Field(default=None, exclude=True)
-    """Ignored: a key of the memory-policy NRI plugin."""
+    policy: MemoryPolicy | None = None
+    """Memory policy of its containers. Only the NRI plugin sets it, with NRI 0.12; permissions as for `env`."""
 
     env: Environment = {}
     """Environment variables of its containers. Only the NRI plugin sets them, for the namespaces in `nri.allow`."""

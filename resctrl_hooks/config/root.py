@@ -33,7 +33,7 @@ from .section import (
 from .slowdown import Slowdown
 
 _TELEMETRY = "ignored: this configures the exporter of the resctrl-mon plugin; see `resctrl-hook metrics`"
-_MPOLSET = "ignored: this configures the memory-policy plugin; memory policies of processes are not supported"
+_MPOLSET = "ignored: the runtime sets memory policies (NRI 0.12), without a wrapper"
 _NO_FILE = "ignored: the supported files are {}"
 _LIMITS = (
     "if classes are configured, pods that set memory.high or memory.swap.max by annotation are rejected, except in "

@@ -50,9 +50,9 @@ def adjustment(workload: "Workload", steps: "list[Step]", settings: "Settings", 
     for step in steps:
         if step.feature in wanted and step.action != SKIP:
             _BY_FEATURE[step.feature](step.parameters, linux, resources, _parsed(version))
-    found = _of_class(workload, settings)
-    if found.get("devices"):
-        linux["devices"] = found.pop("devices")
+    cpu = {**workload.bundle.resources.get("cpu", {}), **resources.get("cpu", {})}
+    found = _of_class(workload, settings, _parsed(version), cpu)
+    linux.update({name: value for name in ("devices", "memory_policy") if (value := found.pop(name, None))})
     if resources:
         linux["resources"] = resources
     if linux:
@@ -154,21 +154,32 @@ def _parsed(version: str) -> "tuple[int, int]":
     return (int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else (0, 0)
 
 
-def _of_class(workload: "Workload", settings: "Settings") -> "Adjustment":
-    """Return environment, mounts and devices of the container's class, if allowed for its namespace."""
+def _of_class(
+    workload: "Workload", settings: "Settings", version: "tuple[int, int]", cpu: "Adjustment"
+) -> "Adjustment":
+    """Return what the container's class brings, if allowed for its namespace; ``cpu`` has its CPUs and memory nodes."""
     if not any(spec.get(name) for spec in settings.classes for name in BROUGHT):
         return {}
     choice = choice_of(workload, settings)
     brings = {name: choice.spec.get(name) for name in BROUGHT}
     if not any(brings.values()):
         return {}
-    what = f"use the devices, mounts or variables of class {choice.name[:80]!r}"
+    what = f"use the devices, mounts, variables or policy of class {choice.name[:80]!r}"
     settings.check_allowed("nri.allow", workload, choice.name, what, AdjustmentError)
     return {
         "env": [{"key": key, "value": value} for key, value in (brings["env"] or {}).items()],
         "mounts": [_mount(one) for one in brings["mounts"] or []],
         "devices": [_device(one) for one in brings["devices"] or []],
+        "memory_policy": _memory_policy(brings["policy"], version, cpu, settings) if brings["policy"] else {},
     }
+
+
+def _memory_policy(
+    spec: "Adjustment", version: "tuple[int, int]", cpu: "Adjustment", settings: "Settings"
+) -> "Adjustment":
+    from .memory_policy import memory_policy  # few nodes use one
+
+    return memory_policy(spec, version, cpu, settings.sys_path)
 
 
 def _mount(spec: "dict[str, Any]") -> "Adjustment":

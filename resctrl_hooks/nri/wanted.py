@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ..node.container.workload import Workload
     from ..node.settings import Settings
 
-BROUGHT = ("env", "mounts", "devices")
+BROUGHT = ("env", "mounts", "devices", "policy")
 """The additions that a class can bring into a container."""
 
 

@@ -54,12 +54,12 @@ def test_memory_qos_file_is_valid() -> None:
     assert found.valid().unified_annotations == ["memory.high", "memory.oom.group"]
 
 
-def test_memory_policy_file_is_valid_and_its_policies_have_remarks() -> None:
+def test_memory_policy_file_is_valid_and_says_who_sets_policies() -> None:
     found = check_file(str(FIXTURES / "nri-memory-policy.yaml"))
     assert found.errors == []
     notes = {note.key: note.what for note in found.remarks if note.severity == "note"}
     assert sorted(notes) == ["classes[0].policy", "injectMpolset"]
-    assert "only a process can set its own memory policy" in notes["classes[0].policy"]
+    assert "only the NRI plugin can set a memory policy, with a runtime that has NRI 0.12" in notes["classes[0].policy"]
 
 
 def test_untrusted_owner_or_mode_is_reported(tmp_path: Path) -> None:

@@ -84,14 +84,16 @@ def test_class_adds_environment_mounts_and_devices(start: Callable[..., Plugin])
 def test_adjustments_apply_to_allowed_containers_only(start: Callable[..., Plugin]) -> None:
     plugin = start(classes=[BRINGS], nri={"allow": {"elsewhere": ["*"]}})
     assert adjusted(plugin, IN_BATCH) == {}
-    assert "namespace shop is not allowed to use the devices, mounts or variables of class 'batch'" in plugin.log()
+    assert (
+        "namespace shop is not allowed to use the devices, mounts, variables or policy of class 'batch'" in plugin.log()
+    )
 
 
 def test_adjustments_refuse_other_containers_under_fail(start: Callable[..., Plugin]) -> None:
     peer = start(classes=[BRINGS], failurePolicy="fail").greet()
     code, words, _ = peer.event("CreateContainer", IN_BATCH, container())
     assert code == 2
-    assert "is not allowed to use the devices, mounts or variables of class 'batch'" in words
+    assert "is not allowed to use the devices, mounts, variables or policy of class 'batch'" in words
 
 
 def test_path_writable_by_others_is_not_mounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 """Selection of a container's memory class and limits, from annotations, classes and permissions.
 
-The annotations are those of the NRI plugins memtierd and memory-qos (nri-plugins, docs/memory/memtierd.md and
-memory-qos.md): a container's own precedes its pod's, and an empty value means none.
+The annotations are those of the NRI plugins memtierd, memory-qos and memory-policy (nri-plugins, docs/memory): a
+container's own precedes its pod's, and an empty value means none.
 """
 
 import posix
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..container.workload import Workload
     from ..settings import Settings
 
-SUFFIX, QOS_SUFFIX = ".memtierd.nri.io", ".memory-qos.nri.io"
+SUFFIX, QOS_SUFFIX, POLICY_SUFFIX = ".memtierd.nri.io", ".memory-qos.nri.io", ".memory-policy.nri.io"
 SWAP = "memory.swap.max"
 HIGH = "memory.high"
 LIMITS = (SWAP, HIGH)
@@ -117,16 +117,17 @@ def _class_annotations(workload: "Workload", suffixes: "tuple[str, ...]") -> "li
     each = [_annotations(workload, "class", suffix) for suffix in suffixes]
     if len({workload.annotation(*names)[0] for names in each} - {""}) > 1:
         raise MemoryClassError(
-            f"annotations class{SUFFIX} and class{QOS_SUFFIX} name different classes",
-            hint="a container has one class here: merge the two into one",
+            f"annotations {' and '.join(f'class{suffix}' for suffix in suffixes)} name different classes",
+            hint="a container has one class here: merge them into one",
         )
     return [name for names in zip(*each) for name in names]
 
 
 def _suffixes(settings: "Settings") -> "tuple[str, ...]":
-    """Return the suffixes of annotations that are read: without settings of memory-qos, its own plugin may run here."""
+    """Return the suffixes of annotations that are read: without a plugin's settings, that plugin may run here."""
     of_qos = settings.unified_annotations or any(spec.get("swaplimitratio") is not None for spec in settings.classes)
-    return (SUFFIX, QOS_SUFFIX) if of_qos else (SUFFIX,)
+    of_policy = any(spec.get("policy") for spec in settings.classes)
+    return SUFFIX, *([QOS_SUFFIX] if of_qos else []), *([POLICY_SUFFIX] if of_policy else [])
 
 
 def _memory_limit(name: str, workload: "Workload") -> int:

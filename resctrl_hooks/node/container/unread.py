@@ -1,7 +1,7 @@
 """Annotations of the NRI plugins that nothing here reads: a pod that migrates may rely on them.
 
-Source of the names: nri-plugins (pkg/resmgr/cache, cmd/plugins). The annotations of memtierd and memory-qos are left
-out: memory classes read them, or their plugins run on the node.
+Source of the names: nri-plugins (pkg/resmgr/cache, cmd/plugins). The annotations that name memory classes are left out:
+classes read them, or their plugins run on the node.
 """
 
 TYPE_CHECKING = False
@@ -14,7 +14,7 @@ MARK = "nri.io"
 """The common part of all these annotations."""
 
 _POLICY, _PLAIN = ".resource-policy.nri.io", "resource-policy.nri.io/"
-_OTHERS = (".memory-policy.nri.io", "epc-limit.nri.io")
+_OTHERS = ("policy.memory-policy.nri.io", "epc-limit.nri.io")
 READ = frozenset(
     (
         "rdtclass",
