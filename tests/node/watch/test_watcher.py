@@ -170,11 +170,11 @@ def test_loop_of_execs_in_one_container_is_sampled_for_a_while_and_reported(watc
 LOOK, MOVE = 0.00004, 0.0003  # seconds of processor time
 
 
-@pytest.mark.parametrize("rate", [1600, 6000])
+@pytest.mark.parametrize("rate, monitored", [(1600, True), (6000, True), (1600, False), (6000, False)])
 def test_loop_of_execs_spares_other_containers_and_the_processor(
-    watched: Watched, monkeypatch: pytest.MonkeyPatch, rate: int
+    watched: Watched, monkeypatch: pytest.MonkeyPatch, rate: int, monitored: bool
 ) -> None:
-    """A calls exec ``rate`` times a second, and B has a probe of 5 ms in each second."""
+    """A, which may be unmonitored, calls exec ``rate`` times a second, and B has a probe of 5 ms in each second."""
     (a, _), (b, _) = watched.cluster.start(1), watched.cluster.start(2)
     watched.steps()
     watched.clock.tick = 0.0
@@ -196,6 +196,9 @@ def test_loop_of_execs_spares_other_containers_and_the_processor(
         was = clock.used
         clock.work(LOOK)
         containers.refresh()
+        if not pid and not monitored:
+            urgent += LOOK * watched.urgent
+            return Outcome(IGNORED, where="/kubepods/unmonitored")
         if may_move(containers.of_id(b if pid else a)):
             clock.work(MOVE)
             served_at[pid] = clock.now
