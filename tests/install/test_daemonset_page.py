@@ -101,7 +101,7 @@ def test_removal_runs_the_own_image(repository: Path) -> None:
 
 
 def test_named_objects_exist(repository: Path) -> None:
-    texts = [path.read_text() for path in (CONTRIB / "daemonset").glob("*.yaml")]
+    texts = [path.read_text() for folder in ("daemonset", "events") for path in (CONTRIB / folder).glob("*.yaml")]
     there = {
         one["metadata"]["name"]
         for text in texts
@@ -111,7 +111,7 @@ def test_named_objects_exist(repository: Path) -> None:
     found = of(*NAMES)
     assert len(found) >= 4
     for command in found:
-        words = command.split()
+        words = [word for word in command.split() if not word.startswith("--")]
         assert set(words[words.index("daemonset") + 1 :]) <= there, command
 
 

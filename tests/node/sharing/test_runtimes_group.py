@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posix
+import re
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -124,7 +125,8 @@ def test_show_says_until_when_a_removed_group_was_counted(
     assert details.counted_until.keys() == {pod.id}
     assert abs(details.counted_until[pod.id] - time.time()) < MINUTE
     print_pod(details, headers=True)
-    assert f"counted until 0s ago: container {pod.id[:12]}" in " ".join(capsys.readouterr().out.split())
+    shown = " ".join(capsys.readouterr().out.split())
+    assert re.search(rf"counted until \d+s ago: container {pod.id[:12]}", shown)
 
 
 def test_group_that_outlives_its_container_counts_until_it_is_gone(node: Node) -> None:

@@ -1,7 +1,7 @@
 """Interrupts, kept off the exclusive CPUs of containers that ask for it and off the CPUs of pools with ``irqMode``.
 
 Source of the files: Linux, Documentation/core-api/irq/irq-affinity.rst. Interrupts that their driver manages cannot
-move (EIO; kernel/irq/manage.c, irq_can_set_affinity_usr).
+move (EIO, on Linux 7.2 EPERM; kernel/irq/proc.c, write_irq_affinity).
 """
 
 from ...host.cpulist import format_list, format_mask, parse_list, parse_mask
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .usage import Usage
 
 _DEFAULT, _LIST, _BALANCER = "default_smp_affinity", "smp_affinity_list", "irqbalance"
+_MANAGED = ("EIO", "EPERM")
 _SHOWN = 5
 
 
@@ -144,7 +145,7 @@ class Interrupts(NodeValues):
         for why, names in found.items():
             more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
             one = len(names) == 1
-            cause = ", managed by the kernel" if why == "EIO" else ""
+            cause = ", managed by the kernel" if why in _MANAGED else ""
             what = "interrupt" if one else "interrupts"
             sentences.append(f"cannot move {len(names)} {what} ({why}{cause}): {', '.join(names[:_SHOWN])}{more}")
         return sentences
