@@ -64,15 +64,18 @@ def programs(tmp_path: Path) -> Path:
     return folder
 
 
-def run(name: str, host: Path, programs: Path, tmp_path: Path, *, killed_before: int = -1) -> None:
+def run(
+    name: str, host: Path, programs: Path, tmp_path: Path, *, killed_before: int = -1, deleted_before: int = -1
+) -> None:
     (container,) = daemonset(name)["spec"]["initContainers"]
     shell, options, script = container["command"]
     (tmp_path / "config.yaml").write_text(CONFIGURED.format(host=tmp_path))
     script = script.replace(" /config/config.yaml", f" {tmp_path}/config.yaml")
-    if killed_before >= 0:
-        lines = script.splitlines()
-        lines.insert(steps(script)[killed_before], f"exit {KILLED}")
-        script = "\n".join(lines)
+    for step, event in ((killed_before, f"exit {KILLED}"), (deleted_before, "kill -TERM $$")):
+        if step >= 0:
+            lines = script.splitlines()
+            lines.insert(steps(script)[step], event)
+            script = "\n".join(lines)
     environment = {"HOST": str(host), "PATH": f"{programs}:{os.environ['PATH']}"}
     done = subprocess.run([shell, options, script], env=environment, check=False, capture_output=True, text=True)
     assert done.returncode == (0 if killed_before < 0 else KILLED), done.stderr
@@ -108,6 +111,13 @@ def test_installer_installs_and_removes(tmp_path: Path, programs: Path) -> None:
 
 
 REMOVAL = steps(daemonset("remove.yaml")["spec"]["initContainers"][0]["command"][2])
+
+
+@pytest.mark.parametrize("step", [1, 2, 4])
+def test_installation_is_completed_if_its_pod_is_deleted_meanwhile(tmp_path: Path, programs: Path, step: int) -> None:
+    run("resctrl-hooks.yaml", tmp_path / "host", programs, tmp_path, deleted_before=step)
+    assert (tmp_path / "host/usr/share/containers/oci/hooks.d/resctrl-hooks.json").exists()
+    assert "restart resctrl-hooks-reconcile.timer" in (tmp_path / "nsenter").read_text()
 
 
 def test_removal_killed_before_each_step_is_completed_by_retry(tmp_path: Path, programs: Path) -> None:
