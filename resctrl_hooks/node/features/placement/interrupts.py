@@ -42,6 +42,7 @@ def quiet_cpus(usage: "Usage", options: "dict[str, Any]") -> int:
         if pool_of(decision.pool) in inside:
             own = usage.homes.get(decision.pool, inside[pool_of(decision.pool)])
             found |= decision.owned | effective(decision, usage) & own
+    found |= usage.beside(found)  # an interrupt on a core's other thread slows the exclusive one
     found &= usage.online
     return found if usage.online & ~found else 0
 

@@ -61,6 +61,7 @@ class Usage:
         self.usable = topology.online & ~self.reserved & ~topology.isolated
         self.idle = whole(topology, own) & self.usable & ~self.owned if own else 0
         self.common = self.usable & ~self.owned & ~self.idle
+        self._topology = topology
         self._nodes = topology.memory_nodes
         self._sizes = {node.id: node.memory for node in topology.nodes}
         self._bound: "dict[int, int]" = {}  # memory limits by the set of nodes
@@ -87,6 +88,10 @@ class Usage:
                 lent |= pool & self.idle
         self.common |= lent
         self.idle &= ~lent
+
+    def beside(self, cpus: int) -> int:
+        """Return the idle threads of the cores of some CPUs."""
+        return whole(self._topology, cpus) & self.idle if cpus & self.owned else 0
 
     def pools(self) -> "list[int]":
         """Return the sets that some container shares with others."""

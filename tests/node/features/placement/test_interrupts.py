@@ -56,6 +56,15 @@ def test_interrupts_leave_exclusive_cpus_and_return_at_the_end(node: InterruptHo
     assert not node.record.exists()
 
 
+def test_interrupts_leave_the_idle_thread_beside_an_exclusive_one(node: InterruptHost) -> None:
+    node.start("a", 1000, **EXCLUSIVE)
+    assert node.cpus("a") == "0"
+    assert node.changed() == without("0,16")
+    settled(node)
+    node.stop("a")
+    assert node.changed() == {}
+
+
 def test_container_without_the_annotation_changes_no_interrupt(node: InterruptHost) -> None:
     node.start("a", 2000, **{CPUS: "exclusive"})
     node.start("b", 500, **DISABLE)  # shares its CPUs
