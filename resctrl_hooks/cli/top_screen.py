@@ -91,8 +91,7 @@ class Screen:
         """Take a new sample; a paused screen shows it after the pause."""
         for by in GROUPINGS:
             for line in grouped(scene.lines, by):
-                if by == "pod" or line.kind == POD:
-                    self._history.setdefault(_id(by, line), deque(maxlen=_KEPT)).append(line.rates[MBM])
+                self._history.setdefault(_id(by, line), deque(maxlen=_KEPT)).append(line.rates[MBM])
         if not self.paused:
             self._scene = scene
 

@@ -13,7 +13,7 @@ from resctrl_hooks.install.directories import RUNTIMES, RuntimeConfigError, dire
 from resctrl_hooks.install.paths import HOOK_NAME, UNITS
 from resctrl_hooks.install.units import NRI
 from resctrl_hooks.install.watching import LOOKS_PAST, looks_past
-from resctrl_hooks.inventory.find import NoSuchPodError, SeveralPodsError, find
+from resctrl_hooks.inventory.find import ForeignGroupError, NoSuchPodError, SeveralPodsError, find
 from resctrl_hooks.inventory.gather import pod_of, refusals
 from resctrl_hooks.inventory.models import Pod, Record, meaning
 from resctrl_hooks.inventory.podman import podman_names
@@ -66,7 +66,7 @@ def explain_pod(host: Host, what: str) -> PodExplanation:
     """Explain the group of the pod ``what``: its name, ``NAMESPACE/POD``, or the start of its key or a container id.
 
     Raises:
-        NoSuchPodError: nothing on this node has that name, or several pods have it.
+        NoSuchPodError: nothing on this node has that name, several pods have it, or it is that of a foreign group.
         HookError: a state directory is unreadable.
     """
     try:
@@ -75,6 +75,8 @@ def explain_pod(host: Host, what: str) -> PodExplanation:
         raise
     except NoSuchPodError as unknown:
         found = _running(host, what)
+        if not found and isinstance(unknown, ForeignGroupError):
+            raise
         if not found:
             text = f"unknown pod {what!r}: no container of it runs on this node, and no record names it"
             raise NoSuchPodError(text, hint="`kubectl get pod -o wide` shows a pod's node") from unknown

@@ -13,7 +13,6 @@ from .records import members_of, recorded
 
 _MOST_SHOWN = 8
 _STATIC = "`resctrl-hook list` shows all; for a static pod enter its name or its `kubernetes.io/config.hash`"
-_WHAT_IT_HAS = "`resctrl-hook top` shows its counters"
 
 
 class NoSuchPodError(HookError):
@@ -25,6 +24,12 @@ class NoSuchPodError(HookError):
 
 class SeveralPodsError(NoSuchPodError):
     """Several pods have that name."""
+
+
+class ForeignGroupError(NoSuchPodError):
+    """The name is that of a foreign group, which belongs to no pod."""
+
+    hint = "`resctrl-hook top` shows its counters"
 
 
 def find(context: Context, what: str) -> str:
@@ -52,7 +57,7 @@ def find(context: Context, what: str) -> str:
     if not found:
         where = _foreign_group(context, what)
         if where:
-            raise NoSuchPodError(f"{what!r} is a foreign group without a record: {where}", hint=_WHAT_IT_HAS)
+            raise ForeignGroupError(f"{what!r} is a foreign group without a record: {where}")
         # The API shows a static pod's mirror pod, whose UID the node does not know: docs/metrics.md.
         hint = _STATIC if pod_uid_validator(what) else NoSuchPodError.hint
         raise NoSuchPodError(f"unknown pod or container {what!r}", hint=hint)

@@ -17,6 +17,7 @@ from .slowdown import SORT as SLOW
 
 POD, FOREIGN, UNGROUPED, TOTAL = "pod", "foreign", "ungrouped", "total"
 STEADY = 1.1  # factor by which a line must exceed the one above it to overtake it
+FOREIGN_GROUPS = "(foreign groups)"
 _NO_GROUP = "(no group)"
 _NO_NAMESPACE = "(no namespace)"
 
@@ -167,12 +168,13 @@ def _uncounted(lines: list[Line]) -> int:
 
 
 def grouped(lines: list[Line], by: str) -> list[Line]:
-    """Return the pods' sums by ``namespace`` or ``class``; ``pod``, and all other lines, stay unchanged.
+    """Return the pods' sums by ``namespace`` or ``class``, and one line for all foreign groups; ``pod`` as is.
 
     A pod in several classes counts in each with its share.
     """
     if by == "pod":
         return lines
+    foreign = [line for line in lines if line.kind == FOREIGN]
     parts: dict[str, list[Line]] = {}
     for line in lines:
         if line.kind == POD:
@@ -191,7 +193,10 @@ def grouped(lines: list[Line], by: str) -> list[Line]:
         )
         for name, of in parts.items()
     ]
-    return [*sums, *(line for line in lines if line.kind != POD)]
+    if foreign:
+        rates = added([line.rates for line in foreign])
+        sums.append(Line(FOREIGN, FOREIGN_GROUPS, "", rates, members=len(foreign)))
+    return [*sums, *(line for line in lines if line.kind not in (POD, FOREIGN))]
 
 
 def ordered(

@@ -22,7 +22,7 @@ import pytest
 from hosts.monitored import KEYS, MonitoredHost, monitored_host, plain_host, replace_podman
 
 from resctrl_hooks.inventory.rates import Rates
-from resctrl_hooks.inventory.usage import Line, ordered
+from resctrl_hooks.inventory.usage import Line, grouped, ordered
 from resctrl_hooks.simulation import mounted
 from resctrl_hooks.simulation.machine import BYTES_PER_SECOND, LOCAL_SHARE, WATTS_PER_TASK
 
@@ -76,6 +76,19 @@ def test_class_line_has_its_own_tasks_and_foreign_groups_have_lines(host: Monito
     (host.resctrl / "gold" / "tasks").write_text(f"{host.process()}\n")
     (host.resctrl / "mon_groups" / "somebody" / "tasks").write_text(f"{host.process()}\n")
     watts(host, **{"mon_groups/somebody": 1, "(ungrouped)": 2})
+
+
+@pytest.mark.parametrize("by", ["namespace", "class"])
+def test_foreign_groups_are_one_line_in_totals(by: str) -> None:
+    lines = [
+        Line("pod", "a", KEYS[0], Rates({"mbm": 1.0})),
+        Line("foreign", "mon_groups/one", "", Rates({"mbm": 9.0})),
+        Line("foreign", "gold/mon_groups/two", "", Rates({"mbm": 2.0})),
+        Line("total", "TOTAL", "", Rates({"mbm": 12.0})),
+    ]
+    found = {line.name: line.rates.values["mbm"] for line in grouped(lines, by) if line.kind != "pod"}
+    assert found == {"(foreign groups)": 11.0, "TOTAL": 12.0}
+    assert grouped(lines, "pod") == lines
 
 
 def test_lines_are_sorted_with_total_last() -> None:

@@ -101,10 +101,10 @@ def test_t_key_cycles_grouping() -> None:
     made = screen()
     before = names(made)
     made.press("t")
-    assert names(made) == ["batch", "shop", "payments", "mon_groups/somebody", "openshift-cluster-node-tuning-operator"]
+    assert names(made) == ["batch", "shop", "payments", "(foreign", "openshift-cluster-node-tuning-operator"]
     assert "shop (3)" in "\n".join(picture(made))
     made.press("t")
-    assert names(made) == ["/", "gold", "mon_groups/somebody"]
+    assert names(made) == ["/", "gold", "(foreign"]
     assert "/ (5)" in "\n".join(picture(made))
     made.press("t")
     assert names(made) == before

@@ -1,6 +1,7 @@
 """`explain POD`: the reason why a pod has no group, and the next command."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,11 @@ def _check_recorded(monitored: MonitoredHost) -> None:
     made = json.loads(run(monitored, "explain", "shop/web-1", "-o", "json").stdout)
     assert refusal(made, schemas()["explain-pod"]) == ""
     assert made["items"][0]["next"] == "resctrl-hook reconcile"
+    os.mkdir(monitored.resctrl / "mon_groups/somebody")
+    for name in ("somebody", "mon_groups/somebody"):
+        foreign = run(monitored, "explain", name)
+        assert (foreign.exit_code, foreign.stdout) == (1, "")
+        assert f"{name!r} is a foreign group without a record" in foreign.stderr
     unknown = run(monitored, "explain", "shop/none")
     assert (unknown.exit_code, unknown.stdout) == (1, "")
     misused = run(monitored, "explain", "shop/web-0", "--stage", "poststop")

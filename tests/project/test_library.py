@@ -2,12 +2,15 @@
 
 import doctest
 import inspect
+import json
 import re
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 import pytest
+from hosts.monitored import host_of_one_pod
 
 import resctrl_hooks
 from resctrl_hooks import Monitor, annotations, errors, pod_uid_validator
@@ -30,6 +33,17 @@ def test_examples_of_library_page_run(tmp_path: Path) -> None:
         results = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, out=report.append)
     assert results.attempted > 20
     assert results.failed == 0, "".join(report)
+
+
+def test_example_reads_a_pod_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (example,) = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    with host_of_one_pod(tmp_path) as (host, _):
+        monkeypatch.setattr(subprocess, "run", lambda line, **_: host.run(*line[1:]))
+        state = host.context.settings.state_dir
+        example = example.replace('state_dir="/run/resctrl-hooks"', f'"{host.resctrl}", state_dir="{state}"')
+        names: dict[str, Any] = {"json": json, "subprocess": subprocess, "Monitor": Monitor}
+        exec(example, names)  # the page's own text
+    assert next((one.counter.name, one.value) for one in names["readings"]) == ("llc_occupancy", 4096)
 
 
 def public() -> Iterator[tuple[str, Callable[..., object], str]]:
