@@ -35,6 +35,9 @@ RAN = (0, 1)
 FEW = 5
 """The largest number of failed unit tests that are run again: more failures have a cause of their own."""
 LOUD = "!" * 100
+ALL = "--all"
+"""The option of each night and of a release: also the tests marked `nightly`, and the kernels of `TOGETHER`."""
+DAYTIME = ("-m", "not nightly")
 INTEL = ("-m", "not processors")
 """Behaviours of other processors are new, and so are the kernels that support them."""
 KERNELS: dict[str, list[str]] = {
@@ -119,13 +122,18 @@ def run(command: Sequence[str]) -> int:
         return process.wait()
 
 
+def kernels_used() -> list[str]:
+    """Return the kernels of this run: all with `--all`, otherwise those that do not run at the end."""
+    return [name for name in KERNELS if ALL in sys.argv or f"kernel {name}" not in TOGETHER]
+
+
 def build_ahead() -> contextlib.AbstractContextManager[object]:
     """Build guest and kernels while other parts run: most of the time is spent waiting for packages.
 
     Its result is ignored: `kernel` builds what is missing, waits for a running build, and reports why one is
     impossible.
     """
-    builds = " && ".join(f"{shlex.quote(sys.executable)} tests/vm build --kernel {name}" for name in KERNELS)
+    builds = " && ".join(f"{shlex.quote(sys.executable)} tests/vm build --kernel {name}" for name in kernels_used())
     return started(["nice", "sh", "-c", builds], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
@@ -176,7 +184,8 @@ def kernel(part: Part, name: str, until: float) -> str:
         options = ["--kernel", name, "--again", f"--seconds={max(until - time.monotonic(), 0):.0f}"]
         if part.name in TOGETHER:
             options.append(f"--jobs={max(1, (os.cpu_count() or 1) // len(TOGETHER))}")
-        status = run([sys.executable, "tests/vm", "test", *options, f"--counts-to={numbers}", *KERNELS[name]])
+        chosen = KERNELS[name] if ALL in sys.argv or "-m" in KERNELS[name] else [*KERNELS[name], *DAYTIME]
+        status = run([sys.executable, "tests/vm", "test", *options, f"--counts-to={numbers}", *chosen])
         if not os.path.exists(numbers):
             return f"NOT TESTED: exit status {status}"
         total = Total.load(numbers)
@@ -188,7 +197,7 @@ def kernel(part: Part, name: str, until: float) -> str:
 
 def parts_of(until: float) -> dict[str, Callable[[Part], str]]:
     """Return all parts by their names, in order."""
-    kernels = {f"kernel {name}": functools.partial(kernel, name=name, until=until) for name in KERNELS}
+    kernels = {f"kernel {name}": functools.partial(kernel, name=name, until=until) for name in kernels_used()}
     return {"lint": check, "types": check, "unit": unit, **kernels}
 
 

@@ -46,20 +46,27 @@ PROCESSOR = {"cpus", "numa", "snc", "amd", "counters", "count", "bandwidth"}
 """A test's requirements of the guest's processors. The default is a single one, which is the fastest."""
 
 
-def tried_elsewhere(items: list[pytest.Item]) -> list[pytest.Item]:
-    """The tests under runc and cgroupfs of those that both runtimes and both drivers run.
+def tried_elsewhere(items: list[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
+    """Return tests that never run and tests that run only at night, as other runtimes and drivers run them too.
 
-    Three of the four combinations run: each runtime and each driver is still tried. Tests without systemd, and those
-    of containerd, run runc under cgroupfs.
+    Of four combinations, runc under systemd and crun under cgroupfs always run, and crun under systemd at night. Of
+    two, for example the runtimes under cgroupfs, one always runs and the other at night; tests take turns in which.
     """
-    found: dict[tuple[Path, str], dict[tuple[object, object], list[pytest.Item]]] = {}
+    found: dict[tuple[Path, str], dict[tuple[str, str], list[pytest.Item]]] = {}
     for item in items:
         callspec = getattr(item, "callspec", None)  # pytest has no declared attribute for it
         values = callspec.params if callspec else {}
-        if "runtime_name" in values and "driver" in values:
+        if "driver" in values:
             function = found.setdefault((item.path, item.name.partition("[")[0]), {})
-            function.setdefault((values["runtime_name"], values["driver"]), []).append(item)
-    return [item for tried in found.values() if len(tried) == 4 for item in tried["runc", "cgroupfs"]]
+            function.setdefault((values.get("runtime_name", ""), values["driver"]), []).append(item)
+    never, nightly = [], []
+    for number, tried in enumerate(found.values()):
+        if len(tried) == 4:
+            never += tried["runc", "cgroupfs"]
+            nightly += tried["crun", "systemd"]
+        elif len(tried) == 2:
+            nightly += tried[sorted(tried)[number % 2]]
+    return never, nightly
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -71,7 +78,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=measuring)
         items[:] = [item for item in items if item not in measuring]
         ours = [item for item in ours if item not in measuring]
-    repeated = tried_elsewhere(ours)
+    repeated, nightly = tried_elsewhere(ours)
+    for item in nightly:
+        item.add_marker(pytest.mark.nightly)
     config.hook.pytest_deselected(items=repeated)
     items[:] = [item for item in items if item not in repeated]
     ours = [item for item in ours if item not in repeated]

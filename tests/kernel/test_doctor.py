@@ -74,17 +74,25 @@ Fault = Callable[[], contextlib.AbstractContextManager[None]]
 @pytest.mark.parametrize(
     "fault, check, words, remedy",
     [
-        (interpreter_gone, "code", "cannot run /usr/bin/python3", "install Python"),
+        pytest.param(
+            *(interpreter_gone, "code", "cannot run /usr/bin/python3", "install Python"), marks=pytest.mark.nightly
+        ),
         (
             partial(broken, breakages.code_gone, *INSTALL),
             *("hook", f"names {CODE}/launch.py, which does not exist", "resctrl-hook install --runtime podman"),
         ),
-        (partial(broken, breakages.half_of_it, *INSTALL), "code", "changed or missing", "resctrl-hook install"),
-        (
+        pytest.param(
+            *(partial(broken, breakages.half_of_it, *INSTALL), "code", "changed or missing", "resctrl-hook install"),
+            marks=pytest.mark.nightly,
+        ),
+        pytest.param(
             partial(broken, breakages.settings_garbage, "config", "apply"),
             *("configuration", "config.json", "resctrl-hook config apply"),
+            marks=pytest.mark.nightly,
         ),
-        (partial(disk_full, Path(STATE)), "state", "is full", "free some space"),
+        pytest.param(
+            *(partial(disk_full, Path(STATE)), "state", "is full", "free some space"), marks=pytest.mark.nightly
+        ),
         (unmounted, "mount", "resctrl is not mounted", "systemctl start sys-fs-resctrl.mount"),
     ],
     ids=["no interpreter", "no code", "half of the code", "settings garbage", "full disk", "unmounted"],

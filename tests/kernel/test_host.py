@@ -146,12 +146,11 @@ def last_reconcile() -> int:
     return int(run(["systemctl", "show", "-P", "ExecMainStartTimestampMonotonic", units.RECONCILE]))
 
 
-@pytest.mark.guest(rmids=4)
 def test_waiting_pod_wakes_reconcile_and_gets_a_free_rmid(
     installed: None, podman: Callable[..., Podman], resctrl: Resctrl
 ) -> None:
     run(["systemctl", "stop", units.TIMER])
-    others = [resctrl.make(group=f"other{number}") for number in range(3)]
+    others = resctrl.use_up()
     engine = podman()
     wait_until(lambda: state_of(units.RECONCILE) in {"inactive", "failed"}, "no reconcile runs")
     before = last_reconcile()

@@ -33,6 +33,10 @@ WRITTEN = ("launch.py", "resctrl-hooks.json")
 tests/install/test_killed.py kills at every step; with a real Podman the first and the last one are tried.
 """
 REMOVED = ("resctrl-hooks.json", "launch.py", "manifest.json")
+KILLS = [
+    pytest.param(WRITTEN[-1:], REMOVED[:1], id="three kills"),
+    pytest.param(WRITTEN, REMOVED, id="seven kills", marks=pytest.mark.nightly),
+]
 
 
 def compile_once(plan: Plan, tree: Tree, *, warn: Say) -> None:
@@ -83,13 +87,16 @@ class Served:
         assert there == [f"{moment} running"]
 
 
-def test_containers_start_during_killed_installation(podman: Callable[..., Podman], resctrl: Resctrl) -> None:
+@pytest.mark.parametrize("written, removed", KILLS)
+def test_containers_start_during_killed_installation(
+    podman: Callable[..., Podman], resctrl: Resctrl, written: tuple[str, ...], removed: tuple[str, ...]
+) -> None:
     clear_host()
     registered = Path(f"{VENDOR_HOOKS}/resctrl-hooks.json")
     served = Served(podman())
     extra = Path(launch.__file__).with_name("extra.py")
     try:
-        for name in WRITTEN:
+        for name in written:
             killed_before(name, "write", *INSTALL)
             served.at(f"install-{name}")
             assert not registered.exists()
@@ -100,14 +107,14 @@ def test_containers_start_during_killed_installation(podman: Callable[..., Podma
         assert len(list(resctrl.groups())) == 1
         extra.write_text('"""Another version."""\n')
         assert "extra.py" in payload.payload().modules
-        for name in WRITTEN:
+        for name in written:
             killed_before(name, "write", *INSTALL)
             served.at(f"upgrade-{name}")
             # The old version or the new one, it works: the container before has lost its group, this one has one.
             assert len(list(resctrl.groups())) == 1, name
         succeeds(*INSTALL)
         served.at("upgraded")
-        for name in REMOVED:
+        for name in removed:
             killed_before(name, "remove", *UNINSTALL)
             served.at(f"uninstall-{name}")
     finally:

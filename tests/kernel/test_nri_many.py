@@ -12,7 +12,7 @@ from kernel.groups import Place, Resctrl, place_of
 from kernel.nri_plugin import Plugin, group_of, groups
 from kernel.runtimes import wait_until
 
-pytestmark = pytest.mark.guest(rmids=64)  # a boot of its own, which needs no cleanup
+pytestmark = [pytest.mark.guest(rmids=64), pytest.mark.nightly]  # a boot of its own, which needs no cleanup
 SLEEP = ["/bin/sleep", "100000"]
 IN_EACH = (22, 22, 3, 3)
 ALL = sum(IN_EACH)

@@ -25,10 +25,11 @@ SUITE, MEASURED = 16, 200
 PROBE = 20
 """Every so many states all free RMIDs are used up, which takes seconds: they are in limbo afterwards."""
 TOTAL = "mbm_total_bytes"
+NIGHTLY = pytest.mark.nightly
 KINDS = [
     pytest.param(marks=pytest.mark.guest(rmids=12, count=1, cpus=1), id="intel"),
-    pytest.param(marks=pytest.mark.guest(rmids=24, count=1, cpus=4, numa=4, snc=2), id="snc"),
-    pytest.param(marks=pytest.mark.guest(rmids=12, count=1, cpus=1, amd=1, counters=8), id="amd"),
+    pytest.param(marks=[pytest.mark.guest(rmids=24, count=1, cpus=4, numa=4, snc=2), NIGHTLY], id="snc"),
+    pytest.param(marks=[pytest.mark.guest(rmids=12, count=1, cpus=1, amd=1, counters=8), NIGHTLY], id="amd"),
     pytest.param(marks=pytest.mark.guest(cpus=4, aet=1, perf_rmids=5, arguments="rdt=energy,perf"), id="aet"),
 ]
 

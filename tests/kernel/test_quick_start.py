@@ -13,7 +13,7 @@ from kernel.bare import clear_host
 from kernel.groups import Resctrl
 from kernel.runtimes import LIMIT, run
 
-pytestmark = pytest.mark.systemd
+pytestmark = [pytest.mark.systemd, pytest.mark.nightly]
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ("install-podman.md", "simulation.md")
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)

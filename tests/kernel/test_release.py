@@ -24,7 +24,7 @@ from kernel.runtimes import Podman, run, wait_until
 from resctrl_hooks import __version__
 from resctrl_hooks.install.paths import HOOK_NAME, LAUNCH, VENDOR_HOOKS
 
-pytestmark = [pytest.mark.systemd, pytest.mark.only(driver="systemd")]
+pytestmark = [pytest.mark.systemd, pytest.mark.only(driver="systemd"), pytest.mark.nightly]
 QUIET = ("--network=none", "--log-driver=k8s-file")
 PROJECT = Path(__file__).parents[2]
 COMMAND = "/usr/bin/resctrl-hook"

@@ -108,7 +108,7 @@ def counted(container: str) -> float:
     return sum(mine)
 
 
-@pytest.mark.parametrize("changes", [3, BEFORE_RELEASE])
+@pytest.mark.parametrize("changes", [2, BEFORE_RELEASE])
 def test_upgrades_and_rollbacks_under_load_lose_nothing(
     change: Callable[[Payload], None],
     podman: Callable[..., Podman],

@@ -114,9 +114,23 @@ def test_last_parts_run_in_parallel_and_end_with_the_run(tmp_path: Path) -> None
     assert "interrupted" in done.stdout
 
 
+def test_all_adds_nightly_tests_and_older_kernels(ci: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[list[str]] = []
+    monkeypatch.setattr(ci, "run", lambda command: ran.append(command) or int("build" not in command))
+    for arguments, kernels in ([], ["default"]), (["--all"], [*ci.KERNELS]):
+        monkeypatch.setattr(sys, "argv", ["parts.py", *arguments])
+        steps = ci.parts_of(0.0)
+        assert [name for name in steps if name.startswith("kernel ")] == [f"kernel {name}" for name in kernels]
+        steps["kernel default"](ci.Part("kernel default"))
+        assert ("not nightly" in ran[-1]) is not bool(arguments)
+
+
+@pytest.mark.parametrize("arguments", [[], ["--all"]])
 def test_guest_that_cannot_be_built_is_reported_and_no_failure(
-    ci: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ci: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str]
 ) -> None:
+    monkeypatch.setattr(sys, "argv", ["parts.py", *arguments])
+
     def run(command: list[str]) -> int:
         if "--junitxml" in command[-1]:
             report = '<testsuites><testsuite tests="5" failures="0" errors="0" skipped="0"/></testsuites>'
@@ -131,7 +145,7 @@ def test_guest_that_cannot_be_built_is_reported_and_no_failure(
     finally:
         signal.signal(signal.SIGTERM, before)
     said = capsys.readouterr().out
-    assert said.count("!!!! CI: kernel") == len(ci.KERNELS)
+    assert said.count("!!!! CI: kernel") == (len(ci.KERNELS) if arguments else 1)
     assert said.splitlines()[-1] == "5 passed, 0 failed, 0 skipped"
 
 

@@ -60,6 +60,7 @@ def test_children_and_crash_loop_are_counted(pods: list[KubernetesPod], comparis
         last = now
 
 
+@pytest.mark.nightly  # a boot of its own
 @pytest.mark.only(runtime_name="crun")
 @pytest.mark.parametrize(
     "processor", [pytest.param("Intel, 24 bits", marks=pytest.mark.guest(count=1, near=100000, width=24))]

@@ -22,7 +22,11 @@ from resctrl_hooks.node.snapshot.snapshot import open_files, take
 # Two memories of four processors; on AMD each processor has its own L3 domain, as this emulator's cache ids say.
 INTEL = pytest.param("Intel", marks=pytest.mark.guest(cpus=8, numa=2, bandwidth=640, core=320))
 AMD = pytest.param(
-    "AMD", marks=pytest.mark.guest(amd=1, cpus=8, sockets=8, numa=2, bandwidth=1000, core=500, memory_cpus=4)
+    "AMD",
+    marks=[
+        pytest.mark.guest(amd=1, cpus=8, sockets=8, numa=2, bandwidth=1000, core=500, memory_cpus=4),
+        pytest.mark.nightly,
+    ],
 )
 HERE, NEIGHBOURS, THERE = range(1), range(1, 4), range(4, 5)
 """Processors: of the first memory, and one of the second."""
