@@ -8,7 +8,9 @@ import io
 import json
 import re
 from pathlib import Path
+from typing import Any
 
+from pydantic.alias_generators import to_camel
 from rich.console import Console, RenderableType
 from rich.text import Text
 
@@ -38,9 +40,17 @@ def _line(item: Usage) -> Line:
     return Line(item.kind, item.name, item.key, rates, item.namespace, item.pod, item.rdt_class)
 
 
+def recorded() -> dict[str, Any]:
+    """Return the recorded document; columns that are newer have no value in it."""
+    found: dict[str, Any] = json.loads(RECORDED.read_text())
+    fields = [field for one in COLUMNS for field in (one.field, one.share and one.share.field) if field]
+    newer = dict.fromkeys(map(to_camel, fields))
+    return {**found, "items": [{**newer, **item} for item in found["items"]]}
+
+
 def scene() -> Scene:
     """Return the recorded measurement as `top` has it."""
-    found = json.loads(RECORDED.read_text())
+    found = recorded()
     lines = [_line(Usage.model_validate(item)) for item in found["items"]]
     rmids = Rmids.model_validate(found["rmids"])
     return Scene(found["host"], found["time"][11:19], lines, found["llcBytes"], rmids, found["waiting"])

@@ -27,7 +27,7 @@ def snapshot(when: float, *readings: Reading, held: tuple[str, ...] | None = Non
 
 
 def _use(*values: float | None) -> Rates:
-    return Rates(dict(zip(BY_KEY, values, strict=True)))
+    return Rates({**dict.fromkeys(BY_KEY), **dict(zip(BY_KEY, values, strict=False))})
 
 
 def rates(before: Snapshot, now: Snapshot) -> Rates:

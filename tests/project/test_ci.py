@@ -116,7 +116,12 @@ def test_last_parts_run_in_parallel_and_end_with_the_run(tmp_path: Path) -> None
 
 def test_all_adds_nightly_tests_and_older_kernels(ci: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[list[str]] = []
-    monkeypatch.setattr(ci, "run", lambda command: ran.append(command) or int("build" not in command))
+
+    def run(command: list[str]) -> int:
+        ran.append(command)
+        return int("build" not in command)
+
+    monkeypatch.setattr(ci, "run", run)
     for arguments, kernels in ([], ["default"]), (["--all"], [*ci.KERNELS]):
         monkeypatch.setattr(sys, "argv", ["parts.py", *arguments])
         steps = ci.parts_of(0.0)

@@ -21,7 +21,7 @@ def test_generated_file_is_up_to_date(name: str) -> None:
 
 
 def test_picture_of_top_is_a_recorded_document_and_loads_nothing() -> None:
-    recorded = json.loads((REPOSITORY / "contrib/top.json").read_text())
+    recorded = load("picture").recorded()
     validate(recorded, schemas()["top"])
     drawn = (REPOSITORY / "docs/top.svg").read_text()
     assert all(item["name"] in drawn for item in recorded["items"] if item["kind"] == "pod")
