@@ -19,7 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from resctrl_hooks.node import launch
 from resctrl_hooks.node.context import Context
@@ -84,17 +84,11 @@ class Host:
         return found
 
 
-class Figures(Protocol):
-    """A host with a watcher, and the figures that it writes."""
-
-    def figures(self) -> dict[str, Any]: ...
-
-
 class Process:
     """The watcher's process and its resource use."""
 
-    def __init__(self, host: Figures, words: list[str]) -> None:
-        self._process = subprocess.Popen(words)
+    def __init__(self, host: Host) -> None:
+        self._process = subprocess.Popen(host.watch)
         while host.figures().get("mode") != "events":
             time.sleep(0.05)
 
@@ -137,7 +131,7 @@ def measure_rates(rates: list[float], seconds: float, *, other: bool) -> list[st
     for rate in rates:
         with tempfile.TemporaryDirectory(dir=TMPFS) as folder:
             host = Host(Path(folder), other=other)
-            process = Process(host, host.watch)
+            process = Process(host)
             time.sleep(6)  # so that its figures of the beginning are written
             before, begun, told = process.seconds(), time.monotonic(), host.figures()
             count = at_rate(rate, seconds, host.forget_tasks)
@@ -228,7 +222,7 @@ def soak(rate: float, seconds: float) -> None:
     """Memory, descriptors and figures at the beginning and ten times more."""
     with tempfile.TemporaryDirectory(dir=TMPFS) as folder:
         host = Host(Path(folder))
-        process = Process(host, host.watch)
+        process = Process(host)
         print("| s | execs started | events | moved | RSS MiB | private MiB | descriptors | processor s |")
         print("|--:|--:|--:|--:|--:|--:|--:|--:|")
         total = 0
