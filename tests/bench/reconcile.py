@@ -68,9 +68,12 @@ class Host:
         add_to_crun(self.root, id_, pid, add_bundle(self.root, id_, annotations=annotations))
 
     def _join(self, number: int) -> None:
-        """Return the kernel's state after a write to ``tasks``."""
+        """Write the kernel's state after a write to ``tasks``."""
         _, uid, _ = self._names(number)
         (self.root / "proc" / str(100 + number) / "cpu_resctrl_groups").write_text(f"res:/\nmon:{uid}\n")
+        first = number - number % PER_POD
+        tasks = "".join(f"{100 + one}\n" for one in range(first, number + 1))
+        (self.root / f"resctrl/mon_groups/{uid}/tasks").write_text(tasks)
 
     def reconcile(self) -> float:
         """Return seconds of processor time, user and system, of one that finds all well."""
