@@ -126,7 +126,9 @@ def _kind(schema: dict[str, Any]) -> str:
     if "anyOf" in schema:
         kinds = [_kind(each) for each in schema["anyOf"] if each.get("type") != "null"]
         simple = " or ".join(kind for kind in kinds if kind in _SIMPLE)
-        return " or ".join(dict.fromkeys(_short(kind, simple) for kind in kinds))
+        nested = [kind.split()[0] for kind in kinds if _holds(kind, simple)]
+        plain = " or ".join(dict.fromkeys(kind for kind in kinds if not _holds(kind, simple)))
+        return f"{plain}, also in a {' or '.join(dict.fromkeys(nested))}" if nested else plain
     if schema.get("pattern") == DURATION_PATTERN:
         return "duration"
     if "$ref" in schema:
@@ -143,10 +145,9 @@ def _kind(schema: dict[str, Any]) -> str:
     return names.get(str(kind), "anything")
 
 
-def _short(kind: str, simple: str) -> str:
-    """Return the type of a list or mapping beside its simple types: ``list of them``."""
-    word, preposition, of = kind.partition(" of ") if kind.startswith("list") else kind.partition(" to ")
-    return f"{word}{preposition}them" if simple and of and of.startswith(simple) else kind
+def _holds(kind: str, simple: str) -> bool:
+    """Return whether a type is a list or mapping of these simple types."""
+    return bool(simple) and kind.startswith((f"list of {simple}", f"mapping to {simple}"))
 
 
 def _default(field: FieldInfo) -> str:

@@ -24,7 +24,7 @@ class ClassDefaults(Section):
     """The class of containers that request none. `allow` does not apply to it."""
 
     namespaces: dict[NamespacePattern, ClassName] = {}
-    """By namespace: `{namespace pattern: class}`. The first match applies, before the QoS class."""
+    """By namespace: `{namespace pattern: class}`. The first match applies, and has precedence over `qos`."""
 
     qos: dict[Literal["Guaranteed", "Burstable", "BestEffort"], ClassName] = {}
     """By the pod's QoS class."""

@@ -77,7 +77,7 @@ class CpuClass(Section):
     """Minimum frequency: `2.4GHz`, `2400MHz`, a number of kHz, or `min`, `base` or `turbo` for the CPU's own limits."""
 
     max_freq: Frequency | None = None
-    """Maximum frequency, likewise."""
+    """Maximum frequency, same values."""
 
     energy_performance_preference: Preference | None = None
     """Energy performance preference: 0 (performance) to 255 (energy), or the kernel's name, such as
@@ -87,13 +87,14 @@ class CpuClass(Section):
     """The cpufreq governor, such as `performance`."""
 
     turbo_priority: Annotated[int, Field(ge=0)] = 0
-    """`turbo` means `base` while a class with a higher number has CPUs in the same `turboDomain`."""
+    """`turbo` means `base` while a class with a higher priority has CPUs in the same `turboDomain`."""
 
     uncore_min_freq: Uncore | None = None
-    """Minimum frequency of the uncore of the CPUs' die (caches, memory controllers), as `minFreq` without `base`."""
+    """Minimum frequency of the uncore of the CPUs' die (caches, memory controllers), same values as `minFreq`, except
+    `base`."""
 
     uncore_max_freq: Uncore | None = None
-    """Maximum frequency of the uncore, likewise."""
+    """Maximum frequency of the uncore, same values."""
 
     disabled_cstates: list[Annotated[str, AfterValidator(_idle_state)]] = []
     """C-states that the CPUs do not enter, such as `[C6, C8]`."""

@@ -30,7 +30,7 @@ class Expression(Section):
 
     key: Annotated[str, AfterValidator(_key)] = "name"
     """`name`, `namespace`, `qosclass`, `id`, `labels/NAME`, or of the pod `pod/name`, `pod/uid`, `pod/labels/NAME` and
-    so on. `:KEY:KEY` joins several. Hooks see pods' labels only with CRI-O."""
+    so on. `:KEY:KEY` joins the values of several keys. Hooks see pods' labels only with CRI-O."""
 
     operator: Annotated[str, BeforeValidator(_operator), WithJsonSchema({"enum": list(OPERATORS)})]
     """The comparison. `Matches…` takes patterns (`*`, `?`)."""

@@ -38,8 +38,8 @@ class Keep(Section):
     """How long samples are kept."""
 
     samples: Annotated[Duration, Field(ge=_MINUTE)] = DEFAULTS["keep"]["samples"]
-    """Age at which the samples of a minute become one, with each counter's value at its end, each gauge's mean, and the
-    largest of both."""
+    """Age at which the samples of a minute become one: a counter's last value and largest rate, a gauge's mean and
+    largest value."""
 
     minutes: Annotated[Duration, Field(ge=_MINUTE)] = DEFAULTS["keep"]["minutes"]
     """Age at which minutes are deleted."""

@@ -39,8 +39,8 @@ class MemoryPolicy(Section):
 
     nodes: Annotated[str, AfterValidator(_nodes)] = "allowed-mems"
     """NUMA nodes: a list such as `0-1`, `all`, `allowed-mems` (those of the container), `cpu-nodes` or `cpu-packages`
-    (those of its CPUs), or `max-dist:N` (as far as N from its CPUs). Nodes that the container may not use are left
-    out."""
+    (those of its CPUs), or `max-dist:N` (at most the distance N from its CPUs). Nodes that the container may not use
+    are left out."""
 
     flags: list[Literal[FLAGS]] = []  # type: ignore[valid-type]  # as above
     """Flags of the mode."""
@@ -63,19 +63,20 @@ class MemoryClass(Section):
     replaced. memtierd runs the commands in it as root."""
 
     swaplimitratio: Annotated[float, Field(ge=0, le=1)] | None = None
-    """As in the memory-qos NRI plugin: memory.high is the memory limit times 1 minus this, memory.swap.max is max."""
+    """As in the memory-qos NRI plugin: memory.high is `limit * (1 - swaplimitratio)`, memory.swap.max is
+    max."""
 
     policy: MemoryPolicy | None = None
-    """Memory policy of its containers. Only the NRI plugin sets it, with NRI 0.12; permissions as for `env`."""
+    """Memory policy of its containers. Only the NRI plugin sets it, with NRI 0.12, if `nri.allow` permits it."""
 
     env: Environment = {}
-    """Environment variables of its containers. Only the NRI plugin sets them, for the namespaces in `nri.allow`."""
+    """Environment variables of its containers. Only the NRI plugin sets them, if `nri.allow` permits them."""
 
     mounts: list[ClassMount] = []
-    """Directories and files of the host to mount in its containers; conditions as for `env`."""
+    """Directories and files of the host to mount in its containers; same conditions as `env`."""
 
     devices: list[ClassDevice] = []
-    """Devices of the host for its containers; conditions as for `env`."""
+    """Devices of the host for its containers; same conditions as `env`."""
 
     @model_validator(mode="before")
     @classmethod

@@ -42,8 +42,7 @@ class Memtierd(FeatureSection):
     """Instances of memtierd, for containers of classes with a `memtierdconfig`."""
 
     failure_policy: FailurePolicy | None = None
-    """Failure policy if memtierd cannot be started. Prefer `memory.failurePolicy`, which is the default; without both,
-    `fail`."""
+    """Failure policy if memtierd cannot be started. Default: `memory.failurePolicy` (preferred), else `fail`."""
 
     allow: Allow = _DEFAULTS["allow"]
     """Classes of `classes` that each namespace may use. Prefer `memory.allow`; both must allow the class."""

@@ -74,9 +74,9 @@ class Reserve(Section):
     """Only pods with a higher priority than this may use them."""
 
     runtimes: Annotated[int, Field(ge=0)] | None = None
-    """Number of RMIDs to keep free for groups and classes that container runtimes create (`linux.intelRdt`). Default:
-    the largest number of them in the last day, at least 2 and at most a quarter of the RMIDs, or 1 if containers only
-    have a `closID`; also without this section."""
+    """Number of RMIDs to keep free for groups and classes that container runtimes create (`linux.intelRdt`). Default,
+    also without this section: their largest number in the last day. It is at least 2 (1 if containers only have a
+    `closID`) and at most a quarter of the RMIDs."""
 
 
 class Share(Section):
@@ -86,7 +86,7 @@ class Share(Section):
     """Time between two rounds of RMID handovers, such as `30s` or `2m`. Reconcile makes the handovers."""
 
     at_least: Annotated[Duration, Field(ge=0)] | None = None
-    """Minimum length of a turn; only a pod of higher priority ends one earlier. Default: a third of `interval`."""
+    """Minimum length of a turn; only a pod of higher priority ends it earlier. Default: a third of `interval`."""
 
     @model_validator(mode="after")
     def _fits(self) -> "Share":
@@ -129,16 +129,16 @@ class Monitoring(FeatureSection):
     or at the end of its `last-container`."""
 
     events: Annotated[list[BandwidthEvent], Field(min_length=1), AfterValidator(_each_once)] = [*_DEFAULTS["events"]]
-    """Events that get a bandwidth counter where the kernel assigns them (AMD's `mbm_event` mode), most important first.
-    Every pod gets the first before any pod gets the second."""
+    """Events that get a bandwidth counter if the kernel assigns counters (AMD's `mbm_event` mode), most important
+    first. Every pod gets the first before any pod gets the second."""
 
     class_counters: Literal["while-free", "keep"] = _DEFAULTS["classCounters"]
     """Assignable counters of the root group and of classes, which count ungrouped tasks: `while-free` releases them
     when a pod needs one; `keep` never does."""
 
     take_over: bool = _DEFAULTS["takeOver"]
-    """Whether to move also tasks of containers for which the runtime creates a group
-    (`linux.intelRdt.enableMonitoring`) into the pod's group; the runtime's own statistics then stay 0."""
+    """Whether tasks in a group that the runtime creates (`linux.intelRdt.enableMonitoring`) also move into the pod's
+    group. The runtime's own statistics then stay 0."""
 
     exec: Literal["watch", "reconcile"] = _DEFAULTS["exec"]
     """Processes that enter a running container (`kubectl exec`, exec probes): `watch` moves each into the pod's

@@ -31,7 +31,7 @@ class ClassMount(Section):
     """Path on the host. It and its parent directories must be owned by root and writable only by root."""
 
     destination: AbsolutePath
-    """In the container."""
+    """Path in the container."""
 
     options: list[MountOption] = [*MOUNT_OPTIONS]
     """Options as in mount(8). Read-only without `rw`."""
@@ -44,7 +44,7 @@ class ClassMount(Section):
 
 
 class ClassDevice(Section):
-    """A device of the host in containers of a class. They can read and write it: NRI supports no other access."""
+    """A device of the host that containers of a class can read and write: NRI supports no other access."""
 
     path: Annotated[AbsolutePath, Field(pattern=r"^/dev/")]
     """Path below /dev, the same on the host and in the container."""
@@ -57,8 +57,8 @@ class Nri(Section):
     """Changes of the NRI plugin to a new container. Hooks cannot make them. By default the plugin makes none."""
 
     adjust: list[Adjustable] = []
-    """Features that also set their values in the container's specification, so that they survive a daemon-reload
-    and resource updates."""
+    """Features that also set their values in the container's specification. The values then survive a daemon-reload and
+    resource updates."""
 
     allow: Allow = {}
     """Classes whose `env`, `mounts` and `devices` each namespace may use: `{namespace pattern: [class patterns]}`.

@@ -57,10 +57,10 @@ class Placement(FeatureSection):
     """Only containers of these namespaces are placed. Empty means all, including containers without a namespace."""
 
     allow: Allow = {}
-    """Kinds of CPUs (`exclusive`, `isolated`, `reserved`), `preserve` (not to be placed), pools and CPU classes
-    (`class:NAME`) that each namespace may request by annotation: `{namespace pattern: [exclusive, POOL]}`. Default:
-    none. `exclusive` is at most the whole CPUs of a container's request; `exclusive:8` permits up to 8 without a
-    request."""
+    """Annotation values that each namespace may use: `{namespace pattern: [exclusive, POOL]}`. Default: none. They are
+    kinds of CPUs (`exclusive`, `isolated`, `reserved`), `preserve` (no placement), pools and CPU classes
+    (`class:NAME`). `exclusive` permits as many CPUs as the container's request has whole ones, `exclusive:8` up to 8
+    without a request."""
 
     reserved_cpus: Cpus = ""
     """CPUs reserved for the system; other containers do not get them."""
@@ -82,7 +82,7 @@ class Placement(FeatureSection):
     """Classes of CPUs: frequency limits, governor, energy preference, C-states."""
 
     idle_cpu_class: str = ""
-    """The class of CPUs on which no placed container runs, except reserved and isolated CPUs."""
+    """The class of CPUs without a placed container. It does not apply to reserved and isolated CPUs."""
 
     turbo_domain: Literal["package", "system"] = _DEFAULTS["turboDomain"]
     """Where `turboPriority` of classes applies: in each package, or on the whole node."""
@@ -92,10 +92,11 @@ class Placement(FeatureSection):
     manager."""
 
     cdi_path: AbsolutePath = _DEFAULTS["cdiPath"]
-    """The folder with the CDI files of dra-driver-cpu. Placement assigns no CPU of a prepared claim."""
+    """The folder with the CDI files of dra-driver-cpu. Placement does not assign CPUs that such a file lists."""
 
     irqbalance_path: AbsolutePath = _DEFAULTS["irqbalancePath"]
-    """The folder of irqbalance's socket, through which it is told to keep interrupts off the same CPUs."""
+    """The folder of irqbalance's socket. irqbalance then also keeps interrupts off the CPUs of `irqMode` and
+    annotations."""
 
     @model_validator(mode="after")
     def _apart(self) -> "Placement":

@@ -55,38 +55,38 @@ Cpus = Annotated[str, AfterValidator(_cpus)]
 
 
 class Pool(Section):
-    """One pool of the policy `pools`."""
+    """One pool of the policy `pools`. It can have several instances, each with its own CPUs."""
 
     name: Annotated[str, AfterValidator(_pool_name), WithJsonSchema({"type": "string", "pattern": _POOL_NAME.pattern})]
     """The pool's name in annotations and `allow`."""
 
     cpus: Annotated[Cpus, Field(min_length=1)] | None = None
-    """CPUs of the pool. Default: those that no pool lists, with growth."""
+    """CPUs of the pool. Default: it grows on CPUs that no pool lists."""
 
     min_cpus: Annotated[int, Field(ge=0)] | None = None
-    """With this number the pool uses as many of its CPUs as its containers request, at least so many."""
+    """Minimum number of used CPUs. With it, the pool uses only as many of its CPUs as its containers request."""
 
     max_cpus: Annotated[int, Field(ge=0)] | None = None
-    """The most CPUs of an instance, in whole cores; 0: no limit."""
+    """Maximum number of CPUs of an instance, in whole cores; 0: no limit."""
 
     min_instances: Annotated[int, Field(ge=0)] | None = None
-    """Instances that exist without containers."""
+    """Number of instances that also exist without containers."""
 
     max_instances: Annotated[int, Field(ge=0)] | None = None
-    """The most instances; 0: no limit, also the default with `instancePer`; else 1."""
+    """Maximum number of instances; 0: no limit. Default: 0 with `instancePer`, else 1."""
 
     instance_per: Annotated[str, AfterValidator(_per)] = ""
-    """Whether each `container`, `pod`, `namespace`, or value of a text such as `${pod/labels/app}` gets an instance if
-    possible. Default: a new one if the others are full."""
+    """Creates an instance for each `container`, `pod`, `namespace`, or value of a text such as `${pod/labels/app}`, if
+    possible. Default: creates one when the others are full."""
 
     spread: bool = False
-    """Whether new instances go where most CPUs are free, not fewest."""
+    """Whether a new instance is placed where the most CPUs are free. Default: where the fewest are."""
 
     spread_cores: bool = False
-    """Whether it takes one thread of many cores, not whole cores."""
+    """Whether the pool takes one thread from each of many cores, instead of whole cores."""
 
     share_idle_cpus: Literal["system", "package", "die", "numa", "l3", "core"] | None = None
-    """The part of the machine around its CPUs, in which its containers also run on CPUs that no pool uses."""
+    """Its containers also run on CPUs that no pool uses, in this part of the machine around its CPUs."""
 
     hide_hyperthreads: bool = False
     """Whether containers run on one thread of each core."""
@@ -95,20 +95,20 @@ class Pool(Section):
     """Memory nodes of the pool; default: those of its CPUs."""
 
     prefer_isol_cpus: bool = False
-    """Whether exclusive CPUs of its containers are taken from the kernel's isolated CPUs, anywhere on the node, while
-    some are free."""
+    """Same as `placement.preferIsolCpus`, for its containers. The isolated CPUs can be anywhere on the node."""
 
     cpu_class: str = ""
-    """The class, of `cpuClasses`, of its CPUs while its containers run on them, and of their exclusive CPUs."""
+    """A class of `cpuClasses`. It applies to its containers' exclusive CPUs, and to the pool's CPUs while its
+    containers run there."""
 
     irq_mode: Literal["isolate"] | None = None
-    """With `isolate`, interrupts leave the pool's CPUs while its containers run on them, and their exclusive CPUs."""
+    """`isolate` keeps interrupts off the same CPUs as those of `cpuClass`."""
 
     namespaces: list[NamespacePattern] = []
     """Namespaces whose containers run in the pool. The first matching pool applies."""
 
     match_expressions: list[Expression] = []
-    """Conditions, of which one selects a container for the pool, as its namespace does."""
+    """Conditions on a container. A container that meets one of them runs in the pool."""
 
     @model_validator(mode="after")
     def _consistent(self) -> "Pool":

@@ -109,8 +109,8 @@ class RdtClass(Section):
     """Bandwidth of slow memory, same values as MB."""
 
     exclusive: bool = False
-    """Whether no other class may use this class's ways. The root class loses them. Shares of exclusive classes are
-    laid side by side."""
+    """Whether only this class may use its ways. The root class loses them. Shares of exclusive classes do not
+    overlap."""
 
     @model_validator(mode="before")
     @classmethod
@@ -141,7 +141,7 @@ class Throttle(Section):
     """Limit down to which the guard may lower one class."""
 
     floor: Floor
-    """Lower limit of the guard: per cent (20 or "20%"; on AMD, of `monitoring.capacity`), or "2000MBps"."""
+    """Lower limit of the guard: "2000MBps", or per cent (20 or "20%"), on AMD of `monitoring.capacity`."""
 
 
 Share = Annotated[float, Field(gt=0, le=1)]
@@ -169,8 +169,8 @@ class Guard(Section):
     """`observe` logs what `act` would write. `act` is experimental."""
 
     protect: list[ProtectedClass] | dict[ProtectedClass, Protection] = []
-    """Classes that the guard protects; it never changes their values. A list protects them at the load `high`; a
-    mapping can name a `slowdown` for each."""
+    """Classes that the guard protects; it never changes their values. It acts for them at the load `high`; a mapping
+    can set a `slowdown` for a class instead."""
 
     throttle: dict[ClassName, Throttle] = {}
     """Classes that the guard may lower, in this order."""
@@ -201,7 +201,7 @@ class Guard(Section):
 
 
 class Rdt(SectionOfClasses):
-    """RDT classes of containers to which the runtime assigned none. Off unless `enabled` is true."""
+    """RDT classes of containers without a class from their runtime. Off unless `enabled` is true."""
 
     classes: dict[Annotated[str, AfterValidator(_class_or_root)], RdtClass] = {}
     """Classes that `resctrl-hook rdt apply` creates, with their limits. Hooks do not create classes. `/` is the root

@@ -104,8 +104,8 @@ class Configuration(Section):
     `install --nfd` creates it."""
 
     runtime_roots: RuntimeRoots = {}
-    """Directories with the runtimes' container states, for reconcile: a path, a list of paths, or a mapping from a name
-    of your choice to either. Empty means the standard directories of runc, crun and containerd."""
+    """Directories with the runtimes' container states, for reconcile: a path, a list, or a mapping with names of your
+    choice. Empty means the standard directories of runc, crun and containerd."""
 
     monitoring: Monitoring = Monitoring()
     classes: Annotated[list[MemoryClass], AfterValidator(unique_names)] = []
@@ -127,8 +127,8 @@ class Configuration(Section):
     log: LogSection = LogSection()
 
     events: bool = DEFAULTS["events"]
-    """Whether the DaemonSet `resctrl-hooks-events` sends Kubernetes Events of pods that neighbours slow, and of pods
-    that wait for an RMID. See docs/kubectl.md."""
+    """Whether the DaemonSet `resctrl-hooks-events` sends Kubernetes Events for slowed pods and for pods that wait for
+    an RMID. See docs/kubectl.md."""
 
     telemetry: Any = Field(default=None, exclude=True)
     """Ignored: a key of the resctrl-mon NRI plugin."""

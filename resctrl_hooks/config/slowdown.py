@@ -10,7 +10,7 @@ from .section import AbsolutePath, Pattern, Section
 
 
 class Slowdown(Section):
-    """Finds pods that are slowed, and their neighbours that slow them. See docs/slowdown.md."""
+    """Finds slowed pods, and the neighbours that slow them. See docs/slowdown.md."""
 
     enabled: bool = DEFAULTS["enabled"]
     """Whether the resident process (`resctrl-hooks-guard.service`) samples all the time. `diagnose` also works

@@ -50,7 +50,7 @@ ROWS: tuple[Row[Status], ...] = (
     ),
     Row(
         "resctrl_hooks_nri_event_duration_seconds",
-        "For events that cause work: time from the runtime's request to the end of this work.",
+        "Time from the runtime's request to the end of its work, for events that cause work.",
         _durations,
         ("event",),
         unit="seconds",

@@ -102,7 +102,7 @@ ROWS: tuple[Row[Node], ...] = (
     ),
     Row(
         "resctrl_class_free_rmids",
-        "How many more groups each class can have, where each class has its own RMIDs (Arm's MPAM).",
+        "Free RMIDs of each class, where each class has its own (Arm's MPAM).",
         lambda node: dict(node.account.free_by_class),
         ("rdt_class",),
     ),

@@ -30,7 +30,7 @@ class Judged:
 ROWS: tuple[Row[Judged], ...] = (
     Row(
         "resctrl_pod_slowdown_ratio",
-        "How many times as long a pod's work takes as in quiet times; absent while unknown.",
+        "Duration of a pod's work, divided by its duration in quiet times; absent while unknown.",
         lambda judged: {labels: pod["ratio"] for labels, pod in judged.pods.items() if pod["ratio"] is not None},
         LABELS,
     ),
@@ -50,7 +50,7 @@ ROWS: tuple[Row[Judged], ...] = (
     ),
     Row(
         "resctrl_pod_slowed_seconds",
-        "Time for which a pod was slowed, by cause; a time with two causes counts for both.",
+        "Time for which a pod was slowed, by cause. A period with two causes counts for both.",
         lambda judged: dict(judged.sums("slowedSeconds")),
         (*LABELS, "cause"),
         kind=COUNTER,

@@ -31,13 +31,13 @@ ROWS: tuple[Row[Status], ...] = (
     _counter("failed", "Processes that could not be moved."),
     _counter(
         "overruns",
-        "Times that the kernel dropped events because its buffer was full; a scan of all containers follows.",
+        "Times that the kernel dropped events because its buffer was full; then all containers are scanned.",
     ),
     _counter(
         "degraded",
-        "Times that a container, or the node, had too many execs and was polled every two seconds instead.",
+        "Times that a container or the node had too many execs; it was then polled every two seconds.",
     ),
-    _counter("sampled", "Threads moved by such scans and polls."),
+    _counter("sampled", "Threads moved by scans and polls of containers."),
 )
 
 
