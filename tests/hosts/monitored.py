@@ -40,7 +40,8 @@ class MonitoredHost:
         self.resctrl = Path(resctrl)
         self.config = root / "config.json"
         paths = {"resctrlPath": resctrl, "stateDir": str(root / "state")}
-        values = {"format": 1, **paths, "log": {"target": "none"}, **config}
+        none = {"crun": str(root / "crun")}  # not this machine's containers
+        values = {"format": 1, **paths, "runtimeRoots": none, "log": {"target": "none"}, **config}
         self.config.write_text(json.dumps(values))
         self.context = Context(Settings(values), Log({"target": "none"}))
         self.processes: list[subprocess.Popen[bytes]] = []
