@@ -1,48 +1,32 @@
 """From 0.2.0 to this version and back again and again, while hooks of both run on one state directory."""
 
-import os
 import re
-import tarfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from subprocess import CompletedProcess
 
 import pytest
-from conftest import FIXTURES
-from hosts.monitored import MonitoredHost, monitored_host
+from hosts.monitored import MonitoredHost
 
-from install.staged import call, command, install
+from install.installed_node import InstalledNode, installed_node
+from install.staged import install
+from install.versions import version_0_2
 from resctrl_hooks.install.paths import LAUNCH
-from resctrl_hooks.install.payload import Payload, folder_name, payload
-from resctrl_hooks.simulation import mounted
+from resctrl_hooks.install.payload import Payload, payload
 
 RUNTIMES = 3
 SWITCHES = 4
-PATIENT = 60  # seconds: the test shows that nothing is lost, not the speed of this machine
 pytestmark = [pytest.mark.fuse, pytest.mark.no_cover]
 
 
-def old() -> Payload:
-    """Return the node half of version 0.2.0."""
-    with tarfile.open(FIXTURES / "node-0.2.0.tar.xz") as archive:
-        modules = {item.name: archive.extractfile(item).read() for item in archive}  # type: ignore[union-attr]  # files
-    return Payload("0.2.0", folder_name(modules), modules)
-
-
-class UpgradedHost:
-    """A host with an installed version; each runtime starts and ends containers of pods of its own.
-
-    Args:
-        root: the folder below which versions are installed.
-        host: resctrl, the settings, and processes that stand for containers.
-    """
+class UpgradedHost(InstalledNode):
+    """A host with an installed version; each runtime starts and ends containers of pods of its own."""
 
     def __init__(self, root: Path, host: MonitoredHost) -> None:
-        self.root = root
-        self.host = host
+        super().__init__(root, host)
         self.calls: Counter[str] = Counter()
         self.wrong: list[str] = []
         self.over = threading.Event()
@@ -51,18 +35,13 @@ class UpgradedHost:
         """Return the folder of the version that hooks load now."""
         return str(re.findall(r"node-[0-9a-f]{12}", Path(f"{self.root}{LAUNCH}").read_text())[0])
 
-    def command(self) -> list[str]:
-        """Return the command of the hooks' JSON, with this test's settings."""
-        words = command(self.root)
-        words[words.index("--config") + 1] = str(self.host.config)
-        return words
-
-    def hook(self, words: list[str], state: dict[str, Any]) -> None:
+    def count(self, serve: Callable[[str], CompletedProcess[bytes]], id_: str) -> None:
+        """Count a call by the version that served it."""
         before = self.version()
-        done = call(words, state, timeout=PATIENT)
+        done = serve(id_)
         self.calls[before if before == self.version() else "while the version changed"] += 1
         if done.returncode or done.stderr:
-            self.wrong.append(f"{before}, {state['status']}: {done.returncode} {done.stderr.decode()}")
+            self.wrong.append(f"{before}, {serve.__name__}: {done.returncode} {done.stderr.decode()}")
 
     def runtime(self, number: int) -> None:
         """Start containers, each with the command of that moment, and end them by the same command."""
@@ -70,29 +49,11 @@ class UpgradedHost:
         while not self.over.is_set():
             id_ = f"{number:x}{serial:063x}"
             serial += 1
-            process = self.host.process()
-            bundle = self.root / "bundles" / id_
-            bundle.mkdir(parents=True)
-            (bundle / "config.json").write_text('{"ociVersion": "1.1.0"}')
-            state = {"ociVersion": "1.1.0", "id": id_, "status": "creating", "pid": process, "bundle": str(bundle)}
-            words = self.command()
-            self.hook(words, state)
-            if str(process) not in (self.host.resctrl / "mon_groups" / id_ / "tasks").read_text().split():
+            self.count(self.create, id_)
+            if not self.is_in_group(id_):
                 self.wrong.append(f"{id_} is not in its group")
-            if serial % 4 == 0:
-                continue  # it runs on
-            os.kill(process, 9)
-            next(one for one in self.host.processes if one.pid == process).wait()
-            self.hook(words, state | {"status": "stopped", "pid": 0})
-
-    def reconcile(self) -> None:
-        """Run reconcile as its unit does: by the version that hooks load."""
-        words = ["/usr/bin/python3", "-I", "-S", f"{self.root}{LAUNCH}", "--config", str(self.host.config), "reconcile"]
-        done = call(words, timeout=PATIENT)
-        assert done.returncode == 0, (done.stdout + done.stderr).decode()
-
-    def groups(self) -> set[str]:
-        return set(os.listdir(self.host.resctrl / "mon_groups"))
+            if serial % 4:  # each fourth runs on
+                self.count(self.stop, id_)
 
     def living(self) -> set[str]:
         """Return the recorded containers."""
@@ -101,18 +62,14 @@ class UpgradedHost:
 
 @pytest.fixture
 def upgraded(tmp_path: Path) -> Iterator[UpgradedHost]:
-    (tmp_path / "host").mkdir()
-    with (
-        mounted(str(tmp_path / "resctrl"), rmids=500, limbo=0.0) as resctrl,
-        monitored_host(tmp_path, str(resctrl), deadlineSeconds=PATIENT) as host,
-    ):
-        yield UpgradedHost(tmp_path / "host", host)
+    with installed_node(tmp_path, UpgradedHost, rmids=500, limbo=0.0) as found:
+        yield found
 
 
 def test_upgrade_and_downgrade_while_hooks_run_lose_no_container(
     upgraded: UpgradedHost, ship: Callable[[Payload], None]
 ) -> None:
-    versions = [old(), payload()]
+    versions = [version_0_2(), payload()]
     ship(versions[0])
     install(upgraded.root)
     assert upgraded.version() == versions[0].folder
@@ -134,11 +91,11 @@ def test_upgrade_and_downgrade_while_hooks_run_lose_no_container(
     assert upgraded.wrong == []
     print(dict(upgraded.calls))
     assert {one.folder for one in versions} <= set(upgraded.calls)
-    assert upgraded.groups() == upgraded.living()
+    assert upgraded.groups().keys() == upgraded.living()
 
     upgraded.host.end()
     ship(versions[1])
     install(upgraded.root)
     upgraded.reconcile()
-    assert upgraded.groups() == set()
+    assert upgraded.groups() == {}
     assert list(upgraded.host.context.ledger.keys()) == []

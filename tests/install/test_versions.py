@@ -5,19 +5,17 @@ Each version installs, serves hooks, reconciles and reports with its own code, o
 
 import itertools
 import json
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hosts.monitored import MonitoredHost, monitored_host
+from hosts.monitored import MonitoredHost
 
-from install.staged import call, files
-from install.staged import command as hook_command
+from install.installed_node import InstalledNode, installed_node
+from install.staged import files
 from install.versions import COMMITS, THIS, command
-from resctrl_hooks.install.paths import LAUNCH, MANIFEST, UNITS
-from resctrl_hooks.simulation import mounted
+from resctrl_hooks.install.paths import MANIFEST, UNITS
 
 pytestmark = [pytest.mark.fuse, pytest.mark.no_cover]
 CLASS_COUNTER = "resctrl_class_l3_mbm_total_bytes_total"
@@ -26,19 +24,12 @@ LEFT_BY = {"0.2.0": {f"{UNITS}/multi-user.target.wants/resctrl-hooks-exec.servic
 """What a version leaves of this one; docs/migration.md has the commands that remove it."""
 
 
-class Node:
-    """A node below a folder: one version is installed at a time.
-
-    Args:
-        root: the folder.
-        host: resctrl, settings and processes.
-    """
+class Node(InstalledNode):
+    """A node on which one version is installed at a time."""
 
     def __init__(self, root: Path, host: MonitoredHost) -> None:
-        self.root = root
-        self.host = host
+        super().__init__(root, host)
         self.version = ""
-        self.pods: dict[str, tuple[int, list[str]]] = {}
         self.counters: dict[str, float] = {}
         self._ids = (f"{number:064x}" for number in itertools.count(1))
 
@@ -46,51 +37,13 @@ class Node:
         """Install a version over what is there, and let its reconcile run."""
         command(version, "install", "--runtime", "crio", "--root", str(self.root))
         self.version = version
-        self.reconcile()
+        assert "ignored" not in self.reconcile()  # a record that this version cannot read
 
     def uninstall(self, version: str) -> None:
         command(version, "uninstall", "--root", str(self.root))
 
-    def reconcile(self) -> None:
-        words = ["/usr/bin/python3", "-I", "-S", f"{self.root}{LAUNCH}", "--config", str(self.host.config), "reconcile"]
-        done = call(words)
-        assert done.returncode == 0, (done.stdout + done.stderr).decode()
-        assert b"ignored" not in done.stderr, done.stderr  # a record that this version cannot read
-
-    def start(self) -> str:
-        """Start a pod with one container; it must be in its group when its hook has ended."""
-        id_ = next(self._ids)
-        words = hook_command(self.root)
-        words[words.index("--config") + 1] = str(self.host.config)
-        self.pods[id_] = (self.host.process(), words)
-        self._call(id_, "creating")
-        assert self.is_in_group(id_)
-        return id_
-
-    def end(self, id_: str) -> None:
-        """End a pod; its poststop is the command that its bundle has had since its start."""
-        pid, _ = self.pods[id_]
-        os.kill(pid, 9)
-        next(one for one in self.host.processes if one.pid == pid).wait()
-        self._call(id_, "stopped")
-        del self.pods[id_]
-
-    def _call(self, id_: str, status: str) -> None:
-        pid, words = self.pods[id_]
-        bundle = self.root / "bundle"
-        bundle.mkdir(exist_ok=True)
-        (bundle / "config.json").write_text('{"ociVersion": "1.1.0"}')
-        state = {"ociVersion": "1.1.0", "id": id_, "status": status, "bundle": str(bundle)}
-        done = call(words, state | ({"pid": pid} if status == "creating" else {}))
-        assert (done.returncode, done.stderr) == (0, b"")
-
-    def is_in_group(self, id_: str) -> bool:
-        tasks = (self.host.resctrl / "mon_groups" / id_ / "tasks").read_text().split()
-        return str(self.pods[id_][0]) in tasks
-
-    def groups(self) -> dict[str, int]:
-        """Return the groups by inode numbers, which another group of the same name would not have."""
-        return {entry.name: entry.inode() for entry in os.scandir(self.host.resctrl / "mon_groups")}
+    def start_next(self) -> None:
+        self.start(next(self._ids))
 
     def count(self) -> None:
         """Read the metrics by the running version: no pod's counter has fallen since another version read it."""
@@ -102,7 +55,7 @@ class Node:
                 labels = dict(re.findall(r'(\w+)="([^"]*)"', rest))
                 of = name if name == CLASS_COUNTER else labels["pod_uid"]
                 found[of] = found.get(of, 0.0) + float(line.split()[-1])
-        assert {CLASS_COUNTER, *self.pods} <= set(found)
+        assert {CLASS_COUNTER, *self.containers} <= set(found)
         fallen = {uid: (self.counters[uid], value) for uid, value in found.items() if value < self.counters.get(uid, 0)}
         assert fallen == {}, f"after the change to {self.version}"
         self.counters = found
@@ -121,12 +74,8 @@ class Node:
 
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[Node]:
-    (tmp_path / "node").mkdir()
-    with (
-        mounted(str(tmp_path / "resctrl"), limbo=0.0) as resctrl,
-        monitored_host(tmp_path, str(resctrl), deadlineSeconds=60) as host,
-    ):
-        yield Node(tmp_path / "node", host)
+    with installed_node(tmp_path, Node, limbo=0.0) as node:
+        yield node
 
 
 @pytest.mark.parametrize("before", COMMITS)
@@ -136,12 +85,12 @@ def test_upgrade_rollback_and_upgrade_lose_nothing(node: Node, before: str) -> N
         there = node.groups()
         node.install(version)
         assert node.groups() == there  # the same groups, not new ones
-        assert all(map(node.is_in_group, node.pods))
+        assert all(map(node.is_in_group, node.containers))
         assert node.units() == units.setdefault(version, node.units())
-        node.start()
+        node.start_next()
         node.count()
         node.count()
-    for id_ in list(node.pods):
+    for id_ in list(node.containers):
         node.end(id_)
     node.reconcile()
     assert node.groups() == {}

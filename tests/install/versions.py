@@ -6,11 +6,15 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 from pathlib import Path
 from typing import Final
 
 import pytest
+from conftest import FIXTURES
+
+from resctrl_hooks.install.payload import Payload, folder_name
 
 REPOSITORY: Final = Path(__file__).parents[2]
 COMMITS: Final = {"0.2.0": "f333067f", "38f7eba7": "38f7eba7", "529fc25d": "529fc25d"}
@@ -50,3 +54,10 @@ def command(version: str, *words: str) -> str:
     )  # fmt: skip
     assert done.returncode == 0, f"{version} {words}: {done.stdout}{done.stderr}"
     return done.stdout
+
+
+def version_0_2() -> Payload:
+    """Return the node half of version 0.2.0, which is also there without a history."""
+    with tarfile.open(FIXTURES / "node-0.2.0.tar.xz") as archive:
+        modules = {item.name: archive.extractfile(item).read() for item in archive}  # type: ignore[union-attr]  # files
+    return Payload("0.2.0", folder_name(modules), modules)

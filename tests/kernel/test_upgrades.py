@@ -5,7 +5,6 @@ that 0.2.0 does not have. tests/install/test_versions.py runs whole versions on 
 """
 
 import sys
-import tarfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Self
 
 import pytest
-from conftest import FIXTURES
+from install.versions import version_0_2
 from prometheus_client.parser import text_string_to_metric_families
 
 from kernel.bare import clear_host
@@ -24,7 +23,7 @@ from kernel.runtimes import Podman, Runtime, run, wait_until
 from kernel.test_installer_killed import compile_once
 from resctrl_hooks.install import units
 from resctrl_hooks.install.paths import CODE, UNITS, VENDOR_HOOKS
-from resctrl_hooks.install.payload import Payload, folder_name, payload
+from resctrl_hooks.install.payload import Payload, payload
 
 pytestmark = [pytest.mark.systemd, pytest.mark.only(driver="systemd", runtime_name="crun")]
 IMAGE = "localhost/busybox:test"
@@ -34,13 +33,6 @@ DEADLINE = "deadlineSeconds: 25\n"
 BEFORE_RELEASE = pytest.param(20, marks=[pytest.mark.measures, pytest.mark.timeout(14000)])
 """One change takes 40 seconds or more of an emulated processor under load."""
 COUNTER = "l3_mbm_total_bytes"
-
-
-def old() -> Payload:
-    """Return the node half of version 0.2.0."""
-    with tarfile.open(FIXTURES / "node-0.2.0.tar.xz") as archive:
-        modules = {item.name: archive.extractfile(item).read() for item in archive}  # type: ignore[union-attr]  # files
-    return Payload("0.2.0", folder_name(modules), modules)
 
 
 @pytest.fixture
@@ -118,7 +110,7 @@ def test_upgrades_and_rollbacks_under_load_lose_nothing(
     changes: int,
 ) -> None:
     engine = podman()
-    versions = (old(), payload())
+    versions = (version_0_2(), payload())
     change(versions[0])
     CONFIG.write_text(DEADLINE)
     succeeds("config", "apply")
