@@ -5,9 +5,8 @@ import time
 import click
 
 from resctrl_hooks.cli.document import Form, attributes, is_table, output_option, print_listing
-from resctrl_hooks.cli.errors import FailedError
 from resctrl_hooks.cli.node import open_node
-from resctrl_hooks.cli.params import Past, recording_options
+from resctrl_hooks.cli.params import Past, recording_errors, recording_options
 from resctrl_hooks.cli.past_text import say_skipped
 from resctrl_hooks.cli.tables import duration
 from resctrl_hooks.inventory.amounts import scaled
@@ -17,9 +16,8 @@ from resctrl_hooks.node.history.section import section
 from resctrl_hooks.past.times import FORMS
 from resctrl_hooks.past.view import Past as History
 from resctrl_hooks.past.view import clock
-from resctrl_hooks.recording.files import RecordingError, check, writing
+from resctrl_hooks.recording.files import check, writing
 
-_WRONG_USE = 2
 _LATE = 3  # intervals after which the writer is missing
 
 
@@ -67,7 +65,7 @@ def export(config: str, *, since: float, until: float | None, output: str, force
     """
     past = History(open_node(config))
     end = time.time() if until is None else until
-    try:
+    with recording_errors(output):
         check(output)
         columns = dict.fromkeys(name for sample in past.samples(since, end) for row in sample.rows for name in row)
         samples = 0
@@ -75,11 +73,5 @@ def export(config: str, *, since: float, until: float | None, output: str, force
             for sample in past.samples(since, end):
                 write(sample.rows)
                 samples += 1
-    except RecordingError as error:
-        raise FailedError(f"--output: {error}", _WRONG_USE) from error
-    except FileExistsError as error:
-        raise FailedError(f"{error.filename} exists; choose another name or use --force") from error
-    except OSError as error:
-        raise FailedError(f"cannot write {output}: {error.strerror}") from error
     click.echo(f"resctrl-hook: {samples} samples in {output}; draw them: resctrl-hook report {output}", err=True)
     say_skipped(past)

@@ -1,15 +1,18 @@
 """Option types for durations, bandwidths and times, and options that several commands have."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
 import click
 
+from resctrl_hooks.cli.errors import FailedError
 from resctrl_hooks.node.durations import seconds_of
 from resctrl_hooks.past.times import FORMS, parse_time
-from resctrl_hooks.recording.files import FORMATS
+from resctrl_hooks.recording.files import FORMATS, RecordingError
 
+_WRONG_USE = 2
 _LONGEST = 86_400.0  # one day; Python's sleep accepts at most 292 years, and "inf" is a typing error
 
 
@@ -79,6 +82,19 @@ def recording_options(command: Callable[..., Any]) -> Callable[..., Any]:
     kind = click.Path(dir_okay=False)
     force = click.option("--force", is_flag=True, help="Replace FILE if it exists.")(command)
     return click.option("-o", "--output", required=True, metavar="FILE", type=kind, help=text)(force)
+
+
+@contextmanager
+def recording_errors(output: str) -> Iterator[None]:
+    """Convert the errors of a recording's file into those of the options of `recording_options`."""
+    try:
+        yield
+    except RecordingError as error:
+        raise FailedError(f"--output: {error}", _WRONG_USE) from error
+    except FileExistsError as error:
+        raise FailedError(f"{error.filename} exists; choose another name or use --force") from error
+    except OSError as error:
+        raise FailedError(f"cannot write {output}: {error.strerror}") from error
 
 
 def refuse_with_at(when: float | None, **others: object) -> None:

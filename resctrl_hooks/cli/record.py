@@ -8,16 +8,13 @@ from collections.abc import Sequence
 
 import click
 
-from resctrl_hooks.cli.errors import FailedError
 from resctrl_hooks.cli.node import open_node
-from resctrl_hooks.cli.params import Duration, recording_options
+from resctrl_hooks.cli.params import Duration, recording_errors, recording_options
 from resctrl_hooks.inventory.amounts import scaled
 from resctrl_hooks.inventory.pod_names import PodNames
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.history.rows import Row, Sampler
-from resctrl_hooks.recording.files import RecordingError, Write, writing
-
-_WRONG_USE = 2
+from resctrl_hooks.recording.files import Write, writing
 
 
 @click.command()
@@ -39,16 +36,9 @@ def command(config: str, *, interval: float, duration: float | None, output: str
     node = open_node(config)
     sampler = Sampler(node, PodNames(node))
     first = sampler.look()  # a first sample that fails, for example without permission, ends the command
-    try:
-        with writing(output, sampler.columns, replace=force) as write:
-            click.echo(f"resctrl-hook: recording every {interval:g} s into {output}; Ctrl-C stops it", err=True)
-            samples = _record(sampler, first, write, interval, duration, ended)
-    except RecordingError as error:
-        raise FailedError(f"--output: {error}", _WRONG_USE) from error
-    except FileExistsError as error:
-        raise FailedError(f"{error.filename} exists; choose another name or use --force") from error
-    except OSError as error:
-        raise FailedError(f"cannot write {output}: {error.strerror}") from error
+    with recording_errors(output), writing(output, sampler.columns, replace=force) as write:
+        click.echo(f"resctrl-hook: recording every {interval:g} s into {output}; Ctrl-C stops it", err=True)
+        samples = _record(sampler, first, write, interval, duration, ended)
     peaks = ", ".join(f"domain {name} {scaled(rate, 'B/s')}" for name, rate in sorted(sampler.peaks.items()) if rate)
     if peaks:
         click.echo(f"resctrl-hook: largest bandwidth: {peaks}; lower bound for monitoring.capacity", err=True)
