@@ -40,19 +40,3 @@ def contents(data: bytes) -> dict[str, str]:
     if len(packed) < len(data):
         return {"compression": "gzip", "source": _SOURCE + base64.b64encode(packed).decode()}
     return {"source": _SOURCE + base64.b64encode(data).decode()}
-
-
-def unpacked(value: dict[str, str]) -> bytes:
-    """Return the content of a file that `contents` encoded.
-
-    Raises:
-        ValueError: the encoding is another one.
-    """
-    head, found, packed = value.get("source", "").partition(_SOURCE)
-    if head or not found or value.get("compression", "gzip") != "gzip":
-        raise ValueError("not inline content, plain or gzip-compressed")
-    try:
-        data = base64.b64decode(packed, validate=True)
-        return gzip.decompress(data) if "compression" in value else data
-    except (OSError, EOFError) as error:
-        raise ValueError(str(error)) from error

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import yaml
 from click.testing import CliRunner, Result
+from openshift.rendering import unpacked
 
 from resctrl_hooks.cli import main
 from resctrl_hooks.demo.stage import Stage
@@ -20,7 +21,6 @@ from resctrl_hooks.install.installation import Say, compile_modules
 from resctrl_hooks.install.paths import CODE, HOOK_NAME, VENDOR_HOOKS
 from resctrl_hooks.install.plan import Plan
 from resctrl_hooks.install.tree import Tree
-from resctrl_hooks.openshift.ignition import unpacked
 
 CONFIG = "/etc/resctrl-hooks/config.yaml"
 SOON = 2

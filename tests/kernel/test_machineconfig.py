@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
+from openshift.rendering import unpacked
 
 from kernel.bare import clear_host
 from kernel.bundles import FIRST_INSTRUCTION
@@ -23,7 +24,6 @@ from kernel.groups import Place, Resctrl, parse_place
 from kernel.pods import UID
 from kernel.runtimes import Runtime, run, wait_until
 from resctrl_hooks.install import units
-from resctrl_hooks.openshift.ignition import unpacked
 
 pytestmark = [pytest.mark.systemd, pytest.mark.only(driver="systemd", runtime_name="crun")]
 SETTINGS = "/etc/resctrl-hooks/config.json"

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from openshift.rendering import files_of, laid_out_files, rendered
+from openshift.rendering import files_of, laid_out_files, rendered, unpacked
 from openshift.rules import ignition_problems
 from openshift.test_archive import unpacked_archive
 from resctrl_hooks.cli import main
@@ -20,7 +20,7 @@ from resctrl_hooks.install.payload import payload
 from resctrl_hooks.node.archive import ARCHIVE
 from resctrl_hooks.openshift import delivery
 from resctrl_hooks.openshift.archive import for_machines
-from resctrl_hooks.openshift.ignition import contents, unpacked
+from resctrl_hooks.openshift.ignition import contents
 from resctrl_hooks.openshift.machineconfig import LARGEST, machine_config_problems
 
 UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"

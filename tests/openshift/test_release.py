@@ -6,10 +6,10 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from openshift.rendering import unpacked
 from resctrl_hooks import __version__
 from resctrl_hooks.cli import main
 from resctrl_hooks.install.paths import CODE
-from resctrl_hooks.openshift.ignition import unpacked
 from resctrl_hooks.openshift.release import CODE_ANNOTATION, VERSION_ANNOTATION
 
 
