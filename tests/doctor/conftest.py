@@ -1,10 +1,12 @@
-"""The patient of each test."""
+"""The patient of each test, or a staged host for the checks of one subject."""
 
 from pathlib import Path
 
 import pytest
+from install.staged import CONFIG, put
 
 from doctor.patient import Patient
+from resctrl_hooks.doctor.host import Host
 from resctrl_hooks.install.payload import payload
 
 
@@ -19,3 +21,18 @@ def one_version(monkeypatch: pytest.MonkeyPatch) -> None:
     shipped = payload()
     for module in ("plan", "payload"):
         monkeypatch.setattr(f"resctrl_hooks.install.{module}.payload", lambda: shipped)
+
+
+@pytest.fixture
+def staged(tmp_path: Path) -> Host:
+    """Return a host with an installation for CRI-O and an empty state directory."""
+    return staged_host(tmp_path)
+
+
+def staged_host(root: Path, runtime: str = "crio") -> Host:
+    """Return a host below a folder, with an installation for a runtime and an empty state directory."""
+    put(root, runtime=runtime)
+    made = Host(CONFIG, str(root))
+    made.settings.state_dir = str(root / "state")
+    (root / "state").mkdir()
+    return made

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from hosts.past import sample
-from install.staged import put
 
 from resctrl_hooks.doctor.history import history
 from resctrl_hooks.doctor.host import Host
@@ -16,13 +15,11 @@ from resctrl_hooks.past.view import clock
 
 
 @pytest.fixture
-def host(tmp_path: Path) -> Host:
-    put(tmp_path)
-    made = Host("/etc/resctrl-hooks/config.yaml", str(tmp_path))
-    made.settings.history = {"enabled": True, "file": str(tmp_path / "history.sqlite")}
-    configured(made, ago=3600)
-    booted(made, ago=3600)
-    return made
+def host(tmp_path: Path, staged: Host) -> Host:
+    staged.settings.history = {"enabled": True, "file": str(tmp_path / "history.sqlite")}
+    configured(staged, ago=3600)
+    booted(staged, ago=3600)
+    return staged
 
 
 def configured(host: Host, *, ago: float) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from conftest import UID
-from install.staged import put
 
+from doctor.conftest import staged_host
 from resctrl_hooks.doctor.finding import Finding
 from resctrl_hooks.doctor.host import Host
 from resctrl_hooks.doctor.nri import plugin, removed_groups
@@ -20,10 +20,7 @@ from resctrl_hooks.node.settings import Settings
 
 @pytest.fixture
 def host(tmp_path: Path) -> Host:
-    put(tmp_path, runtime="containerd")
-    made = Host("/etc/resctrl-hooks/config.yaml", str(tmp_path))
-    made.settings.state_dir = str(tmp_path / "state")
-    (tmp_path / "state").mkdir()
+    made = staged_host(tmp_path, "containerd")
     socket = tmp_path / "var/run/nri/nri.sock"
     socket.parent.mkdir(parents=True)
     socket.touch()

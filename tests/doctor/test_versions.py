@@ -5,7 +5,6 @@ import os
 from pathlib import Path
 
 import pytest
-from install.staged import put
 
 from resctrl_hooks import __version__
 from resctrl_hooks.doctor.host import Host
@@ -14,13 +13,9 @@ from resctrl_hooks.install.paths import LAUNCH
 
 
 @pytest.fixture
-def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
-    put(tmp_path)
-    made = Host("/etc/resctrl-hooks/config.yaml", str(tmp_path))
-    made.settings.state_dir = str(tmp_path / "state")
-    (tmp_path / "state").mkdir()
+def host(staged: Host, monkeypatch: pytest.MonkeyPatch) -> Host:
     monkeypatch.setattr(Host, "live", True)
-    return made
+    return staged
 
 
 def said(host: Host) -> str:

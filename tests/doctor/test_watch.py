@@ -5,20 +5,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-import pytest
-from install.staged import put
-
 from resctrl_hooks.doctor.host import Host
 from resctrl_hooks.doctor.watch import exec_watcher
-
-
-@pytest.fixture
-def host(tmp_path: Path) -> Host:
-    put(tmp_path)
-    made = Host("/etc/resctrl-hooks/config.yaml", str(tmp_path))
-    made.settings.state_dir = str(tmp_path / "state")
-    (tmp_path / "state").mkdir()
-    return made
 
 
 def told(host: Host, **values: Any) -> str:
@@ -31,29 +19,29 @@ def said(host: Host) -> str:
     return "\n".join(f"{finding.level}: {finding.text}; {finding.remedy}" for finding in exec_watcher(host))
 
 
-def test_watcher_that_receives_execs_is_ok(host: Host) -> None:
-    assert told(host).startswith("ok: the exec watcher receives execs: 3 processes moved after 7 execs")
+def test_watcher_that_receives_execs_is_ok(staged: Host) -> None:
+    assert told(staged).startswith("ok: the exec watcher receives execs: 3 processes moved after 7 execs")
 
 
-def test_stopped_watcher_is_a_warning_with_its_unit(host: Host) -> None:
-    assert "systemctl enable --now resctrl-hooks-exec.service" in said(host)
-    assert told(host, pid=1 << 22).startswith("warning: the exec watcher does not run")
+def test_stopped_watcher_is_a_warning_with_its_unit(staged: Host) -> None:
+    assert "systemctl enable --now resctrl-hooks-exec.service" in said(staged)
+    assert told(staged, pid=1 << 22).startswith("warning: the exec watcher does not run")
 
 
-def test_sampling_is_a_warning_with_its_cause(host: Host) -> None:
-    found = told(host, mode="sampling", why="this kernel has no connector")
+def test_sampling_is_a_warning_with_its_cause(staged: Host) -> None:
+    found = told(staged, mode="sampling", why="this kernel has no connector")
     assert "warning: the exec watcher polls every two seconds" in found
     assert "this kernel has no connector" in found
 
 
-def test_lost_events_are_a_warning(host: Host) -> None:
-    assert "events lost 2 times, rate limit exceeded 1 times" in told(host, overruns=2, degraded=1)
+def test_lost_events_are_a_warning(staged: Host) -> None:
+    assert "events lost 2 times, rate limit exceeded 1 times" in told(staged, overruns=2, degraded=1)
 
 
-def test_unconfigured_watch_is_ok(host: Host) -> None:
-    host.settings.monitoring["exec"] = "reconcile"
-    assert said(host).startswith("ok: no exec watcher")
+def test_unconfigured_watch_is_ok(staged: Host) -> None:
+    staged.settings.monitoring["exec"] = "reconcile"
+    assert said(staged).startswith("ok: no exec watcher")
 
 
-def test_disabled_watcher_is_a_warning(host: Host) -> None:
-    assert "the exec watcher is off: shutting down" in told(host, mode="off", why="shutting down")
+def test_disabled_watcher_is_a_warning(staged: Host) -> None:
+    assert "the exec watcher is off: shutting down" in told(staged, mode="off", why="shutting down")
