@@ -44,7 +44,7 @@ KERNELS: dict[str, list[str]] = {
     "default": ["tests/conformance", "tests/kernel"],
     # Older kernels change resctrl's behaviour, not the runtimes'. The oldest one runs the hooks' tests without rename.
     "6.12": ["tests/conformance", *INTEL],
-    "6.1": ["tests/conformance", "tests/kernel/test_inheritance.py", "tests/kernel/test_lifetimes.py", *INTEL],
+    "6.1": ["tests/conformance", "tests/kernel/test_lifetimes.py", *INTEL],
     # The guest's kernel version with energy counters, built here from source; it runs only tests that need them.
     "aet": ["tests/conformance", "tests/kernel/counted/test_energy.py", "tests/kernel/test_perf_rmids.py"],
 }

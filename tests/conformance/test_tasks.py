@@ -324,15 +324,26 @@ def test_proc_shows_place_of_task(resctrl: Resctrl, task: int) -> None:
 def test_child_inherits_group(resctrl: Resctrl, own_process: int, process: Callable[[], int]) -> None:
     resctrl.make("mon_groups/a")
     resctrl.write("mon_groups/a/tasks", str(own_process))
-    assert in_group(process()) == ["res:/", "mon:a"]
+    child = process()
+    assert in_group(child) == ["res:/", "mon:a"]
+    assert resctrl.tasks("mon_groups/a") == {own_process, child}
 
 
 @pytest.mark.kernel_only
-def test_new_thread_inherits_group(resctrl: Resctrl, own_process: int) -> None:
+def test_new_thread_inherits_group_of_the_starting_thread(resctrl: Resctrl) -> None:
     resctrl.make("mon_groups/a")
-    resctrl.write("mon_groups/a/tasks", str(own_process))
-    with waiting_thread() as tid:
-        assert in_group(tid) == ["res:/", "mon:a"]
+    places = list[list[str]]()
+
+    def run() -> None:
+        resctrl.write("mon_groups/a/tasks", "0")
+        with waiting_thread() as tid:
+            places.append(in_group(tid))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert places == [["res:/", "mon:a"]]
+    assert in_group(os.getpid()) == ["res:/", "mon:"]
 
 
 @pytest.mark.kernel_only

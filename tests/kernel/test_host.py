@@ -216,16 +216,6 @@ def test_declared_classes_come_back_with_a_boot(installed: None, command_in_its_
         run(["systemctl", "daemon-reload"])
 
 
-def test_waiting_pod_wakes_reconcile(installed: None) -> None:
-    run(["systemctl", "stop", units.TIMER])
-    wait_until(lambda: state_of(units.RECONCILE) == "inactive", "reconcile ends")
-    before = last_reconcile()
-    Path(STATE).mkdir(mode=0o700, exist_ok=True)
-    Path(f"{STATE}/wake.1.new").write_bytes(b"")
-    os.rename(f"{STATE}/wake.1.new", f"{STATE}/wake")  # as the ledger does it
-    wait_until(lambda: last_reconcile() > before, "the path unit starts reconcile")
-
-
 def test_exposure_of_units_is_low(installed: None) -> None:
     printed = run(["systemd-analyze", "security", "--no-pager", units.RECONCILE], check=False)
     (found,) = re.findall(r"Overall exposure level for \S+: ([0-9.]+)", printed)

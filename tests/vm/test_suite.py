@@ -264,7 +264,7 @@ def test_collection_error_is_reported(tmp_path: Path, capsys: pytest.CaptureFixt
 
 def test_suites_run_unless_files_are_named() -> None:
     assert suite.chosen(["-k", "name"])[0] == "tests/kernel"
-    assert suite.chosen(["tests/kernel/test_rmids.py::test_exhausted_rmids_are_enospc", "-x"])[0].startswith(
+    assert suite.chosen(["tests/kernel/test_rmids.py::test_ended_pod_makes_room", "-x"])[0].startswith(
         "tests/kernel/test_rmids.py"
     )
 
