@@ -50,20 +50,6 @@ class Row:
         most_starts: how often it is restarted within an hour if it ends by itself; 0 if it does not.
     """
 
-    __slots__ = (
-        "by_class",
-        "by_list",
-        "defaults",
-        "kind",
-        "leaves",
-        "marks",
-        "module",
-        "most_starts",
-        "policies",
-        "reverts",
-        "serves",
-    )
-
     def __init__(
         self,
         module: str,

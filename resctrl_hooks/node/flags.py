@@ -11,16 +11,22 @@ if TYPE_CHECKING:
     from .ledger import Ledger
 
 
-def set_flag(ledger: "Ledger", name: str, *, on: bool) -> None:
-    """Create or remove a flag file of the state directory, which concerns the whole node."""
+def set_flag(ledger: "Ledger", name: str, *, on: bool) -> bool:
+    """Create or remove a flag file of the state directory, which concerns the whole node; return whether it changed.
+
+    Raises:
+        LedgerError: the kernel refuses.
+    """
     path = f"{ledger.folder}/{name}"
     try:
         if not on:
-            remove_file(path)
-        elif not is_there(path):
-            write_file(path, b"")
+            return remove_file(path)
+        if is_there(path):
+            return False
+        write_file(path, b"")
     except OSError as error:
         raise LedgerError.of_file(error, path) from error
+    return True
 
 
 def age(ledger: "Ledger", name: str) -> float:

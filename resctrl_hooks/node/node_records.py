@@ -142,13 +142,6 @@ if TYPE_CHECKING:
         last: float
         pods: "dict[str, list[float]]"
 
-    # runtimes
-
-    class RuntimesRecord(TypedDict):
-        """The largest number of groups and classes that runtimes had created, by hour since 1970."""
-
-        hours: "dict[str, int]"
-
     # nri.json
 
     class EventRecord(TypedDict):

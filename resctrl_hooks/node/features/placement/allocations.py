@@ -4,12 +4,11 @@ The file has a line of JSON for the node, and one for each container, so that a 
 line. A container's own record has its decision too, from which a lost or damaged file is recreated.
 """
 
-import posix
-
 from ...errors import LedgerError
 from ...file_shapes import ALLOCATIONS, PLACES, TOPOLOGY
+from ...flags import set_flag
 from ...host.cpulist import format_list, parse_list
-from ...host.files import format_json, is_there, kernel_text, read_file, remove_file, write_file
+from ...host.files import format_json, is_there, kernel_text, read_file, write_file
 from ...host.topology import Topology
 from ...shapes import parse
 from .entries import Entry
@@ -29,8 +28,7 @@ _BOOK = "placement"
 _TOPOLOGY = "topology"
 _LIMIT = 16 << 20
 _FORMAT = 4
-_WRITING = ".writing"
-_UNTOLD = "placement.untold"  # in the file's folder: some AllowedCPUs= updates are pending
+_WRITING = f"{_BOOK}.writing"
 
 
 class Book:
@@ -46,6 +44,7 @@ class Book:
     """
 
     def __init__(self, context: "Context", *, look_only: bool = False) -> None:
+        self._ledger = context.ledger
         self._path = f"{context.ledger.folder}/{_BOOK}"
         self._boot = context.monitor.boot
         self.topology = topology_of(context, keep=not look_only)
@@ -56,7 +55,7 @@ class Book:
             raise PlacementError(f"invalid placement.reservedCpus: {error}") from error
         pools = pools_in_use(options)
         self._balloons = pools if any(isinstance(pool, dict) and changes(pool) for pool in pools) else []
-        self.unsure = is_there(self._path + _WRITING)
+        self.unsure = context.ledger.flagged(_WRITING)
         self.lost = False
         self.entries: "dict[str, Entry]" = {}
         self.others: "dict[str, int]" = {}
@@ -111,13 +110,11 @@ class Book:
         }
         if self.others:
             record["others"] = {name: format_list(cpus) for name, cpus in self.others.items()}
-        path = self._path + _WRITING
+        set_flag(self._ledger, _WRITING, on=True)
         try:
-            posix.close(posix.open(path, posix.O_WRONLY | posix.O_CREAT, 0o600))
-            path = self._path
-            write_file(path, b"".join([format_json(record), *map(self._line, self.entries.values())]))
+            write_file(self._path, b"".join([format_json(record), *map(self._line, self.entries.values())]))
         except OSError as error:
-            raise LedgerError.of_file(error, path) from error
+            raise LedgerError.of_file(error, self._path) from error
 
     def _line(self, entry: Entry) -> bytes:
         line = self._lines.get(entry.id)
@@ -127,7 +124,7 @@ class Book:
 
     def written(self) -> None:
         """Record that all cpusets match the file."""
-        _remove(self._path + _WRITING)
+        set_flag(self._ledger, _WRITING, on=False)
 
     def add(self, entry: Entry) -> None:
         """Add a container, or again after a change.
@@ -221,28 +218,6 @@ def lock(context: "Context") -> "Lock":
     return context.ledger.lock_named(LOCK, context.monitor.patience)
 
 
-def note_untold(context: "Context") -> None:
-    """Record that some cpusets were not sent to systemd for lack of time.
-
-    Raises:
-        LedgerError: the write failed.
-    """
-    path = f"{context.ledger.folder}/{_UNTOLD}"
-    try:
-        write_file(path, b"")
-    except OSError as error:
-        raise LedgerError.of_file(error, path) from error
-
-
-def take_untold(context: "Context") -> bool:
-    """Remove that mark, and return whether it existed.
-
-    Raises:
-        LedgerError: the removal failed.
-    """
-    return _remove(f"{context.ledger.folder}/{_UNTOLD}")
-
-
 def topology_of(context: "Context", *, keep: bool = True) -> Topology:
     """Return this machine from an earlier call's copy, unless CPUs came or went since.
 
@@ -268,10 +243,3 @@ def topology_of(context: "Context", *, keep: bool = True) -> Topology:
         except OSError as error:
             raise LedgerError.of_file(error, path) from error
     return topology
-
-
-def _remove(path: str) -> bool:
-    try:
-        return remove_file(path)
-    except OSError as error:
-        raise LedgerError.of_file(error, path) from error

@@ -7,11 +7,12 @@ over a daemon-reload, follow as time allows, and reconcile sends the rest.
 import time
 
 from ...errors import HookError
+from ...flags import set_flag
 from ...host.cgroup import CgroupError, folders_for, read_value, write_value
 from ...host.cpulist import count, format_list, parse_list
 from ...host.files import is_folder
 from ...log import WARNING
-from .allocations import lock, note_untold, take_untold
+from .allocations import lock
 from .policy import PlacementError
 from .usage import effective
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from .usage import Usage
 
 CPUS, MEMS = "cpuset.cpus", "cpuset.mems"
+UNTOLD = "placement.untold"
+"""The flag that some updates of AllowedCPUs= are pending."""
 _EFFECTIVE = "cpuset.cpus.effective"
 _SHARE_OF_DEADLINE = 0.3  # maximum part of the hook's deadline for sending other containers' cpusets to systemd
 _SHARE_AT_A_TIME = 0.1  # part of it for which reconcile holds the lock
@@ -102,7 +105,7 @@ def tell_others(entries: "list[Entry]", context: "Context") -> None:
     end = time.monotonic() + context.settings.deadline * _SHARE_OF_DEADLINE
     for entry in entries:
         if entry.unit and time.monotonic() > end:
-            note_untold(context)
+            set_flag(context.ledger, UNTOLD, on=True)
             context.ledger.wake()
             return
         _tell(entry, entry.applied, context)
@@ -110,7 +113,7 @@ def tell_others(entries: "list[Entry]", context: "Context") -> None:
 
 def to_tell(book: "Book", changed: "list[Entry]", context: "Context") -> "list[Entry]":
     """Return the containers for `tell_all`: the written ones, or all if a hook ran out of time."""
-    late = take_untold(context)
+    late = set_flag(context.ledger, UNTOLD, on=False)
     return [entry for entry in (book.entries.values() if late else changed) if entry.unit]
 
 
@@ -137,7 +140,7 @@ def tell_all(entries: "list[Entry]", context: "Context") -> None:
             if left:
                 time.sleep(_BREATH)
     except Exception:
-        note_untold(context)
+        set_flag(context.ledger, UNTOLD, on=True)
         raise
 
 

@@ -71,36 +71,6 @@ class Request:
     requested class of its exclusive CPUs. ``options`` is the ``placement`` section of the settings.
     """
 
-    __slots__ = (
-        "any_memory",
-        "by_hints",
-        "container",
-        "cpu_class",
-        "exclusive",
-        "group",
-        "hints",
-        "id",
-        "isolated",
-        "key",
-        "kind",
-        "limit",
-        "matched",
-        "memory",
-        "memory_kinds",
-        "milli",
-        "namespace",
-        "one_thread",
-        "only_isolated",
-        "options",
-        "pod",
-        "pool",
-        "pulls",
-        "qos",
-        "quiet",
-        "strict_hints",
-        "wide",
-    )
-
     def __init__(
         self,
         id_: str,
@@ -177,8 +147,7 @@ class Request:
 
     def as_record(self) -> "RequestRecord":
         """Return plain JSON values, without the settings."""
-        record = {name: getattr(self, name) for name in self.__slots__ if name not in ("options", "id", "key")}
-        said: "Any" = {name: value for name, value in record.items() if value}
+        said: "Any" = {name: one for name, one in vars(self).items() if one and name not in ("options", "id", "key")}
         request: "RequestRecord" = said
         return request
 

@@ -13,9 +13,10 @@ from hosts.placed import PlacedHost, id_of
 from resctrl_hooks.node.errors import DeadlineError
 from resctrl_hooks.node.features.placement import cpuset_writer as placement_effect
 from resctrl_hooks.node.features.placement import feature as placement
-from resctrl_hooks.node.features.placement.allocations import Book, note_untold, take_untold
+from resctrl_hooks.node.features.placement.allocations import Book
 from resctrl_hooks.node.features.placement.entries import Entry
 from resctrl_hooks.node.features.placement.policy import Decision, PlacementError
+from resctrl_hooks.node.flags import set_flag
 
 Told = list[tuple[str, dict[str, str], float]]
 
@@ -37,7 +38,7 @@ def with_units(node: PlacedHost, count: int, monkeypatch: pytest.MonkeyPatch) ->
         book.add(entry)
     book.save()
     book.written()
-    note_untold(real)
+    set_flag(real.ledger, placement_effect.UNTOLD, on=True)
     monkeypatch.setattr("resctrl_hooks.node.host.systemd.available", always(value=True))
     monkeypatch.setattr("resctrl_hooks.node.host.systemd.set_properties", lambda *given: told.append(given))
     return told
@@ -61,7 +62,7 @@ def test_hooks_get_lock_while_reconcile_calls_systemd(node: PlacedHost, monkeypa
     cpus = {unit: properties["AllowedCPUs"] for unit, properties, _ in told}
     assert [cpus[f"crio-{id_of(f's{number}')}.scope"] for number in (0, 3)] == ["0-3,16-19", "5"]
     assert {seconds for *_, seconds in told} == {real.settings.deadline / 2}
-    assert not take_untold(real)
+    assert not real.ledger.flagged(placement_effect.UNTOLD)
 
 
 def test_pending_unit_update_is_sent_next_time(node: PlacedHost, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,7 +132,7 @@ def test_all_units_are_updated_in_one_call_if_time_allows(node: PlacedHost, monk
 def test_units_of_others_are_updated_while_time_allows(node: PlacedHost, monkeypatch: pytest.MonkeyPatch) -> None:
     told = with_units(node, 3, monkeypatch)
     context = node.host.context()
-    assert take_untold(context)
+    assert set_flag(context.ledger, placement_effect.UNTOLD, on=False)
     most = context.settings.deadline * placement_effect._SHARE_OF_DEADLINE
     clock = iter([7.0, 7.0, 7.0 + most, 7.01 + most])
     monkeypatch.setattr(placement_effect, "time", SimpleNamespace(monotonic=lambda: next(clock)))
@@ -140,7 +141,7 @@ def test_units_of_others_are_updated_while_time_allows(node: PlacedHost, monkeyp
     assert [(unit, properties) for unit, properties, _ in told] == [
         (f"crio-{entry.id}.scope", {"AllowedCPUs": "0-3,16-19"}) for entry in entries[:2]
     ]
-    assert (take_untold(context), (node.host.state / "wake").exists()) == (True, True)
+    assert (context.ledger.flagged(placement_effect.UNTOLD), (node.host.state / "wake").exists()) == (True, True)
 
 
 SETS = {"gains": (0b0011, 0b1111), "loses": (0b1111, 0b0011), "moves": (0b0011, 0b1100), "comes": (0, 0b0001)}
