@@ -8,13 +8,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kernel.bundles import EVERYBODY, FIRST_INSTRUCTION
-from kernel.groups import Place, Resctrl, parse_place, parse_places, place_of, said
+from kernel.bundles import FIRST_INSTRUCTION
+from kernel.groups import Place, Resctrl, parse_place, place_of, said
 from kernel.installed import Staged
 from kernel.runtimes import Podman, run, wait_until
-from resctrl_hooks.node.names import is_hex
 
-USR = "--volume=/usr:/usr:ro"
 QUIET = ("--network=none", "--log-driver=k8s-file")
 SAY_AND_STAY = "trap exit TERM; cat /proc/self/cpu_resctrl_groups >/dev/said; sleep 1000 & wait"
 """A shell's command that ends at a signal, which would otherwise take Podman's ten seconds."""
@@ -59,15 +57,6 @@ def test_podman_run_is_monitored(engine: Podman, image: str, staged: Staged, res
     engine.command("rm", "m")  # `podman run` doesn't wait for conmon's clean-up, which runs poststop
     assert group_names(resctrl) == []
     assert staged.records() == []
-
-
-@ONE_DRIVER
-def test_children_and_threads_join_the_group(engine: Podman, image: str) -> None:
-    places = parse_places(engine.command("run", *QUIET, "--rm", USR, image, *EVERYBODY))
-    assert len(places) == 4
-    (place,) = set(places.values())
-    assert place.rdt_class == ""
-    assert is_hex(place.group, 64)
 
 
 @pytest.mark.parametrize("infra", ["true", "false"], ids=["with-infra", "without-infra"])
@@ -167,30 +156,6 @@ def test_restart_of_pod_keeps_group(engine: Podman, image: str, staged: Staged, 
     assert os.stat(resctrl.path(group=pod)).st_ino == inode, "its counters began again"
     engine.command("pod", "rm", "--force", "--time=0", "p")
     nothing_is_left(staged, resctrl)
-
-
-@ONE_DRIVER
-def test_processes_that_enter_later_are_moved(engine: Podman, image: str, staged: Staged, resctrl: Resctrl) -> None:
-    container = engine.run(image, SAY_AND_STAY, "--detach", "--name=m")
-    entered = engine.command("exec", "m", *FIRST_INSTRUCTION)
-    assert parse_place(entered) == Place("", ""), "facts: no hook sees what enters later"
-    engine.command("exec", "--detach", "m", "/bin/sleep", "2000")
-    wait_until(lambda: len(sleeping(2000)) == 1, "it has entered")
-    staged.reconcile()
-    assert place_of(sleeping(2000)[0]) == Place("", container)
-    assert group_names(resctrl) == [container]
-
-
-def sleeping(seconds: int) -> list[int]:
-    """Return the processes that sleep so long."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if path.read_bytes() == f"/bin/sleep\0{seconds}\0".encode():
-                found.append(int(path.parent.name))
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-    return found
 
 
 @ONE_DRIVER
