@@ -15,8 +15,9 @@ from conftest import UID, Host
 
 from hosts import crun
 from hosts.machines import machine, write_sysfs
-from hosts.memtierd import CLASS, TEMPLATE, program, wait_until
+from hosts.memtierd import CLASS, TEMPLATE, program
 from hosts.placed import CPUS, PlacedHost, id_of
+from hosts.processes import wait_until
 from hosts.traced_hook import TracedHook
 from resctrl_hooks.node.features.memtierd import feature as memtierd
 from resctrl_hooks.node.features.memtierd.processes import living

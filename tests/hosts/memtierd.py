@@ -1,7 +1,6 @@
 """A simulated host whose containers get a stand-in for memtierd."""
 
 import json
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,27 +36,12 @@ def panics(after: str = "") -> str:
 
 
 OTHER = "d" * 63 + "2"
-SOON = 20.0
-
-
-def wait_until(true: Any) -> None:
-    until = time.monotonic() + SOON
-    while not true():
-        assert time.monotonic() < until
-        time.sleep(0.01)
 
 
 def program(path: Path, text: str = STAND_IN) -> str:
     path.write_text(text)
     path.chmod(0o755)
     return str(path)
-
-
-def lives(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 class MemtierdHost:

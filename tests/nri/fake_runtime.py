@@ -2,8 +2,6 @@
 
 import os
 import socket
-import time
-from collections.abc import Callable
 from typing import Any
 
 from resctrl_hooks.nri import multiplexer, ttrpc
@@ -14,13 +12,6 @@ Answer = tuple[int, str, bytes]
 """Status code, words, payload."""
 PATIENCE = 60
 """Seconds: only so that a hang ends with a message."""
-
-
-def wait_until(condition: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
 
 
 class Peer:
@@ -85,11 +76,20 @@ class Peer:
         assert not code, words
         return decode("ConfigureResponse", payload)
 
-    def greet(self, **fields: Any) -> None:
-        """All that comes before events, on a node where nothing runs."""
+    def introduce(self, **fields: Any) -> None:
+        """Registration and configuration, after which a runtime lists its containers."""
         self.take_registration()
         self.configure(**fields)
-        assert self.ask("Synchronize") == (0, "", b"")
+
+    def synchronize(self, *containers: dict[str, Any], pod: dict[str, Any] | None = None) -> None:
+        """List these containers of one pod."""
+        listed = {"pods": [pod] if pod else [], "containers": [*containers]}
+        assert self.ask("Synchronize", encode("SynchronizeRequest", listed)) == (0, "", b"")
+
+    def greet(self, **fields: Any) -> None:
+        """All that comes before events, on a node where nothing runs."""
+        self.introduce(**fields)
+        self.synchronize()
 
     def event(
         self, method: str, pod: dict[str, Any], container: dict[str, Any] | None = None

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from conftest import Host
+from hosts.processes import wait_until
 
-from nri.fake_runtime import wait_until
 from nri.test_events import CLASS, POD, Plugin, asking, container, host, start
 from resctrl_hooks.nri.adjustments import AdjustmentError, check_owner
 from resctrl_hooks.nri.protobuf import decode

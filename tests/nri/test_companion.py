@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 from conftest import LAUNCH, PYTHON
-
-from nri.fake_runtime import wait_until
+from hosts.processes import children, is_alive, wait_until
 
 
 class Node:
@@ -34,8 +33,7 @@ class Node:
 
     def children(self) -> list[int]:
         """Return the service's processes that have not ended."""
-        path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-        return [pid for pid in map(int, path.read_text().split()) if is_alive(pid)]
+        return [pid for pid in children(self.process.pid) if is_alive(pid)]
 
     def watcher(self) -> dict[str, Any]:
         """Return the exec watcher's status."""
@@ -44,13 +42,6 @@ class Node:
         except FileNotFoundError:
             return {}
         return found
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 @pytest.fixture

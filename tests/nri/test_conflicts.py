@@ -12,7 +12,7 @@ from nri.sessions import CRIO, session
 from nri.test_adjustments import LIMITS, MEMORY, QUICK, SCHEDULING
 from nri.test_events import OK, Plugin, asking, container, host, start
 from resctrl_hooks.cli import main
-from resctrl_hooks.nri.protobuf import decode, encode
+from resctrl_hooks.nri.protobuf import decode
 
 __all__ = ["host", "start"]
 HIGH = 200 << 20
@@ -98,10 +98,8 @@ def test_class_of_earlier_plugin_stays_and_is_shown(host: Host, start: Callable[
     plugin = start(rdt={"enabled": True, "allow": {"*": ["gold"]}, "failurePolicy": "fail"})
     host.process(41, f"{POD_CGROUP}/{ID}", rdt="silver")
     if event == "Synchronize":
-        plugin.peer.take_registration()
-        plugin.peer.configure()
-        listed = {"pods": [asking("gold")], "containers": [container(41, state=3)]}
-        assert plugin.peer.ask("Synchronize", encode("SynchronizeRequest", listed)) == OK
+        plugin.peer.introduce()
+        plugin.peer.synchronize(container(41, state=3), pod=asking("gold"))
         plugin.wait_for_log("Synchronize: 1 containers")
     else:
         assert plugin.greet().event("StartContainer", asking("gold"), container(41)) == OK

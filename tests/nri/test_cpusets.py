@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 from conftest import POD_CGROUP, Host
 from hosts.machines import machine, write_sysfs
+from hosts.processes import wait_until
 
-from nri.fake_runtime import Peer, wait_until
+from nri.fake_runtime import Peer
 from nri.test_events import OK, POD, Plugin, container, host, start
 from resctrl_hooks.node.host.cpulist import parse_list
 from resctrl_hooks.nri import multiplexer, ttrpc
-from resctrl_hooks.nri.protobuf import decode, encode
+from resctrl_hooks.nri.protobuf import decode
 
 __all__ = ["host", "start"]
 CPUS = "cpus.placement.resctrl-hooks.io"
@@ -68,6 +69,14 @@ def updated(peer: Peer, code: int = 0, words: str = "") -> dict[str, str]:
     found = decode("UpdateContainersRequest", asked["payload"])["update"]
     assert all(one["ignore_failure"] for one in found), "a container that has ended by now causes no failure"
     return {one["container_id"]: one["linux"]["resources"]["cpu"]["cpus"] for one in found}
+
+
+def reconnected(plugin: Plugin) -> Peer:
+    """Close the connection, and return the next one, before the list of containers."""
+    plugin.peer.close()
+    plugin.peer = plugin.runtime.accept()
+    plugin.peer.introduce()
+    return plugin.peer
 
 
 def runs_on(host: Host, id_: str) -> str:
@@ -144,13 +153,9 @@ def test_missed_updates_are_sent_later(host: Host, place: Callable[..., Plugin])
     plugin = place()
     peer = plugin.greet()
     created(peer, OWNER, FIRST)
-    peer.close()
-    plugin.peer = again = plugin.runtime.accept()
-    again.take_registration()
-    again.configure()
+    again = reconnected(plugin)
     process(host, 42, SECOND)
-    told = {"pods": [POD], "containers": [container(42, SECOND, state=3)]}
-    assert again.ask("Synchronize", encode("SynchronizeRequest", told)) == OK
+    again.synchronize(container(42, SECOND, state=3), pod=POD)
     assert updated(again) == {SECOND: "0-3"}
     assert FIRST not in (host.state / "placement.specified").read_text()
 
@@ -164,13 +169,10 @@ def test_lost_update_is_sent_again(host: Host, place: Callable[..., Plugin]) -> 
     started(peer, host, OWNER, SECOND, 42, taken)
     left = runs_on(host, FIRST)
     assert updated(peer, 2, "not now") == {FIRST: left}
-    peer.close()
-    plugin.peer = again = plugin.runtime.accept()
-    again.take_registration()
-    again.configure()
+    again = reconnected(plugin)
     specified = ((41, FIRST, before), (42, SECOND, taken))
     listed = [container(pid, id_, linux={"resources": {"cpu": {"cpus": cpus}}}) for pid, id_, cpus in specified]
-    assert again.ask("Synchronize", encode("SynchronizeRequest", {"pods": [POD], "containers": listed})) == OK
+    again.synchronize(*listed, pod=POD)
     assert updated(again) == {FIRST: left}
 
 
@@ -189,12 +191,9 @@ def test_container_unknown_to_runtime_is_left_alone(
 
 def test_foreign_cpuset_is_not_taken_for_ours(host: Host, place: Callable[..., Plugin]) -> None:
     plugin = place()
-    plugin.peer.take_registration()
-    plugin.peer.configure()
+    plugin.peer.introduce()
     process(host, 42, SECOND)
-    listed = [container(42, SECOND, state=3, linux={"resources": {"cpu": {"cpus": "1"}}})]
-    told = encode("SynchronizeRequest", {"pods": [POD], "containers": listed})
-    assert plugin.peer.ask("Synchronize", told) == OK
+    plugin.peer.synchronize(container(42, SECOND, state=3, linux={"resources": {"cpu": {"cpus": "1"}}}), pod=POD)
     plugin.wait_for_log("Synchronize: 1 containers")
     assert runs_on(host, SECOND) == ""
     assert not (host.state / "placement.specified").exists()

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 from conftest import GROUP, ID, LAUNCH, POD_CGROUP, PYTHON, UID, Host
+from hosts.processes import wait_until
 
-from nri.fake_runtime import FakeRuntime, Peer, wait_until
+from nri.fake_runtime import FakeRuntime, Peer
 from resctrl_hooks.node import call_metrics, lifecycle
 from resctrl_hooks.node.ledger import Ledger
 from resctrl_hooks.node.refusals import recent_refusals
@@ -53,10 +54,7 @@ class Plugin:
         return self.host.log.read_text() if self.host.log.exists() else ""
 
     def wait_for_log(self, words: str) -> None:
-        deadline = time.monotonic() + 60
-        while words not in self.log():
-            assert time.monotonic() < deadline, f"never logged {words!r}: {self.log()}"
-            time.sleep(0.02)
+        wait_until(lambda: words in self.log(), words)
 
     def end(self) -> None:
         self.process.terminate()
@@ -130,13 +128,12 @@ def test_life_of_container_in_older_nri_is_served(host: Host, start: Callable[..
 
 def test_existing_containers_are_adopted(host: Host, start: Callable[..., Plugin]) -> None:
     plugin = start()
-    plugin.peer.take_registration()
-    plugin.peer.configure()
+    plugin.peer.introduce()
     containers = [container(100 + number, f"{number:064x}", f"c{number}", state=3) for number in range(50)]
     for number, one in enumerate(containers):
         host.process(100 + number, f"{POD_CGROUP}/{one['id']}")
     begun = time.monotonic()
-    assert plugin.peer.ask("Synchronize", encode("SynchronizeRequest", {"pods": [POD], "containers": containers})) == OK
+    plugin.peer.synchronize(*containers, pod=POD)
     answered = time.monotonic() - begun
     plugin.wait_for_log("Synchronize: 50 containers, 50 that started earlier")
     assert answered < time.monotonic() - begun, "the work comes after the answer"
@@ -322,8 +319,7 @@ def test_unreadable_message_is_answered(host: Host, start: Callable[..., Plugin]
 
 def test_unreadable_synchronization_reports_the_cause(start: Callable[..., Plugin]) -> None:
     plugin = start()
-    plugin.peer.take_registration()
-    plugin.peer.configure()
+    plugin.peer.introduce()
     assert plugin.peer.ask("Synchronize", b"\x12\x02\x0a\x09") == OK
     plugin.wait_for_log("Synchronize: internal error in resctrl-hook: WireError: Container has a field")
 

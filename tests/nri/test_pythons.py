@@ -6,9 +6,9 @@ from collections.abc import Iterator
 import pytest
 from conftest import GROUP, ID, POD_CGROUP, Host
 from hosts.machines import machine, write_sysfs
+from hosts.processes import wait_until
 from project.test_node_half import EVERY_PYTHON
 
-from nri.fake_runtime import wait_until
 from nri.sessions import CONTAINERD, CRIO, session
 from nri.test_adjustments import BRINGS, QUICK, SCHEDULING
 from nri.test_cpusets import CPUS

@@ -15,7 +15,6 @@ from resctrl_hooks.node.reconcile.discovery import observe
 from resctrl_hooks.node.reconcile.rank import priority
 from resctrl_hooks.node.reconcile.reconcile import reconcile
 from resctrl_hooks.node.reconcile.report import Options
-from resctrl_hooks.nri.protobuf import encode
 
 __all__ = ["host", "start"]
 
@@ -70,12 +69,13 @@ def test_labels_and_annotations_complete_a_container_that_reconcile_adopted_firs
     host.process(41, f"{POD_CGROUP}/{ID}", rdt="")
     appear(host, 41)
     peer = plugin.peer
-    peer.take_registration()
-    peer.configure()
+    peer.introduce()
     reconcile(host.context(), Options())
     assert ("told" in recorded(host), [step["feature"] for step in recorded(host)["steps"]]) == (False, ["monitoring"])
-    listed = {"pods": [asking("gold")], "containers": [container(41, state=3)]} if event == "Synchronize" else {}
-    assert peer.ask("Synchronize", encode("SynchronizeRequest", listed)) == OK
+    if event == "Synchronize":
+        peer.synchronize(container(41, state=3), pod=asking("gold"))
+    else:
+        peer.synchronize()
     plugin.wait_for_log("Synchronize: ")
     if event == "StartContainer":
         assert peer.event(event, asking("gold"), container(41)) == OK

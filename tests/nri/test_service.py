@@ -8,14 +8,14 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hosts.processes import children, is_alive, wait_until
 
-from nri.fake_runtime import FakeRuntime, Peer, wait_until
+from nri.fake_runtime import FakeRuntime, Peer
 from nri.sessions import CONTAINERD, CRIO, MESSAGES, SPLIT, Sent, session
 from resctrl_hooks.nri import multiplexer, ttrpc
 from resctrl_hooks.nri.protobuf import decode, encode
@@ -38,10 +38,7 @@ class Plugin:
         return self.out.read_text().splitlines()
 
     def wait_for(self, line: str) -> None:
-        deadline = time.monotonic() + 60
-        while line not in self.told():
-            assert time.monotonic() < deadline, f"never told {line!r}: {self.told()[-20:]}"
-            time.sleep(0.01)
+        wait_until(lambda: line in self.told(), line)
 
     def end(self) -> int:
         self.process.terminate()
@@ -118,8 +115,7 @@ def test_configure_can_precede_registration_answer(runtime: FakeRuntime, plugin:
 
 def test_unsynchronized_plugin_adopts_containers_by_itself(runtime: FakeRuntime, plugin: Plugin) -> None:
     peer = runtime.accept()
-    peer.take_registration()
-    peer.configure()
+    peer.introduce()
     plugin.wait_for("adopt")  # the runtime holds Synchronize back while it creates pods
     assert "synchronize 0" not in plugin.told()
 
@@ -235,8 +231,7 @@ def test_large_answer_is_sent_in_readable_frames(peer: Peer) -> None:
 
 def test_synchronize_is_assembled_and_served_after_its_answer(runtime: FakeRuntime, plugin: Plugin) -> None:
     peer = runtime.accept()
-    peer.take_registration()
-    peer.configure()
+    peer.introduce()
     part = {"containers": [CONTAINER] * 200, "more": True}
     assert decode("SynchronizeResponse", peer.ask("Synchronize", encode("SynchronizeRequest", part))[2]) == {
         "more": True
@@ -247,8 +242,7 @@ def test_synchronize_is_assembled_and_served_after_its_answer(runtime: FakeRunti
 
 def test_updates_are_sent_outside_of_events(runtime: FakeRuntime, plugin: Plugin) -> None:
     peer = runtime.accept()
-    peer.take_registration()
-    peer.configure()
+    peer.introduce()
     assert peer.ask("Synchronize", encode("SynchronizeRequest", {"containers": [CONTAINER]})) == (0, "", b"")
     connection, message = peer.receive()
     asked = ttrpc.decode_request(message)
@@ -318,18 +312,7 @@ def test_systemd_receives_ready_and_watchdog_messages(tmp_path: Path, start: Cal
 def test_dead_children_are_reaped(peer: Peer, plugin: Plugin) -> None:
     for name in ("web", "crash", "refuse", "web"):
         peer.event("StopContainer", pod(name), CONTAINER)
-    deadline = time.monotonic() + 60
-    children = Path(f"/proc/{plugin.process.pid}/task/{plugin.process.pid}/children")
-    while any(is_dead(pid) for pid in children.read_text().split()):
-        assert time.monotonic() < deadline, "a child is still there"
-        time.sleep(0.01)
-
-
-def is_dead(pid: str) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except (FileNotFoundError, ProcessLookupError):  # the latter if it ends between open and read
-        return True
+    wait_until(lambda: all(map(is_alive, children(plugin.process.pid))), "they are waited for")
 
 
 SERVED = {"CreateContainer", "StartContainer", "StopContainer", "RemovePodSandbox", "Synchronize"}
@@ -387,22 +370,20 @@ def test_corrupted_sessions_end_with_one_line_and_lose_no_readable_event(
     assert {line.split()[1] for line in ends} <= {"ClosedError", "WireError", "RegistrationError"}
     counts = collections.Counter(line.split()[1] for line in ends)
     print(f"{CORRUPTED} sessions with {expected} events that could be read; they ended with {dict(counts)}")
-    deadline = time.monotonic() + 60
-    while sum(line.startswith(("serve ", "synchronize ")) for line in plugin.told()) < expected:
-        assert time.monotonic() < deadline, "an event was lost"
-        time.sleep(0.1)
+    served = ("serve ", "synchronize ")
+    wait_until(lambda: sum(line.startswith(served) for line in plugin.told()) >= expected, "no event is lost")
 
 
-def standing_by(plugin: Plugin, other_than: str = "") -> str:
+def standing_by(plugin: Plugin, other_than: int = 0) -> int:
     """Return the process that waits for the next event, once there is one and no other."""
-    children = Path(f"/proc/{plugin.process.pid}/task/{plugin.process.pid}/children")
-    deadline = time.monotonic() + 60
-    while True:
-        living = [pid for pid in children.read_text().split() if not is_dead(pid)]
-        if len(living) == 1 and living[0] != other_than:
-            return living[0]
-        assert time.monotonic() < deadline, living
-        time.sleep(0.01)
+    living: list[int] = []
+
+    def is_one() -> bool:
+        living[:] = filter(is_alive, children(plugin.process.pid))
+        return len(living) == 1 and living[0] != other_than
+
+    wait_until(is_one, living)
+    return living[0]
 
 
 def test_one_process_serves_consecutive_events(peer: Peer, plugin: Plugin) -> None:
@@ -429,7 +410,7 @@ def test_process_that_ends_after_its_answer_costs_no_event(peer: Peer, plugin: P
 
 def test_process_killed_while_idle_costs_no_event(peer: Peer, plugin: Plugin) -> None:
     first = standing_by(plugin)
-    os.kill(int(first), signal.SIGKILL)
+    os.kill(first, signal.SIGKILL)
     standing_by(plugin, other_than=first)
     assert peer.event("StartContainer", POD, CONTAINER) == (0, "", b"")
     plugin.wait_for("served StartContainer 0")
@@ -437,7 +418,7 @@ def test_process_killed_while_idle_costs_no_event(peer: Peer, plugin: Plugin) ->
 
 def test_process_stopped_while_idle_delays_runtime_up_to_limit(peer: Peer, plugin: Plugin) -> None:
     first = standing_by(plugin)
-    os.kill(int(first), signal.SIGSTOP)
+    os.kill(first, signal.SIGSTOP)
     assert peer.event("StartContainer", POD, CONTAINER) == (0, "", b"")
     plugin.wait_for("served StartContainer None")
     standing_by(plugin, other_than=first)

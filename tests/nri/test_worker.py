@@ -6,11 +6,10 @@ import select
 import signal
 import socket
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+from hosts.processes import is_alive, wait_until
 
-from nri.test_service import is_dead
 from resctrl_hooks.nri import worker as module
 from resctrl_hooks.nri.worker import (
     AFTERWARDS,
@@ -118,8 +117,7 @@ def test_process_with_a_part_of_a_job_is_killed_and_another_one_serves(
         workers.collect(ready)
     assert answers == [(0, b"payload")]
     pid = standing.pid
-    while Path(f"/proc/{pid}").exists() and not is_dead(str(pid)):
-        select.select([], [], [], 0.01)
+    wait_until(lambda: not is_alive(pid))
     while workers._ending:
         workers.collect([])
     assert pid not in [one.pid for one in workers._living.values()]

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from hosts.processes import wait_until
 
 from resctrl_hooks.cli.simulate import command as simulate
 from resctrl_hooks.simulation import Machine, SimulationError, mount, mounted
@@ -32,11 +33,7 @@ def unmount(path: Path) -> None:
 
 def eventually_not(path: Path) -> None:
     """Wait until nothing is mounted at a path."""
-    for _ in range(200):
-        if not os.path.ismount(path):
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"{path} is still mounted")
+    wait_until(lambda: not os.path.ismount(path), f"{path} is not mounted any more")
 
 
 @contextmanager

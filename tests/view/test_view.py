@@ -7,15 +7,9 @@ from pathlib import Path
 
 import pytest
 from hosts.monitored import host_of_one_pod
+from hosts.processes import wait_until
 
 pytestmark = pytest.mark.fuse
-
-
-def wait_for(mount: Path) -> None:
-    end = time.monotonic() + 30
-    while not os.path.ismount(mount):
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def test_view_is_a_read_only_tree_with_a_folder_per_pod(tmp_path: Path) -> None:
@@ -24,7 +18,7 @@ def test_view_is_a_read_only_tree_with_a_folder_per_pod(tmp_path: Path) -> None:
         command = host.command("view", str(mount))
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
             try:
-                wait_for(mount)
+                wait_until(lambda: os.path.ismount(mount), "it is mounted")
                 assert sorted(os.listdir(mount)) == ["mon_data", "mon_groups"]
                 seen = mount / "mon_groups" / group.name / "mon_data" / "mon_L3_00"
                 assert (seen / "mbm_total_bytes").read_text() == "1000\n"

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from hosts.counter_tree import say
 from hosts.faults import failing
-from hosts.memtierd import wait_until
 from hosts.monitored import KEYS, MonitoredHost, plain_host
+from hosts.processes import wait_until
 
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.history import disk

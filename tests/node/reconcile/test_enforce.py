@@ -14,7 +14,8 @@ from conftest import ID, POD_CGROUP, UID, Host, crio_annotations, state
 from hosts import crun
 from hosts.faults import failing
 from hosts.memtierd import CLASS as MEMORY_CLASS
-from hosts.memtierd import PANIC, MemtierdHost, lives, panics, program, wait_until
+from hosts.memtierd import PANIC, MemtierdHost, panics, program
+from hosts.processes import is_alive, wait_until
 
 from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.features import monitoring
@@ -176,7 +177,7 @@ def test_last_lines_of_memtierd_are_logged(late: MemtierdHost) -> None:
     program(host.root / "memtierd", panics(UNTIL_USR1))
     again(host)
     os.kill(late.pid(), signal.SIGUSR1)
-    wait_until(lambda: not lives(late.supervisor()))
+    wait_until(lambda: not is_alive(late.supervisor()))
     assert again(host).applied == {"memtierd": [ID]}
     assert late.runs()
     (line,) = [line for line in host.log.read_text().splitlines() if "memtierd" in line and "was restarted" in line]
@@ -197,7 +198,7 @@ def test_container_being_started_by_hook_is_left_alone(late: MemtierdHost, monke
         feature.FEATURE, "lost", lambda *_: "its last lines: (none)"
     )  # as systemd's says of one that runs
     assert again(late.host).applied == {}
-    assert (late.pid(), lives(pid)) == (pid, True)
+    assert (late.pid(), is_alive(pid)) == (pid, True)
     assert "was restarted" not in late.host.log.read_text()
     assert record(late.host) == before
 
@@ -210,7 +211,7 @@ def test_memtierd_that_keeps_ending_is_reported_with_last_lines(
     again(host)
     for _ in range(MOST_STARTS):
         os.kill(late.pid(), signal.SIGUSR1)
-        wait_until(lambda: not lives(late.supervisor()))
+        wait_until(lambda: not is_alive(late.supervisor()))
         report = again(host)
     assert report.unmet[f"{ID[:12]} memtierd"].endswith(f"exits within an hour; {PANIC}")
     assert report.reasons == ["memtierd"]
@@ -222,12 +223,12 @@ def test_memtierd_with_killed_supervisor_gets_another(late: MemtierdHost) -> Non
     again(late.host)
     pid, supervisor = late.pid(), late.supervisor()
     os.kill(supervisor, signal.SIGKILL)
-    wait_until(lambda: not lives(supervisor))
-    assert lives(pid)
+    wait_until(lambda: not is_alive(supervisor))
+    assert is_alive(pid)
     assert again(late.host).applied == {"memtierd": [ID]}
-    assert not lives(pid)
-    assert lives(late.pid())
-    assert lives(late.supervisor())
+    assert not is_alive(pid)
+    assert is_alive(late.pid())
+    assert is_alive(late.supervisor())
     assert "its supervisor was killed; it will end at its next output" in late.host.log.read_text()
 
 
@@ -236,9 +237,9 @@ def test_unobserved_end_of_memtierd_is_logged(late: MemtierdHost) -> None:
     again(late.host)
     pid, supervisor = late.pid(), late.supervisor()
     os.kill(supervisor, signal.SIGKILL)
-    wait_until(lambda: not lives(supervisor))
+    wait_until(lambda: not is_alive(supervisor))
     os.kill(pid, signal.SIGUSR1)  # it writes, and there is no reader
-    wait_until(lambda: not lives(pid))
+    wait_until(lambda: not is_alive(pid))
     assert again(late.host).applied == {"memtierd": [ID]}
     assert "its supervisor was killed; its exit status is unknown" in late.host.log.read_text()
 

@@ -11,7 +11,8 @@ import pytest
 from click.testing import CliRunner
 from conftest import ID, POD_CGROUP, crio_annotations, state, workload_of
 from hosts.faults import Fail, failing
-from hosts.memtierd import CLASS, OTHER, TEMPLATE, MemtierdHost, lives, panics, program, wait_until
+from hosts.memtierd import CLASS, OTHER, TEMPLATE, MemtierdHost, panics, program
+from hosts.processes import is_alive, wait_until
 
 from resctrl_hooks.cli import main
 from resctrl_hooks.node import registry
@@ -29,7 +30,7 @@ from resctrl_hooks.node.reconcile.report import Options
 def test_memtierd_starts_before_container_and_outlives_hook(node: MemtierdHost) -> None:
     outcome = node.start()
     assert (outcome.code, outcome.stderr) == (0, "")
-    assert lives(node.pid())
+    assert is_alive(node.pid())
     assert Path(f"/proc/{node.pid()}/cmdline").read_bytes().split(b"\0")[0] == b"sleep"
     config = (node.folder() / "memtierd.config.yaml").read_text()
     assert f"- {node.host.cgroup}{POD_CGROUP}/crio-{ID}\n" in config
@@ -43,8 +44,8 @@ def test_poststop_stops_memtierd_and_leaves_nothing(node: MemtierdHost) -> None:
     node.start()
     pid, supervisor_pid = node.pid(), node.supervisor()
     assert node.stop().code == 0
-    assert not lives(pid)
-    assert not lives(supervisor_pid)
+    assert not is_alive(pid)
+    assert not is_alive(supervisor_pid)
     assert node.left() == []
     assert not (node.host.cgroup / "resctrl-hooks").exists()
 
@@ -54,12 +55,12 @@ def test_late_poststop_leaves_new_memtierd_running(node: MemtierdHost) -> None:
     node.start(OTHER, 200)
     old, new = node.pid(), node.pid(OTHER)
     node.stop()
-    assert not lives(old)
-    assert lives(new)
+    assert not is_alive(old)
+    assert is_alive(new)
     assert not node.folder().exists()
     assert node.folder(OTHER).exists()
     node.stop(OTHER, 200)
-    assert not lives(new)
+    assert not is_alive(new)
     assert node.left() == []
 
 
@@ -69,8 +70,8 @@ def test_restart_with_same_id_replaces_memtierd(node: MemtierdHost) -> None:
     node.host.end_process(100)
     node.host.process(100, f"{POD_CGROUP}/crio-{ID}", start=2000)
     assert node.start().code == 0
-    assert not lives(old)
-    assert lives(node.pid())
+    assert not is_alive(old)
+    assert is_alive(node.pid())
 
 
 @pytest.mark.parametrize(
@@ -128,10 +129,10 @@ def test_only_strays_are_stopped(node: MemtierdHost) -> None:
     assert said.orphans == [f"memtierd {node.folder()}"]
     assert str(node.folder()) in said.as_text()
     assert said.changed
-    assert lives(stray)
+    assert is_alive(stray)
     assert memtierd.FEATURE.repair(ours, set(ours.ledger.containers())) == 1
-    assert not lives(stray)
-    assert lives(kept)
+    assert not is_alive(stray)
+    assert is_alive(kept)
     assert memtierd.FEATURE.repair(ours, set()) == 0
 
 
@@ -168,7 +169,7 @@ def test_container_starting_during_cleanup_is_not_a_stray(node: MemtierdHost, mo
 
     monkeypatch.setattr(memtierd, "end", end)
     assert memtierd.FEATURE.repair(ours, set()) == 1
-    assert lives(pid)
+    assert is_alive(pid)
     forget(ours.ledger, second)
     monkeypatch.undo()
     assert memtierd.FEATURE.repair(ours, set()) == 1
@@ -179,10 +180,10 @@ def test_many_containers_start_and_end(node: MemtierdHost) -> None:
     for number, id_ in enumerate(ids):
         assert node.start(id_, 300 + number).code == 0
     pids = [node.pid(id_) for id_ in ids]
-    assert all(lives(pid) for pid in pids)
+    assert all(is_alive(pid) for pid in pids)
     for number, id_ in enumerate(ids):
         node.stop(id_, 300 + number)
-    assert not any(lives(pid) for pid in pids)
+    assert not any(is_alive(pid) for pid in pids)
     assert node.left() == []
 
 
@@ -270,7 +271,7 @@ def test_list_show_and_explain_describe_memtierd(node: MemtierdHost) -> None:
     assert "memory.current 48.0 MiB" in said
     assert f"runs as pid {node.pid()}" in said
     os.kill(-node.supervisor(), signal.SIGKILL)
-    wait_until(lambda: not lives(node.pid()))
+    wait_until(lambda: not is_alive(node.pid()))
     assert "does not run" in told(node, "list", "--all", "-o", "wide")
 
 
@@ -297,7 +298,7 @@ def test_expired_deadline_refuses_by_policy_of_feature(node: MemtierdHost, polic
         assert node.left() == []
         assert [record for record in node.host.records() if ID in record] == []  # the pod's group is the pod's
     else:
-        assert lives(node.pid())  # poststop ends it
+        assert is_alive(node.pid())  # poststop ends it
 
 
 def test_memtierd_of_systemd_is_always_attended() -> None:

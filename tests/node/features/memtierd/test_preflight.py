@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 from conftest import FIXTURES, Host, always
-from hosts.memtierd import TEMPLATE, MemtierdHost, lives, program
+from hosts.memtierd import TEMPLATE, MemtierdHost, program
+from hosts.processes import is_alive
 
 from resctrl_hooks.node.features.memtierd import preflight as memtierd_needs
 from resctrl_hooks.node.features.memtierd.preflight import Needs, lacking, swap_total
@@ -93,4 +94,4 @@ def test_swapping_without_swap_is_a_warning(node: MemtierdHost) -> None:
     outcome = node.start()
     assert outcome.code == 0
     assert "this node has no swap space" in outcome.stderr
-    assert lives(node.pid())
+    assert is_alive(node.pid())

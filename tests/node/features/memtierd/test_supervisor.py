@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from conftest import ID, POD_CGROUP, crio_annotations, state
-from hosts.memtierd import CLASS, MemtierdHost, lives, program, wait_until
+from hosts.memtierd import CLASS, MemtierdHost, program
+from hosts.processes import is_alive, wait_until
 
 from resctrl_hooks.inventory.details import details_of
 from resctrl_hooks.inventory.feature_display.memtierd import UNATTENDED
@@ -51,7 +52,7 @@ def test_memtierd_that_ignores_sigterm_is_killed_with_children(node: MemtierdHos
     wait_until((node.folder() / "memtierd.output").exists)
     child, pid = int((node.folder() / "memtierd.output").read_text()), node.pid()
     node.stop()
-    wait_until(lambda: not lives(pid) and not lives(child))
+    wait_until(lambda: not is_alive(pid) and not is_alive(child))
     assert node.left() == []
 
 
@@ -59,7 +60,7 @@ def test_memtierd_ends_with_container_without_a_hook(node: MemtierdHost, monkeyp
     node.start()
     pid, supervisor_pid = node.pid(), node.supervisor()
     node.host.end_process(100)
-    wait_until(lambda: not lives(pid) and not lives(supervisor_pid))
+    wait_until(lambda: not is_alive(pid) and not is_alive(supervisor_pid))
 
 
 def test_output_file_is_bounded(node: MemtierdHost) -> None:
@@ -74,7 +75,7 @@ def test_reused_pid_is_left_alone(node: MemtierdHost) -> None:
     node.start()
     record = json.loads((node.folder() / "memtierd.keeper").read_text())
     os.kill(-node.supervisor(), signal.SIGKILL)
-    wait_until(lambda: not lives(node.supervisor()))
+    wait_until(lambda: not is_alive(node.supervisor()))
     bystander = subprocess.Popen(["sleep", "1000"], start_new_session=True)
     try:
         record["processes"] = [[bystander.pid, 1], [bystander.pid, 1]]
@@ -92,11 +93,11 @@ def test_dead_supervisor_does_not_hide_memtierd(node: MemtierdHost) -> None:
     node.start()
     pid = node.pid()
     os.kill(node.supervisor(), signal.SIGKILL)
-    wait_until(lambda: not lives(node.supervisor()))
-    assert lives(pid)
+    wait_until(lambda: not is_alive(node.supervisor()))
+    assert is_alive(pid)
     assert details_of(node.record())["memtierd"]["state"] == f"runs as pid {pid}; {UNATTENDED}"
     node.stop()
-    assert not lives(pid)
+    assert not is_alive(pid)
     assert node.left() == []
 
 
