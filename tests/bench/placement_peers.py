@@ -84,7 +84,7 @@ def sides(policy: str, driver: Path, node: Node, root: Path) -> "dict[str, Their
 
 
 def balloon_types(cpus: int) -> list[dict[str, Any]]:
-    """Return a type with instances of limited size, and one with an instance for each container."""
+    """Return a type with instances of limited size, and one with an instance for each pod."""
     return [
         {"name": "shop", "namespaces": ["shop"], "minCPUs": 2, "maxCPUs": max(cpus // 8, 4)},
         {"name": "web", "namespaces": ["web"], "maxCPUs": max(cpus // 4, 4), "preferNewBalloons": True},
