@@ -92,9 +92,9 @@ def test_group_counts_since_creation_and_continues_after_recreation(scrapes: Scr
     assert ended.seconds(KEY, "") == {TOTAL: 40, LOCAL: 40}
     assert ended.total(KEY, "", TOTAL) == 20
     scrapes.pods[KEY] = {"since": {"": 205.0}}
-    another = scrapes.at(210, root=[2, 64, 5, 1])
+    another = scrapes.at(210, root=[2, 64, 50, 1])  # one value above that of the first group, one below
     assert another.seconds(KEY, "") == {TOTAL: 45, LOCAL: 45}
-    assert (another.total(KEY, "", TOTAL), another.total(KEY, "", LOCAL)) == (25, 3)
+    assert (another.total(KEY, "", TOTAL), another.total(KEY, "", LOCAL)) == (70, 3)
     assert another.total(KEY, "", OCCUPANCY) is None
     assert another.total(KEY, "gold", TOTAL) is None
 
