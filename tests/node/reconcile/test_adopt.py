@@ -54,7 +54,7 @@ def test_unmounted_resctrl_is_reported_once(cluster: Cluster) -> None:
     assert not report.ok
     assert len(report.problems) == 1
     assert len(report.reasons) == 1
-    assert (report.failures, report.adopted) == ({}, [])
+    assert (report.failures, report.adopted, report.waiting) == ({}, [], {})
 
 
 def test_dry_run_counts_outside_threads_only(cluster: Cluster) -> None:
@@ -89,14 +89,6 @@ def test_moved_threads_are_reported_with_numbers_and_names(cluster: Cluster) -> 
     assert cluster.host.log.read_text().count(said) == 1
     assert cluster.reconcile().ok
     assert cluster.host.log.read_text().count("threads of") == 1, "the second time there is nothing to say"
-
-
-def test_existing_class_was_not_removed(classes: Cluster) -> None:
-    _, pid = classes.start(1, rdt_class="gold")
-    change_class(classes, pid, "silver")
-    assert classes.reconcile().ok
-    assert "was removed" not in classes.host.log.read_text()
-    assert f"moved the group of {POD} from class 'gold' to 'silver'" in classes.host.log.read_text()
 
 
 def test_root_class_is_never_reported_as_removed(classes: Cluster) -> None:
@@ -183,11 +175,16 @@ def test_group_in_class_of_living_container_stays(classes: Cluster, monkeypatch:
 
 def test_class_change_is_followed_once(classes: Cluster) -> None:
     id_, pid = classes.start(1, rdt_class="gold")
+    rmid = classes.kernel.model.classes["gold"].monitored[POD].rmid
     change_class(classes, pid, "silver")
     assert classes.reconcile().ok
     report = classes.reconcile()
     assert not report.changed
-    assert classes.host.log.read_text().count("moved the group of") == 1
+    assert classes.groups_of(pid) == {("silver", POD)}
+    assert classes.kernel.model.classes["silver"].monitored[POD].rmid == rmid
+    log = classes.host.log.read_text()
+    assert log.count(f"moved the group of {POD} from class 'gold' to 'silver'") == 1
+    assert "was removed" not in log
     record = classes.context().ledger.read_pod(POD) or {}
     assert (record["groups"], list(record["since"])) == ({"silver": "created"}, ["silver"])
     member = classes.context().ledger.read_member(POD, id_) or {}
@@ -236,15 +233,6 @@ def test_only_living_containers_are_adopted(cluster: Cluster) -> None:
     assert cluster.kernel.groups() == {("", POD)}
 
 
-def test_unmonitored_container_does_not_stop_others(tmp_path: Path) -> None:
-    cluster = Cluster(tmp_path, namespaces=["shop"])
-    id_, pid = cluster.spawn(1, OTHER)
-    cluster.appear(id_, pid, OTHER, **{"io.kubernetes.pod.namespace": "other"})
-    cluster.appear(*cluster.spawn(2))
-    assert cluster.reconcile().adopted == [f"{2:064x}"]
-    assert cluster.kernel.groups() == {("", POD)}
-
-
 def test_records_of_adopted_containers_have_names(cluster: Cluster) -> None:
     id_, pid = cluster.spawn(1, threads=3)
     cluster.appear(id_, pid)
@@ -274,15 +262,6 @@ def test_existing_record_of_pod_is_not_overwritten(cluster: Cluster) -> None:
     assert (cluster.context().ledger.read_pod(POD) or {})["pod"] == "as it was"
 
 
-def test_waiting_pods_are_returned_with_reason(tmp_path: Path) -> None:
-    cluster = Cluster(tmp_path, rmids=1)  # the root group's
-    cluster.appear(*cluster.spawn(1))
-    context, report = cluster.context(), Report()
-    (found,) = observe(context).containers
-    assert enforce(context, [found], NOW, report) == [found]
-    assert (report.adopted, list(report.waiting)) == ([], [POD])
-
-
 def test_container_ending_meanwhile_is_skipped(cluster: Cluster) -> None:
     cluster.appear(*cluster.spawn(1))
     context, report = cluster.context(), Report()
@@ -302,14 +281,6 @@ def test_failing_container_is_reported_and_next_is_adopted(cluster: Cluster, fai
     assert (report.adopted, list(report.failures)) == ([f"{2:064x}"], [f"{1:064x}"])
 
 
-def test_unmounted_resctrl_makes_no_pod_wait(cluster: Cluster) -> None:
-    cluster.appear(*cluster.spawn(1))
-    shutil.rmtree(cluster.host.resctrl)
-    cluster.host.resctrl.mkdir()
-    context = cluster.host.context()
-    assert enforce(context, observe(context).containers, NOW, Report()) == []
-
-
 def test_member_of_foreign_group_is_reported(cluster: Cluster) -> None:
     id_, pid = cluster.spawn(1)
     cluster.appear(id_, pid)
@@ -326,15 +297,6 @@ def test_group_whose_tasks_end_before_joining_is_removed(cluster: Cluster, monke
     monkeypatch.setattr("resctrl_hooks.node.reconcile.join.gather", lambda *_: Gathering())
     cluster.reconcile()
     assert cluster.kernel.groups() == set()
-
-
-def test_removed_class_is_reported_once(classes: Cluster) -> None:
-    id_, pid = classes.start(1, rdt_class="gold")
-    classes.kernel.rmdir(f"{classes.host.resctrl}/gold")
-    assert classes.reconcile().ok
-    said = f"RDT class gold of running container {id_[:12]} was removed; it is now in the root class"
-    assert classes.host.log.read_text().count(said) == 1
-    assert classes.groups_of(pid) == {("", POD)}
 
 
 def test_threads_that_entered_later_are_moved_and_reported(cluster: Cluster) -> None:

@@ -123,16 +123,6 @@ def test_unrecorded_groups_with_our_names_are_found_in_every_class(cluster: Clus
     assert ("", OTHER) in observe(context).unrecorded(context), "it isn't ours"
 
 
-@pytest.mark.parametrize("error", [ProcessLookupError(), ValueError("no record")])
-@pytest.mark.parametrize("number", range(3))
-def test_unreadable_container_hides_no_other(cluster: Cluster, fail: Fail, number: int, error: Exception) -> None:
-    pods = [POD, OTHER, THIRD]
-    ids = [cluster.start(one, pod)[0] for one, pod in enumerate(pods, 1)]
-    context = cluster.context()
-    fail(context.ledger, "key_of", error, when=ids[number].__eq__)
-    assert {container.key for container in observe(context).containers} == set(pods) - {pods[number]}
-
-
 def test_living_recorded_container_needs_no_file_of_its_runtime(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,16 +14,6 @@ from resctrl_hooks.node.reconcile.groups import Groups
 from resctrl_hooks.node.reconcile.report import Options, Report
 
 
-def test_pruned_group_is_recreated(cluster: Cluster) -> None:
-    _, pid = cluster.start(1)
-    cluster.kernel.model.remove(cluster.kernel.model.root.monitored[POD])
-    cluster.kernel.sync()
-    cluster.kernel.show_tasks()
-    cluster.kernel.now += 2
-    assert cluster.reconcile().ok
-    assert cluster.groups_of(pid) == {("", POD)}
-
-
 def test_removed_class_moves_pods_to_root_class_and_keeps_counting(cluster: Cluster) -> None:
     cluster.kernel.mkdir(f"{cluster.host.resctrl}/gold")
     id_, pid = cluster.start(1, rdt_class="gold")
@@ -39,31 +29,6 @@ def test_removed_class_moves_pods_to_root_class_and_keeps_counting(cluster: Clus
     assert cluster.host.log.read_text().count(said) == 1
     assert cluster.reconcile().ok
     assert cluster.host.log.read_text().count(said) == 1, "it is said once"
-
-
-def test_single_container_that_changes_class_keeps_group(cluster: Cluster) -> None:
-    for name in ("gold", "silver"):
-        cluster.kernel.mkdir(f"{cluster.host.resctrl}/{name}")
-    _, pid = cluster.start(1, rdt_class="gold")
-    rmid = cluster.kernel.model.classes["gold"].monitored[POD].rmid
-    cluster.kernel.model.write_tasks(cluster.kernel.model.classes["silver"], f"{pid}\n", ROOT_CALLER)
-    cluster.kernel.show_tasks()
-    assert cluster.reconcile().ok
-    assert cluster.kernel.groups() == {("silver", POD)}
-    assert cluster.kernel.model.classes["silver"].monitored[POD].rmid == rmid
-    assert cluster.groups_of(pid) == {("silver", POD)}
-
-
-def test_container_that_changes_class_leaves_others_in_place(cluster: Cluster) -> None:
-    for name in ("gold", "silver"):
-        cluster.kernel.mkdir(f"{cluster.host.resctrl}/{name}")
-    _, one = cluster.start(1, rdt_class="gold")
-    _, two = cluster.start(2, rdt_class="gold")
-    cluster.kernel.model.write_tasks(cluster.kernel.model.classes["silver"], f"{one}\n", ROOT_CALLER)
-    cluster.kernel.show_tasks()
-    assert cluster.reconcile().ok
-    assert cluster.groups_of(one) == {("silver", POD)}
-    assert cluster.groups_of(two) == {("gold", POD)}
 
 
 def test_foreign_groups_are_left_alone(cluster: Cluster) -> None:

@@ -62,14 +62,6 @@ def test_container_in_plain_cgroup_folders_is_adopted(host: Host, tmp_path: Path
     assert not reconcile(host.context(), NOW).changed
 
 
-def test_exec_process_is_moved_into_group(cluster: Cluster) -> None:
-    id_, _ = cluster.start(1)
-    later = cluster.kernel.spawn(f"/kubepods/pod{POD}/crio-{id_}", 2)
-    assert cluster.groups_of(later) == {("", "")}
-    assert cluster.reconcile().moved == 2
-    assert cluster.groups_of(later) == {("", POD)}
-
-
 def test_filters_apply_to_adoption_as_to_hooks(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path, namespaces=["prod-*"])
     id_, pid = cluster.spawn(1)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from node.reconcile.cluster import NOW, POD, Cluster, pod_number
+from node.reconcile.cluster import NOW, Cluster, pod_number
 from resctrl_hooks.node.reconcile.report import Options
 
 if TYPE_CHECKING:
@@ -101,12 +101,6 @@ def test_wait_for_limbo_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("resctrl_hooks.node.reconcile.reconcile.time.monotonic", lambda: now[0])
     monkeypatch.setattr("resctrl_hooks.node.reconcile.reconcile.time.sleep", lambda _seconds: now.__setitem__(0, 1000))
     assert list(cluster.reconcile(Options()).waiting) == [pod_number(2)]
-
-
-def test_waiting_pods_are_named(tmp_path: Path) -> None:
-    cluster = Cluster(tmp_path, rmids=1)
-    cluster.appear(*cluster.spawn(1))
-    assert f"  shop/web-0 ({POD}): " in cluster.reconcile().as_text()
 
 
 def test_dead_keys_beyond_time_limit_are_left_to_next_pass(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:

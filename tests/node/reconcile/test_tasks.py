@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from node.reconcile.cluster import POD, Cluster
 from resctrl_hooks.node.errors import ClassMismatchError
 from resctrl_hooks.node.reconcile import tasks
 
@@ -176,11 +175,3 @@ def test_search_for_outside_threads_repeats_a_limited_number_of_times(
         _moves({}, context)
         gathering = tasks.gather(locked, context, "/c", 1, "")
     assert (len(looks), gathering.moved, gathering.left) == (rounds, len(late) * rounds, len(late))
-
-
-def test_thread_started_by_exec_is_moved(cluster: Cluster) -> None:
-    id_, pid = cluster.start(1)
-    late = cluster.kernel.spawn(f"/kubepods/pod{POD}/crio-{id_}")
-    report = cluster.reconcile()
-    assert (report.moved, report.adopted, report.left) == (1, [id_], 0)
-    assert cluster.groups_of(late) == cluster.groups_of(pid) == {("", POD)}
