@@ -2,7 +2,6 @@
 
 import errno
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -45,13 +44,6 @@ def test_last_run_is_correct_after_clock_change(ledger: Ledger, monkeypatch: pyt
     assert call_metrics.read(ledger).stage("reconcile").last == 1_700_000_000
 
 
-def test_incomplete_line_is_skipped(ledger: Ledger) -> None:
-    ledger.count_call("poststop", 0.001)
-    with Path(ledger.folder, "calls").open("a") as calls:
-        calls.write("1700000000 poststop 10 - -\n17000 posts")
-    assert call_metrics.read(ledger).stage("poststop").runs == 2
-
-
 def test_folding_neither_loses_nor_doubles(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(call_metrics, "_FOLD_FROM", 1)
     for number in range(1, 8):
@@ -77,16 +69,6 @@ def test_fold_killed_before_removal_counts_nothing_twice(ledger: Ledger, monkeyp
     assert call_metrics.read(ledger).stage("poststop").runs == 2
 
 
-def _kill(_: str) -> bool:
-    raise KeyboardInterrupt
-
-
-def test_few_lines_are_not_folded(ledger: Ledger) -> None:
-    ledger.count_call("poststop", 0.001)
-    call_metrics.fold(ledger)
-    assert not Path(ledger.folder, "tally").exists()
-
-
 def test_reconcile_folds(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(call_metrics, "_FOLD_FROM", 1)
     used = host.context().ledger
@@ -95,15 +77,6 @@ def test_reconcile_folds(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     reconcile(host.context())
     assert not Path(used.folder, "calls").exists()
     assert call_metrics.read(used).stage("poststop").runs == 1
-
-
-def test_file_size_is_limited(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("resctrl_hooks.node.ledger._MOST_CALLS", 100)
-    before = os.listdir("/proc/self/fd")
-    for _ in range(50):
-        ledger.count_call("poststop", 0.001)
-    assert Path(ledger.folder, "calls").stat().st_size < 200
-    assert len(os.listdir("/proc/self/fd")) == len(before)
 
 
 def test_successful_and_failed_hook_leave_a_line_each(tmp_path: Path) -> None:
@@ -146,7 +119,7 @@ def test_bound_belongs_to_its_bucket(seconds: float, bucket: int) -> None:
 
 def test_invalid_lines_hide_no_others(ledger: Ledger) -> None:
     lines = ["junk", "x poststop 10 - -", "17 poststop x - -", "17 poststop 10 - - -", "17 poststop 10 no-rmids -"]
-    Path(ledger.folder, "calls").write_text("\n".join(lines) + "\n")
+    Path(ledger.folder, "calls").write_text("\n".join(lines) + "\n17000 posts")
     found = call_metrics.read(ledger)
     assert (list(found.stages), found.stage("poststop").runs) == (["poststop"], 1)
     assert found.failures == [(17, "poststop", "no-rmids", "")]

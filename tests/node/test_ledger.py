@@ -49,23 +49,19 @@ def test_state_directory_is_created_on_first_use(tmp_path: Path) -> None:
     assert ledger.keys() == ["k"]
 
 
-@pytest.mark.parametrize("what", ["file", "link"])
+@pytest.mark.parametrize("what", ["file", "dangling link", "link"])
 def test_invalid_state_directory_is_refused(tmp_path: Path, what: str) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    if what == "link":
+        elsewhere.mkdir()
     if what == "file":
         (tmp_path / "state").touch()
     else:
-        (tmp_path / "state").symlink_to(tmp_path / "elsewhere")
+        (tmp_path / "state").symlink_to(elsewhere)
     with pytest.raises(LedgerError, match="cannot use"):
         Ledger(str(tmp_path / "state")).lock("k", 0)
-    assert not (tmp_path / "elsewhere").exists()
-
-
-def test_link_to_foreign_folder_is_not_a_state_directory(tmp_path: Path) -> None:
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "state").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(LedgerError, match="cannot use"):
-        Ledger(str(tmp_path / "state")).lock("k", 0)
-    assert list((tmp_path / "elsewhere").iterdir()) == []
+    assert list(tmp_path.glob("elsewhere/*")) == []
+    assert elsewhere.exists() == (what == "link")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
@@ -92,8 +88,10 @@ def test_records_are_written_read_and_removed(ledger: Ledger) -> None:
     assert ledger.read_member("k", "m") == {"pid": 7, "pod": "\xe9", "format": 1}
     assert ledger.members("k") == ["m"]
     ledger.mark("idle", "k")
-    ledger.mark("waiting", "k")
-    ledger.mark("waiting", "k")
+    assert ledger.unmark("idle", "k")
+    assert not ledger.unmark("idle", "k")
+    for mark in ("idle", "waiting", "waiting"):
+        ledger.mark(mark, "k")
     ledger.point("m", "k")
     ledger.remove_pod("k")
     assert (ledger.keys(), ledger.marked("idle"), ledger.marked("waiting"), ledger.containers()) == ([], [], [], [])
@@ -186,13 +184,6 @@ def test_kernel_error_is_a_ledger_error(ledger: Ledger, fail: Fail, call: str, u
     assert caught.value.errno == number
 
 
-def test_unreadable_record_is_never_written(ledger: Ledger) -> None:
-    ledger.write_member("k", "m", {"id": "m"})
-    with pytest.raises(LedgerError, match="too large"):
-        ledger.write_member("k", "m", {"id": "m" * (1 << 20)})
-    assert ledger.read_member("k", "m") == {"id": "m", "format": 1}
-
-
 def test_rewritten_pointer_is_not_taken_for_broken(ledger: Ledger) -> None:
     """Reconcile looks without a lock: a poststop may just have removed it, and a restart under the same id makes it."""
     (Path(ledger.folder) / "containers/junk").symlink_to("../..")
@@ -228,6 +219,7 @@ def test_largest_written_record_is_readable(ledger: Ledger) -> None:
     assert (ledger.read_pod("k") or {}).get("pod") == "x" * room
     with pytest.raises(LedgerError, match="too large"):
         ledger.write_pod("k", {"groups": {}, "pod": "x" * (room + 1)})
+    assert (ledger.read_pod("k") or {}).get("pod") == "x" * room
 
 
 def test_forget_member_returns_whether_it_existed(ledger: Ledger) -> None:
@@ -240,22 +232,15 @@ def test_forget_member_returns_whether_it_existed(ledger: Ledger) -> None:
     assert ledger.containers() == []
 
 
-def test_remove_mark_returns_whether_it_existed(ledger: Ledger) -> None:
-    ledger.mark("idle", "k")
-    assert ledger.unmark("idle", "k")
-    assert not ledger.unmark("idle", "k")
-
-
 def test_flag_is_set_or_not(ledger: Ledger) -> None:
     assert not ledger.flagged("searched")
-    set_flag(ledger, "searched", on=False)
-    set_flag(ledger, "searched", on=True)
+    assert not set_flag(ledger, "searched", on=False)
+    assert set_flag(ledger, "searched", on=True)
     assert ledger.flagged("searched")
     Path(ledger.folder, "searched").write_text("as it was")
-    set_flag(ledger, "searched", on=True)
-    assert ledger.flagged("searched")
+    assert not set_flag(ledger, "searched", on=True)
     assert Path(ledger.folder, "searched").read_text() == "as it was"
-    set_flag(ledger, "searched", on=False)
+    assert set_flag(ledger, "searched", on=False)
     assert not ledger.flagged("searched")
 
 

@@ -13,7 +13,6 @@ from resctrl_hooks.node.errors import DeadlineError, HookError, LockTimeoutError
 from resctrl_hooks.node.feature import Step
 from resctrl_hooks.node.flags import age, set_flag
 from resctrl_hooks.node.lifecycle import (
-    fate,
     forget,
     is_of_earlier_run,
     looks_dead,
@@ -102,14 +101,6 @@ def test_reaping_ends_dead_keys_only(host: Host) -> None:
     assert reap(context, context.ledger.keys(), but="mine") == 1
     assert host.groups() == ["mon_groups/alive", "mon_groups/mine", "mon_groups/there"]
     assert context.monitor.patience > 0
-
-
-def test_reaping_does_not_wait(host: Host) -> None:
-    tracked(host)
-    context = host.context()
-    with host.context().monitor.hold("k"):
-        assert reap(context, ["k"]) == 0
-    assert reap(context, ["k"]) == 1
 
 
 def test_locked_key_does_not_stop_others(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,13 +283,6 @@ def test_container_is_forgotten_and_key_stays_with_another(host: Host) -> None:
 def test_poststop_ends_its_own_run_of_container(host: Host, member: Any, earlier: bool) -> None:
     host.process(7)
     assert is_of_earlier_run(member, host.context()) is earlier
-
-
-def test_key_with_living_member_lives(host: Host) -> None:
-    host.process(7)
-    alive: Any = {"pid": 7, "start": 1000, "boot": BOOT}
-    assert fate({}, [None, alive], host.context()) == "lives"
-    assert fate({}, [None], host.context()) == "ends"
 
 
 def test_make_room_on_empty_ledger_frees_nothing(host: Host) -> None:

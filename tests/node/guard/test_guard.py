@@ -83,24 +83,6 @@ def test_observe_writes_nothing_and_says_what_it_would_do(host: Host) -> None:
     assert "guard would lower MB of class bronze on memory domain 0 from 100 to 90 (per cent): load 95%" in node.lines
 
 
-def test_end_of_the_guard_restores_every_value(host: Host) -> None:
-    node = Node(host)
-    guard = node.guard()
-    node.pass_time(guard, FULL, 30)
-    assert node.limit("bronze") != "MB:0=100"
-    guard.end()
-    assert declared(node)
-    assert not (host.state / "guard-lease.json").exists()
-
-
-def test_end_of_the_pressure_restores_every_value(host: Host) -> None:
-    node = Node(host)
-    guard = node.guard()
-    node.pass_time(guard, FULL, 30)
-    node.pass_time(guard, CALM, 400)
-    assert declared(node)
-
-
 @pytest.mark.parametrize("after", [False, True], ids=["before the write", "after the write"])
 @pytest.mark.parametrize("number", range(1, 9))
 def test_killed_guard_is_repaired_by_reconcile(host: Host, number: int, *, after: bool) -> None:
@@ -221,16 +203,6 @@ def test_missing_counter_value_stops_writes_and_restores(host: Host, value: str)
         guard.look(node.now)
     assert node.fs.writes == [("bronze", "MB:0=100")]
     assert f'"state": "{BLIND}"' in (host.state / NAME).read_text()
-
-
-def test_decreasing_counter_is_not_traffic(host: Host) -> None:
-    node = Node(host)
-    guard = node.guard()
-    node.pass_time(guard, FULL, 2)
-    node.now += 1
-    node.count("bronze", 0, 5)
-    guard.look(node.now)
-    assert '"load": null' in (host.state / NAME).read_text()
 
 
 def test_load_is_a_lower_bound_beside_a_group_without_an_assigned_counter(host: Host) -> None:

@@ -361,15 +361,3 @@ def test_warnings_are_logged_once_a_minute(watched: Watched) -> None:
         watched.watcher._say(DEBUG, f"detail of the {warning}")
     lines = [line.partition("]: ")[2].partition(" stage=")[0] for line in log.read_text().splitlines()]
     assert lines == ["first", "detail of the first", "detail of the second", "third", "detail of the third"]
-
-
-def test_exec_with_a_busy_key_is_retried_four_times(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "serve", lambda *_: Outcome(BUSY))
-    watched.steps([7])
-    tries = []
-    while watched.watcher._retries:
-        ((due, pid, number),) = watched.watcher._retries
-        tries.append((pid, number))
-        watched.clock.now = due
-        watched.watcher._look_again()
-    assert (tries, watched.values["left"]) == ([(7, 1), (7, 2), (7, 3), (7, 4)], 1)

@@ -193,22 +193,6 @@ def test_managed_interrupts_are_counted_and_named_once(node: InterruptHost, monk
     assert not node.record.exists()
 
 
-@pytest.mark.parametrize("enabled", [True, False])
-def test_uninstallation_restores_interrupts(node: InterruptHost, *, enabled: bool) -> None:
-    node.start("a", 2000, **EXCLUSIVE)
-    node.configure(enabled=enabled)
-    assert release_everything(node.host.context()).problems == []
-    assert node.changed() == {}
-
-
-def test_disabled_placement_restores_interrupts_at_next_reconcile(node: InterruptHost) -> None:
-    node.start("a", 2000, **EXCLUSIVE)
-    node.configure(enabled=False)
-    assert reconcile(node.host.context()).repaired
-    assert node.changed() == {}
-    assert not node.record.exists()
-
-
 def test_unreadable_kubelet_state_leaves_interrupts_and_is_said(node: InterruptHost) -> None:
     node.start("a", 2000, **EXCLUSIVE)
     state = node.host.root / "kubelet/cpu_manager_state"
@@ -218,15 +202,6 @@ def test_unreadable_kubelet_state_leaves_interrupts_and_is_said(node: InterruptH
     assert node.changed() == without("0,16")
     assert release_everything(node.host.context()).problems == []
     assert node.changed() == {}
-
-
-def test_unwritable_record_changes_no_interrupt_and_fails_no_container(node: InterruptHost) -> None:
-    node.configure(failurePolicy="fail")
-    with failing(node_values, "write_file", OSError(28, "No space left on device", "/run/x")):
-        assert "cannot apply interrupts: cannot use" in node.start("a", 2000, **EXCLUSIVE)
-    assert node.changed() == {}
-    settled(node)
-    assert node.changed() == without("0,16")
 
 
 @pytest.mark.parametrize("lazy", [False, True])
