@@ -79,7 +79,7 @@ class BlockioPart(Section):
 
 
 class Blockio(SectionOfOwnClasses):
-    """Block I/O classes. Off unless `enabled` is true."""
+    """Block I/O classes. Off by default."""
 
     classes: dict[ClassName, list[BlockioPart]] = {}
     """The classes by name. If several parts of a class match a device, the last part applies."""

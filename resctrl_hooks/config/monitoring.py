@@ -119,7 +119,7 @@ def _each_once(events: list[BandwidthEvent]) -> list[BandwidthEvent]:
 
 
 class Monitoring(FeatureSection):
-    """The monitoring group of each pod. On unless `enabled` is false."""
+    """The monitoring group of each pod. On by default."""
 
     enabled: bool = _DEFAULTS["enabled"]
     """Whether workloads get a monitoring group."""

@@ -40,7 +40,7 @@ _DEFAULTS = FEATURES["placement"].defaults
 
 
 class Placement(FeatureSection):
-    """CPUs and memory nodes of containers. Off unless `enabled` is true."""
+    """CPUs and memory nodes of containers. Off by default."""
 
     failure_policy: FailurePolicy | None = None
     """Failure policy if a container cannot be placed as requested: with `ignore` it shares CPUs, with `fail` it is

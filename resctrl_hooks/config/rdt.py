@@ -201,7 +201,7 @@ class Guard(Section):
 
 
 class Rdt(SectionOfClasses):
-    """RDT classes of containers without a class from their runtime. Off unless `enabled` is true."""
+    """RDT classes of containers without a class from their runtime. Off by default."""
 
     classes: dict[Annotated[str, AfterValidator(_class_or_root)], RdtClass] = {}
     """Classes that `resctrl-hook rdt apply` creates, with their limits. Hooks do not create classes. `/` is the root

@@ -115,7 +115,7 @@ class SchedulingClass(Section):
 
 
 class Scheduling(SectionOfOwnClasses):
-    """Scheduling classes. Off unless `enabled` is true."""
+    """Scheduling classes. Off by default."""
 
     classes: dict[ClassName, SchedulingClass] = {}
     """The classes by name."""
