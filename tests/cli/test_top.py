@@ -118,7 +118,7 @@ class Terminal:
 
     def wait_for(self, text: str) -> None:
         """Read the screen until it has shown a text."""
-        end = time.monotonic() + 30
+        end = time.monotonic() + 300
         while text not in self.seen:
             assert time.monotonic() < end, self.seen
             if select.select([self.fd], [], [], 0.2)[0]:

@@ -147,7 +147,7 @@ def led(root: Path, word: str) -> str:
     return f"{root}{word}" if word.startswith((CODE, "/etc/resctrl-hooks")) else word
 
 
-def call(words: list[str], state: Any = b"{}", *, timeout: float = 30) -> subprocess.CompletedProcess[bytes]:
+def call(words: list[str], state: Any = b"{}", *, timeout: float = 300) -> subprocess.CompletedProcess[bytes]:
     """Call a hook as a runtime does: an empty environment, some folder, the state on stdin."""
     data = state if isinstance(state, bytes) else json.dumps(state).encode()
     return subprocess.run(words, input=data, capture_output=True, check=False, env={}, cwd="/", timeout=timeout)

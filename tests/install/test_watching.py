@@ -13,6 +13,7 @@ import pytest
 from install.staged import install, uninstall
 from resctrl_hooks.cli import install as install_command
 from resctrl_hooks.doctor import runtimes as check
+from resctrl_hooks.install import watching
 from resctrl_hooks.install.directories import RUNTIMES
 from resctrl_hooks.install.paths import HOOK_NAME, VENDOR_HOOKS
 from resctrl_hooks.install.tree import Tree
@@ -28,8 +29,15 @@ for folder in sys.argv[1:]:
 print("ready", flush=True)
 sys.stdin.read()
 """
-pytestmark = pytest.mark.xdist_group("crio")  # every process of that name on this machine is asked
 CRIO, PODMAN = RUNTIMES["crio"], RUNTIMES["podman"]
+
+
+@pytest.fixture(autouse=True)
+def own_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask only this test's stand-in: a CRI-O of this machine, or another test's, watches other folders."""
+    found = watching._processes
+    here = os.getpid()
+    monkeypatch.setattr(watching, "_processes", lambda name: (one for one in found(name) if one.ppid() == here))
 
 
 @contextmanager

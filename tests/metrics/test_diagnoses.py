@@ -40,7 +40,7 @@ def served(host: MonitoredHost, selection: Selection = EVERYTHING) -> Iterator[h
     server = Server(("127.0.0.1", 0), CollectorRegistry(), {DIAGNOSES: document(host.context, selection)})
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=300)
     connection.auto_open = True
     try:
         yield connection

@@ -47,7 +47,7 @@ def ask(host: MonitoredHost) -> Iterator[Ask]:
     thread.start()
 
     def answer(path: str, method: str = "GET", **headers: str) -> tuple[int, Message, bytes]:
-        connection = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=300)
         try:
             connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
             got = connection.getresponse()
@@ -405,11 +405,11 @@ def test_source_with_many_requests_keeps_no_other_source_out(ask: Ask, monkeypat
     for thread in greedy:
         thread.start()
     for _ in greedy:
-        assert served.acquire(timeout=10)
+        assert served.acquire(timeout=300)
     assert raw(port, request, "127.0.0.2") == b"", "at the limit, one more of this source is refused"
     prometheus = threading.Thread(target=lambda: answers.append(raw(port, request)))
     prometheus.start()
-    assert served.acquire(timeout=10), "another source is served"
+    assert served.acquire(timeout=300), "another source is served"
     goes_on.set()
     for thread in (*greedy, prometheus):
         thread.join()

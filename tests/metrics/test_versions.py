@@ -56,7 +56,7 @@ class Exporter:
 
     def end(self) -> None:
         """End the process."""
-        self._process.communicate(timeout=60)
+        self._process.communicate(timeout=300)
 
 
 class Node:

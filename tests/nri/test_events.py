@@ -58,7 +58,7 @@ class Plugin:
 
     def end(self) -> None:
         self.process.terminate()
-        self.process.communicate(timeout=60)
+        self.process.communicate(timeout=300)
         self.runtime.close()
 
 

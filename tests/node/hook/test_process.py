@@ -75,7 +75,7 @@ def test_killed_hook_leaves_data_for_poststop(host: Host, pod: dict[str, Any]) -
 
 def _until_it_reads(pid: int) -> None:
     """Wait until a process sleeps in a read of its standard input."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + 300
     while time.monotonic() < end:
         with open(f"/proc/{pid}/syscall") as file:
             if file.read().split()[:2] == ["0", "0x0"]:

@@ -148,7 +148,7 @@ def test_hook_output_on_stderr_does_not_stall_runc(stage: Stage, runc: Callable[
     """Runc reads the hook's stderr until it is closed; the hook's is closed when the hook ends, whatever it says."""
     Path(stage.config).unlink()
     bundle = runc()
-    hook = subprocess.run(stage.hook, input=b"{}", capture_output=True, check=False, env={}, cwd="/", timeout=60)
+    hook = subprocess.run(stage.hook, input=b"{}", capture_output=True, check=False, env={}, cwd="/", timeout=300)
     assert hook.stderr.startswith(b"resctrl-hook: ")
     bundle.create()
     bundle.start()

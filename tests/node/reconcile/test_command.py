@@ -140,7 +140,7 @@ def full(host: Host, *arguments: str, peoples: bool) -> subprocess.CompletedProc
     buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     with open("/dev/full", "wb") as disk:
         command = [*ours, "--config", str(host.config), *arguments]
-        return subprocess.run(command, stdout=disk, stderr=subprocess.PIPE, check=False, timeout=60, env=buffered)
+        return subprocess.run(command, stdout=disk, stderr=subprocess.PIPE, check=False, timeout=300, env=buffered)
 
 
 @OURS
@@ -165,7 +165,7 @@ def test_closed_reader_ends_watch_silently(tmp_path: Path, more: list[str], peop
     reader, writer = os.pipe()
     os.close(reader)
     buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False, timeout=60, env=buffered)
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False, timeout=300, env=buffered)
     os.close(writer)
     assert (done.returncode, done.stderr) == (1, b"")
 
@@ -193,7 +193,7 @@ def test_closed_stdout_is_not_a_failure(tmp_path: Path, peoples: bool) -> None:
     host = Cluster(tmp_path).host
     ours = [sys.executable, "-m", "resctrl_hooks"] if peoples else [*PYTHON, str(LAUNCH)]
     words = [*ours, "--config", str(host.config), "reconcile"]
-    done = subprocess.run(["/bin/sh", "-c", '"$@" >&-', "sh", *words], capture_output=True, check=False, timeout=60)
+    done = subprocess.run(["/bin/sh", "-c", '"$@" >&-', "sh", *words], capture_output=True, check=False, timeout=300)
     assert (done.returncode, done.stderr) == (0, b"")
 
 
