@@ -55,6 +55,11 @@ def test_in_a_process_of_its_own():
     assert subprocess.run([sys.executable, "-c", program]).returncode == 3
 
 
+def test_program_that_reserves_memory():
+    reserve = "import mmap; mmap.mmap(-1, 8 << 30, mmap.MAP_PRIVATE, mmap.PROT_READ)"
+    assert over(3) and subprocess.run([sys.executable, "-c", reserve]).returncode == 0
+
+
 def test_that_leaves_a_process():
     command = [sys.executable, "-c", "import time; time.sleep(600)", __file__, "LEFT BEHIND"]
     subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)

@@ -47,7 +47,7 @@ PATIENCE = (30, 10)
 PROCESSOR = (10, 5)
 """The same of processor time: who needs more runs in circles."""
 MEMORY, FILE = 4 << 30, 4 << 30
-"""Bytes: a change can make a list or a log grow without end."""
+"""Bytes: a change can make a list or a log grow without end. Memory only reserved is free: a browser reserves much."""
 STARTS = {"os.fork", "os.posix_spawn", "subprocess.Popen"}
 """Python's audit events of a process that starts."""
 
@@ -270,7 +270,7 @@ class Trials:
         try:
             os.setsid()
             resource.setrlimit(resource.RLIMIT_CPU, (processor, processor))
-            resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+            resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
             resource.setrlimit(resource.RLIMIT_FSIZE, (FILE, FILE))
             os.environ.update(TMPDIR=str(folder), PYTEST_DEBUG_TEMPROOT=str(folder))
             tempfile.tempdir = str(folder)
