@@ -52,7 +52,7 @@ def chart_of(
                 row=row,
                 col=1,
             )
-        figure.update_yaxes(title=title.split(" ", 1)[0] if title != _RATIO else "ratio", row=row, col=1)
+        figure.update_yaxes(title=title.split()[0] if title != _RATIO else "ratio", row=row, col=1)
     figure.add_hline(y=1, line={"color": others, "dash": "dot", "width": 1}, row=1, col=1)
     lay_out(figure, len(titles) * height, legend, when)
     figure.update_yaxes(rangemode="tozero")

@@ -32,6 +32,7 @@ def row(second: int, kind: str, joules: float | None, name: str = "", namespace:
 
 
 ROWS = [
+    row(0, "pod", None, "uncounted", "shop"),
     *(row(second, "pod", joules, "cart", "shop") for second, joules in ((0, 100), (5, 3700), (9, 7300))),
     *(row(second, "pod", joules, "cart", "shop", package=1) for second, joules in ((0, 0), (5, None), (9, 360))),
     *(row(second, "pod", joules, "web", "shop") for second, joules in ((0, 0), (9, 1800))),

@@ -15,6 +15,7 @@ from resctrl_hooks.recording.analysis import recording_of
 from resctrl_hooks.recording.files import read, writing
 from resctrl_hooks.recording.page import page_of
 from resctrl_hooks.recording.slowdown import slowed_pods
+from resctrl_hooks.recording.slowdown_chart import chart_of
 
 from .test_full import GB, memory, pods
 
@@ -96,6 +97,14 @@ def test_page_has_the_ratio_above_the_culprits_traffic_and_the_load_on_one_axis(
     assert chart.count('"matches":"x3"') == 2, "the charts have one time axis"
     cells = [cell.split("</td>")[0] for cell in part.replace(' class="number"', "").split("<td>")[1:]]
     assert cells == ["shop/web", "3 s", "1.7 times", "memory-bandwidth", "shop/etl"]
+
+
+def test_chart_has_a_gap_at_a_missing_value_and_a_unit_at_each_axis() -> None:
+    recording = recording_of(rows())
+    (pod,) = slowed_pods(recording, {})
+    figure = chart_of(pod, recording.times, {}, "#888", 3, 100, 100)
+    assert list(figure.data[0].y) == [None, *RATIOS]
+    assert [axis.title.text for axis in figure.select_yaxes()] == ["ratio", "GB/s", "%"]
 
 
 def test_page_without_judged_pods_says_nothing_of_slowdown() -> None:

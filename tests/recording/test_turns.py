@@ -28,7 +28,15 @@ def test_report_has_interval_of_time_sharing_pod() -> None:
     assert user.name == "shop/web"
     assert 17 < interval.rate < 23
     assert 0 < interval.half < 20
-    assert "Pods that took turns" in page_of(recording)
+    page = page_of(recording)
+    assert "Pods that took turns" in page
+    assert "with 95 % confidence intervals" in page
+
+
+def test_domain_with_a_single_turn_does_not_hide_the_others() -> None:
+    rows = rows_of(2 * LEAST_TURNS)
+    single = [{**row, "domain": "mon_L3_01"} for row in rows_of(1)]
+    assert turn_rates(recording_of([*rows, *single])) == turn_rates(recording_of(rows))
 
 
 def test_report_omits_interval_of_permanently_counted_pod_or_few_turns() -> None:
