@@ -24,7 +24,11 @@ def f(a: int = 1) -> bool:
 
 
 TRIED = """
-LIMIT = 3 - 1
+def limit():
+    return 3 - 1
+
+
+LIMIT = limit()
 
 
 def over(number):
@@ -123,16 +127,16 @@ def test_noticed_mutant_does_not_survive(project: Path) -> None:
     assert (
         done.stdout
         == """\
-12 mutants of 1 modules; seed 1
+13 mutants of 1 modules; seed 1
 fails as it is, so it tries nothing: tests/node/test_one.py::test_that_fails_as_it_is: assert False
-resctrl_hooks/node/one.py:7: return not LIMIT  ->  return None  (SURVIVED 0 tests that run it)
-resctrl_hooks/node/one.py:7: not LIMIT  ->  (LIMIT)  in  return not LIMIT  (so)
-resctrl_hooks/node/one.py:12: number + 0  ->  (number - 0)  in  return number + 0  (SURVIVED 0 tests that run it)
-resctrl_hooks/node/one.py:16: return len("")  ->  return None  (SURVIVED 0 tests that run it)
+resctrl_hooks/node/one.py:11: return not LIMIT  ->  return None  (SURVIVED 0 tests that run it)
+resctrl_hooks/node/one.py:11: not LIMIT  ->  (LIMIT)  in  return not LIMIT  (so)
+resctrl_hooks/node/one.py:16: number + 0  ->  (number - 0)  in  return number + 0  (SURVIVED 0 tests that run it)
+resctrl_hooks/node/one.py:20: return len("")  ->  return None  (SURVIVED 0 tests that run it)
 | module | mutants | killed | equivalent | survived |
 |---|---|---|---|---|
-| `one.py` | 12 | 8 | 1 | 3 |
-| together | 12 | 8 | 1 | 3 |
+| `one.py` | 13 | 9 | 1 | 3 |
+| together | 13 | 9 | 1 | 3 |
 """
     )
     assert project.read_text() == TRIED
