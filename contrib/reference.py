@@ -37,7 +37,8 @@ def columns() -> str:
     rows = ["| column | meaning |", "|---|---|"]
     for column in COLUMNS:
         heads = [column.heading, *([column.share.heading] if column.share else [])]
-        width = f"; shown from {column.min_width} columns of the terminal" if column.min_width else ""
+        width = f"; needs a terminal of {column.min_width} columns" if column.min_width else ""
+        width += f", `{column.share.heading}` of {column.share.min_width}" if column.share else ""
         rows.append(f"| {', '.join(f'`{head}`' for head in heads)} | {column.meaning}{width} |")
     return "\n".join([*rows, ""])
 
