@@ -45,7 +45,7 @@ def never():
     return len("")
 """
 TESTS = """
-import subprocess, sys
+import os, subprocess, sys, tempfile
 
 from resctrl_hooks.node.one import over
 
@@ -62,6 +62,10 @@ def test_in_a_process_of_its_own():
 def test_program_that_reserves_memory():
     reserve = "import mmap; mmap.mmap(-1, 8 << 30, mmap.MAP_PRIVATE, mmap.PROT_READ)"
     assert over(3) and subprocess.run([sys.executable, "-c", reserve]).returncode == 0
+
+
+def test_of_another_user():
+    assert over(3) and os.stat(os.path.dirname(tempfile.gettempdir())).st_mode & 1
 
 
 def test_that_leaves_a_process():

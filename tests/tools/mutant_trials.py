@@ -126,8 +126,11 @@ class Trials:
         self._work = work
         self._session: pytest.Session
         self._scratch = Path(tempfile.mkdtemp(prefix="mu-"))
+        self._scratch.chmod(0o711)  # some tests become another user
         self._count = 0
         self._unread: list[str] = []
+        self._collecting = coverage.Coverage(data_file=None, include=[f"{package}/*"], config_file=False)
+        self._collecting.start()
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Report a file that cannot be imported; its tests are not tried."""
@@ -138,6 +141,7 @@ class Trials:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """In the place of running everything."""
         self._session = session
+        self._collecting.stop()
         try:
             self._work(self)
         finally:
@@ -176,7 +180,7 @@ class Trials:
         """
         order = {path: number for number, path in enumerate(files)}
         place = os.path.relpath(change.path, self.root)
-        whole = not change.function
+        whole = self._runs_at_import(change)
         running, starting = [], []
         for name, test in self.tests.items():
             if _file(name) not in order:
@@ -192,6 +196,11 @@ class Trials:
         own = [name for name in running if _file(name) == files[0]]
         running = self._quick(own) + self._quick([name for name in running if name not in set(own)])
         return sorted(running, key=self._order(running, order)), self._quick(starting)
+
+    def _runs_at_import(self, change: Change) -> bool:
+        """Return whether an import runs the change: outside of functions, or in one that a module calls."""
+        imported = self._collecting.get_data().lines(str(change.path)) or []
+        return not change.function or not set(imported).isdisjoint(change.lines)
 
     def _quick(self, names: list[str]) -> list[str]:
         """Return the quickest, as many as there is time for."""
@@ -210,11 +219,12 @@ class Trials:
         """Return whether no test fails with a change."""
         running, starting = self.reaching(change, files)
         names = [*running, *starting]
+        at_import = self._runs_at_import(change)  # a fork has no such data
         items = {item.nodeid: item for item in self._session.items}
 
         def run() -> int:
             with contextlib.suppress(ValueError):  # it has other variables of the function around it now
-                if change.function:
+                if not at_import:
                     _swap(change)
                     return self._run([items[name] for name in names])
             chosen = Path(tempfile.gettempdir(), "chosen.json")

@@ -69,7 +69,7 @@ class Mutant(NamedTuple):
     place: ast.AST
     """The statement with it."""
     function: ast.AST | None
-    """The outermost function with it, if any; None also where its module calls that function at import."""
+    """The outermost function with it, if any."""
     source: str
     """Its line."""
     again: int
@@ -153,15 +153,12 @@ def mutants_of(path: Path) -> list[Mutant]:
     found = []
     seen: Counter[str] = Counter()
     tree = ast.parse(text)
-    nodes = list(_nodes(tree, tree, None))
-    early = {getattr(node.func, "id", "") for node, _, inside in nodes if not inside and isinstance(node, ast.Call)}
-    for node, place, inside in nodes:
+    for node, place, function in _nodes(tree, tree, None):
         if not isinstance(node, (ast.expr, ast.stmt)) or node.end_lineno is None or node.end_col_offset is None:
             continue
         start = starts[node.lineno - 1] + node.col_offset
         end = starts[node.end_lineno - 1] + node.end_col_offset
         source = " ".join(lines[node.lineno - 1].decode().split())
-        function = None if getattr(inside, "name", None) in early else inside
         for other in _changes(node):
             after = ast.unparse(other)
             after = f"({after})" if isinstance(other, ast.expr) else after
