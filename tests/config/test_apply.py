@@ -88,6 +88,12 @@ def test_dry_run_without_changes_reports_none(config: Path) -> None:
     assert (result.exit_code, result.stdout) == (0, "nothing would change\n")
 
 
+def test_unchanged_file_is_an_empty_list_that_was_not_applied(config: Path) -> None:
+    assert call(config, "config", "apply").exit_code == 0
+    said = json.loads(call(config, "config", "apply", "--if-newer", "--json").stdout)
+    assert (said["applied"], said["items"]) == (False, [])
+
+
 @pytest.mark.parametrize("wrong", ["zzz: 1", "a: [", "- a", "monitoring: {release: never}"])
 def test_invalid_file_never_replaces_active_settings(config: Path, wrong: str) -> None:
     apply_file(str(config))

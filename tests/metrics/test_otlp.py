@@ -1,6 +1,7 @@
 """OpenTelemetry: goresctrl's names and attributes, one look a collection, and a push that a receiver understands."""
 
 import http.server
+import logging
 import os
 import shutil
 import signal
@@ -25,7 +26,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader, Sum
 from resctrl_hooks import Monitor
 from resctrl_hooks.cli import main
 from resctrl_hooks.errors import HookError, NotMountedError
-from resctrl_hooks.metrics.otlp import EndpointError, endpoint_of
+from resctrl_hooks.metrics.otlp import EndpointError, Pusher, endpoint_of
 from resctrl_hooks.node.resctrl.counters import Reading
 from resctrl_hooks.otel import register
 
@@ -242,6 +243,16 @@ def test_command_pushes_same_values_as_metrics(host: MonitoredHost, receiver: Re
         "k8s.namespace.name": "shop",
         "k8s.pod.name": "web-0",
     }
+
+
+def test_pusher_reports_until_it_ends_only(host: MonitoredHost, receiver: Receiver) -> None:
+    said: list[str] = []
+    log = logging.getLogger("opentelemetry.sdk")
+    with Pusher(host.context, receiver.url, 60, said.append):
+        log.warning("not sent\nbecause")
+    log.warning("of another program")
+    assert said == ["not sent"]
+    assert len(receiver.requests) == 1, "the end pushes"
 
 
 def test_unreachable_collector_is_one_line(host: MonitoredHost, receiver: Receiver) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from hosts.monitored import MonitoredHost, plain_host
+from hosts.processes import wait_until
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_classic
@@ -424,6 +425,14 @@ def test_slow_request_is_ended(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> Non
         slow.settimeout(10)
         slow.sendall(b"GET /metrics HTTP/1.1\r\n")
         assert slow.recv(1) == b""
+
+
+def test_open_connection_does_not_delay_the_end(ask: Ask) -> None:
+    port = ask.port  # type: ignore[attr-defined]
+    before = set(threading.enumerate())
+    with socket.create_connection(("127.0.0.1", port)):
+        wait_until(lambda: any(isinstance(thread, threading.Timer) for thread in threading.enumerate()))
+        assert all(thread.daemon for thread in threading.enumerate() if thread not in before)
 
 
 @pytest.mark.parametrize("kind", ["connection", "deadline"])

@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,16 @@ from hosts.past import sample
 from jsonschema import validate
 
 from resctrl_hooks.cli.schemas import schemas
+from resctrl_hooks.cli.top_live import _Shown
+from resctrl_hooks.cli.top_looks import Looks
 from resctrl_hooks.cli.top_past import PastLooks
+from resctrl_hooks.cli.top_screen import Screen
 from resctrl_hooks.cli.view import View
 from resctrl_hooks.inventory import pod_names
 from resctrl_hooks.inventory.podman import PodmanNames
 from resctrl_hooks.inventory.usage import usage
 from resctrl_hooks.node.history.sample import Sample
+from resctrl_hooks.node.history.section import section
 from resctrl_hooks.past.moments import PastUsers, pair_of
 from resctrl_hooks.recording.files import read
 
@@ -150,6 +155,26 @@ def test_status_has_the_ends_and_the_size(past: Past) -> None:
     assert (found["file"], found["first"], found["limitBytes"]) == (str(past.file), past.first, 256 << 20)
     assert found["last"] == past.first + STARTED - 20
     assert str(past.file) in past.run("history", "status").stdout
+
+
+@pytest.mark.parametrize("intervals, late", [(2.9, False), (3.1, True)])
+def test_status_names_the_service_after_three_intervals_without_a_sample(
+    past: Past, monkeypatch: pytest.MonkeyPatch, intervals: float, late: bool
+) -> None:
+    interval = section(past.host.context.settings)["interval"]
+    monkeypatch.setattr(time, "time", lambda: past.first + STARTED - 20 + intervals * interval)
+    assert ("check resctrl-hooks-guard.service" in past.run("history", "status").output) is late
+
+
+def test_domain_key_acts_on_the_present_again_after_the_past(past: Past) -> None:
+    context = past.host.context
+    context.settings.history = {"file": str(past.file)}
+    looks = Looks(context, View())
+    shown = _Shown(Screen(looks.first()), looks, lambda: PastLooks(context, View(), None, None))
+    shown.at(past.first + 605)
+    assert shown.scenes is not looks.scenes
+    shown.leave()
+    assert shown.scenes is looks.scenes
 
 
 def test_keys_go_through_the_past_and_back_to_the_present(past: Past) -> None:
