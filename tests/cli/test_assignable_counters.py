@@ -11,9 +11,9 @@ from conftest import UID, Host, crio_annotations, state
 from hosts.monitored import MonitoredHost, monitored_host
 
 from resctrl_hooks.node.reconcile.reconcile import reconcile
-from resctrl_hooks.node.resctrl.counter_share import LOCK, Change, Holder, rearrange
+from resctrl_hooks.node.resctrl.counter_share import Change, Holder, rearrange
 from resctrl_hooks.node.resctrl.counters import UNASSIGNED, Reading
-from resctrl_hooks.node.sharing.bandwidth_counters import SHORT, Balance, balance, ensure_counted
+from resctrl_hooks.node.sharing.bandwidth_counters import Balance, balance
 from resctrl_hooks.simulation import mounted
 
 pytestmark = pytest.mark.fuse
@@ -56,24 +56,6 @@ def test_first_pod_gets_two_counters_and_next_pods_get_none(host: MonitoredHost)
     assert reading(host, keys[1]).state == UNASSIGNED
 
 
-def test_shared_counters_give_every_pod_its_total(host: MonitoredHost) -> None:
-    keys = [host.pod(number, f"web-{number}") for number in range(4)]
-    assert balanced(host).uncounted == {}
-    assert {has(host, key) for key in keys} == {f"{TOTAL}:0=e;1=e\n{LOCAL}:0=_;1=_\n"}
-    assert not host.context.ledger.flagged(SHORT)
-
-
-def test_pod_without_free_counter_is_reported_and_gets_the_next_free_one(host: MonitoredHost) -> None:
-    keys = [host.pod(number, f"web-{number}") for number in range(6)]
-    assert balanced(host).uncounted == {key: [0, 1] for key in keys[4:]}
-    assert host.context.ledger.flagged(SHORT)
-    for key in keys[:2]:
-        host.context.monitor.remove(key)
-    assert balanced(host).uncounted == {}
-    assert reading(host, keys[4]).state == reading(host, keys[5]).state == "available"
-    assert not host.context.ledger.flagged(SHORT)
-
-
 def test_classes_keep_counters_if_configured(host: MonitoredHost) -> None:
     host.context.settings.monitoring.update({"classCounters": "keep"})
     keys = [host.pod(number, f"web-{number}") for number in range(3)]
@@ -97,13 +79,6 @@ def test_reconcile_reports_counter_changes(host: MonitoredHost) -> None:
     assert len(report.uncounted) == 2
     assert report.ok
     assert "pods without a bandwidth counter: 2" in report.as_line()
-
-
-def test_kernel_without_assignment_shows_no_counters(host: MonitoredHost) -> None:
-    (host.resctrl / "info/L3_MON/mbm_assign_mode").write_text("default\n")
-    key = host.pod(0, "web-0")
-    assert balance(host.context) is None
-    assert reading(host, key).state == "available"
 
 
 def moved(host: MonitoredHost, key: str, *, give: bool) -> None:
@@ -155,18 +130,6 @@ def test_seconds_stop_while_nothing_is_counted(host: MonitoredHost) -> None:
     assert other.seconds is not None
     assert first.seconds is not None
     assert other.seconds > first.seconds
-
-
-def test_container_starts_when_counters_cannot_be_assigned(
-    host: MonitoredHost, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    key = host.pod(0, "web-0")
-    lines: list[str] = []
-    monkeypatch.setattr(host.context, "log", lambda _priority, line, **_fields: lines.append(line))
-    host.context.monitor.patience = 0.01
-    with host.context.ledger.lock_named(LOCK, 1):
-        ensure_counted(host.context, key)
-    assert lines[0].startswith("cannot assign a bandwidth counter: ")
 
 
 def test_commands_show_assigned_counters(host: MonitoredHost) -> None:
@@ -232,23 +195,6 @@ def test_hook_takes_counter_of_lower_value_for_its_pod(tmp_path: Path) -> None:
         assert f"all bandwidth counters are in use: {TOTAL} of {UID} is not counted in L3 domain 0, 1" in outcome.log
 
 
-def test_equal_pods_take_turns_and_keep_totals(host: MonitoredHost) -> None:
-    host.context.settings.monitoring.update({"share": {"interval": 0.01, "atLeast": 0.0}, "events": [TOTAL]})
-    keys = [host.pod(number, f"web-{number}") for number in range(6)]
-    counted: dict[str, int] = dict.fromkeys(keys, 0)
-    before = dict.fromkeys(keys, 0.0)
-    for _ in range(6):
-        time.sleep(0.02)
-        found = balanced(host, in_turns=True)
-        assert len(found.uncounted) == 2
-        for key in keys:
-            counted[key] += key not in found.uncounted
-            total = reading(host, key).value or before[key]
-            assert total >= before[key]
-            before[key] = float(total)
-    assert set(counted.values()) == {4}  # of six rounds with four counters for six pods
-
-
 def test_higher_priority_keeps_counters_over_all_turns(host: MonitoredHost) -> None:
     host.context.settings.monitoring.update({"share": {"interval": 0.01, "atLeast": 0.0}, "events": [TOTAL]})
     keys = [host.pod(number, f"web-{number}") for number in range(6)]
@@ -259,15 +205,6 @@ def test_higher_priority_keeps_counters_over_all_turns(host: MonitoredHost) -> N
     for _ in range(4):
         time.sleep(0.02)
         assert keys[5] not in balanced(host, in_turns=True).uncounted
-
-
-def test_turn_lasts_as_long_as_configured(host: MonitoredHost) -> None:
-    host.context.settings.monitoring.update({"share": {"interval": 600.0}, "events": [TOTAL]})
-    for number in range(6):
-        host.pod(number, f"web-{number}")
-    first, second = balanced(host, in_turns=True), balanced(host, in_turns=True)
-    assert second.uncounted == first.uncounted
-    assert second.changes == []
 
 
 def test_uncounted_values_are_unknown_in_top_record_and_metrics(host: MonitoredHost, tmp_path: Path) -> None:
