@@ -12,7 +12,7 @@ from resctrl_hooks.cli.top_screen import Screen
 from resctrl_hooks.cli.top_table import Scene
 from resctrl_hooks.inventory.models import Rmids
 from resctrl_hooks.inventory.rates import Rates, added
-from resctrl_hooks.inventory.usage import Line, ordered
+from resctrl_hooks.inventory.usage import Line
 
 MB, MIB = 1e6, 1 << 20
 PODS = (
@@ -182,14 +182,6 @@ def test_unknown_value_is_a_dash_and_sorts_last() -> None:
     lines = picture(made)
     assert re.search(r"qtz7k +- +- +· +- +·", "\n".join(lines))
     assert names(made)[-1] == "batch/reports-nightly-28913760-qtz7k"
-
-
-def test_r_key_reverses_order() -> None:
-    lines = scene().lines
-    usual = [line.name for line in ordered(lines, "mbm")]
-    other = [line.name for line in ordered(lines, "mbm", reverse=True)]
-    assert other[-2:] == usual[-2:]
-    assert (other[0], other[-3]) == (usual[-3], usual[0])
 
 
 @pytest.mark.parametrize(
