@@ -122,6 +122,7 @@ POWER: Final = Column(
     recorded="instance_namespace_pod:perf_core_energy_joules:last_counted_rate",
 )
 COLUMNS: Final = (LLC, MBM, LOCAL, POWER)
+GAUGES: Final = tuple(column for column in COLUMNS if not column.is_rate)
 RATES: Final = tuple(column for column in COLUMNS if column.is_rate)
 BY_KEY: Final = {column.key: column for column in COLUMNS}
 

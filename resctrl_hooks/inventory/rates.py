@@ -12,7 +12,7 @@ from resctrl_hooks.node.resctrl.layouts import PERF
 from resctrl_hooks.node.snapshot.growth import Growth, growths, of_class, total_of
 from resctrl_hooks.node.snapshot.snapshot import Snapshot, Values, is_known
 
-from .columns import COLUMNS, RATES, Column
+from .columns import COLUMNS, GAUGES, RATES, Column
 
 LEAST_SHARE = 0.5
 """The minimum part of an interval that a counter must cover for a rate."""
@@ -49,7 +49,7 @@ def of_pod(before: Snapshot, now: Snapshot, key: str, rdt_class: str | None = No
     """Return the rates of a pod between two snapshots; with ``rdt_class``, of its tasks in that class."""
     interval = now.when - before.when
     readings = of_class(now.pods[key], rdt_class)
-    found = Rates({column.key: _gauge(readings, column) for column in COLUMNS if not column.is_rate})
+    found = Rates({column.key: _gauge(readings, column) for column in GAUGES})
     grown = growths(before, now, key, rdt_class)
     shares: list[float] = []
     for column in RATES:

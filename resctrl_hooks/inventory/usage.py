@@ -8,7 +8,7 @@ from resctrl_hooks.node.resctrl.counters import AVAILABLE, Reading
 from resctrl_hooks.node.snapshot.growth import of_class, total_of
 from resctrl_hooks.node.snapshot.snapshot import Snapshot
 
-from .columns import BY_KEY, COLUMNS, MBM, RATES
+from .columns import BY_KEY, GAUGES, MBM, RATES
 from .coverage import is_partial
 from .models import group_name
 from .pod_names import PodNames
@@ -107,9 +107,8 @@ def usage(before: Snapshot, now: Snapshot, users: Users | None = None) -> list[L
         lines.append(Line(FOREIGN, group_name(rdt_class, name), "", rates))
     ungrouped = []
     for rdt_class, found in now.classes.items():
-        earlier_class = before.classes.get(rdt_class)
-        known = earlier_class is not None and earlier_class.identity == found.identity
-        values = earlier_class.ungrouped if earlier_class is not None and known else None
+        was = before.classes.get(rdt_class)
+        values = was.ungrouped if was is not None and was.identity == found.identity else None
         ungrouped.append(of_values(values, found.ungrouped, now, seconds, is_new=False))
     lines.append(Line(UNGROUPED, "(ungrouped)", "", added(ungrouped)))
     return [*lines, _node(lines, now, seconds)]
@@ -143,9 +142,7 @@ def _node(lines: list[Line], now: Snapshot, seconds: float) -> Line:
         amount = total_of(line.rates.moved.get(column.counter, 0.0) for line in lines)
         there = any(column.counter in line.rates.moved for line in lines)
         sums[column.key] = amount / seconds if there and amount is not None and seconds > 0 else None
-    for column in COLUMNS:
-        if column.is_rate:
-            continue
+    for column in GAUGES:
         parts = [
             value if isinstance(value, (int, float)) else None
             for found in now.classes.values()

@@ -43,6 +43,8 @@ class FakeCluster:
     unready: set[str] = field(default_factory=set)
     recorded: Callable[[str], str] = lambda query: "{}"
     """The answer of Prometheus to a query."""
+    labels: dict[str, dict[str, str]] = field(default_factory=dict)
+    """By node, its labels."""
     extra_nodes: list[str] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
     kubeconfig: Path = Path()
@@ -77,7 +79,8 @@ class FakeCluster:
         if resource == "services":
             items = [{"metadata": {"namespace": "mon", "name": "prom"}, "spec": {"ports": [{"port": 9090}]}}]
         if resource == "nodes":
-            items = [{"metadata": {"name": name}} for name in [*self.pages, *self.extra_nodes]]
+            names = [*self.pages, *self.extra_nodes]
+            items = [{"metadata": {"name": name}} for name in names if _fits(query, self.labels.get(name, {}))]
         start = int(query.get("continue", "0"))
         end = start + int(query["limit"])
         left = {"continue": str(end)} if end < len(items) else {}
@@ -110,12 +113,16 @@ class FakeCluster:
     def _others(self, words: list[str], query: dict[str, str]) -> list[dict[str, Any]]:
         namespace = words[words.index("namespaces") + 1] if "namespaces" in words else ""
         name = query.get("fieldSelector", "").removeprefix("metadata.name=")
-        labels = dict(part.split("=") for part in query.get("labelSelector", "").split(",") if part)
         return [
             _pod(*pod)
             for pod in self.pods
-            if namespace in ("", pod[0]) and name in ("", pod[1]) and labels.items() <= pod[3].items()
+            if namespace in ("", pod[0]) and name in ("", pod[1]) and _fits(query, pod[3])
         ]
+
+
+def _fits(query: dict[str, str], labels: dict[str, str]) -> bool:
+    wanted = dict(part.split("=") for part in query.get("labelSelector", "").split(",") if part)
+    return wanted.items() <= labels.items()
 
 
 def _pod(namespace: str, name: str, node: str, labels: dict[str, str], *, ready: bool = True) -> dict[str, Any]:

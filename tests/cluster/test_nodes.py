@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from resctrl_hooks.cli.errors import KUBECTL
 from resctrl_hooks.cluster.access import MOST_NODES
 from resctrl_hooks.cluster.command import group
+from resctrl_hooks.cluster.nodes import SLOWED
 
 from .fake_cluster import FakeCluster, node_page
 
@@ -61,6 +62,19 @@ def test_problem_of_a_node_is_named(cluster: FakeCluster, page: Any, counting: s
     found = nodes(cluster)["worker-0"]
     assert found["counting"] == counting
     assert problem in found["problem"]
+
+
+def test_pod_at_the_bound_is_slowed(cluster: FakeCluster) -> None:
+    ratios = {"a": SLOWED, "b": SLOWED - 0.01}
+    lines = "".join(f'resctrl_pod_slowdown_ratio{{pod="{pod}"}} {ratio}\n' for pod, ratio in ratios.items())
+    cluster.pages["worker-0"] = lambda count: node_page(count) + lines
+    assert nodes(cluster)["worker-0"]["slowed"] == 1
+
+
+def test_selector_leaves_out_other_nodes(cluster: FakeCluster) -> None:
+    cluster.pages = {"a": node_page, "b": node_page}
+    cluster.labels = {"a": {"rdt": "yes"}}
+    assert [*nodes(cluster, "-l", "rdt=yes")] == ["a"]
 
 
 def test_nodes_that_do_not_answer_are_listed_with_the_reason(cluster: FakeCluster) -> None:

@@ -1,6 +1,7 @@
 """`kubectl resctrl top` and `show`: rates between two readings of each node, sums, and Prometheus instead of nodes."""
 
 import json
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -141,6 +142,21 @@ def test_selector_reads_only_the_nodes_of_its_pods(two: FakeCluster) -> None:
     found = items(run(two, "top", "-l", "app=etl", "-o", "json"))
     assert [one["pod"] for one in found] == ["etl"]
     assert [*two.counts] == ["b"]
+
+
+def test_namespace_leaves_out_the_pods_of_others(two: FakeCluster) -> None:
+    assert items(run(two, "top", "-n", "other", "-o", "json")) == []
+
+
+@pytest.mark.parametrize("more, expected", [([], ["cart", "etl", "web"]), (["--reverse"], ["web", "etl", "cart"])])
+def test_pods_are_sorted_by_name_on_request(two: FakeCluster, more: list[str], expected: list[str]) -> None:
+    assert [one["pod"] for one in items(run(two, "top", "--sort", "name", *more, "-o", "json"))] == expected
+
+
+def test_missing_client_names_the_extra(two: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    done = run(two, "top")
+    assert (done.exit_code, "install the extra `kubernetes`" in done.stderr) == (1, True)
 
 
 def test_nodes_without_an_answer_are_named_below_the_others(two: FakeCluster) -> None:

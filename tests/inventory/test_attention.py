@@ -8,18 +8,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hosts.monitored import MonitoredHost, monitored_host
+from hosts.monitored import MonitoredHost, plain_host
 from metrics.test_metrics import samples
 
 from resctrl_hooks.inventory.attention import LATE, warnings_of
-from resctrl_hooks.simulation import mounted
-
-pytestmark = pytest.mark.fuse
 
 
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[MonitoredHost]:
-    with mounted(str(tmp_path / "resctrl")) as resctrl, monitored_host(tmp_path, str(resctrl)) as made:
+    with plain_host(tmp_path, "info") as made:
         yield made
 
 

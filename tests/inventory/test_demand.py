@@ -29,6 +29,10 @@ def test_supply_is_never_exceeded_and_higher_priorities_come_first(
             assert given_[priority] == 0
 
 
+def test_reserve_is_not_for_the_priority_at_its_bound() -> None:
+    assert filled(3, {2: 1, 1: 2, 0: 1}, reserved=1, above=1) == {2: 1, 1: 1, 0: 0}
+
+
 def test_demand_and_holders_are_counted(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, rmids=4, priority=RULES)
     for namespace in ("batch", "batch", "batch", "gold", "silver"):

@@ -1,10 +1,11 @@
 """The presentation of features is in one table."""
 
-from resctrl_hooks.inventory.feature_display.memory import COLUMNS
+from resctrl_hooks.inventory.feature_display.memory import CGROUP, COLUMNS
 from resctrl_hooks.inventory.feature_display.model import Display, Found
 from resctrl_hooks.inventory.feature_display.table import DISPLAYS
 from resctrl_hooks.node.feature import Step
 from resctrl_hooks.node.feature_table import FEATURES
+from resctrl_hooks.node.features.memory import NAME as LIMITS
 
 
 def test_features_and_rows_match() -> None:
@@ -27,6 +28,13 @@ def test_empty_details_have_a_cell_per_column() -> None:
 
 def test_memory_and_memtierd_share_their_columns() -> None:
     assert DISPLAYS["memory"].columns is DISPLAYS["memtierd"].columns is COLUMNS
+
+
+def test_memory_of_one_container_has_its_limit_and_that_of_several_is_a_sum() -> None:
+    one = {LIMITS: {"class": ""}, CGROUP: {"memory.current": str(1 << 20), "memory.high": str(1 << 22)}}
+    other = {LIMITS: {"class": "small"}, CGROUP: {"memory.current": str(1 << 20)}}
+    assert COLUMNS.cells([one]) == ("(limits)", "1.00 MiB of 4.00 MiB", "-", "-")
+    assert COLUMNS.cells([one, other]) == ("(limits),small", "2.00 MiB", "-", "-")
 
 
 def test_row_without_display_shows_recorded_parameters() -> None:
