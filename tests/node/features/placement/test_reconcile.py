@@ -6,13 +6,12 @@ import pytest
 from conftest import BOOT, UID, Host
 from hosts.faults import Fail, failing
 from hosts.machines import machine, write_sysfs
-from hosts.placed import CPUS, MACHINE, PlacedHost, id_of
+from hosts.placed import CPUS, PlacedHost, id_of
 
 from resctrl_hooks.node.container.workload import Workload
 from resctrl_hooks.node.errors import DeadlineError
 from resctrl_hooks.node.features.placement import feature as placement
 from resctrl_hooks.node.features.placement.allocations import Book
-from resctrl_hooks.node.features.placement.usage import Usage
 from resctrl_hooks.node.host.cpulist import parse_list
 from resctrl_hooks.node.reconcile.reconcile import reconcile
 from resctrl_hooks.node.reconcile.report import Options
@@ -71,7 +70,6 @@ def test_reconcile_places_unseen_containers(node: PlacedHost) -> None:
     report = reconcile(node.host.context())
     assert report.problems == []
     assert not report.failures
-    assert report.placed == [id_of("late")]
     assert report.placed == [id_of("late")]
     assert "running containers placed" in report.as_text()
     assert (node.cpus("late"), node.cpus("hooked")) == ("0,16", "1-3,17-19")
@@ -216,12 +214,3 @@ def test_container_without_its_exclusive_cpus_gets_others(node: PlacedHost) -> N
     assert node.cpus("own") == "1,17"
     assert node.cpus("a") == "2-3,18-19"
     node.assert_sound()
-
-
-def test_offline_cpus_are_replaced(node: PlacedHost) -> None:
-    node.start("a", 500)
-    write_sysfs(machine(2, 1, 2, 4, 2, offline=0b1), node.host.root / "sys")
-    real = node.host.context()
-    placement.FEATURE.repair(real, set(real.ledger.containers()))
-    assert node.cpus("a") == "1-3,16-19"
-    assert Usage(Book(real).topology, []).common == MACHINE.online & ~1
