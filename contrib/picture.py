@@ -59,7 +59,7 @@ def scene() -> Scene:
 def picture() -> bytes:
     """Return the live screen of `top` as SVG."""
     screen = Screen(scene())
-    screen.look(scene())
+    screen.update(scene())
     return _drawn(screen.render(_WIDTH, _HEIGHT), _WIDTH, _HEIGHT, "top")
 
 

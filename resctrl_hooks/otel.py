@@ -32,14 +32,14 @@ _SCOPE = "resctrl_hooks"
 class Registration:
     """The result of `register`: until it is closed, each collection reads every tracked group once."""
 
-    def __init__(self, look: "_Look", instruments: Iterable[str]) -> None:
-        self._look = look
+    def __init__(self, collection: "_Collection", instruments: Iterable[str]) -> None:
+        self._collection = collection
         self.instruments = tuple(instruments)
         """The names of the instruments."""
 
     def close(self) -> None:
         """End the observations and release the monitor. A repeated call has no effect."""
-        self._look.end()
+        self._collection.end()
 
 
 def register(
@@ -70,11 +70,11 @@ def register(
     slots: dict[str, Slot] = {}
     for slot in layout(f"{monitor.resctrl.root}/{MON_DATA}"):
         slots.setdefault(instrument_name(slot), slot)
-    look = _Look(monitor, attributes, accept, report)
+    collection = _Collection(monitor, attributes, accept, report)
     meter = meter_provider.get_meter(_SCOPE, __version__)
     for name, slot in slots.items():
-        _create(meter, name, slot, look)
-    return Registration(look, slots)
+        _create(meter, name, slot, collection)
+    return Registration(collection, slots)
 
 
 def instrument_name(slot: Slot) -> str:
@@ -84,12 +84,12 @@ def instrument_name(slot: Slot) -> str:
     return ".".join([prefix, *node, *slot.counter.name.split("_")])
 
 
-def _create(meter: Meter, name: str, slot: Slot, look: "_Look") -> None:
+def _create(meter: Meter, name: str, slot: Slot, collection: "_Collection") -> None:
     create = meter.create_observable_counter if slot.counter.kind == CUMULATIVE else meter.create_observable_gauge
-    create(name, [lambda _options: look.observations(name)], slot.counter.unit, slot.counter.text)
+    create(name, [lambda _options: collection.observations(name)], slot.counter.unit, slot.counter.text)
 
 
-class _Look:
+class _Collection:
     """One read of all groups per collection, shared by the instruments: the API has no callback for several.
 
     A collection asks each instrument once, so a second request of the same instrument starts the next read.

@@ -102,7 +102,7 @@ def command(config: str, *, view: View, every: bool, demand: bool, when: float |
         return
     if context.proc == "/proc" and os.stat("/proc/self/ns/pid").st_ino != _INITIAL_PID_NAMESPACE:
         click.echo(_BLIND, err=True)
-    found = _look(context, view)
+    found = _gathered(context, view)
     if demand:
         _demand(demand_of(context, found), view)
     elif view.watch:
@@ -113,7 +113,7 @@ def command(config: str, *, view: View, every: bool, demand: bool, when: float |
         raise FailedError(found.problem)
 
 
-def _look(context: Context, view: View) -> Inventory:
+def _gathered(context: Context, view: View) -> Inventory:
     found = gather(context)
     found.warnings = warnings_of(context)
     name_podmans(found.pods)
@@ -216,7 +216,7 @@ def _watch(context: Context, view: View, found: Inventory, *, every: bool) -> No
         _print(found, view, every=every)
         while True:
             time.sleep(WATCH_SECONDS)
-            found = _look(context, view)
+            found = _gathered(context, view)
             now = {pod.key: pod for pod in found.pods}
             changed = [pod for pod in found.pods if not _is_unchanged(pod, before.get(pod.key))]
             gone = [pod for key, pod in before.items() if key not in now]

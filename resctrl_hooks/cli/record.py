@@ -35,7 +35,7 @@ def command(config: str, *, interval: float, duration: float | None, output: str
         signal.signal(number, lambda *_: ended.set())
     node = open_node(config)
     sampler = Sampler(node, PodNames(node))
-    first = sampler.look()  # a first sample that fails, for example without permission, ends the command
+    first = sampler.sample()  # a first sample that fails, for example without permission, ends the command
     with recording_errors(output), writing(output, sampler.columns, replace=force) as write:
         click.echo(f"resctrl-hook: recording every {interval:g} s into {output}; Ctrl-C stops it", err=True)
         samples = _record(sampler, first, write, interval, duration, ended)
@@ -67,7 +67,7 @@ def _record(
         if ended.wait(following - since):
             return samples
         try:
-            write(sampler.look())
+            write(sampler.sample())
             samples += 1
             said = ""
         except HookError as error:

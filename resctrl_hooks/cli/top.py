@@ -24,9 +24,9 @@ from resctrl_hooks.inventory.usage_models import Usage
 from resctrl_hooks.node.context import Context
 
 if TYPE_CHECKING:
-    from resctrl_hooks.cli.top_past import PastLooks
+    from resctrl_hooks.cli.top_past import PastSamples
 from resctrl_hooks.cli.top_live import show_live
-from resctrl_hooks.cli.top_looks import Looks
+from resctrl_hooks.cli.top_samples import LiveSamples
 
 _CSV: tuple[Column, ...] = tuple(
     (
@@ -81,14 +81,14 @@ def command(
     if when is not None and not interactive:
         _print(_past(node, view, domain, capacity).at(when), view, by)
         return
-    with closing(Looks(node, view, domain, capacity)) as looks:
+    with closing(LiveSamples(node, view, domain, capacity)) as samples:
         if interactive:
-            show_live(looks, interval, view, by, lambda: _past(node, view, looks.scenes.domain, capacity), when)
+            show_live(samples, interval, view, by, lambda: _past(node, view, samples.scenes.domain, capacity), when)
             return
         try:
             while True:
                 time.sleep(interval)
-                _print(looks.next(), view, by)
+                _print(samples.next(), view, by)
                 sys.stdout.flush()
                 if not (view.watch or endless):
                     return
@@ -162,7 +162,7 @@ def _item(line: Line, scene: Scene) -> BaseModel:
     )
 
 
-def _past(context: Context, view: View, domain: int | None, capacity: float | None) -> "PastLooks":
-    from resctrl_hooks.cli.top_past import PastLooks  # noqa: PLC0415  # most runs show the present
+def _past(context: Context, view: View, domain: int | None, capacity: float | None) -> "PastSamples":
+    from resctrl_hooks.cli.top_past import PastSamples  # noqa: PLC0415  # most runs show the present
 
-    return PastLooks(context, view, domain, capacity)
+    return PastSamples(context, view, domain, capacity)

@@ -20,8 +20,8 @@ from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.past.times import parse_time
 
 if TYPE_CHECKING:
-    from resctrl_hooks.cli.top_past import PastLooks
-from resctrl_hooks.cli.top_looks import Looks
+    from resctrl_hooks.cli.top_past import PastSamples
+from resctrl_hooks.cli.top_samples import LiveSamples
 
 _SOON = 0.5  # seconds until the first rates
 
@@ -29,16 +29,16 @@ _SOON = 0.5  # seconds until the first rates
 class _Shown:
     """The moments that a screen shows: the present, and the past from the first key that asks for it on."""
 
-    def __init__(self, screen: Screen, looks: Looks, open_past: Callable[[], "PastLooks"]) -> None:
+    def __init__(self, screen: Screen, samples: LiveSamples, open_past: Callable[[], "PastSamples"]) -> None:
         self._screen = screen
-        self._looks = looks
+        self._samples = samples
         self._open = open_past
-        self._past: PastLooks | None = None
+        self._past: PastSamples | None = None
 
     @property
     def scenes(self) -> Scenes:
         """The scenes whose L3 cache is selected."""
-        return self._past.scenes if self._past and self._screen.past else self._looks.scenes
+        return self._past.scenes if self._past and self._screen.past else self._samples.scenes
 
     def go(self, key: str) -> None:
         """Go where a key leads; the screen says why it cannot."""
@@ -60,7 +60,7 @@ class _Shown:
             self._past.leave()
         self._screen.show(None)
 
-    def _show(self, find: Callable[["PastLooks"], Scene | None]) -> None:
+    def _show(self, find: Callable[["PastSamples"], Scene | None]) -> None:
         try:
             self._past = self._past or self._open()
             self._screen.show(find(self._past))
@@ -71,19 +71,19 @@ class _Shown:
 
 
 def show_live(
-    looks: Looks,
+    samples: LiveSamples,
     interval: float,
     view: View,
     by: str,
-    open_past: Callable[[], "PastLooks"],
+    open_past: Callable[[], "PastSamples"],
     when: float | None,
 ) -> None:
     """Show the table on the alternate screen until q, Ctrl-C, SIGTERM or the terminal's end."""
     out = console()
     signal.signal(signal.SIGTERM, _end)
     signal.signal(signal.SIGHUP, _end)
-    screen = Screen(looks.first(), sort=view.sort, reverse=view.reverse, by=by)
-    shown = _Shown(screen, looks, open_past)
+    screen = Screen(samples.first(), sort=view.sort, reverse=view.reverse, by=by)
+    shown = _Shown(screen, samples, open_past)
     if when is not None:
         shown.at(when)
     try:
@@ -103,7 +103,7 @@ def show_live(
                 if asked := screen.asked():
                     _go_to(shown, screen, asked)
                 if time.monotonic() >= until:
-                    screen.look(looks.next())
+                    screen.update(samples.next())
                     until = time.monotonic() + interval
     except (KeyboardInterrupt, EOFError):
         return

@@ -26,7 +26,7 @@ JUMPS: Final[Mapping[str, float]] = {"[": -60.0, "]": 60.0, "{": -3600.0, "}": 3
 """Keys that go by seconds."""
 
 
-class PastLooks:
+class PastSamples:
     """Scenes of this node's history.
 
     Raises:

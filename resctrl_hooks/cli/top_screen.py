@@ -87,7 +87,7 @@ class Screen:
         found, self._asked = self._asked, ""
         return found
 
-    def look(self, scene: Scene) -> None:
+    def update(self, scene: Scene) -> None:
         """Take a new sample; a paused screen shows it after the pause."""
         for by in GROUPINGS:
             for line in grouped(scene.lines, by):

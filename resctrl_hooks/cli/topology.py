@@ -25,7 +25,7 @@ def command(config: str, *, usage: bool, form: Form) -> None:
     The last line has the owners of RMIDs and CLOSIDs, if resctrl is mounted.
     """
     context = open_node(config)
-    book = Book(context, look_only=True)
+    book = Book(context, read_only=True)
     owners = account_or_none(context)
     if is_table(form):
         click.echo(draw(book, usage=usage))

@@ -24,13 +24,13 @@ def command(config: str, mountpoint: str, pods_file: str | None) -> None:
     The counters of the root are those of the whole node and never decrease. Stop it with Ctrl-C, SIGTERM or umount.
     """
     contents = Contents(open_node(config), pods_file or "")
-    contents.look()  # fail before the mount, not inside it
+    contents.read()  # fail before the mount, not inside it
     try:
         path = prepare(mountpoint)
         check_fuse()
         from resctrl_hooks.view.filesystem import Filesystem  # noqa: PLC0415 - imports mfusepy, an extra
 
-        filesystem = Filesystem(contents.look, lambda line: click.echo(f"resctrl-hook: {path}: {line}", err=True))
+        filesystem = Filesystem(contents.read, lambda line: click.echo(f"resctrl-hook: {path}: {line}", err=True))
         serve(path, filesystem, ro=True, subtype="resctrl-view", use_ino=False, entry_timeout=0, attr_timeout=0)
     except SimulationError as error:
         raise click.ClickException(str(error)) from None

@@ -27,7 +27,7 @@ def placement(host: Host) -> Iterator[Finding]:
     if not host.settings.placement["enabled"]:
         return
     try:
-        book = Book(host.context, look_only=True)
+        book = Book(host.context, read_only=True)
     except HookError as error:
         yield problem(str(error), "placement requires a working `resctrl-hook topology`")
         return

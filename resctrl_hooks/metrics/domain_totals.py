@@ -7,8 +7,8 @@ of that time is added later if the class's total includes it.
 from collections.abc import Mapping
 from typing import Any
 
-from resctrl_hooks.node.guard.load import Look, traffic
-from resctrl_hooks.node.guard.snapshots import Domains, look_of
+from resctrl_hooks.node.guard.load import ClassCounts, traffic
+from resctrl_hooks.node.guard.snapshots import Domains, counts_of
 from resctrl_hooks.node.resctrl.counters import Slot
 
 Values = dict[str, float]
@@ -30,11 +30,11 @@ class DomainTotals:
             slots: The files by path.
             domains: The node's memory domains.
         """
-        now = look_of(1.0, classes, slots, domains)
+        now = counts_of(1.0, classes, slots, domains)
         if any(total is None for of in now.counts.values() for total, _ in of.values()):
             return {}
-        before = look_of(0.0, {name: self._start(name, of) for name, of in classes.items()}, slots, domains)
-        for one in traffic(Look(0.0, before.counts), now, domains):
+        before = counts_of(0.0, {name: self._start(name, of) for name, of in classes.items()}, slots, domains)
+        for one in traffic(ClassCounts(0.0, before.counts), now, domains):
             name = str(one.domain[0])
             self._total[name] = self._total.get(name, 0.0) + (one.rate or 0.0)
         self._seen = {name: dict(of) for name, of in classes.items()}

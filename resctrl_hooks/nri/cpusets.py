@@ -71,7 +71,7 @@ def learn(listed: "dict[str, str]", before: "set[str]", context: "Context") -> N
         OSError, HookError: the allocations cannot be read, or the write failed.
     """
     with lock(context):
-        said, book = specified(context), Book(context, look_only=True)
+        said, book = specified(context), Book(context, read_only=True)
         known = {id_: cpus for id_, cpus in said.items() if id_ not in before}
         ours = said.keys() | book.entries.keys()
         known.update((id_, cpus) for id_, cpus in listed.items() if id_ in ours)
@@ -90,7 +90,7 @@ def changes(started: str, context: "Context") -> "list[dict[str, Any]]":
         OSError, HookError: the allocations cannot be read.
     """
     with lock(context):
-        book, said = Book(context, look_only=True), specified(context)
+        book, said = Book(context, read_only=True), specified(context)
         usage = book.usage()
         found = []
         for entry in book.entries.values():

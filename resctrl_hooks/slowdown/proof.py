@@ -8,7 +8,7 @@ from typing import Self
 
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.guard.lease import LOCK
-from resctrl_hooks.node.guard.load import look, memory_domains, traffic
+from resctrl_hooks.node.guard.load import memory_domains, read_classes, traffic
 from resctrl_hooks.node.guard.section import section
 from resctrl_hooks.node.host.instance import RunningError, only_instance
 from resctrl_hooks.node.host.topology import Topology
@@ -155,9 +155,9 @@ class Experiment:
         l3 = sorted(self.evidence.traffic())
         domains = memory_domains(l3, self._topology(), self._context.settings.monitoring["memoryDomains"])
         classes = ["", *self._resctrl.classes()]
-        own, all_ = self.evidence.traffic(), look(self._resctrl, classes, l3, time.monotonic())
+        own, all_ = self.evidence.traffic(), read_classes(self._resctrl, classes, l3, time.monotonic())
         self._sleep(SECONDS)
-        now, all_now = self.evidence.traffic(), look(self._resctrl, classes, l3, time.monotonic())
+        now, all_now = self.evidence.traffic(), read_classes(self._resctrl, classes, l3, time.monotonic())
         moved = {number: now[number] - own[number] for number in own if number in now}
         here = [
             domain

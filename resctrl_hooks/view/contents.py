@@ -30,7 +30,7 @@ class Contents:
         self._pods_read = 0
         self._mirrors: dict[str, str] = {}
 
-    def look(self) -> Files:
+    def read(self) -> Files:
         """Return the files' texts from one read of the node.
 
         Raises:

@@ -23,14 +23,14 @@ class Filesystem(mfusepy.Operations):  # type: ignore[misc]
     """A filesystem of the view's files.
 
     Args:
-        look: returns all files' texts.
+        read: returns all files' texts.
         say: receives a line: the mount is ready; or the node is unreadable, so that all files answer EIO.
     """
 
     use_ns = True
 
-    def __init__(self, look: Callable[[], Files], say: Callable[[str], None]) -> None:
-        self._look, self._say = look, say
+    def __init__(self, read: Callable[[], Files], say: Callable[[str], None]) -> None:
+        self._read, self._say = read, say
         self.mounted = False
         self._files: Files = {}
         self._folders: dict[str, set[str]] = {}
@@ -48,7 +48,7 @@ class Filesystem(mfusepy.Operations):  # type: ignore[misc]
         if time.monotonic() - self._when < _SECONDS:
             return
         try:
-            self._files = self._look()
+            self._files = self._read()
         except HookError as error:
             if str(error) != self._problem:
                 self._problem = str(error)

@@ -162,7 +162,7 @@ def answers(rows: int) -> None:
         claim(str(path))
         store, sampler = Store(str(path), write=True), Sampler(pods.host.context)
         store._file.execute("PRAGMA synchronous = OFF")  # the file is made faster than it would grow
-        each = len(sampler.look())
+        each = len(sampler.sample())
         number = rows // each
         first = int(time.time()) - number * 10
         begin = time.process_time()
@@ -193,7 +193,7 @@ def answers(rows: int) -> None:
 
 def _values(pods: Pods, sampler: Sampler) -> list[dict[str, str | float | None]]:
     pods.move()
-    return [dict(row) for row in sampler.look()]
+    return [dict(row) for row in sampler.sample()]
 
 
 def main() -> None:

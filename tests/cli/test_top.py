@@ -26,7 +26,7 @@ from resctrl_hooks.inventory.usage import Line, grouped, ordered
 from resctrl_hooks.simulation import mounted
 from resctrl_hooks.simulation.machine import BYTES_PER_SECOND, LOCAL_SHARE, WATTS_PER_TASK
 
-TOLERANCE = 0.25  # a busy machine looks a little late
+TOLERANCE = 0.25  # a busy machine samples a little late
 
 
 @pytest.fixture
@@ -212,10 +212,10 @@ def test_watch_without_terminal_prints_repeatedly(host: MonitoredHost) -> None:
     words = host.command("top", "-o", "json", "-w", "--interval", "0.1")
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as run:
         assert run.stdout is not None
-        looks = [json.loads(next(run.stdout)) for _ in range(3)]
+        samples = [json.loads(next(run.stdout)) for _ in range(3)]
         run.send_signal(signal.SIGINT)
         assert run.wait() == 0
-    assert [look["items"][0]["name"] for look in looks] == ["shop/web-0"] * 3
+    assert [look["items"][0]["name"] for look in samples] == ["shop/web-0"] * 3
 
 
 @pytest.mark.fuse

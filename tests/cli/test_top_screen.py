@@ -43,7 +43,7 @@ def scene(**amounts: float | None) -> Scene:
 
 def screen() -> Screen:
     made = Screen(scene())
-    made.look(scene())
+    made.update(scene())
     return made
 
 
@@ -129,11 +129,11 @@ def test_filter_is_typed_kept_and_dropped() -> None:
 def test_space_pauses_and_resumes() -> None:
     made = screen()
     made.press(" ")
-    made.look(scene(payments=50.0))
+    made.update(scene(payments=50.0))
     assert "PAUSED" in picture(made)[1]
     assert names(made)[0] == "batch/reports-nightly-28913760-qtz7k"
     made.press(" ")
-    made.look(scene(payments=50.0))
+    made.update(scene(payments=50.0))
     assert names(made)[0] == "payments/payments-0"
 
 
@@ -165,11 +165,11 @@ def test_help_lists_keys_and_any_key_closes_it() -> None:
 def test_line_keeps_place_until_another_exceeds_it_by_a_tenth() -> None:
     made = screen()
     assert names(made)[:3] == ["batch/reports-nightly-28913760-qtz7k", "shop/cart-5b8fd6f7c4-8m2lq", PLACE]
-    made.look(scene(shop=1.05))
+    made.update(scene(shop=1.05))
     before = names(made)
-    made.look(scene(shop=1.05, payments=1.1))
+    made.update(scene(shop=1.05, payments=1.1))
     assert names(made) == before, "a twentieth more changes nothing"
-    made.look(scene(shop=1.05, payments=1.3))
+    made.update(scene(shop=1.05, payments=1.3))
     assert names(made).index("payments/payments-0") < before.index("payments/payments-0")
 
 
@@ -178,7 +178,7 @@ PLACE = "shop/catalog-66c9b7d5f-kk4vw"
 
 def test_unknown_value_is_a_dash_and_sorts_last() -> None:
     made = Screen(scene(batch=None))
-    made.look(scene(batch=None))
+    made.update(scene(batch=None))
     lines = picture(made)
     assert re.search(r"qtz7k +- +- +· +- +·", "\n".join(lines))
     assert names(made)[-1] == "batch/reports-nightly-28913760-qtz7k"
@@ -224,7 +224,7 @@ def test_past_is_in_the_first_line_until_the_present_returns() -> None:
     lines = picture(made)
     assert lines[0].startswith("PAST 14:00:00 (2h ago)  worker-3")
     assert "no samples in the 10m before, so no rates" in lines[1]
-    made.look(scene())
+    made.update(scene())
     assert picture(made)[0].startswith("PAST"), "a sample of the present does not end the past"
     made.show(None)
     assert picture(made)[0].startswith("worker-3  01:48:06")

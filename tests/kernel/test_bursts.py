@@ -96,12 +96,12 @@ def start_pods(folder: Path, resctrl: Resctrl) -> dict[str, tuple[Pod, str]]:
     return pods
 
 
-def line(name: str, key: str, looks: list[Snapshot], truth: float) -> str:
+def line(name: str, key: str, samples: list[Snapshot], truth: float) -> str:
     """Return a pod's row of the table."""
-    turns = looks[-1].turns.get(key, [])
+    turns = samples[-1].turns.get(key, [])
     found = interval_of(turns)
     assert found is not None, f"{name}: only {len(turns)} turns"
-    rates: list[Rates] = [of_pod(one, other, key) for one, other in pairwise(looks)]
+    rates: list[Rates] = [of_pod(one, other, key) for one, other in pairwise(samples)]
     assert not [one for one in rates if one[MBM] == 0 and one.counted is None], "a rate without counting"
     parts = [rate for one in rates if one.estimated and (rate := one[MBM]) is not None]
     within = f"{statistics.median(parts) / 1e6:.1f} ({len(parts)})" if name == "steady" else ""
@@ -129,11 +129,11 @@ def test_pods_with_bursts_in_turns_are_compared_with_the_ledger(resctrl: Resctrl
         try:
             reconcile(context, Options())
             truth = PodTruth(rmids, resctrl, {pod.key: rdt_class for rdt_class, (pod, _) in pods.items()}, context)
-            begun, before, looks = time.monotonic(), truth.by_pod(), [take(context)]
+            begun, before, samples = time.monotonic(), truth.by_pod(), [take(context)]
             while time.monotonic() - begun < CYCLES * TURN * LENGTH * len(pods) / COUNTED:
                 time.sleep(TURN * LENGTH / 5)
                 reconcile(context, Options())
-                looks.append(take(context))
+                samples.append(take(context))
             seconds, after = time.monotonic() - begun, truth.by_pod()
         finally:
             for pod, _ in pods.values():
@@ -144,4 +144,4 @@ def test_pods_with_bursts_in_turns_are_compared_with_the_ledger(resctrl: Resctrl
     )
     print("|---|--:|--:|--:|--:|--:|---|--:|--:|")
     for pod, name in sorted(pods.values(), key=lambda each: [*LOADS].index(each[1])):
-        print(line(name, pod.key, looks, (after[pod.key] - before[pod.key]) / seconds))
+        print(line(name, pod.key, samples, (after[pod.key] - before[pod.key]) / seconds))

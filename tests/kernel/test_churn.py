@@ -130,7 +130,7 @@ def test_churn_loses_no_counted_byte_and_the_guard_acts(
             holders = now
             compared += sum(node.compare(pod, VICTIM) > 0 for pod in stay)
             compared += sum(node.compare(pod, NOISY) > 0 for _, pod in brief)
-            guard.look(float(number))
+            guard.sample(float(number))
             lowest = min([lowest or sum(declared), sum(limits(resctrl))])
         page = succeeds("--config", installed.config, "metrics")
         assert f'{stay[0].key}"' in page

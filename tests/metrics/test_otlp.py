@@ -1,4 +1,4 @@
-"""OpenTelemetry: goresctrl's names and attributes, one look a collection, and a push that a receiver understands."""
+"""OpenTelemetry: goresctrl's names and attributes, one read a collection, and a push that a receiver understands."""
 
 import http.server
 import logging
@@ -39,7 +39,7 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
     with host_of_one_pod(tmp_path) as (found, folders):
         for folder in folders:
             say_paths(folder, {"mon_PERF_PKG_01/core_energy": 1.5, "mon_L3_00/mon_sub_L3_01/mbm_total_bytes": 600})
-        # Energy counts from the first look: an RMID's previous user is not charged to it.
+        # Energy counts from the first read: an RMID's previous user is not charged to it.
         found.context.monitor.read(KEY)
         say_paths(folders[1], {"mon_PERF_PKG_01/core_energy": 4.0})
         yield found
@@ -92,19 +92,19 @@ def test_names_kinds_units_and_attributes_match_go_package(host: MonitoredHost, 
 def test_each_collection_reads_groups_once(
     host: MonitoredHost, collected: Collected, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looks: list[None] = []
+    collections: list[None] = []
     read_all = Monitor.read_all
 
     def read_and_count(monitor: Monitor) -> dict[str, list[Reading]]:
-        looks.append(None)
+        collections.append(None)
         return read_all(monitor)
 
     monkeypatch.setattr(Monitor, "read_all", read_and_count)
     register(collected.provider, host.context.monitor)
     say(host.resctrl / "mon_groups" / KEY, mbm_total_bytes=2000)
-    assert (collected.points()["l3.mbm.total.bytes"][0][0], len(looks)) == (2000, 1)
+    assert (collected.points()["l3.mbm.total.bytes"][0][0], len(collections)) == (2000, 1)
     say(host.resctrl / "mon_groups" / KEY, mbm_total_bytes=3000)
-    assert (collected.points()["l3.mbm.total.bytes"][0][0], len(looks)) == (3000, 2)
+    assert (collected.points()["l3.mbm.total.bytes"][0][0], len(collections)) == (3000, 2)
 
 
 def test_program_chooses_attributes_and_exported_keys(host: MonitoredHost, collected: Collected) -> None:

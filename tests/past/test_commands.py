@@ -14,8 +14,8 @@ from jsonschema import validate
 
 from resctrl_hooks.cli.schemas import schemas
 from resctrl_hooks.cli.top_live import _Shown
-from resctrl_hooks.cli.top_looks import Looks
-from resctrl_hooks.cli.top_past import PastLooks
+from resctrl_hooks.cli.top_past import PastSamples
+from resctrl_hooks.cli.top_samples import LiveSamples
 from resctrl_hooks.cli.top_screen import Screen
 from resctrl_hooks.cli.view import View
 from resctrl_hooks.inventory import pod_names
@@ -169,25 +169,25 @@ def test_status_names_the_service_after_three_intervals_without_a_sample(
 def test_domain_key_acts_on_the_present_again_after_the_past(past: Past) -> None:
     context = past.host.context
     context.settings.history = {"file": str(past.file)}
-    looks = Looks(context, View())
-    shown = _Shown(Screen(looks.first()), looks, lambda: PastLooks(context, View(), None, None))
+    samples = LiveSamples(context, View())
+    shown = _Shown(Screen(samples.first()), samples, lambda: PastSamples(context, View(), None, None))
     shown.at(past.first + 605)
-    assert shown.scenes is not looks.scenes
+    assert shown.scenes is not samples.scenes
     shown.leave()
-    assert shown.scenes is looks.scenes
+    assert shown.scenes is samples.scenes
 
 
 def test_keys_go_through_the_past_and_back_to_the_present(past: Past) -> None:
     past.host.context.settings.history = {"file": str(past.file)}
-    looks = PastLooks(past.host.context, View(), None, None)
+    samples = PastSamples(past.host.context, View(), None, None)
 
     def second() -> float:
-        assert looks._found is not None
-        return looks._found.entry.time / 1000 - past.first
+        assert samples._found is not None
+        return samples._found.entry.time / 1000 - past.first
 
-    assert looks.pressed("left") is not None
+    assert samples.pressed("left") is not None
     assert second() == STARTED - 20, "the first key shows the last sample"
-    looks.at(past.first + 2500)
+    samples.at(past.first + 2500)
     for key, expected in (
         ("left", 2490),
         ("right", 2500),
@@ -197,13 +197,13 @@ def test_keys_go_through_the_past_and_back_to_the_present(past: Past) -> None:
         ("]", 2500),
         ("{", 0),
     ):
-        assert looks.pressed(key) is not None
+        assert samples.pressed(key) is not None
         assert second() == expected, key
-    looks.at(past.first + 1800)
-    looks.pressed("left")
+    samples.at(past.first + 1800)
+    samples.pressed("left")
     assert second() == 1190, "a gap is one step"
-    looks.at(past.first + STARTED - 20)
-    assert looks.pressed("right") is None, "after the last sample is the present"
+    samples.at(past.first + STARTED - 20)
+    assert samples.pressed("right") is None, "after the last sample is the present"
 
 
 def test_pod_of_podman_has_its_name_while_it_exists(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -111,13 +111,13 @@ def test_recorded_domain_and_guard_event_are_on_the_page(tmp_path: Path) -> None
         state.mkdir(parents=True, exist_ok=True)
         (state / NAME).write_text(json.dumps(status))
         sampler = Sampler(host.context)
-        rows = sampler.look()
+        rows = sampler.sample()
         status["events"].append({"time": time.time() + 1, **event})
         (state / NAME).write_text(json.dumps(status))
         time.sleep(0.01)
         say(resctrl, mbm_total_bytes=1_000_000, mbm_local_bytes=1_000_000)
-        rows += sampler.look()
-        rows += sampler.look()
+        rows += sampler.sample()
+        rows += sampler.sample()
     kinds = [row["kind"] for row in rows]
     assert kinds.count(GUARD) == 1, "an event of before the recording is not in it, and each is there once"
     assert kinds.count(MEMORY) == 2

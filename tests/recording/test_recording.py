@@ -48,7 +48,7 @@ def test_sample_has_pods_foreign_groups_and_remainder(host: MonitoredHost) -> No
     sampler = Sampler(host.context)
     columns = ("llc_occupancy_bytes", "mbm_total_bytes", "counted_seconds", "uncounted_groups")
     assert sampler.columns == (*LABELS, *columns)
-    rows = by_kind(sampler.look())
+    rows = by_kind(sampler.sample())
     assert {kind: row["mbm_total_bytes"] for kind, row in rows.items()} == {"pod": 1000, "group": 2000, "rest": 7000}
     assert {kind: row["llc_occupancy_bytes"] for kind, row in rows.items()} == {"pod": 300, "group": 100, "rest": 500}
     assert (rows["pod"]["namespace"], rows["pod"]["pod"], rows["pod"]["domain"]) == ("shop", "web-0", "mon_L3_00")
@@ -60,7 +60,7 @@ def test_foreign_group_has_same_name_in_all_commands(host: MonitoredHost) -> Non
     (host.resctrl / "gold/tasks").write_text("")
     say(host.resctrl / "gold", llc_occupancy=1)
     say(host.resctrl / "gold/mon_groups/theirs", llc_occupancy=1)
-    groups = {user.name for user in recording_of(Sampler(host.context).look()).users if user.kind == "group"}
+    groups = {user.name for user in recording_of(Sampler(host.context).sample()).users if user.kind == "group"}
     assert groups == {"mon_groups/theirs", "gold/mon_groups/theirs"}
     listed = {line.split()[0] for line in host.run("list", "--no-headers").stdout.splitlines()}
     shown = {line.split()[0] for line in host.run("top", "--once", "--interval", "0.1").stdout.splitlines()}
@@ -69,7 +69,7 @@ def test_foreign_group_has_same_name_in_all_commands(host: MonitoredHost) -> Non
 
 def test_missing_value_is_not_zero(host: MonitoredHost) -> None:
     say(host.resctrl / "mon_groups" / KEYS[0], mbm_total_bytes="Unassigned")
-    row = by_kind(Sampler(host.context).look())["pod"]
+    row = by_kind(Sampler(host.context).sample())["pod"]
     assert "mbm_total_bytes" not in row
     assert row["missing"] == "mbm_total_bytes:Unassigned"
 
@@ -80,7 +80,7 @@ def test_written_recording_reads_back(host: MonitoredHost, tmp_path: Path, name:
     sampler = Sampler(host.context)
     path = str(tmp_path / name)
     with writing(path, sampler.columns) as write:
-        rows = [*sampler.look(), *sampler.look()]
+        rows = [*sampler.sample(), *sampler.sample()]
         write(rows)
     wanted = [{column: row.get(column, "" if column in LABELS else None) for column in sampler.columns} for row in rows]
     assert read(path) == wanted
@@ -226,8 +226,8 @@ def test_record_and_report_commands_work(host: MonitoredHost, tmp_path: Path) ->
     result = recorded(host, target)
     assert result.exit_code == 0, result.output
     with target.open(newline="") as file:
-        looks = {row["time"] for row in csv.DictReader(file)}
-    assert len(looks) > 1
+        samples = {row["time"] for row in csv.DictReader(file)}
+    assert len(samples) > 1
     assert CliRunner().invoke(main, ["report", str(target)]).exit_code == 0
     page = (tmp_path / "x.html").read_text()
     assert "web-0" in page
@@ -239,15 +239,15 @@ def test_record_and_report_commands_work(host: MonitoredHost, tmp_path: Path) ->
 
 def test_largest_bandwidth_of_domain_covers_all_samples(host: MonitoredHost) -> None:
     sampler = Sampler(host.context)
-    sampler.look()
+    sampler.sample()
     assert sampler.peaks == {}
     time.sleep(0.05)
     say(host.resctrl, mbm_total_bytes=1_010_000)
-    sampler.look()
+    sampler.sample()
     (peak,) = sampler.peaks.values()
     assert 0 < peak <= 1_000_000 / 0.05
     say(host.resctrl, mbm_total_bytes="Unavailable")
-    sampler.look()
+    sampler.sample()
     assert sampler.peaks == {0: peak}
 
 
@@ -315,7 +315,7 @@ def test_second_of_two_recordings_at_once_is_refused(
 def test_record_without_readable_counters_fails_and_writes_no_file(
     host: MonitoredHost, tmp_path: Path, fail: Fail
 ) -> None:
-    fail(Sampler, "look", NotPermittedError("the state directory can't be read", errno=errno.EACCES))
+    fail(Sampler, "sample", NotPermittedError("the state directory can't be read", errno=errno.EACCES))
     result = recorded(host, tmp_path / "x.csv")
     assert (result.exit_code, result.output.count("\n")) == (1, 1), result.output
     assert not (tmp_path / "x.csv").exists()
@@ -353,28 +353,28 @@ def test_browser_draws_page_and_names_are_escaped(host: MonitoredHost, tmp_path:
 
 
 def test_waiting_pod_has_no_value_and_turn_uses_counted_seconds(host: MonitoredHost) -> None:
-    """The group goes to another pod between the second look and the third; its rate is then unknown, not 0."""
+    """The group goes to another pod between the second sample and the third; its rate is then unknown, not 0."""
     sampler = Sampler(host.context)
-    looks = [by_kind(sampler.look())["pod"]]
+    samples = [by_kind(sampler.sample())["pod"]]
     say(host.resctrl / "mon_groups" / KEYS[0], mbm_total_bytes=5_000)
-    looks.append(by_kind(sampler.look())["pod"])
+    samples.append(by_kind(sampler.sample())["pod"])
     (host.resctrl / "mon_groups" / KEYS[0]).rename(host.resctrl / "mon_groups" / "another")
-    looks.append(by_kind(sampler.look())["pod"])
-    assert [look.get("mbm_total_bytes") for look in looks] == [1_000, 5_000, None]
-    assert looks[2]["missing"] == "llc_occupancy_bytes:Waiting mbm_total_bytes:Waiting"
-    assert looks[0]["counted_seconds"] == 0
-    assert looks[1]["counted_seconds"] == looks[2]["counted_seconds"]
+    samples.append(by_kind(sampler.sample())["pod"])
+    assert [sample.get("mbm_total_bytes") for sample in samples] == [1_000, 5_000, None]
+    assert samples[2]["missing"] == "llc_occupancy_bytes:Waiting mbm_total_bytes:Waiting"
+    assert samples[0]["counted_seconds"] == 0
+    assert samples[1]["counted_seconds"] == samples[2]["counted_seconds"]
 
 
 def test_changed_schemata_are_rows_of_their_class_and_domain(host: MonitoredHost) -> None:
     schemata = host.resctrl / "schemata"
     schemata.write_text("L3:0=fff;1=fff\n")
     sampler = Sampler(host.context)
-    looks = [[row for row in sampler.look() if row["kind"] == SCHEMATA] for _ in range(2)]
+    samples = [[row for row in sampler.sample() if row["kind"] == SCHEMATA] for _ in range(2)]
     schemata.write_text("L3:0=00f;1=fff\n")
-    looks.append([row for row in sampler.look() if row["kind"] == SCHEMATA])
-    assert [len(look) for look in looks] == [0, 0, 1], "the first sample is no change"
-    (row,) = looks[2]
+    samples.append([row for row in sampler.sample() if row["kind"] == SCHEMATA])
+    assert [len(sample) for sample in samples] == [0, 0, 1], "the first sample is no change"
+    (row,) = samples[2]
     assert (row["domain"], row["rdt_class"], row["event"]) == ("mon_L3_00", "", "class /: L3 fff to 00f")
 
 

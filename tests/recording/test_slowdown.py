@@ -49,7 +49,7 @@ def test_sample_has_the_ratio_causes_and_culprits_of_judged_pods_if_pods_are_jud
             host.group(number, name, llc_occupancy=1, mbm_total_bytes=1)
         write_slowdown_state(host.context, KEYS[0])
         sampler = Sampler(host.context)
-        found = [row for row in sampler.look() if row["kind"] == SLOWED]
+        found = [row for row in sampler.sample() if row["kind"] == SLOWED]
         assert (RATIO in sampler.columns) is enabled
     told = [(row["pod"], row[RATIO], row["event"], row["culprits"]) for row in found]
     assert told == ([("cart", 1.6, "memory-bandwidth", "noisy")] if enabled else [])

@@ -12,10 +12,10 @@ def rows_of(turns: int, *, waits: bool = True) -> list[Row]:
     rows: list[Row] = []
     total = seconds = 0.0
     for turn in range(turns):
-        for look in range(2 + waits):
-            if look < 2:
+        for sample in range(2 + waits):
+            if sample < 2:
                 total, seconds = total + (10 if turn % 2 else 30), seconds + 1
-            counted = {"mbm_total_bytes": total if look < 2 else None}
+            counted = {"mbm_total_bytes": total if sample < 2 else None}
             when = f"2026-01-01T00:{len(rows) // 60:02}:{len(rows) % 60:02}.000+00:00"
             place = {"host": "n1", "kind": "pod", "key": "a", "domain": "mon_L3_00", "namespace": "shop", "pod": "web"}
             rows.append({"time": when, "counted_seconds": seconds, **place, **counted})

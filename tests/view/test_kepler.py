@@ -48,7 +48,7 @@ class Node:
         return Reader(lambda path: os.listdir(root / path), lambda path: (root / path).read_text()).look(running)
 
     def viewed(self, running: Mapping[str, float]) -> Look:
-        files = self.contents.look()
+        files = self.contents.read()
         return Reader(lambda path: names(files, path), files.__getitem__).look(running)
 
     def both(self, running: Mapping[str, float]) -> tuple[Look, Look]:

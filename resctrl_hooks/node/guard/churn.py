@@ -19,29 +19,29 @@ if TYPE_CHECKING:
     Values = dict[int, tuple["int | None", "int | None"]]  # by L3 domain: total and local bytes
 
 FOR_EACH_LEFT = 32
-"""Groups that are read in a look for each that left in about the last ten looks. On a quiet node none is read."""
+"""Groups that are read in a sample for each that left in about the last ten samples. On a quiet node none is read."""
 MOST_FILES = 2048
-"""Counter files that are read in a look at most: all groups of a node with two L3 domains, 64 groups with 16."""
+"""Counter files that are read in a sample at most: all groups of a node with two L3 domains, 64 groups with 16."""
 _FADES = 0.9
 
 
 class Group:
     """A mon_group: its class and name, its last values (None before the first reading).
 
-    ``born`` and ``read`` are the looks in which it was first seen and last read.
+    ``born`` and ``read`` are the samples in which it was first seen and last read.
     """
 
     __slots__ = ("born", "name", "rdt_class", "read", "values")
 
-    def __init__(self, rdt_class: str, name: str, look: int) -> None:
+    def __init__(self, rdt_class: str, name: str, sample: int) -> None:
         self.rdt_class = rdt_class
         self.name = name
         self.values: "Values | None" = None
-        self.born = self.read = look
+        self.born = self.read = sample
 
-    def overdue(self, look: int) -> float:
+    def overdue(self, sample: int) -> float:
         """Return which part of its life a group was not read, so that this part of its bytes could be lost."""
-        return 2.0 if self.values is None else (look - self.read) / (look - self.born + 1)
+        return 2.0 if self.values is None else (sample - self.read) / (sample - self.born + 1)
 
 
 class Groups:
@@ -55,7 +55,7 @@ class Groups:
         self._read = read
         self._most = MOST_FILES // (2 * max(1, domains))
         self._known: "dict[int, Group]" = {}
-        self._looks = 0
+        self._samples = 0
         self._ending: "dict[str, float]" = {}  # how many groups left a class lately
         self.left: "dict[str, dict[int, tuple[int, int]]]" = {}
         """By class and L3 domain: total and local bytes of groups that left it, less those of groups that came."""
@@ -88,14 +88,14 @@ class Groups:
         Such a class got a group that was never read. One that lost such a group has a lower sum.
         """
         unknown: "set[str]" = set()
-        self._looks += 1
+        self._samples += 1
         self._ending = {name: left * _FADES for name, left in self._ending.items() if left * FOR_EACH_LEFT > 1}
         for inode in [one for one in self._known if one not in now]:
             self._leaves(self._known.pop(inode))
         for inode, (rdt_class, name) in now.items():
             found = self._known.get(inode)
             if found is None:
-                self._known[inode] = Group(rdt_class, name, self._looks)
+                self._known[inode] = Group(rdt_class, name, self._samples)
                 continue
             found.name = name
             if found.rdt_class != rdt_class:
@@ -121,14 +121,14 @@ class Groups:
         if not self._ending:
             return
         groups = [group for group in self._known.values() if group.rdt_class in self._ending]
-        groups.sort(key=lambda group: group.overdue(self._looks), reverse=True)
+        groups.sort(key=lambda group: group.overdue(self._samples), reverse=True)
         for group in groups[: min(self._most, int(FOR_EACH_LEFT * sum(self._ending.values())))]:
             values = self._read(self._resctrl.group_folder(group.rdt_class, group.name))
             if all(total is not None for total, _ in values.values()):  # else it has just ended, or has no counter
                 if _fell(group.values or {}, values):  # another group with the inode of one that vanished
                     self._leaves(group)
                 group.values = values
-            group.read = self._looks
+            group.read = self._samples
 
 
 def _fell(old: "Values", new: "Values") -> bool:

@@ -12,7 +12,7 @@ from .actuator import Mount, shared_cores
 from .law import LOWER, REPORT, Change, Domain, Rules, Sample
 from .lease import RESOURCE, Lease, held_limits, read_limits, restore, write_limits
 from .limit import Limit
-from .load import Look, Reader, Traffic, memory_domains, traffic
+from .load import ClassCounts, Reader, Traffic, memory_domains, traffic
 from .pods import Pods
 from .section import ACT, OBSERVE, section, slowdown_of
 from .status import DONE, WOULD, Status
@@ -68,8 +68,8 @@ class Guard:
         self._numbers = memory_domains(self._mount.l3, topology, context.settings.monitoring["memoryDomains"])
         self._domains = [Domain(self._limits_of(numbers), now) for numbers in self._numbers]
         self._reader = Reader(self._resctrl, self._mount.l3)
-        self._before: "Look | None" = None
-        self._unread = ""  # why the last look failed
+        self._before: "ClassCounts | None" = None
+        self._unread = ""  # why the last read failed
         self._use: "dict[str, dict[int, float]]" = {}
         missing = [str(numbers[0]) for numbers in self._numbers if not capacity_of(self._capacity, numbers[0])]
         if missing:
@@ -87,7 +87,7 @@ class Guard:
                 found[name] = limit
         return found
 
-    def look(self, now: float) -> None:
+    def sample(self, now: float) -> None:
         """Sample all domains once, and apply the law's changes."""
         after = self._read(now)
         before = self._before
@@ -108,17 +108,17 @@ class Guard:
                 self._do(domain, found, change, old, before, after)
             self._status.saw(domain, found, load, after.time - before.time)
             if suffering or (load is not None and load >= self._rules.high):
-                self._pods.look(found.domain, [*domain.limits])
+                self._pods.sample(found.domain, [*domain.limits])
         self._status.write()
 
-    def _read(self, now: float) -> Look:
-        """Return all classes' counters; a look without any if the groups cannot be listed, so the load is unknown.
+    def _read(self, now: float) -> ClassCounts:
+        """Return all classes' counters; a read without any if the groups cannot be listed, so the load is unknown.
 
         Raises:
             NotMountedError: resctrl is gone.
         """
         try:
-            found = self._reader.look(["", *self._resctrl.classes()], now)
+            found = self._reader.read(["", *self._resctrl.classes()], now)
             self._unread = ""
         except NotMountedError:
             raise
@@ -126,11 +126,17 @@ class Guard:
             if str(error) != self._unread:
                 self._say(WARNING, f"guard: the load is unknown: {error}")
             self._unread = str(error)
-            return Look(now, {})
+            return ClassCounts(now, {})
         return found
 
     def _do(
-        self, domain: Domain, found: Traffic, change: Change, old: "dict[str, Limit]", before: Look, after: Look
+        self,
+        domain: Domain,
+        found: Traffic,
+        change: Change,
+        old: "dict[str, Limit]",
+        before: ClassCounts,
+        after: ClassCounts,
     ) -> None:
         number = found.domain[0]
         if change.kind == REPORT:
@@ -171,7 +177,9 @@ class Guard:
             and shared_cores(self._resctrl, name, self._protect, self._topology)
         )
 
-    def _write(self, domain: Domain, found: Traffic, change: Change, limit: Limit, before: Look, after: Look) -> str:
+    def _write(
+        self, domain: Domain, found: Traffic, change: Change, limit: Limit, before: ClassCounts, after: ClassCounts
+    ) -> str:
         """Write a class's values in a memory domain; return why nothing was written, or an empty string.
 
         The values that the kernel made of them stand in the lease and in the domain's limits.
@@ -239,7 +247,7 @@ def _mean(old: "dict[int, float]", new: "dict[int, float]") -> "dict[int, float]
     return {number: old.get(number, value) * (1 - _WEIGHT) + value * _WEIGHT for number, value in new.items()} or old
 
 
-def _use(name: str, before: Look, after: Look) -> "dict[int, float]":
+def _use(name: str, before: ClassCounts, after: ClassCounts) -> "dict[int, float]":
     """Return a class's traffic in each L3 domain between two samples, in bytes."""
     found = {}
     for number, (total, _) in after.counts.get(name, {}).items():

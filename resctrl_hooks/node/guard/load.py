@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 _TOTAL, _LOCAL = "mbm_total_bytes", "mbm_local_bytes"
 _EVENTS = "mbm_L3_assignments"
 _DIGITS = 20  # of 64 bits
-_TRIES = 3  # of a look during which groups come or go
+_TRIES = 3  # of a read during which groups come or go
 
 
-class Look:
+class ClassCounts:
     """All classes' counters at one time; ``counts`` is by class and L3 domain.
 
-    ``jumped`` are classes whose increase since the look before is not their traffic, ``partial`` the L3 domains in
+    ``jumped`` are classes whose increase since the read before is not their traffic, ``partial`` the L3 domains in
     which a group has no assigned counter.
     """
 
@@ -115,7 +115,7 @@ def _is_l3_as_numa(numbers: "list[int]", topology: "Topology") -> bool:
 
 
 class Reader:
-    """Reads the classes' counters look by look, and knows the mon_groups that vanished between two of them."""
+    """Reads the classes' counters read by read, and knows the mon_groups that vanished between two of them."""
 
     def __init__(self, resctrl: "Resctrl", l3: "Sequence[int]") -> None:
         self._resctrl = resctrl
@@ -123,15 +123,15 @@ class Reader:
         self._groups = Groups(resctrl, self._values, len(l3))
         self._torn: "set[str]" = set()
 
-    def look(self, classes: "Sequence[str]", time: float) -> Look:
+    def read(self, classes: "Sequence[str]", time: float) -> ClassCounts:
         """Read the bandwidth counters of the classes; "" is the root class.
 
-        The values include those of vanished groups, so they only grow while the class exists. A look during which
-        groups came or went is repeated. A class whose groups still change has jumped, and so it has in the next look.
+        The values include those of vanished groups, so they only grow while the class exists. A read during which
+        groups came or went is repeated. A class whose groups still change has jumped, and so it has in the next read.
         """
         for _ in range(_TRIES):
             groups = self._groups.present(classes)
-            found = look(self._resctrl, classes, self._l3, time)
+            found = read_classes(self._resctrl, classes, self._l3, time)
             torn = self._groups.changed(groups, classes)
             if not torn:
                 break
@@ -148,10 +148,10 @@ class Reader:
         return _counts(self._resctrl, f"{folder}/mon_data", self._l3)
 
 
-def look(resctrl: "Resctrl", classes: "Sequence[str]", l3: "Sequence[int]", time: float) -> Look:
+def read_classes(resctrl: "Resctrl", classes: "Sequence[str]", l3: "Sequence[int]", time: float) -> ClassCounts:
     """Read the bandwidth counters of the classes; "" is the root class."""
     counts = {name: _counts(resctrl, f"{resctrl.class_folder(name)}/mon_data", l3) for name in classes}
-    return Look(time, counts, partial=_uncounted(resctrl, classes))
+    return ClassCounts(time, counts, partial=_uncounted(resctrl, classes))
 
 
 def _counts(resctrl: "Resctrl", folder: str, l3: "Sequence[int]") -> "Counts":
@@ -165,7 +165,7 @@ def _counts(resctrl: "Resctrl", folder: str, l3: "Sequence[int]") -> "Counts":
     }
 
 
-def traffic(before: Look, after: Look, domains: "Sequence[tuple[int, ...]]") -> "list[Traffic]":
+def traffic(before: ClassCounts, after: ClassCounts, domains: "Sequence[tuple[int, ...]]") -> "list[Traffic]":
     """Return the traffic of each memory domain between two samples."""
     seconds = after.time - before.time
     moved = _moved(before, after, seconds) if seconds > 0 else {}
@@ -226,10 +226,12 @@ def _pairs(
     return [pair for number in numbers if (pair := of[number]) is not None]
 
 
-def _moved(before: Look, after: Look, seconds: float) -> "dict[str, dict[int, tuple[float, float | None] | None]]":
+def _moved(
+    before: ClassCounts, after: ClassCounts, seconds: float
+) -> "dict[str, dict[int, tuple[float, float | None] | None]]":
     """Return by class and L3 domain the total and local bytes per second; None where a value is missing or fell.
 
-    A class that is not in both looks has none.
+    A class that is not in both reads has none.
     """
     moved: "dict[str, dict[int, tuple[float, float | None] | None]]" = {}
     for name, counts in after.counts.items():

@@ -31,7 +31,7 @@ class GuardPart(Part):
 
     def sample(self, moment: Moment) -> None:
         """Sample all memory domains, and apply the law's changes."""
-        self._guard.look(moment.when)
+        self._guard.sample(moment.when)
 
     def close(self) -> None:
         """Restore every value.

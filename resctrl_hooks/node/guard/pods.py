@@ -20,7 +20,7 @@ class Pods:
         self._last: "dict[tuple[int, str], dict[str, int]]" = {}
         self._moved: "dict[tuple[int, str], dict[str, int]]" = {}
 
-    def look(self, domain: "tuple[int, ...]", classes: "Iterable[str]") -> None:
+    def sample(self, domain: "tuple[int, ...]", classes: "Iterable[str]") -> None:
         """Read the counters of each group of the classes in a memory domain."""
         resctrl = self._context.monitor.resctrl
         for name in classes:

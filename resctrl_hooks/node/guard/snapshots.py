@@ -3,7 +3,7 @@
 from ..host.topology_sysfs import TopologyError, read_topology
 from ..resctrl.layouts import L3, domain_folder
 from ..snapshot.growth import LOCAL, TOTAL
-from .load import Look, memory_domains, traffic
+from .load import ClassCounts, memory_domains, traffic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ def domains_of(context: "Context", snapshot: "Snapshot") -> "Domains":
     return memory_domains(l3, topology, context.settings.monitoring["memoryDomains"])
 
 
-def look_of(
+def counts_of(
     when: float, classes: "Mapping[str, Mapping[str, Raw]]", slots: "Mapping[str, Slot]", domains: "Domains"
-) -> Look:
+) -> ClassCounts:
     """Return each class's counters by path, as the rule expects them."""
     places = {
         (slot.counter.name, slot.domain.id): path
@@ -50,7 +50,7 @@ def look_of(
         return int(value) if isinstance(value, (int, float)) else None
 
     l3 = [one for domain in domains for one in domain]
-    return Look(
+    return ClassCounts(
         when,
         {name: {one: (number(of, TOTAL, one), number(of, LOCAL, one)) for one in l3} for name, of in classes.items()},
     )
@@ -59,10 +59,10 @@ def look_of(
 def traffic_of(before: "Snapshot", now: "Snapshot", domains: "Domains") -> "list[Traffic]":
     """Return each memory domain's traffic between two snapshots."""
 
-    def look(one: "Snapshot") -> Look:
-        return look_of(one.when, {name: of.whole for name, of in one.classes.items()}, one.slots, domains)
+    def counts(one: "Snapshot") -> ClassCounts:
+        return counts_of(one.when, {name: of.whole for name, of in one.classes.items()}, one.slots, domains)
 
-    return traffic(look(before), look(now), domains)
+    return traffic(counts(before), counts(now), domains)
 
 
 def _is_l3(slot: "Slot") -> bool:

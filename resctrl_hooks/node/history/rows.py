@@ -127,7 +127,7 @@ class Sampler:
         )
         """The columns of a row: `LABELS`, the counters of this machine, and their counting times."""
 
-    def look(self) -> "list[Row]":
+    def sample(self) -> "list[Row]":
         """Read all counters and return the rows of this moment.
 
         Raises:

@@ -2,7 +2,7 @@
 
 from ..ledger import RUNTIMES, WAITING
 from ..log import INFO
-from ..resctrl.counter_totals import look
+from ..resctrl.counter_totals import read_counters
 from ..resctrl.group import SHARED
 from ..resctrl.rmids import free_rmids, rmids_of_each_class
 from ..sharing.claims import begin_to_wait, holders
@@ -49,7 +49,7 @@ def _count(context: "Context", containers: "Iterable[Running]") -> None:
 def _read(context: "Context", keys: "set[str]") -> None:
     """Read pods with groups of runtimes: such a group ends with its container, and its last counts with it."""
     if keys:
-        look(context.monitor, sorted(keys))
+        read_counters(context.monitor, sorted(keys))
 
 
 def _circles(resctrl: "Resctrl") -> "Sequence[str]":

@@ -80,13 +80,13 @@ def _read(
 
 
 class OpenFiles:
-    """Counter files that stay open from look to look, for programs that look again and again: one read for each.
+    """Counter files that stay open from read to read, for programs that read again and again: one system call for each.
 
     A group's files are kept under its identity, so that a group that is renamed keeps them, and one of the same name
     that is created again gets its own. While files are open resctrl can't be unmounted.
 
     Args:
-        most: how many files to keep open; those of further groups are opened for each look.
+        most: how many files to keep open; those of further groups are opened for each read.
     """
 
     def __init__(self, most: int) -> None:

@@ -158,12 +158,12 @@ def rearrange(monitor: "Monitor", changes: "Sequence[Change]") -> "list[Change]"
         LedgerError, NotMountedError: the totals cannot be kept; nothing is changed then.
     """
     from ..errors import ResctrlError
-    from .counter_totals import look
+    from .counter_totals import read_counters
 
     keys = sorted({change.holder.key for change in changes if change.holder.key})
     assignments = Assignments(monitor.resctrl)
     if keys:
-        look(monitor, keys)
+        read_counters(monitor, keys)
     done = []
     began = time.clock_gettime(time.CLOCK_BOOTTIME)
     for change in changes:
@@ -175,5 +175,5 @@ def rearrange(monitor: "Monitor", changes: "Sequence[Change]") -> "list[Change]"
         change.holder.states.setdefault(change.event, {})[change.domain] = change.give
         done.append(change)
     if keys:
-        look(monitor, keys, began=began)
+        read_counters(monitor, keys, began=began)
     return done

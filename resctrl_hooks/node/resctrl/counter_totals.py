@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _PATIENCE = 0.5  # seconds that a handing-on waits for a scrape to end: a container's start may wait for it
 
 
-class Look:
+class CounterRead:
     """The result of one read of tracked keys.
 
     Attributes:
@@ -50,14 +50,14 @@ class Look:
         self.turns: "dict[str, list[tuple[float, float]]]" = {}
 
 
-def look(
+def read_counters(
     monitor: "Counted",
     keys: "list[str] | None" = None,
     *,
     by_class: bool = True,
     began: "float | None" = None,
     read_one: "Callable[[str, list[Slot]], tuple[str, list[Raw]]]" = read_group,
-) -> Look:
+) -> CounterRead:
     """Read the counters of these keys, or of every tracked key, once.
 
     Args:
@@ -141,7 +141,7 @@ class _Scrape:
         self._carried.began = began
         self._carried.see(layout(f"{self._resctrl.root}/{MON_DATA}"))
 
-    def run(self, keys: "list[str] | None", *, by_class: bool) -> Look:
+    def run(self, keys: "list[str] | None", *, by_class: bool) -> CounterRead:
         # Listed before the records are read: a listed group of ours has its record already.
         listed = {name: self._resctrl.groups(name) for name in self._classes} if keys is None else {}
         tracked = set(self._monitor.ledger.keys())
@@ -158,7 +158,7 @@ class _Scrape:
             self._carried.update(key, groups)
         self._carried.forget(tracked)
         self._carried.save()
-        result = Look(self._carried.now, self._carried.slots, listed)
+        result = CounterRead(self._carried.now, self._carried.slots, listed)
         for key, groups in found.items():
             readings = self._by_class(key, groups)
             result.readings[key] = readings if by_class else summed(readings)

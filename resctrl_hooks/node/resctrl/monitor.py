@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ..log import LogCallable
     from .counter_files import OpenFiles
-    from .counter_totals import Look
+    from .counter_totals import CounterRead
     from .counters import Reading
 
     # `resctrl_hooks.annotations` has these for programs. Inside the class, `list` is the method of that name.
@@ -261,9 +261,9 @@ class Monitor:
         key = self.canonical_key(key)
         if (self.ledger.read_pod(key) or {}).get("boot") != self.boot:
             raise errors.NotTrackedError.of(key)
-        from .counter_totals import look  # hooks don't read counters
+        from .counter_totals import read_counters  # hooks don't read counters
 
-        return look(self, [key], by_class=by_class).readings.get(key, [])
+        return read_counters(self, [key], by_class=by_class).readings.get(key, [])
 
     def read_all(self, *, by_class: bool = False) -> "dict[str, Readings]":
         """Return the readings of every tracked key by key, each as `read` returns them, also with ``by_class``.
@@ -271,11 +271,11 @@ class Monitor:
         Raises:
             NotMountedError, LedgerError: see these types.
         """
-        from .counter_totals import look
+        from .counter_totals import read_counters
 
-        return look(self, by_class=by_class).readings
+        return read_counters(self, by_class=by_class).readings
 
-    def look(self, files: "OpenFiles | None" = None) -> "Look":
+    def read_counters(self, files: "OpenFiles | None" = None) -> "CounterRead":
         """Read every tracked key once, by class, with each group's own values.
 
         Args:
@@ -284,9 +284,9 @@ class Monitor:
         Raises:
             NotMountedError, LedgerError: see these types.
         """
-        from .counter_totals import look
+        from .counter_totals import read_counters
 
-        return look(self) if files is None else look(self, read_one=files.read_group)
+        return read_counters(self) if files is None else read_counters(self, read_one=files.read_group)
 
     def list(self) -> "Groups":
         """Return every group that the ledger records, sorted by key and class. Takes no lock."""

@@ -137,12 +137,12 @@ def give_up(giver: "LockedKey", monitor: "Monitor") -> bool:
     """
     if not giver.origins or SHARED in giver.origins.values():
         return False
-    from ..resctrl.counter_totals import look
+    from ..resctrl.counter_totals import read_counters
 
     moved: "dict[str, set[int]]" = {name: set() for name in giver.origins if monitor.resctrl.exists(name, giver.name)}
     if not _empty(giver, moved, monitor):
         return False
-    look(monitor, [giver.key])
+    read_counters(monitor, [giver.key])
     for name in moved:
         monitor.resctrl.remove(name, giver.name)
     giver.origins.clear()

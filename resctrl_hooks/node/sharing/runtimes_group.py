@@ -72,10 +72,10 @@ def count_group(
 
 def read_late(context: "Context", key: str) -> None:
     """Read a key whose container has ended: its runtime removes the group, and with it the last counts."""
-    from ..resctrl.counter_totals import look  # only for such containers
+    from ..resctrl.counter_totals import read_counters  # only for such containers
 
     try:
-        look(context.monitor, [key])
+        read_counters(context.monitor, [key])
     except HookError:
         return  # `show` has the time of the last successful read
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ..context import Context
-    from ..guard.load import Look
+    from ..guard.load import ClassCounts
     from ..resctrl.counter_files import OpenFiles
     from ..resctrl.counters import Reading as CounterReading
     from .watched import Watched
@@ -33,7 +33,7 @@ class Moment(NamedTuple):
 
     time: float
     pods: "dict[str, Counts]"
-    classes: "Look"
+    classes: "ClassCounts"
     stolen: "tuple[int, int]"
     """Ticks that a hypervisor took, and all ticks."""
 
@@ -52,7 +52,7 @@ class NodeReader:
     def __init__(self, context: "Context", files: "OpenFiles | None" = None) -> None:
         self._context = context
         self._files = files
-        slots = context.monitor.look(files).slots
+        slots = context.monitor.read_counters(files).slots
         l3 = sorted(
             {
                 slot.domain.id
@@ -94,8 +94,8 @@ class NodeReader:
         """
         resctrl = self._context.monitor.resctrl
         now = time.monotonic()
-        classes = self._classes.look(["", *resctrl.classes()], now)
-        found = self._context.monitor.look(self._files).readings if found is None else found
+        classes = self._classes.read(["", *resctrl.classes()], now)
+        found = self._context.monitor.read_counters(self._files).readings if found is None else found
         pods = {key: self._pod(key, readings, watched) for key, readings in found.items()}
         self._cgroups = {key: found for key, found in self._cgroups.items() if key in pods}
         return Moment(now, pods, classes, _stolen(self._context.proc))

@@ -116,29 +116,31 @@ def take(context: "Context", files: "OpenFiles | None" = None) -> Snapshot:
     """
     resctrl = context.monitor.resctrl
     resctrl.classes()  # first: without resctrl, create nothing
-    look = context.monitor.look(files)
+    reads = context.monitor.read_counters(files)
     read = read_group if files is None else files.read_group
-    paths = [slot.path for slot in look.slots]
-    found = Snapshot(look.when, dict(zip(paths, look.slots)), look.readings, turns=look.turns)
+    paths = [slot.path for slot in reads.slots]
+    found = Snapshot(reads.when, dict(zip(paths, reads.slots)), reads.readings, turns=reads.turns)
     prefix = context.monitor.group_prefix
-    ours = {(class_of(source), group_of(source) or prefix + key): group for (source, key), group in look.groups.items()}
-    for source, key in look.groups:
+    ours = {
+        (class_of(source), group_of(source) or prefix + key): group for (source, key), group in reads.groups.items()
+    }
+    for source, key in reads.groups:
         found.held.setdefault(key, set()).add(class_of(source))
     assigned = Assignments(resctrl)
     assignable = assigned.enabled()
-    for rdt_class, names in look.listed.items():
+    for rdt_class, names in reads.listed.items():
         groups: "dict[str, Values]" = {}
         found.rmids += 1 + len(names)
         for name in sorted(names):
             identity, values = ours.get((rdt_class, name)) or _read(
-                read, resctrl.group_folder(rdt_class, name), look.slots
+                read, resctrl.group_folder(rdt_class, name), reads.slots
             )
             if identity:
                 groups[identity] = dict(zip(paths, values))
                 if (rdt_class, name) not in ours:
                     found.foreign[rdt_class, name] = Counts(identity, groups[identity])
         folder = resctrl.class_folder(rdt_class)
-        identity, values = _read(read, folder, look.slots)
+        identity, values = _read(read, folder, reads.slots)
         if identity:
             states = assigned.of(folder) if assignable else {}
             uncounted = {path for path, slot in found.slots.items() if not _is_assigned(slot, states)}

@@ -57,7 +57,7 @@ class Ours:
             refused = self._start(container)
         elif container.id in self._folders:
             self._end(container)
-        entries = Book(self._context, look_only=True).entries
+        entries = Book(self._context, read_only=True).entries
         places = {}
         for id_, folder in self._folders.items():
             mems = parse_list((folder / "cpuset.mems").read_text()) or self._all

@@ -26,18 +26,18 @@ def test_total_continues_in_another_class(pods: list[KubernetesPod], comparison:
     container.step()
     before = comparison.check(pod.uid, "copies 20 MiB in the root class")
     context, files = Context(load(comparison.installed.config)[0]), open_files()
-    looks = [take(context, files)]
+    samples = [take(context, files)]
     resctrl.make("gold")
     for thread in pod.threads(pid):
         Path(resctrl.path("gold"), "tasks").write_text(f"{thread}\n")
     comparison.installed.reconcile()
     container.step()
-    looks.append(take(context, files))
+    samples.append(take(context, files))
     after = comparison.check(pod.uid, "and 20 MiB in class gold", "gold")
-    looks.append(take(context, files))
-    assert of_pod(looks[0], looks[1], pod.uid)[MBM] is None, "the time of the class change is unknown"
-    assert of_pod(looks[0], looks[1], pod.uid).moved[TOTAL] == after - before
-    assert of_pod(looks[1], looks[2], pod.uid)[MBM] == 0, "it waits for its next step, and is counted"
+    samples.append(take(context, files))
+    assert of_pod(samples[0], samples[1], pod.uid)[MBM] is None, "the time of the class change is unknown"
+    assert of_pod(samples[0], samples[1], pod.uid).moved[TOTAL] == after - before
+    assert of_pod(samples[1], samples[2], pod.uid)[MBM] == 0, "it waits for its next step, and is counted"
     assert 1.7 < after / before < 2.3
 
 

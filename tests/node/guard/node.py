@@ -56,7 +56,7 @@ class Schemata(Filesystem):
 
 
 class Node:
-    """Classes with counters on one or more L3 domains; `pass_time` lets them count and the guard look."""
+    """Classes with counters on one or more L3 domains; `pass_time` lets them count and the guard sample."""
 
     def __init__(
         self, host: Host, classes: tuple[str, ...] = ("gold", "silver", "bronze"), *, l3: tuple[int, ...] = (0,),
@@ -111,13 +111,13 @@ class Node:
         (folder / "mbm_local_bytes").write_text(f"{total if local is None else local}\n")
 
     def pass_time(self, guard: Guard, rates: dict[str, float], seconds: int = 1) -> None:
-        """Let classes move so many GB/s on the first domain for some seconds, with a look after each."""
+        """Let classes move so many GB/s on the first domain for some seconds, with a sample after each."""
         for _ in range(seconds):
             self.now += 1
             for name, rate in rates.items():
                 path = self.root / name / f"mon_data/mon_L3_{self.l3[0]:02d}/mbm_total_bytes"
                 self.count(name, self.l3[0], int(path.read_text()) + int(rate * GB))
-            guard.look(self.now)
+            guard.sample(self.now)
 
     def limit(self, name: str) -> str:
         """Return the MB line of a class."""

@@ -58,7 +58,7 @@ def test_guard_acts_on_a_class_whose_pods_end_all_the_time(host: Host, period: i
     rates: list[float] = []
     for _ in range(120):
         churn.second()
-        guard.look(churn.node.now)
+        guard.sample(churn.node.now)
         if (host.state / NAME).exists():
             status = json.loads((host.state / NAME).read_text())
             rates.append(status["domains"]["0"]["classes"]["bronze"]["rate"])
@@ -69,7 +69,7 @@ def test_guard_acts_on_a_class_whose_pods_end_all_the_time(host: Host, period: i
 
 def values(reader: Reader, names: list[str], time: float = 0) -> dict[str, int | None]:
     """Return each class's total, None where it jumped."""
-    found = reader.look(names, time)
+    found = reader.read(names, time)
     return {name: None if name in found.jumped else of[0][0] for name, of in found.counts.items()}
 
 
@@ -85,7 +85,7 @@ def node(host: Host) -> Node:
 
 @pytest.fixture
 def reader(node: Node) -> Reader:
-    """Return a reader after its first look."""
+    """Return a reader after its first read."""
     found = Reader(node.context().monitor.resctrl, [0])
     assert values(found, ["bronze", "silver"]) == {"bronze": 100, "silver": 0}
     (node.root / "bronze/mon_groups/first").mkdir()
@@ -184,7 +184,7 @@ def test_groups_are_read_only_after_one_left_their_class(node: Node, monkeypatch
 @pytest.mark.parametrize("l3", [2, 16])
 @pytest.mark.parametrize("pods, life", [(110, 110), (240, 120), (240, 240), (1, 2), (240, 60)], ids=str)
 def test_rate_of_a_class_with_many_pods_that_end_is_within_a_tenth(pods: int, life: int, l3: int) -> None:
-    """Each pod moves 1 in a look; their ends are spread over time. One pod of two looks loses at most its last one."""
+    """Each pod moves 1 in a sample; their ends are spread over time. One pod of two samples loses at most its last."""
     born = {number: -(number * life // pods) for number in range(pods)}  # by inode
     totals = dict.fromkeys(born, 0)
     reads: list[int] = []
@@ -224,9 +224,9 @@ class Folders:
 
 
 def test_traffic_of_a_churning_class_is_known_in_each_interval(node: Node, reader: Reader) -> None:
-    before = reader.look(["bronze"], 1.0)
+    before = reader.read(["bronze"], 1.0)
     shutil.rmtree(node.root / "bronze/mon_groups/a")
     node.count("bronze/mon_groups/b", 0, 20)
     node.count("bronze", 0, 50)
-    (found,) = traffic(before, reader.look(["bronze"], 2.0), [(0,)])
+    (found,) = traffic(before, reader.read(["bronze"], 2.0), [(0,)])
     assert (found.rate, found.estimated) == (20.0, False)

@@ -1,4 +1,4 @@
-"""The guard's commands: how they start, report, wait between two looks, and end."""
+"""The guard's commands: how they start, report, wait between two samples, and end."""
 
 import os
 import posix
@@ -57,7 +57,7 @@ def test_guard_runs_until_a_signal(
     host.configure(rdt={"guard": {"mode": mode, "protect": ["gold"], "throttle": {"bronze": {}}}})
     ended: list[bool] = []
 
-    def look(_: Guard, __: float) -> None:
+    def sample(_: Guard, __: float) -> None:
         assert node.limit("bronze").endswith("\nMB:0=100"), "an earlier guard's value would pass for the declared one"
         assert systemd.received() == [STATUS[mode]]
         with pytest.raises(RunningError):
@@ -68,7 +68,7 @@ def test_guard_runs_until_a_signal(
         ended.append(True)
         return True
 
-    monkeypatch.setattr(Guard, "look", look)
+    monkeypatch.setattr(Guard, "sample", sample)
     monkeypatch.setattr(Guard, "end", end)
     code, stderr, log = run(host, "run")
     assert (code, stderr, systemd.received(), ended) == (0, "", ["STOPPING=1"], [True])
@@ -84,7 +84,7 @@ def test_changed_settings_restore_all_values_and_start_again(
     sampled: list[str] = []
     guard = {"protect": ["gold"], "throttle": {"bronze": {"floor": 20}}}
 
-    def look(self: Guard, _: float) -> None:
+    def sample(self: Guard, _: float) -> None:
         sampled.append(self.mode)
         if sampled == ["act"]:
             self._lease.intend("bronze", {0: 100}, {0: 90})
@@ -94,7 +94,7 @@ def test_changed_settings_restore_all_values_and_start_again(
             assert node.limit("bronze").endswith("MB:0=100")
             os.kill(os.getpid(), SIGTERM)
 
-    monkeypatch.setattr(Guard, "look", look)
+    monkeypatch.setattr(Guard, "sample", sample)
     code, stderr, log = run(host, "run")
     assert (code, stderr, sampled) == (0, "", ["act", "observe"])
     assert systemd.received() == ["READY=1\nSTATUS=mode act", "READY=1\nSTATUS=mode observe", "STOPPING=1"]

@@ -116,7 +116,7 @@ def test_turn_of_an_rmid_costs_one_sample_and_no_write(host: Host) -> None:
         path = node.root / "silver/mon_data/mon_L3_00/mbm_total_bytes"
         node.count("silver", 0, max(0, int(path.read_text()) - 60_000_000_000))  # a group is removed with its count
         node.now += 1
-        guard.look(node.now)
+        guard.sample(node.now)
         assert f'"invalidSamples": {turn + 1}' in (host.state / NAME).read_text()
         node.pass_time(guard, {"gold": 20.0, "silver": 20.0, "bronze": 40.0}, 3)
     assert node.fs.writes == []
@@ -200,7 +200,7 @@ def test_missing_counter_value_stops_writes_and_restores(host: Host, value: str)
     for _ in range(20):
         node.now += 1
         node.count("silver", 0, value)
-        guard.look(node.now)
+        guard.sample(node.now)
     assert node.fs.writes == [("bronze", "MB:0=100")]
     assert f'"state": "{BLIND}"' in (host.state / NAME).read_text()
 
@@ -271,7 +271,7 @@ def test_spread_load_of_caches_declared_as_numa_nodes_is_one_load(host: Host) ->
         for number in range(8):
             for name, each in (("gold", 2), ("bronze", 10)):
                 node.count(name, number, second * each * GB)
-        guard.look(float(second))
+        guard.sample(float(second))
     (domain,) = json.loads((host.state / NAME).read_text())["domains"].values()
     assert domain["load"] == pytest.approx(0.96)
     parts = [int(part.partition("=")[2]) for part in node.limit("bronze").removeprefix("MB:").split(";")]

@@ -3,17 +3,17 @@
 import pytest
 
 from resctrl_hooks.node.guard.actuator import spread
-from resctrl_hooks.node.guard.load import Look, memory_domains, traffic
+from resctrl_hooks.node.guard.load import ClassCounts, memory_domains, traffic
 from resctrl_hooks.node.host.topology import UNKNOWN, MemoryNode, Topology
 
 
-def look(time: float, **classes: dict[int, tuple[int | None, int | None]]) -> Look:
-    return Look(time, dict(classes))
+def counts(time: float, **classes: dict[int, tuple[int | None, int | None]]) -> ClassCounts:
+    return ClassCounts(time, dict(classes))
 
 
 def test_load_of_two_domains_adds_the_others_remote_traffic() -> None:
-    before = look(0, a={0: (10, 7), 1: (0, 0)}, b={0: (0, 0), 1: (0, 0)})
-    after = look(2, a={0: (110, 67), 1: (0, 0)}, b={0: (0, 0), 1: (50, 30)})
+    before = counts(0, a={0: (10, 7), 1: (0, 0)}, b={0: (0, 0), 1: (0, 0)})
+    after = counts(2, a={0: (110, 67), 1: (0, 0)}, b={0: (0, 0), 1: (50, 30)})
     first, second = traffic(before, after, [(0,), (1,)])
     assert (first.rate, first.estimated) == ((60 + 20) / 2, False)
     assert (second.rate, second.estimated) == ((30 + 40) / 2, False)
@@ -21,39 +21,39 @@ def test_load_of_two_domains_adds_the_others_remote_traffic() -> None:
 
 
 def test_load_of_three_domains_spreads_remote_traffic_and_is_estimated() -> None:
-    before = look(0, a={0: (0, 0), 1: (0, 0), 2: (0, 0)})
-    after = look(1, a={0: (100, 60), 1: (0, 0), 2: (0, 0)})
+    before = counts(0, a={0: (0, 0), 1: (0, 0), 2: (0, 0)})
+    after = counts(1, a={0: (100, 60), 1: (0, 0), 2: (0, 0)})
     found = traffic(before, after, [(0,), (1,), (2,)])
     assert [one.rate for one in found] == [60, 20, 20]
     assert all(one.estimated for one in found)
 
 
 def test_load_without_local_counters_is_estimated_from_totals() -> None:
-    before = look(0, a={0: (0, None), 1: (0, None)})
-    after = look(1, a={0: (100, None), 1: (40, None)})
+    before = counts(0, a={0: (0, None), 1: (0, None)})
+    after = counts(1, a={0: (100, None), 1: (40, None)})
     assert [(one.rate, one.estimated) for one in traffic(before, after, [(0,), (1,)])] == [(100, True), (40, True)]
 
 
 @pytest.mark.parametrize(
     "after",
     [
-        look(1, a={0: (None, 5)}, b={0: (10, 5)}),
-        look(1, a={0: (3, 3)}, b={0: (10, 5)}),
-        look(0, a={0: (10, 5)}, b={0: (10, 5)}),
+        counts(1, a={0: (None, 5)}, b={0: (10, 5)}),
+        counts(1, a={0: (3, 3)}, b={0: (10, 5)}),
+        counts(0, a={0: (10, 5)}, b={0: (10, 5)}),
     ],
     ids=["no number", "fell", "no time"],
 )
-def test_missing_or_falling_value_gives_no_load(after: Look) -> None:
+def test_missing_or_falling_value_gives_no_load(after: ClassCounts) -> None:
     domains = sorted({(number,) for counts in after.counts.values() for number in counts})
-    before = Look(0, {name: {number: (5, 5) for (number,) in domains} for name in "ab"})
+    before = ClassCounts(0, {name: {number: (5, 5) for (number,) in domains} for name in "ab"})
     found, *_ = traffic(before, after, domains[::-1])
     assert found.rate is None
     assert found.load({"*": 1.0}) is None
 
 
 def test_unknown_value_hides_neither_other_domains_nor_other_looks() -> None:
-    before = look(0, a={0: (0, 0), 1: (0, 0)}, b={0: (0, 0), 1: (0, 0)})
-    after = look(1, a={0: (None, 5), 1: (10, 5)}, b={0: (10, 5), 1: (10, 8)})
+    before = counts(0, a={0: (0, 0), 1: (0, 0)}, b={0: (0, 0), 1: (0, 0)})
+    after = counts(1, a={0: (None, 5), 1: (10, 5)}, b={0: (10, 5), 1: (10, 8)})
     first, second = traffic(before, after, [(0,), (1,)])
     assert first.rate is None
     assert (second.rate, second.rates, second.estimated) == (13, {"a": 10.0, "b": 10.0}, True)
@@ -61,9 +61,9 @@ def test_unknown_value_hides_neither_other_domains_nor_other_looks() -> None:
 
 @pytest.mark.parametrize("gone, come", [("b", "c"), ("b", ""), ("", "c")])
 def test_class_that_comes_or_goes_makes_the_load_a_lower_bound(gone: str, come: str) -> None:
-    before = Look(0, {name: {0: (5, 5)} for name in "ab"})
+    before = ClassCounts(0, {name: {0: (5, 5)} for name in "ab"})
     names = [name for name in ("a", "b", come) if name and name != gone]
-    (found,) = traffic(before, Look(1, {name: {0: (15, 15)} for name in names}), [(0,)])
+    (found,) = traffic(before, ClassCounts(1, {name: {0: (15, 15)} for name in names}), [(0,)])
     assert (found.rate, found.estimated) == (10.0 * (1 + (not gone)), True)
 
 
@@ -99,7 +99,7 @@ def test_node_for_each_package_keeps_one_domain_for_each() -> None:
 
 
 def test_load_is_the_share_of_the_configured_capacity() -> None:
-    (found,) = traffic(look(0, a={3: (0, 0)}), look(1, a={3: (50, 50)}), [(3,)])
+    (found,) = traffic(counts(0, a={3: (0, 0)}), counts(1, a={3: (50, 50)}), [(3,)])
     assert found.load({"3": 100.0}) == 0.5
     assert found.load({"*": 200.0}) == 0.25
     assert found.load({}) is None

@@ -22,13 +22,13 @@ def test_largest_pods_come_first_and_are_at_most_three(host: Host) -> None:
         for group, total in rates.items():
             count(node, group, total)
             count(node, group, total * 2, 1)
-        pods.look((0, 1), ["bronze"])
+        pods.sample((0, 1), ["bronze"])
     count(node, "g", "Unavailable")
     assert pods.largest(0, "bronze") == ["b", "c", "d"]
     assert pods.largest(0, "silver") == pods.largest(1, "bronze") == []
     count(node, "a", "Unavailable")
     count(node, "e", 1)
-    pods.look((0, 1), ["bronze"])
+    pods.sample((0, 1), ["bronze"])
     assert pods.largest(0, "bronze") == ["e"]
 
 
@@ -46,7 +46,7 @@ def test_pod_is_named_as_in_its_record(host: Host, pod: str | None, namespace: s
     found = Pods(context)
     for total in (0, 1):
         count(node, "pod1", total)
-        found.look((0,), ["bronze"])
+        found.sample((0,), ["bronze"])
     assert found.largest(0, "bronze") == [shown]
 
 

@@ -97,7 +97,7 @@ def test_stored_rows_are_those_of_record(past: Past) -> None:
     for total in (1_000, 5_000, 123_456_789_012_345):
         say(past.host.resctrl / "mon_groups" / KEYS[0], mbm_total_bytes=total)
         past.sample(part)
-        recorded = recorder.look()
+        recorded = recorder.sample()
         times = ("time", "counted_seconds")
         stored, wanted = (
             [{name: value for name, value in row.items() if name not in times} for row in rows]

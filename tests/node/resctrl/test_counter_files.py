@@ -1,4 +1,4 @@
-"""One look at a group's counters."""
+"""One read of a group's counters."""
 
 import contextlib
 import os

@@ -105,7 +105,7 @@ def test_counts_stay_after_the_runtime_has_removed_the_group(node: Node) -> None
     node.reconcile()  # reads late
     before = node.counter(pod.id)
     own = node.counter(pod.key)
-    read_at = node.context().monitor.look().when
+    read_at = node.context().monitor.read_counters().when
     node.stop(pod)
     assert node.totals()[pod.key] == before + own
     assert ended(node.context().monitor, pod.key).keys() == {pod.id}
@@ -237,8 +237,8 @@ def test_node_without_such_containers_reads_no_further_file(node: Node, monkeypa
     context.monitor.read_all()
 
 
-def opened_by_a_look(node: SharedNode, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the files that a look opens, in its folder's terms."""
+def opened_by_a_read(node: SharedNode, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the files that a read opens, in its folder's terms."""
     found: list[str] = []
     real = posix.open
 
@@ -257,11 +257,11 @@ def opened_by_a_look(node: SharedNode, monkeypatch: pytest.MonkeyPatch) -> list[
 def test_look_reads_nothing_more_without_groups_of_runtimes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     node = SharedNode(tmp_path, rmids=8)
     shop = [node.start("shop") for _ in range(3)]
-    before = opened_by_a_look(node, monkeypatch)
+    before = opened_by_a_read(node, monkeypatch)
     folders = {path for path in before if path.startswith("/resctrl/mon_groups/")}
     assert folders == {f"/resctrl/mon_groups/{pod.key}" for pod in shop}
     foreign = ("/crun", "/bundle", "/runtimes", "/cdi", "features.d", "/proc/")
     assert [path for path in before if any(part in path for part in foreign)] == []
     node.start("own", own_group=True, beside=shop[0])
-    more = opened_by_a_look(node, monkeypatch)
+    more = opened_by_a_read(node, monkeypatch)
     assert len(more) > len(before)  # the runtime's group

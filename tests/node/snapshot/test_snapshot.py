@@ -122,7 +122,7 @@ def test_each_counter_file_is_read_once_per_snapshot(host: MonitoredHost, monkey
     monkeypatch.setattr(counter_files, "_value_of", counting)
     sampler = Sampler(host.context)
     registry = registry_of(NodeCollector(host.context, lambda error: None))
-    for look in (lambda: take(host.context), sampler.look, sampler.look, lambda: list(registry.collect())):
+    for look in (lambda: take(host.context), sampler.sample, sampler.sample, lambda: list(registry.collect())):
         read.clear()
         look()
         assert len(read) == 4 * 2, "the root, two pods and a foreign group, with two counters each"

@@ -59,8 +59,8 @@ def lacking(needs: Needs, settings: "Settings", cgroup: str = "") -> Lacking:
 
 def tracker_lacks(settings: "Settings", tracker: str) -> str:
     """Return why a memtierd tracker cannot work on this kernel, or an empty string."""
-    look = _TRACKERS.get(tracker)
-    return look(settings) if look is not None else ""
+    check = _TRACKERS.get(tracker)
+    return check(settings) if check is not None else ""
 
 
 def _idlepage(settings: "Settings") -> str:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 OLD_OUTPUT = OUTPUT + ".old"
 ENDED = "resctrl-hook: memtierd ended with"
 _OUTPUT_LIMIT = 1 << 20
-_LOOK_EVERY = 2.0  # seconds between checks of the container
+_CHECK_EVERY = 2.0  # seconds between checks of the container
 _NAP = 0.01
 _REPORT_LIMIT = 4000
 
@@ -118,8 +118,8 @@ def _keep(kept: Kept, folder: "Opened", report: int) -> None:
 
 def _attend(kept: Kept, folder: "Opened", child: int, output: "socket") -> None:
     """Record memtierd's output until it ends, and end it after the container."""
-    output.settimeout(_LOOK_EVERY)
-    look = time.monotonic() + _LOOK_EVERY
+    output.settimeout(_CHECK_EVERY)
+    next_check = time.monotonic() + _CHECK_EVERY
     while True:
         try:
             chunk = output.recv(1 << 16)
@@ -129,13 +129,13 @@ def _attend(kept: Kept, folder: "Opened", child: int, output: "socket") -> None:
                 time.sleep(_NAP)  # closed: it is about to end
         except OSError:
             chunk = b""  # no output for a while
-        due = time.monotonic() >= look
+        due = time.monotonic() >= next_check
         if due or not chunk:
             ended, status = posix.waitpid(child, posix.WNOHANG)
             if ended:
                 break
         if due:
-            look = time.monotonic() + _LOOK_EVERY
+            next_check = time.monotonic() + _CHECK_EVERY
             if not kept.container_lives():
                 end(folder, kept.cgroup)
     code = posix.waitstatus_to_exitcode(status)

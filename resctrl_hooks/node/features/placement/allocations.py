@@ -36,18 +36,18 @@ class Book:
 
     The active cpusets follow from the places and are not stored. They may differ while cpusets are being written;
     ``unsure`` is set after a kill during that time or a change of CPUs: then only the cgroups are valid. ``lost`` is
-    set if the file is missing or damaged. With ``look_only`` nothing is written. ``others`` are the CPUs that other
+    set if the file is missing or damaged. With ``read_only`` nothing is written. ``others`` are the CPUs that other
     programs have given, by claim or container.
 
     Raises:
         LedgerError: from every method that uses the file, if the kernel refuses.
     """
 
-    def __init__(self, context: "Context", *, look_only: bool = False) -> None:
+    def __init__(self, context: "Context", *, read_only: bool = False) -> None:
         self._ledger = context.ledger
         self._path = f"{context.ledger.folder}/{_BOOK}"
         self._boot = context.monitor.boot
-        self.topology = topology_of(context, keep=not look_only)
+        self.topology = topology_of(context, keep=not read_only)
         options = context.settings.placement
         try:
             self.reserved = parse_list(options.get("reservedCpus") or "")

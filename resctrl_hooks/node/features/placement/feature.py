@@ -66,7 +66,7 @@ class Placement(Feature):
 
     def holds(self, step: "Step", container: "Container", context: "Context") -> bool:
         """Return whether the container has a place; `repair` compares all cpusets with the places."""
-        entry = Book(context, look_only=True).entries.get(container.id)
+        entry = Book(context, read_only=True).entries.get(container.id)
         return entry is not None and entry.pid == container.pid and not entry.is_dead(context)
 
     def revert(self, step: "Step", member: "MemberRecord", locked: "LockedKey", context: "Context") -> None:
@@ -125,7 +125,7 @@ def preview(step: "Step", workload: "Workload", context: "Context") -> "tuple[De
     from .request import request_from
     from .usage import effective
 
-    book = Book(context, look_only=True)
+    book = Book(context, read_only=True)
     book.remove(workload.id)
     needs: "PlacementNeeds" = step.parameters
     request = request_from(needs["request"], workload.id, workload.key, context.settings.placement)

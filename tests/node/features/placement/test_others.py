@@ -60,7 +60,7 @@ class Node(PlacedHost):
         return Book(self.host.context()).entries[id_of(name)].decision.owned
 
     def taken(self) -> str:
-        return format_list(Book(self.host.context(), look_only=True).taken)
+        return format_list(Book(self.host.context(), read_only=True).taken)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from resctrl_hooks.node.guard.snapshots import domains_of
 from resctrl_hooks.node.snapshot.snapshot import open_files, take
 
 
-class Looks:
+class LiveSamples:
     """Successive samples, each with the rates since the previous one."""
 
     def __init__(self, context: Context, view: View, domain: int | None = None, capacity: float | None = None) -> None:
