@@ -51,7 +51,7 @@ TASKS: dict[str, dict[str, Entry]] = {
             ("history status", "history export --since '2h ago' -o two-hours.parquet"),
         ),
         "metrics": Entry("metrics", "Write or serve OpenMetrics.", ("metrics", "metrics --listen")),
-        "view": Entry("tree_view", "Mount the totals of pods as a resctrl tree.", ("view /run/resctrl-view",)),
+        "view": Entry("view", "Mount the totals of pods as a resctrl tree.", ("view /run/resctrl-view",)),
     },
     "Diagnose": {
         "explain": Entry(

@@ -8,7 +8,7 @@ import click
 
 from resctrl_hooks.cli.document import Form, attributes, is_table, output_option, print_listing
 from resctrl_hooks.cli.errors import FailedError
-from resctrl_hooks.cli.view import complete
+from resctrl_hooks.cli.list_options import complete
 from resctrl_hooks.config import find_effective
 from resctrl_hooks.explanation.explain import explain
 from resctrl_hooks.explanation.model import Explanation, StepModel

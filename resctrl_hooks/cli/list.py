@@ -12,6 +12,7 @@ from rich.text import Text
 from resctrl_hooks.cli.document import Column, attributes, print_listing
 from resctrl_hooks.cli.errors import FailedError
 from resctrl_hooks.cli.list_columns import NONE, ROOT, columns_of, list_table, styled
+from resctrl_hooks.cli.list_options import WATCH_SECONDS, ListOptions, list_options
 from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.cli.params import at_option, refuse_with_at
 from resctrl_hooks.cli.tables import (
@@ -24,7 +25,6 @@ from resctrl_hooks.cli.tables import (
     repeated,
     table,
 )
-from resctrl_hooks.cli.view import WATCH_SECONDS, View, view_options
 from resctrl_hooks.inventory.attention import warnings_of
 from resctrl_hooks.inventory.demand import Demand, demand_of
 from resctrl_hooks.inventory.gather import gather, name_podmans
@@ -75,7 +75,7 @@ _DEMAND_CSV: tuple[Column, ...] = (
 
 
 @click.command()
-@view_options(tuple(_SORTS), "state")
+@list_options(tuple(_SORTS), "state")
 @click.option("--all", "every", is_flag=True, help="Also print one line per container.")
 @click.option(
     "--demand",
@@ -84,7 +84,7 @@ _DEMAND_CSV: tuple[Column, ...] = (
 )
 @at_option
 @click.pass_obj
-def command(config: str, *, view: View, every: bool, demand: bool, when: float | None) -> None:
+def command(config: str, *, options: ListOptions, every: bool, demand: bool, when: float | None) -> None:
     """List pods with the state of their groups: pods that need attention first, then foreign groups.
 
     States: waiting, partly, uncounted, part-counted, assigned, idle, unmonitored and foreign; `show POD` explains them.
@@ -93,82 +93,82 @@ def command(config: str, *, view: View, every: bool, demand: bool, when: float |
     memtierd; where containers are placed, also pool and CPUs. Exit code 1 means that resctrl is not available.
     With --at it lists the pods of that time that are in the history, with class and counters.
     """
-    refuse_with_at(when, demand=demand, all=every, watch=view.watch, selector=view.selector)
+    refuse_with_at(when, demand=demand, all=every, watch=options.watch, selector=options.selector)
     context = open_node(config)
     if when is not None:
         from resctrl_hooks.cli.past_text import past_pods, print_list  # noqa: PLC0415  # SQLite, for the past only
 
-        print_list(view.form, *past_pods(context, when, view.pods, view.namespace), headers=view.headers)
+        print_list(options.form, *past_pods(context, when, options.pods, options.namespace), headers=options.headers)
         return
     if context.proc == "/proc" and os.stat("/proc/self/ns/pid").st_ino != _INITIAL_PID_NAMESPACE:
         click.echo(_BLIND, err=True)
-    found = _gathered(context, view)
+    found = _gathered(context, options)
     if demand:
-        _demand(demand_of(context, found), view)
-    elif view.watch:
-        _watch(context, view, found, every=every)
+        _demand(demand_of(context, found), options)
+    elif options.watch:
+        _watch(context, options, found, every=every)
     else:
-        _print(found, view, every=every)
+        _print(found, options, every=every)
     if found.problem:
         raise FailedError(found.problem)
 
 
-def _gathered(context: Context, view: View) -> Inventory:
+def _gathered(context: Context, options: ListOptions) -> Inventory:
     found = gather(context)
     found.warnings = warnings_of(context)
     name_podmans(found.pods)
-    pods = sorted(view.chosen(context, found.pods), key=lambda pod: (_SORTS[view.sort](pod), pod.name))
-    found.pods = pods[::-1] if view.reverse else pods
-    if view.filtered:
+    pods = sorted(options.chosen(context, found.pods), key=lambda pod: (_SORTS[options.sort](pod), pod.name))
+    found.pods = pods[::-1] if options.reverse else pods
+    if options.filtered:
         found.foreign = []
         keys = {pod.key for pod in found.pods}
-        found.refusals = [one for one in found.refusals if one.key in keys or one.namespace == view.namespace]
+        found.refusals = [one for one in found.refusals if one.key in keys or one.namespace == options.namespace]
     return found
 
 
-def _print(found: Inventory, view: View, *, every: bool) -> None:
-    if view.table:
-        _print_table(found, view, every=every)
+def _print(found: Inventory, options: ListOptions, *, every: bool) -> None:
+    if options.table:
+        _print_table(found, options, every=every)
         return
     print_listing(
-        view.form,
+        options.form,
         "PodList",
         [pod.model_dump(mode="json", by_alias=True, exclude=_BRIEF) for pod in found.pods],
         _CSV,
         found.pods,
         names=(pod.name for pod in found.pods),
-        headers=view.headers,
-        compact=view.watch,
+        headers=options.headers,
+        compact=options.watch,
         **found.model_dump(mode="json", by_alias=True),
     )
 
 
-def _demand(found: list[Demand], view: View) -> None:
-    if not view.table:
+def _demand(found: list[Demand], options: ListOptions) -> None:
+    if not options.table:
         rows = [(one, level) for one in found for level in one.levels]
         names = [one.resource for one in found]
-        print_listing(view.form, "DemandList", found, _DEMAND_CSV, rows, names=names, headers=view.headers)
+        print_listing(options.form, "DemandList", found, _DEMAND_CSV, rows, names=names, headers=options.headers)
     else:
         out = console()
         for one in found:
             kept = f", {one.reserved} reserved" if one.reserved else ""
             others = f"{one.others} used by classes and foreign groups{kept}"
             out.print(f"{one.total} {one.resource}: {others}; wanted by {one.wanted} pods.")
-            printed = table(*_DEMAND_HEADS, right=frozenset(_DEMAND_HEADS), headers=view.headers)
+            printed = table(*_DEMAND_HEADS, right=frozenset(_DEMAND_HEADS), headers=options.headers)
             for level in one.levels:
                 counts = (level.priority, level.wanted, level.counted, level.wanted - level.counted, level.kept)
                 printed.add_row(*map(str, counts), f"{level.turn_percent:g}%")
             if printed.row_count:
                 print_table(out, printed)
-        if found and view.headers:
+        if found and options.headers:
             out.print("KEEP: the number of pods that stay counted if `monitoring.share` is off.")
             out.print("TURN: if `monitoring.share` is on, each pod is counted for this part of the time.")
 
 
-def _print_table(found: Inventory, view: View, *, every: bool) -> None:
+def _print_table(found: Inventory, options: ListOptions, *, every: bool) -> None:
     out = console()
-    columns = columns_of(found.pods, view)
-    printed = list_table(columns, headers=view.headers)
+    columns = columns_of(found.pods, options)
+    printed = list_table(columns, headers=options.headers)
     for pod in found.pods:
         printed.add_row(*(column.of_pod(pod) for column in columns))
         for one in pod.containers if every else ():
@@ -179,24 +179,24 @@ def _print_table(found: Inventory, view: View, *, every: bool) -> None:
         printed.add_row(Name(name), *(known.get(column.head, NONE) for column in columns[1:]))
     if printed.row_count:
         print_table(out, printed)
-    elif view.headers:
-        out.print("No monitored pods match." if view.filtered else "No monitored pods.")
-    if view.headers:
-        _print_sums(found, view)
+    elif options.headers:
+        out.print("No monitored pods match." if options.filtered else "No monitored pods.")
+    if options.headers:
+        _print_sums(found, options)
 
 
-def _print_sums(found: Inventory, view: View) -> None:
+def _print_sums(found: Inventory, options: ListOptions) -> None:
     out = console()
     for warning in found.warnings:
         out.print(f"\n[bold]warning:[/] {escape(warning)}", soft_wrap=True)
-    if found.rmids and not view.filtered:
+    if found.rmids and not options.filtered:
         used, free, total = found.rmids.used, found.rmids.free, found.rmids.total
         out.print(f"\n{used} of {total} RMIDs in use, {free} free, {len(found.waiting)} waiting.")
         if found.rmids.free_by_class:
             out.print(escape(f"Free by class: {found.rmids.classes_text()}."))
-    for one in found.bandwidth_counters if not view.filtered else ():
+    for one in found.bandwidth_counters if not options.filtered else ():
         out.print(f"{one.free} of {one.total} bandwidth counters free in L3 domain {one.domain}.")
-    if found.account and not view.filtered:
+    if found.account and not options.filtered:
         out.print(escape(f"{found.account.as_line()}."))
     if found.refusals:
         out.print("\n[bold]Recently rejected[/]")
@@ -208,24 +208,24 @@ def _print_sums(found: Inventory, view: View) -> None:
         print_wrapped(out, Text.from_markup(said), 2)
 
 
-def _watch(context: Context, view: View, found: Inventory, *, every: bool) -> None:
+def _watch(context: Context, options: ListOptions, found: Inventory, *, every: bool) -> None:
     """Print all rows, then the rows of pods that appear, change or disappear, until Ctrl-C."""
     before = {pod.key: pod for pod in found.pods}
     out = console()
     try:
-        _print(found, view, every=every)
+        _print(found, options, every=every)
         while True:
             time.sleep(WATCH_SECONDS)
-            found = _gathered(context, view)
+            found = _gathered(context, options)
             now = {pod.key: pod for pod in found.pods}
             changed = [pod for pod in found.pods if not _is_unchanged(pod, before.get(pod.key))]
             gone = [pod for key, pod in before.items() if key not in now]
             before = now
-            if not view.table:
+            if not options.table:
                 if changed or gone:
-                    _print(found, view, every=every)
+                    _print(found, options, every=every)
                 continue
-            columns = columns_of(found.pods, view)
+            columns = columns_of(found.pods, options)
             printed = list_table(columns, headers=False)
             for pod in changed:
                 printed.add_row(*(column.of_pod(pod) for column in columns))

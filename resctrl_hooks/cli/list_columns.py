@@ -6,12 +6,12 @@ from typing import NamedTuple
 from rich.markup import escape
 from rich.table import Table
 
+from resctrl_hooks.cli.list_options import ListOptions
 from resctrl_hooks.cli.tables import (
     Name,
     age,
     table,
 )
-from resctrl_hooks.cli.view import View
 from resctrl_hooks.inventory.feature_display.model import Columns
 from resctrl_hooks.inventory.feature_display.table import DISPLAYS
 from resctrl_hooks.inventory.models import STATES, Container, Pod, State
@@ -31,9 +31,9 @@ class Column(NamedTuple):
     of_container: Callable[[Container], Cell] = lambda _: ""
 
 
-def columns_of(pods: Sequence[Pod], view: View) -> list[Column]:
+def columns_of(pods: Sequence[Pod], options: ListOptions) -> list[Column]:
     """Return the columns that apply to these pods."""
-    namespace = f"{view.namespace}/" if view.namespace else ""
+    namespace = f"{options.namespace}/" if options.namespace else ""
     columns = [
         Column(
             "POD",
@@ -58,7 +58,7 @@ def columns_of(pods: Sequence[Pod], view: View) -> list[Column]:
         )
     if any(pod.priority is not None for pod in pods):
         columns.append(Column("PRIORITY", lambda pod: NONE if pod.priority is None else str(pod.priority)))
-    if view.form == "wide":
+    if options.form == "wide":
         if any(pod.slowdown is not None for pod in pods):
             columns.append(Column(HEADING, lambda pod: as_text(pod.slowdown)))
         columns += [

@@ -11,11 +11,11 @@ from typing import NamedTuple
 import click
 
 from resctrl_hooks.cli.document import Column, print_listing
+from resctrl_hooks.cli.list_options import WATCH_SECONDS, ListOptions, list_options
 from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.cli.params import Duration, at_option, refuse_with_at
 from resctrl_hooks.cli.show_text import MOST_LINES, print_pod
 from resctrl_hooks.cli.tables import console
-from resctrl_hooks.cli.view import WATCH_SECONDS, View, view_options
 from resctrl_hooks.inventory.columns import RATES, values_of
 from resctrl_hooks.inventory.coverage import counter_of, is_partial
 from resctrl_hooks.inventory.gather import name_podmans, pod_of, refusals, refused_pod
@@ -46,7 +46,7 @@ _CSV: tuple[Column, ...] = (
 
 
 @click.command()
-@view_options(tuple(_SORTS), "name")
+@list_options(tuple(_SORTS), "name")
 @click.option("--rates", is_flag=True, help="Also measure bandwidth and power for one interval.")
 @click.option(
     "--interval",
@@ -57,47 +57,54 @@ _CSV: tuple[Column, ...] = (
 )
 @at_option
 @click.pass_obj
-def command(config: str, *, view: View, rates: bool, interval: float, when: float | None) -> None:
+def command(config: str, *, options: ListOptions, rates: bool, interval: float, when: float | None) -> None:
     """Show pods: containers, groups, ungrouped tasks, counters, memory, last errors.
 
     POD is a pod's name, NAMESPACE/POD, the start of its key or of a container's id, or its Podman name.
     With --at it shows the counters and rates of that time, from the history.
     """
-    if not view.filtered:
+    if not options.filtered:
         raise click.UsageError("no pod given: name a pod, or select pods with -n or -l; `resctrl-hook list` shows all.")
-    refuse_with_at(when, watch=view.watch, selector=view.selector)
+    refuse_with_at(when, watch=options.watch, selector=options.selector)
     context = open_node(config)
     if when is not None:
         from resctrl_hooks.cli.past_text import past_pods, print_details  # noqa: PLC0415  # SQLite, for the past only
 
-        print_details(view.form, *past_pods(context, when, view.pods, view.namespace), headers=view.headers)
+        print_details(options.form, *past_pods(context, when, options.pods, options.namespace), headers=options.headers)
         return
     seconds = interval if rates else 0.0
     try:
-        _show(context, view, seconds)
-        while view.watch:
+        _show(context, options, seconds)
+        while options.watch:
             time.sleep(WATCH_SECONDS)
-            if view.table:
+            if options.table:
                 console().clear()
-            _show(context, view, seconds)
+            _show(context, options, seconds)
     except KeyboardInterrupt:
         return
 
 
-def _show(context: Context, view: View, seconds: float) -> None:
+def _show(context: Context, options: ListOptions, seconds: float) -> None:
     interval = _measure(context, seconds) if seconds else None
-    found = [_details(context, pod, interval) for pod in _chosen(context, view)]
-    if not view.table:
+    found = [_details(context, pod, interval) for pod in _chosen(context, options)]
+    if not options.table:
         rows = [_Line(pod, counter) for pod in found for counter in pod.counters]
         names = [pod.name for pod in found]
         print_listing(
-            view.form, "PodDetailsList", found, _CSV, rows, names=names, headers=view.headers, compact=view.watch
+            options.form,
+            "PodDetailsList",
+            found,
+            _CSV,
+            rows,
+            names=names,
+            headers=options.headers,
+            compact=options.watch,
         )
         return
     for place, pod in enumerate(found):
         if place:
             click.echo()
-        print_pod(pod, headers=view.headers)
+        print_pod(pod, headers=options.headers)
     if not found:
         click.echo("No recorded pods match.")
 
@@ -107,14 +114,14 @@ class _Line(NamedTuple):
     counter: Counter
 
 
-def _chosen(context: Context, view: View) -> list[Pod]:
-    keys = {view.key(context, what) for what in view.pods} or recorded(context)
+def _chosen(context: Context, options: ListOptions) -> list[Pod]:
+    keys = {options.key(context, what) for what in options.pods} or recorded(context)
     pods = [pod for key in sorted(keys) if (pod := pod_of(context, key) or refused_pod(context, key)) is not None]
-    if view.pods and not pods:
-        raise click.ClickException(f"{', '.join(view.pods)} has ended")
+    if options.pods and not pods:
+        raise click.ClickException(f"{', '.join(options.pods)} has ended")
     name_podmans(pods)
-    pods = sorted(view.chosen(context, pods), key=_SORTS[view.sort])
-    return pods[::-1] if view.reverse else pods
+    pods = sorted(options.chosen(context, pods), key=_SORTS[options.sort])
+    return pods[::-1] if options.reverse else pods
 
 
 def _measure(context: Context, seconds: float) -> tuple[Snapshot, Snapshot] | None:

@@ -12,11 +12,11 @@ from pydantic.alias_generators import to_camel
 
 from resctrl_hooks.cli.class_lines import BY_CLASS, changed
 from resctrl_hooks.cli.document import Column, print_listing
+from resctrl_hooks.cli.list_options import ListOptions, list_options
 from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.cli.params import Bandwidth, Duration, at_option
 from resctrl_hooks.cli.tables import console, print_table
 from resctrl_hooks.cli.top_table import Scene, domain_line, head_line, memory_lines, power_lines, usage_table
-from resctrl_hooks.cli.view import View, view_options
 from resctrl_hooks.inventory.columns import BY_KEY, COLUMNS, values_of
 from resctrl_hooks.inventory.slowdown import SORT as SLOW
 from resctrl_hooks.inventory.usage import GROUPINGS, Line, grouped, ordered
@@ -38,7 +38,7 @@ _CSV: tuple[Column, ...] = tuple(
 
 
 @click.command()
-@view_options((*BY_KEY, SLOW, "name"), "mbm")
+@list_options((*BY_KEY, SLOW, "name"), "mbm")
 @click.option("--once", is_flag=True, help="Measure for one interval, print and exit.")
 @click.option(
     "--interval",
@@ -60,7 +60,7 @@ _CSV: tuple[Column, ...] = tuple(
 def command(
     config: str,
     *,
-    view: View,
+    options: ListOptions,
     once: bool,
     interval: float,
     domain: int | None,
@@ -76,37 +76,39 @@ def command(
     by minutes, `{` and `}` by hours, and End returns to the present.
     """
     node, out = open_node(config), console()
-    endless = view.table and out.is_terminal and not once
+    endless = options.table and out.is_terminal and not once
     interactive = endless and not out.is_dumb_terminal
     if when is not None and not interactive:
-        _print(_past(node, view, domain, capacity).at(when), view, by)
+        _print(_past(node, options, domain, capacity).at(when), options, by)
         return
-    with closing(LiveSamples(node, view, domain, capacity)) as samples:
+    with closing(LiveSamples(node, options, domain, capacity)) as samples:
         if interactive:
-            show_live(samples, interval, view, by, lambda: _past(node, view, samples.scenes.domain, capacity), when)
+            show_live(
+                samples, interval, options, by, lambda: _past(node, options, samples.scenes.domain, capacity), when
+            )
             return
         try:
             while True:
                 time.sleep(interval)
-                _print(samples.next(), view, by)
+                _print(samples.next(), options, by)
                 sys.stdout.flush()
-                if not (view.watch or endless):
+                if not (options.watch or endless):
                     return
         except KeyboardInterrupt:
             return
 
 
-def _print(scene: Scene, view: View, by: str) -> None:
-    lines = ordered(grouped(scene.lines, by), view.sort, reverse=view.reverse)
-    if not view.table:
+def _print(scene: Scene, options: ListOptions, by: str) -> None:
+    lines = ordered(grouped(scene.lines, by), options.sort, reverse=options.reverse)
+    if not options.table:
         print_listing(
-            view.form,
+            options.form,
             "UsageList",
             [_item(line, scene) for line in lines],
             _CSV,
             names=[line.name for line in lines],
-            headers=view.headers,
-            compact=view.watch,
+            headers=options.headers,
+            compact=options.watch,
             by=by,
             seconds=round(scene.seconds, 3),
             llcBytes=scene.llc_bytes,
@@ -122,7 +124,7 @@ def _print(scene: Scene, view: View, by: str) -> None:
         )
     else:
         out = console()
-        if view.headers:
+        if options.headers:
             out.print(head_line(scene, out.width), markup=False, soft_wrap=True)
             if scene.domains:
                 out.print(domain_line(scene, out.width))
@@ -134,11 +136,11 @@ def _print(scene: Scene, view: View, by: str) -> None:
             scene,
             lines,
             by=by,
-            sort=view.sort,
-            reverse=view.reverse,
+            sort=options.sort,
+            reverse=options.reverse,
             width=out.width,
             pictures=out.is_terminal,
-            headers=view.headers,
+            headers=options.headers,
         )
         print_table(out, made)
 
@@ -162,7 +164,7 @@ def _item(line: Line, scene: Scene) -> BaseModel:
     )
 
 
-def _past(context: Context, view: View, domain: int | None, capacity: float | None) -> "PastSamples":
+def _past(context: Context, options: ListOptions, domain: int | None, capacity: float | None) -> "PastSamples":
     from resctrl_hooks.cli.top_past import PastSamples  # noqa: PLC0415  # most runs show the present
 
-    return PastSamples(context, view, domain, capacity)
+    return PastSamples(context, options, domain, capacity)

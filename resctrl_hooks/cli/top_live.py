@@ -11,11 +11,11 @@ import click
 from rich.live import Live
 
 from resctrl_hooks.cli.keyboard import Keys
+from resctrl_hooks.cli.list_options import ListOptions
 from resctrl_hooks.cli.tables import console
 from resctrl_hooks.cli.top_scenes import Scenes
 from resctrl_hooks.cli.top_screen import PAST_KEYS, Screen
 from resctrl_hooks.cli.top_table import Scene
-from resctrl_hooks.cli.view import View
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.past.times import parse_time
 
@@ -73,7 +73,7 @@ class _Shown:
 def show_live(
     samples: LiveSamples,
     interval: float,
-    view: View,
+    options: ListOptions,
     by: str,
     open_past: Callable[[], "PastSamples"],
     when: float | None,
@@ -82,7 +82,7 @@ def show_live(
     out = console()
     signal.signal(signal.SIGTERM, _end)
     signal.signal(signal.SIGHUP, _end)
-    screen = Screen(samples.first(), sort=view.sort, reverse=view.reverse, by=by)
+    screen = Screen(samples.first(), sort=options.sort, reverse=options.reverse, by=by)
     shown = _Shown(screen, samples, open_past)
     if when is not None:
         shown.at(when)

@@ -6,10 +6,10 @@ from typing import Final
 
 import click
 
+from resctrl_hooks.cli.list_options import ListOptions
 from resctrl_hooks.cli.past_text import gap_note, heading, written_time_of
 from resctrl_hooks.cli.top_scenes import Scenes
 from resctrl_hooks.cli.top_table import Scene
-from resctrl_hooks.cli.view import View
 from resctrl_hooks.inventory.cache_size import l3_sizes
 from resctrl_hooks.inventory.pod_names import PodNames
 from resctrl_hooks.inventory.usage import Line
@@ -33,17 +33,17 @@ class PastSamples:
         HistoryError: there is none.
     """
 
-    def __init__(self, context: Context, view: View, domain: int | None, capacity: float | None) -> None:
-        if view.selector is not None:
+    def __init__(self, context: Context, options: ListOptions, domain: int | None, capacity: float | None) -> None:
+        if options.selector is not None:
             raise click.BadParameter("the history has no labels.", param_hint="-l")
-        self._view = view
+        self._options = options
         self._past = Past(context)
         self._names = PodNames(context)
         try:
             sizes = l3_sizes(context.monitor.resctrl.root)
         except (HookError, OSError):
             sizes = {}
-        self.scenes = Scenes(view, self._is_wanted, sizes, domain, capacity)
+        self.scenes = Scenes(options, self._is_wanted, sizes, domain, capacity)
         self._found: Found | None = None
 
     def at(self, when: float) -> Scene:
@@ -96,8 +96,8 @@ class PastSamples:
 
     def _is_wanted(self, line: Line) -> bool:
         names = {line.name, line.pod, line.key}
-        return (not self._view.pods or not names.isdisjoint(self._view.pods)) and (
-            not self._view.namespace or line.namespace == self._view.namespace
+        return (not self._options.pods or not names.isdisjoint(self._options.pods)) and (
+            not self._options.namespace or line.namespace == self._options.namespace
         )
 
 

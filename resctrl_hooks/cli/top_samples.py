@@ -1,8 +1,8 @@
 """The samples of `top`: successive states of the node with the rates between them."""
 
+from resctrl_hooks.cli.list_options import ListOptions
 from resctrl_hooks.cli.top_scenes import Scenes
 from resctrl_hooks.cli.top_table import Scene
-from resctrl_hooks.cli.view import View
 from resctrl_hooks.inventory.cache_size import l3_sizes
 from resctrl_hooks.inventory.class_changes import ClassChanges
 from resctrl_hooks.inventory.gather import pod_of, rmids_of, waiting_keys
@@ -19,10 +19,12 @@ from resctrl_hooks.node.snapshot.snapshot import open_files, take
 class LiveSamples:
     """Successive samples, each with the rates since the previous one."""
 
-    def __init__(self, context: Context, view: View, domain: int | None = None, capacity: float | None = None) -> None:
+    def __init__(
+        self, context: Context, options: ListOptions, domain: int | None = None, capacity: float | None = None
+    ) -> None:
         self._context = context
-        self._view = view
-        self._keys = {view.key(context, what) for what in view.pods}
+        self._options = options
+        self._keys = {options.key(context, what) for what in options.pods}
         self._wanted: dict[str, bool] = {}
         self._users = Users(context)
         self._files = open_files()
@@ -31,7 +33,7 @@ class LiveSamples:
         self._changes = ClassChanges(context)
         self._limits: dict[str, float] = context.settings.monitoring.get("capacity") or {}
         self._memory = domains_of(context, self._before) if self._limits else []
-        self.scenes = Scenes(view, self._is_wanted, l3_sizes(context.monitor.resctrl.root), domain, capacity)
+        self.scenes = Scenes(options, self._is_wanted, l3_sizes(context.monitor.resctrl.root), domain, capacity)
         self.scenes.learn(self._before)
 
     def close(self) -> None:
@@ -66,10 +68,13 @@ class LiveSamples:
 
     def _is_wanted(self, line: Line) -> bool:
         if line.key not in self._wanted:
-            pod = pod_of(self._context, line.key) if self._view.selector else None
+            pod = pod_of(self._context, line.key) if self._options.selector else None
             self._wanted[line.key] = (
                 (not self._keys or line.key in self._keys)
-                and (not self._view.namespace or line.namespace == self._view.namespace)
-                and (self._view.selector is None or (pod is not None and bool(self._view.chosen(self._context, [pod]))))
+                and (not self._options.namespace or line.namespace == self._options.namespace)
+                and (
+                    self._options.selector is None
+                    or (pod is not None and bool(self._options.chosen(self._context, [pod])))
+                )
             )
         return self._wanted[line.key]

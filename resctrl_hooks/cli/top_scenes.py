@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 
 import click
 
+from resctrl_hooks.cli.list_options import ListOptions
 from resctrl_hooks.cli.top_table import Scene
-from resctrl_hooks.cli.view import View
 from resctrl_hooks.inventory.columns import LLC, MBM
 from resctrl_hooks.inventory.package_energy import power_usage
 from resctrl_hooks.inventory.usage import POD, TOTAL, Line, Users, usage, with_total
@@ -21,7 +21,7 @@ class Scenes:
     """Successive scenes, with the largest bandwidth of each L3 cache so far.
 
     Args:
-        view: the requested selection.
+        options: the requested selection.
         wanted: whether the selection contains a pod's line.
         sizes: bytes of each L3 cache.
         domain: the selected L3 cache; None for all.
@@ -30,13 +30,13 @@ class Scenes:
 
     def __init__(
         self,
-        view: View,
+        options: ListOptions,
         wanted: Callable[[Line], bool],
         sizes: Mapping[int, int],
         domain: int | None,
         capacity: float | None,
     ) -> None:
-        self._view = view
+        self._options = options
         self._wanted = wanted
         self._sizes = sizes
         self._capacity = capacity
@@ -68,7 +68,7 @@ class Scenes:
         domains = [self._usage_of(id_, usage(*part)) for id_, part in sorted(parts.items())]
         lines = usage(*((before, now) if self.domain is None else parts[self.domain]), users)
         power = power_usage(watts, lines) if self.domain is None else None
-        if self._view.filtered:
+        if self._options.filtered:
             lines = with_total([line for line in lines if line.kind == POD and self._wanted(line)])
         scene = self.of(lines)
         scene.seconds, scene.power = now.when - before.when, power

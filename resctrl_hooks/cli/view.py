@@ -1,133 +1,36 @@
-"""Options that `list`, `show` and `top` share, named as in kubectl: selection, order and output form."""
-
-import functools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+"""`resctrl-hook view`: a read-only tree in resctrl's layout with pods' totals, for programs that read such files."""
 
 import click
 
-from resctrl_hooks.cli.document import Form, is_table, output_option
-from resctrl_hooks.inventory.find import find
-from resctrl_hooks.inventory.models import Pod
-from resctrl_hooks.inventory.records import recorded
-from resctrl_hooks.inventory.selector import Selector, labels_of
-from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.log import Log
-from resctrl_hooks.node.settings import DEFAULT_CONFIG
-
-WATCH_SECONDS = 2.0
+from resctrl_hooks.cli.node import open_node
+from resctrl_hooks.simulation.mount import SimulationError, check_fuse, prepare, serve
+from resctrl_hooks.view.contents import Contents
 
 
-@dataclass(frozen=True)
-class View:
-    """The requested selection, order and form."""
+@click.command()
+@click.argument("mountpoint", metavar="DIR", type=click.Path(file_okay=False))
+@click.option(
+    "--pods",
+    "pods_file",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Name static pods by the UIDs of their mirror pods, from a pod list (kubectl get pods -A -o json).",
+)
+@click.pass_obj
+def command(config: str, mountpoint: str, pods_file: str | None) -> None:
+    """Mount a read-only resctrl tree at DIR, for programs such as Kepler that read resctrl files.
 
-    pods: tuple[str, ...] = ()
-    form: Form = "table"
-    headers: bool = True
-    namespace: str = ""
-    selector: Selector | None = None
-    sort: str = ""
-    reverse: bool = False
-    watch: bool = False
-
-    @property
-    def filtered(self) -> bool:
-        """Whether the options select some of the pods."""
-        return bool(self.pods or self.namespace or self.selector)
-
-    @property
-    def table(self) -> bool:
-        """Whether the output is a table for people."""
-        return is_table(self.form)
-
-    def chosen(self, context: Context, pods: Sequence[Pod]) -> list[Pod]:
-        """Return the selected pods.
-
-        Raises:
-            NoSuchPodError: a named pod does not exist.
-        """
-        keys = {self.key(context, what) for what in self.pods}
-        return [
-            pod
-            for pod in pods
-            if (not keys or pod.key in keys)
-            and (not self.namespace or pod.namespace == self.namespace)
-            and (self.selector is None or self.selector.matches(labels_of(context, pod)))
-        ]
-
-    def key(self, context: Context, what: str) -> str:
-        """Return the key of a named pod, within the selected namespace.
-
-        Raises:
-            NoSuchPodError: no pod, or several pods, match.
-        """
-        return find(context, f"{self.namespace}/{what}" if self.namespace and "/" not in what else what)
-
-
-def _selector(ctx: click.Context, param: click.Parameter, value: str | None) -> Selector | None:
+    mon_groups has one directory per pod, whatever its RDT class. Its counters are the pod's totals since its start.
+    The counters of the root are those of the whole node and never decrease. Stop it with Ctrl-C, SIGTERM or umount.
+    """
+    contents = Contents(open_node(config), pods_file or "")
+    contents.read()  # fail before the mount, not inside it
     try:
-        return None if value is None else Selector(value)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
+        path = prepare(mountpoint)
+        check_fuse()
+        from resctrl_hooks.view.filesystem import Filesystem  # noqa: PLC0415 - imports mfusepy, an extra
 
-
-def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Return completions for a pod's name: ``NAMESPACE/POD``, or the pod's name alone where nothing else matches."""
-    from resctrl_hooks.cli.node import find_settings  # noqa: PLC0415  # opened where something is completed
-
-    try:
-        settings, _ = find_settings(ctx.find_root().params.get("config") or DEFAULT_CONFIG)
-        context = Context(settings, Log({"target": "none"}))
-        found = _names(context, str(ctx.params.get("namespace") or ""))
-    except Exception:  # noqa: BLE001  # a shell that completes has no room for errors
-        return []
-    whole = sorted({name for name, _ in found if name.startswith(incomplete)})
-    return whole or sorted({pod for _, pod in found if pod.startswith(incomplete)})
-
-
-def _names(context: Context, namespace: str) -> list[tuple[str, str]]:
-    from resctrl_hooks.inventory.pod_names import PodNames  # noqa: PLC0415  # as above
-
-    keys = recorded(context)
-    names = PodNames(context)
-    names.learn(keys)
-    of = [names.of(key) for key in keys]
-    if namespace:
-        return [(name.pod, name.pod) for name in of if name.namespace == namespace]
-    return [(name.whole, name.pod) for name in of]
-
-
-def view_options(sorts: Sequence[str], default: str, *, watch: bool = True) -> Callable[[Any], Any]:
-    """Add the options to a command, which receives a `View` as ``view``."""
-    options = [
-        click.option("-n", "--namespace", default="", metavar="NAMESPACE", help="Pods of this namespace only."),
-        click.option("-A", "--all-namespaces", is_flag=True, help="Pods of all namespaces (the default)."),
-        click.option(
-            "-l", "--selector", callback=_selector, metavar="SELECTOR", help="Pods with these labels, such as app=web."
-        ),
-        click.option("--sort", type=click.Choice(sorts), default=default, show_default=True, help="Column to sort by."),
-        click.option("--reverse", is_flag=True, help="Reverse the order."),
-        click.option("--no-headers", is_flag=True, help="Print no header line."),
-    ]
-    if watch:
-        options.append(click.option("-w", "--watch", is_flag=True, help="Keep running and print changes."))
-
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(command)
-        def called(*positional: Any, form: Form, namespace: str, all_namespaces: bool, **given: Any) -> Any:
-            view = View(
-                form=form,
-                headers=not given.pop("no_headers"),
-                namespace="" if all_namespaces else namespace,
-                watch=given.pop("watch", False),
-                **{name: given.pop(name) for name in ("pods", "selector", "sort", "reverse")},
-            )
-            return command(*positional, view=view, **given)
-
-        for option in reversed(options):
-            called = option(called)
-        return click.argument("pods", nargs=-1, shell_complete=complete, metavar="[POD]...")(output_option(called))
-
-    return decorate
+        filesystem = Filesystem(contents.read, lambda line: click.echo(f"resctrl-hook: {path}: {line}", err=True))
+        serve(path, filesystem, ro=True, subtype="resctrl-view", use_ino=False, entry_timeout=0, attr_timeout=0)
+    except SimulationError as error:
+        raise click.ClickException(str(error)) from None

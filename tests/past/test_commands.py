@@ -12,12 +12,12 @@ from hosts.monitored import plain_host
 from hosts.past import sample
 from jsonschema import validate
 
+from resctrl_hooks.cli.list_options import ListOptions
 from resctrl_hooks.cli.schemas import schemas
 from resctrl_hooks.cli.top_live import _Shown
 from resctrl_hooks.cli.top_past import PastSamples
 from resctrl_hooks.cli.top_samples import LiveSamples
 from resctrl_hooks.cli.top_screen import Screen
-from resctrl_hooks.cli.view import View
 from resctrl_hooks.inventory import pod_names
 from resctrl_hooks.inventory.podman import PodmanNames
 from resctrl_hooks.inventory.usage import usage
@@ -169,8 +169,8 @@ def test_status_names_the_service_after_three_intervals_without_a_sample(
 def test_domain_key_acts_on_the_present_again_after_the_past(past: Past) -> None:
     context = past.host.context
     context.settings.history = {"file": str(past.file)}
-    samples = LiveSamples(context, View())
-    shown = _Shown(Screen(samples.first()), samples, lambda: PastSamples(context, View(), None, None))
+    samples = LiveSamples(context, ListOptions())
+    shown = _Shown(Screen(samples.first()), samples, lambda: PastSamples(context, ListOptions(), None, None))
     shown.at(past.first + 605)
     assert shown.scenes is not samples.scenes
     shown.leave()
@@ -179,7 +179,7 @@ def test_domain_key_acts_on_the_present_again_after_the_past(past: Past) -> None
 
 def test_keys_go_through_the_past_and_back_to_the_present(past: Past) -> None:
     past.host.context.settings.history = {"file": str(past.file)}
-    samples = PastSamples(past.host.context, View(), None, None)
+    samples = PastSamples(past.host.context, ListOptions(), None, None)
 
     def second() -> float:
         assert samples._found is not None

@@ -67,7 +67,7 @@ def test_list_selects_pods_by_namespace_and_name(host: MonitoredHost) -> None:
 
 def test_list_selects_pods_by_label(host: MonitoredHost, monkeypatch: pytest.MonkeyPatch) -> None:
     labels = {KEYS[0]: {"app": "web"}, KEYS[1]: {"app": "db"}}
-    monkeypatch.setattr("resctrl_hooks.cli.view.labels_of", lambda node, pod: labels.get(pod.key, {}))
+    monkeypatch.setattr("resctrl_hooks.cli.list_options.labels_of", lambda node, pod: labels.get(pod.key, {}))
     assert names(host, "-l", "app=web") == ["shop/web-0"]
     assert names(host, "-l", "app notin (web)") == ["shop/db-0", "billing/api-0"]
     done = host.run("list", "-l", "app<3")
