@@ -7,7 +7,7 @@ import pytest
 from node.reconcile.cluster import Cluster
 
 from resctrl_hooks.inventory.gather import queued_pods, state_of, waiting_pods
-from resctrl_hooks.inventory.models import Group, Pod
+from resctrl_hooks.inventory.models import Group, Pod, Refusal
 
 GROUP = Group(rdt_class="", name="k", path="/r/mon_groups/k", origin="created", tasks=0)
 
@@ -15,6 +15,18 @@ GROUP = Group(rdt_class="", name="k", path="/r/mon_groups/k", origin="created", 
 @pytest.mark.parametrize("cgroup, state", [("/sys/fs/cgroup/pod", "idle"), ("", "assigned")])
 def test_pod_without_containers_is_idle_unless_its_key_belongs_to_a_program(cgroup: str, state: str) -> None:
     assert state_of(Pod(key="k", state="assigned", cgroup=cgroup, groups=[GROUP]), waiting=False) == state
+
+
+@pytest.mark.parametrize(
+    "known, name",
+    [
+        ({"namespace": "shop", "pod": "web", "container": "app", "id": "c" * 64}, "shop/web/app"),
+        ({"id": "c" * 64}, "c" * 12),
+        ({}, "an unknown container"),
+    ],
+)
+def test_refused_container_has_as_much_of_its_name_as_is_known(known: dict[str, str], name: str) -> None:
+    assert Refusal(time=1, why="", **known).name == name
 
 
 SHARE = {"share": {"interval": "10s"}}

@@ -2,11 +2,11 @@
 
 import pytest
 
-from inventory.test_rates import KEY, reading, snapshot
+from inventory.test_rates import KEY, TOTAL, reading, snapshot
 from resctrl_hooks.inventory.columns import MBM
-from resctrl_hooks.inventory.usage import POD, Line, grouped, usage
-from resctrl_hooks.node.resctrl.counters import UNASSIGNED, WAITING
-from resctrl_hooks.node.snapshot.snapshot import Snapshot
+from resctrl_hooks.inventory.usage import POD, UNGROUPED, Line, grouped, usage
+from resctrl_hooks.node.resctrl.counters import UNASSIGNED, WAITING, slot_at
+from resctrl_hooks.node.snapshot.snapshot import ClassCounts, Snapshot
 
 
 def by_class(before: Snapshot, now: Snapshot) -> dict[str, Line]:
@@ -50,6 +50,16 @@ def test_pod_in_two_classes_is_one_pod_elsewhere(by: str) -> None:
     now = snapshot(102, reading(40, 9), reading(20, 9, rdt_class="gold"))
     (line,) = [line for line in grouped(usage(before, now), by) if line.kind == POD]
     assert (line.rates[MBM], line.members, line.rdt_class) == (30, 1, None)
+
+
+@pytest.mark.parametrize("identity, rate", [("1", 20.0), ("2", None)])
+def test_ungrouped_tasks_of_a_class_created_again_have_no_rate(identity: str, rate: float | None) -> None:
+    def look(when: float, which: str, value: float) -> Snapshot:
+        classes = {"gold": ClassCounts(which, {}, {TOTAL: value}, {}, {})}
+        return Snapshot(when, {TOTAL: slot_at(TOTAL)}, classes=classes)
+
+    (line,) = [line for line in usage(look(100, "1", 10), look(102, identity, 50)) if line.kind == UNGROUPED]
+    assert line.rates[MBM] == rate
 
 
 def test_waiting_pod_is_in_no_class() -> None:

@@ -162,6 +162,33 @@ def test_every_named_type_is_in_table() -> None:
             assert shape in ([], ["repeated"], ["map"])
 
 
+@pytest.mark.parametrize(
+    "name, data, fields",
+    [
+        ("Status", b"\x08\x05\x12\x01x", {"code": 5, "message": "x"}),
+        ("LinuxMemory", b"\x0a\x02\x08\x07\x12\x02\x08\x06", {"limit": {"value": 7}, "reservation": {"value": 6}}),
+        ("LinuxMemory", b"\x1a\x02\x08\x05\x32\x02\x08\x04", {"swap": {"value": 5}, "swappiness": {"value": 4}}),
+        ("LinuxDevice", b"\x32\x02\x08\x02\x3a\x02\x08\x03", {"uid": {"value": 2}, "gid": {"value": 3}}),
+    ],
+)
+def test_fields_without_a_recording_have_the_numbers_of_the_protocol(
+    name: str, data: bytes, fields: dict[str, Any]
+) -> None:
+    found = decode(name, data)
+    assert {field: found[field] for field in fields} == fields
+
+
+WHOLE = {"Pod": "PodSandbox", "Linux": "LinuxContainer", "StateChange": "StateChangeEvent"}
+
+
+@pytest.mark.parametrize("name", [name for name in messages.MESSAGES if name.endswith(("Head", "Start"))])
+def test_shortened_message_has_the_numbers_of_the_whole_one(name: str) -> None:
+    short = name.removesuffix("Head").removesuffix("Start")
+    whole = messages.MESSAGES[WHOLE.get(short, short)]
+    for number, declared in messages.MESSAGES[name].items():
+        assert declared.split()[-1] == whole[number].split()[-1]
+
+
 SCALARS = {
     "string": st.text(max_size=20),
     "bytes": st.binary(max_size=20),
