@@ -46,6 +46,7 @@ def test_frames_are_limited_to_what_the_peer_reads_at_once() -> None:
     assert [len(payload) for _, payload in frames] == [4096, len(message) - 4096]
     assert b"".join(payload for _, payload in frames) == message
     assert len(list(multiplexer.Demultiplexer().feed(multiplexer.frames_of(multiplexer.PLUGIN, b"small")))) == 1
+    assert list(multiplexer.Demultiplexer().feed(b"\0\0\0\1\0\x40\0\x08")) == [], "the largest that is read"
 
 
 @pytest.mark.parametrize(
@@ -54,6 +55,7 @@ def test_frames_are_limited_to_what_the_peer_reads_at_once() -> None:
         (framed(0, b""), "connection 0"),
         (framed(3, b"x"), "connection 3"),
         (b"\0\0\0\1\xff\xff\xff\xff", "larger than any message"),
+        (b"\0\0\0\1\0\x40\0\x09", "a frame of 4194313 bytes is larger than any message"),
     ],
 )
 def test_invalid_frame_is_refused(data: bytes, what: str) -> None:
