@@ -158,4 +158,4 @@ def _stop_waiting(key: str, context: "Context") -> None:
             if not locked.origins and not locked.members():
                 locked.release()
     except HookError as error:
-        context.log(WARNING, f"cannot queue {key} for an RMID: {error}", key=key, reason=error.reason)
+        context.log(WARNING, f"cannot take {key} out of the queue for an RMID: {error}", key=key, reason=error.reason)

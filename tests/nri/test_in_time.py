@@ -1,5 +1,6 @@
 """NRI events while another process holds a needed lock, or after their time limit; served in this process."""
 
+import errno
 import json
 import signal
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ from resctrl_hooks.node.hook import deadline
 from resctrl_hooks.node.host.notify import Notify
 from resctrl_hooks.node.refusals import recent_refusals
 from resctrl_hooks.node.resctrl.filesystem import Resctrl
+from resctrl_hooks.node.resctrl.locked_key import LockedKey
 from resctrl_hooks.nri import creation, events
 from resctrl_hooks.nri.plugin import NodePlugin
 from resctrl_hooks.nri.protobuf import decode, encode
@@ -97,6 +99,16 @@ def test_refused_pod_waits_for_nothing(host: Host, serve: Callable[..., tuple[in
     ledger = host.context().ledger
     assert serve(POD, **config)[0] == 2
     assert (ledger.marked("waiting"), ledger.keys()) == ([], [OTHER["uid"]])
+
+
+def test_refused_pod_that_stays_in_the_queue_is_logged(
+    host: Host, serve: Callable[..., tuple[int, bytes]], fail: Fail
+) -> None:
+    config = crowded(host)
+    assert serve({**POD, "uid": OTHER["uid"], "linux": {"cgroup_parent": OTHER["cgroup"]}}, **config) == (0, b"")
+    fail(LockedKey, "release", LedgerError("the state directory is read-only", errno=errno.EROFS))
+    assert serve(POD, **config)[0] == 2
+    assert f"cannot take {UID} out of the queue for an RMID: the state directory" in host.log.read_text()
 
 
 def test_existing_pod_is_waited_for(host: Host, serve: Callable[..., tuple[int, bytes]]) -> None:
