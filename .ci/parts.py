@@ -38,6 +38,7 @@ LOUD = "!" * 100
 ALL = "--all"
 """The option of each night and of a release: also the tests marked `nightly`, and the kernels of `TOGETHER`."""
 DAYTIME = ("-m", "not nightly")
+"""pytest's choice of tests without `--all`."""
 INTEL = ("-m", "not processors")
 """Behaviours of other processors are new, and so are the kernels that support them."""
 KERNELS: dict[str, list[str]] = {
@@ -232,6 +233,10 @@ def interrupted(*_: object) -> None:
 
 def main() -> int:
     """Run everything; return the exit status."""
+    if unknown := [word for word in sys.argv[1:] if word != ALL]:
+        print(f"CI: FAILED: unknown argument {unknown[0]}; the only option is {ALL}")
+        print(sums([Part("arguments", trouble="unknown")]))
+        return 2
     signal.signal(signal.SIGTERM, interrupted)
     steps = parts_of(time.monotonic() + ENOUGH)
     parts = {name: Part(name, trouble="NOT RUN") for name in steps}

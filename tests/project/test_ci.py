@@ -130,6 +130,17 @@ def test_all_adds_nightly_tests_and_older_kernels(ci: ModuleType, monkeypatch: p
         assert ("not nightly" in ran[-1]) is not bool(arguments)
 
 
+def test_unknown_argument_is_refused(
+    ci: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(ci, "parts_of", lambda until: {})
+    monkeypatch.setattr(sys, "argv", ["parts.py", "--al"])
+    assert ci.main() == 2
+    *_, said, last = capsys.readouterr().out.splitlines()
+    assert "unknown argument --al" in said
+    assert last == "0 passed, 1 failed, 0 skipped"
+
+
 @pytest.mark.parametrize("arguments", [[], ["--all"]])
 def test_guest_that_cannot_be_built_is_reported_and_no_failure(
     ci: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str]

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tarfile
 import threading
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -230,6 +231,16 @@ def test_boot_collects_only_its_files(tmp_path: Path) -> None:
     assert collected(".", "--only=test_one.py", "--only=test_two.py") == two
     assert collected("test_one.py::test_b", "test_two.py", "--only=test_one.py", "--only=test_two.py") == two[1:]
     assert collected("test_one.py", "test_two.py", "test_four.py", "--only=test_two.py", "-k", "b") == two[3:]
+
+
+def test_boots_choose_the_same_tests_by_day_as_the_whole_suite(tmp_path: Path) -> None:
+    files = sorted(str(path) for path in Path(guest.PROJECT, "tests/kernel").rglob("test_*.py"))
+
+    def chosen(*names: str) -> Counter[tuple[str, str]]:
+        shares = suite.boots_needed(["-m", "not nightly", *names], str(tmp_path))
+        return Counter({(str(share.needs), name): tests for share in shares for name, tests in share.files.items()})
+
+    assert chosen(*files) == chosen(*files[::2]) + chosen(*files[1::2])
 
 
 def test_long_shares_are_split_by_files(monkeypatch: pytest.MonkeyPatch) -> None:
