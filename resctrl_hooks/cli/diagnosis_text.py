@@ -33,10 +33,14 @@ def print_diagnosis(one: Diagnosis) -> None:
 
 
 def print_none_slowed(known: int, counted: int) -> None:
-    """Print that no pod is slowed, and how many pods can be compared."""
+    """Print how many pods can be compared, and that none of these is slowed; without any there is no verdict."""
+    if not counted:
+        console().print("no verdict: no pod is counted; `resctrl-hook list` prints all pods")
+        return
     how = "wait with `slowdown.enabled` set, or use a longer --for"
     more = "" if known == counted else f"; each other needs {ENOUGH} quiet samples of 10 s: {how}"
-    console().print(f"no pod is slowed; {known} of {counted} pods have a baseline{more}")
+    result = "no pod is slowed; " if known else "no verdict: "
+    console().print(f"{result}{known} of {counted} pods have a baseline{more}")
 
 
 def print_effects(name: str, method: str, effects: list[ClassEffect]) -> None:

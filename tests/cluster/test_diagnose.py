@@ -83,7 +83,7 @@ def test_without_a_pod_all_slowed_pods_are_shown_the_worst_first(two: FakeCluste
     found = json.loads(run(two, "diagnose", "-o", "json").stdout)
     assert [one["name"] for one in found["items"]] == ["team/etl", "shop/cart"]
     assert run(two, "diagnose", "-n", "shop", "-o", "name").stdout.split() == ["shop/cart"]
-    assert run(two, "diagnose", "-n", "none").stdout == "no pod is slowed; 0 pods of 2 nodes are judged\n"
+    assert run(two, "diagnose", "-n", "none").stdout == "no verdict: 0 pods of 2 nodes are judged\n"
 
 
 def test_pod_without_counters_on_its_node_is_an_error(two: FakeCluster) -> None:

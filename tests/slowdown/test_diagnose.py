@@ -13,6 +13,7 @@ from hosts.past import sample
 from jsonschema import validate
 
 from resctrl_hooks.cli import diagnose
+from resctrl_hooks.cli.diagnosis_text import print_none_slowed
 from resctrl_hooks.cli.schemas import schemas
 from resctrl_hooks.node.history.place import claim
 from resctrl_hooks.node.history.sample import Sample
@@ -122,11 +123,16 @@ def test_since_when_the_class_has_its_values_is_printed(host: Host, monkeypatch:
 
 def test_without_a_slowed_pod_the_number_of_baselines_is_printed(shop: Shop) -> None:
     more = "each other needs 10 quiet samples of 10 s: wait with `slowdown.enabled` set, or use a longer --for"
-    assert shop.diagnose("--for", "15s")[:2] == (0, f"no pod is slowed; 0 of 1 pods have a baseline; {more}\n")
+    assert shop.diagnose("--for", "15s")[:2] == (0, f"no verdict: 0 of 1 pods have a baseline; {more}\n")
     shop.diagnose("--for", "60s")
     assert shop.diagnose("--for", "15s")[:2] == (0, "no pod is slowed; 1 of 1 pods have a baseline\n")
     value = shop.item("--for", "15s")
     assert (value["items"], value["pods"], value["withBaseline"]) == ([], 1, 1)
+
+
+def test_node_without_counted_pods_has_no_verdict(capsys: pytest.CaptureFixture[str]) -> None:
+    print_none_slowed(0, 0)
+    assert capsys.readouterr().out == "no verdict: no pod is counted; `resctrl-hook list` prints all pods\n"
 
 
 def test_loud_time_is_not_learned(shop: Shop) -> None:

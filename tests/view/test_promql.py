@@ -1,4 +1,4 @@
-"""The queries of docs/energy.md give the watts of a node with known counters."""
+"""The queries of docs/energy.md give the joules and watts of a node with known counters."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 from hosts.promtool import run_promtool, values
 
 PAGE = Path(__file__).parents[2] / "docs/energy.md"
-MAPPED, REST, WHOLE, UNATTRIBUTED = re.findall(r"```promql\n(.*?)```", PAGE.read_text(), re.DOTALL)
+JOULES, MAPPED, REST, WHOLE, UNATTRIBUTED = re.findall(r"```promql\n(.*?)```", PAGE.read_text(), re.DOTALL)
 LABELS = 'instance="n1:9177", node="n1", namespace="shop", pod="{pod}", pod_uid="{pod}-uid"'
 
 
@@ -26,6 +26,7 @@ SERIES = {
 @pytest.mark.parametrize(
     "query, expected",
     [
+        pytest.param(JOULES, {'{namespace="shop"}': 8 * 20 * 60}, id="joules by namespace"),
         pytest.param(
             MAPPED,
             {
@@ -47,5 +48,5 @@ SERIES = {
         pytest.param(UNATTRIBUTED, {'{node="n1"}': 1 - 8 / 12}, id="what no pod has"),
     ],
 )
-def test_query_of_page_gives_watts(tmp_path: Path, query: str, expected: dict[str, float]) -> None:
+def test_query_of_page_gives_known_amounts(tmp_path: Path, query: str, expected: dict[str, float]) -> None:
     run_promtool(tmp_path, SERIES, values(query, "20m", expected), rules=None)
