@@ -45,14 +45,14 @@ Amount = Annotated[int | str, AfterValidator(_amount)]
 
 
 class BlockioPart(Section):
-    """What a class says of some devices. Keys are read in any case, so those of goresctrl's files are good."""
+    """Part of a class: limits or a weight for some devices. Keys can be in any case, as in goresctrl's files."""
 
     devices: Annotated[list[str], AfterValidator(_devices)] = []
-    """Patterns of devices, such as /dev/sd[a-d], /dev/nvme?n1 or /dev/disk/by-id/*; empty for a weight of all
-    devices."""
+    """Patterns of devices, such as `/dev/sd[a-d]`, `/dev/nvme?n1` or `/dev/disk/by-id/*`. Without patterns, only
+    `weight` is permitted, and applies to all devices."""
 
     throttle_read_bps: Amount | None = None
-    """Bytes read per second: `50M` is 50 * 1000 * 1000, `50Mi` is 50 * 1024 * 1024."""
+    """Bytes read per second: `50M` is 50 * 1000², `50Mi` is 50 * 1024²."""
 
     throttle_write_bps: Amount | None = None
     """Bytes written per second."""
@@ -64,7 +64,7 @@ class BlockioPart(Section):
     """Writes per second."""
 
     weight: Annotated[int, Field(ge=1, le=10000)] | None = None
-    """io.weight, or io.bfq.weight (at most 1000) if the kernel has only that."""
+    """io.weight, or io.bfq.weight (at most 1000) if the kernel has only that file."""
 
     @model_validator(mode="before")
     @classmethod

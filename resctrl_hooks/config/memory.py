@@ -111,8 +111,8 @@ class Memory(FeatureSection):
     """Memory classes. On if `classes` contains a class."""
 
     failure_policy: FailurePolicy | None = None
-    """Failure policy if a class or limit cannot be applied. Default: `memtierd.failurePolicy`, else `fail`, as in the
-    NRI plugin: a workload must not run unnoticed with the wrong memory policy."""
+    """Failure policy if a class or limit cannot be applied. Default: `fail`, because a workload must not run unnoticed
+    with the wrong memory policy."""
 
     allow: Allow = _DEFAULTS["allow"]
     """Classes of `classes` that each namespace may use: `{namespace pattern: [class patterns]}`."""

@@ -42,10 +42,10 @@ class Memtierd(FeatureSection):
     """Instances of memtierd, for containers of classes with a `memtierdconfig`."""
 
     failure_policy: FailurePolicy | None = None
-    """Failure policy if memtierd cannot be started. Default: `memory.failurePolicy` (preferred), else `fail`."""
+    """Deprecated: use `memory.failurePolicy`, which also applies if memtierd cannot be started."""
 
     allow: Allow = _DEFAULTS["allow"]
-    """Classes of `classes` that each namespace may use. Prefer `memory.allow`; both must allow the class."""
+    """Deprecated: use `memory.allow`. Both must allow the class."""
 
     run_dir: AbsolutePath = _DEFAULTS["runDir"]
     """Directory for memtierd's configurations, output and pids: NAMESPACE/POD/CONTAINER/ID below it."""

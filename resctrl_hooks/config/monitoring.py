@@ -20,16 +20,16 @@ class PriorityRule(Section):
     """A rule with the priority of some pods. It matches a pod if all of its conditions do."""
 
     namespaces: list[NamespacePattern] = []
-    """Namespaces of the pods that the rule matches. Empty means all."""
+    """Namespaces of the pods. Empty means all."""
 
     qos: Literal["Guaranteed", "Burstable", "BestEffort"] | None = None
-    """Kubernetes QoS class of the pods that the rule matches. Default: any."""
+    """Kubernetes QoS class of the pods. Default: any."""
 
     labels: dict[str, str] = {}
-    """Labels of the pods that the rule matches; a pod must have all of them. Hooks see labels only with CRI-O."""
+    """Labels; a pod must have all of them. Hooks see labels only with CRI-O."""
 
     value: Priority
-    """Priority of the pods that the rule matches. The highest priority is served first."""
+    """Priority of the pods. The highest priority is served first."""
 
 
 _RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?) *([MG]B)(?:/s|ps)")
@@ -75,8 +75,8 @@ class Reserve(Section):
 
     runtimes: Annotated[int, Field(ge=0)] | None = None
     """Number of RMIDs to keep free for groups and classes that container runtimes create (`linux.intelRdt`). Default,
-    also without this section: their largest number in the last day. It is at least 2 (1 if containers only have a
-    `closID`) and at most a quarter of the RMIDs."""
+    also without this section: the largest number of such groups and classes in the last day, at most a quarter of the
+    RMIDs. See docs/sharing.md."""
 
 
 class Share(Section):
@@ -145,15 +145,14 @@ class Monitoring(FeatureSection):
     group when it starts, `reconcile` in its next pass."""
 
     priority: list[PriorityRule] = []
-    """Priorities of pods if there are fewer RMIDs than pods. The first matching rule applies; default: 0. A pod without
-    an RMID preempts a pod of lower priority."""
+    """Priorities of pods. The first matching rule applies; default: 0. A pod without an RMID preempts a pod of lower
+    priority."""
 
     reserve: Reserve | None = None
     """RMIDs reserved for pods above a priority, and for container runtimes."""
 
     share: Share | None = None
-    """Time-sharing of RMIDs among pods of the same priority if there are fewer RMIDs than pods. Without time-sharing,
-    the first pods keep their RMIDs."""
+    """Time-sharing of RMIDs among pods of the same priority. Without it, the first pods keep their RMIDs."""
 
     limits: dict[NamespacePattern, Annotated[int, Field(ge=0)]] = {}
     """Maximum number of RMIDs per namespace. The first matching pattern applies; default: no limit. Pods beyond the
@@ -165,8 +164,8 @@ class Monitoring(FeatureSection):
     bound."""
 
     memory_domains: Literal["auto", "node", "package", "l3"] = _DEFAULTS["memoryDomains"]
-    """L3 domains that share one memory: those of a NUMA `node`, those of a `package`, or none (`l3`). `auto` is
-    `node`, or `package` if each of a package's L3 domains is a NUMA node."""
+    """Memory domains, the L3 domains that share one memory: those of a NUMA `node`, those of a `package`, or each alone
+    (`l3`). `auto` is `package` if a package has several L3 domains and each is a NUMA node; otherwise `node`."""
 
     def remarks(self) -> list[Remark]:
         """Return remarks for unreachable rules, and for a reserve that serves all pods or no pod."""

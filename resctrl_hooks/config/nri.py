@@ -61,5 +61,5 @@ class Nri(Section):
     resource updates."""
 
     allow: Allow = {}
-    """Classes whose `env`, `mounts` and `devices` each namespace may use: `{namespace pattern: [class patterns]}`.
-    Default: none."""
+    """Classes whose `policy`, `env`, `mounts` and `devices` each namespace may use: `{namespace pattern: [class
+    patterns]}`. Default: none."""

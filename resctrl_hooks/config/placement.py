@@ -59,8 +59,8 @@ class Placement(FeatureSection):
     allow: Allow = {}
     """Annotation values that each namespace may use: `{namespace pattern: [exclusive, POOL]}`. Default: none. They are
     kinds of CPUs (`exclusive`, `isolated`, `reserved`), `preserve` (no placement), pools and CPU classes
-    (`class:NAME`). `exclusive` permits as many CPUs as the container's request has whole ones, `exclusive:8` up to 8
-    without a request."""
+    (`class:NAME`). `exclusive` permits the number of whole CPUs in the container's request; `exclusive:8` permits up to
+    8, also without a request."""
 
     reserved_cpus: Cpus = ""
     """CPUs reserved for the system; other containers do not get them."""
@@ -95,8 +95,7 @@ class Placement(FeatureSection):
     """The folder with the CDI files of dra-driver-cpu. Placement does not assign CPUs that such a file lists."""
 
     irqbalance_path: AbsolutePath = _DEFAULTS["irqbalancePath"]
-    """The folder of irqbalance's socket. irqbalance then also keeps interrupts off the CPUs of `irqMode` and
-    annotations."""
+    """The folder of irqbalance's socket. Through it, placement keeps irqbalance off the CPUs that get no interrupts."""
 
     @model_validator(mode="after")
     def _apart(self) -> "Placement":

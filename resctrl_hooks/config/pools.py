@@ -64,7 +64,7 @@ class Pool(Section):
     """CPUs of the pool. Default: it grows on CPUs that no pool lists."""
 
     min_cpus: Annotated[int, Field(ge=0)] | None = None
-    """Minimum number of used CPUs. With it, the pool uses only as many of its CPUs as its containers request."""
+    """Minimum number of used CPUs. If set, the pool uses only as many of its CPUs as its containers request."""
 
     max_cpus: Annotated[int, Field(ge=0)] | None = None
     """Maximum number of CPUs of an instance, in whole cores; 0: no limit."""
@@ -80,13 +80,14 @@ class Pool(Section):
     possible. Default: creates one when the others are full."""
 
     spread: bool = False
-    """Whether a new instance is placed where the most CPUs are free. Default: where the fewest are."""
+    """Whether a new instance is placed where the most CPUs are free, instead of the fewest."""
 
     spread_cores: bool = False
     """Whether the pool takes one thread from each of many cores, instead of whole cores."""
 
     share_idle_cpus: Literal["system", "package", "die", "numa", "l3", "core"] | None = None
-    """Its containers also run on CPUs that no pool uses, in this part of the machine around its CPUs."""
+    """Its containers also run on CPUs that no pool uses, if they are in the same part of the machine, such as the same
+    `package`."""
 
     hide_hyperthreads: bool = False
     """Whether containers run on one thread of each core."""
@@ -102,7 +103,7 @@ class Pool(Section):
     containers run there."""
 
     irq_mode: Literal["isolate"] | None = None
-    """`isolate` keeps interrupts off the same CPUs as those of `cpuClass`."""
+    """`isolate` keeps interrupts off the CPUs of its containers."""
 
     namespaces: list[NamespacePattern] = []
     """Namespaces whose containers run in the pool. The first matching pool applies."""

@@ -81,7 +81,7 @@ _GUARD = FEATURES["rdt"].defaults["guard"]
 
 
 class RdtClass(Section):
-    """Limits of one class, for all domains or by domain. A resource without a key keeps the kernel's value."""
+    """Limits of one class, for all domains or by domain. A missing key leaves the kernel's value unchanged."""
 
     l3: Mask | dict[Domain, Mask] | None = Field(default=None, alias="L3")
     """Ways of the L3 cache: a hexadecimal mask, a share from the lowest way (`60%`), or a range (`40-99%`)."""
@@ -141,7 +141,7 @@ class Throttle(Section):
     """Limit down to which the guard may lower one class."""
 
     floor: Floor
-    """Lower limit of the guard: "2000MBps", or per cent (20 or "20%"), on AMD of `monitoring.capacity`."""
+    """Lower limit: "2000MBps", or per cent (20 or "20%"). On AMD it is per cent of `monitoring.capacity`."""
 
 
 Share = Annotated[float, Field(gt=0, le=1)]
@@ -158,19 +158,19 @@ class Protection(Section):
     """When the guard acts for one class."""
 
     slowdown: Annotated[float, Field(ge=SLOWED, le=10)] | None = None
-    """Ratio from which a pod of the class suffers, such as 1.2: the guard acts if memory bandwidth slows a pod by as
-    much, whatever the load is. Needs `slowdown.enabled`. Without it, the guard acts at the load `high`."""
+    """Ratio such as 1.2: the guard acts if memory bandwidth slows a pod of the class by this factor, at any load.
+    Needs `slowdown.enabled`. Without this key, the guard acts at the load `high`."""
 
 
 class Guard(Section):
-    """Lowers the MB values of throttled classes while a memory domain is full. `act` is experimental."""
+    """Lowers the MB values of throttled classes while the bandwidth of a memory domain is used up."""
 
     mode: Annotated[Literal["off", "observe", "act"], BeforeValidator(_mode)] = _GUARD["mode"]
     """`observe` logs what `act` would write. `act` is experimental."""
 
     protect: list[ProtectedClass] | dict[ProtectedClass, Protection] = []
-    """Classes that the guard protects; it never changes their values. It acts for them at the load `high`; a mapping
-    can set a `slowdown` for a class instead."""
+    """Classes that the guard protects and never lowers: a list, or a mapping that sets a `slowdown` for some of
+    them."""
 
     throttle: dict[ClassName, Throttle] = {}
     """Classes that the guard may lower, in this order."""
@@ -179,7 +179,7 @@ class Guard(Section):
     """Load of a memory domain at which classes are lowered."""
 
     low: Share = _GUARD["low"]
-    """Load below which they are raised again."""
+    """Load below which lowered classes are raised again."""
 
     interval: Annotated[Duration, Field(ge=0.2, le=60)] = _GUARD["interval"]
     """Interval between two samples of the load."""
@@ -208,7 +208,7 @@ class Rdt(SectionOfClasses):
     class."""
 
     guard: Guard = Guard()
-    """Limits the bandwidth of some classes while the memory of protected classes is full."""
+    """Limits the bandwidth of some classes while protected classes need it."""
 
     @model_validator(mode="after")
     def _exclusive_shares(self) -> "Rdt":

@@ -100,7 +100,7 @@ class Configuration(Section):
     """Mount point of sysfs."""
 
     node_features_path: AbsolutePath = DEFAULTS["nodeFeaturesPath"]
-    """File with this node's proved facts for node-feature-discovery. Reconcile writes it if it exists;
+    """File for node-feature-discovery with the tested abilities of this node. Reconcile writes it if it exists;
     `install --nfd` creates it."""
 
     runtime_roots: RuntimeRoots = {}
@@ -127,8 +127,8 @@ class Configuration(Section):
     log: LogSection = LogSection()
 
     events: bool = DEFAULTS["events"]
-    """Whether the DaemonSet `resctrl-hooks-events` sends Kubernetes Events for slowed pods and for pods that wait for
-    an RMID. See docs/kubectl.md."""
+    """Whether the DaemonSet `resctrl-hooks-events` sends Kubernetes Events for slowed and for waiting pods. See
+    docs/kubectl.md."""
 
     telemetry: Any = Field(default=None, exclude=True)
     """Ignored: a key of the resctrl-mon NRI plugin."""

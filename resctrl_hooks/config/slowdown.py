@@ -17,11 +17,11 @@ class Slowdown(Section):
     without it."""
 
     perf: bool = DEFAULTS["perf"]
-    """Whether performance counters may be used for pods without AET events."""
+    """Whether performance counters may be used. Pods with the kernel's telemetry counters (AET) need none."""
 
     pods: Annotated[int, Field(ge=0, le=256)] = DEFAULTS["pods"]
-    """Largest number of pods with performance counters. In the resident process they take turns: a sixth at a
-    time, for 10 seconds."""
+    """Largest number of pods with performance counters. In the resident process they take turns of 10 seconds, a sixth
+    of them at a time."""
 
     watch: list[Pattern] = DEFAULTS["watch"]
     """Pods with performance counters, as patterns of NAMESPACE/POD. Empty: pods of protected classes

@@ -8,6 +8,7 @@ from project.test_generated import GENERATOR
 
 from resctrl_hooks.config.check import check_text
 from resctrl_hooks.config.root import Configuration
+from resctrl_hooks.config.schema import json_schema
 from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.settings import DEFAULTS
 
@@ -20,6 +21,17 @@ def test_every_setting_is_on_the_page() -> None:
         assert f"`{name}`" in TEXT
     assert '- `release` (`pod`/`last-container`, default `"pod"`): When' in TEXT
     assert "- `name` (text, required): " in TEXT
+
+
+def test_every_key_of_every_section_is_on_the_page() -> None:
+    keys = {key for section in json_schema()["$defs"].values() for key in section["properties"]}
+    assert {"throttleReadBps", "floor", "cpuMax"} <= keys
+    assert sorted(key for key in keys if f"`{key}`" not in TEXT) == []
+
+
+def test_section_in_a_list_or_mapping_of_a_section_is_on_the_page() -> None:
+    for title in ("`classes` in `blockio`", "`protect` in `guard` in `rdt`", "`mounts` in `classes`"):
+        assert f"### {title}\n" in TEXT
 
 
 def test_keys_of_an_earlier_section_are_named_once() -> None:
