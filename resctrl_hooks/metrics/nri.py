@@ -50,7 +50,7 @@ ROWS: tuple[Row[Status], ...] = (
     ),
     Row(
         "resctrl_hooks_nri_event_duration_seconds",
-        "Time from the runtime's request to the end of its work, for events that cause work.",
+        "Time from the runtime's request to the end of the plugin's work, for events that cause work.",
         _durations,
         ("event",),
         unit="seconds",

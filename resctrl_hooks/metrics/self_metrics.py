@@ -109,7 +109,7 @@ ROWS: tuple[Row[Node], ...] = (
     Row("resctrl_hooks_waiting_pods", "Pods that wait for an RMID.", lambda node: len(node.waiting)),
     Row(
         "resctrl_hooks_queued_pods",
-        "Pods that wait for an RMID because of monitoring.priority, reserve, share or limits.",
+        "Part of the waiting pods: those that wait because of monitoring.priority, reserve, share or limits.",
         lambda node: len(queued_pods(node.context, node.waiting)),
     ),
     Row(

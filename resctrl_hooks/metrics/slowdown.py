@@ -36,14 +36,14 @@ ROWS: tuple[Row[Judged], ...] = (
     ),
     Row(
         "resctrl_pod_cycles",
-        "Cycles of a pod in the windows in which they were counted, by kind of evidence (perf or aet).",
+        "Cycles of a pod while its performance was counted, by method (perf or aet).",
         lambda judged: {labels: cycles for labels, (cycles, _) in judged.sums("counted")},
         (*LABELS, "method"),
         kind=COUNTER,
     ),
     Row(
         "resctrl_pod_instructions",
-        "Instructions of a pod in the same windows; micro-operations where `method` is aet.",
+        "Instructions of a pod in the same time; micro-operations where `method` is aet.",
         lambda judged: {labels: work for labels, (_, work) in judged.sums("counted")},
         (*LABELS, "method"),
         kind=COUNTER,
