@@ -4,7 +4,7 @@ All results come from counted values; missing values are not interpolated.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
@@ -164,12 +164,21 @@ def together(lines: Iterable[Points]) -> Points:
     return dict(found)
 
 
-def by_namespace(users: dict[User, Points]) -> dict[str, Points]:
+def by_name(users: Mapping[User, Points]) -> dict[str, Points]:
+    """Return the lines by name. A pod that was created again has the same name and another key: they are one line."""
+    return _sums((user.name, points) for user, points in users.items())
+
+
+def by_namespace(users: Mapping[User, Points]) -> dict[str, Points]:
     """Return the sums over each namespace; users without one keep their own name."""
+    return _sums((user.namespace or user.name, points) for user, points in users.items())
+
+
+def _sums(lines: Iterable[tuple[str, Points]]) -> dict[str, Points]:
     found: dict[str, list[Points]] = defaultdict(list)
-    for user, points in users.items():
-        found[user.namespace or user.name].append(points)
-    return {name: together(lines) for name, lines in found.items()}
+    for name, points in lines:
+        found[name].append(points)
+    return {name: together(parts) for name, parts in found.items()}
 
 
 def largest(lines: dict[str, Points], most: int) -> dict[str, Points]:

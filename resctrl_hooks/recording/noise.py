@@ -9,6 +9,7 @@ from typing import Final
 from resctrl_hooks.node.history.rows import REST
 
 from .analysis import BANDWIDTH, Points, Recording, User, domains, together
+from .texts import number
 
 NOISY_SHARE: Final = 1 / 3
 """A user becomes noisy when it causes more than this share of its L3 domain's traffic …"""
@@ -18,7 +19,7 @@ STILL: Final = 2 / 3
 """It stays noisy while both exceed this part of those limits …"""
 PAUSE_SECONDS: Final = 60.0
 PAUSE_LOOKS: Final = 3
-"""… and during interruptions of at most so many seconds or samples, while its share of the whole time is enough."""
+"""… and during interruptions of at most so many seconds or samples, while it has the first share of all that time."""
 LEAST: Final = 1 / 20
 """Times with less traffic than this part of the largest one's are left out."""
 
@@ -31,8 +32,8 @@ class Noisy:
     domain: str
     start: float
     end: float
-    moved: float = 0.0
-    of: float = 0.0
+    moved: float
+    of: float
 
 
 def noisy(recording: Recording) -> list[Noisy]:
@@ -63,11 +64,11 @@ def answer(recording: Recording) -> str:
     for users in domains(recording, BANDWIDTH).values():
         for one, points in users.items():
             moved[one] += sum(
-                rate * (moment - before.get(moment, moment)) for moment, rate in points.items() if start < moment <= end
+                rate * (moment - before[moment]) for moment, rate in points.items() if start < moment <= end
             )
-    share, rate = moved[user] / (sum(moved.values()) or 1), moved[user] / max(end - start, 1e-9)
+    share, rate = moved[user] / sum(moved.values()), moved[user] / (end - start)
     when = f"{_clock(start, end)} to {_clock(end, start)} UTC"
-    return f"{user.name} moved {share:.0%} of all memory traffic, {when} ({rate / 1e9:.3g} GB/s)."
+    return f"{user.name} moved {share:.0%} of all memory traffic, {when} ({number(rate / 1e9, 'GB/s')})."
 
 
 def _clock(moment: float, other: float) -> str:
@@ -82,22 +83,24 @@ def _times(
 ) -> list[Noisy]:
     """Return the times of one user in one domain. Traffic during an interruption counts."""
     found: list[Noisy] = []
-    peak = max(totals.values(), default=0.0)
-    skipped: list[float] = []
+    peak = max(totals.values())
+
+    def exceeds(part: float) -> bool:
+        return points[moment] > part * NOISY_SHARE * totals[moment] and totals[moment] > part * BUSY_SHARE * peak
+
+    new: list[float] = []  # samples since the last time
     for moment in sorted(points):
-        rate, total, start = points[moment], totals[moment], before.get(moment, moment)
-        goes_on = bool(found) and start - found[-1].end <= pause
-        part = STILL if goes_on and not skipped else 1.0
-        if not peak or rate < part * NOISY_SHARE * total or total < part * BUSY_SHARE * peak:
-            skipped.append(moment)
-            continue
-        if not goes_on:
-            found.append(Noisy(user, domain, start, start))
-            skipped = []
-        for one in [*skipped, moment]:
-            seconds = one - before.get(one, one)
-            found[-1].moved += points[one] * seconds
-            found[-1].of += totals[one] * seconds
-        found[-1].end = moment
-        skipped = []
-    return [time for time in found if time.moved > 0 and time.moved >= NOISY_SHARE * time.of]
+        new.append(moment)
+        start = before[moment]
+        if found and start - found[-1].end <= pause and exceeds(STILL):
+            last = found[-1]
+            moved = last.moved + sum(points[one] * (one - before[one]) for one in new)
+            of = last.of + sum(totals[one] * (one - before[one]) for one in new)
+            if moved > NOISY_SHARE * of:
+                last.end, last.moved, last.of, new = moment, moved, of, []
+                continue
+        if exceeds(1):
+            seconds = moment - start
+            found.append(Noisy(user, domain, start, moment, points[moment] * seconds, totals[moment] * seconds))
+            new = []
+    return found

@@ -19,6 +19,7 @@ from .analysis import (
     Points,
     Recording,
     User,
+    by_name,
     by_namespace,
     domains,
     largest,
@@ -28,7 +29,8 @@ from .noise import Noisy, answer, noisy
 from .slowdown import SlowedPod, slowed_pods
 from .slowdown_chart import chart_of
 from .style import HEAD, SCRIPT, STYLE, lay_out
-from .tables import energy_table, events_table, full_table, noisy_table, slowed_table, uncovered_table, utc
+from .tables import energy_table, events_table, full_table, noisy_table, slowed_table, uncovered_table
+from .texts import number, utc
 from .turns import turn_rates
 
 _MOST_LINES = 12
@@ -61,7 +63,7 @@ def page_of(
         if not by_domain:
             continue
         parts.append(f"<h2>{escape(measure.title)}</h2>")
-        charts = {domain: {user.name: points for user, points in users.items()} for domain, users in by_domain.items()}
+        charts = {domain: by_name(users) for domain, users in by_domain.items()}
         changes = {domain: [at for at, row in recording.events if row["domain"] == domain] for domain in by_domain}
         pods = _figure(measure, charts, recording.times, colors, times, changes)
         title_of_sums = f"by namespace, {_all(by_domain)}"
@@ -112,7 +114,7 @@ def _in_turns(rates: Mapping[User, Interval]) -> go.Figure:
 def _summary(recording: Recording) -> str:
     start, end = recording.times[0], recording.times[-1]
     samples = len(recording.times)
-    every = f", one every {(end - start) / (samples - 1):.2g} s" if samples > 1 else ""
+    every = f", one every {number((end - start) / (samples - 1), 's')}" if samples > 1 else ""
     pods = sum(user.kind == "pod" for user in recording.users)
     return (
         f"<p>{utc(start)} to {utc(end)}: {samples} samples{every}; {pods} monitored pods. "
@@ -125,12 +127,9 @@ def _all(found: Mapping[str, object]) -> str:
 
 
 def _colors(recording: Recording) -> dict[str, str]:
-    """Return a colour for each of the most frequent names, the same in every chart."""
-    sums: dict[str, float] = {}
-    for measure in MEASURES[:1]:
-        users = series(recording, measure)
-        for name, points in [*((user.name, one) for user, one in users.items()), *by_namespace(users).items()]:
-            sums[name] = sums.get(name, 0.0) + sum(points.values())
+    """Return a colour for each of the names with the largest bandwidth, the same in every chart."""
+    users = series(recording, BANDWIDTH)
+    sums = {name: sum(points.values()) for name, points in {**by_name(users), **by_namespace(users)}.items()}
     order = sorted(sums, key=lambda name: -sums[name])
     return dict(zip(order, _COLORS, strict=False))
 

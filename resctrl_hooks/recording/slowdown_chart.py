@@ -7,7 +7,7 @@ from html import escape
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from .analysis import BANDWIDTH, Points
+from .analysis import BANDWIDTH, Points, by_name
 from .slowdown import SlowedPod
 from .style import lay_out
 
@@ -29,7 +29,7 @@ def chart_of(
         legend: the width of the legend, in pixels.
     """
     titles = {_RATIO: {pod.user.name: pod.ratios}}
-    culprits = {user.name: points for user, points in list(pod.culprits.items())[:most]}
+    culprits = by_name(dict([*pod.culprits.items()][:most]))
     if culprits:
         title = f"{BANDWIDTH.unit} of its culprits in {pod.domain}"
         titles[title] = {

@@ -1,7 +1,6 @@
 """The tables of the page: energy, noisy and slowed pods, full memory domains, the guard's events, gaps."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from html import escape
 
 from resctrl_hooks.node.history.rows import GUARD, SCHEMATA
@@ -12,10 +11,10 @@ from .energy import shares
 from .full import FULL, full_times, memories
 from .noise import BUSY_SHARE, NOISY_SHARE, STILL, Noisy
 from .slowdown import SlowedPod
+from .texts import number, utc
 
 _MOST_ROWS = 50
 _MOST_USERS = 5
-_LARGE = 1000
 _SOURCES = {GUARD: "bandwidth guard (experimental)", SCHEMATA: "schemata"}
 
 
@@ -31,7 +30,7 @@ def energy_table(recording: Recording, grams_per_kwh: float | None) -> str:
         note += f" CO2: {grams_per_kwh:g} g for a kilowatt hour."
 
     def cell(value: float | None, unit: str) -> str:
-        return "-" if value is None else _number(value, unit)
+        return "-" if value is None else number(value, unit)
 
     rows = [
         (
@@ -48,16 +47,17 @@ def noisy_table(found: Sequence[Noisy]) -> str:
     rule = (
         f"A noisy period begins when a pod moves more than {NOISY_SHARE:.0%} of its L3 domain's traffic, and the "
         f"domain moves more than {BUSY_SHARE:.0%} of its peak in this recording. The period ends when one of these "
-        f"shares stays below {STILL:.0%} of its limit for a minute. The charts mark these periods."
+        f"shares stays below {STILL:.0%} of its limit for a minute, or when the pod's share of the whole period falls "
+        f"to {NOISY_SHARE:.0%}. The charts mark these periods."
     )
     rows = [
         (
             time.user.name,
             time.domain,
             utc(time.start),
-            _number(time.end - time.start, "s"),
-            _number(time.moved / 1e9 / max(time.end - time.start, 1e-9), "GB/s"),
-            _number(100 * time.moved / time.of, "%"),
+            number(time.end - time.start, "s"),
+            number(time.moved / 1e9 / (time.end - time.start), "GB/s"),
+            number(100 * time.moved / time.of, "%"),
         )
         for time in found
     ]
@@ -77,8 +77,8 @@ def slowed_table(found: Sequence[SlowedPod], recording: Recording) -> str:
     rows = [
         (
             pod.user.name,
-            _number(pod.seconds, "s"),
-            _number(max(pod.ratios.values()), "times"),
+            number(pod.seconds, "s"),
+            number(max(pod.ratios.values()), "times"),
             ", ".join(pod.causes) or "unknown",
             ", ".join(user.name for user in pod.culprits) or "-",
         )
@@ -104,10 +104,10 @@ def full_table(recording: Recording, capacity: Mapping[str, float]) -> str:
         together = sum(time.moved.values()) or 1.0
         most = sorted(time.moved, key=lambda user: -time.moved[user])[:_MOST_USERS]
         users = ", ".join(
-            f"{user.name} {time.moved[user] / 1e9:.3g} GB ({time.moved[user] / together:.0%})" for user in most
+            f"{user.name} {number(time.moved[user] / 1e9, 'GB')} ({time.moved[user] / together:.0%})" for user in most
         )
         load = f"{'~' if time.memory.estimated else ''}{time.load:.0%}"
-        rows.append((time.memory.name, utc(time.start), _number(time.end - time.start, "s"), load, users))
+        rows.append((time.memory.name, utc(time.start), number(time.end - time.start, "s"), load, users))
     heads = ("Memory domain", "From", "For", "Mean load", "Moved by")
     return f'<h2>Full memory domains</h2><p class="note">{escape(rule)}</p>{_table(heads, rows, "No domain was full.")}'
 
@@ -126,10 +126,8 @@ def events_table(recording: Recording) -> str:
 
 def uncovered_table(recording: Recording) -> str:
     """Return what had no number."""
-    rows = [
-        (one.user.name, one.column, one.word, _number(100 * one.rows / one.of, "%")) for one in uncovered(recording)
-    ]
-    rows += [("(all)", "no sample", utc(start), _number(end - start, "s")) for start, end in recording.gaps]
+    rows = [(one.user.name, one.column, one.word, number(100 * one.rows / one.of, "%")) for one in uncovered(recording)]
+    rows += [("(all)", "no sample", utc(start), number(end - start, "s")) for start, end in recording.gaps]
     heads = ("Pod", "Counter", "Value in the kernel", "Share of its rows")
     return f"<h2>Gaps</h2>{_table(heads, rows, 'Every counter had a value in every sample.')}"
 
@@ -144,15 +142,5 @@ def _table(heads: Iterable[str], rows: Sequence[Iterable[str]], nothing: str) ->
 
 
 def _cell(text: str) -> str:
-    number = text[:1].isdigit() and " " in text and "-" not in text
-    kind = ' class="number"' if number else ""
+    kind = ' class="number"' if text[:1].isdigit() and " " in text and "-" not in text else ""
     return f"<td{kind}>{escape(text)}</td>"
-
-
-def _number(value: float, unit: str) -> str:
-    return f"{value:.3g} {unit}" if abs(value) < _LARGE else f"{value:.0f} {unit}"
-
-
-def utc(moment: float) -> str:
-    """Return seconds since 1970 as text."""
-    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -25,7 +25,6 @@ from resctrl_hooks.errors import NotPermittedError
 from resctrl_hooks.node.history.rows import LABELS, SCHEMATA, Row, Sampler
 from resctrl_hooks.recording.analysis import BANDWIDTH, OTHERS, largest, recording_of, series, uncovered
 from resctrl_hooks.recording.files import RecordingError, read, writing
-from resctrl_hooks.recording.noise import answer, noisy
 
 NASTY = "</script><script>document.title='forged'</script>"
 
@@ -143,53 +142,6 @@ def test_namespaces_have_bandwidth_where_other_domains_have_energy() -> None:
     energy = [{**row, "domain": "mon_PERF_PKG_00", BANDWIDTH.column: None} for row in rows]
     (points,) = series(recording_of([*rows, *energy]), BANDWIDTH).values()
     assert list(points.values()) == [100.0, 100.0]
-
-
-def test_noisy_pod_and_times_are_named() -> None:
-    found = noisy(recording_of(rows_of(quiet=[0, 1, 2, 3, 4, 5], loud=[0, 1, 2, 102, 202, 203])))
-    (only,) = found
-    assert (only.user.name, only.start % 60, only.end % 60) == ("shop/loud", 2, 4)
-    assert (only.moved, only.of) == (200, 202)
-
-
-def minutes_of(**pods: list[float]) -> list[Row]:
-    """Return a recording of two domains, one sample per minute: each pod's bandwidth in MB/s, half in each domain."""
-    rows: list[Row] = []
-    for pod, rates in pods.items():
-        total = 0.0
-        for minute, rate in enumerate([0.0, *rates]):
-            total += rate * 60e6 / 2
-            rows += [
-                {
-                    "time": f"2026-01-01T{1 + minute // 60:02}:{minute % 60:02}:00.000+00:00", "host": "n1",
-                    "kind": "pod", "key": pod, "domain": domain, "namespace": "batch", "pod": pod,
-                    "mbm_total_bytes": total, "missing": "",
-                }
-                for domain in ("mon_L3_00", "mon_L3_01")
-            ]  # fmt: skip
-    return rows
-
-
-def test_wavering_burst_is_one_time_and_neighbours_have_none() -> None:
-    burst = [2000.0, 1800, 700, 2200, 900, 2100, 2000, 600, 1900, 2000] * 2
-    quiet = [100.0] * 10
-    neighbour = [500.0, 500, 500, 500, 600, 500, 500, 900, 500, 500] * 2
-    found = recording_of(minutes_of(reports=[*quiet, *burst, *quiet], web=[*quiet, *neighbour, *quiet]))
-    assert [(time.user.name, time.domain) for time in noisy(found)] == [
-        ("batch/reports", "mon_L3_00"),
-        ("batch/reports", "mon_L3_01"),
-    ]
-    assert answer(found) == "batch/reports moved 75% of all memory traffic, 01:10 to 01:30 UTC (1.62 GB/s)."
-
-
-def test_answer_without_noisy_pod_states_it() -> None:
-    even = [100.0] * 10
-    assert answer(recording_of(minutes_of(a=even, b=even, c=even, d=even))) == "No pod was noisy."
-
-
-def test_equal_pods_are_not_noisy() -> None:
-    same: list[float | None] = [float(100 * second) for second in range(5)]
-    assert noisy(recording_of(rows_of(**{f"p{number}": same for number in range(4)}))) == []
 
 
 def test_smallest_pods_are_drawn_as_one() -> None:
