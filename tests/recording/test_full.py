@@ -67,6 +67,46 @@ def test_capacity_option_replaces_the_recorded_capacity() -> None:
     assert times(rows, 200) == []
 
 
+@pytest.mark.parametrize(
+    "capacity, domain", [({"0": 100 * GB}, 0), ({"1": 100 * GB}, 1), ({"*": 100 * GB, "1": GB}, 0)]
+)
+def test_capacity_of_a_domain_is_that_of_its_number(capacity: dict[str, float], domain: int) -> None:
+    both = [{**row, "domain": f"mon_L3_0{number}"} for number in (0, 1) for row in pods(RATES)]
+    found = {one.name: one.loads for one in memories(recording_of(both), capacity)}
+    assert max(found[f"mon_L3_0{domain}"].values()) == 0.9
+    assert memories(recording_of([{**row, "domain": "of another kind"} for row in both]), {"1": GB}) == []
+
+
+def test_memory_domain_without_a_capacity_is_never_full() -> None:
+    assert times([*pods(RATES), *memory([90, 90, 90], capacity=0)]) == []
+
+
+@pytest.mark.parametrize("load, is_full", [(85.0, True), (84.9, False)])
+def test_domain_is_full_from_85_percent_on(load: float, is_full: bool) -> None:
+    assert bool(times([*pods(RATES), *memory([15, load, 15])])) is is_full
+
+
+def test_memory_domain_has_the_traffic_of_all_its_l3_domains() -> None:
+    second = [{**row, "domain": "mon_L3_01"} for row in pods(RATES)]
+    third = [{**row, "domain": "mon_L3_02"} for row in pods(RATES)]
+    shared = [{**row, "key": "mon_L3_00 mon_L3_01"} for row in memory([15, 90, 90, 90, 15])]
+    (found,) = times([*pods(RATES), *second, *third, *shared])
+    assert {user.name: moved / GB for user, moved in found.moved.items()} == {"shop/etl": 480, "shop/web": 60}
+    (one,) = memories(recording_of([{**row, "key": ""} for row in memory([15])]), {})
+    assert one.l3 == ["mon_L3_00"]
+
+
+def test_full_first_sample_has_no_time() -> None:
+    assert times([*memory([90]), *memory([15, 15])[1:]]) == []
+
+
+def test_full_times_are_in_order_of_time_and_name() -> None:
+    second = [{**row, "domain": "mon_L3_01"} for row in memory([15, 90, 15, 15, 15, 15, 15, 15, 90])]
+    first = memory([15, 15, 15, 90, 15, 15, 15, 15, 90])
+    found = [(one.memory.name, one.start % 60) for one in times([*first, *second])]
+    assert found == [("mon_L3_01", 1), ("mon_L3_00", 3), ("mon_L3_00", 8), ("mon_L3_01", 8)]
+
+
 def test_sample_without_a_load_is_not_full() -> None:
     assert times([*pods(RATES), *memory([15, None, None, None, 15, 15, 15, 15])]) == []
 
