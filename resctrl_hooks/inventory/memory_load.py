@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from resctrl_hooks.node.guard.load import to_memories
+from resctrl_hooks.node.guard.load import Traffic, to_memories
 from resctrl_hooks.node.guard.snapshots import Domains, l3_folder, traffic_of
 from resctrl_hooks.node.resctrl.bandwidth_unit import capacity_of
 from resctrl_hooks.node.snapshot.growth import growths
@@ -28,16 +28,17 @@ def memory_usage(
         capacity: the compiled ``monitoring.capacity``.
         names: the names of pods by key.
     """
-    rates = {key: to_memories(of, domains) for key in now.pods if (of := _rates_of(before, now, key, domains))}
+    traffic = traffic_of(before, now, domains)
+    users = {key: _User(of, traffic) for key in now.pods if (of := _rates_of(before, now, key, domains))}
     found = []
-    for one in traffic_of(before, now, domains):
-        moved = {key: of[one.domain[0]] for key, of in rates.items()} if one.rate else {}
-        largest = sorted((key for key in moved if moved[key] > 0), key=lambda key: -moved[key])
+    for one in traffic:
+        known = {key: user.known[one.domain[0]] for key, user in users.items()} if one.rate else {}
+        largest = sorted((key for key in known if known[key] > 0), key=lambda key: -known[key])
         pods = [
             MemoryShare(
                 name=names.get(key, key),
-                memory_bandwidth_bytes_per_second=moved[key],
-                share_percent=_percent(moved[key], one.rate) or 0.0,
+                memory_bandwidth_bytes_per_second=users[key].rates[one.domain[0]],
+                share_percent=_percent(known[key], one.rate) or 0.0,
             )
             for key in largest[:_SHOWN]
         ]
@@ -59,19 +60,31 @@ def pod_memory(
     before: Snapshot, now: Snapshot, domains: Domains, capacity: dict[str, float], key: str
 ) -> list[PodMemory]:
     """Return a pod's part of the traffic of each memory domain; the arguments are those of `memory_usage`."""
+    traffic = traffic_of(before, now, domains)
     of = _rates_of(before, now, key, domains) if key in now.pods else None
-    rates = to_memories(of, domains) if of else {}
-    parts = [(one, rates.get(one.domain[0])) for one in traffic_of(before, now, domains)]
+    user = _User(of or {}, traffic)
     return [
         PodMemory(
             domain=one.domain[0],
-            memory_bandwidth_bytes_per_second=rate,
-            share_percent=_percent(rate, one.rate),
+            memory_bandwidth_bytes_per_second=user.rates.get(one.domain[0]),
+            share_percent=_percent(user.known.get(one.domain[0]), one.rate),
             load_percent=_percent(one.load(capacity)),
             estimated=one.estimated,
         )
-        for one, rate in parts
+        for one in traffic
     ]
+
+
+class _User:
+    """A pod's traffic to each memory domain.
+
+    ``known`` has no traffic of L3 domains with an unknown total, which the domain's own rate does not include either.
+    """
+
+    def __init__(self, of: dict[int, tuple[float, float | None]], traffic: list[Traffic]) -> None:
+        domains = [one.domain for one in traffic] if of else []
+        self.rates = to_memories(of, domains)
+        self.known = to_memories(of, domains, [one.domain for one in traffic if one.rate is not None] if of else [])
 
 
 def _percent(part: float | None, whole: float | None = 1.0) -> float | None:

@@ -8,7 +8,7 @@ import pytest
 from hosts.counter_tree import say_paths
 from hosts.monitored import KEYS, MonitoredHost, plain_host
 
-from resctrl_hooks.inventory.memory_load import memory_usage
+from resctrl_hooks.inventory.memory_load import memory_usage, pod_memory
 from resctrl_hooks.inventory.usage_models import MemoryUsage
 from resctrl_hooks.node.guard.snapshots import domains_of
 from resctrl_hooks.node.snapshot.snapshot import Snapshot, take
@@ -73,6 +73,21 @@ def test_domain_with_unknown_value_has_neither_load_nor_pods(host: MonitoredHost
     # The other domain is known but for the first one's remote traffic.
     assert second.memory_bandwidth_bytes_per_second is not None
     assert second.estimated
+
+
+def test_share_of_pod_is_of_known_traffic_beside_unknown_domain(host: MonitoredHost) -> None:
+    """The remote traffic of an unknown domain is in neither the whole nor the part."""
+    before, domains = begin(host)
+    cart, etl = groups(host)
+    say(cart, (100, 100), (900, 0))
+    say(etl, (100, 100), (0, 0))
+    say(host.resctrl, (200, 200), ("Unavailable", 0))
+    first, _ = measured(host, before, domains)
+    assert {pod.name: pod.share_percent for pod in first.pods} == {"shop/cart": 50.0, "batch/etl": 50.0}
+    now = take(host.context)
+    (shown, _) = pod_memory(before, now, domains, {}, KEYS[0])
+    assert shown.share_percent == 50.0
+    assert shown.memory_bandwidth_bytes_per_second == pytest.approx(1000 / (now.when - before.when))
 
 
 def test_load_without_local_counters_is_estimated(host: MonitoredHost) -> None:
