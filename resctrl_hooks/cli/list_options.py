@@ -117,14 +117,14 @@ def list_options(sorts: Sequence[str], default: str, *, watch: bool = True) -> C
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)
         def called(*positional: Any, form: Form, namespace: str, all_namespaces: bool, **given: Any) -> Any:
-            options = ListOptions(
+            selected = ListOptions(
                 form=form,
                 headers=not given.pop("no_headers"),
                 namespace="" if all_namespaces else namespace,
                 watch=given.pop("watch", False),
                 **{name: given.pop(name) for name in ("pods", "selector", "sort", "reverse")},
             )
-            return command(*positional, options=options, **given)
+            return command(*positional, options=selected, **given)
 
         for option in reversed(options):
             called = option(called)

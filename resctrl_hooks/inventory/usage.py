@@ -165,9 +165,9 @@ def _uncounted(lines: list[Line]) -> int:
 
 
 def grouped(lines: list[Line], by: str) -> list[Line]:
-    """Return the pods' sums by ``namespace`` or ``class``, and one line for all foreign groups; ``pod`` as is.
+    """Return the pods' sums by ``namespace`` or ``class``, and one line for all foreign groups.
 
-    A pod in several classes counts in each with its share.
+    By ``pod`` the lines are returned unchanged. A pod in several classes counts in each with its share.
     """
     if by == "pod":
         return lines

@@ -81,8 +81,8 @@ class Recording:
     memory: list[tuple[float, Row]] = field(default_factory=list)
     events: list[tuple[float, Row]] = field(default_factory=list)
     slowed: list[tuple[float, Row]] = field(default_factory=list)
-    measured: dict[Measure, dict[str, dict[User, Points]]] = field(default_factory=dict)
-    """The results of `domains`."""
+    measured: dict[Measure, dict[str, dict[User, Points]]] = field(default_factory=dict, repr=False, compare=False)
+    """The results of `domains`, which are computed once."""
 
     @property
     def users(self) -> list[User]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Values = dict[int, tuple["int | None", "int | None"]]  # by L3 domain: total and local bytes
 
 FOR_EACH_LEFT = 32
-"""Groups that are read in a sample for each that left in about the last ten samples. On a quiet node none is read."""
+"""The number of groups that a sample reads for each group that vanished in about the last ten samples."""
 MOST_FILES = 2048
 """Counter files that are read in a sample at most: all groups of a node with two L3 domains, 64 groups with 16."""
 _FADES = 0.9

@@ -115,7 +115,7 @@ def _is_l3_as_numa(numbers: "list[int]", topology: "Topology") -> bool:
 
 
 class Reader:
-    """Reads the classes' counters read by read, and knows the mon_groups that vanished between two of them."""
+    """Reads the classes' counters, and finds the mon_groups that vanished between two reads."""
 
     def __init__(self, resctrl: "Resctrl", l3: "Sequence[int]") -> None:
         self._resctrl = resctrl

@@ -80,10 +80,10 @@ def _read(
 
 
 class OpenFiles:
-    """Counter files that stay open from read to read, for programs that read again and again: one system call for each.
+    """Counter files that stay open, for programs that read often: each read is one system call.
 
-    A group's files are kept under its identity, so that a group that is renamed keeps them, and one of the same name
-    that is created again gets its own. While files are open resctrl can't be unmounted.
+    A group's files are kept under its identity: a renamed group keeps them, and a new group of the same name gets its
+    own. While files are open resctrl can't be unmounted.
 
     Args:
         most: how many files to keep open; those of further groups are opened for each read.

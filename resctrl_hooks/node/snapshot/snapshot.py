@@ -116,31 +116,31 @@ def take(context: "Context", files: "OpenFiles | None" = None) -> Snapshot:
     """
     resctrl = context.monitor.resctrl
     resctrl.classes()  # first: without resctrl, create nothing
-    reads = context.monitor.read_counters(files)
+    counters = context.monitor.read_counters(files)
     read = read_group if files is None else files.read_group
-    paths = [slot.path for slot in reads.slots]
-    found = Snapshot(reads.when, dict(zip(paths, reads.slots)), reads.readings, turns=reads.turns)
+    paths = [slot.path for slot in counters.slots]
+    found = Snapshot(counters.when, dict(zip(paths, counters.slots)), counters.readings, turns=counters.turns)
     prefix = context.monitor.group_prefix
     ours = {
-        (class_of(source), group_of(source) or prefix + key): group for (source, key), group in reads.groups.items()
+        (class_of(source), group_of(source) or prefix + key): group for (source, key), group in counters.groups.items()
     }
-    for source, key in reads.groups:
+    for source, key in counters.groups:
         found.held.setdefault(key, set()).add(class_of(source))
     assigned = Assignments(resctrl)
     assignable = assigned.enabled()
-    for rdt_class, names in reads.listed.items():
+    for rdt_class, names in counters.listed.items():
         groups: "dict[str, Values]" = {}
         found.rmids += 1 + len(names)
         for name in sorted(names):
             identity, values = ours.get((rdt_class, name)) or _read(
-                read, resctrl.group_folder(rdt_class, name), reads.slots
+                read, resctrl.group_folder(rdt_class, name), counters.slots
             )
             if identity:
                 groups[identity] = dict(zip(paths, values))
                 if (rdt_class, name) not in ours:
                     found.foreign[rdt_class, name] = Counts(identity, groups[identity])
         folder = resctrl.class_folder(rdt_class)
-        identity, values = _read(read, folder, reads.slots)
+        identity, values = _read(read, folder, counters.slots)
         if identity:
             states = assigned.of(folder) if assignable else {}
             uncounted = {path for path, slot in found.slots.items() if not _is_assigned(slot, states)}
