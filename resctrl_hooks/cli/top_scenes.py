@@ -43,6 +43,8 @@ class Scenes:
         self._peaks: dict[int, float] = {}
         self._made = 0
         self._domains: dict[int, str] = {}
+        self._split: Snapshot | None = None
+        self._parts: dict[int, Snapshot] = {}
         self.domain = domain
 
     def learn(self, snapshot: Snapshot) -> None:
@@ -64,9 +66,10 @@ class Scenes:
     def between(self, before: Snapshot, now: Snapshot, users: Users, watts: float | None) -> Scene:
         """Return the scene of two snapshots; ``watts`` is the power of all processor packages between them."""
         self._made += 1
-        parts = {id_: (in_domain(before, one), in_domain(now, one)) for id_, one in self._domains.items()}
-        domains = [self._usage_of(id_, usage(*part)) for id_, part in sorted(parts.items())]
-        lines = usage(*((before, now) if self.domain is None else parts[self.domain]), users)
+        earlier, later = self._by_domain(before), self._by_domain(now)
+        domains = [self._usage_of(id_, usage(earlier[id_], later[id_])) for id_ in sorted(later)]
+        whole = (before, now) if self.domain is None else (earlier[self.domain], later[self.domain])
+        lines = usage(*whole, users)
         power = power_usage(watts, lines) if self.domain is None else None
         if self._options.filtered:
             lines = with_total([line for line in lines if line.kind == POD and self._wanted(line)])
@@ -74,6 +77,13 @@ class Scenes:
         scene.seconds, scene.power = now.when - before.when, power
         scene.domains = domains if len(domains) > 1 or self._capacity else ()
         return scene
+
+    def _by_domain(self, snapshot: Snapshot) -> dict[int, Snapshot]:
+        """Return a snapshot's parts by L3 cache; those of the last call are kept: it is the next scene's beginning."""
+        if self._split is not snapshot:
+            self._parts = {id_: in_domain(snapshot, folder) for id_, folder in self._domains.items()}
+            self._split = snapshot
+        return self._parts
 
     def of(self, lines: list[Line]) -> Scene:
         """Return a scene of these lines at this moment, without anything else."""
