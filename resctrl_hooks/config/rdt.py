@@ -163,7 +163,7 @@ class Protection(Section):
 
 
 class Guard(Section):
-    """Lowers the MB values of throttled classes while the bandwidth of a memory domain is used up."""
+    """Lowers the MB values of classes in `throttle` while the bandwidth of a memory domain is used up."""
 
     mode: Annotated[Literal["off", "observe", "act"], BeforeValidator(_mode)] = _GUARD["mode"]
     """`observe` logs what `act` would write. `act` is experimental."""

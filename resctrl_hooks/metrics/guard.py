@@ -51,7 +51,7 @@ ROWS: tuple[Row[GuardStatus], ...] = (
     ),
     Row(
         "resctrl_guard_class_limit",
-        "Declared and current MB value of a throttled class, in the unit of the mount.",
+        "Declared and current MB value of a class in rdt.guard.throttle, in the unit of the mount.",
         _limits,
         ("domain", "rdt_class", "kind"),
     ),

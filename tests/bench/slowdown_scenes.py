@@ -94,31 +94,31 @@ AWAY = {f"{name}-0": [ELSEWHERE + number] for number, name in enumerate("abc", 1
 CROWD = {"a-0": [2, 3]}
 WALKER: dict[str, Any] = {"kind": WALK, "fresh": True, "true_by": "cycles"}
 SCENES = {
-    "nobody": Scene({"a-0": [2]}, boots=BOTH),
-    "one neighbour that the memory carries": Scene({"a-0": [2]}, (_go,), boots=BOTH),
+    "no neighbour": Scene({"a-0": [2]}, boots=BOTH),
+    "one neighbour, memory not full": Scene({"a-0": [2]}, (_go,), boots=BOTH),
     "one neighbour of two processes": Scene({"a-0": [2, 3]}, (_go,), BANDWIDTH, A),
     "three neighbours": Scene(THREE, (_go,), BANDWIDTH, NAMES, boots=BOTH),
     "two culprits, 2 to 1": Scene({"a-0": [2, 3], "b-0": [4]}, (_go,), BANDWIDTH, ("a-0", "b-0"), boots=BOTH),
     "comes and goes, no capacity": Scene({"a-0": [2, 3, 4]}, (), BANDWIDTH, A, each=Stage.toggle, capacity=False),
-    "own CPU limit beside a loud one": Scene({"a-0": [2]}, (_go, Stage.limit), LIMIT, boots=BOTH),
+    "own CPU limit, one neighbour": Scene({"a-0": [2]}, (_go, Stage.limit), LIMIT, boots=BOTH),
     "CPU shared with a busy pod": Scene({"a-0": [VICTIM]}, (_go,), CONTENTION, A, boots=BOTH),
-    "own change of work beside a loud one": Scene(
+    "own change of work, one neighbour": Scene(
         {"a-0": [2]}, (_go, Stage.change), OWN, kind=HASH, fresh=True, true_by=""
     ),
-    "restart beside three": Scene(THREE, (_go, Stage.restart), BANDWIDTH, NAMES),
-    "new workload beside three": Scene(THREE, (_go, Stage.renew), verdict="unknown", true_by="", boots=BOTH),
+    "restart, three neighbours": Scene(THREE, (_go, Stage.restart), BANDWIDTH, NAMES),
+    "new workload, three neighbours": Scene(THREE, (_go, Stage.renew), verdict="unknown", true_by="", boots=BOTH),
     "idle half of the time": Scene({"a-0": [2]}, (Stage.idle_half,), true_by="cpu"),
-    "idle half of the time beside three": Scene(
+    "idle half of the time, three neighbours": Scene(
         THREE, (_go, Stage.idle_half), BANDWIDTH, NAMES, true_by="cpu"
     ),
-    "three in the other memory domain": Scene(AWAY, (_go,), boots=BOTH),
-    "own CPU limit, three in the other domain": Scene(AWAY, (_go, Stage.limit), LIMIT),
+    "three neighbours in the other domain": Scene(AWAY, (_go,), boots=BOTH),
+    "own CPU limit, three neighbours in the other domain": Scene(AWAY, (_go, Stage.limit), LIMIT),
     "multiplexed counters, three neighbours": Scene(
         THREE, (Stage.multiplex, _go), BANDWIDTH, NAMES, each=_rival
     ),
     "a neighbour takes the cache": Scene(CROWD, (_go,), CACHE, A, boots=("cache",), **WALKER),
-    "the same with two ways": Scene(CROWD, (_go,), boots=("cache",), rdt_class=SMALL, **WALKER),
-    "cache and memory of the other domain": Scene(AWAY, (_go,), boots=("cache",), **WALKER),
+    "the same, neighbour limited to two ways": Scene(CROWD, (_go,), boots=("cache",), rdt_class=SMALL, **WALKER),
+    "three neighbours take the other domain's cache": Scene(AWAY, (_go,), boots=("cache",), **WALKER),
     "cache, own CPU limit": Scene({"a-0": [2]}, (Stage.limit,), LIMIT, boots=("cache",), **{**WALKER, "true_by": ""}),
 }  # fmt: skip
 

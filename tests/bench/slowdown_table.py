@@ -63,7 +63,7 @@ def _figures(runs: list[dict[str, Any]], scenes: Mapping[str, Any]) -> list[str]
     )
     harmless = sum(run["seconds"] for run, scene in found if scene.right == "normal") / 60
     return [
-        f"{len(runs)} of {len({run['scene'] for run in runs})}",
+        f"{len(runs)}, {len({run['scene'] for run in runs})}",
         _of(len(right), len(slowed)),
         _of(sum(run["verdict"] == "slowed" for run in due), len(due)),
         _of(sum(_cause(*one) for one in right), len(right)),
@@ -83,9 +83,9 @@ def _culprits(run: dict[str, Any], scene: Any) -> bool:
 
 
 def _of(number: int, whole: int) -> str:
-    return f"{number} of {whole}" if whole else "-"
+    return f"{number}/{whole}" if whole else "-"
 
 
 def _range(runs: list[dict[str, Any]], field: str) -> str:
     values = sorted(run[field] for run in runs if run[field] is not None)
-    return f"{values[0]:.2f} to {values[-1]:.2f}" if values else "-"
+    return f"{values[0]:.2f}-{values[-1]:.2f}" if values else "-"
