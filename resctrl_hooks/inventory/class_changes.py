@@ -22,8 +22,10 @@ from resctrl_hooks.node.resctrl.schemata import parse_schemata
 _MOST: Final = 10_000
 """Samples to search, the newest first: a day of the default interval, and some of the minutes before it."""
 _MILLI: Final = 1000
-_VALUE: Final = re.compile(r"([A-Z0-9]+) (\S+) to (\S+)")
-"""A change in the text of a `schemata` row: ``MB 100 to 30``."""
+_NONE: Final = "none"
+"""The value of a resource that a class does not have, in the text of a `schemata` row."""
+_VALUE: Final = re.compile(r"([A-Z0-9]+) ([^\s,]+) to ([^\s,]+)")
+"""A change in the text of a `schemata` row, such as ``L3 ff to f, MB 100 to 30``."""
 
 
 class ClassChange(Record):
@@ -88,7 +90,7 @@ class ClassChanges:
         """Return whether the class has these values: it may have changed while no sample was taken."""
         resctrl = self._context.monitor.resctrl
         now = parse_schemata(kernel_text(f"{resctrl.class_folder(name)}/schemata"))
-        return all(now.get(resource, {}).get(domain) == value for resource, domain, value in values)
+        return all(now.get(resource, {}).get(domain, _NONE) == value for resource, domain, value in values)
 
     def _of_guard(self) -> list[ClassChange]:
         """Return the guard's last step in each memory domain, if it wrote it and the value is still the guard's."""
