@@ -38,17 +38,19 @@ def find(context: Context, what: str) -> str:
     Raises:
         NoSuchPodError: no pod, or more than one, matches.
     """
+    if not what:
+        raise NoSuchPodError("the name of the pod is empty")
     keys = sorted(recorded(context))
     for exact in (what, canonical_pod_uid(what)):  # a static pod's `kubernetes.io/config.hash` has no dashes
         if exact in keys:
             return exact
-    found = {key for key in keys if key.startswith(what.lower())} if what else set()
-    found |= {context.ledger.key_of(id_) for id_ in context.ledger.containers() if what and id_.startswith(what)}
+    found = {key for key in keys if key.startswith(what.lower())}
+    found |= {context.ledger.key_of(id_) for id_ in context.ledger.containers() if id_.startswith(what)}
     if not found:
         names = {key: _names(context, key) for key in keys}
         found = {key for key, of in names.items() if what in of}
-        found = found or {key for key, of in names.items() if what and any(name.startswith(what) for name in of)}
-    if not found and what and serves_podman(context):
+        found = found or {key for key, of in names.items() if any(name.startswith(what) for name in of)}
+    if not found and serves_podman(context):
         found = _called_by_podman(context, what, keys)
     found = found or _refused(context, what)
     found.discard("")
@@ -69,7 +71,7 @@ def find(context: Context, what: str) -> str:
 
 def _refused(context: Context, what: str) -> set[str]:
     """Return the keys of refused containers with this name, or whose pod has it."""
-    lately = recent_refusals(context.ledger.folder) if what else []
+    lately = recent_refusals(context.ledger.folder)
     by_name = {
         str(one.get("key", ""))
         for one in lately

@@ -93,7 +93,8 @@ def of_values(before: Values | None, now: Values, snapshot: Snapshot, seconds: f
                 parts.append(value if isinstance(value, (int, float)) else None)
                 continue
             begin = 0 if before is None and is_new and slot.domain.resource != PERF else (before or {}).get(path)
-            parts.append(_difference(begin, value) if is_known(slot, value) and is_known(slot, begin) else None)
+            known = is_known(slot, value) and is_known(slot, begin)
+            parts.append(max(_number(value) - _number(begin), 0) if known else None)
         if not parts:
             continue
         amount = total_of(parts)
@@ -130,6 +131,6 @@ def _gauge(readings: list[Reading], column: Column) -> float | None:
     return total_of(parts) if parts else None
 
 
-def _difference(before: float | str | None, now: float | str | None) -> float:
-    begin = before if isinstance(before, (int, float)) else 0
-    return max((now if isinstance(now, (int, float)) else 0) - begin, 0)
+def _number(value: float | str | None) -> float:
+    """Return a known value (`is_known`), which is a number or counts as 0."""
+    return value if isinstance(value, (int, float)) else 0

@@ -212,14 +212,13 @@ def ordered(
         known = line.slowdown if sort == SLOW else line.rates[BY_KEY[sort]]
         return -1.0 if known is None else known
 
-    known = [line for line in users if last and line.name in last]
-    new = [line for line in users if not last or line.name not in last]
-    known.sort(key=lambda line: last[line.name] if last else 0)
-    new.sort(key=value, reverse=not reverse)
+    places = last or {}
+    known = sorted((line for line in users if line.name in places), key=lambda line: places[line.name])
+    new = sorted((line for line in users if line.name not in places), key=value, reverse=not reverse)
     settled: list[Line] = []
     for line in [*known, *new]:
         place = len(settled)
-        margin = STEADY if last and line.name in last else 1.0
+        margin = STEADY if line.name in places else 1.0
         while place and _overtakes(value(line), value(settled[place - 1]), margin, reverse=reverse):
             place -= 1
         settled.insert(place, line)

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ from node.guard.node import Node
 from resctrl_hooks.cli import main, uninstall
 from resctrl_hooks.cli.schemas import schemas
 from resctrl_hooks.config.schema import json_schema
-from resctrl_hooks.inventory.guard import guard_status, lowered_values
 from resctrl_hooks.metrics.guard import guard_families
 from resctrl_hooks.node.reconcile.cleanup import tidy
 from resctrl_hooks.node.reconcile.report import Report
@@ -54,17 +52,6 @@ def test_status_of_ended_guard_has_last_time(node: Node) -> None:
     node.host.end_process(100)
     assert "guard: act (experimental), not running; last seen " in run(node.host, "guard", "status").output
     assert [family.name for family in guard_families(node.context())] == ["resctrl_domain_capacity_bytes_per_second"]
-
-
-@pytest.mark.parametrize("age, running", [(5, True), (300, False)])
-def test_guard_of_another_pid_namespace_runs_while_its_file_is_new(node: Node, age: float, *, running: bool) -> None:
-    node.host.end_process(100)  # as in the metrics pod, which does not see the node's processes
-    path = node.host.state / "guard.json"
-    updated = {"namespace": "pid:[1]", "updated": time.time() - age}
-    path.write_text(json.dumps(json.loads(path.read_text()) | updated))
-    status = guard_status(node.context())
-    assert status is not None
-    assert status.running is running
 
 
 def test_status_as_json_follows_its_schema(node: Node) -> None:
@@ -143,12 +130,6 @@ def test_lowered_class_is_as_declared_for_rdt_show(node: Node) -> None:
     assert "the guard holds MB of domain 0 below the declared 100" in done.output
     assert run(node.host, "rdt", "apply").exit_code == 0
     assert node.limit("bronze") == "MB:0=90"
-
-
-def test_lowered_values_belong_to_running_guard(node: Node) -> None:
-    assert lowered_values(node.context()) == {"bronze": "MB 100↓90"}
-    node.host.end_process(100)
-    assert lowered_values(node.context()) == {}
 
 
 def test_metrics_have_state_limits_and_capacity(node: Node) -> None:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hosts.guard_and_packages import write_packages
 from hosts.monitored import monitored_host
 
 from resctrl_hooks.cli.top_table import Scene, power_lines
 from resctrl_hooks.inventory.package_energy import PackagePower, power_usage
 from resctrl_hooks.inventory.rates import Rates
 from resctrl_hooks.inventory.usage import FOREIGN, POD, TOTAL, UNGROUPED, Line
-from resctrl_hooks.inventory.usage_models import PowerUsage
 from resctrl_hooks.simulation import mounted
 
 if TYPE_CHECKING:
@@ -26,37 +24,9 @@ def line(kind: str, watts: float | None) -> Line:
 LINES = [line(POD, 40.0), line(POD, None), line(POD, 8.0), line(FOREIGN, 1.5), line(UNGROUPED, 2.5), line(TOTAL, 52.0)]
 
 
-def test_power_of_packages_is_split_into_pods_and_the_rest() -> None:
-    found = power_usage(148.0, LINES)
-    assert found == PowerUsage(
-        packages_watts=148.0, attributed_watts=48.0, other_tasks_watts=4.0, unattributed_watts=100.0
-    )
-
-
-def test_power_without_rapl_is_absent() -> None:
-    assert power_usage(None, LINES) is None
-
-
-def test_power_without_energy_of_pods_is_unknown_and_has_no_line() -> None:
+def test_power_without_energy_of_pods_has_no_line() -> None:
     found = power_usage(148.0, [line(POD, None), line(TOTAL, None)])
-    assert found == PowerUsage(
-        packages_watts=148.0, attributed_watts=None, other_tasks_watts=None, unattributed_watts=None
-    )
     assert power_lines(Scene("n1", "12:00:00", [], power=found), 100) == []
-
-
-def test_package_power_is_the_increase_of_all_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    times = iter((10.0, 14.0, 16.0))
-    monkeypatch.setattr("time.monotonic", lambda: next(times))
-    power = PackagePower(write_packages(tmp_path, 100, 200))
-    write_packages(tmp_path, 300, 600)
-    assert power.watts() == pytest.approx(150)
-    write_packages(tmp_path, 320, 600)
-    assert power.watts() == pytest.approx(10)
-
-
-def test_package_power_without_rapl_is_unknown(tmp_path: Path) -> None:
-    assert PackagePower(str(tmp_path)).watts() is None
 
 
 def test_power_line_names_attributed_and_unattributed_watts() -> None:

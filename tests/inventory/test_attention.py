@@ -8,10 +8,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hosts.faults import Fail
 from hosts.monitored import MonitoredHost, plain_host
 from metrics.test_metrics import samples
 
-from resctrl_hooks.inventory.attention import LATE, warnings_of
+from resctrl_hooks.inventory.attention import LATE, free_bytes, reconcile_age, warnings_of
+from resctrl_hooks.node import call_metrics
+from resctrl_hooks.node.call_metrics import read
+from resctrl_hooks.node.errors import HookError
 
 
 @pytest.fixture
@@ -25,7 +29,7 @@ def room(monkeypatch: pytest.MonkeyPatch, **values: int) -> None:
     monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(**found))
 
 
-@pytest.mark.parametrize("full", [{"f_bfree": 0}, {"f_ffree": 0}, {"f_bfree": 3}], ids=["blocks", "inodes", "little"])
+@pytest.mark.parametrize("full", [{"f_bfree": 0}, {"f_ffree": 0}, {"f_bfree": 15}], ids=["blocks", "inodes", "little"])
 def test_full_state_directory_is_in_list_and_metrics(
     host: MonitoredHost, monkeypatch: pytest.MonkeyPatch, full: dict[str, int]
 ) -> None:
@@ -37,9 +41,39 @@ def test_full_state_directory_is_in_list_and_metrics(
     assert samples(host.run("metrics").stdout)["resctrl_hooks_state_free_bytes",] < 1 << 16
 
 
-def test_file_system_without_fixed_inodes_is_not_full(host: MonitoredHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    room(monkeypatch, f_files=0, f_ffree=0)
+@pytest.mark.parametrize(
+    "values, free", [({"f_files": 0, "f_ffree": 0}, 1 << 32), ({"f_bfree": 16}, 1 << 16), ({"f_bfree": 2}, 1 << 13)]
+)
+def test_file_system_is_full_below_64_kib(
+    host: MonitoredHost, monkeypatch: pytest.MonkeyPatch, values: dict[str, int], free: int
+) -> None:
+    room(monkeypatch, **values)
+    assert free_bytes("/") == free
+    assert bool(warnings_of(host.context)) == (free < 1 << 16)
+
+
+def test_missing_state_directory_needs_no_attention(host: MonitoredHost) -> None:
+    assert free_bytes("/nowhere") is None
+    host.context.settings.state_dir = "/nowhere"
     assert warnings_of(host.context) == []
+
+
+@pytest.mark.parametrize("late, age", [(0, 180), (1, 181), (-200, 0)])
+def test_reconcile_is_late_after_three_minutes(
+    host: MonitoredHost, monkeypatch: pytest.MonkeyPatch, late: int, age: int
+) -> None:
+    assert reconcile_age(host.context) is None
+    host.context.ledger.prepare()
+    host.context.ledger.count_call("reconcile", 0.1)
+    last = read(host.context.ledger).stage("reconcile").last
+    monkeypatch.setattr(time, "time", lambda: last + LATE + late)
+    assert reconcile_age(host.context) == age
+    assert bool(warnings_of(host.context)) == (late > 0)
+
+
+def test_unreadable_call_metrics_have_no_age(host: MonitoredHost, fail: Fail) -> None:
+    fail(call_metrics, "read", HookError("damaged"))
+    assert reconcile_age(host.context) is None
 
 
 def test_late_reconcile_is_in_list_and_metrics(host: MonitoredHost, monkeypatch: pytest.MonkeyPatch) -> None:

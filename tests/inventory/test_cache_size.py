@@ -31,11 +31,24 @@ def test_separate_code_and_data_masks_give_size(tmp_path: Path) -> None:
     assert l3_sizes(root, "/nowhere") == {0: 1200}
 
 
-def test_sysfs_gives_size_of_undividable_cache(tmp_path: Path) -> None:
+@pytest.mark.parametrize("size, expected", [("32768K", 32 << 20), ("96M", 96 << 20), ("1G", 1 << 30)])
+def test_sysfs_gives_size_of_undividable_cache(tmp_path: Path, size: str, expected: int) -> None:
     for cpu, id_ in ((0, 0), (1, 0), (2, 1)):
-        cache(tmp_path, cpu, id_, "32768K")
+        cache(tmp_path, cpu, id_, size)
         cache(tmp_path, cpu, cpu, "2048K", level=2)
-    assert l3_sizes(str(tmp_path), str(tmp_path)) == {0: 32 << 20, 1: 32 << 20}
+    assert l3_sizes(str(tmp_path), str(tmp_path)) == {0: expected, 1: expected}
+
+
+@pytest.mark.parametrize("size, id_", [("32768", "0"), ("K", "0"), ("1T", "0"), ("32768K", "x"), ("32768K", "")])
+def test_unreadable_size_in_sysfs_is_unknown(tmp_path: Path, size: str, id_: str) -> None:
+    write(tmp_path / "cpu0/cache/index3", id=id_, size=size, level="3\n")
+    assert l3_sizes(str(tmp_path), str(tmp_path)) == {}
+
+
+def test_empty_root_mask_does_not_hide_the_data_masks(tmp_path: Path) -> None:
+    files = {"info__L3__cbm_mask": "ff", "info__L3DATA__cbm_mask": "f"}
+    root = write(tmp_path, **files, schemata="L3:0=0\nL3DATA:0=3\n", size="L3:0=4096\nL3DATA:0=512\n")
+    assert l3_sizes(root, "/nowhere") == {0: 1024}
 
 
 @pytest.mark.parametrize("size", ["", "L3:0", "L3:x=1", "L3:0=many", "MB:0=1"])

@@ -5,13 +5,17 @@ import json
 from pathlib import Path
 
 import pytest
+from hosts.faults import Fail
 from hosts.monitored import run
 from hosts.shared_node import RULES, SharedNode
 from hypothesis import given
 from hypothesis import strategies as st
 
+from resctrl_hooks.inventory import demand as demand_module
 from resctrl_hooks.inventory.demand import demand_of, filled
 from resctrl_hooks.inventory.gather import gather
+from resctrl_hooks.inventory.models import Pod
+from resctrl_hooks.node.errors import HookError
 
 
 @given(
@@ -54,6 +58,49 @@ def test_reserve_is_for_all_priorities_above_zero_by_default(tmp_path: Path) -> 
         node.start(namespace)
     (demand,) = demand_of(node.context(), gather(node.context()))
     assert [(one.priority, one.wanted, one.kept) for one in demand.levels] == [(1, 3, 3), (0, 1, 0)]
+
+
+def test_foreign_and_missing_groups_are_not_pods_of_a_priority(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, rmids=8, priority=RULES, reserve={"rmids": 2, "above": 60, "runtimes": 1})
+    pods = [node.start(namespace) for namespace in ("gold", "silver", "batch", "plain")]
+    root = node.context().monitor.resctrl.root
+    node.kernel.mkdir(f"{root}/mon_groups/job")
+    node.kernel.rmdir(f"{root}/mon_groups/{pods[1].key}")
+    node.context().ledger.mark("waiting", pods[1].key)
+    (demand,) = demand_of(node.context(), gather(node.context()))
+    assert (demand.total, demand.others, demand.reserved, demand.wanted) == (8, 3, 2, 4)
+    found = [(one.priority, one.wanted, one.counted, one.kept) for one in demand.levels]
+    assert found == [(100, 1, 1, 1), (50, 1, 0, 1), (0, 1, 1, 1), (-10, 1, 1, 0)]
+
+
+def test_pods_that_nobody_counts_do_not_demand_an_rmid(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, rmids=8)
+    inventory = gather(node.context())
+    inventory.pods = [Pod(key=state, state=state) for state in ("unmonitored", "foreign", "idle")]
+    (demand,) = demand_of(node.context(), inventory)
+    assert [(one.priority, one.wanted) for one in demand.levels] == [(0, 1)]
+
+
+def test_rmids_of_each_class_are_not_one_number(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, rmids=16, pmg=4)
+    assert demand_of(node.context(), gather(node.context())) == []
+
+
+def test_demand_for_counters_is_that_of_pods_beside_foreign_groups(tmp_path: Path, fail: Fail) -> None:
+    node = SharedNode(tmp_path, rmids=16, assignable_counters=4, priority=RULES)
+    root = node.context().monitor.resctrl.root
+    node.kernel.mkdir(f"{root}/mon_groups/job")  # the kernel gives it two counters
+    for namespace in ("gold", "batch", "batch", "batch"):
+        node.start(namespace)
+    rmids, counters = demand_of(node.context(), gather(node.context()))
+    assert (rmids.resource, rmids.total, rmids.wanted) == ("RMIDs", 16, 4)
+    assert counters.resource == "counters of mbm_total_bytes in L3 domain 0"
+    assert (counters.total, counters.others, counters.reserved) == (4, 2, 0)
+    found = [(one.priority, one.wanted, one.counted, one.kept, one.turn_percent) for one in counters.levels]
+    assert found == [(100, 1, 1, 1, 100.0), (-10, 3, 1, 1, 33.3)]
+    inventory = gather(node.context())
+    fail(demand_module, "holders_of", HookError("unreadable"))
+    assert [one.resource for one in demand_of(node.context(), inventory)] == ["RMIDs"]
 
 
 @pytest.fixture

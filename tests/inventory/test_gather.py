@@ -1,13 +1,30 @@
-"""The one word for a pod, and the pods that wait by a rule."""
+"""The inventory of a node: the state of each pod and container, and the pods that wait by a rule."""
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hosts.monitored import KEYS, plain_host
+from hosts.shared_node import SharedNode
 from node.reconcile.cluster import Cluster
 
-from resctrl_hooks.inventory.gather import queued_pods, state_of, waiting_pods
-from resctrl_hooks.inventory.models import Group, Pod, Refusal
+from resctrl_hooks.inventory import gather as module
+from resctrl_hooks.inventory.gather import (
+    gather,
+    name_podmans,
+    pod_of,
+    queued_pods,
+    refused_pod,
+    rmids_of,
+    state_of,
+    waiting_keys,
+    waiting_pods,
+)
+from resctrl_hooks.inventory.models import Container, Group, Pod, Refusal
+from resctrl_hooks.inventory.podman import PodmanNames
+from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.refusals import record_refusal
 
 GROUP = Group(rdt_class="", name="k", path="/r/mon_groups/k", origin="created", tasks=0)
 
@@ -55,4 +72,214 @@ def test_pod_over_its_namespaces_limit_waits_by_a_rule(tmp_path: Path) -> None:
         context = cluster.context()
         waiting = waiting_pods(context)
         assert [pod.key for pod in waiting] == pods[1:]
+        assert waiting_keys(context) == pods[1:]
         assert [pod.key for pod in queued_pods(context, waiting)] == queued
+
+
+def container(id_: str = "c1", **values: Any) -> Container:
+    return Container(**{"id": id_, "alive": True, "rdt_class": "", **values})
+
+
+def test_each_pod_has_its_state_groups_and_threads(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, rmids=6)
+    whole, ended, partly, lost = (node.start("shop", threads=2) for _ in range(4))
+    node.end(ended, pod_lives=True)
+    root = node.context().monitor.resctrl.root
+    astray = partly.pid + 1
+    node.kernel.write(f"{root}/tasks", f"{astray}\n".encode())
+    node.kernel.rmdir(f"{root}/mon_groups/{lost.key}")
+    node.kernel.mkdir(f"{root}/mon_groups/job")
+    late = node.start("shop")
+    found = gather(node.context())
+    pods = {pod.key: pod for pod in found.pods}
+    assert {pod.key: pods[pod.key].state for pod in node.pods} == {
+        whole.key: "assigned",
+        ended.key: "idle",
+        partly.key: "partly",
+        lost.key: "partly",
+        late.key: "waiting",
+    }
+    assert found.waiting == [late.key]
+    assert [(group.name, group.origin, group.creator) for group in found.foreign] == [
+        ("job", "foreign", "an unknown program")
+    ]
+    assert found.rmids is not None
+    assert (found.rmids.total, found.rmids.used, found.problem) == (6, 5, "")
+    (one,) = pods[partly.key].containers
+    assert (one.id, one.pid, one.runtime, one.rdt_class, one.threads) == (partly.id, partly.pid, "cri-o", "", 2)
+    assert [(thread.thread, thread.rdt_class, thread.group) for thread in one.outside_threads] == [(astray, "", "")]
+    assert (one.outside, pods[partly.key].tasks, pods[whole.key].tasks) == (1, 1, 2)
+    assert [(group.origin, group.tasks) for group in pods[lost.key].groups] == [("missing", 0)]
+    assert pods[ended.key].containers == []
+    assert (pods[whole.key].name, pods[whole.key].since) == ("shop/web-0", pods[whole.key].containers[0].since)
+
+
+def test_container_whose_process_has_ended_or_is_another_is_not_alive(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path)
+    pod = node.start("shop", threads=2)
+    stat = Path(node.context().proc, str(pod.pid), "stat")
+    text = stat.read_text()
+    stat.write_text(text.replace(" 100000 ", " 100001 "))
+    found = pod_of(node.context(), pod.key)
+    assert found is not None
+    (one,) = found.containers
+    assert (found.state, one.alive, one.rdt_class, one.threads, found.living) == ("idle", False, None, 0, [])
+
+
+def test_container_without_a_pid_counts_as_alive(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path)
+    context = node.context()
+    context.ledger.prepare()
+    with context.monitor.hold(KEYS[0]) as locked:
+        locked.ensure_group("")
+        locked.add_member("job", {}, 0)
+    found = pod_of(context, KEYS[0])
+    assert found is not None
+    assert [(one.alive, one.monitored, one.threads) for one in found.containers] == [(True, True, 0)]
+    assert found.state == "assigned"
+
+
+@pytest.mark.parametrize(
+    "error, alive, problems",
+    [
+        (ProcessLookupError(), False, []),
+        (HookError("cannot read it"), True, ["container c0: cannot read it"]),
+    ],
+)
+def test_container_that_ends_or_is_unreadable_hides_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, problems: list[str], *, alive: bool
+) -> None:
+    node = SharedNode(tmp_path)
+    pod = node.start("shop")
+    node.start("shop", beside=pod)
+
+    def fails(context: Any, pid: int) -> Any:
+        if pid == pod.pid:
+            raise error
+        return "", pod.key
+
+    monkeypatch.setattr(module, "resctrl_groups_of", fails)
+    found = pod_of(node.context(), pod.key)
+    assert found is not None
+    assert [one.alive for one in found.containers] == [alive, True]
+    assert (found.problems, found.state) == (problems, "assigned")
+
+
+def test_pod_of_an_earlier_boot_is_shown_only_if_it_waits(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path)
+    pod = node.start("shop")
+    node.kernel.boot(2)
+    context = node.context()
+    assert pod_of(context, pod.key) is None
+    found = pod_of(context, pod.key, {pod.key})
+    assert found is not None
+    assert (found.state, found.groups, found.containers, found.namespace) == ("waiting", [], [], "")
+    assert pod_of(context, "unknown") is None
+    context.ledger.mark("waiting", "unknown")
+    assert [pod.key for pod in waiting_pods(context)] == ["unknown"]
+
+
+def test_pod_without_containers_begins_with_its_record(tmp_path: Path) -> None:
+    with plain_host(tmp_path) as host:
+        host.group(0, "web")
+        os.utime(Path(host.context.ledger.folder, "pods", KEYS[0], "pod"), (1234, 1234))
+        found = pod_of(host.context, KEYS[0])
+        assert found is not None
+        assert (found.since, found.name) == (1234, "shop/web")
+        host.context.ledger.mark("waiting", KEYS[1])
+        found = pod_of(host.context, KEYS[1])
+        assert found is not None
+        assert (found.since, found.state) == (0, "waiting")
+
+
+def test_pod_begins_with_its_first_container_and_has_the_names_of_any(tmp_path: Path) -> None:
+    with plain_host(tmp_path) as host:
+        with host.context.monitor.hold(KEYS[0]) as locked:
+            locked.add_member("a" * 64, {"time": 0})
+            locked.add_member("b" * 64, {"time": 50, "pod": "web"})
+            locked.add_member("c" * 64, {"time": 40, "namespace": "shop"})
+        found = pod_of(host.context, KEYS[0])
+        assert found is not None
+        assert (found.since, found.namespace, found.pod) == (40, "shop", "web")
+
+
+def test_inventory_without_resctrl_has_the_problem_and_the_pods(tmp_path: Path) -> None:
+    with plain_host(tmp_path) as host:
+        host.group(0, "web")
+        (host.resctrl / "mon_groups" / KEYS[0]).rename(tmp_path / "aside")
+        (host.resctrl / "mon_groups").rmdir()
+        host.resctrl.rmdir()
+        found = gather(host.context)
+        assert "resctrl is not mounted at" in found.problem
+        assert ([pod.name for pod in found.pods], found.rmids, found.foreign) == (["shop/web"], None, [])
+        assert rmids_of(host.context.monitor.resctrl, 3) is None
+
+
+@pytest.mark.parametrize(
+    "values, waiting, state",
+    [
+        ({}, False, "partly"),
+        ({}, True, "waiting"),
+        ({"groups": [GROUP]}, True, "assigned"),
+        ({"groups": [GROUP, GROUP.model_copy(update={"origin": "missing"})]}, False, "partly"),
+        ({"groups": [GROUP, GROUP.model_copy(update={"origin": "missing"})]}, True, "waiting"),
+        ({"containers": [container(monitored=False)]}, False, "unmonitored"),
+        ({"containers": [container(monitored=False), container()]}, False, "partly"),
+        ({"containers": [container(monitored=False)]}, True, "waiting"),
+        ({"groups": [GROUP], "containers": [container(monitored=False)]}, False, "assigned"),
+        ({"groups": [GROUP], "containers": [container(alive=False)]}, False, "idle"),
+        ({"groups": [GROUP], "containers": [container(alive=False, outside=1), container()]}, False, "assigned"),
+        ({"groups": [GROUP], "containers": [container(), container(outside=1)]}, False, "partly"),
+    ],
+)
+def test_state_of_a_pod(values: dict[str, Any], state: str, *, waiting: bool) -> None:
+    assert state_of(Pod(key="k", state="assigned", **values), waiting=waiting) == state
+
+
+def test_pod_known_only_by_refusals_is_refused_since_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with plain_host(tmp_path) as host:
+        folder = host.context.ledger.folder
+        for when, key, pod in ((100, KEYS[0], "web"), (200, KEYS[1], "db"), (300, KEYS[0], "web-0"), (400, "", "x")):
+            monkeypatch.setattr("time.time", lambda when=when: float(when))
+            record_refusal(folder, {"key": key, "namespace": "shop", "pod": pod}, "no RMID")
+        found = refused_pod(host.context, KEYS[0])
+        assert found is not None
+        assert (found.key, found.name, found.state, found.since) == (KEYS[0], "shop/web-0", "refused", 100)
+        assert refused_pod(host.context, KEYS[2]) is None
+        assert refused_pod(host.context, "") is None
+
+
+def test_podman_is_asked_only_for_missing_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def names() -> PodmanNames:
+        asked.append(1)
+        return PodmanNames({"alone": "web", "member": "db"}, {"pod": "shop"})
+
+    monkeypatch.setattr(module, "podman_names", names)
+    of_others = Pod(key="a", state="idle", containers=[container("a", runtime="cri-o")])
+    named = Pod(key="b", state="idle", containers=[container("b", runtime="podman", name="own")])
+    name_podmans([of_others, named])
+    assert (of_others.pod, named.pod, asked) == ("", "own", [])
+    alone = Pod(key="alone", state="idle", containers=[container("alone", runtime="podman")])
+    known = [container(id_, runtime="podman") for id_ in ("member", "unknown")]
+    pod = Pod(key="pod", state="idle", containers=[*known, container("kept", runtime="podman", name="kept")])
+    name_podmans([of_others, named, alone, pod])
+    assert [one.pod for one in (of_others, named, alone, pod)] == ["", "own", "web", "shop"]
+    assert [one.name for one in pod.containers] == ["db", "", "kept"]
+    assert len(asked) == 1
+
+
+def test_free_rmids_where_each_class_has_its_own(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, rmids=16, pmg=4)
+    resctrl = node.context().monitor.resctrl
+    node.kernel.mkdir(f"{resctrl.root}/gold")
+    for name in ("a", "b", "c"):
+        node.kernel.mkdir(f"{resctrl.root}/gold/mon_groups/{name}")
+    node.start("shop")
+    found = rmids_of(resctrl, 6)
+    assert found is not None
+    assert (found.used, found.free_by_class, found.free) == (6, {"": 2, "gold": 0}, 2)
+    whole = rmids_of(SharedNode(tmp_path / "other", rmids=5).context().monitor.resctrl, 2)
+    assert whole is not None
+    assert (whole.total, whole.free_by_class, whole.free) == (5, {}, 3)

@@ -5,6 +5,7 @@ and each window of its turns is evaluated as `show` would, with a fixed seed. `p
 prints the table of docs/dev/accuracy.md.
 """
 
+import itertools
 import math
 import random
 from typing import NamedTuple
@@ -171,6 +172,39 @@ def test_interval_needs_minimum_number_of_turns() -> None:
     assert interval_of([(10.0, 100.0)] * LEAST_TURNS) == Interval(10.0, 0.0)
     assert Interval(10.0, 15.0).low == 0
     assert Interval(10.0, 15.0).high == 25
+
+
+@pytest.mark.parametrize(
+    "turns, half",
+    [
+        ((90, 110) * 4, 1.2 * 2.365 * math.sqrt(800 * 8 / 7) / 80),  # negative covariance does not count
+        ((90,) * 4 + (110,) * 4, 1.2 * 2.365 * math.sqrt((800 + 2 * 500) * 8 / 7) / 80),
+        ((90, 110) * 5, 1.2 * 2.262 * math.sqrt(1000 * 10 / 9) / 100),
+        ((90, 110) * 6, 1.2 * 2.228 * math.sqrt(1200 * 12 / 11) / 120),
+        ((90, 110) * 7, 1.2 * 2.179 * math.sqrt(1400 * 14 / 13) / 140),
+        ((90, 110) * 8, 1.2 * 2.131 * math.sqrt(1600 * 16 / 15) / 160),
+        ((90, 110) * 50, 1.2 * 2.021 * math.sqrt(10_000 * 100 / 99) / 1000),
+    ],
+)
+def test_half_width_follows_from_variance_and_quantile(turns: tuple[int, ...], half: float) -> None:
+    found = interval_of([(10.0, float(moved)) for moved in turns])
+    assert found is not None
+    assert found.rate == pytest.approx(10)
+    assert found.half == pytest.approx(half)
+
+
+@pytest.mark.parametrize(
+    "turns, quantile", [(9, 2.306), (11, 2.228), (20, 2.131), (21, 2.086), (30, 2.086), (31, 2.042), (40, 2.042)]
+)
+def test_quantile_is_that_of_the_next_smaller_degree_of_freedom(turns: int, quantile: float) -> None:
+    moved = [10.0] * (turns - 1) + [11.0]
+    rate = sum(moved) / turns
+    variance = sum((one - rate) ** 2 for one in moved) + 2 * max(
+        0.0, sum((one - rate) * (other - rate) for one, other in itertools.pairwise(moved))
+    )
+    found = interval_of([(1.0, one) for one in moved])
+    assert found is not None
+    assert found.half == pytest.approx(1.2 * quantile * math.sqrt(variance * turns / (turns - 1)) / turns)
 
 
 @pytest.mark.parametrize("chance, length", [(0.0, 10), (0.5, 10 + 20 * 0.693), (0.999999, 90)])

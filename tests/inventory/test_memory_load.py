@@ -100,3 +100,38 @@ def test_load_without_local_counters_is_estimated(host: MonitoredHost) -> None:
     assert first.estimated
     assert (first.load_percent, second.load_percent) == (40, 0)
     assert first.pods == []
+
+
+def test_traffic_of_a_pod_has_its_share_of_each_domain(host: MonitoredHost) -> None:
+    before, domains = begin(host)
+    cart, etl = groups(host)
+    say(cart, (300, 200), (0, 0))
+    say(host.resctrl, (900, 800), (50, 50))
+    now = take(host.context)
+    capacity = {"*": 1000 / (now.when - before.when)}
+    first, second = pod_memory(before, now, domains, capacity, KEYS[0])
+    assert (first.domain, first.share_percent, first.load_percent, first.estimated) == (0, 25.0, 80.0, False)
+    assert first.memory_bandwidth_bytes_per_second == pytest.approx(200 / (now.when - before.when))
+    assert (second.domain, second.share_percent, second.load_percent) == (1, 66.7, 15.0)
+    assert [one.share_percent for one in pod_memory(before, now, domains, {}, KEYS[2])] == [None, None]  # not tracked
+    say(etl, ("Unavailable", 0), (0, 0))
+    before, _ = begin(host)
+    for one in pod_memory(before, take(host.context), domains, {}, KEYS[1]):
+        assert (one.memory_bandwidth_bytes_per_second, one.share_percent, one.load_percent) == (None, None, None)
+
+
+def test_three_largest_pods_are_shown_by_name_or_key(tmp_path: Path) -> None:
+    with plain_host(tmp_path, sysPath=str(tmp_path / "sys")) as host:
+        folders = [host.resctrl, *(host.group(number, f"pod-{number}") for number in range(5))]
+        for folder in folders:
+            say(folder, (0, 0), (0, 0))
+        before, domains = begin(host)
+        for folder, total in zip(folders, (1000, 10, 0, 400, 300, 250), strict=True):
+            say(folder, (total, total), (0, 0))
+        first, second = memory_usage(before, take(host.context), domains, {}, {KEYS[2]: "shop/pod-2"})
+    assert [(pod.name, pod.share_percent) for pod in first.pods] == [
+        ("shop/pod-2", 40.0),
+        (KEYS[3], 30.0),
+        (KEYS[4], 25.0),
+    ]
+    assert (first.capacity_bytes_per_second, first.load_percent, second.pods) == (None, None, [])

@@ -87,6 +87,30 @@ def test_podman_is_asked_for_missing_names_but_not_at_each_scrape(
     assert len(asked) == 1
 
 
+def test_podman_is_asked_again_after_a_minute(
+    host: MonitoredHost, tmp_path: Path, asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    container(host, GONE, GONE, tmp_path)
+    names = PodNames(host.context)
+    for moment, number in ((5.0, 1), (65.0, 1), (65.1, 2), (125.1, 2), (125.2, 3)):
+        monkeypatch.setattr("time.monotonic", lambda moment=moment: moment)
+        names.learn([GONE])
+        assert len(asked) == number, moment
+
+
+def test_names_of_removed_keys_are_forgotten_and_known_ones_kept(host: MonitoredHost, asked: list[str]) -> None:
+    host.pod(0, "web-0")
+    host.pod(1, "db-0")
+    names = PodNames(host.context)
+    names.learn(KEYS[:2])
+    host.context.ledger.remove_pod(KEYS[1])
+    names.learn(KEYS[:2])
+    assert [names.of(key).whole for key in KEYS[:2]] == ["shop/web-0", "shop/db-0"]
+    names.learn(KEYS[:1])
+    assert [names.of(key).whole for key in KEYS[:2]] == ["shop/web-0", KEYS[1][:12]]
+    assert asked == []
+
+
 @pytest.mark.parametrize("content", ["", "{", "{}", "[1, {}]", '[{"id": 1, "names": null}]'])
 def test_damaged_storage_names_nothing(host: MonitoredHost, tmp_path: Path, asked: list[str], content: str) -> None:
     container(host, WEB, WEB, tmp_path)

@@ -2,13 +2,15 @@
 
 import pytest
 
-from resctrl_hooks.inventory.columns import BY_KEY, MBM, POWER
-from resctrl_hooks.inventory.rates import Rates, added, of_pod
+from resctrl_hooks.inventory.columns import BY_KEY, LLC, MBM, POWER
+from resctrl_hooks.inventory.rates import Rates, added, of_pod, of_values
 from resctrl_hooks.node.resctrl.counters import AVAILABLE, UNASSIGNED, UNAVAILABLE, WAITING, Reading, slot_at
-from resctrl_hooks.node.snapshot.snapshot import Snapshot
+from resctrl_hooks.node.snapshot.snapshot import Snapshot, Values
 
 TOTAL = "mon_L3_00/mbm_total_bytes"
 OTHER = "mon_L3_01/mbm_total_bytes"
+OCCUPANCY = "mon_L3_00/llc_occupancy"
+PART = "mon_L3_00/mon_sub_L3_01"
 ENERGY = "mon_PERF_PKG_01/core_energy"
 KEY = "web"
 
@@ -110,3 +112,81 @@ def test_rate_of_new_pod_covers_time_since_start(seconds: float, total: float | 
 def test_sum_is_unknown_if_a_pod_is_unknown() -> None:
     assert added([_use(1, 2, 3, 4), _use(1, None, 3, 4)]) == _use(2, None, 6, 8)
     assert added([Rates({"mbm": 2}, 0.6), Rates({"mbm": 3}, 1.0)]).counted == 0.6
+
+
+@pytest.mark.parametrize("seconds, counted", [(1.95, 0.975), (1.96, 1.0), (2.0, 1.0)])
+def test_interval_counts_as_covered_from_98_per_cent(seconds: float, counted: float) -> None:
+    found = rates(snapshot(100, reading(0, 7)), snapshot(102, reading(40, 7 + seconds)))
+    assert found.counted == pytest.approx(counted)
+    assert found.estimated == (counted < 1)
+
+
+def test_rate_of_an_empty_interval_is_unknown() -> None:
+    found = rates(snapshot(100, reading(0, 7)), snapshot(100, reading(0, 7)))
+    assert (found[MBM], found.counted) == (None, None)
+
+
+@pytest.mark.parametrize("state, amount", [(AVAILABLE, 50), (UNAVAILABLE, None)])
+def test_occupancy_of_a_pod_is_the_sum_of_whole_domains(state: str, amount: float | None) -> None:
+    readings = [reading(value, 0, path=path) for value, path in ((30, OCCUPANCY), (9, f"{PART}/llc_occupancy"))]
+    other = reading(20, 0, state, path=OCCUPANCY.replace("00", "01"))
+    assert rates(snapshot(100), snapshot(102, *readings, other))[LLC] == amount
+
+
+@pytest.mark.parametrize(
+    "before, now, rate, moved",
+    [
+        ({TOTAL: 100}, {TOTAL: 300}, 100, 200),
+        ({TOTAL: 300}, {TOTAL: 100}, 0, 0),  # the group was created again under the same identity
+        ({TOTAL: 100, OTHER: 0}, {TOTAL: 300, OTHER: 20}, 110, 220),
+        ({TOTAL: 100, OTHER: 0}, {TOTAL: 300, OTHER: UNAVAILABLE}, None, None),
+        ({TOTAL: 100, OTHER: UNASSIGNED}, {TOTAL: 300, OTHER: 20}, None, None),
+        ({TOTAL: 100}, {TOTAL: 300, f"{PART}/mbm_total_bytes": 80}, 100, 200),
+        ({TOTAL: 100}, {TOTAL: 300, OTHER: None}, 100, 200),
+        ({}, {TOTAL: 300}, None, None),
+    ],
+)
+def test_group_without_a_pod_has_the_rate_of_its_values(
+    before: Values, now: Values, rate: float | None, moved: float | None
+) -> None:
+    found = of_values(before, now, _slots(now), 2, is_new=False)
+    assert (found[MBM], found.moved) == (rate, {"mbm_total_bytes": moved})
+    assert found.counted == (None if rate is None else 1.0)
+    assert of_values(before, now, _slots(now), 0, is_new=False)[MBM] is None
+
+
+@pytest.mark.parametrize("value, expected", [(4096, 4096), (UNAVAILABLE, None)])
+def test_occupancy_of_a_group_is_its_present_value(value: float | str, expected: float | None) -> None:
+    found = of_values(None, {OCCUPANCY: value}, _slots({OCCUPANCY: 0}), 2, is_new=False)
+    assert (found.values, found.counted, found.moved) == ({LLC.key: expected}, None, {})
+
+
+@pytest.mark.parametrize("is_new, moved", [(True, 300), (False, None)])
+def test_traffic_of_a_new_group_is_known_but_not_its_rate_and_energy(*, is_new: bool, moved: float | None) -> None:
+    """A group gets an RMID whose energy counter goes on; its traffic counts from 0."""
+    now: Values = {TOTAL: 300, ENERGY: 7.5}
+    found = of_values(None, now, _slots(now), 2, is_new=is_new)
+    assert found.moved == {"mbm_total_bytes": moved, "core_energy": None}
+    assert (found[MBM], found[POWER], found.counted) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    "before, now, watts",
+    [(UNAVAILABLE, 10.0, 5), (UNAVAILABLE, UNAVAILABLE, 0), (10.0, 14.0, 2), (10.0, "Error", None)],
+)
+def test_energy_of_a_package_without_tasks_counts_as_0(
+    before: float | str, now: float | str, watts: float | None
+) -> None:
+    assert of_values({ENERGY: before}, {ENERGY: now}, _slots({ENERGY: 0}), 2, is_new=False)[POWER] == watts
+
+
+def test_sum_has_the_amounts_of_all_parts() -> None:
+    one, other = Rates(moved={"mbm_total_bytes": 2}), Rates(moved={"mbm_total_bytes": 3})
+    assert added([one, other]).moved == {"mbm_total_bytes": 5}
+    assert added([one, Rates()]).moved == {"mbm_total_bytes": None}
+    assert added([]) == Rates(dict.fromkeys(BY_KEY))
+    assert added([Rates({"llc": 1}, 0.6)]).counted is None
+
+
+def _slots(values: Values) -> Snapshot:
+    return Snapshot(102, {path: slot_at(path) for path in values})

@@ -5,7 +5,10 @@ from click.testing import CliRunner
 from conftest import Host, fixture, state
 
 from resctrl_hooks.cli import main
-from resctrl_hooks.inventory.selector import Selector
+from resctrl_hooks.inventory import selector
+from resctrl_hooks.inventory.models import Container, Pod
+from resctrl_hooks.inventory.selector import Selector, labels_of
+from resctrl_hooks.node.errors import InputError
 
 LABELS = {"app": "web", "app.kubernetes.io/tier": "front", "empty": ""}
 
@@ -34,6 +37,24 @@ LABELS = {"app": "web", "app.kubernetes.io/tier": "front", "empty": ""}
 )
 def test_selector_matches_as_in_kubernetes(text: str, chosen: bool) -> None:
     assert Selector(text).matches(LABELS) is chosen
+
+
+def test_labels_are_those_of_the_first_container_that_has_any(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    def labels(id_: str, *_: object) -> dict[str, str]:
+        if id_ == "broken":
+            raise InputError("cannot read it")
+        return {"gone": {}, "app": {"app": "web"}, "other": {"app": "db"}}[id_]
+
+    monkeypatch.setattr(selector, "recorded_workload", lambda id_, *_: id_)
+    monkeypatch.setattr(selector, "pod_labels", labels)
+    host.context().ledger.prepare()
+
+    def of(*ids: str) -> dict[str, str]:
+        containers = [Container(id=id_, alive=True, rdt_class="", outside=0) for id_ in ids]
+        return labels_of(host.context(), Pod(key="key", state="assigned", containers=containers))
+
+    assert of("broken", "gone", "app", "other") == {"app": "web"}
+    assert of("broken", "gone") == of() == {}
 
 
 @pytest.mark.parametrize("text", ["", "=web", "app in web", "app in (a", "a=b,,c=d", "app<3", "a b"])

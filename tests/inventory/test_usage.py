@@ -1,12 +1,19 @@
 """The lines of `top`: pods by class, each pod with its share of each class."""
 
-import pytest
+from pathlib import Path
+from typing import Any
 
-from inventory.test_rates import KEY, TOTAL, reading, snapshot
-from resctrl_hooks.inventory.columns import MBM
-from resctrl_hooks.inventory.usage import POD, UNGROUPED, Line, grouped, usage
-from resctrl_hooks.node.resctrl.counters import UNASSIGNED, WAITING, slot_at
-from resctrl_hooks.node.snapshot.snapshot import ClassCounts, Snapshot
+import pytest
+from hosts.monitored import KEYS, plain_host
+
+from inventory.test_rates import KEY, OCCUPANCY, TOTAL, reading, snapshot
+from resctrl_hooks.inventory import usage as lines_of
+from resctrl_hooks.inventory.columns import LLC, MBM
+from resctrl_hooks.inventory.rates import Rates
+from resctrl_hooks.inventory.usage import FOREIGN, POD, UNGROUPED, Line, Users, grouped, ordered, usage, with_total
+from resctrl_hooks.inventory.usage import TOTAL as NODE
+from resctrl_hooks.node.resctrl.counters import UNASSIGNED, UNAVAILABLE, WAITING, slot_at
+from resctrl_hooks.node.snapshot.snapshot import ClassCounts, Counts, Snapshot
 
 
 def by_class(before: Snapshot, now: Snapshot) -> dict[str, Line]:
@@ -66,3 +73,135 @@ def test_waiting_pod_is_in_no_class() -> None:
     waiting = snapshot(100, reading(0, 7, WAITING)), snapshot(102, reading(0, 7, WAITING))
     assert rates(*waiting) == {"(no group)": None}
     assert KEY in waiting[0].pods
+
+
+def pod(name: str, mbm: float | None, **more: Any) -> Line:
+    return Line(POD, name, name, Rates({"mbm": mbm}, 1.0), **more)
+
+
+def names(lines: list[Line]) -> list[str]:
+    return [line.name for line in lines]
+
+
+def test_line_of_a_pod_has_its_names_and_its_only_class(tmp_path: Path) -> None:
+    with plain_host(tmp_path, "gold/mon_groups") as host:
+        host.group(0, "web", rdt_class="gold")
+        host.group(1, "db")
+        host.group(1, "db", rdt_class="gold")
+        users = Users(host.context)
+        users.learn(KEYS[:2])
+        used = Rates({"mbm": 5})
+        counted, uncounted = reading(1, 7), reading(1, 7, UNASSIGNED)
+        one, two = users.line(KEYS[0], used, [counted]), users.line(KEYS[1], used, [counted, uncounted])
+    assert one == Line(POD, "shop/web", KEYS[0], used, "shop", "web", "gold")
+    assert two == Line(POD, "shop/db", KEYS[1], used, "shop", "db", None, uncounted=1)
+    assert (users.name(KEYS[0]), users.name(KEYS[2])) == ("shop/web", KEYS[2][:12])
+
+
+def test_values_that_miss_a_part_of_the_pods_life_are_partial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines_of, "is_partial", lambda reading, _: reading.value == 1)
+    with plain_host(tmp_path) as host:
+        users = Users(host.context)
+        assert users.line(KEYS[0], Rates(), [reading(2, 7), reading(1, 7)]).partial
+        assert not users.line(KEYS[0], Rates(), [reading(2, 7)]).partial
+
+
+@pytest.mark.parametrize("identity, rate, moved", [("1", 20.0, 40), ("2", None, 50), (None, None, 50)])
+def test_foreign_group_has_a_rate_unless_it_is_new(identity: str | None, rate: float | None, moved: int) -> None:
+    def look(when: float, which: str | None, value: float) -> Snapshot:
+        groups = {("gold", "job"): Counts(which, {TOTAL: value})} if which else {}
+        return Snapshot(when, {TOTAL: slot_at(TOTAL)}, foreign=groups)
+
+    line, rest, node = usage(look(100, identity, 10), look(102, "1", 50))
+    assert (line.kind, line.name, line.key) == (FOREIGN, "gold/mon_groups/job", "")
+    assert (line.rates[MBM], line.rates.moved) == (rate, {"mbm_total_bytes": moved})
+    assert (rest.kind, rest.rates[MBM], node.kind) == (UNGROUPED, None, NODE)
+    assert node.rates[MBM] == moved / 2
+
+
+@pytest.mark.parametrize("other, cache", [(300, 400), (UNAVAILABLE, None)])
+def test_total_is_the_sum_of_all_lines_and_of_the_classes_cache(other: float | str, cache: float | None) -> None:
+    def look(when: float, one: float, rest: float) -> Snapshot:
+        part = "mon_L3_00/mon_sub_L3_01/llc_occupancy"
+        paths = (TOTAL, OCCUPANCY, part)
+        classes = {
+            "": ClassCounts("0", {OCCUPANCY: 100, part: 60, TOTAL: 9}, {TOTAL: rest}, {}, {}),
+            "gold": ClassCounts("1", {OCCUPANCY: other}, {TOTAL: 0}, {}, {}),
+        }
+        pods = {KEY: [reading(one, when - 90, path=TOTAL)]}
+        return Snapshot(when, {path: slot_at(path) for path in paths}, pods, {KEY: {""}}, classes=classes)
+
+    *_, node = usage(look(100, 0, 0), look(102, 40, 20))
+    assert (node.name, node.key, node.rates[MBM], node.rates[LLC]) == ("TOTAL", "", 30, cache)
+    assert usage(look(100, 0, 0), look(100, 40, 20))[-1].rates[MBM] is None
+
+
+def test_total_counts_the_pods_without_a_counter() -> None:
+    before = snapshot(100, reading(0, 7, UNASSIGNED))
+    assert usage(before, snapshot(102, reading(0, 7, UNASSIGNED)))[-1].uncounted == 0  # without records
+    lines = [pod("a", 1, uncounted=1), pod("b", 2, uncounted=1), Line(NODE, "TOTAL", "", Rates({"mbm": 9}))]
+    (*shown, total) = with_total(lines)
+    assert shown == lines[:2]
+    assert (total.kind, total.rates[MBM], total.members, total.uncounted) == (NODE, 3, 2, 2)
+
+
+def test_groups_by_namespace_have_the_sums_of_their_pods() -> None:
+    rest, node = (Line(kind, kind, "", Rates({"mbm": 9})) for kind in (UNGROUPED, NODE))
+    job, task = (Line(FOREIGN, name, "", Rates({"mbm": 4})) for name in ("job", "task"))
+    lines = [
+        pod("a", 1, namespace="shop", slowdown=1.5, uncounted=1),
+        pod("b", 2, namespace="shop", slowdown=1.2),
+        pod("c", 3),
+        *(job, task, rest, node),
+    ]
+    shop, none, foreign, *others = grouped(lines, "namespace")
+    assert (shop.name, shop.namespace, shop.rates[MBM]) == ("shop", "shop", 3)
+    assert (shop.members, shop.slowdown, shop.uncounted) == (2, 1.5, 1)
+    assert (none.name, none.namespace, none.slowdown) == ("(no namespace)", "", None)
+    assert (foreign.name, foreign.rates[MBM], foreign.members) == ("(foreign groups)", 8, 2)
+    assert others == [rest, node]
+    assert grouped(lines, "pod") == lines
+    assert not [line for line in grouped(lines[:3], "class") if line.namespace or line.kind == FOREIGN]
+
+
+USED = [pod("b", 3), pod("a", 3), pod("c", None), pod("d", 9, slowdown=1.1), Line(FOREIGN, "e", "", Rates({"mbm": 5}))]
+REST = [Line(UNGROUPED, "(ungrouped)", "", Rates({"mbm": 99})), Line(NODE, "TOTAL", "", Rates({"mbm": 99}))]
+
+
+@pytest.mark.parametrize(
+    "sort, reverse, expected",
+    [
+        ("mbm", False, "deabc"),
+        ("mbm", True, "cabed"),
+        ("name", False, "abcde"),
+        ("name", True, "edcba"),
+        ("slow", False, "dabce"),
+        ("slow", True, "abced"),
+    ],
+)
+def test_lines_are_sorted_and_the_rest_stays_last(sort: str, expected: str, *, reverse: bool) -> None:
+    assert names(ordered([*REST, *USED], sort, reverse=reverse)) == [*expected, *names(REST)]
+
+
+@pytest.mark.parametrize(
+    "values, last, reverse, expected",
+    [
+        ({"a": 10, "b": 10.9}, "ab", False, "ab"),  # less than a tenth more
+        ({"a": 10, "b": 11}, "ab", False, "ab"),
+        ({"a": 10, "b": 11.1}, "ab", False, "ba"),
+        ({"a": 10, "b": 10.9}, "ba", False, "ba"),
+        ({"a": 10, "b": 10, "c": 10}, "cab", False, "cab"),
+        ({"a": 10, "n": 10.5}, "a", False, "na"),  # a new line has no margin
+        ({"a": 10, "n": 10}, "a", False, "an"),
+        ({"a": 1, "b": 5, "c": 20}, "abc", False, "cba"),
+        ({"a": 11, "b": 10}, "ab", True, "ab"),
+        ({"a": 11.1, "b": 10}, "ab", True, "ba"),
+        ({"a": 10, "n": 9.5}, "a", True, "na"),
+    ],
+)
+def test_lines_keep_their_places_while_they_differ_by_less_than_a_tenth(
+    values: dict[str, float], last: str, expected: str, *, reverse: bool
+) -> None:
+    lines = [pod(name, value) for name, value in values.items()]
+    places = {name: place for place, name in enumerate(last)}
+    assert names(ordered(lines, "mbm", reverse=reverse, last=places)) == [*expected]

@@ -1,0 +1,241 @@
+"""The presentation of each feature: a container's details, the target of a step for `explain`, and cells of `list`."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ID, POD_CGROUP, UID, Host, always, workload_of
+from hosts.memtierd import MemtierdHost
+
+from resctrl_hooks.inventory.feature_display import memory, memtierd, placement
+from resctrl_hooks.inventory.feature_display.model import Display, Found
+from resctrl_hooks.inventory.feature_display.table import DISPLAYS
+from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.feature import Step
+from resctrl_hooks.node.features.memtierd.preflight import Lacking
+from resctrl_hooks.node.features.placement.policy import Decision
+
+CGROUP = f"{POD_CGROUP}/crio-{ID}"
+
+
+def cells(feature: str, *containers: dict[str, Any]) -> tuple[str, ...]:
+    columns = DISPLAYS[feature].columns
+    assert columns is not None
+    return tuple(columns.cells(containers))
+
+
+def described(feature: str, record: dict[str, Any], needs: dict[str, Any]) -> dict[str, Any]:
+    given: Any = record
+    return DISPLAYS[feature].describe(given, [{"feature": feature, "action": "a", "needs": needs}])
+
+
+def probed(feature: str, host: Host, needs: dict[str, Any]) -> Found:
+    return DISPLAYS[feature].probe(Step(feature, "a", needs, ""), workload_of(host), host.context())
+
+
+# Monitoring
+
+
+@pytest.mark.parametrize(
+    "rdt_class, make, finds",
+    [
+        ("gold", [], "would be created; uses one RMID"),
+        ("gold", [f"gold/mon_groups/{UID}"], "exists"),
+        ("", [], "would be created; uses one RMID"),
+        ("", [f"mon_groups/{UID}"], "exists"),
+        ("none", [], "would fail: RDT class none does not exist; the hook does not create classes"),
+    ],
+)
+def test_group_of_monitoring_is_found(host: Host, rdt_class: str, make: list[str], finds: str) -> None:
+    host.process(100, CGROUP)
+    host.add_class("gold")
+    for folder in make:
+        (host.resctrl / folder).mkdir()
+    where = str(host.resctrl / rdt_class / "mon_groups" / UID)
+    assert probed("monitoring", host, {"class": rdt_class}) == Found(where, finds, not finds.startswith("would fail"))
+
+
+@pytest.mark.parametrize("missing, words", [("mon_groups", "no monitoring in the resctrl"), ("info", "no resctrl")])
+def test_missing_monitoring_is_named(host: Host, missing: str, words: str) -> None:
+    host.process(100, CGROUP)
+    (host.resctrl / "mon_groups").rmdir()
+    if missing == "info":
+        (host.resctrl / "info").rmdir()
+    found = probed("monitoring", host, {"class": ""})
+    assert (found.finds, found.possible) == (f"would fail: {words} at {host.resctrl}", False)
+    assert described("monitoring", {}, {"class": ""}) == {}
+
+
+# Memory
+
+
+@pytest.mark.parametrize(
+    "needs, details",
+    [
+        ({"class": "", "limits": {"memory.high": "5"}}, {"class": "", "memory.high": "5"}),
+        ({"class": "a", "limits": {}, "part": 0.8}, {"class": "a", "memory.high": "0.8 of memory.max"}),
+    ],
+)
+def test_limits_of_a_container_are_described(needs: dict[str, Any], details: dict[str, Any]) -> None:
+    assert described("memory", {}, needs) == details
+
+
+def test_present_memory_is_that_of_the_cgroup(host: Host) -> None:
+    host.process(100, CGROUP)
+    folder = host.cgroup / CGROUP.lstrip("/")
+    assert probed("memory", host, {}) == Found(str(folder), "not visible now")
+    (folder / "memory.current").write_text("4096\n")
+    (folder / "memory.swap.max").write_text("max\n")
+    (folder / "memory.high").write_text("\n")
+    assert probed("memory", host, {}).finds == "now memory.current 4096, memory.swap.max max"
+    assert memory.memory_of(str(folder)) == {"memory.current": "4096", "memory.swap.max": "max"}
+    assert memory.memory_of("") == {}
+    workload = workload_of(host)
+    workload.cgroup = ""
+    found = DISPLAYS["memory"].probe(Step("memory", "a", {}, ""), workload, host.context())
+    assert found == Found("the container's cgroup", "not visible now")
+
+
+def tierd(state: str) -> dict[str, Any]:
+    return {"memtierd": {"class": "track", "state": state}}
+
+
+@pytest.mark.parametrize(
+    "containers, expected",
+    [
+        ([tierd("runs as pid 7")], ("track", "-", "-", "runs")),
+        ([tierd("does not run")], ("track", "-", "-", "does not run")),
+        ([tierd("runs as pid 7"), tierd("does not run"), {"memory": {}}], ("track", "-", "-", "1 of 2 run")),
+        ([{}, {"memory": {"class": "b"}} | tierd("runs")], ("b,track", "-", "-", "runs")),
+        (
+            [tierd("runs") | {"cgroup": {"memory.swap.current": "1024", "memory.swap.max": "max"}}],
+            ("track", "-", "1.00 KiB", "runs"),
+        ),
+        (
+            [tierd("runs") | {"cgroup": {"memory.swap.current": "1024", "memory.swap.max": "2048"}}, {}],
+            ("track", "-", "1.00 KiB of 2.00 KiB", "runs"),
+        ),
+    ],
+)
+def test_cells_of_memory_are_those_of_served_containers(
+    containers: list[dict[str, Any]], expected: tuple[str, ...]
+) -> None:
+    assert cells("memory", *containers) == expected
+
+
+# memtierd
+
+
+@pytest.fixture
+def node(host: Host, monkeypatch: pytest.MonkeyPatch) -> Iterator[MemtierdHost]:
+    made = MemtierdHost(host)
+    monkeypatch.setattr(memtierd, "lacking", always(Lacking([], [])))
+    host.process(100, CGROUP)
+    yield made
+    made.clean()
+
+
+def test_running_memtierd_is_described_and_found(node: MemtierdHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert node.start().code == 0
+    display, step, record = DISPLAYS["memtierd"], node.step(), node.record()
+    steps = [step.as_record()]
+    pid, folder = node.pid(), str(node.folder())
+    details = display.describe(record, steps)
+    assert details == {"class": "track", "state": f"runs as pid {pid}", "supervisor": "process", "folder": folder}
+    assert display.probe(step, workload_of(node.host), node.host.context()) == Found(folder, f"runs as pid {pid}")
+    monkeypatch.setattr(memtierd, "attended", always(value=False))
+    assert display.describe(record, steps)["state"] == f"runs as pid {pid}; {memtierd.UNATTENDED}"
+    monkeypatch.setattr(memtierd, "running", always([]))
+    assert display.describe(record, steps)["state"] == "does not run"
+
+
+@pytest.mark.parametrize(
+    "fatal, idle, binary, found",
+    [
+        ([], [], "", Found("", "would be started")),
+        ([], ["no swap", "swap is 0"], "", Found("", "would be started; no swap; swap is 0")),
+        (["no tracker"], ["no swap"], "", Found("", "would fail: no tracker", possible=False)),
+        (["no tracker"], [], "/none", Found("", "would fail: {}; no tracker", possible=False)),
+    ],
+)
+def test_missing_requirements_of_memtierd_are_found(
+    node: MemtierdHost, monkeypatch: pytest.MonkeyPatch, fatal: list[str], idle: list[str], binary: str, found: Found
+) -> None:
+    assert node.start().code == 0
+    step = node.step()
+    node.clean()
+    monkeypatch.setattr(memtierd, "lacking", always(Lacking(fatal, idle)))
+    if binary:
+        node.configure(binary=binary)
+    where, finds, possible = DISPLAYS["memtierd"].probe(step, workload_of(node.host), node.host.context())
+    assert (where, possible) == (str(node.folder()), found.possible)
+    start, _, end = found.finds.partition("{}")
+    assert finds.startswith(start)
+    assert finds.endswith(end)
+    assert ("/none" in finds) == bool(binary)
+
+
+# Placement
+
+
+@pytest.mark.parametrize(
+    "decision, found",
+    [
+        (Decision("shared", "l3-0", why="fits"), Found("shared in l3-0, CPUs 0-3", "fits")),
+        (
+            Decision("exclusive", "l3-0", mems=0b11, why="fits", runners_up=["l3-1", "node"]),
+            Found("exclusive in l3-0, CPUs 0-3, memory nodes 0-1", "fits; next best: l3-1, node"),
+        ),
+    ],
+)
+def test_present_decision_is_found(
+    host: Host, monkeypatch: pytest.MonkeyPatch, decision: Decision, found: Found
+) -> None:
+    monkeypatch.setattr(placement, "preview", always((decision, "0-3")))
+    assert probed("placement", host, {}) == found
+
+
+def test_impossible_placement_is_named(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise HookError("no CPU is free")
+
+    monkeypatch.setattr(placement, "preview", fails)
+    assert probed("placement", host, {}) == Found("", "would fail: no CPU is free", possible=False)
+
+
+@pytest.mark.parametrize(
+    "files, effective",
+    [({}, {}), ({"a/b": "0-1", "a": "0-3"}, {"effective": "0-1"}), ({"a": "0-3"}, {"effective": "0-3"})],
+)
+def test_effective_cpus_are_those_of_the_cgroup_or_its_scope(
+    tmp_path: Path, files: dict[str, str], effective: dict[str, str]
+) -> None:
+    (tmp_path / "a/b").mkdir(parents=True)
+    for folder, text in files.items():
+        (tmp_path / folder / "cpuset.cpus.effective").write_text(f"{text}\n")
+    needs = {"decision": {"kind": "shared", "pool": "l3-0", "milli": 500}}
+    found = described("placement", {"cgroup": str(tmp_path / "a/b")}, needs)
+    assert found == {"kind": "shared", "pool": "l3-0"} | effective
+    assert described("placement", {}, needs) == {"kind": "shared", "pool": "l3-0"}
+
+
+def test_cells_of_placement_are_those_of_placed_containers() -> None:
+    one, two = ({"placement": {"kind": "shared", "pool": "l3-0", "effective": cpus}} for cpus in ("0-3", "2-5"))
+    assert cells("placement", one, {}, two) == ("shared l3-0", "0-5")
+    assert cells("placement", one, {"placement": {"why": "not placed yet"}}) == ("not yet, shared l3-0", "0-3")
+    assert cells("placement", {"placement": {"why": "not placed yet"}}) == ("not yet", "-")
+
+
+# Other features
+
+
+def test_class_is_described_with_its_values(host: Host) -> None:
+    needs = {"class": "bg", "process": {"nice": 10}, "values": [["io.weight", 5]]}
+    assert described("scheduling", {}, needs) == {"class": "bg", "nice": 10, "io.weight": "5"}
+    assert described("rdt", {}, {"class": "gold"}) == {"class": "gold"}
+    assert (
+        probed("scheduling", host, {})
+        == Found()
+        == Display().probe(Step("", "", {}, ""), workload_of(host), host.context())
+    )

@@ -1,0 +1,141 @@
+"""Search for a pod by each of its names, and the errors for names that no pod or several pods have."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hosts.monitored import KEYS, MonitoredHost, plain_host, replace_podman
+
+from resctrl_hooks.inventory.find import ForeignGroupError, NoSuchPodError, SeveralPodsError, find
+from resctrl_hooks.node.refusals import record_refusal
+
+WEB, DB, NEVER = "a" * 64, "b" * 64, "d" * 64
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[MonitoredHost]:
+    """Pods shop/web-0 and shop/db-0 with a container each, and a refused pod shop/never."""
+    with plain_host(tmp_path, "info", "gold/mon_groups") as found:
+        for number, (name, id_) in enumerate((("web-0", WEB), ("db-0", DB))):
+            found.group(number, name)
+            with found.context.monitor.hold(KEYS[number]) as locked:
+                locked.add_member(id_, {"runtime": "cri-o"})
+        names = {"namespace": "shop", "pod": "never", "container": "c1", "id": NEVER, "key": KEYS[5]}
+        record_refusal(found.context.ledger.folder, names, "no RMID is free")
+        yield found
+
+
+@pytest.mark.parametrize(
+    "what, number",
+    [
+        (KEYS[0], 0),
+        (KEYS[0].replace("-", ""), 0),
+        (KEYS[0][:5], 0),
+        (KEYS[0].upper()[:5], 0),
+        (WEB, 0),
+        (WEB[:12], 0),
+        ("web-0", 0),
+        ("shop/web-0", 0),
+        ("shop/we", 0),
+        (DB[:3], 1),
+        (KEYS[5], 5),
+        (KEYS[5].upper()[:5], 5),
+        (NEVER[:8], 5),
+        ("never", 5),
+        ("shop/never", 5),
+    ],
+)
+def test_pod_is_found_by_each_of_its_names(host: MonitoredHost, what: str, number: int) -> None:
+    assert find(host.context, what) == KEYS[number]
+
+
+def test_exact_name_is_preferred_to_the_start_of_another(host: MonitoredHost) -> None:
+    host.group(2, "web-01")
+    assert find(host.context, "web-0") == KEYS[0]
+    assert find(host.context, "web-01") == KEYS[2]
+
+
+def test_pod_whose_record_has_no_names_is_found_by_those_of_its_containers(host: MonitoredHost) -> None:
+    with host.context.monitor.hold(KEYS[3]) as locked:
+        locked.add_member("e" * 64, {"namespace": "shop", "pod": "plain"})
+        locked.add_member("f" * 64, {"pod": "lonely"})
+    assert {find(host.context, what) for what in ("shop/plain", "plain", "lonely", "/lonely")} == {KEYS[3]}
+
+
+def test_waiting_pod_is_found_by_its_key(host: MonitoredHost) -> None:
+    host.context.ledger.mark("waiting", KEYS[4])
+    assert find(host.context, KEYS[4]) == KEYS[4]
+
+
+def test_podman_is_asked_only_for_an_unknown_name(
+    host: MonitoredHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone, pod, member, gone = "1" * 63 + "a", "1" * 63 + "b", "1" * 63 + "c", "1" * 63 + "d"
+    lines = ((alone, "once", "", ""), (member, "member", pod, "group"), (gone, "gone", gone, "other"))
+    words = " ".join(f"'{word}'" for line in lines for word in line)
+    asked = tmp_path / "asked"
+    replace_podman(tmp_path, monkeypatch, f"echo >>{asked}\nprintf '%s\\t%s\\t%s\\t%s\\n' {words}\n")
+    with pytest.raises(NoSuchPodError):
+        find(host.context, "once")  # no container of Podman's is recorded
+    assert not asked.exists()
+    for key, id_ in ((alone, alone), (pod, member)):
+        with host.context.monitor.hold(key) as locked:
+            locked.add_member(id_, {"runtime": "podman"})
+    assert find(host.context, "web-0") == KEYS[0]
+    assert not asked.exists()
+    assert [find(host.context, what) for what in ("once", "member", "group")] == [alone, pod, pod]
+    for what in ("gone", "other", "onc"):
+        with pytest.raises(NoSuchPodError, match="unknown pod"):
+            find(host.context, what)
+
+
+@pytest.mark.parametrize("what", ["nope", "../..", "web-01", KEYS[6], "shop/never-1"])
+def test_unknown_name_is_refused(host: MonitoredHost, what: str) -> None:
+    with pytest.raises(NoSuchPodError, match="unknown pod or container") as caught:
+        find(host.context, what)
+    assert ("for a static pod" in str(caught.value.hint)) == (what == KEYS[6])
+    assert "`resctrl-hook list` shows all" in str(caught.value.hint)
+
+
+def test_refused_container_without_a_key_is_not_found(host: MonitoredHost) -> None:
+    record_refusal(host.context.ledger.folder, {"id": "9" * 64}, "the bundle cannot be read")
+    with pytest.raises(NoSuchPodError, match="unknown pod or container"):
+        find(host.context, "9" * 8)
+
+
+def test_empty_name_is_refused(host: MonitoredHost) -> None:
+    with pytest.raises(NoSuchPodError, match="the name of the pod is empty"):
+        find(host.context, "")
+
+
+def test_name_of_several_pods_is_refused_with_at_most_eight_of_them(host: MonitoredHost) -> None:
+    with pytest.raises(SeveralPodsError, match=r"'shop/' matches 2 pods: shop/db-0, shop/web-0;"):
+        find(host.context, "shop/")
+    for number in range(10):
+        with host.context.monitor.hold(f"c{number}") as locked:
+            locked.record.update({"namespace": "many", "pod": f"pod-{number}"})
+            locked.save()
+    first = ", ".join(f"many/pod-{number}" for number in range(8))
+    with pytest.raises(SeveralPodsError, match=f"'many/' matches 10 pods: {first};"):
+        find(host.context, "many/")
+
+
+@pytest.mark.parametrize("rdt_class, what", [("", "mon_groups/other"), ("gold", "gold/mon_groups/other")])
+def test_foreign_group_is_named_with_its_folder(host: MonitoredHost, rdt_class: str, what: str) -> None:
+    folder = host.resctrl / rdt_class / "mon_groups/other"
+    folder.mkdir()
+    for name in (what, "other"):
+        with pytest.raises(ForeignGroupError, match=f"{name}.* is a foreign group without a record: {folder};"):
+            find(host.context, name)
+    for name in (".", "..", "nobody", "gold", f"{what}/x", f"{what[:-5]}..", what[:-5]):
+        with pytest.raises(NoSuchPodError, match="unknown pod or container"):
+            find(host.context, name)
+
+
+def test_foreign_group_is_unknown_without_resctrl(tmp_path: Path) -> None:
+    with plain_host(tmp_path) as host:
+        host.configure(resctrlPath=str(tmp_path / "nowhere"))
+        (host.resctrl / "mon_groups").rmdir()
+        host.resctrl.rmdir()
+        with pytest.raises(NoSuchPodError, match="unknown pod or container"):
+            find(host.context, "other")
