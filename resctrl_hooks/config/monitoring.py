@@ -159,9 +159,9 @@ class Monitoring(FeatureSection):
     limit wait, regardless of their priority."""
 
     capacity: Capacity = {}
-    """Memory bandwidth of each L3 domain, such as `180GB/s` for all, or by domain id of `schemata`: `{"0": 180GB/s}`.
-    If several L3 domains share one memory, use the lowest id. `record` prints the largest measured bandwidth as a lower
-    bound."""
+    """Memory bandwidth of each memory domain (L3 domains that share one memory), such as `180GB/s` for all, or by the
+    lowest id of its L3 domains in `schemata`: `{"0": 180GB/s}`. `record` prints the largest measured bandwidth as a
+    lower bound."""
 
     memory_domains: Literal["auto", "node", "package", "l3"] = _DEFAULTS["memoryDomains"]
     """Memory domains, the L3 domains that share one memory: those of a NUMA `node`, those of a `package`, or each alone
