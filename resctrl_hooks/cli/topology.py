@@ -6,7 +6,7 @@ from resctrl_hooks.cli.document import Column, Form, attributes, is_table, outpu
 from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.inventory.owners import account_or_none
 from resctrl_hooks.inventory.topology_view import draw, report
-from resctrl_hooks.node.features.placement.allocations import Book
+from resctrl_hooks.node.features.placement.reconcile import read_allocations
 from resctrl_hooks.node.host.cpulist import format_list
 
 _CSV: tuple[Column, ...] = (
@@ -25,7 +25,7 @@ def command(config: str, *, usage: bool, form: Form) -> None:
     The last line has the owners of RMIDs and CLOSIDs, if resctrl is mounted.
     """
     context = open_node(config)
-    book = Book(context, read_only=True)
+    book = read_allocations(context)
     owners = account_or_none(context)
     if is_table(form):
         click.echo(draw(book, usage=usage))

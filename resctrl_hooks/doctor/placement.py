@@ -8,6 +8,7 @@ from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.features.placement.allocations import Book
 from resctrl_hooks.node.features.placement.cpu_values import CpuValues
 from resctrl_hooks.node.features.placement.interrupts import Interrupts
+from resctrl_hooks.node.features.placement.reconcile import read_allocations
 from resctrl_hooks.node.features.placement.usage import short_of_cpus
 from resctrl_hooks.node.host.cgroup import read_value
 from resctrl_hooks.node.host.cpulist import format_list, parse_list
@@ -27,7 +28,7 @@ def placement(host: Host) -> Iterator[Finding]:
     if not host.settings.placement["enabled"]:
         return
     try:
-        book = Book(host.context, read_only=True)
+        book = read_allocations(host.context)
     except HookError as error:
         yield problem(str(error), "placement requires a working `resctrl-hook topology`")
         return

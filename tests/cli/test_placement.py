@@ -8,6 +8,8 @@ from conftest import UID, Host
 from hosts.monitored import run
 from hosts.placed import CPUS, PlacedHost, id_of
 
+from resctrl_hooks.doctor.host import Host as DoctorsHost
+from resctrl_hooks.doctor.placement import placement
 from resctrl_hooks.inventory.details import details_of
 from resctrl_hooks.node.host.files import format_json
 
@@ -73,3 +75,23 @@ def test_list_finds_cpus_of_parent_scope(node: PlacedHost) -> None:
     record = node.host.context().ledger.read_member(UID, id_of("b"))
     assert record is not None
     assert details_of(record)["placement"]["effective"] == "0,16"
+
+
+def test_allocations_of_another_version_are_shown_by_records(node: PlacedHost) -> None:
+    """After an update, before the first hook recreates the file."""
+    node.start("a", 500)
+    node.start("b", 2000, **{CPUS: "exclusive"})
+    node.process("c")
+    given = format_json(node.state("c", 2000, **{CPUS: "exclusive"}))
+
+    def shown() -> list[str]:
+        return [run(node.host, *words, data=given).output for words in (["topology", "--usage"], ["explain"])]
+
+    before = shown()
+    assert "0,16" in before[0]
+    allocations = node.host.state / "placement"
+    allocations.write_bytes(b"placement 1\n")
+    assert shown() == before
+    assert allocations.read_bytes() == b"placement 1\n"
+    found = [one.text for one in placement(DoctorsHost(str(node.host.config)))]
+    assert found == ["2 containers are placed; nothing else runs on their exclusive CPUs"]

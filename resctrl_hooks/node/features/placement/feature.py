@@ -122,10 +122,11 @@ def preview(step: "Step", workload: "Workload", context: "Context") -> "tuple[De
     from .allocator import decide
     from .entries import Entry
     from .placing import may_share
+    from .reconcile import read_allocations
     from .request import request_from
     from .usage import effective
 
-    book = Book(context, read_only=True)
+    book = read_allocations(context)
     book.remove(workload.id)
     needs: "PlacementNeeds" = step.parameters
     request = request_from(needs["request"], workload.id, workload.key, context.settings.placement)

@@ -159,6 +159,14 @@ def restore_values(context: "Context") -> int:
         return apply_all(None, context)
 
 
+def read_allocations(context: "Context") -> Book:
+    """Return the allocations, read-only; lost ones as the records have them, until the next hook recreates the file."""
+    book = Book(context, read_only=True)
+    if book.lost:
+        recall(book, context)
+    return book
+
+
 def recall(book: Book, context: "Context", but: str = "") -> None:
     """Recreate lost allocations from the records of living containers; reconcile repairs outdated ones."""
     for container in context.ledger.containers():
