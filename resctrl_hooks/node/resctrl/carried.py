@@ -70,7 +70,7 @@ class Carried:
         self.slots = list(map(slot_at, self._layout))
         self._cumulative: "list[tuple[int, str]]" = []
         self._energy: "list[tuple[int, str]]" = []
-        self._in_turns: "list[tuple[int, str]]" = []
+        self._in_turns = [(place, slot.path) for place, slot in enumerate(self.slots) if is_counted(slot)]
 
     def save(self) -> None:
         """Replace the file; raises LedgerError if it can't be written."""

@@ -87,3 +87,13 @@ def test_show_reports_too_few_turns(host: MonitoredHost) -> None:
     (pod,) = json.loads(host.run("show", "shop/web-0", "-o", "json").stdout)["items"]
     assert (pod["turnRate"]["low"], pod["turnRate"]["high"]) == (None, None)
     assert "too few turns for a confidence interval" in host.run("show", "shop/web-0").output
+
+
+def test_show_includes_present_turn(host: MonitoredHost) -> None:
+    take_turns(host, 2)
+    for value in (0, 70):
+        say(host.resctrl / "mon_groups" / KEYS[0], mbm_total_bytes=value)
+        time.sleep(0.002)
+        host.context.monitor.read(KEYS[0])
+    assert [moved for _, moved in turns(host.context.monitor, KEYS[0])] == [100, 100, 70]
+    assert "(3 turns, " in host.run("show", "shop/web-0").output
