@@ -2,7 +2,6 @@
 
 import doctest
 import inspect
-import json
 import re
 import subprocess
 from collections.abc import Callable, Iterator
@@ -40,8 +39,8 @@ def test_example_reads_a_pod_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with host_of_one_pod(tmp_path) as (host, _):
         monkeypatch.setattr(subprocess, "run", lambda line, **_: host.run(*line[1:]))
         state = host.context.settings.state_dir
-        example = example.replace('state_dir="/run/resctrl-hooks"', f'"{host.resctrl}", state_dir="{state}"')
-        names: dict[str, Any] = {"json": json, "subprocess": subprocess, "Monitor": Monitor}
+        example = example.replace("/sys/fs/resctrl", str(host.resctrl)).replace("/run/resctrl-hooks", state)
+        names: dict[str, Any] = {}
         exec(example, names)  # the page's own text
     assert next((one.counter.name, one.value) for one in names["readings"]) == ("llc_occupancy", 4096)
 
