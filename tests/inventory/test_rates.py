@@ -2,12 +2,13 @@
 
 import pytest
 
-from resctrl_hooks.inventory.columns import BY_KEY, LLC, MBM, POWER
+from resctrl_hooks.inventory.columns import BY_KEY, LLC, LOCAL, MBM, POWER
 from resctrl_hooks.inventory.rates import Rates, added, of_pod, of_values
 from resctrl_hooks.node.resctrl.counters import AVAILABLE, UNASSIGNED, UNAVAILABLE, WAITING, Reading, slot_at
 from resctrl_hooks.node.snapshot.snapshot import Snapshot, Values
 
 TOTAL = "mon_L3_00/mbm_total_bytes"
+LOCAL_BYTES = "mon_L3_00/mbm_local_bytes"
 OTHER = "mon_L3_01/mbm_total_bytes"
 OCCUPANCY = "mon_L3_00/llc_occupancy"
 PART = "mon_L3_00/mon_sub_L3_01"
@@ -153,6 +154,13 @@ def test_group_without_a_pod_has_the_rate_of_its_values(
     assert (found[MBM], found.moved) == (rate, {"mbm_total_bytes": moved})
     assert found.counted == (None if rate is None else 1.0)
     assert of_values(before, now, _slots(now), 0, is_new=False)[MBM] is None
+
+
+def test_group_and_sum_with_a_local_rate_only_are_counted() -> None:
+    now: Values = {TOTAL: UNAVAILABLE, LOCAL_BYTES: 300}
+    found = of_values({TOTAL: 100, LOCAL_BYTES: 100}, now, _slots(now), 2, is_new=False)
+    assert (found[MBM], found[LOCAL], found.counted) == (None, 100, 1.0)
+    assert added([found]).counted == 1.0
 
 
 @pytest.mark.parametrize("value, expected", [(4096, 4096), (UNAVAILABLE, None)])
