@@ -2,6 +2,7 @@
 
 import atexit
 import functools
+import json
 import os
 import shutil
 import subprocess
@@ -20,6 +21,14 @@ REPOSITORY: Final = Path(__file__).parents[2]
 COMMITS: Final = {"0.2.0": "f333067f", "38f7eba7": "38f7eba7", "529fc25d": "529fc25d"}
 """0.2.0 is the last commit before the exec watcher; the others are states between releases that nodes have run."""
 THIS: Final = "this"
+_SERVE: Final = """
+import json, sys
+from click.testing import CliRunner
+from resctrl_hooks.cli import main
+for words in sys.stdin:
+    done = CliRunner().invoke(main, ["--config", sys.argv[1], *json.loads(words)])
+    print(json.dumps(done.output), flush=True)
+"""
 
 
 @functools.cache
@@ -54,6 +63,31 @@ def command(version: str, *words: str) -> str:
     )  # fmt: skip
     assert done.returncode == 0, f"{version} {words}: {done.stdout}{done.stderr}"
     return done.stdout
+
+
+class Commands:
+    """A process that runs commands of a version, one after the other."""
+
+    def __init__(self, version: str, config: Path) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _SERVE, str(config)],
+            env={"PYTHONPATH": tree(version), "PYTHONDONTWRITEBYTECODE": "1"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *words: str) -> str:
+        """Return a command's output."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{json.dumps(words)}\n")
+        self._process.stdin.flush()
+        return str(json.loads(self._process.stdout.readline()))
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.communicate(timeout=300)
 
 
 def version_0_2() -> Payload:

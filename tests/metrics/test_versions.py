@@ -1,9 +1,6 @@
 """Totals over upgrades and downgrades: exporters of several versions take turns on one state directory."""
 
-import json
 import random
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,52 +8,24 @@ from pathlib import Path
 import pytest
 from hosts.counter_tree import remake, say
 from hosts.monitored import MonitoredHost, plain_host
-from install.versions import COMMITS, THIS, tree
+from install.versions import COMMITS, THIS, Commands
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 STEPS = 40
 RECREATED, REPLACED = 0.2, 0.3
 """How often a pod's group is created again, and the exporter is replaced."""
-SERVE = """
-import json, sys
-from click.testing import CliRunner
-from resctrl_hooks.cli import main
-for _ in sys.stdin:
-    done = CliRunner().invoke(main, ["--config", sys.argv[1], "metrics", "--format", "prometheus"])
-    print(json.dumps(done.output), flush=True)
-"""
 Samples = dict[tuple[str, str, str], float]
 """Counters by name, pod and class."""
 
 
-class Exporter:
-    """A running exporter of a version."""
-
-    def __init__(self, version: str, config: Path) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", SERVE, str(config)],
-            env={"PYTHONPATH": tree(version), "PYTHONDONTWRITEBYTECODE": "1"},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def scrape(self) -> Samples:
-        """Return the samples of counters."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write("\n")
-        self._process.stdin.flush()
-        return {
-            (sample.name, sample.labels.get("pod", ""), sample.labels.get("rdt_class", "")): sample.value
-            for family in parse(json.loads(self._process.stdout.readline()))
-            for sample in family.samples
-            if sample.name.endswith("_bytes_total")
-        }
-
-    def end(self) -> None:
-        """End the process."""
-        self._process.communicate(timeout=300)
+def scrape(exporter: Commands) -> Samples:
+    """Return the samples of counters."""
+    return {
+        (sample.name, sample.labels.get("pod", ""), sample.labels.get("rdt_class", "")): sample.value
+        for family in parse(exporter.run("metrics", "--format", "prometheus"))
+        for sample in family.samples
+        if sample.name.endswith("_bytes_total")
+    }
 
 
 class Node:
@@ -88,9 +57,9 @@ class Node:
         self.ungrouped += self.random.randrange(1, 1000)
         self.write()
 
-    def scrape(self, exporter: Exporter, version: str) -> None:
+    def scrape(self, exporter: Commands, version: str) -> None:
         """Check an exporter's totals: exact for pods and the class, and none ever falls."""
-        found = exporter.scrape()
+        found = scrape(exporter)
         for name, counted in self.counted.items():
             assert found["l3_mbm_total_bytes_total", name, ""] == counted, (version, name)
         whole = sum(self.counted.values()) + self.ungrouped
@@ -112,9 +81,9 @@ def node(tmp_path: Path) -> Iterator[Node]:
 def test_totals_continue_over_upgrades_and_downgrades(node: Node, versions: tuple[str, ...]) -> None:
     version = versions[0]
     with ExitStack() as stack:
-        exporters = {name: Exporter(name, node.host.config) for name in versions}
+        exporters = {name: Commands(name, node.host.config) for name in versions}
         for exporter in exporters.values():
-            stack.callback(exporter.end)
+            stack.callback(exporter.close)
         for _ in range(STEPS):
             node.change()
             node.scrape(exporters[version], version)
