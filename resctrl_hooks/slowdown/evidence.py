@@ -65,7 +65,7 @@ class Evidence:
     Args:
         context: the node.
         key: the pod's key.
-        cgroups: the pod's cgroup, or those of its containers, as paths in the hierarchy.
+        cgroups: the folders of the pod's cgroup, or of its containers' cgroups.
 
     Raises:
         EvidenceError: no grade is available; the message names the reason for each.
@@ -75,7 +75,7 @@ class Evidence:
     def __init__(self, context: Context, key: str, cgroups: Sequence[str]) -> None:
         self._context = context
         self._key = key
-        self._folders = [context.settings.cgroup_path + path for path in cgroups if path]
+        self._folders = [folder for folder in cgroups if folder]
         self._perf: PerfCounters | None = None
         self.skipped: dict[str, str] = {}
         """Why better grades are not used."""
@@ -91,9 +91,12 @@ class Evidence:
             self.skipped[PERF] = str(error)
         else:
             return PERF
-        if None not in (self._sum(_TRAFFIC), self._cpu_time()):
+        if self._sum(_TRAFFIC) is None:
+            self.skipped[TRAFFIC] = "the pod's memory traffic is not counted"
+        elif self._cpu_time() is None:
+            self.skipped[TRAFFIC] = f"{_STAT} of its cgroup has no {_USED}, which needs cgroup v2"
+        else:
             return TRAFFIC
-        self.skipped[TRAFFIC] = "the pod's memory traffic or CPU time is not counted"
         raise EvidenceError(f"nothing tells how fast the pod computes: {'; '.join(self.skipped.values())}")
 
     def read(self) -> Reading:

@@ -56,7 +56,7 @@ class Experiment:
     Args:
         context: the node. Its ``rdt.guard.throttle`` names the classes that may be limited, and their floors.
         key: the pod's key.
-        cgroups: the pod's cgroup, or those of its containers.
+        cgroups: the folders of the pod's cgroup, or of its containers' cgroups.
         own: the pod's RDT classes, which are not limited.
         sleep: waits for so many seconds; tests replace it.
 

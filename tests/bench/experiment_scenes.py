@@ -77,7 +77,7 @@ def limit(name: str, percent: int) -> None:
 
 def experiment(context: Context, victim: Pod) -> list[Proof]:
     """Run the experiment of `diagnose --experiment`."""
-    with Experiment(context, victim.key, [f"/{victim.folder.name}"], [""]) as trial:
+    with Experiment(context, victim.key, [str(victim.folder)], [""]) as trial:
         return list(trial.run())
 
 

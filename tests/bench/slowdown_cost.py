@@ -40,11 +40,11 @@ def measure(number: int) -> list[float]:
             context, pods, clock = host.context, [], [0.0]
             for pod in range(number):
                 key = str(uuid.uuid4())
+                cgroup = Path(f"{context.settings.cgroup_path}/pod{pod}")
                 with context.monitor.hold(key) as locked:
-                    locked.record.update({"namespace": "shop", "pod": f"cart-{pod}", "cgroup": f"/pod{pod}"})
+                    locked.record.update({"namespace": "shop", "pod": f"cart-{pod}", "cgroup": str(cgroup)})
                     group = Path(locked.ensure_group("").path)
                 say(group, llc_occupancy=1 << 20, mbm_total_bytes=1)
-                cgroup = Path(f"{context.settings.cgroup_path}/pod{pod}")
                 cgroup.mkdir(parents=True)
                 (cgroup / "cpu.pressure").write_text(WAITED)
                 pods.append((group, cgroup))

@@ -49,7 +49,7 @@ class Pod:
         self.folder = CGROUPS / f"pod{self.key}"
         self.folder.mkdir()
         with context.monitor.hold(self.key) as locked:
-            locked.record.update({"namespace": "scene", "pod": name, "cgroup": f"/{self.folder.name}"})
+            locked.record.update({"namespace": "scene", "pod": name, "cgroup": str(self.folder)})
             self._tasks = Path(locked.ensure_group(rdt_class).path, "tasks")
         self._context = context
         self._size = size

@@ -21,7 +21,7 @@ from resctrl_hooks.slowdown.proof import Experiment
 from resctrl_hooks.slowdown.session import Session
 from resctrl_hooks.slowdown.trial import TrialError
 
-from .world import CGROUP, DECLARED, KEY, World
+from .world import DECLARED, KEY, World
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def test_experiment_refuses_beside_a_guard_without_classes_and_for_an_idle_pod(w
         world.experiment()
     posix.close(lock)
     with pytest.raises(TrialError, match=r"rdt\.guard\.throttle"):
-        Experiment(world.context, KEY, [CGROUP], ["silver", "bronze"])
+        Experiment(world.context, KEY, [world.cgroup], ["silver", "bronze"])
     world.is_idle = True
     with pytest.raises(EvidenceError, match="no memory traffic"), world.experiment() as experiment:
         list(experiment.run(Random(1)))
@@ -119,11 +119,13 @@ def test_experiment_refuses_beside_a_guard_without_classes_and_for_an_idle_pod(w
         pass  # each refusal gave the lock back
 
 
-def test_pod_without_any_evidence_is_refused_with_each_reason(world: World) -> None:
-    world.stat.unlink()
-    with pytest.raises(
-        EvidenceError, match=r"no cycles and micro-operations .*perf_event_open.*CPU time is not counted"
-    ):
+@pytest.mark.parametrize(
+    "missing, reason",
+    [("cpu.stat", "cpu.stat of its cgroup has no usage_usec, which needs cgroup v2"), ("traffic", "is not counted")],
+)
+def test_pod_without_any_evidence_is_refused_with_each_reason(world: World, missing: str, reason: str) -> None:
+    (world.stat if missing == "cpu.stat" else world.group / "mon_data/mon_L3_00/mbm_total_bytes").unlink()
+    with pytest.raises(EvidenceError, match=rf"no cycles and micro-operations .*perf_event_open.*{reason}"):
         world.experiment()
     assert world.node.limit("bronze") == DECLARED
 

@@ -13,7 +13,7 @@ from resctrl_hooks.slowdown.proof import Experiment
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-KEY, CGROUP = "4f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01", "/kubepods.slice/pod4"
+KEY = "4f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
 DECLARED = "MB:0=100"
 STAYS = 0.7
 TRUTH = {"bronze": -0.5, "silver": 0.0}
@@ -44,10 +44,11 @@ class World:
         )
         self.context = self.node.context()
         self.context.ledger.prepare()
+        self.cgroup = f"{host.root}/cgroup/kubepods.slice/pod4"
         with self.context.monitor.hold(KEY) as locked:
-            locked.record.update({"namespace": "shop", "pod": "cart", "cgroup": CGROUP})
+            locked.record.update({"namespace": "shop", "pod": "cart", "cgroup": self.cgroup})
             self.group = Path(locked.ensure_group("gold").path)
-        self.stat = Path(f"{host.root}/cgroup{CGROUP}/cpu.stat")
+        self.stat = Path(self.cgroup, "cpu.stat")
         self.stat.parent.mkdir(parents=True)
         self.seconds = 0.0
         self.moved = dict.fromkeys(("gold", "silver", "bronze"), 0.0)
@@ -75,7 +76,7 @@ class World:
 
     def experiment(self) -> Experiment:
         """Return an experiment in this world."""
-        return Experiment(self.context, KEY, [CGROUP], ["gold"], self.sleep)
+        return Experiment(self.context, KEY, [self.cgroup], ["gold"], self.sleep)
 
 
 def contains_truth(host: Host, noise: float, seed: int) -> dict[str, bool]:

@@ -77,11 +77,11 @@ class NodeReader:
         """Return the folders of a pod's cgroup, or of its containers' cgroups where it has none of its own."""
         found = self._cgroups.get(key)
         if found is None:
-            ledger, root = self._context.ledger, self._context.settings.cgroup_path
+            ledger = self._context.ledger
             pod = (ledger.read_pod(key) or {}).get("cgroup", "")
             members = [ledger.read_member(key, id_) or {} for id_ in ([] if pod else ledger.members(key))]
             paths = [pod] if pod else [one.get("cgroup", "") for one in members]
-            found = [path if path.startswith(f"{root}/") else root + path for path in sorted({*paths} - {""})]
+            found = sorted({*paths} - {""})
             if found:
                 self._cgroups[key] = found
         return found
