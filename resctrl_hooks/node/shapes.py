@@ -2,7 +2,7 @@
 
 A file that does not fit is damaged, and never half believed. A shape is a function from a JSON value to whether it
 fits. Fields that a shape does not name may have any value: a newer version adds some. `records` has the same fields as
-types.
+types; `tests/node/test_shapes.py` compares the two.
 """
 
 from .host.files import parse_json
@@ -158,10 +158,25 @@ _NEEDS = {
     "placement": fields(
         {
             "request": fields(
-                {}, {"memory": count, "hints": each(exactly(text, _cpus)), "memory_kinds": each(text), "wide": text}
+                {},
+                {
+                    **dict.fromkeys(("namespace", "pod", "container"), name),
+                    **dict.fromkeys(("qos", "kind", "pool", "matched", "group", "cpu_class", "wide"), text),
+                    **dict.fromkeys(("exclusive", "milli", "limit", "memory"), count),
+                    **dict.fromkeys(("isolated", "one_thread", "any_memory", "only_isolated"), flag),
+                    **dict.fromkeys(("strict_hints", "by_hints", "quiet"), flag),
+                    "pulls": each(exactly(text, whole)),
+                    "hints": each(exactly(text, _cpus)),
+                    "memory_kinds": each(text),
+                },
             )
         },
-        {"decision": by_name(anything)},
+        {
+            "decision": fields(
+                {"kind": text, "pool": text, "milli": count},
+                {**dict.fromkeys(("cpus", "owned", "hidden", "mems", "quiet"), _cpus), "cpu_class": text, "why": text},
+            )
+        },
     ),
 }
 
