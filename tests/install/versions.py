@@ -23,6 +23,8 @@ COMMITS: Final = {"0.2.0": "f333067f", "38f7eba7": "38f7eba7", "529fc25d": "529f
 THIS: Final = "this"
 _SERVE: Final = """
 import json, sys
+import resctrl_hooks
+print(resctrl_hooks.__path__[0], flush=True)
 from click.testing import CliRunner
 from resctrl_hooks.cli import main
 for words in sys.stdin:
@@ -75,7 +77,11 @@ class Commands:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            cwd="/",  # python -c imports from its working directory first
         )
+
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline() == f"{tree(version)}/resctrl_hooks\n"
 
     def run(self, *words: str) -> str:
         """Return a command's output."""
