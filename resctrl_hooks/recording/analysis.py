@@ -3,7 +3,7 @@
 All results come from counted values; missing values are not interpolated.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -56,8 +56,7 @@ Points = dict[float, float]
 """Values by time, in seconds since 1970."""
 
 
-@dataclass(slots=True)
-class Uncovered:
+class Uncovered(NamedTuple):
     """Missing values of a user: the column, the kernel's word, and in how many of how many rows."""
 
     user: User
@@ -190,18 +189,16 @@ def largest(lines: dict[str, Points], most: int) -> dict[str, Points]:
 
 def uncovered(recording: Recording) -> list[Uncovered]:
     """Return which values are missing in some rows, and why."""
-    found: dict[tuple[User, str, str], Uncovered] = {}
-    counts: dict[User, int] = defaultdict(int)
+    found: Counter[tuple[User, str, str]] = Counter()
+    counts: Counter[User] = Counter()
     for (user, _), rows in recording.rows.items():
         counts[user] += len(rows)
         for _, row in rows:
             for entry in str(row.get("missing") or "").split():
                 column, _, word = entry.partition(":")
-                one = found.setdefault((user, column, word), Uncovered(user, column, word, 0, 0))
-                one.rows += 1
-    for one in found.values():
-        one.of = counts[one.user]
-    return sorted(found.values(), key=lambda one: (-one.rows / one.of, one.user.name, one.column))
+                found[user, column, word] += 1
+    every = (Uncovered(*key, number, counts[key[0]]) for key, number in found.items())
+    return sorted(every, key=lambda one: (-one.rows / one.of, one.user.name, one.column))
 
 
 def points_of(rows: Sequence[tuple[float, Row]], measure: Measure) -> Points:

@@ -47,7 +47,7 @@ def slowed_pods(recording: Recording, capacity: Mapping[str, float]) -> list[Slo
             blamed.setdefault(user, Counter()).update(str(row.get("culprits") or "").split())
     slowed = [one for user, one in found.items() if user in places]
     for one in slowed:
-        one.domain = places[one.user].most_common(1)[0][0]
+        one.domain = places[one.user].most_common()[0][0]
         one.culprits, one.load = _beside(recording, capacity, one.domain, blamed[one.user])
     return sorted(slowed, key=lambda one: (-one.seconds, one.user.name))
 

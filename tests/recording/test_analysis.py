@@ -81,6 +81,14 @@ def test_rate_is_by_the_counted_seconds_from_half_of_the_interval_on(counted: fl
     assert found == ([] if rate is None else [pytest.approx(rate)])
 
 
+@pytest.mark.parametrize("row", [0, 1])
+def test_interval_with_one_counted_time_is_all_counted(row: int) -> None:
+    rows = rows_of({"web": [1]}, 2)
+    rows[row] = {**rows[row], "counted_seconds": 1.5}
+    ((_, points),) = series(recording_of(rows), BANDWIDTH).items()
+    assert list(points.values()) == [1e9]
+
+
 def test_rows_of_one_time_have_no_rate() -> None:
     rows = rows_of({"web": [1, 1]})
     found = recording_of([*rows, rows[-1]])

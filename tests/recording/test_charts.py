@@ -73,6 +73,7 @@ def test_name_is_once_in_the_legend_of_several_domains() -> None:
         ("batch/a", "y2", False),
     ]
     assert [title["text"] for title in layout["annotations"]] == list(L3)
+    assert layout["xaxis"]["matches"] == "x2", "one time axis"
     assert sums[0]["y"] == [None, 6]
 
 

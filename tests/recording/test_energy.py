@@ -72,6 +72,7 @@ def test_page_has_watt_hours_and_co2() -> None:
     assert "2.1 Wh" in page  # shop/cart
     assert "1.05 g" in page
     assert "500 g for a kilowatt hour" in page
+    assert page.count("<th>CO2</th>") == 1
     assert "CO2" not in page_of(recording_of(ROWS))
 
 

@@ -105,6 +105,17 @@ def test_chart_has_a_gap_at_a_missing_value_and_a_unit_at_each_axis() -> None:
     figure = chart_of(pod, recording.times, {}, "#888", 3, 100, 100)
     assert list(figure.data[0].y) == [None, *RATIOS]
     assert [axis.title.text for axis in figure.select_yaxes()] == ["ratio", "GB/s", "%"]
+    assert [max(value for value in line.y if value is not None) for line in figure.data] == [1.7, 80, 83]
+    (quiet,) = figure.layout.shapes
+    assert (quiet.type, quiet.y0, quiet.y1, quiet.yref) == ("line", 1, 1, "y"), "the duration in quiet times"
+    assert [axis.showticklabels for axis in figure.select_xaxes()] == [True] * 3
+
+
+def test_domain_of_a_pod_is_the_one_in_which_it_was_slowed_most_often() -> None:
+    first, second = slowdown([2.0, 1.0, 2.0, 1.0, 2.0]), slowdown([1.0, 2.0, 1.0, 2.0], domain="mon_L3_01")
+    seconds = {row["time"]: row for row in [*first, *[row for row in second if row[RATIO] == 2.0]]}
+    (one,) = slowed_pods(recording_of([*pods({"web": [1.0] * 5}), *seconds.values()]), {})
+    assert (one.domain, one.seconds) == ("mon_L3_00", 5)
 
 
 def test_page_without_judged_pods_says_nothing_of_slowdown() -> None:

@@ -39,6 +39,12 @@ def test_domain_with_a_single_turn_does_not_hide_the_others() -> None:
     assert turn_rates(recording_of([*rows, *single])) == turn_rates(recording_of(rows))
 
 
+def test_samples_without_more_counted_time_are_no_turn() -> None:
+    rows = rows_of(LEAST_TURNS - 1)
+    again = [{**row, "time": str(row["time"]).replace("00:00:", "00:01:")} for row in rows[-2:]]
+    assert turn_rates(recording_of([*rows, *again])) == {}
+
+
 def test_report_omits_interval_of_permanently_counted_pod_or_few_turns() -> None:
     for rows in (rows_of(2 * LEAST_TURNS, waits=False), rows_of(LEAST_TURNS - 2)):
         recording = recording_of(rows)
