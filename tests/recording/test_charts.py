@@ -74,6 +74,7 @@ def test_name_is_once_in_the_legend_of_several_domains() -> None:
     ]
     assert [title["text"] for title in layout["annotations"]] == list(L3)
     assert layout["xaxis"]["matches"] == "x2", "one time axis"
+    assert layout["height"] >= 2 * 200
     assert sums[0]["y"] == [None, 6]
 
 
@@ -134,7 +135,9 @@ def test_fifty_fastest_of_the_pods_that_took_turns_have_bars() -> None:
             assert value is None or isinstance(value, float)
             more = {"mbm_total_bytes": None if value is None else value * (one + 1) * 1e8}
             rows.append({**row, **more, "key": f"p{one:02}", "pod": f"p{one:02}"})
-    (bars,), layout = charts(page_of(recording_of(rows)))[-1]
+    page = page_of(recording_of(rows))
+    assert page.count("<body>") == 1, "a chart is a part of the page"
+    (bars,), layout = charts(page)[-1]
     assert bars["x"] == [f"shop/p{one:02}" for one in range(50, 0, -1)]
     # of turns with 30 and 10 bytes per second, the first of which has no beginning
     assert bars["y"][-1] == pytest.approx(2 * (20 * 7 - 10) / 7 / 10, rel=0.2)

@@ -109,6 +109,7 @@ def test_chart_has_a_gap_at_a_missing_value_and_a_unit_at_each_axis() -> None:
     (quiet,) = figure.layout.shapes
     assert (quiet.type, quiet.y0, quiet.y1, quiet.yref) == ("line", 1, 1, "y"), "the duration in quiet times"
     assert [axis.showticklabels for axis in figure.select_xaxes()] == [True] * 3
+    assert figure.layout.height >= 3 * 100, "each chart has its height"
 
 
 def test_domain_of_a_pod_is_the_one_in_which_it_was_slowed_most_often() -> None:
