@@ -57,7 +57,7 @@ def _hook_problems(hook: Any) -> list[str]:
         words = hook.get(key, [])
         if not (isinstance(words, list) and all(isinstance(word, str) for word in words)):
             found.append(f"hook.{key} is not a list of strings")
-    timeout = hook.get("timeout", 1)
+    timeout = hook.get("timeout", TIMEOUT)
     if isinstance(timeout, bool) or not isinstance(timeout, int) or timeout <= 0:
         found.append("hook.timeout is not a positive number of seconds")
     return found

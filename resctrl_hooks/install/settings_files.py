@@ -7,12 +7,10 @@ from typing import Final
 import yaml
 
 from resctrl_hooks.config.applied import compile_file, read_compiled
-from resctrl_hooks.config.check import check_file
+from resctrl_hooks.config.check import LARGEST, check_file
 from resctrl_hooks.node.errors import SettingsError
 from resctrl_hooks.node.host.files import parse_json, read_file
 from resctrl_hooks.node.settings import COMPILED_NAME, FORMAT, LAST_VALID_NAME, Settings, is_unapplied
-
-_LIMIT: Final = 1 << 20
 
 FIRST: Final = b"""\
 # The configuration of resctrl-hooks. Everything has a default, so this file may stay as it is.
@@ -109,7 +107,7 @@ def _check_compiled(path: str) -> None:
         OSError: it is unreadable.
     """
     try:
-        value = parse_json(read_file(path, _LIMIT, follow=True))
+        value = parse_json(read_file(path, LARGEST, follow=True))
     except ValueError as error:
         value, why = None, f": {error}"
     else:

@@ -26,28 +26,52 @@ def test_repository_has_the_same_json() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
+    "text, problem",
     [
-        b"",
-        b"{",
-        b"[]",
-        changed(version="0.1.0"),
-        changed(stages=["createruntime"]),
-        changed(stages=[]),
-        changed(stages=None),
-        changed(when=None),
-        changed(when={}),
-        changed(when={"always": "yes"}),
-        changed(when={"sometimes": True}),
-        changed(hook=None),
-        changed(hook={"args": []}),
-        changed(hook={"path": "bin/sh"}),
-        changed(hook={"path": "/bin/sh", "timeout": 0}),
-        changed(hook={"path": "/bin/sh", "timeout": "10"}),
-        changed(hook={"path": "/bin/sh", "args": "sh"}),
-        changed(hook={"path": "/bin/sh", "argv": []}),
-        changed(extra=1),
+        (b"", "invalid JSON: Expecting value: line 1 column 1 (char 0)"),
+        (b"[]", "version is not 1.0.0"),
+        (changed(version="0.1.0"), "version is not 1.0.0"),
+        (changed(version=None), "version is not 1.0.0"),
+        (changed(stages=["createRuntime", "createruntime"]), "unknown stage 'createruntime'"),
+        (changed(stages=[]), "stages is empty"),
+        (changed(stages=None), "stages is empty"),
+        (changed(stages="poststop"), "stages is empty"),
+        (changed(when=None), "the condition (when) is missing"),
+        (changed(when={}), "the condition (when) is missing"),
+        (changed(when=["always"]), "the condition (when) is missing"),
+        (changed(when={"always": "yes"}), "when.always has the wrong type"),
+        (changed(when={"commands": "sh"}), "when.commands has the wrong type"),
+        (changed(when={"sometimes": True}), "unknown key when.sometimes"),
+        (changed(hook=None), "hook is missing"),
+        (changed(hook=[]), "hook is missing"),
+        (changed(hook={"args": []}), "hook.path is not an absolute path"),
+        (changed(hook={"path": "bin/sh"}), "hook.path is not an absolute path"),
+        (changed(hook={"path": ["/bin/sh"]}), "hook.path is not an absolute path"),
+        (changed(hook={"path": "/bin/sh", "timeout": 0}), "hook.timeout is not a positive number of seconds"),
+        (changed(hook={"path": "/bin/sh", "timeout": True}), "hook.timeout is not a positive number of seconds"),
+        (changed(hook={"path": "/bin/sh", "timeout": "10"}), "hook.timeout is not a positive number of seconds"),
+        (changed(hook={"path": "/bin/sh", "args": "sh"}), "hook.args is not a list of strings"),
+        (changed(hook={"path": "/bin/sh", "env": ["A=1", 2]}), "hook.env is not a list of strings"),
+        (changed(hook={"path": "/bin/sh", "argv": []}), "unknown key hook.argv"),
+        (changed(extra=1), "unknown key extra"),
     ],
 )
-def test_invalid_json_is_found(text: bytes) -> None:
-    assert hook_problems(text)
+def test_invalid_json_is_found(text: bytes, problem: str) -> None:
+    assert hook_problems(text) == [problem]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        changed(hook={"path": "/bin/sh"}),
+        changed(hook={"path": "/bin/sh", "args": ["sh"], "env": ["A=1"], "timeout": 1}),
+        changed(when={"always": False, "annotations": {"^a": "b"}, "commands": ["sh"], "hasBindMounts": True}),
+        changed(stages=["prestart", "createContainer", "startContainer", "poststart", "precreate"]),
+    ],
+)
+def test_other_valid_json_has_no_problem(text: bytes) -> None:
+    assert hook_problems(text) == []
+
+
+def test_all_problems_are_listed() -> None:
+    assert len(hook_problems(changed(extra=1, hook={}, when=None, stages=["a", "b"]))) == 5

@@ -2,13 +2,15 @@
 
 import configparser
 import os
+import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from install.staged import CONFIG, HOOKS, files, given, install, uninstall
 from resctrl_hooks.install.containerd import CONFIG as CONTAINERD_CONFIG
-from resctrl_hooks.install.containerd import DROP_IN, is_on, major_version, nri_drop_in
+from resctrl_hooks.install.containerd import DROP_IN, PLUGIN, is_on, major_version, nri_drop_in
 from resctrl_hooks.install.directories import RuntimeConfigError
 from resctrl_hooks.install.paths import LAUNCH, UNITS
 from resctrl_hooks.install.units import NRI, RECONCILE, units
@@ -98,24 +100,74 @@ def test_disabled_nri_is_enabled(tmp_path: Path, text: str, on: bool) -> None:
     assert files(tmp_path) == ({CONTAINERD_CONFIG} if text else set())
 
 
-def test_readable_drop_in_needs_no_remark(tmp_path: Path) -> None:
-    put(tmp_path, 'version = 2\nimports = ["/etc/containerd/conf.d/*.toml"]\n')
-    _, notes = nri_drop_in(str(tmp_path))
-    assert len(notes) == 1
+@pytest.mark.parametrize(
+    "said, major",
+    [
+        ("containerd github.com/containerd/containerd/v2 2.1.9+unknown fc10d4d\n", 2),
+        ("containerd containerd.io v1.7.27 05044ec\n", 1),
+        ("containerd containerd.io v10.0\n", 10),
+        ("containerd containerd.io unknown\n", None),
+        ("containerd 2.1.9\n", None),
+        ("", None),
+    ],
+)
+def test_major_version_of_containerd_is_in_the_third_word(said: str, major: int | None) -> None:
+    assert major_version(said) == major
+
+
+NRI_OFF, NRI_ON = ({"plugins": {PLUGIN: {"disable": value}}} for value in (True, False))
 
 
 @pytest.mark.parametrize(
-    "said, major, on",
+    "config, major, on",
     [
-        ("containerd github.com/containerd/containerd/v2 2.1.9+unknown fc10d4d\n", 2, True),
-        ("containerd containerd.io v1.7.27 05044ec\n", 1, False),
-        ("", None, False),
+        ({}, None, True),
+        ({}, 2, True),
+        ({}, 1, False),
+        ({"version": 2}, None, False),
+        ({"version": 2}, 2, True),
+        ({"version": 3}, None, True),
+        ({"version": 3}, 1, False),
+        ({"version": "2"}, None, True),
+        ({"root": "/var"}, None, True),
+        ({**NRI_OFF, "version": 3}, 2, False),
+        ({**NRI_ON, "version": 2}, 1, True),
+        ({"plugins": {PLUGIN: {"disable": "false"}}}, 2, False),
+        ({"plugins": {PLUGIN: {"socket_path": "/x"}}}, 1, False),
+        ({"plugins": {PLUGIN: 3}}, 2, True),
+        ({"plugins": []}, 2, True),
     ],
 )
-def test_version_of_containerd_precedes_that_of_its_configuration(said: str, major: int | None, on: bool) -> None:
-    assert major_version(said) == major
-    assert is_on({"version": 2}, major) is on
-    assert not is_on({"version": 2, "plugins": {"io.containerd.nri.v1.nri": {"disable": True}}}, major)
+def test_setting_precedes_the_version_and_that_the_version_of_the_configuration(
+    config: dict[str, Any], major: int | None, on: bool
+) -> None:
+    assert is_on(config, major) is on
+
+
+@pytest.mark.parametrize(
+    "imports, is_read",
+    [
+        ('["/etc/containerd/conf.d/*.toml"]', True),
+        ('["/etc/other/*.toml", "/etc/containerd/*/90-*"]', True),
+        ('["/etc/containerd/conf.d/*.conf"]', False),
+        ('"/etc/containerd/conf.d/*.toml"', False),
+        ("[]", False),
+    ],
+)
+def test_main_configuration_must_import_the_drop_in(tmp_path: Path, imports: str, is_read: bool) -> None:
+    put(tmp_path, f"version = 2\nimports = {imports}\n")
+    written, notes = nri_drop_in(str(tmp_path))
+    assert [*written] == [DROP_IN]
+    assert tomllib.loads(written[DROP_IN].decode())["plugins"] == {PLUGIN: {"disable": False}}
+    assert [note.split(":")[0] for note in notes[:-1]] == ([] if is_read else [f"containerd does not read {DROP_IN}"])
+    assert "restart containerd" in notes[-1]
+
+
+def test_containerd_of_this_machine_is_not_asked_for_an_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("resctrl_hooks.install.containerd.output", lambda *_, seconds: "containerd x v1.7.27 y")
+    assert nri_drop_in(str(tmp_path)) == ({}, [])
+    monkeypatch.setattr("resctrl_hooks.install.containerd.read_config", lambda _: {})
+    assert [*nri_drop_in()[0]] == [DROP_IN]
 
 
 def test_installed_containerd_is_asked_for_its_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
