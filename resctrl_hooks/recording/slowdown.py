@@ -43,7 +43,7 @@ def slowed_pods(recording: Recording, capacity: Mapping[str, float]) -> list[Slo
         if float(ratio) >= SLOWED:
             one.seconds += when - before.get(when, when)
             one.causes.update(filter(None, str(row.get("event") or "").split(", ")))
-            places.setdefault(user, Counter())[str(row["domain"])] += 1
+            places.setdefault(user, Counter()).update([str(row["domain"])])
             blamed.setdefault(user, Counter()).update(str(row.get("culprits") or "").split())
     slowed = [one for user, one in found.items() if user in places]
     for one in slowed:

@@ -30,6 +30,14 @@ def test_modules_without_sampling_have_all_their_imports(tmp_path: Path, host: H
     assert done.returncode == 0, done.stderr
 
 
+def test_all_modules_are_the_default() -> None:
+    paths = payload().modules.keys()
+    assert {"nri/plugin.py", "sampler/process.py", "features/placement/request.py", "launch.py"} <= paths
+    assert list(paths) == sorted(paths)
+    assert {path for path in paths if "__pycache__" in path or not path.endswith(".py")} == set()
+    assert paths - payload(plugin=False).modules.keys() == {path for path in paths if path.startswith("nri/")}
+
+
 def test_modules_with_sampling_are_all() -> None:
     whole, less = payload(plugin=False).modules, payload(plugin=False, sampling=False).modules
     assert {path.partition("/")[0] for path in whole.keys() - less.keys()} == {

@@ -111,6 +111,12 @@ def test_invalid_recording_is_wrong_use_in_one_line(tmp_path: Path, name: str, d
     assert "internal error" not in result.output
 
 
+def test_recording_of_another_name_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_text("time,kind,domain\n2026-01-01T00:00:00.000+00:00,pod,mon_L3_00\n")
+    with pytest.raises(RecordingError, match=r"the name must end in \.csv or \.parquet"):
+        read(str(tmp_path / "x.txt"))
+
+
 def rows_of(**pods: list[float | None]) -> list[Row]:
     """Return a recording of one domain: each pod's mbm_total_bytes, one sample per second."""
     return [
