@@ -80,3 +80,59 @@ def test_gap_without_connection_ends_by_itself(passes: Passes, gap: Gap) -> None
     assert passes.after(LONGEST_WITHOUT_CONNECTION + 1, gap) == 0
     gap.open(connected=True)
     assert passes.after(LONGEST_WITHOUT_CONNECTION + 1, gap) == 1
+
+
+@pytest.mark.parametrize("seconds, started", [(LONGEST_WITHOUT_CONNECTION, 1), (LONGEST_WITHOUT_CONNECTION + 0.1, 0)])
+def test_pass_is_due_until_the_end_of_the_gap(passes: Passes, gap: Gap, seconds: float, started: int) -> None:
+    gap.open(connected=False)
+    assert passes.after(seconds, gap) == started
+
+
+def test_gap_that_is_opened_again_lasts_longer(passes: Passes, gap: Gap) -> None:
+    gap.open(connected=False)
+    passes.now += LONGEST_WITHOUT_CONNECTION - FIRST / 2
+    gap.open(connected=False)
+    assert passes.after(FIRST / 4, gap) == 1, "the first pass is due since the first gap"
+    passes.end()
+    assert passes.after(LONGEST_WITHOUT_CONNECTION - 1, gap) == 2
+
+
+def test_gap_after_a_gap_has_its_first_pass_after_a_while(passes: Passes, gap: Gap) -> None:
+    gap.open(connected=False)
+    passes.now += LONGEST_WITHOUT_CONNECTION + 1
+    gap.open(connected=False)
+    assert passes.after(FIRST / 2, gap) == 0
+    assert passes.after(FIRST / 2, gap) == 1
+
+
+def test_short_passes_are_at_least_a_second_apart(passes: Passes, gap: Gap) -> None:
+    gap.open(connected=True)
+    assert passes.after(FIRST, gap) == 1
+    passes.end()
+    assert passes.after(FIRST - 0.1, gap) == 1
+    assert passes.after(0.1, gap) == 2
+
+
+def test_pass_without_a_process_is_tried_again(passes: Passes, gap: Gap, monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(*_: Any) -> None:
+        passes.started += 1
+        raise OSError
+
+    monkeypatch.setattr(passes, "start", start)
+    gap.open(connected=True)
+    assert passes.after(FIRST, gap) == 1
+    assert passes.after(0, gap) == 1
+    assert passes.after(FIRST, gap) == 2
+
+
+def test_pass_gets_a_minute(passes: Passes, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(passes, "start", lambda *given: asked.append(given[:2]))
+
+    def adopt(_: Any) -> None:
+        pass
+
+    gap = Gap(adopt)
+    gap.open(connected=True)
+    passes.after(FIRST, gap)
+    assert asked == [(adopt, 60.0)]

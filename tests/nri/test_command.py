@@ -1,0 +1,186 @@
+"""The command's options, the values that they replace, and the plugin's status."""
+
+import json
+import os
+import posix
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from conftest import Host
+from hosts.faults import Fail
+
+from resctrl_hooks.node.errors import LedgerError, SettingsError
+from resctrl_hooks.node.host.instance import RunningError
+from resctrl_hooks.node.settings import Settings, load
+from resctrl_hooks.nri import command
+from resctrl_hooks.nri import status as status_module
+from resctrl_hooks.nri.command import nri_command, parse
+from resctrl_hooks.nri.status import BOUNDS, Status
+
+
+@pytest.mark.parametrize(
+    "words, given",
+    [
+        ("", {}),
+        ("--socket /x", {"socket": "/x"}),
+        ("-socket=/x --name=a", {"socket": "/x", "name": "a"}),
+        ("-idx 07 -v", {"idx": "07", "v": "1"}),
+        ("--vv -config /c", {"vv": "1", "config": "/c"}),
+        ("-cgroups-dir=/g --run-dir /r", {"cgroups-dir": "/g", "run-dir": "/r"}),
+        ("-name=", {"name": ""}),
+        ("-name a=b", {"name": "a=b"}),
+        ("-name a -name b", {"name": "b"}),
+        ("name", None),
+        ("-name", None),
+        ("-v=1", None),
+        ("-what", None),
+        ("---name a", None),
+        ("-idx 7", None),
+        ("-idx 100", None),
+        ("-idx x1", None),
+        ("-idx \u0660\u0667", None),
+    ],
+)  # fmt: skip
+def test_options_are_parsed_with_one_dash_or_two(words: str, given: dict[str, str] | None) -> None:
+    assert parse(words.split()) == given
+
+
+@pytest.mark.parametrize(
+    "given, cgroups, run, level",
+    [
+        ({}, "/sys/fs/cgroup", None, "info"),
+        ({"cgroups-dir": "/g/"}, "/g", None, "info"),
+        ({"run-dir": "/r"}, "/sys/fs/cgroup", "/r", "info"),
+        ({"v": "1"}, "/sys/fs/cgroup", None, "debug"),
+        ({"vv": "1"}, "/sys/fs/cgroup", None, "debug"),
+    ],
+)
+def test_options_replace_settings(given: dict[str, str], cgroups: str, run: str | None, level: str) -> None:
+    settings, problem = command._overriding(lambda _: (Settings({}), "a problem"), given)("/c")
+    assert (settings.cgroup_path, problem) == (cgroups, "a problem")
+    assert settings.memtierd["runDir"] == (run or Settings({}).memtierd["runDir"])
+    assert settings.log.get("level", "info") == level
+
+
+@pytest.mark.parametrize(
+    "name, error, status, words",
+    [
+        ("only_instance", RunningError(7), 1, "nri: another instance is running"),
+        ("only_instance", PermissionError(13, "Permission denied"), 1, "/nri.lock: Permission denied"),
+        ("prepare", LedgerError("no room"), 1, "/nri.lock: no room"),
+    ],
+)
+def test_instance_that_cannot_run_says_why(
+    host: Host, fail: Fail, name: str, error: Exception, status: int, words: str
+) -> None:
+    fail(command, name, error)
+    assert nri_command(str(host.config), []) == status
+    assert words in host.log.read_text()
+
+
+def test_wrong_use_and_invalid_settings_exit_with_2(host: Host, capfd: pytest.CaptureFixture[str]) -> None:
+    assert nri_command(str(host.config), ["what"]) == 2
+    assert capfd.readouterr().err.startswith("usage: nri ")
+
+    def find(path: str) -> Any:
+        assert path == "/c"
+        raise SettingsError("they are wrong")
+
+    assert nri_command(str(host.config), ["-config", "/c"], find) == 2
+    assert "nri: they are wrong" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_exec_watcher_follows_the_settings(host: Host, monkeypatch: pytest.MonkeyPatch, wanted: bool) -> None:
+    said: list[Any] = []
+    host.configure(monitoring={"exec": "watch" if wanted else "reconcile"})
+    plugin = SimpleNamespace(refresh=lambda: load(str(host.config))[0], log=lambda *words, **_: said.append(words))
+    companion = command._exec_watcher("/c", load, plugin, stderr=False)  # type: ignore[arg-type]
+    monkeypatch.setattr(command, "is_wanted", lambda settings: settings.monitoring["exec"] == "watch")
+    assert companion.wanted() is wanted
+    ends: list[bool] = []
+
+    def watch(config: str, until: Any, find: Any, *, stderr: bool) -> None:
+        assert (config, find, stderr) == ("/c", load, False)
+        ends.extend([until(SimpleNamespace(is_on=True)), until(SimpleNamespace(is_on=False))])
+        raise RunningError(7)
+
+    monkeypatch.setattr("resctrl_hooks.node.watch.command.watch", watch)
+    monkeypatch.setattr(posix, "getppid", os.getpid)
+    companion.run()
+    monkeypatch.setattr(posix, "getppid", lambda: 1)
+    companion.run()
+    assert ends == [False, True, True, True]
+    assert said == []
+
+
+# The status
+
+
+def told(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "nri.json").read_text())
+    return found
+
+
+@pytest.mark.parametrize(
+    "text, starts", [(None, 1), ("{", 1), ("[]", 1), ("{}", 1), ('{"starts": "x"}', 1), ('{"starts": 4}', 5)]
+)
+def test_starts_are_counted_since_boot(tmp_path: Path, text: str | None, starts: int) -> None:
+    if text is not None:
+        (tmp_path / "nri.json").write_text(text)
+    status = Status(str(tmp_path), "/nri.sock")
+    status.write()
+    found = told(tmp_path)
+    assert (found["starts"], found["pid"], found["socket"]) == (starts, os.getpid(), "/nri.sock")
+    assert (found["connected"], found["connections"], found["drops"], found["events"]) == (False, 0, 0, {})
+    assert time.time() - 60 < found["started"] <= time.time()
+    assert (tmp_path / "nri.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_drop_without_a_connection_is_not_counted(tmp_path: Path) -> None:
+    status = Status(str(tmp_path), "")
+    status.dropped("no socket")
+    assert (told(tmp_path)["drops"], told(tmp_path)["why"], "dropped" in told(tmp_path)) == (0, "no socket", False)
+
+
+def test_histogram_has_its_upper_bounds(tmp_path: Path) -> None:
+    status = Status(str(tmp_path), "")
+    for bound in BOUNDS:
+        status.served("StartContainer", bound, failed=False)
+    status.served("StartContainer", BOUNDS[-1] + 1, failed=True)
+    status.write()
+    found = told(tmp_path)["events"]["StartContainer"]
+    assert (found["count"], found["failed"], found["buckets"]) == (8, 1, [1] * 8)
+    assert found["seconds"] == pytest.approx(sum(BOUNDS) + BOUNDS[-1] + 1)
+
+
+def test_figures_are_written_once_a_second_and_the_last_ones_at_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(status_module, "time", SimpleNamespace(monotonic=lambda: now[0], time=time.time))
+    status = Status(str(tmp_path), "")
+
+    def written() -> int:
+        return int(told(tmp_path)["events"]["Stop"]["count"])
+
+    status.served("Stop", 0, failed=False)
+    assert written() == 1
+    now[0] += 0.5
+    status.served("Stop", 0, failed=False)
+    assert written() == 1
+    status.flush()
+    assert written() == 2
+    (tmp_path / "nri.json").unlink()
+    status.flush()
+    assert not (tmp_path / "nri.json").exists(), "nothing is new"
+    now[0] += 1.5
+    status.served("Stop", 0, failed=False)
+    assert written() == 3
+
+
+def test_unwritable_status_is_ignored(tmp_path: Path) -> None:
+    Status(str(tmp_path / "none"), "").write()
