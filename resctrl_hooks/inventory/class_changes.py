@@ -1,12 +1,14 @@
 """Since when RDT classes have their values: changes of schemata in the history, and the guard's steps.
 
 "Did my limit help?" needs the moment of the limit. The kernel does not keep it, so a change that neither the history
-nor the guard saw has no moment.
+nor the guard saw has no moment. Within a gap of the history, resctrl can have been mounted again with other values, so
+a change before a gap or a boot has none either.
 """
 
 import os
 import re
-from typing import Any, Final
+import time
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import Field
 
@@ -19,9 +21,16 @@ from resctrl_hooks.node.history.section import section
 from resctrl_hooks.node.host.files import kernel_text
 from resctrl_hooks.node.resctrl.schemata import parse_schemata
 
+if TYPE_CHECKING:
+    from resctrl_hooks.node.history.tables import Entry
+
 _MOST: Final = 10_000
 """Samples to search, the newest first: a day of the default interval, and some of the minutes before it."""
 _MILLI: Final = 1000
+_MINUTE: Final = 60
+"""The least gap of the history, in seconds: its process is stopped for less during an upgrade."""
+_LATE: Final = 3
+"""The least gap in intervals of the history."""
 _NONE: Final = "none"
 """The value of a resource that a class does not have, in the text of a `schemata` row."""
 _VALUE: Final = re.compile(r"([A-Z0-9]+) ([^\s,]+) to ([^\s,]+)")
@@ -35,7 +44,7 @@ class ClassChange(Record):
     since: float = Field(
         description="In seconds since 1970: the first sample with the new values, or the guard's step."
     )
-    change: str = Field(description="The old and the new values, such as `MB 100 to 30`.")
+    change: str = Field(description="The old and new values, such as `MB 100 to 30`; of a new class `created, MB 30`.")
     source: str = Field(description="history or guard.")
 
 
@@ -49,6 +58,7 @@ class ClassChanges:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._seen = 0
+        self._until = 0
         self._stored: dict[str, tuple[ClassChange, list[tuple[str, int, str]]]] = {}
 
     def newest(self) -> list[ClassChange]:
@@ -61,7 +71,8 @@ class ClassChanges:
         return sorted(found.values(), key=lambda one: -one.since)
 
     def _read_history(self) -> None:
-        path: str = section(self._context.settings)["file"]
+        settings = section(self._context.settings)
+        path: str = settings["file"]
         if not os.path.exists(path):
             return
         from resctrl_hooks.node.history.store import Store  # noqa: PLC0415  # SQLite, which most nodes do not need
@@ -70,20 +81,27 @@ class ClassChanges:
             store = Store(path)
         except HookError:
             return  # `history status` and `doctor` report it
+        gap = max(_LATE * settings["interval"], _MINUTE) * _MILLI
+        newest: Entry | None = None
+        new: dict[str, tuple[ClassChange, list[tuple[str, int, str]]]] = {}
+        following = time.time() * _MILLI
         try:
-            self._seen, samples = store.events(self._seen, _MOST)
+            for entry, events in store.events(self._seen, _MOST, self._context.monitor.boot):  # the newest first
+                if following - entry.time > gap + entry.span * _MILLI:
+                    self._stored = {}
+                    break
+                newest, following = newest or entry, entry.time
+                for name, rows in _by_class(events).items():
+                    new.setdefault(name, _change(name, entry.time / _MILLI, rows))
+            else:
+                if following - self._until > gap:
+                    self._stored = {}
         except HookError:
             return
         finally:
             store.close()
-        new: dict[str, tuple[ClassChange, list[tuple[str, int, str]]]] = {}
-        for time, events in samples:  # the newest first
-            rows: dict[str, list[Any]] = {}
-            for row in events:
-                if row["kind"] == SCHEMATA:
-                    rows.setdefault(str(row.get("rdt_class") or ""), []).append(row)
-            for name in rows.keys() - new.keys():
-                new[name] = _change(name, time / _MILLI, rows[name])
+        if newest is not None:
+            self._seen, self._until = newest.id, newest.time
         self._stored.update(new)
 
     def _are_present(self, name: str, values: list[tuple[str, int, str]]) -> bool:
@@ -106,14 +124,28 @@ class ClassChanges:
         return found
 
 
+def _by_class(events: list[Any]) -> dict[str, list[Any]]:
+    """Return the rows of changed schemata among a sample's events, by class."""
+    found: dict[str, list[Any]] = {}
+    for row in events:
+        if row["kind"] == SCHEMATA:
+            found.setdefault(str(row.get("rdt_class") or ""), []).append(row)
+    return found
+
+
 def _change(name: str, when: float, rows: list[Any]) -> tuple[ClassChange, list[tuple[str, int, str]]]:
     """Return a class's change from its rows of one sample, with the values after it by resource and L3 domain."""
     texts: dict[str, list[str]] = {}
-    values = []
+    values, olds = [], set[str]()
     for row in rows:
         domain = int(str(row["domain"]).rpartition("_")[2])
         text = str(row["event"]).partition(": ")[2]
         texts.setdefault(text, []).append(str(domain))
-        values += [(resource, domain, new) for resource, _, new in _VALUE.findall(text)]
+        found = _VALUE.findall(text)
+        values += [(resource, domain, new) for resource, _, new in found]
+        olds.update(old for _, old, _ in found)
+    created = "created, " if olds == {_NONE} else ""
+    if created:
+        texts = {text.replace(f" {_NONE} to ", " "): domains for text, domains in texts.items()}
     change = "; ".join(f"{text} (L3 {' '.join(domains)})" for text, domains in texts.items())
-    return ClassChange(rdt_class=name, since=when, change=change, source="history"), values
+    return ClassChange(rdt_class=name, since=when, change=created + change, source="history"), values

@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,12 +16,15 @@ from jsonschema import validate
 from resctrl_hooks.cli.class_lines import since_text
 from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.cli.schemas import schemas
+from resctrl_hooks.inventory import class_changes
 from resctrl_hooks.inventory.class_changes import ClassChange, ClassChanges
 from resctrl_hooks.node.guard.status import NAME
 from resctrl_hooks.node.history.place import claim
 from resctrl_hooks.node.history.sample import Sample
 from resctrl_hooks.node.history.store import Store
 
+INTERVAL = 600.0
+GAP = 3 * int(INTERVAL)
 CHANGED = {"kind": "schemata", "key": "schemata", "rdt_class": "bronze", "domain": "mon_L3_00"}
 
 
@@ -29,7 +33,7 @@ class Limited:
 
     def __init__(self, host: MonitoredHost, file: Path) -> None:
         self.host = host
-        host.configure(history={"enabled": True, "file": str(file)})
+        host.configure(history={"enabled": True, "file": str(file), "interval": INTERVAL})
         claim(str(file))
         self.file = file
         self.limit("MB:0=30")
@@ -46,9 +50,9 @@ class Limited:
         change = {**CHANGED, "domain": domain, "rdt_class": rdt_class}
         self.store_rows(ago, *({**change, "event": f"class {rdt_class}: {text}"} for text in events))
 
-    def store_rows(self, ago: int, *events: Any) -> None:
+    def store_rows(self, ago: int, *events: Any, boot: str = "") -> None:
         """Write a sample of so many seconds ago with these rows."""
-        one = sample(ago, {"web": 1000.0})
+        one = sample(ago, {"web": 1000.0}, boot=boot or self.host.context.monitor.boot)
         rows = [*one.rows, *events]
         store = Store(str(self.file), write=True)
         store.add(Sample((self.now - ago) * 1000, one.uptime, one.boot, one.host, rows))
@@ -96,6 +100,64 @@ def test_change_of_values_that_are_not_present_is_not_shown(limited: Limited) ->
     limited.store(720, "MB 100 to 30")
     limited.limit("MB:0=60")
     assert limited.newest() == []
+
+
+@pytest.mark.parametrize(
+    "change, samples, shown",
+    [
+        (GAP + 90, [GAP - 90, 60], True),
+        (GAP + 90, [], False),
+        (GAP + 90, [60], False),
+        (2 * GAP, [GAP + 90, GAP], False),
+    ],
+    ids=["continuous", "history stopped", "gap after the change", "gap at the end"],
+)
+def test_change_before_a_gap_of_the_history_is_not_shown(
+    limited: Limited, change: int, samples: list[int], *, shown: bool
+) -> None:
+    """The resctrl that is mounted after the gap can have the same values by chance."""
+    limited.store(change, "MB 100 to 30")
+    for ago in samples:
+        limited.store(ago)
+    assert bool(limited.newest()) is shown
+
+
+def test_change_that_was_read_is_not_shown_after_a_gap(limited: Limited, monkeypatch: pytest.MonkeyPatch) -> None:
+    limited.store(60, "MB 100 to 30")
+    changes = limited.changes()
+    assert changes.newest()
+    monkeypatch.setattr(class_changes, "time", SimpleNamespace(time=lambda: limited.now + GAP))
+    assert changes.newest() == []
+    limited.store(-GAP)
+    assert changes.newest() == []
+
+
+def test_change_of_an_earlier_boot_is_not_shown(limited: Limited) -> None:
+    limited.store(120, "MB 100 to 30")
+    limited.store_rows(60, boot="b0")
+    limited.store(0)
+    assert limited.newest() == []
+
+
+@pytest.mark.parametrize(
+    "texts, shown",
+    [
+        ({0: "L3 none to 3, MB none to 30", 1: "L3 none to 3, MB none to 30"}, "created, L3 3, MB 30 (L3 0 1)"),
+        (
+            {0: "L3 none to 3, MB none to 30", 1: "L3 none to f, MB none to 30"},
+            "created, L3 3, MB 30 (L3 0); L3 f, MB 30 (L3 1)",
+        ),
+        ({0: "L3 none to 3, MB 20 to 30"}, "L3 none to 3, MB 20 to 30 (L3 0)"),
+    ],
+    ids=["same values", "different values", "not created"],
+)
+def test_created_class_is_shown_with_its_values(limited: Limited, texts: dict[int, str], shown: str) -> None:
+    limited.limit(f"MB:0=30;1=30\nL3:0=3;1={'f' if 'L3 f' in shown else '3'}")
+    rows = [
+        {**CHANGED, "domain": f"mon_L3_0{number}", "event": f"class bronze: {text}"} for number, text in texts.items()
+    ]
+    limited.store_rows(60, *rows)
+    assert [one.change for one in limited.newest()] == [shown]
 
 
 def test_later_samples_are_read_without_the_earlier_ones(limited: Limited) -> None:

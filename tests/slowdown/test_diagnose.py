@@ -105,18 +105,18 @@ def test_since_when_the_class_has_its_values_is_printed(host: Host, monkeypatch:
     (shop.world.node.root / "gold/schemata").write_text("MB:0=100\n")
     claim(str(file))
     now = int(time.time())
-    one = sample(60, {"cart": 1000.0})
+    one = sample(60, {"cart": 1000.0}, boot=shop.world.context.monitor.boot)
     about = {"kind": "schemata", "key": "schemata", "domain": "mon_L3_00"}
     changes = [
         {**about, "rdt_class": name, "event": f"class {name}: {text}"}
         for name, text in (("gold", "MB 50 to 100"), ("bronze", "MB 100 to 10"))
     ]
     store = FileStore(str(file), write=True)
-    store.add(Sample((now - 60) * 1000, one.uptime, one.boot, one.host, [*one.rows, *changes]))
+    store.add(Sample((now - 30) * 1000, one.uptime, one.boot, one.host, [*one.rows, *changes]))
     store.close()
     (item,) = shop.item("shop/cart", "--for", "15s")["items"]
     assert [(one["rdtClass"], one["since"], one["change"]) for one in item["classChanges"]] == [
-        ("gold", now - 60, "MB 50 to 100 (L3 0)")
+        ("gold", now - 30, "MB 50 to 100 (L3 0)")
     ]
     assert "  class gold since " in shop.diagnose("shop/cart", "--for", "15s")[1]
 

@@ -246,25 +246,30 @@ class Store(Places):
             if found is not None:
                 yield found
 
-    def events(self, after: int, most: int) -> "tuple[int, list[tuple[int, list[Row]]]]":
-        """Return the newest sample's id, and time and events of samples after an id, the newest first.
+    def events(self, after: int, most: int, boot: str) -> "Iterator[tuple[Entry, list[Row]]]":
+        """Yield place and events of samples after an id, the newest first, until one of another boot.
 
-        Only the last ``most`` samples are searched, without those in `skipped`; those without events are not parsed.
+        Only the last ``most`` samples are searched; those without events are not parsed. Samples in `skipped` have no
+        events.
         """
-        query = "SELECT id, time, data FROM sample WHERE id > ? ORDER BY id DESC LIMIT ?"
-        newest, found = after, []
+        query, own = (
+            "SELECT id, time, span, data FROM sample WHERE id > ? ORDER BY id DESC LIMIT ?",
+            f'"{boot}"'.encode(),
+        )
         try:
-            for id_, time, data in self._file.execute(query, (after, most)):
-                newest = max(newest, id_)
+            for id_, time, span, data in self._file.execute(query, (after, most)):
+                events: "list[Row]" = []
                 try:
                     text = zlib.decompress(data)
+                    if own not in text:
+                        return
                     if _EVENT in text:
-                        found.append((time, parse_json(text)["events"]))
+                        events = parse_json(text)["events"]
                 except (ValueError, KeyError, TypeError, zlib.error) as error:
                     self.skipped[id_] = self._invalid(time, id_, error)
+                yield Entry(id_, time, span), events
         except sqlite3.Error as error:
             raise self._error(error) from error
-        return newest, found
 
     def _query(self, query: str, *values: object) -> "list[tuple[int, ...]]":
         try:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hosts.past import T0, sample
+from hosts.past import BOOT, T0, sample
 
 from resctrl_hooks.node.history.sample import Sample
 from resctrl_hooks.node.history.store import Store
@@ -283,8 +283,8 @@ def test_damaged_samples_are_skipped_and_counted(path: Path) -> None:
         file.execute("UPDATE sample SET data = x'00' WHERE id = 2")
     assert [one.time for one in stored(store)] == [T0 + 1000, T0 + 3000]
     assert [*store.skipped] == [2]
-    newest, found = store.events(0, 10)
-    assert (newest, [time for time, _ in found]) == (3, [T0 + 3000, T0 + 1000])
+    found = [(entry.id, entry.time, len(events)) for entry, events in store.events(0, 10, BOOT)]
+    assert found == [(3, T0 + 3000, 1), (2, T0 + 2000, 0), (1, T0 + 1000, 1)]
     assert [*store.skipped] == [2]
     entry = store.at(T0 + 2000)
     assert entry is not None
