@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from install.staged import CONFIG, HOOKS, install
+from install.staged import CONFIG, HOOKS, command, install
 from rich.console import Console
 
 from doctor import breakages as broken
@@ -263,6 +263,52 @@ def test_rmid_in_limbo_is_not_a_hook_problem(patient: Patient, here: Host, monke
     monkeypatch.setattr(self_test, "_registered_command", lambda host: ["/bin/sh", "-c", said])
     (found,) = self_test.self_test(here)
     assert (found.level, found.text) == ("warning", "no RMID was free for a test process")
+
+
+@pytest.mark.parametrize(
+    "settings, text",
+    [
+        ({}, "the hook created and removed a group for a test process"),
+        (
+            {"rdt": {"enabled": True, "defaults": {"namespaces": {"": "gold"}}}},
+            "the hook created and removed a group for a test process",
+        ),
+        (
+            {"blockio": {"enabled": True, "classes": {"a": {"weight": 9}}, "defaults": {"namespaces": {"": "a"}}}},
+            "the hook created and removed a group for a test process",
+        ),
+        (
+            {"namespaces": ["shop"]},
+            "the hook runs; not tested with a group: `namespaces` excludes the test process, which has no namespace",
+        ),
+        (
+            {"labelSelector": {"app": "web"}},
+            "the hook runs; not tested with a group: `labelSelector` excludes the test process, which has no labels",
+        ),
+        (
+            {"monitoring": {"limits": {"": 0}}},
+            'the hook runs; not tested with a group: `monitoring.limits` of the namespace "" is reached',
+        ),
+    ],
+)
+def test_self_test_of_a_working_hook_is_ok(
+    patient: Patient, monkeypatch: pytest.MonkeyPatch, settings: dict[str, object], text: str
+) -> None:
+    patient.group(patient.resctrl / "gold")
+    patient.write("sys/fs/resctrl/gold/tasks", "")
+    (patient.resctrl / "gold/mon_groups").mkdir()
+    patient.setting(procPath="/proc", **settings)
+    monkeypatch.setattr(Host, "live", True)
+    monkeypatch.setattr(self_test, "_registered_command", lambda host: command(patient.root))
+    (found,) = self_test.self_test(Host(CONFIG, str(patient.root)))
+    assert (found.level, found.text.partition("; in ")[0]) == ("ok", text)
+    assert list(patient.resctrl.glob("**/mon_groups/*")) == []
+
+
+def test_self_test_reports_a_hook_that_creates_no_group(here: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(self_test, "_registered_command", lambda host: ["/bin/true"])
+    (found,) = self_test.self_test(here)
+    assert (found.level, found.text) == ("warning", "the hook created no group for a test process")
 
 
 @pytest.mark.parametrize("more, level", [("", "ok"), ("; echo 'resctrl-hook: damaged' >&2", "problem")])

@@ -34,7 +34,8 @@ def check_limit(key: str, namespace: str, context: "Context") -> None:
         if record is not None and record.get("namespace", "") == namespace:
             held += len(record.get("groups", {}))
     if held >= most:
-        raise NamespaceLimitError(f"namespace {namespace} holds {held} RMIDs of at most {most}")
+        name = namespace or '""'  # as the setting has it
+        raise NamespaceLimitError(f"namespace {name} holds {held} RMIDs of at most {most}")
 
 
 def limit_of(namespace: str, context: "Context") -> "int | None":

@@ -15,6 +15,7 @@ from resctrl_hooks.node.features import monitoring
 from resctrl_hooks.node.host.procfs import Cgroup
 from resctrl_hooks.node.resctrl.filesystem import Resctrl
 from resctrl_hooks.node.resctrl.locked_key import LockedKey
+from resctrl_hooks.node.sharing.limits import NamespaceLimitError, check_limit
 
 
 @pytest.fixture
@@ -133,6 +134,12 @@ def test_namespace_at_limit_waits_until_one_of_its_pods_ends(cluster: Cluster) -
     assert cluster.reconcile().queued == {}
     assert cluster.groups_of(pid) == {("", second)}
     assert (cluster.host.context().ledger.read_pod(second) or {})["cgroup"], "the pod's end is known"
+
+
+def test_limit_of_containers_without_a_namespace_names_the_empty_key(host: Host) -> None:
+    host.configure(monitoring={"limits": {"": 0}})
+    with pytest.raises(NamespaceLimitError, match=r'^namespace "" holds 0 RMIDs of at most 0'):
+        check_limit(UID, "", host.context())
 
 
 def test_reserved_group_exists_before_the_container(host: Host) -> None:
