@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from resctrl_hooks.inventory.gather import queued_pods
+from resctrl_hooks.inventory.models import Inventory
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.names import RESCTRL_ROOT
 from resctrl_hooks.node.resctrl.counter_files import layout, read_group
 from resctrl_hooks.node.sharing.bandwidth_counters import KEEP
+from resctrl_hooks.node.sharing.runtimes import reserved
 
 from .finding import Finding, ok, problem, some, warning
 from .host import Host, names
@@ -131,8 +133,17 @@ def rmids(host: Host) -> Iterator[Finding]:
             "other rules",
         )
     elif len(waiting) > len(queued):
+        text += f": {some([pod.name for pod in waiting if pod not in queued])}"
+        kept = reserved(host.context)
+        if _free_now(inventory, kept):
+            yield warning(
+                text,
+                "wait for the next pass of reconcile, at most 30 seconds, or run `resctrl-hook reconcile`: it creates "
+                "the groups",
+            )
+            return
         yield problem(
-            f"{text}: {some([pod.name for pod in waiting if pod not in queued])}",
+            f"{text}; {kept} stay free for container runtimes" if kept else text,
             "run fewer pods on this node, narrow `namespaces` or `labelSelector`, remove groups of other tools, "
             "or select the counted pods with `monitoring.priority` and `.share`; waiting pods get RMIDs as they "
             "become free",
@@ -141,6 +152,14 @@ def rmids(host: Host) -> Iterator[Finding]:
         yield warning(text, "few RMIDs are left: narrow `namespaces` or `labelSelector`")
     else:
         yield ok(f"{text} because of `monitoring.limits`" if queued else text)
+
+
+def _free_now(inventory: Inventory, kept: int) -> bool:
+    """Return whether each class has an RMID that is not in limbo, besides those that are kept for runtimes."""
+    by_class = inventory.account.free_by_class if inventory.account else {}
+    limbo = bool(inventory.account and inventory.account.rmids.get("limbo"))
+    free = inventory.rmids.free if inventory.rmids else 0
+    return not limbo and min(by_class.values(), default=free) > kept
 
 
 def bandwidth_counters(host: Host) -> Iterator[Finding]:

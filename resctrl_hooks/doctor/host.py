@@ -7,7 +7,7 @@ from resctrl_hooks.config.effective import Effective, find_effective
 from resctrl_hooks.install.manifest import Manifest, read_manifest
 from resctrl_hooks.install.programs import ask
 from resctrl_hooks.install.tree import Tree
-from resctrl_hooks.inventory.gather import gather
+from resctrl_hooks.inventory.gather import gather, name_podmans
 from resctrl_hooks.inventory.models import Inventory
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError, SettingsError
@@ -55,9 +55,11 @@ class Host:
     def inventory(self) -> Inventory | None:
         """The contents of resctrl and the ledger; None if unreadable."""
         try:
-            return gather(self.context)
+            found = gather(self.context)
         except HookError:
             return None
+        name_podmans(found.pods)
+        return found
 
     @cached_property
     def manifest(self) -> Manifest | None:

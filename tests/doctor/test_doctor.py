@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from hosts.monitored import replace_podman
 from install.staged import CONFIG, HOOKS, command, install
 from rich.console import Console
 
@@ -23,6 +24,9 @@ from resctrl_hooks.install.paths import CODE, LAUNCH
 from resctrl_hooks.install.units import TIMER
 from resctrl_hooks.inventory.feature_display.memtierd import NOT_RUNNING
 from resctrl_hooks.inventory.models import Container, Inventory, Pod
+from resctrl_hooks.node.flags import touch
+from resctrl_hooks.node.ledger import LIMBO
+from resctrl_hooks.node.sharing.runtimes import note
 
 
 def test_healthy_host_has_no_findings(patient: Patient) -> None:
@@ -244,6 +248,44 @@ def test_host_without_systemd_needs_another_scheduler(patient: Patient, here: Ho
     patient.write("run/resctrl-hooks/calls", f"{int(time.time()) - 7000} reconcile 1000 - -\n")
     (found,) = system.units(here)
     assert "reconcile has not run for minutes" in found.text
+
+
+@pytest.mark.parametrize(
+    "groups, limbo, runtimes, level, text, remedy",
+    [
+        (0, False, 0, "warning", "1 of 16 RMIDs in use, 15 free, 1 waiting: 3f0ac7f2-8a3", "`resctrl-hook reconcile`"),
+        (0, True, 0, "problem", "1 of 16 RMIDs in use, 15 free, 1 waiting: 3f0ac7f2-8a3", "run fewer pods"),
+        (15, False, 0, "problem", "16 of 16 RMIDs in use, 0 free, 1 waiting: 3f0ac7f2-8a3", "run fewer pods"),
+        (12, False, 9, "problem", "1 waiting: 3f0ac7f2-8a3; 4 stay free for container runtimes", "run fewer pods"),
+        (9, False, 9, "warning", "10 of 16 RMIDs in use, 6 free, 1 waiting: 3f0ac7f2-8a3", "`resctrl-hook reconcile`"),
+    ],
+)
+def test_remedy_of_a_waiting_pod_depends_on_free_rmids(
+    patient: Patient, groups: int, limbo: bool, runtimes: int, level: str, text: str, remedy: str
+) -> None:
+    broken.pods_wait(patient)
+    for number in range(groups):
+        patient.group(patient.resctrl / f"mon_groups/other{number}")
+    if limbo:
+        touch(Host(CONFIG, str(patient.root)).context.ledger, LIMBO)
+    if runtimes:
+        note(Host(CONFIG, str(patient.root)).context.ledger, runtimes)
+    (found,) = [one for name, one in examine(Host(CONFIG, str(patient.root))) if name == "RMIDs"]
+    assert found.level == level
+    assert text in found.text
+    assert remedy in found.remedy
+
+
+def test_waiting_podman_container_is_named(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
+    id_ = "ab0e" * 16
+    (patient.root / "made").mkdir()
+    (patient.root / "made/proc").symlink_to("/proc")
+    patient.setting(procPath=str(patient.root / "made/proc"))
+    with Host(CONFIG, str(patient.root)).context.monitor.hold(id_) as locked:
+        locked.add_member(id_, {"runtime": "podman"}, os.getpid())
+    patient.write(f"run/resctrl-hooks/waiting/{id_}", "")
+    replace_podman(patient.root / "made", monkeypatch, f"printf '{id_}\\tlate2\\t\\t\\n'\n")
+    assert "1 waiting: late2" in patient.bad()["RMIDs"]
 
 
 def test_self_test_is_skipped_without_free_rmid(patient: Patient, here: Host, monkeypatch: pytest.MonkeyPatch) -> None:
