@@ -19,7 +19,7 @@ from resctrl_hooks.install.paths import CODE, HOOK_NAME, MANIFEST, PYTHON, UNITS
 from resctrl_hooks.install.plan import Plan, plan
 from resctrl_hooks.install.roles import DROP_IN, FEATURES, HOOK, LAUNCHER, LINK, ROLES, UNIT
 from resctrl_hooks.install.tree import Tree
-from resctrl_hooks.install.units import GUARD, MOUNT, NRI, WITHOUT_SYSTEMD
+from resctrl_hooks.install.units import KEEP_RUNNING, MOUNT, NRI, WITHOUT_SYSTEMD
 from resctrl_hooks.install.watching import LOOKS_PAST, looks_past
 
 _INVALID = 2
@@ -157,8 +157,7 @@ def _notes(todo: Plan, tree: Tree, *, with_units: bool) -> Iterator[str]:
         command = shlex.join(node_command(todo.config, "reconcile", python=todo.python))
         why = "systemd does not run here and cannot start the units" if with_units else "no units installed"
         yield f"{why}: {WITHOUT_SYSTEMD.format(command=command)}"
-        if with_units and any(file.path.endswith(f"/{GUARD}") for file in todo.files):
-            yield "keep `resctrl-hook guard run` running, too: it writes the history, judges pods, and is the guard"
+        yield from (KEEP_RUNNING[name] for name in todo.services if name in KEEP_RUNNING)
 
 
 def _restarts(todo: Plan, tree: Tree) -> Iterator[str]:

@@ -5,6 +5,7 @@ from typing import Final
 
 import psutil
 
+from resctrl_hooks.install import systemd
 from resctrl_hooks.install.paths import UNITS
 from resctrl_hooks.install.units import EXEC, NRI
 from resctrl_hooks.node.watch.status import EVENTS, OFF, read_status
@@ -14,6 +15,7 @@ from .finding import Finding, ok, warning
 from .host import Host
 
 _LEFT: Final = "processes that enter containers are counted only after the next reconcile"
+_WITHOUT_SYSTEMD: Final = "keep `resctrl-hook watch` running as root; systemd does not run here"
 
 
 def exec_watcher(host: Host) -> Iterator[Finding]:
@@ -21,19 +23,20 @@ def exec_watcher(host: Host) -> Iterator[Finding]:
     if not is_wanted(host.settings):
         yield ok(f"no exec watcher, as configured by monitoring.exec: {_LEFT}")
         return
+    by_hand = _WITHOUT_SYSTEMD if host.live and not systemd.is_running() else ""
     status = read_status(host.settings.state_dir)
     unit = next((unit for unit in (EXEC, NRI) if host.tree.exists(f"{UNITS}/{unit}")), "")
     if status is None or not psutil.pid_exists(status.get("pid", 0)):
         if not unit and host.manifest is None:
             return  # not installed; other checks report that
         remedy = f"systemctl enable --now {unit}" if unit else "install again: `resctrl-hook install`"
-        yield warning(f"the exec watcher does not run: {_LEFT}", remedy)
+        yield warning(f"the exec watcher does not run: {_LEFT}", by_hand or remedy)
         return
     told = f"{status.get('moved', 0)} processes moved after {status.get('events', 0)} execs"
     if status.get("mode") == EVENTS:
         yield ok(f"the exec watcher receives execs: {told}")
     elif status.get("mode") == OFF:
-        yield warning(f"the exec watcher is off: {status.get('why')}", f"systemctl restart {unit or EXEC}")
+        yield warning(f"the exec watcher is off: {status.get('why')}", by_hand or f"systemctl restart {unit or EXEC}")
     else:
         yield warning(
             f"the exec watcher polls every two seconds instead of receiving each exec: {status.get('why')}",

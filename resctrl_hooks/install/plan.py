@@ -1,6 +1,7 @@
 """The desired state of a host: every file of an installation with its role, in the order of writing."""
 
 import os
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from resctrl_hooks.config.applied import read_compiled
@@ -42,6 +43,8 @@ class Plan(NamedTuple):
     python: str
     notes: list[str]
     """Remarks for the operator."""
+    services: Sequence[str] = ()
+    """The resident services that the settings need, also without units."""
 
 
 def plan(
@@ -80,6 +83,7 @@ def plan(
     settings = _settings(config, root, {file.path: file.data for file in files})
     if nfd:
         files.append(_features(settings.node_features_path, root))
+    wanted = resident(settings, nri=nri or any(RUNTIMES[name].by_nri for name in runtimes))
     if with_units:
         texts = units(
             config,
@@ -91,7 +95,6 @@ def plan(
         if mounted_otherwise(root, ours=earlier_units or _is(f"{root}{UNITS}/{MOUNT}", texts[MOUNT])):
             del texts[MOUNT]
             notes.append("this host already mounts resctrl; its mount is not changed")
-        wanted = resident(settings, nri=nri or any(RUNTIMES[name].by_nri for name in runtimes))
         unwanted = set(RESIDENT) - set(wanted)
         there = {f"{UNITS}/{name}": data for name, data in texts.items() if name not in unwanted}
         files += [PlannedFile(path, data, UNIT) for path, data in there.items()]
@@ -116,7 +119,7 @@ def plan(
                 notes.append(f"without units nothing starts the NRI plugin, which serves {name}: `{LAUNCH} nri` does")
     unique = {file.path: file for file in files}
     ordered = sorted(unique.values(), key=lambda file: ROLES.index(file.role))
-    return Plan(code, ordered, registrations, config, python, notes)
+    return Plan(code, ordered, registrations, config, python, notes, wanted)
 
 
 def _settings(config: str, root: str, planned: dict[str, bytes]) -> Settings:

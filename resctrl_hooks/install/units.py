@@ -42,6 +42,11 @@ WITHOUT_SYSTEMD: Final = (
     "or have cron run it each minute: * * * * * root {command}"
 )
 """Alternative without systemd, for /etc/cron.d."""
+KEEP_RUNNING: Final = {
+    GUARD: "keep `resctrl-hook guard run` running, too: it writes the history, judges pods, and is the guard",
+    EXEC: "keep `resctrl-hook watch` running, too: it counts processes that enter running containers",
+}
+"""Alternatives without systemd, by the service that they replace."""
 
 _RUNTIMES: Final = "crio.service containerd.service podman.service podman-restart.service kubelet.service"
 

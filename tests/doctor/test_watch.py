@@ -5,6 +5,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from resctrl_hooks.doctor.host import Host
 from resctrl_hooks.doctor.watch import exec_watcher
 
@@ -26,6 +28,17 @@ def test_watcher_that_receives_execs_is_ok(staged: Host) -> None:
 def test_stopped_watcher_is_a_warning_with_its_unit(staged: Host) -> None:
     assert "systemctl enable --now resctrl-hooks-exec.service" in said(staged)
     assert told(staged, pid=1 << 22).startswith("warning: the exec watcher does not run")
+
+
+@pytest.mark.parametrize("status", [{"pid": 1 << 22}, {"mode": "off", "why": "shutting down"}])
+def test_host_without_systemd_is_told_to_run_the_watcher(
+    staged: Host, monkeypatch: pytest.MonkeyPatch, status: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(Host, "live", True)
+    monkeypatch.setattr("resctrl_hooks.install.systemd.is_running", lambda: False)
+    found = told(staged, **status)
+    assert "keep `resctrl-hook watch` running as root" in found
+    assert "systemctl" not in found
 
 
 def test_sampling_is_a_warning_with_its_cause(staged: Host) -> None:

@@ -10,9 +10,9 @@ from resctrl_hooks.cli import install as command
 from resctrl_hooks.install import systemd
 from resctrl_hooks.install.paths import UNITS
 from resctrl_hooks.install.payload import Payload
-from resctrl_hooks.install.plan import Plan, PlannedFile
+from resctrl_hooks.install.plan import Plan
 from resctrl_hooks.install.tree import Tree
-from resctrl_hooks.install.units import COMPILE, GUARD
+from resctrl_hooks.install.units import EXEC, GUARD, NRI
 
 COMPILED = "/etc/resctrl-hooks/config.json"
 
@@ -74,13 +74,14 @@ def test_uninstall_removes_the_configuration_that_nobody_edited(tmp_path: Path) 
     assert not (tmp_path / CONFIG.lstrip("/")).exists()
 
 
-@pytest.mark.parametrize("unit, named", [(GUARD, True), (COMPILE, False)])
-def test_host_without_systemd_is_told_to_run_the_process_that_writes_it(
-    monkeypatch: pytest.MonkeyPatch, unit: str, *, named: bool
+@pytest.mark.parametrize("with_units", [True, False])
+@pytest.mark.parametrize("service, told", [(GUARD, "guard run"), (EXEC, "watch"), (NRI, "")])
+def test_host_without_systemd_is_told_to_run_the_resident_processes(
+    monkeypatch: pytest.MonkeyPatch, service: str, told: str, *, with_units: bool
 ) -> None:
     monkeypatch.setattr(systemd, "is_running", lambda: False)
     monkeypatch.setattr(command, "_found", lambda _: [])
-    todo = Plan(Payload("", "", {}), [PlannedFile(f"{UNITS}/{unit}", b"", "unit")], {}, "/etc/c.yaml", "python3", [])
-    notes = "\n".join(command._notes(todo, Tree(""), with_units=True))
-    assert "`resctrl-hook reconcile --watch 30`" in notes
-    assert ("keep `resctrl-hook guard run` running" in notes) is named
+    todo = Plan(Payload("", "", {}), [], {}, "/etc/c.yaml", "python3", [], [service])
+    first, *notes = command._notes(todo, Tree(""), with_units=with_units)
+    assert "`resctrl-hook reconcile --watch 30`" in first
+    assert [note.partition(" running")[0] for note in notes] == ([f"keep `resctrl-hook {told}`"] if told else [])

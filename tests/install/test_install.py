@@ -308,6 +308,7 @@ def test_without_systemd_a_scheduler_is_suggested(monkeypatch: pytest.MonkeyPatc
     said = run("install", "--runtime", "crio", "--dry-run", *words).output
     (note,) = [line for line in said.splitlines() if line.startswith("note: ") and "reconcile --watch 30" in line]
     assert note.endswith(f"* * * * * root {PYTHON} -I -S -B {LAUNCH} --config {CONFIG} reconcile")
+    assert "note: keep `resctrl-hook watch` running, too" in said
     monkeypatch.setattr("resctrl_hooks.install.systemd.is_running", lambda: True)
     assert ("reconcile --watch" in run("install", "--runtime", "crio", "--dry-run", *words).output) is bool(words)
 
