@@ -26,7 +26,7 @@ _INJECTOR: Final = "hook-injector"
 
 def found(host: Host) -> Iterator[Finding]:
     """Check which runtimes are installed, and which hook directories each of them reads."""
-    there = _installed(host)
+    there = installed(host)
     if not there:
         yield warning(
             "no container runtime found (CRI-O, Podman or containerd)", "install one, then run `resctrl-hook install`"
@@ -50,7 +50,7 @@ def found(host: Host) -> Iterator[Finding]:
 def registered(host: Host) -> Iterator[Finding]:
     """Check that the hook's JSON is where each runtime reads it, is well-formed, and names existing files."""
     callers: dict[str, list[str]] = {}
-    for runtime in _installed(host):
+    for runtime in installed(host):
         read = read_by(runtime, host)
         if not read:
             continue
@@ -181,7 +181,8 @@ def read_by(runtime: Runtime, host: Host) -> tuple[str, ...]:
         return ()
 
 
-def _installed(host: Host) -> list[Runtime]:
+def installed(host: Host) -> list[Runtime]:
+    """Return the runtimes of a host."""
     if host.live:
         return [runtime for runtime in RUNTIMES.values() if shutil.which(runtime.name)]
     named = host.manifest.runtimes if host.manifest else []

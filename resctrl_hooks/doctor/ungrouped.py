@@ -14,17 +14,20 @@ from resctrl_hooks.install.paths import HOOK_NAME, UNITS
 from resctrl_hooks.install.units import NRI
 from resctrl_hooks.install.watching import LOOKS_PAST, looks_past
 from resctrl_hooks.inventory.find import ForeignGroupError, NoSuchPodError, SeveralPodsError, find
-from resctrl_hooks.inventory.gather import pod_of, refusals
+from resctrl_hooks.inventory.gather import name_podmans, pod_of, refusals
 from resctrl_hooks.inventory.models import Pod, Record, meaning
-from resctrl_hooks.inventory.podman import podman_names
+from resctrl_hooks.inventory.podman import RUNTIME as PODMAN
+from resctrl_hooks.inventory.podman import PodmanNames, podman_names
 from resctrl_hooks.node.container.runtimes import Found, living_containers
 from resctrl_hooks.node.container.workload import Workload, workload_of
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.features.monitoring import why_not
+from resctrl_hooks.node.history.names import short_id
 from resctrl_hooks.node.watch.status import read_status
 from resctrl_hooks.nri.status import NAME as NRI_STATUS
 
 from .host import Host
+from .runtimes import installed
 
 Reason = Literal[
     "grouped",
@@ -59,7 +62,11 @@ class PodExplanation(Record):
     @property
     def name(self) -> str:
         """The pod as `list` names it."""
-        return "/".join(filter(None, (self.namespace, self.pod))) or self.key
+        return _name(self)
+
+
+def _name(pod: Pod | PodExplanation) -> str:
+    return "/".join(filter(None, (pod.namespace, pod.pod))) or short_id(pod.key)
 
 
 def explain_pod(host: Host, what: str) -> PodExplanation:
@@ -79,16 +86,24 @@ def explain_pod(host: Host, what: str) -> PodExplanation:
             raise
         if not found:
             text = f"unknown pod {what!r}: no container of it runs on this node, and no record names it"
-            raise NoSuchPodError(text, hint="`kubectl get pod -o wide` shows a pod's node") from unknown
+            raise NoSuchPodError(text, hint=_where_to_look(host)) from unknown
         return _without_record(host, *found[0])
     pod = pod_of(host.context, key)
-    return _refused(host, key) if pod is None else _recorded(host, pod)
+    if pod is None:
+        return _refused(host, key)
+    name_podmans([pod])
+    return _recorded(host, pod)
+
+
+def _where_to_look(host: Host) -> str:
+    only_podman = [runtime.name for runtime in installed(host)] == [PODMAN]
+    return "`podman ps --all` lists all containers" if only_podman else "`kubectl get pod -o wide` shows a pod's node"
 
 
 def _running(host: Host, what: str) -> list[tuple[Found, Workload]]:
     """Return the running containers of the pod, also without a record."""
     context = host.context
-    podman: dict[str, str] | None = None
+    podman: PodmanNames | None = None
     result = []
     for found in living_containers(context.settings, context.proc):
         try:
@@ -96,9 +111,11 @@ def _running(host: Host, what: str) -> list[tuple[Found, Workload]]:
         except (HookError, ProcessLookupError):
             continue  # it has ended, or its bundle is unreadable: then it has no name either
         names = {one.key, one.pod, f"{one.namespace}/{one.pod}"} - {"", "/"}
-        if one.runtime == "podman":
-            podman = podman_names().containers if podman is None else podman
-            names.add(podman.get(found.id, ""))
+        if one.runtime == PODMAN:
+            podman = podman_names() if podman is None else podman
+            one.container = podman.containers.get(found.id, "")
+            one.pod = podman.pods.get(one.key, "") if one.in_pod else one.container
+            names |= {one.container, one.pod} - {""}
         if what in names or found.id.startswith(what) or one.key.startswith(what):
             result.append((found, one))
     return result
@@ -107,8 +124,7 @@ def _running(host: Host, what: str) -> list[tuple[Found, Workload]]:
 def _recorded(host: Host, pod: Pod) -> PodExplanation:
     resctrl = _resctrl_problem(host)
     text = meaning(pod.state, resctrl=not resctrl)
-    name = f"{pod.namespace}/{pod.pod}" if pod.namespace and pod.pod else pod.key
-    show = f"resctrl-hook show {name}"
+    show = f"resctrl-hook show {_name(pod)}"
     reason: Reason
     if pod.state == "unmonitored":
         reason, after = "not-selected", _CONFIG

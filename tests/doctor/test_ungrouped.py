@@ -9,19 +9,22 @@ import pytest
 from conftest import Host as MadeUpHost
 from conftest import crio_annotations
 from hosts import crun
-from hosts.monitored import MonitoredHost, monitored_host, run
+from hosts.monitored import MonitoredHost, monitored_host, replace_podman, run
 from schema_checks import refusal
 
 from resctrl_hooks.cli.schemas import schemas
 from resctrl_hooks.doctor.host import Host
 from resctrl_hooks.doctor.ungrouped import PodExplanation, explain_pod
 from resctrl_hooks.inventory.find import NoSuchPodError
+from resctrl_hooks.node.container.runtimes import living_containers
+from resctrl_hooks.node.container.workload import workload_of
 from resctrl_hooks.node.refusals import record_refusal
 from resctrl_hooks.simulation.mount import mounted
 
 ID = "c" * 64
 POD = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
 NAME = "shop/web-0"
+PODMANS = "2ad4" * 16
 START = 1000
 HOOK = "usr/share/containers/oci/hooks.d/resctrl-hooks.json"
 
@@ -36,6 +39,22 @@ class Node:
         bundle = self.host.bundle({"annotations": crio_annotations(POD), "linux": {}})
         crun.record(root / "crun", ID, 7, bundle, START)
         (self.host.resctrl / "schemata").write_text("L3:0=fff\n")
+
+    def podman(self, monkeypatch: pytest.MonkeyPatch, names: str) -> None:
+        """Run a Podman container, of which ``podman ps`` tells these names: its own, its pod's id and name."""
+        self.host.process(8, f"/machine.slice/libpod-{PODMANS}.scope", start=START)
+        bundle = self.host.bundle({"annotations": {"io.container.manager": "libpod"}, "linux": {}}, "podmans")
+        crun.record(self.root / "crun", PODMANS, 8, bundle, START)
+        replace_podman(self.root, monkeypatch, f"printf '{PODMANS}\\t{names}\\n'\n")
+
+    def record(self, id_: str, **values: Any) -> None:
+        """Record a container of the node as reconcile does, with these values of its record."""
+        context = self.host.context()
+        found = next(one for one in living_containers(context.settings, context.proc) if one.id == id_)
+        one = workload_of(id_, found.pid, found.bundle, context.proc, context.settings.cgroup_path)
+        with context.monitor.hold(one.key) as locked:
+            details: Any = {**one.details(), **values}
+            locked.add_member(id_, details, found.pid)
 
     def configure(self, **config: Any) -> None:
         self.host.configure(runtimeRoots={"crun": str(self.root / "crun")}, **config)
@@ -94,6 +113,37 @@ def test_missing_resctrl_is_the_reason(node: Node) -> None:
     found = node.explain()
     assert (found.reason, found.next_command) == ("no-resctrl", "resctrl-hook doctor")
     assert "resctrl is not mounted" in found.text
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize("what", ["late", PODMANS[:5]])
+def test_podman_container_has_its_name(
+    node: Node, monkeypatch: pytest.MonkeyPatch, what: str, *, recorded: bool
+) -> None:
+    node.podman(monkeypatch, r"late\t\t")
+    if recorded:
+        node.record(PODMANS)
+    found = node.explain(what)
+    assert (found.name, found.namespace, found.pod, found.key) == ("late", "", "late", PODMANS)
+    assert found.reason == ("incomplete" if recorded else "hook-not-called")
+
+
+@pytest.mark.parametrize(
+    "runtimes, hint",
+    [
+        (["podman"], "`podman ps --all` lists all containers"),
+        (["podman", "crio"], "`kubectl get pod -o wide` shows a pod's node"),
+        ([], "`kubectl get pod -o wide` shows a pod's node"),
+    ],
+)
+def test_unknown_pod_has_a_hint_for_the_runtimes_of_the_node(node: Node, runtimes: list[str], hint: str) -> None:
+    for name in runtimes:
+        path = node.root / f"image/usr/bin/{name}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    with pytest.raises(NoSuchPodError) as caught:
+        node.explain("shop/other")
+    assert caught.value.hint == hint
 
 
 def test_refused_container_is_explained(node: Node) -> None:
