@@ -4,6 +4,7 @@ import errno
 import itertools
 import os
 import stat
+import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -21,6 +22,10 @@ XATTR = "user.resctrl.reading"
 """The extended attribute that sets a counter's content: `Unavailable`, `Unassigned`, `Error`, or a number."""
 
 _PAGE = 4096
+_PERIOD = 0.25
+"""Seconds between two looks at all tasks: a task that ended counts until the next look."""
+_PAUSE = 20
+"""The least pause between two looks, in times of the last one: at most 5 % of a CPU."""
 
 
 @dataclass(slots=True, eq=False)
@@ -59,7 +64,16 @@ class Filesystem(mfusepy.Operations):  # type: ignore[misc]
     def init(self, path: str) -> None:
         """Report the mount."""
         self.mounted = True
+        threading.Thread(target=self._settle, daemon=True).start()
         self._ready()
+
+    def _settle(self) -> NoReturn:
+        """Look at all tasks again and again: a file system does not see their end."""
+        while True:
+            begun = time.monotonic()
+            with self._resctrl.lock:
+                self._resctrl.settle()
+            time.sleep(max(_PERIOD, _PAUSE * (time.monotonic() - begun)))
 
     def _file(self, path: str | None, fh: int | None = None) -> File | Directory:
         if fh and fh in self._open:

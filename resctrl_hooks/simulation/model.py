@@ -149,6 +149,12 @@ class Resctrl:
                 for member in touched:
                     self.counters.settle(member)
 
+    def settle(self) -> None:
+        """Count until now, and continue with the tasks that live now."""
+        for group in self.all_classes():
+            for member in group.family():
+                self.counters.settle(member)
+
     def write_schemata(self, group: Group, line: str) -> None:
         """Write `schemata` completely or not at all."""
         staged = schemata.parse(line, self.machine, group, self._others(group))

@@ -17,7 +17,7 @@ from hosts.processes import wait_until
 
 from resctrl_hooks.cli.simulate import command as simulate
 from resctrl_hooks.simulation import Machine, SimulationError, mount, mounted
-from resctrl_hooks.simulation.machine import WATTS_PER_TASK
+from resctrl_hooks.simulation.machine import BYTES_PER_SECOND, WATTS_PER_TASK
 from resctrl_hooks.simulation.mount import prepare, start, stop
 
 pytestmark = pytest.mark.fuse
@@ -210,6 +210,17 @@ def test_watts_follow_the_clock(tmp_path: Path) -> None:
         grown = second[1] - first[1]
         # The readings happened somewhere in these two spans, however slow the machine is.
         assert WATTS_PER_TASK * (second[0] - first[2]) - 1e-4 <= grown <= WATTS_PER_TASK * (second[2] - first[0]) + 1e-4
+
+
+def test_ended_task_does_not_count_until_the_next_read(tmp_path: Path) -> None:
+    with mounted(tmp_path / "r", l3_domains=1) as path:
+        group = Path(path, "mon_groups/a")
+        group.mkdir()
+        with sleeping() as task:
+            (group / "tasks").write_text(str(task))
+        time.sleep(2.0)
+        moved = int((group / "mon_data/mon_L3_00/mbm_total_bytes").read_text())
+    assert moved < BYTES_PER_SECOND
 
 
 def test_child_processes_join_group(tmp_path: Path) -> None:
