@@ -86,7 +86,7 @@ def tell(stage: Stage, wanted: str = "") -> None:
         click.secho(f"For more: {missing}.", fg="yellow")
     if stage.why_plain:
         click.secho(f"For a resctrl with limited RMIDs and growing counters: {stage.why_plain}.", fg="yellow")
-    click.echo("Next: run `resctrl-hook doctor` to check this machine, and read docs/index.md.")
+    click.echo("Next: install it (README.md, section Install), and check this machine with `resctrl-hook doctor`.")
 
 
 def _resctrl(stage: Stage) -> None:

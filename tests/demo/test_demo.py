@@ -46,6 +46,7 @@ def test_plain_process_runs_on_plain_tree(temporary: Path) -> None:
     result = demo("--with", "process", "--plain")
     assert result.exit_code == 0, result.output
     assert f"mon_groups/{POD_UID[:12]}" in result.output
+    assert result.output.splitlines()[-1].startswith("Next: install it (README.md, section Install)")
     assert "tasks: sh" in result.output
     assert "mon_groups is empty" in result.output
     assert os.listdir(temporary) == []
