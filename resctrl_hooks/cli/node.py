@@ -1,6 +1,9 @@
 """The node's settings, as commands open them."""
 
+import os
+
 from resctrl_hooks.config import effective_settings, find_effective
+from resctrl_hooks.install.paths import CODE
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.log import Log
 from resctrl_hooks.node.settings import Settings
@@ -9,9 +12,10 @@ from resctrl_hooks.node.settings import Settings
 def open_node(config: str) -> Context:
     """Return the node with the active settings; reading it logs nothing.
 
-    If the configuration file was not applied, or was edited since, the command's last line says so.
+    If hooks are installed and the configuration file was not applied, or was edited since, the command's last line says
+    so.
     """
-    return Context(effective_settings(config), Log({"target": "none"}))
+    return Context(effective_settings(config, has_hooks=os.path.lexists(CODE)), Log({"target": "none"}))
 
 
 def find_settings(config: str) -> tuple[Settings, str]:

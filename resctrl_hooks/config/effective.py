@@ -67,10 +67,14 @@ def _never_applied(config: str) -> Effective:
     return Effective(Settings(values_of(checked.valid()), config), "yaml", config, problem)
 
 
-def effective_settings(config: str = DEFAULT_CONFIG) -> Settings:
-    """Return the settings for a command's ``--config``; remark on stderr if they are not those of the file.
+def effective_settings(config: str = DEFAULT_CONFIG, *, has_hooks: bool = True) -> Settings:
+    """Return the settings for a command's ``--config``; remark on stderr if hooks use others.
 
     The remark is the command's last line, after the output that it explains.
+
+    Args:
+        config: the YAML file.
+        has_hooks: whether hooks are installed. Without them, a file needs no `config apply`.
 
     Raises:
         UnusableConfigError: no usable settings exist.
@@ -79,7 +83,7 @@ def effective_settings(config: str = DEFAULT_CONFIG) -> Settings:
         found = find_effective(config)
     except SettingsError as error:
         raise UnusableConfigError(str(error)) from error
-    if found.problem:
+    if found.problem and (has_hooks or found.source != "yaml"):
         _print_last(f"resctrl-hook: {found.problem}")
     return found.settings
 

@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from resctrl_hooks.cli import main
+from resctrl_hooks.cli import node as cli_node
 from resctrl_hooks.config import effective_settings, find_effective
 from resctrl_hooks.config.applied import Change, apply_file, apply_if_newer, changes_between, compile_file
 from resctrl_hooks.config.problems import InvalidConfigError
@@ -208,9 +209,13 @@ def test_effective_settings_report_damage(config: Path, capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize("words", ["list", "rdt show", "show -n shop", "top --once"])
-def test_unapplied_file_is_reported_by_the_last_line(config: Path, words: str) -> None:
+@pytest.mark.parametrize("installed", [True, False], ids=["installed", "not installed"])
+def test_unapplied_file_is_reported_by_the_last_line(
+    config: Path, words: str, monkeypatch: pytest.MonkeyPatch, *, installed: bool
+) -> None:
+    monkeypatch.setattr(cli_node, "CODE", str(config.parent / ("" if installed else "none")))
     config.write_text(f"resctrlPath: {config.parent}/none\nstateDir: {config.parent}/state\n")
-    assert "has never been applied" in call(config, *words.split()).stderr
+    assert ("has never been applied" in call(config, *words.split()).stderr) is installed
     apply_file(str(config))
     config.write_text(config.read_text() + "namespaces: [shop]\n")
     os.utime(config, (4e9, 4e9))
