@@ -76,7 +76,7 @@ class Guard:
             self._say(WARNING, f"no monitoring.capacity for memory domain {', '.join(missing)}: its load stays unknown")
 
     def _limits_of(self, numbers: "tuple[int, ...]") -> "dict[str, Limit]":
-        """Return the current limits of the throttled classes in a memory domain."""
+        """Return the current limits of the limitable classes in a memory domain."""
         found = {}
         for name, rule in self._throttle.items():
             floor = self._mount.floor_of((rule or {}).get("floor", 0), capacity_of(self._capacity, numbers[0]))

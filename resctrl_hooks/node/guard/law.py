@@ -42,7 +42,7 @@ BLIND_SAMPLES, BLIND_SECONDS = 3, 10.0
 
 
 class Rules:
-    """The operator's configuration: classes protected at a load, throttled classes in order, and the two loads.
+    """The operator's configuration: classes protected at a load, limitable classes in order, and the two loads.
 
     A class that is protected at a slowdown is not in ``protect``: its pods are in `Sample.suffering`. ``at_slowdown``:
     there is such a class.
@@ -208,7 +208,7 @@ class Domain:
         if self.state == EXHAUSTED:
             return []
         self.enter(EXHAUSTED, sample.time)
-        reason = "all throttled classes are at their floors; use fewer processors or another node for them"
+        reason = "all limitable classes are at their floors; use fewer processors or another node for them"
         return [Change(REPORT, "", 0, 0, f"{_reason(sample)}: {reason}")]
 
     def _without_pressure(self, sample: Sample, rules: Rules, scale: "PerCent | OfRate") -> "list[Change]":
