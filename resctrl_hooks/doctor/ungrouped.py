@@ -3,6 +3,7 @@
 The sources are the records, the refusals, the runtimes' state, the active settings and the runtimes' hook directories.
 """
 
+import json
 import os
 from collections.abc import Iterable
 from typing import Literal
@@ -18,11 +19,13 @@ from resctrl_hooks.inventory.gather import name_podmans, pod_of, refusals
 from resctrl_hooks.inventory.models import Pod, Record, meaning
 from resctrl_hooks.inventory.podman import RUNTIME as PODMAN
 from resctrl_hooks.inventory.podman import PodmanNames, podman_names
+from resctrl_hooks.node.container.recorded import recorded_workload
 from resctrl_hooks.node.container.runtimes import Found, living_containers
 from resctrl_hooks.node.container.workload import Workload, workload_of
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.features.monitoring import why_not
 from resctrl_hooks.node.history.names import short_id
+from resctrl_hooks.node.names import namespace_in_words
 from resctrl_hooks.node.watch.status import read_status
 from resctrl_hooks.nri.status import NAME as NRI_STATUS
 
@@ -127,16 +130,30 @@ def _recorded(host: Host, pod: Pod) -> PodExplanation:
     show = f"resctrl-hook show {_name(pod)}"
     reason: Reason
     if pod.state == "unmonitored":
-        reason, after = "not-selected", _CONFIG
-    elif resctrl and not pod.groups:
+        return _not_selected(host, pod)
+    if resctrl and not pod.groups:
         return _made(pod, "no-resctrl", resctrl, _DOCTOR)
-    elif pod.state == "waiting":
+    if pod.state == "waiting":
         reason, after = "waiting", "resctrl-hook list --demand"
     elif pod.state in ("assigned", "idle"):
         reason, after = "grouped", show
     else:
         reason, after = "incomplete", _RECONCILE
     return _made(pod, reason, text, after)
+
+
+def _not_selected(host: Host, pod: Pod) -> PodExplanation:
+    """Explain why a recorded pod is not monitored; its record has the decision of its start, which stays."""
+    one = next(iter(pod.living or pod.containers))
+    record = host.context.ledger.read_member(pod.key, one.id) or {}
+    try:
+        excluded = _excluded(host, recorded_workload(one.id, one.pid, record, host.settings))
+    except (HookError, ProcessLookupError) as error:
+        excluded = f"not selected for monitoring when it started; whether it is now is unknown: {error}"
+    if excluded:
+        return _made(pod, "not-selected", excluded, _CONFIG)
+    text = "excluded when it started; the present configuration selects it: restart the pod to monitor it"
+    return _made(pod, "not-selected", text, f"podman restart {one.name}" if one.runtime == PODMAN and one.name else "")
 
 
 def _refused(host: Host, key: str) -> PodExplanation:
@@ -170,17 +187,25 @@ def _without_record(host: Host, found: Found, workload: Workload) -> PodExplanat
     if runtime in RUNTIMES and read and looks_past(RUNTIMES[runtime], host.tree, folder):
         text = LOOKS_PAST.format(name=runtime, folder=folder)
         return _made(pod, "hook-not-called", text, RUNTIMES[runtime].restart, runtime)
-    text = f"{registration} exists, but no record: the hook failed, or {runtime or 'the runtime'} did not call it"
+    caller = runtime or "the runtime"
+    text = (
+        f"{registration} exists, but no record: the hook failed, {caller} did not call it, or the settings excluded it"
+    )
     return _made(pod, "no-record", text, f"{_LOG}; then {_RECONCILE}", runtime)
 
 
 def _excluded(host: Host, workload: Workload) -> str:
     if not host.settings.monitoring["enabled"]:
         return "`monitoring.enabled` is false"
+    if host.settings.selects(workload.namespace):
+        none = "" if workload.namespace else ' (`""`)'
+        what = f"{namespace_in_words(workload.namespace)}{none}"
+        return f"`namespaces: {json.dumps(host.settings.namespaces)}` excludes {what}"
     try:
-        return why_not(workload, host.context)
+        reason = why_not(workload, host.context)
     except HookError as error:
         return str(error)
+    return f"`labelSelector` excludes it: {reason}" if reason else ""
 
 
 def _resctrl_problem(host: Host) -> str:

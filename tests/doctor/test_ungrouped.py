@@ -77,11 +77,40 @@ def node(tmp_path: Path) -> Node:
     return Node(tmp_path)
 
 
-def test_pod_of_an_unselected_namespace_is_explained(node: Node) -> None:
-    node.configure(namespaces=["db"])
+STEPS: Any = [{"feature": "rdt", "action": "into", "needs": {"class": "gold"}}]
+LABEL = "label app=web of the label selector does not match, or the pod has the same annotation"
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize(
+    "settings, text",
+    [
+        ({"namespaces": ["db", "web*"]}, '`namespaces: ["db", "web*"]` excludes namespace shop'),
+        ({"labelSelector": {"app": "web"}}, f"`labelSelector` excludes it: {LABEL}"),
+        ({"monitoring": {"enabled": False}}, "`monitoring.enabled` is false"),
+    ],
+)
+def test_excluding_key_is_named(node: Node, settings: dict[str, Any], text: str, *, recorded: bool) -> None:
+    node.configure(**settings)
+    if recorded:
+        node.record(ID, steps=STEPS)
     found = node.explain()
-    assert (found.reason, found.next_command, found.runtime) == ("not-selected", "resctrl-hook config show", "crio")
-    assert "namespace" in found.text
+    assert (found.reason, found.text, found.next_command) == ("not-selected", text, "resctrl-hook config show")
+
+
+def test_excluding_key_of_a_podman_container_is_named(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    node.podman(monkeypatch, r"excl\t\t")
+    node.configure(namespaces=["shop"])
+    assert node.explain("excl").text == '`namespaces: ["shop"]` excludes a container without a namespace (`""`)'
+
+
+def test_pod_that_is_selected_only_since_its_start_needs_a_restart(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    node.podman(monkeypatch, r"excl\t\t")
+    text = "excluded when it started; the present configuration selects it: restart the pod to monitor it"
+    for id_, what, after in ((ID, NAME, ""), (PODMANS, "excl", "podman restart excl")):
+        node.record(id_, steps=STEPS)
+        found = node.explain(what)
+        assert (found.reason, found.text, found.next_command) == ("not-selected", text, after)
 
 
 def test_runtime_without_the_hook_is_named_with_its_directories(node: Node) -> None:
@@ -105,7 +134,7 @@ def test_container_whose_hook_left_no_record_is_explained(node: Node, boot: floa
         (node.host.proc / "stat").unlink()
     found = node.explain()
     assert found.reason == "no-record"
-    assert "the hook failed, or crio did not call it" in found.text
+    assert "the hook failed, crio did not call it, or the settings excluded it" in found.text
 
 
 def test_missing_resctrl_is_the_reason(node: Node) -> None:

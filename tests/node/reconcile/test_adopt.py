@@ -57,6 +57,19 @@ def test_unmounted_resctrl_is_reported_once(cluster: Cluster) -> None:
     assert (report.failures, report.adopted, report.waiting) == ({}, [], {})
 
 
+def test_excluded_container_is_adopted_after_a_change_of_the_settings_unless_it_is_recorded(classes: Cluster) -> None:
+    roots = {"crun": str(classes.root / "crun")}
+    default = {"enabled": True, "defaults": {"namespaces": {"shop": "gold"}}}
+    classes.host.configure(runtimeRoots=roots, namespaces=["db"])
+    _, bare = classes.start(1, POD)
+    classes.host.configure(runtimeRoots=roots, namespaces=["db"], rdt=default)
+    _, recorded = classes.start(2, OTHER)
+    classes.host.configure(runtimeRoots=roots, rdt=default)
+    classes.reconcile()
+    assert classes.groups_of(bare) == {("gold", POD)}
+    assert classes.groups_of(recorded) == {("gold", "")}
+
+
 def test_dry_run_counts_outside_threads_only(cluster: Cluster) -> None:
     first, pid = cluster.spawn(1, threads=3)
     cluster.appear(first, pid)
