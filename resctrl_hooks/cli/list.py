@@ -206,6 +206,10 @@ def _print_sums(found: Inventory, options: ListOptions) -> None:
     for state in sorted({pod.state for pod in found.pods} - {"assigned"}):
         said = f"{styled(state)}: {meaning(state, resctrl=not found.problem)}"
         print_wrapped(out, Text.from_markup(said), 2)
+    if any(one.without for pod in found.pods for one in pod.containers):
+        print_wrapped(
+            out, Text("WITHOUT: configured features that running containers lack; `show POD` has the reasons"), 2
+        )
 
 
 def _watch(context: Context, options: ListOptions, found: Inventory, *, every: bool) -> None:

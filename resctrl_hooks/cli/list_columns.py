@@ -101,7 +101,7 @@ def _counters(pod: Pod) -> str:
 
 def _without(containers: Sequence[Container]) -> str:
     """Return the configured features that running containers lack; `show` has the reasons."""
-    return ",".join(sorted({name for one in containers if one.alive for name in one.details.get("without", {})}))
+    return ",".join(sorted({name for one in containers for name in one.without}))
 
 
 _NUMBERS = frozenset({"TASKS", "OUTSIDE", "AGE", "RUNNING", "PRIORITY", HEADING}).union(

@@ -139,7 +139,8 @@ def _recorded(host: Host, pod: Pod) -> PodExplanation:
         reason, after = "grouped", show
     else:
         reason, after = "incomplete", _RECONCILE
-    return _made(pod, reason, text, after)
+    lacking = [f"without {name}: {why}" for one in pod.containers for name, why in one.without.items()]
+    return _made(pod, reason, "; ".join(dict.fromkeys([text, *lacking])), after)
 
 
 def _not_selected(host: Host, pod: Pod) -> PodExplanation:

@@ -121,6 +121,11 @@ class Container(Record):
     details: dict[str, Any] = Field(default_factory=dict, description="Applied values, by feature.")
     outside_threads: list[Outside] = Field(default_factory=list)
 
+    @property
+    def without(self) -> dict[str, str]:
+        """The configured features that it lacks while it runs, with the reasons."""
+        return self.details.get("without", {}) if self.alive else {}
+
 
 class Group(Record):
     """A monitoring group.

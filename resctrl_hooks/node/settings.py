@@ -150,7 +150,8 @@ class Settings(Sections):
             )
         if not allows(getattr(self, section).get(key), workload.namespace, name):
             message = f"{namespace_in_words(workload.namespace)} is not allowed to {what}"
-            raise error(message, hint=f"{table} in the configuration lists what is allowed")
+            none = "" if workload.namespace else ' (`""` for no namespace)'
+            raise error(message, hint=f"{table} in the configuration lists what is allowed{none}")
 
     def selects_labels(self, labels: "dict[str, str]") -> str:
         """Return why the label selector excludes a pod with these labels, or an empty string."""

@@ -186,6 +186,7 @@ def test_missing_features_of_container_are_shown(host: MonitoredHost) -> None:
         locked.add_member("f" * 64, {"namespace": "shop", "pod": "lacking", "steps": [], "unmet": unmet}, os.getpid())
     heads, *lines = host.run("list").output.splitlines()
     assert "WITHOUT" in heads
+    assert lines[-1].startswith("WITHOUT: ")
     assert next(line for line in lines if line.startswith("shop/lacking")).split()[-1] == "blockio,memtierd"
 
 

@@ -104,6 +104,11 @@ def test_excluding_key_of_a_podman_container_is_named(node: Node, monkeypatch: p
     assert node.explain("excl").text == '`namespaces: ["shop"]` excludes a container without a namespace (`""`)'
 
 
+def test_missing_feature_is_explained(node: Node) -> None:
+    node.record(ID, unmet={"rdt": "unknown RDT class 'gold'"})
+    assert node.explain().text.endswith("; without rdt: unknown RDT class 'gold'")
+
+
 def test_pod_that_is_selected_only_since_its_start_needs_a_restart(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     node.podman(monkeypatch, r"excl\t\t")
     text = "excluded when it started; the present configuration selects it: restart the pod to monitor it"

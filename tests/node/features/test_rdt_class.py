@@ -114,10 +114,15 @@ def test_defaults_need_no_permission(rdt_host: Host, defaults: dict[str, Any], c
 
 def test_container_without_namespace_is_described_so(rdt_host: Host) -> None:
     rdt_host.configure(rdt={"enabled": True, "allow": {"?*": ["*"]}})
-    with pytest.raises(
-        RdtClassError, match=r"^a container without a namespace is not allowed to use RDT class 'bronze'"
-    ):
+    with pytest.raises(RdtClassError) as caught:
         plan(rdt_host, PODMAN | {OURS: "bronze"})
+    assert str(caught.value) == (
+        "a container without a namespace is not allowed to use RDT class 'bronze'; rdt.allow in the configuration "
+        'lists what is allowed (`""` for no namespace)'
+    )
+    rdt_host.configure(rdt={"enabled": True, "allow": {"db": ["*"]}})
+    with pytest.raises(RdtClassError, match=r"^namespace shop .* lists what is allowed$"):
+        plan(rdt_host, crio_annotations() | {OURS: "bronze"})
     rdt_host.configure(rdt={"enabled": True, "defaults": {"namespaces": {"": "gold"}}})
     assert plan(rdt_host, PODMAN).why.endswith("by the default of containers without a namespace")
 
