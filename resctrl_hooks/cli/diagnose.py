@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import click
 
-from resctrl_hooks.cli.diagnosis_text import print_diagnosis, print_effects, print_none_slowed
+from resctrl_hooks.cli.diagnosis_text import print_diagnosis, print_effects, print_need, print_none_slowed
 from resctrl_hooks.cli.document import Form, attributes, is_table, output_option, print_listing
 from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.cli.params import Duration, at_option, refuse_with_at
@@ -87,6 +87,7 @@ def _print(shown: list[Diagnosis], known: int, counted: int) -> None:
         print_diagnosis(one)
         if one.experiments is not None:
             print_effects(one.name, one.method, one.experiments)
+    print_need(shown)
     if not shown:
         print_none_slowed(known, counted)
 

@@ -1,5 +1,7 @@
 """Diagnoses in words: one paragraph for each pod, and the table of an experiment."""
 
+from collections.abc import Sequence
+
 from rich.markup import escape
 
 from resctrl_hooks.cli.class_lines import since_text
@@ -13,6 +15,7 @@ _GRADES = {
     "perf": "cycles per instruction (perf)",
     "traffic": "CPU seconds per GB of traffic (traffic: an estimate)",
 }
+_NEED = f"{ENOUGH} quiet samples of 10 s: wait with `slowdown.enabled` set, or use a longer --for"
 _STYLES = {"slowed": "red", "normal": "green", "unknown": "yellow"}
 
 
@@ -21,6 +24,8 @@ def print_diagnosis(one: Diagnosis) -> None:
     out = console()
     out.print(f"{escape(one.name)}: [{_STYLES[one.verdict]}]{one.verdict}[/]{escape(_ratio(one))}", soft_wrap=True)
     lines = [f"evidence: {_GRADES[one.method]}, {one.samples} samples; baseline: {one.baseline_samples} samples"]
+    if one.disturbance:
+        lines.append(f"no baseline: {one.disturbance}")
     if one.domain is not None:
         load = "load unknown" if one.load is None else f"load {one.load:.0%}"
         lines.append(f"memory domain {one.domain}: {load}")
@@ -32,13 +37,18 @@ def print_diagnosis(one: Diagnosis) -> None:
         out.print(escape(f"  {line}"), soft_wrap=True)
 
 
+def print_need(shown: Sequence[Diagnosis]) -> None:
+    """Print once how a pod gets a baseline, if one of these has none."""
+    if any(one.baseline_samples < ENOUGH for one in shown):
+        console().print(f"A baseline needs {_NEED}", soft_wrap=True)
+
+
 def print_none_slowed(known: int, counted: int) -> None:
     """Print how many pods can be compared, and that none of these is slowed; without any there is no verdict."""
     if not counted:
         console().print("no verdict: no pod is counted; `resctrl-hook list` prints all pods")
         return
-    how = "wait with `slowdown.enabled` set, or use a longer --for"
-    more = "" if known == counted else f"; each other needs {ENOUGH} quiet samples of 10 s: {how}"
+    more = "" if known == counted else f"; {'each of the others' if known else 'each'} needs {_NEED}"
     result = "no pod is slowed; " if known else "no verdict: "
     console().print(f"{result}{known} of {counted} pods have a baseline{more}")
 

@@ -53,6 +53,9 @@ class Diagnosis(Record):
     method: Method = Field(description="Evidence: aet, perf, or traffic (an estimate).")
     samples: int = Field(description="Windows with a cost.")
     baseline_samples: int = Field(description="Samples of its workload from quiet times.")
+    disturbance: str = Field(
+        default="", description="Without a baseline: why samples of this run were not quiet; empty if all were."
+    )
     domain: int | None = Field(description="The memory domain of most of its traffic.")
     load: float | None = Field(description="The load of that domain; null without `monitoring.capacity`.")
     causes: list[CauseState]
@@ -94,6 +97,7 @@ def diagnosis(
             "method": verdict.method,
             "samples": verdict.samples,
             "baseline_samples": verdict.baseline_samples,
+            "disturbance": found.disturbance,
             "domain": found.domain,
             "load": found.load,
             "causes": [_state(cause, names) for cause in found.causes],

@@ -78,6 +78,7 @@ def test_new_workload_is_unknown_and_then_normal(shop: Shop) -> None:
     (first,) = shop.item("shop/cart", "--for", "15s")["items"]
     assert (first["verdict"], first["ratio"]) == ("unknown", None)
     assert "no baseline yet" in first["reason"]
+    assert first["disturbance"] == ""
     (second,) = shop.item("shop/cart", "--for", "60s")["items"]
     assert (second["verdict"], second["method"]) == ("normal", "traffic")
     assert second["ratio"] == pytest.approx(1.0, abs=0.05)
@@ -122,12 +123,18 @@ def test_since_when_the_class_has_its_values_is_printed(host: Host, monkeypatch:
 
 
 def test_without_a_slowed_pod_the_number_of_baselines_is_printed(shop: Shop) -> None:
-    more = "each other needs 10 quiet samples of 10 s: wait with `slowdown.enabled` set, or use a longer --for"
+    more = "each needs 10 quiet samples of 10 s: wait with `slowdown.enabled` set, or use a longer --for"
     assert shop.diagnose("--for", "15s")[:2] == (0, f"no verdict: 0 of 1 pods have a baseline; {more}\n")
     shop.diagnose("--for", "60s")
     assert shop.diagnose("--for", "15s")[:2] == (0, "no pod is slowed; 1 of 1 pods have a baseline\n")
     value = shop.item("--for", "15s")
     assert (value["items"], value["pods"], value["withBaseline"]) == ([], 1, 1)
+
+
+def test_number_of_pods_without_a_baseline_has_their_need(capsys: pytest.CaptureFixture[str]) -> None:
+    print_none_slowed(2, 6)
+    out = capsys.readouterr().out.replace("\n", " ")
+    assert "no pod is slowed; 2 of 6 pods have a baseline; each of the others needs 10 quiet samples" in out
 
 
 def test_node_without_counted_pods_has_no_verdict(capsys: pytest.CaptureFixture[str]) -> None:
@@ -140,6 +147,14 @@ def test_loud_time_is_not_learned(shop: Shop) -> None:
     shop.diagnose("--for", "60s")
     (item,) = shop.item("shop/cart", "--for", "15s")["items"]
     assert (item["verdict"], item["baselineSamples"]) == ("unknown", 0)
+    why = "5 of 5 samples were not quiet; most often: memory domain 0 is loaded to 85% (limit 50%)"
+    assert item["disturbance"] == why
+    out = shop.diagnose("shop/cart", "--for", "15s")[1]
+    assert f"  no baseline: {why}\n" in out
+    need = "10 quiet samples of 10 s: wait with `slowdown.enabled` set, or use a longer --for"
+    assert out.count(need) == 1
+    shop.limit_bronze(10)
+    assert need not in shop.diagnose("shop/cart", "--for", "60s")[1]
 
 
 def test_beside_the_resident_process_nothing_is_written(shop: Shop) -> None:

@@ -5,8 +5,8 @@ from collections import deque
 from typing import NamedTuple
 
 from .causes import causes_of, confirmed
-from .constants import KEPT_WINDOWS
-from .quiet import Peaks, is_quiet
+from .constants import ENOUGH, KEPT_WINDOWS
+from .quiet import Peaks, disturbance, is_quiet
 from .reader import NodeReader
 from .verdict import SLOWED_WORD, judge, latest
 from .watched import Watched
@@ -37,6 +37,8 @@ class Finding(NamedTuple):
     """The memory domain of most of the pod's traffic."""
     load: "float | None" = None
     """The mean load of that domain; None without a capacity."""
+    disturbance: str = ""
+    """Of a pod without a baseline: how many samples were not quiet, and the most frequent reason."""
 
 
 class Live:
@@ -119,7 +121,11 @@ class Live:
         windows = list(self.windows)
         verdict = self._judged(windows, key)
         causes = causes_of(windows, key, verdict)
-        return Finding(confirmed(verdict, causes), causes, *place_of(windows, key))
+        disturbed = ""
+        if verdict.baseline_samples < ENOUGH:
+            own = [one for one in windows if key in one.uses and self._is_of_present(one, key)]
+            disturbed = disturbance(own, key, self._peaks, self._sizes)
+        return Finding(confirmed(verdict, causes), causes, *place_of(windows, key), disturbed)
 
     def present(self, key: str, most: int) -> Finding:
         """Return the verdict on a pod from its last ``most`` samples; causes only if it is slowed."""

@@ -1,10 +1,12 @@
 """Whether a pod's neighbours leave it alone in a window, so that its cost there belongs to its baseline. Pure."""
 
+from collections import Counter
+
 from .constants import QUIET_LOAD, QUIET_SHARE, WAITED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from .window import Use, Window
 
@@ -64,20 +66,46 @@ def is_quiet(window: "Window", key: str, peaks: Peaks, sizes: "Mapping[int, floa
         peaks: what was seen so far, with this window.
         sizes: bytes of each L3, as far as known.
     """
+    return next(_disturbances(window, key, peaks, sizes), None) is None
+
+
+def disturbance(windows: "Sequence[Window]", key: str, peaks: Peaks, sizes: "Mapping[int, float]") -> str:
+    """Return how many samples of a pod were not quiet, and the most frequent reason; empty if all were quiet.
+
+    Args:
+        windows: the node; all have the pod.
+        key: the pod.
+        peaks: what was seen so far, with these windows.
+        sizes: bytes of each L3, as far as known.
+    """
+    found = [dict(_disturbances(window, key, peaks, sizes)) for window in windows]
+    kinds = Counter(kind for one in found for kind in one)
+    if not kinds:
+        return ""
+    kind = kinds.most_common(1)[0][0]
+    text = next(one[kind] for one in reversed(found) if kind in one)
+    return f"{sum(map(bool, found))} of {len(found)} samples were not quiet; most often: {text}"
+
+
+def _disturbances(
+    window: "Window", key: str, peaks: Peaks, sizes: "Mapping[int, float]"
+) -> "Iterator[tuple[str, str]]":
+    """Yield each condition of a quiet sample that a window does not meet: its kind, and a text with the values."""
     use = window.uses[key]
     if use.traffic is None or use.price is None:
-        return False
-    if max(use.waited or 0.0, use.reclaimed or 0.0) > WAITED:
-        return False
+        yield "work", "the pod did too little work, or was not counted"
+        return
+    waited = max(use.waited or 0.0, use.reclaimed or 0.0)
+    if waited > WAITED:
+        yield "waits", f"it waited for CPUs or memory for {waited:.0%} of the time (limit {WAITED:.0%})"
     for number in memory_of(use):
         load = window.load.get(number)
         if load is not None and load >= QUIET_LOAD:
-            return False
-        others = others_moved(window, key, number)
-        if load is None and others > QUIET_SHARE * peaks.moved.get(number, 0.0):
-            return False
+            yield "load", f"memory domain {number} is loaded to {load:.0%} (limit {QUIET_LOAD:.0%})"
+        if load is None and others_moved(window, key, number) > QUIET_SHARE * peaks.moved.get(number, 0.0):
+            yield "traffic", f"other traffic is above {QUIET_SHARE:.0%} of the maximum of memory domain {number}"
     for number in caches_of(use):
         whole = min(size for size in (sizes.get(number), peaks.held.get(number)) if size is not None)
-        if others_held(window, key, number) > QUIET_SHARE * whole:
-            return False
-    return True
+        held = others_held(window, key, number)
+        if held > QUIET_SHARE * whole:
+            yield "cache", f"other pods hold {held / whole:.0%} of L3 {number} (limit {QUIET_SHARE:.0%})"

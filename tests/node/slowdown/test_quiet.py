@@ -3,7 +3,7 @@
 import pytest
 
 from node.slowdown.samples import VICTIM, use, window
-from resctrl_hooks.node.slowdown.quiet import Peaks, is_quiet
+from resctrl_hooks.node.slowdown.quiet import Peaks, disturbance, is_quiet
 from resctrl_hooks.node.slowdown.window import Use, Window
 
 
@@ -37,6 +37,40 @@ def test_others_in_the_pods_cache_are_not_quiet() -> None:
     alone = window(0, victim=use(occupancy={0: 30e6}))
     assert quiet(window(1, victim=victim, noisy=use(occupancy={0: 4e6})), alone)
     assert not quiet(window(1, victim=victim, noisy=use(occupancy={0: 4e6})), alone, sizes={0: 8e6})
+
+
+@pytest.mark.parametrize(
+    "windows, text",
+    [
+        ([window(1, 0.1, victim=use())], ""),
+        (
+            [window(1, 0.9, victim=use()), window(2, 1.15, victim=use()), window(3, 0.1, victim=use())],
+            "2 of 3 samples were not quiet; most often: memory domain 0 is loaded to 115% (limit 50%)",
+        ),
+        (
+            [window(1, 0.9, victim=use(waited=0.2)), window(2, 0.1, victim=use(waited=0.39))],
+            "2 of 2 samples were not quiet; most often: it waited for CPUs or memory for 39% of the time (limit 5%)",
+        ),
+        (
+            [window(1, None, victim=use(), noisy=use(moved=9e9))],
+            "1 of 1 samples were not quiet; most often: other traffic is above 25% of the maximum of memory domain 0",
+        ),
+        (
+            [window(1, victim=use(occupancy={0: 4e6}), noisy=use(occupancy={0: 4e6}))],
+            "1 of 1 samples were not quiet; most often: other pods hold 50% of L3 0 (limit 25%)",
+        ),
+        (
+            [window(1, victim=use(None))],
+            "1 of 1 samples were not quiet; most often: the pod did too little work, or was not counted",
+        ),
+    ],
+    ids=["quiet", "load", "waits", "traffic", "cache", "work"],
+)
+def test_most_frequent_disturbance_is_named(windows: list[Window], text: str) -> None:
+    peaks = Peaks()
+    for one in windows:
+        peaks.saw(one)
+    assert disturbance(windows, VICTIM, peaks, {}) == text
 
 
 @pytest.mark.parametrize("bad", [use(None), use()._replace(traffic=None), use(waited=0.2), use(reclaimed=0.2)])
