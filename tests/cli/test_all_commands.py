@@ -56,7 +56,7 @@ ARGUMENTS = {
 SCHEMAS = {"explain": "explain-pod", "rdt show": "rdt", "rdt apply": "rdt", "guard status": "guard"}
 WITHOUT_DOCUMENT = {
     "diagnose": "it needs performance counters; tests/slowdown checks its document",
-    "history status": "it needs a history; tests/past checks its document",
+    "history status": "it needs a history; tests/cli/past checks its document",
     "guard status": "it needs a guard that has run; test_guard checks its document",
 }
 FOR_A_POD = {"top": QUICK, "diagnose": ("--experiment",)}
