@@ -1,5 +1,6 @@
 """Single keys from a terminal, read without Enter inside a ``with`` block; empty where there is no terminal."""
 
+import contextlib
 import os
 import re
 import select
@@ -58,7 +59,8 @@ class Keys:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._before:
-            termios.tcsetattr(self._fd, termios.TCSADRAIN, self._before)
+            with contextlib.suppress(termios.error):  # the terminal is gone
+                termios.tcsetattr(self._fd, termios.TCSADRAIN, self._before)
 
     def pressed(self, seconds: float) -> str:
         """Return the key pressed within ``seconds``: a character, a name such as ``up``, or an empty string."""
@@ -68,8 +70,7 @@ class Keys:
                 return ""
             data = os.read(self._fd, _READ)
             if not data:
-                self._fd = -1  # the terminal is gone
-                raise EOFError
+                raise EOFError  # the terminal is gone
             self._typed = data.decode("utf-8", "replace")
         key, self._typed = first_key(self._typed)
         return key

@@ -42,8 +42,10 @@ def test_paragraph_has_verdict_evidence_causes_changes_and_advice(
         "shop/[web]: slowed, its work takes 1.62 times as long as in quiet times (95 %: 1.50 to 1.75)",
         "  evidence: cycles per instruction (perf), 12 samples; baseline: 34 samples",
         "  memory domain 1: load 92%",
-        "  because: memory-bandwidth: the domain is full; by batch/etl 76% (moves with it: +0.50), b/c 25%, "
-        "b/d 10% (moves with it: -0.25)",
+        (
+            "  because: memory-bandwidth: the domain is full; by batch/etl 76% (moves with it: +0.50), b/c 25%, "
+            "b/d 10% (moves with it: -0.25)"
+        ),
         "  not because: l3-cache: its occupancy is unchanged",
         "  unknown: frequency: not counted",
         "  class / since 12:00:00 (1m ago): MB 100 to 30 (L3 0)",
@@ -119,8 +121,10 @@ def test_experiment_has_a_row_for_each_class_and_its_proof(capsys: pytest.Captur
         "few     -           0=20     -     -             -       -              too few windows",
         "bronze limited: shop/web needs 1.00 instead of 1.50 times its baseline (-35% ± 5%)",
         "silver limited: shop/web needs -10% ± 5% for the same work",
-        "What helps: a smaller MB value for bronze, silver (`rdt.classes`; `resctrl-hook rdt apply`), the guard "
-        "(`rdt.guard.mode: act`), or another node.",
+        (
+            "What helps: a smaller MB value for bronze, silver (`rdt.classes`; `resctrl-hook rdt apply`), the guard "
+            "(`rdt.guard.mode: act`), or another node."
+        ),
     ]
 
 

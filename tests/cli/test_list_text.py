@@ -1,8 +1,8 @@
 """The text of `list`, without a node: its columns, sums, order, selection, and the rows of `--watch`."""
 
 import time
-from collections.abc import Iterator
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from conftest import always
@@ -17,6 +17,9 @@ from resctrl_hooks.inventory.account import Account
 from resctrl_hooks.inventory.models import Container, FreeCounters, Group, Inventory, Pod, Refusal, Rmids
 from resctrl_hooks.inventory.pod_names import PodName
 from resctrl_hooks.inventory.selector import Selector
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 NOW = 1_700_000_000
 NO_ONE: Any = None
@@ -39,7 +42,7 @@ def inventory(*pods: Pod, **more: Any) -> Inventory:
     return Inventory(resctrl="/r", pods=[*pods], **more)
 
 
-def printed(capsys: pytest.CaptureFixture[str], found: Inventory, every: bool = False, **more: Any) -> list[str]:  # noqa: FBT001, FBT002
+def printed(capsys: pytest.CaptureFixture[str], found: Inventory, every: bool = False, **more: Any) -> list[str]:  # noqa: FBT002
     command._print(found, ListOptions(**more), every=every)
     return squeezed(capsys.readouterr().out.splitlines())
 
@@ -286,13 +289,7 @@ def test_names_are_completed(monkeypatch: pytest.MonkeyPatch, namespace: str, ty
     monkeypatch.setattr("resctrl_hooks.inventory.pod_names.PodNames", _Names)
     monkeypatch.setattr(list_options, "recorded", always({"1", "2", "3"}))
 
-    class Given:
-        params = {"namespace": namespace, "config": "/my.yaml"}
-
-        def find_root(self) -> "Given":
-            return self
-
-    given: Any = Given()
+    given: Any = SimpleNamespace(params={"namespace": namespace, "config": "/my.yaml"}, find_root=lambda: given)
     assert complete(given, NO_ONE, typed) == offered
     monkeypatch.setattr(list_options, "recorded", always(None))  # cannot be read
     assert complete(given, NO_ONE, typed) == []

@@ -83,10 +83,12 @@ def test_all_facts_of_a_pod_are_printed(capsys: pytest.CaptureFixture[str]) -> N
     lines = shown(pod, capsys)
     assert lines == [
         "shop/web",
-        "state  partly: some threads of the pod's containers are ungrouped; reconcile moves these threads into the "
-        "pod's group",
+        (
+            "state  partly: some threads of the pod's containers are ungrouped; reconcile moves these threads into the "
+            "pod's group"
+        ),
         "priority  5",
-        "slowdown  1.6× the time of the same work in quiet times (`diagnose`: why)",
+        "slowdown  1.6\N{MULTIPLICATION SIGN} the time of the same work in quiet times (`diagnose`: why)",
         f"key  {KEY}",
         "cgroup  /cg",
         "age  2h",
