@@ -84,12 +84,22 @@ def test_domain_has_its_load(capsys: pytest.CaptureFixture[str], more: dict[str,
     assert printed(capsys)[2:] == [f"  {line}" for line in lines]
 
 
-def test_pods_without_baseline_have_advice(capsys: pytest.CaptureFixture[str]) -> None:
-    print_none_slowed(3, 3)
-    print_none_slowed(2, 3)
-    whole, part = printed(capsys)
-    assert whole == "no pod is slowed; 3 of 3 pods have a baseline"
-    assert part.startswith("no pod is slowed; 2 of 3 pods have a baseline; each other needs ")
+@pytest.mark.parametrize(
+    "known, counted, text",
+    [
+        (3, 3, "no pod is slowed; 3 of 3 pods have a baseline"),
+        (2, 3, "no pod is slowed; 2 of 3 pods have a baseline; each other needs "),
+        (0, 3, "no verdict: 0 of 3 pods have a baseline; each other needs "),
+        (0, 0, "no verdict: no pod is counted; "),
+    ],
+)
+def test_pods_without_baseline_have_advice(
+    capsys: pytest.CaptureFixture[str], known: int, counted: int, text: str
+) -> None:
+    print_none_slowed(known, counted)
+    (line,) = printed(capsys)
+    assert line.startswith(text)
+    assert (line == text) == (known == counted > 0)
 
 
 def effect(name: str, *values: float | None, **more: Any) -> ClassEffect:
