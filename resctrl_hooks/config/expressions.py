@@ -11,7 +11,7 @@ from .section import Section, wrong
 
 def _key(key: str) -> str:
     unknown = unknown_key(key)
-    if unknown:
+    if unknown or not key:
         known = f"{', '.join(sorted(KEYS))}, {LABELS}NAME, {POD_LABELS}NAME"
         raise wrong(f"unknown key {unknown!r}", f"the keys are {known}")
     return key

@@ -1,0 +1,255 @@
+"""The accepted and refused values of each kind, at its bounds, and the compiled value where it is another one."""
+
+# ruff: noqa: E501  # a place and its values stand on one line
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Host
+
+from resctrl_hooks.config import effective
+from resctrl_hooks.config.check import check_file, check_text
+from resctrl_hooks.config.document import parse_document
+from resctrl_hooks.config.problems import Problem
+from resctrl_hooks.node.errors import SettingsError
+
+SCHEDULING = "scheduling: {classes: {a: {%s}}}"
+MEMTIERD = "memtierd: {%s}"
+CPU = "placement: {cpuClasses: [{name: a, %s}]}"
+POOL = "placement: {pools: [{name: p, cpus: '0', %s}]}"
+EXPRESSION = "placement: {pools: [{name: p, cpus: '0', matchExpressions: [{%s}]}]}"
+BLOCKIO = "blockio: {classes: {a: [{%s}]}}"
+DEVICES = 'blockio: {classes: {a: [{devices: ["%s"], weight: 5}]}}'
+RDT = "rdt: {classes: {a: {%s}}}"
+GUARD = "rdt: {guard: {%s}}"
+
+# A place in a configuration, values that are valid there, and values that are not; one on each line.
+VALUES = [
+    ("stateDir: %s", "/a | /a/b | /a/..b | /", "a | ./a | /.. | /a/../b | /a/.."),
+    ("groupPrefix: %s", f"a | {'p' * 191} | a.b_-+", f"{'p' * 192} | .a | a/b"),
+    ("namespaces: [%s]", "a | a* | '?' | ''", "'a[b]'"),
+    ("classes: [{name: %s}]", "a", "''"),
+    (MEMTIERD % "binary: %s", "memtierd | /opt/memtierd | /a/b", "'' | a/b | ./memtierd | /a/../b | ../b"),
+    (MEMTIERD % "memoryMax: '%s'", "512M | 1 | 512 | infinity | 2T | 10K | 3G", "0 | 0M | 512MB | -1 | 1P | 5.5G | infinite"),
+    (MEMTIERD % "startSeconds: %s", "0 | 0.0 | 2 | 2.0", "-0.1 | 2.1 | .inf"),
+    (SCHEDULING % "cpuMax: %s", "max | '1000' | '50000 100000' | 'max 1000' | '1000 1000000' | '999999999'", ""),
+    (SCHEDULING % "cpuMax: '%s'", "", "999 | 0 | 01000 | min | '' | 1000 999 | 1000 1000001 | max x | -1000 | \N{SUPERSCRIPT TWO}000 | 10000000000000000000000"),
+    (SCHEDULING % "memoryMax: '%s'", "max | 5M | 2G", "many | -1 | 5X"),
+    (SCHEDULING % "hugepages: {%s: 1G}", "2MB | 1GB | 64KB | 16GB", "0MB | 2M | 1TB | 2mb | 02MB | 2MBx"),
+    (SCHEDULING % "nice: %s", "-20 | 19", "-21 | 20"),
+    (SCHEDULING % "cpuWeight: %s", "1 | 10000", "0 | 10001"),
+    (SCHEDULING % "policy: fifo, priority: %s", "1 | 99", "0 | 100"),
+    (SCHEDULING % "ioClass: realtime, ioPriority: %s", "0 | 7", "-1 | 8"),
+    (SCHEDULING % "uclampMin: %s", "0 | 100 | 50.5", "-0.1 | 100.1"),
+    (SCHEDULING % "%s", "policy: rr, priority: 1 | cpuIdle: true | cpuIdle: false, cpuWeight: 5", ""),
+    (SCHEDULING % "%s", "", "policy: rr | priority: 1 | policy: batch, priority: 1 | cpuIdle: true, cpuWeight: 5"),
+    (SCHEDULING % "%s", "ioClass: best-effort, ioPriority: 1", "ioPriority: 1 | ioClass: idle, ioPriority: 1"),
+    (CPU % "minFreq: %s", "min | base | turbo | 2400000 | 2.4GHz | 2400MHz | 800kHz | 1", "'' | 0 | -1 | fast | 2.4THz | true | 0.0001kHz"),
+    (CPU % "uncoreMinFreq: %s", "min | turbo | 1.8GHz", "base | 0"),
+    (CPU % "%s", "minFreq: 2GHz, maxFreq: 2GHz | minFreq: base, maxFreq: 1", ""),
+    (CPU % "energyPerformancePreference: %s", "0 | 255 | performance | balance_power", "-1 | 256 | '5' | fast | true | 1.5"),
+    (CPU % "freqGovernor: %s", "performance | schedutil", "'a b' | ''"),
+    (CPU % "disabledCstates: [%s]", "C6 | C1E | POLL", "'a b' | ''"),
+    (POOL % "instancePer: '%s'", "container | pod | namespace | ${pod/labels/app} | a-${name}", "node | ${ | ${none} | text | $name"),
+    (POOL % "%s", "minCpus: 2, maxCpus: 2 | minCpus: 2, maxCpus: 0 | minInstances: 2, maxInstances: 2", ""),
+    (POOL % "%s", "minInstances: 1, maxInstances: 0", "minCpus: 3, maxCpus: 2 | minInstances: 3, maxInstances: 2"),
+    ("placement: {pools: [%s]}", '{name: default, cpus: "0"} | {name: a}', "{name: default} | {name: a, cpus: x}"),
+    (EXPRESSION % "operator: %s", "AlwaysTrue", "Exists | Sometimes"),
+    (EXPRESSION % "key: %s, operator: Exists", "name | labels/app | pod/labels/app | ':name:namespace'", "nothing | pod/none | ''"),
+    (EXPRESSION % "key: name, operator: %s", "In, values: [a, b] | Equals, values: [a] | NotExists | NotExist | Exists", ""),
+    (EXPRESSION % "key: name, operator: %s", "", "Equals | Equals, values: [a, b] | Exists, values: [a]"),
+    (EXPRESSION % "key: name, operator: %s", 'Matches, values: ["a*"] | In, values: ["a["]', 'Matches, values: ["a[b]"]'),
+    (DEVICES, "/dev/sda | /dev/sd[a-d] | /dev/sd[a-dx][1-9] | /dev/disk/by-id/* | /dev/nvme?n1 | /dev/sd[a]", ""),
+    (DEVICES, "", "sda | /dev/ | /dev/a/../b | /dev/*/a | /dev/?/a | /dev/[a]/b | /dev/sd[ | /dev/sd] | /dev/sd[] | /dev/sd[d-a]"),
+    (DEVICES, "", "/dev/sd[a][b][c] | /dev/sd[a-] | /dev/sd[!a] | /dev/sd[a]]"),
+    (BLOCKIO % "devices: [/dev/sda], throttleReadBps: %s", "1 | 50M | 50Mi | 9k | 2T | 1Ki", "0 | M | 50m | 50MB | -1 | 1.5 | 99999999999999999"),
+    (BLOCKIO % "%s", "weight: 1 | weight: 10000 | Weight: 5 | devices: [], weight: 5", "weight: 0 | weight: 10001"),
+    (BLOCKIO % "%s", "", "throttleReadBps: 5 | devices: [], throttleReadIOPS: 5 | weight: 5, Weight: 5"),
+    (RDT % "L3: '%s'", "ff | 0xff | f | ffffffffffffffff | 60% | 100% | 1% | 40-99% | 0-5%", "0 | 101% | 0% | 0x | FF | 1ffffffffffffffff | -5%"),
+    (RDT % "L3: %s", "{'0': ff} | {'999999': f}", "255 | 0xff | 11 | {'1000000': f} | {'': f} | {a: f}"),
+    (RDT % "MB: %s", "1 | 100 | 50% | 2000MBps | 2GBps | [50%, 2GBps] | {'0': 5} | {'0': [5, 50%]}", "0 | -1 | true | 1.5 | 0% | x | [] | [0] | {'0': []}"),
+    (RDT % "MB: %s", "", "{a: 5} | {'0': [5, 0]} | 50percent"),
+    ("rdt: {classes: {'%s': {}}}", "gold | /", "a/b | .."),
+    ("rdt: {classes: {a: {exclusive: true, L3: '50%%'}, b: {exclusive: true, L3: '%s'}}}", "49% | f | 10-60%", "50% | 60%"),
+    (GUARD % "interval: %s", "0.2 | 60 | 200ms | 1m", "0.1 | 61 | 100ms"),
+    (GUARD % "low: 0.5, high: %s", "0.51 | 1", "0.5 | 0.4 | 1.1"),
+    (GUARD % "low: %s", "0.1", "0 | -0.1"),
+    (GUARD % "mode: %s", "off | observe | act | 'off'", "on | true"),
+    (GUARD % "throttle: {a: {floor: %s}}", "20 | 20% | 2000MBps", "0 | x | true | [5]"),
+    (GUARD % "protect: {a: {slowdown: %s}}", "1.2 | 10", "1.0 | 10.1"),
+    ("monitoring: {capacity: %s}", "180GB/s | 5MBps | '1.5 GB/s' | {'0': 180GB/s, '*': 5MB/s}", "180 | 0GB/s | 5KB/s | 180GB | {a: 5GB/s} | {'0': 5}"),
+    ("monitoring: {events: [%s]}", "mbm_local_bytes | mbm_local_bytes, mbm_total_bytes", "'' | x"),
+    ("monitoring: {events: [%s]}", "", "mbm_local_bytes, mbm_local_bytes"),
+    ("monitoring: {share: {interval: 30s, atLeast: %s}}", "30s | 0 | 0s", "31s | -1"),
+    ("monitoring: {share: {interval: %s}}", "1 | 1s | 1000ms | 0.5h", "0.9 | 999ms | 1S | 1d | .5s | ''"),
+    ("monitoring: {priority: [{value: %s}]}", "-1000000 | 1000000", "-1000001 | 1000001"),
+    ("history: {size: %s}", "16777216 | 16M | 16Mi | 1G | 1Gi | 16384k", "16777215 | 15M | 16m | 16MB | -1 | 1T | ''"),
+    ("history: {keep: {samples: 1h, minutes: %s}}", "1h | 2h", "59m"),
+    ("history: {interval: %s}", "1 | 1s", "0.9 | 999ms"),
+
+    ("classes: [{name: a, env: {'%s': x}}]", "A | a.b | a-b", "A=B"),
+    ("classes: [{name: a, devices: [{path: %s}]}]", "/dev/null", "/tmp/x | /devx"),
+    ("classes: [{name: a, mounts: [{source: /a, destination: /b, options: [%s]}]}]", "bind | rbind | rbind, rw", "ro | '' | x"),
+    ("classes: [{name: a, policy: {mode: MPOL_BIND, nodes: '%s'}}]", "0-1 | all | allowed-mems | max-dist:20 | cpu-nodes", "some | max-dist: | max-dist:x"),
+]  # fmt: skip
+
+
+def cases(place: int) -> list[str]:
+    """Return each configuration with a value of a column."""
+    return [
+        template % value for template, *columns in VALUES for value in columns[place].split(" | ") if columns[place]
+    ]
+
+
+@pytest.mark.parametrize("text", cases(0))
+def test_value_is_accepted(text: str) -> None:
+    assert [str(problem) for problem in check_text(text.encode(), "c.yaml").errors] == []
+
+
+@pytest.mark.parametrize("text", cases(1))
+def test_value_is_refused(text: str) -> None:
+    assert check_text(text.encode(), "c.yaml").errors != []
+
+
+@pytest.mark.parametrize(
+    "text, path, value",
+    [
+        ("stateDir: /a//", ("state_dir",), "/a"),
+        ("stateDir: /", ("state_dir",), "/"),
+        ("history: {size: 20M}", ("history", "size"), 20 << 20),
+        ("history: {size: 2Gi}", ("history", "size"), 2 << 30),
+        ("history: {size: 20000k}", ("history", "size"), 20000 << 10),
+        ("history: {interval: 1500ms}", ("history", "interval"), 1.5),
+        ("history: {interval: 2m}", ("history", "interval"), 120),
+        ("history: {interval: 1h}", ("history", "interval"), 3600),
+        ("monitoring: {capacity: 180GB/s}", ("monitoring", "capacity"), {"*": 180e9}),
+        ("monitoring: {capacity: {'0': 5 MBps, '*': 1.5GB/s}}", ("monitoring", "capacity"), {"0": 5e6, "*": 1.5e9}),
+        ("rdt: {classes: {a: {L3: '0xff'}}}", ("rdt", "classes", "a", "l3"), "ff"),
+        ("rdt: {guard: {mode: off}}", ("rdt", "guard", "mode"), "off"),
+        (
+            "placement: {cpuClasses: [{name: a, minFreq: 2.4GHz}]}",
+            ("placement", "cpu_classes", 0, "min_freq"),
+            "2400000",
+        ),
+        (
+            "placement: {cpuClasses: [{name: a, minFreq: 800MHz}]}",
+            ("placement", "cpu_classes", 0, "min_freq"),
+            "800000",
+        ),
+        ("placement: {cpuClasses: [{name: a, minFreq: 800}]}", ("placement", "cpu_classes", 0, "min_freq"), "800"),
+        ("runtimeRoots: /run/runc", ("runtime_roots",), {"all": ["/run/runc"]}),
+        ("runtimeRoots: ''", ("runtime_roots",), {}),
+    ],
+)
+def test_value_is_compiled(text: str, path: tuple[str | int, ...], value: Any) -> None:
+    found: Any = check_text(text.encode(), "c.yaml").valid()
+    for part in path:
+        found = found[part] if type(found) in (list, dict) else getattr(found, str(part))
+    assert found == value
+
+
+@pytest.mark.parametrize(
+    "text, line",
+    [
+        ("deadlineSeconds: 70", "70 should be at most 60"),
+        ("scheduling: {classes: {a: {nice: 20}}}", "20 should be less than or equal to 19"),
+        (f"namespaces: '{'x' * 57}'", f"should be a list, not {'x' * 57!r}"),
+        (f"namespaces: '{'x' * 58}'", f"should be a list, not {'x' * 58!r}"),
+        (f"namespaces: '{'x' * 59}'", f"should be a list, not '{'x' * 59}…"),
+        ("placement: {pools: [{name: a, cpus: '0', matchExpressions: [{operator: Equals, values: []}]}]}", "Equals takes 1 value, not 0"),
+        ("placement: {pools: [{name: a, cpus: '0', matchExpressions: [{operator: Exists, values: [a]}]}]}", "Exists takes no values, not 1"),
+        ("rdt: {classes: {a: {MB: [50, 0]}}}", "0 should be at least 1"),
+    ],
+)  # fmt: skip
+def test_problem_has_the_value_in_words(text: str, line: str) -> None:
+    (problem,) = check_text(text.encode(), "c.yaml").errors
+    assert problem.what in (line, line.replace("less than or equal to", "at most"))
+
+
+@pytest.mark.parametrize(
+    "problem, text",
+    [
+        (Problem("wrong", "do it", "a.b", 5, "/c"), "/c:5: a.b: wrong; do it"),
+        (Problem("wrong", file="/c", key="a"), "/c: a: wrong"),
+        (Problem("wrong", line=5), ":5: wrong"),
+        (Problem("wrong"), "wrong"),
+    ],
+)
+def test_problem_is_one_line(problem: Problem, text: str) -> None:
+    assert str(problem) == text
+
+
+def test_lines_of_values_count_from_1() -> None:
+    found = parse_document(b"a: 1\nb:\n- x\n- y: |\n    one\n    two\n", "c.yaml")
+    assert [found.line(path) for path in ((), ("a",), ("b",), ("b", 0), ("b", 1), ("b", 1, "y"), ("b", 7), ("c",))] == [
+        1, 1, 2, 3, 4, 4, 2, 1,
+    ]  # fmt: skip
+    assert found.line(("b", 1, "y"), 2) == 6
+    assert found.line(("b", 0), 2) == 3
+    assert parse_document(b"", "c.yaml").line(("a",)) == 0
+
+
+def test_alias_counts_as_often_as_it_is_used() -> None:
+    text = "a: &a [" + ", ".join(["x" * 1000] * 100) + "]\nb: &b [" + ", ".join(["*a"] * 5) + "]\n"
+    assert parse_document(text.encode(), "c.yaml").value["b"][4][99] == "x" * 1000
+    found = check_text(f"{text}c: [*b]\n".encode(), "c.yaml")
+    assert [problem.what for problem in found.errors] == ["its aliases expand to too much data"]
+    assert [problem.line for problem in found.errors] == [2]
+
+
+@pytest.mark.parametrize("levels, problem", [(57, []), (62, ["nested too deeply"])])
+def test_nesting_has_a_bound(levels: int, problem: list[str]) -> None:
+    text = "a: " + "[" * levels + "]" * levels
+    found = check_text(text.encode(), "c.yaml").errors
+    assert [one.what for one in found if "deep" in one.what] == problem
+
+
+@pytest.fixture
+def resctrl(host: Host) -> Path:
+    """Return a resctrl of a processor with MBA in steps of 10 per cent, from 10 on, and without L2 masks."""
+    for name, files in {"MB": {"min_bandwidth": "10", "bandwidth_gran": "10", "num_closids": "8"}}.items():
+        folder = host.resctrl / "info" / name
+        folder.mkdir(parents=True)
+        for file, text in files.items():
+            (folder / file).write_text(f"{text}\n")
+    (host.resctrl / "schemata").write_text("MB:0=100;1=100\n")
+    return host.resctrl
+
+
+@pytest.mark.parametrize(
+    "text, key, words",
+    [
+        ("rdt: {guard: {throttle: {a: {floor: 25}, b: {floor: 30}}}}", "rdt.guard.throttle.a.floor", "the floor is 30 on this machine, whose MB values are multiples of 10"),
+        ("rdt: {guard: {throttle: {a: {floor: 5%}}}}", "rdt.guard.throttle.a.floor", "the floor is 10 on this machine"),
+        ("rdt: {classes: {a: {L2: ff}, b: {MB: 50}}}", "rdt.classes.a", "not supported on this machine: "),
+    ],
+)  # fmt: skip
+def test_values_that_this_machine_changes_have_a_remark(resctrl: Path, text: str, key: str, words: str) -> None:
+    file = resctrl.parent / "c.yaml"
+    file.write_text(f"resctrlPath: {resctrl}\n{text}\n")
+    found = [problem for problem in check_file(str(file)).problems if "machine" in problem.what]
+    assert [problem.key for problem in found] == [key]
+    assert words in found[0].what
+    assert check_text(file.read_bytes(), "c.yaml").errors == []
+    assert not [one for one in check_text(file.read_bytes(), "c.yaml").problems if "machine" in one.what]
+
+
+@pytest.mark.parametrize("default", [True, False])
+def test_unapplied_file_is_said_with_what_hooks_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, default: bool
+) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("namespaces: [shop]\n")
+    if default:
+        monkeypatch.setattr(effective, "DEFAULT_CONFIG", str(path))
+    found = effective.find_effective(str(path))
+    assert (found.source, found.path) == ("yaml", str(path))
+    assert found.problem.endswith("hooks use the built-in defaults" if default else "hooks do nothing")
+    path.write_text("a: 1\nb: 1\nc: 1\n")
+    with pytest.raises(SettingsError, match=r"unknown key.* \(and 2 more\);"):
+        effective.find_effective(str(path))
+    path.write_text("a: 1\n")
+    with pytest.raises(SettingsError) as caught:
+        effective.find_effective(str(path))
+    assert "more)" not in str(caught.value)
