@@ -88,8 +88,8 @@ def test_domain_has_its_load(capsys: pytest.CaptureFixture[str], more: dict[str,
     "known, counted, text",
     [
         (3, 3, "no pod is slowed; 3 of 3 pods have a baseline"),
-        (2, 3, "no pod is slowed; 2 of 3 pods have a baseline; each other needs "),
-        (0, 3, "no verdict: 0 of 3 pods have a baseline; each other needs "),
+        (2, 3, "no pod is slowed; 2 of 3 pods have a baseline; "),
+        (0, 3, "no verdict: 0 of 3 pods have a baseline; "),
         (0, 0, "no verdict: no pod is counted; "),
     ],
 )

@@ -76,6 +76,7 @@ def test_pods_containers_and_foreign_groups_are_rows(capsys: pytest.CaptureFixtu
         "gold/mon_groups/job  -  foreign  gold  3  -  -  -  -",
         "idle: no container is running; the group is removed with the pod",
         "waiting: no RMID was free; reconcile creates the pod's group when an RMID is free",
+        "WITHOUT: configured features that running containers lack; `show POD` has the reasons",
     ]
 
 

@@ -186,21 +186,25 @@ def test_plan_is_printed_in_the_order_of_writing(capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.parametrize(
-    "with_units, runs, guard, notes",
+    "with_units, runs, services, notes",
     [
-        (True, True, True, []),
-        (True, False, False, ["systemd does not run here and cannot start the units"]),
-        (True, False, True, ["systemd does not run here and cannot start the units", "keep `resctrl-hook guard run`"]),
-        (False, True, True, ["no units installed"]),
+        (True, True, [GUARD], []),
+        (True, False, [], ["systemd does not run here and cannot start the units"]),
+        (
+            True,
+            False,
+            [MOUNT, GUARD],
+            ["systemd does not run here and cannot start the units", "keep `resctrl-hook guard run` running"],
+        ),
+        (False, True, [], ["no units installed"]),
     ],
 )
 def test_host_without_units_has_to_be_reconciled(
-    monkeypatch: pytest.MonkeyPatch, *, with_units: bool, runs: bool, guard: bool, notes: list[str]
+    monkeypatch: pytest.MonkeyPatch, *, with_units: bool, runs: bool, services: list[str], notes: list[str]
 ) -> None:
     monkeypatch.setattr(systemd, "is_running", always(runs))
     monkeypatch.setattr(install, "_found", always([]))
-    files = [PlannedFile(f"{UNITS}/{GUARD}", b"", UNIT)] if guard else []
-    todo = Plan(None, files, {}, "/c.yaml", "/p", [])  # type: ignore[arg-type]
+    todo: Any = SimpleNamespace(files=[], registrations={}, config="/c.yaml", python="/p", services=services)
     found = list(install._notes(todo, Tree("/"), with_units=with_units))
     assert [one[: len(note)] for one, note in zip(found, notes, strict=True)] == notes
     assert all("/c.yaml" in one for one in found[:1])
@@ -532,7 +536,7 @@ def test_diagnose_without_slowed_pods_counts_them(
     host: Host, sampled: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_Session, "diagnoses", lambda _, keys: [diagnosis(verdict="normal") for _ in keys])
-    assert run(host, "diagnose").stdout.startswith("no pod is slowed; 2 of 3 pods have a baseline; each other needs")
+    assert run(host, "diagnose").stdout.startswith("no pod is slowed; 2 of 3 pods have a baseline; ")
 
 
 def test_experiment_is_part_of_the_diagnosis(host: Host, sampled: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ from resctrl_hooks.inventory.gather import (
     waiting_pods,
 )
 from resctrl_hooks.inventory.models import Container, Group, Pod, Refusal
+from resctrl_hooks.inventory.owners import account
 from resctrl_hooks.inventory.podman import PodmanNames
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.refusals import record_refusal
@@ -212,7 +213,28 @@ def test_inventory_without_resctrl_has_the_problem_and_the_pods(tmp_path: Path) 
         found = gather(host.context)
         assert "resctrl is not mounted at" in found.problem
         assert ([pod.name for pod in found.pods], found.rmids, found.foreign) == (["shop/web"], None, [])
+        assert [(group.origin, group.tasks) for group in found.pods[0].groups] == [("missing", 0)]
         assert rmids_of(host.context.monitor.resctrl, 3) is None
+
+
+def test_pod_has_the_bandwidth_counters_of_its_present_groups(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, rmids=8, assignable_counters=4)
+    pod = node.start("shop")
+    found = pod_of(node.context(), pod.key)
+    assert found is not None
+    assert found.bandwidth_counters == {"mbm_total_bytes": {0: True}, "mbm_local_bytes": {0: True}}
+    node.kernel.rmdir(f"{node.context().monitor.resctrl.root}/mon_groups/{pod.key}")
+    found = pod_of(node.context(), pod.key)
+    assert found is not None
+    assert found.bandwidth_counters == {}
+
+
+def test_account_without_the_kernels_numbers_has_only_owners(tmp_path: Path) -> None:
+    with plain_host(tmp_path) as host:
+        host.group(0, "web")
+        found = account(host.context, {KEYS[0]: "shop/web"})
+        assert (found.rmids, found.closids, found.limits, found.free_by_class) == ({}, {}, {}, {})
+        assert [one.owner for one in found.owners] == ["classes", "pods"]
 
 
 @pytest.mark.parametrize(

@@ -194,6 +194,7 @@ def test_lines_are_sorted_and_the_rest_stays_last(sort: str, expected: str, *, r
         ({"a": 10, "n": 10.5}, "a", False, "na"),  # a new line has no margin
         ({"a": 10, "n": 10}, "a", False, "an"),
         ({"a": 1, "b": 5, "c": 20}, "abc", False, "cba"),
+        ({"a": 20, "b": 5, "c": 10}, "abc", False, "acb"),
         ({"a": 11, "b": 10}, "ab", True, "ab"),
         ({"a": 11.1, "b": 10}, "ab", True, "ba"),
         ({"a": 10, "n": 9.5}, "a", True, "na"),
