@@ -13,7 +13,18 @@ from typing import Final, NamedTuple
 from resctrl_hooks.inventory.columns import COLUMNS, MBM, Column
 from resctrl_hooks.inventory.models import group_name
 from resctrl_hooks.inventory.rates import WHOLE, rate_of
-from resctrl_hooks.node.history.rows import EVENTS, GROUP, MEMORY, PACKAGE, POD, SLOWED, Row, column_of, counted_column
+from resctrl_hooks.node.history.rows import (
+    EVENTS,
+    GROUP,
+    MEMORY,
+    PACKAGE,
+    POD,
+    SLOWED,
+    Row,
+    Value,
+    column_of,
+    counted_column,
+)
 from resctrl_hooks.node.resctrl.counters import counter_named
 from resctrl_hooks.node.snapshot.growth import Growth
 
@@ -50,6 +61,7 @@ class User(NamedTuple):
     namespace: str
     kind: str
     key: str
+    host: str = ""
 
 
 Points = dict[float, float]
@@ -66,16 +78,38 @@ class Uncovered(NamedTuple):
     of: int
 
 
+@dataclass(frozen=True, slots=True)
+class Times:
+    """The times of a host's samples, in order: other hosts have others."""
+
+    each: list[float]
+
+    @property
+    def usual(self) -> float:
+        """The usual seconds between two samples."""
+        steps = sorted(after - before for before, after in pairwise(self.each))
+        return steps[len(steps) // 2] if steps else 0.0
+
+    @property
+    def before(self) -> dict[float, float]:
+        """The time of the sample before each sample but the first."""
+        return dict(zip(self.each[1:], self.each, strict=False))
+
+    @property
+    def gaps(self) -> list[tuple[float, float]]:
+        """Gaps of more than twice the usual interval."""
+        return [(before, after) for before, after in pairwise(self.each) if after - before > 2 * self.usual]
+
+
 @dataclass(slots=True)
 class Recording:
     """A recording as read from its file: its rows by user and domain, in order of time.
 
-    ``memory`` are the rows of memory domains, ``events`` those of the guard and of changed schemata, ``slowed`` those
-    of judged pods.
+    ``times`` are by host. ``memory`` are the rows of memory domains, ``events`` those of the guard and of changed
+    schemata, ``slowed`` those of judged pods.
     """
 
-    hosts: list[str]
-    times: list[float]
+    times: dict[str, Times]
     rows: dict[tuple[User, str], list[tuple[float, Row]]] = field(default_factory=dict)
     memory: list[tuple[float, Row]] = field(default_factory=list)
     events: list[tuple[float, Row]] = field(default_factory=list)
@@ -88,36 +122,23 @@ class Recording:
         """All users in it."""
         return list(dict.fromkeys(user for user, _ in self.rows))
 
-    @property
-    def usual(self) -> float:
-        """The usual seconds between two samples."""
-        steps = sorted(after - before for before, after in pairwise(self.times))
-        return steps[len(steps) // 2] if steps else 0.0
-
-    @property
-    def before(self) -> dict[float, float]:
-        """The time of the sample before each sample but the first."""
-        return dict(zip(self.times[1:], self.times, strict=False))
-
-    @property
-    def gaps(self) -> list[tuple[float, float]]:
-        """Gaps of more than twice the usual interval."""
-        return [(before, after) for before, after in pairwise(self.times) if after - before > 2 * self.usual]
-
 
 def recording_of(rows: Iterable[Row]) -> Recording:
-    """Return the rows, sorted by user and domain. With several hosts, a user's name begins with its host's."""
+    """Return the rows, sorted by user and domain. With several hosts, names of users and domains begin with theirs."""
     rows = list(rows)
-    hosts = sorted({str(row.get("host") or "") for row in rows})
-    found = Recording(hosts, sorted({_seconds(row) for row in rows}))
+    times: dict[str, set[float]] = defaultdict(set)
     for row in rows:
+        times[_host(row)].add(_seconds(row))
+    several = len(times) > 1
+    found = Recording({host: Times(sorted(times[host])) for host in sorted(times)})
+    for row in map(_with_host, rows) if several else rows:
         other = {MEMORY: found.memory, SLOWED: found.slowed, **dict.fromkeys(EVENTS, found.events)}.get(
             str(row["kind"])
         )
         if other is not None:
             other.append((_seconds(row), row))
             continue
-        user = user_of(row, several=len(hosts) > 1)
+        user = user_of(row, several=several)
         found.rows.setdefault((user, str(row["domain"])), []).append((_seconds(row), row))
     return found
 
@@ -226,6 +247,19 @@ def _counted(before: Row, now: Row, column: str, interval: float) -> float:
     return interval if counted >= WHOLE * interval else counted
 
 
+def _with_host(row: Row) -> Row:
+    """Return a row whose domain has its host's name, and the L3 domains of a memory domain too."""
+    host = _host(row)
+    found: dict[str, Value] = {**row, "domain": f"{host}/{row['domain']}" if row["domain"] else ""}
+    if row["kind"] == MEMORY:
+        found["key"] = " ".join(f"{host}/{name}" for name in str(row.get("key") or "").split())
+    return found
+
+
+def _host(row: Row) -> str:
+    return str(row.get("host") or "")
+
+
 def _seconds(row: Row) -> float:
     return datetime.fromisoformat(str(row["time"])).timestamp()
 
@@ -243,5 +277,5 @@ def user_of(row: Row, *, several: bool) -> User:
         name = "(package)"
     else:
         name = f"(ungrouped{f', class {rdt_class}' if rdt_class else ''})"
-    host = f"{row.get('host') or ''}: " if several else ""
-    return User(host + name, host + namespace if namespace else "", kind, key)
+    host = f"{_host(row)}: " if several else ""
+    return User(host + name, host + namespace if namespace else "", kind, key, _host(row))

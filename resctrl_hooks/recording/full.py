@@ -23,6 +23,7 @@ class Memory:
     ``estimated``: the recording has no rows of memory domains, so its L3 domain's own traffic stands for them.
     """
 
+    host: str
     name: str
     l3: list[str]
     rates: Points = field(default_factory=dict)
@@ -47,7 +48,8 @@ def memories(recording: Recording, capacity: Mapping[str, float]) -> list[Memory
     for when, row in recording.memory:
         name, rate = str(row["domain"]), row.get(TRAFFIC)
         carries = capacity_of(dict(capacity), _number(name)) or float(row.get(CAPACITY) or 0)
-        one = found.setdefault(f"{row.get('host')}{name}", Memory(name, str(row.get("key") or name).split()))
+        host = str(row.get("host") or "")
+        one = found.setdefault(name, Memory(host, name, str(row.get("key") or name).split()))
         if rate is not None and carries:
             one.rates[when], one.loads[when] = float(rate), float(rate) / carries
     if found:
@@ -58,17 +60,17 @@ def memories(recording: Recording, capacity: Mapping[str, float]) -> list[Memory
             continue
         rates = together(users.values())
         loads = {when: rate / carries for when, rate in rates.items()}
-        found[name] = Memory(name, [name], rates, loads, estimated=True)
+        found[name] = Memory(next(iter(users)).host, name, [name], rates, loads, estimated=True)
     return list(found.values())
 
 
 def full_times(recording: Recording, capacity: Mapping[str, float]) -> list[Full]:
     """Return the times in which a memory domain was full, in order of time."""
-    before = recording.before
     by_l3 = domains(recording, BANDWIDTH)
     found = []
     for memory in memories(recording, capacity):
-        for times in _runs(recording.times, memory.loads):
+        before = recording.times[memory.host].before
+        for times in _runs(recording.times[memory.host].each, memory.loads):
             seconds = {when: when - before.get(when, when) for when in times if when in memory.loads}
             together = sum(seconds.values())
             if not together:

@@ -1,14 +1,13 @@
 """Noisy users and their times: the rule, the result, and a sentence that names the noisiest pod."""
 
 from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
 from resctrl_hooks.node.history.rows import REST
 
-from .analysis import BANDWIDTH, Points, Recording, User, domains, together
+from .analysis import BANDWIDTH, Points, Recording, Times, User, domains, together
 from .texts import number
 
 NOISY_SHARE: Final = 1 / 3
@@ -38,20 +37,18 @@ class Noisy:
 
 def noisy(recording: Recording) -> list[Noisy]:
     """Return noisy users and times, the most bytes first."""
-    before = recording.before
-    pause = max(PAUSE_SECONDS, PAUSE_LOOKS * recording.usual)
     found: list[Noisy] = []
     for domain, users in domains(recording, BANDWIDTH).items():
         totals = together(users.values())
         for user, points in users.items():
             if user.kind != REST:
-                found += _times(user, domain, points, totals, before, pause)
+                found += _times(user, domain, points, totals, recording.times[user.host])
     most = max((time.moved for time in found), default=0.0)
     return sorted((time for time in found if time.moved > LEAST * most), key=lambda time: -time.moved)
 
 
 def answer(recording: Recording) -> str:
-    """Return one sentence: the pod with the most traffic, its share of all traffic, and its times."""
+    """Return one sentence: the pod with the most traffic, its share of all traffic of its host, and its times."""
     times = noisy(recording)
     if not times:
         return "No pod was noisy."
@@ -59,10 +56,10 @@ def answer(recording: Recording) -> str:
     for time in times:  # the same burst in other domains
         if time.user == user and time.start < end and time.end > start:
             start, end = min(start, time.start), max(end, time.end)
-    before = recording.before
+    before = recording.times[user.host].before
     moved: dict[User, float] = defaultdict(float)
     for users in domains(recording, BANDWIDTH).values():
-        for one, points in users.items():
+        for one, points in ((one, points) for one, points in users.items() if one.host == user.host):
             moved[one] += sum(
                 rate * (moment - before[moment]) for moment, rate in points.items() if start < moment <= end
             )
@@ -78,10 +75,9 @@ def _clock(moment: float, other: float) -> str:
     return one.strftime(f"{day}%H:%M" if abs(moment - other) >= 2 * PAUSE_SECONDS else f"{day}%H:%M:%S")
 
 
-def _times(
-    user: User, domain: str, points: Points, totals: Points, before: Mapping[float, float], pause: float
-) -> list[Noisy]:
+def _times(user: User, domain: str, points: Points, totals: Points, times: Times) -> list[Noisy]:
     """Return the times of one user in one domain. Traffic during an interruption counts."""
+    before, pause = times.before, max(PAUSE_SECONDS, PAUSE_LOOKS * times.usual)
     found: list[Noisy] = []
     peak = max(totals.values())
 

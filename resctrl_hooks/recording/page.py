@@ -18,6 +18,7 @@ from .analysis import (
     Measure,
     Points,
     Recording,
+    Times,
     User,
     by_name,
     by_namespace,
@@ -52,7 +53,7 @@ def page_of(
     recording: Recording, grams_per_kwh: float | None = None, capacity: Mapping[str, float] | None = None
 ) -> str:
     """Return the page as text, with CO2 if ``grams_per_kwh`` is given; ``capacity`` replaces the recorded one."""
-    title = f"resctrl recording of {', '.join(recording.hosts) or 'a node'}"
+    title = f"resctrl recording of {', '.join(filter(None, recording.times)) or 'a node'}"
     said = f'<p class="answer">{escape(answer(recording))}</p>'
     parts = [f"<h1>{escape(title)}</h1>", said, _summary(recording)]
     times = noisy(recording)
@@ -65,11 +66,9 @@ def page_of(
         parts.append(f"<h2>{escape(measure.title)}</h2>")
         charts = {domain: by_name(users) for domain, users in by_domain.items()}
         changes = {domain: [at for at, row in recording.events if row["domain"] == domain] for domain in by_domain}
-        pods = _figure(measure, charts, recording.times, colors, times, changes)
-        title_of_sums = f"by namespace, {_all(by_domain)}"
-        sums = {title_of_sums: by_namespace(series(recording, measure))}
-        everywhere = {title_of_sums: [at for ats in changes.values() for at in ats]}
-        for figure in (pods, _figure(measure, sums, recording.times, colors, (), everywhere)):
+        moments = {domain: recording.times[next(iter(users)).host] for domain, users in by_domain.items()}
+        pods = _figure(measure, charts, moments, colors, times, changes)
+        for figure in (pods, _by_namespace(measure, recording, by_domain, colors, changes)):
             drawn = to_html(figure, full_html=False, include_plotlyjs=first)
             first = False
             parts.append(f'<div class="chart">{drawn}</div>')
@@ -90,8 +89,28 @@ def page_of(
     return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head>\n<body>{"".join(parts)}</body></html>\n'
 
 
+def _by_namespace(
+    measure: Measure,
+    recording: Recording,
+    by_domain: Mapping[str, Mapping[User, Points]],
+    colors: Mapping[str, str],
+    changes: Mapping[str, Sequence[float]],
+) -> go.Figure:
+    """Return the sums of each namespace over all domains, a chart for each host."""
+    charts, moments, marks = {}, {}, {}
+    for host, times in recording.times.items():
+        domains_of = [domain for domain, users in by_domain.items() if next(iter(users)).host == host]
+        if domains_of:
+            all_of = "all domains together" if len(domains_of) > 1 else domains_of[0]
+            title = f"by namespace, {f'{host}, ' if len(recording.times) > 1 and len(domains_of) > 1 else ''}{all_of}"
+            users = {user: points for user, points in series(recording, measure).items() if user.host == host}
+            charts[title], moments[title] = by_namespace(users), times
+            marks[title] = [at for domain in domains_of for at in changes[domain]]
+    return _figure(measure, charts, moments, colors, (), marks)
+
+
 def _slowed(pod: SlowedPod, recording: Recording, colors: Mapping[str, str]) -> go.Figure:
-    return chart_of(pod, recording.times, colors, _GREY, _MOST_LINES, _HEIGHT, _LEGEND)
+    return chart_of(pod, recording.times[pod.user.host].each, colors, _GREY, _MOST_LINES, _HEIGHT, _LEGEND)
 
 
 def _in_turns(rates: Mapping[User, Interval]) -> go.Figure:
@@ -112,18 +131,14 @@ def _in_turns(rates: Mapping[User, Interval]) -> go.Figure:
 
 
 def _summary(recording: Recording) -> str:
-    start, end = recording.times[0], recording.times[-1]
-    samples = len(recording.times)
+    times = max((of.each for of in recording.times.values()), key=len)
+    start, end, samples = times[0], times[-1], len(times)
     every = f", one every {number((end - start) / (samples - 1), 's')}" if samples > 1 else ""
     pods = sum(user.kind == "pod" for user in recording.users)
     return (
         f"<p>{utc(start)} to {utc(end)}: {samples} samples{every}; {pods} monitored pods. "
         f'<span class="note">Made by resctrl-hooks {escape(__version__)}.</span></p>'
     )
-
-
-def _all(found: Mapping[str, object]) -> str:
-    return "all domains together" if len(found) > 1 else next(iter(found))
 
 
 def _colors(recording: Recording) -> dict[str, str]:
@@ -137,17 +152,17 @@ def _colors(recording: Recording) -> dict[str, str]:
 def _figure(
     measure: Measure,
     charts: Mapping[str, dict[str, Points]],
-    times: Sequence[float],
+    times: Mapping[str, Times],
     colors: Mapping[str, str],
     shaded: Sequence[Noisy],
     changes: Mapping[str, Sequence[float]],
 ) -> go.Figure:
     """Return stacked charts, one per domain, with the same time axis. A line has a gap where it has no value.
 
-    Dotted lines mark the times of ``changes``, by chart.
+    ``times`` are those of samples, by chart. Dotted lines mark the times of ``changes``, by chart.
     """
     figure = make_subplots(rows=len(charts), cols=1, shared_xaxes=True, subplot_titles=list(charts))
-    when = [datetime.fromtimestamp(moment, UTC) for moment in times]
+    when = {chart: [datetime.fromtimestamp(moment, UTC) for moment in of.each] for chart, of in times.items()}
     drawn = {domain: largest(lines, _MOST_LINES) for domain, lines in charts.items()}
     names = list(dict.fromkeys(name for lines in drawn.values() for name in lines))
     free = [color for color in _COLORS if color not in {colors[name] for name in names if name in colors}]
@@ -155,10 +170,10 @@ def _figure(
     shown: set[str] = set()
     for row, (domain, lines) in enumerate(drawn.items(), 1):
         for name, points in lines.items():
-            values = [points[moment] / measure.scale if moment in points else None for moment in times]
+            values = [points[moment] / measure.scale if moment in points else None for moment in times[domain].each]
             line = {"color": chosen[name], "width": 1.5}
             figure.add_scatter(
-                x=when,
+                x=when[domain],
                 y=values,
                 name=escape(name),
                 mode="lines",
@@ -177,6 +192,6 @@ def _figure(
         for moment in sorted(set(changes[domain]))[-_MOST_SHADES:]:
             at = datetime.fromtimestamp(moment, UTC)
             figure.add_vline(x=at, line={"color": _GREY, "dash": "dot", "width": 1}, row=row, col=1)
-    lay_out(figure, len(charts) * _HEIGHT, _LEGEND, when)
+    lay_out(figure, len(charts) * _HEIGHT, _LEGEND, sorted(moment for moments in when.values() for moment in moments))
     figure.update_yaxes(title=measure.unit, rangemode="tozero")
     return figure

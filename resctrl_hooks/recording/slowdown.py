@@ -33,7 +33,8 @@ def slowed_pods(recording: Recording, capacity: Mapping[str, float]) -> list[Slo
     found: dict[User, SlowedPod] = {}
     places: dict[User, Counter[str]] = {}
     blamed: dict[User, Counter[str]] = {}
-    before, several = recording.before, len(recording.hosts) > 1
+    several = len(recording.times) > 1
+    before = {host: times.before for host, times in recording.times.items()}
     for when, row in recording.slowed:
         user, ratio = user_of({**row, "kind": POD}, several=several), row.get(RATIO)
         if ratio is None:
@@ -41,7 +42,7 @@ def slowed_pods(recording: Recording, capacity: Mapping[str, float]) -> list[Slo
         one = found.setdefault(user, SlowedPod(user))
         one.ratios[when] = float(ratio)
         if float(ratio) >= SLOWED:
-            one.seconds += when - before.get(when, when)
+            one.seconds += when - before[user.host].get(when, when)
             one.causes.update(filter(None, str(row.get("event") or "").split(", ")))
             places.setdefault(user, Counter()).update([str(row["domain"])])
             blamed.setdefault(user, Counter()).update(str(row.get("culprits") or "").split())

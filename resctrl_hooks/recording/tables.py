@@ -127,7 +127,11 @@ def events_table(recording: Recording) -> str:
 def uncovered_table(recording: Recording) -> str:
     """Return what had no number."""
     rows = [(one.user.name, one.column, one.word, number(100 * one.rows / one.of, "%")) for one in uncovered(recording)]
-    rows += [("(all)", "no sample", utc(start), number(end - start, "s")) for start, end in recording.gaps]
+    rows += [
+        ("(all)" if len(recording.times) == 1 else f"{host}: (all)", "no sample", utc(start), number(end - start, "s"))
+        for host, times in recording.times.items()
+        for start, end in times.gaps
+    ]
     heads = ("Pod", "Counter", "Value in the kernel", "Share of its rows")
     return f"<h2>Gaps</h2>{_table(heads, rows, 'Every counter had a value in every sample.')}"
 

@@ -6,7 +6,7 @@ from resctrl_hooks.node.history.rows import GROUP, PACKAGE, POD, REST, Row
 from resctrl_hooks.recording.analysis import (
     BANDWIDTH,
     MEASURES,
-    Recording,
+    Times,
     User,
     by_namespace,
     largest,
@@ -36,14 +36,14 @@ from .test_noise import L3, START, rows_of
 def test_user_is_named_after_its_kind_and_the_host_if_there_are_several(row: Row, name: str, namespace: str) -> None:
     key, kind = str(row.get("key") or ""), str(row["kind"])
     found = {**row, "host": "n1"}
-    assert user_of(found, several=False) == User(name, namespace, kind, key)
-    assert user_of(found, several=True) == User(f"n1: {name}", namespace and f"n1: {namespace}", kind, key)
+    assert user_of(found, several=False) == User(name, namespace, kind, key, "n1")
+    assert user_of(found, several=True) == User(f"n1: {name}", namespace and f"n1: {namespace}", kind, key, "n1")
 
 
 def test_two_hosts_have_two_users_of_one_name() -> None:
     rows = [{**row, "host": host} for host in ("n2", "n1") for row in rows_of({"web": [1]})]
     found = recording_of(rows)
-    assert found.hosts == ["n1", "n2"]
+    assert [*found.times] == ["n1", "n2"]
     assert [user.name for user in found.users] == ["n2: batch/web", "n1: batch/web"]
     assert [user.name for user in recording_of(rows[:2]).users] == ["batch/web"]
 
@@ -67,7 +67,7 @@ def test_rates_come_before_gauges() -> None:
 def test_gap_is_longer_than_twice_the_usual_interval(
     times: list[float], usual: float, gaps: list[tuple[float, float]]
 ) -> None:
-    found = Recording(["n1"], times)
+    found = Times(times)
     assert (found.usual, found.gaps) == (usual, gaps)
 
 

@@ -102,7 +102,7 @@ def test_twenty_largest_noisy_times_of_a_domain_are_shaded_in_the_color_of_their
 def test_last_twenty_changes_of_a_domain_are_dotted_lines() -> None:
     rows = rows_of({"a": [1] * 30}, domains=L3)
     limits: list[Row] = [
-        {"time": row["time"], "kind": SCHEMATA, "key": SCHEMATA, "domain": L3[0], "event": "class batch: L3 fff to 00f"}
+        {**row, "kind": SCHEMATA, "key": SCHEMATA, "domain": L3[0], "event": "class batch: L3 fff to 00f"}
         for row in rows[2:44:2]
     ]
     limits.append({**limits[0], "domain": L3[1]})

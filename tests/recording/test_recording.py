@@ -158,7 +158,7 @@ def test_smallest_pods_are_drawn_as_one() -> None:
 def test_gaps_are_longer_than_two_intervals() -> None:
     times = {0, 4, 6, 8, 10, 20, 22, 24, 26}
     rows = [row for row in rows_of(a=[*map(float, range(27))]) if int(str(row["time"])[17:19]) in times]
-    ((start, end),) = recording_of(rows).gaps
+    ((start, end),) = recording_of(rows).times["n1"].gaps
     assert (int(start % 60), int(end % 60)) == (10, 20)
 
 

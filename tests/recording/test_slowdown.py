@@ -102,7 +102,7 @@ def test_page_has_the_ratio_above_the_culprits_traffic_and_the_load_on_one_axis(
 def test_chart_has_a_gap_at_a_missing_value_and_a_unit_at_each_axis() -> None:
     recording = recording_of(rows())
     (pod,) = slowed_pods(recording, {})
-    figure = chart_of(pod, recording.times, {}, "#888", 3, 100, 100)
+    figure = chart_of(pod, recording.times["n1"].each, {}, "#888", 3, 100, 100)
     assert list(figure.data[0].y) == [None, *RATIOS]
     assert [axis.title.text for axis in figure.select_yaxes()] == ["ratio", "GB/s", "%"]
     assert [max(value for value in line.y if value is not None) for line in figure.data] == [1.7, 80, 83]
