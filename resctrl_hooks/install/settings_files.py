@@ -72,7 +72,7 @@ def unapplied(config: str, root: str = "") -> list[str]:
     return [*wrong, f"{compiled} stays active until {config} is fixed and applied"] if wrong else []
 
 
-def compiled_files(config: str, root: str = "", *, history: bool = False) -> dict[str, bytes]:
+def compiled_files(config: str, root: str, *, history: bool) -> dict[str, bytes]:
     """Return the files that make a configuration active; empty if a compiled file exists.
 
     ``history``: a new configuration enables the history.

@@ -68,8 +68,8 @@ class Tree:
             os.mkdir(self.real(path), _FOLDER_MODE)
             os.chmod(self.real(path), _FOLDER_MODE)
 
-    def _inside(self, folder: str) -> str:
-        """Return the folder; refuse links that lead from below the root to this machine's files.
+    def _inside(self, folder: str) -> None:
+        """Refuse links that lead from below the root to this machine's files.
 
         Links in an image may be absolute.
         """
@@ -77,7 +77,6 @@ class Tree:
         if not f"{os.path.realpath(folder)}/".startswith(f"{root}/"):
             what = f"a link leads out of {self.root}, to {os.path.realpath(folder)}; run this in a chroot"
             raise OSError(errno.EXDEV, what, folder)
-        return folder
 
     def missing_folders(self, path: str) -> list[str]:
         """Return the missing parent folders of a file, outermost first."""

@@ -17,6 +17,8 @@ def test_modules_without_sampling_have_all_their_imports(tmp_path: Path, host: H
     assert placement == any(path.startswith("features/placement/") for path in modules)
     assert "guard/lease.py" in modules, "reconcile restores the values of a guard that has ended"
     assert not {"guard/guard.py", "history/store.py", "sampler/process.py"} & modules.keys()
+    packages = {f"{parent}/__init__.py" for path in modules for parent in Path(path).parents}
+    assert packages & payload(plugin=False).modules.keys() <= modules.keys()
     for path, data in modules.items():
         (tmp_path / "node" / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "node" / path).write_bytes(data)

@@ -42,15 +42,15 @@ def test_existing_configuration_is_compiled_and_not_written(tmp_path: Path) -> N
     assert json.loads(found[COMPILED])["namespaces"] == ["shop"]
     given(tmp_path, CONFIG, "namespaces: 5\n")
     with pytest.raises(InvalidConfigError):
-        compiled_files(CONFIG, str(tmp_path))
+        compiled_files(CONFIG, str(tmp_path), history=False)
 
 
 def test_compiled_file_stays(tmp_path: Path) -> None:
     given(tmp_path, COMPILED, '{"format": 1}')
-    assert compiled_files(CONFIG, str(tmp_path)) == {}
-    assert compiled_files(JSON, str(tmp_path)) == {JSON: b'{"format": 1}\n'}
+    assert compiled_files(CONFIG, str(tmp_path), history=False) == {}
+    assert compiled_files(JSON, str(tmp_path), history=False) == {JSON: b'{"format": 1}\n'}
     given(tmp_path, JSON, "{}")
-    assert compiled_files(JSON, str(tmp_path)) == {}, "the first format had no number"
+    assert compiled_files(JSON, str(tmp_path), history=False) == {}, "the first format had no number"
 
 
 @pytest.mark.parametrize("config, compiled", [(CONFIG, COMPILED), (JSON, JSON)])
@@ -68,7 +68,7 @@ def test_compiled_file_that_hooks_cannot_read_is_refused(
 ) -> None:
     given(tmp_path, compiled, text)
     with pytest.raises(SettingsError, match=f"{tmp_path}{compiled}.*{why}"):
-        compiled_files(config, str(tmp_path))
+        compiled_files(config, str(tmp_path), history=False)
 
 
 def test_history_is_appended_to_an_applied_configuration(tmp_path: Path) -> None:

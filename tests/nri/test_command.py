@@ -1,5 +1,7 @@
 """The command's options, the values that they replace, and the plugin's status."""
 
+import fcntl
+import gc
 import json
 import os
 import posix
@@ -19,6 +21,7 @@ from resctrl_hooks.nri import command
 from resctrl_hooks.nri import status as status_module
 from resctrl_hooks.nri.command import nri_command, parse
 from resctrl_hooks.nri.status import BOUNDS, Status
+from resctrl_hooks.nri.wanted import adjusts, is_specified
 
 
 @pytest.mark.parametrize(
@@ -91,6 +94,78 @@ def test_wrong_use_and_invalid_settings_exit_with_2(host: Host, capfd: pytest.Ca
 
     assert nri_command(str(host.config), ["-config", "/c"], find) == 2
     assert "nri: they are wrong" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words, path, name, index",
+    [([], "/var/run/nri/nri.sock", "resctrl-hooks", "97"), (["-socket=/s", "-name=a", "-idx=07"], "/s", "a", "07")],
+)
+def test_plugin_is_served_by_processes_that_close_its_descriptors(
+    host: Host, monkeypatch: pytest.MonkeyPatch, words: list[str], path: str, name: str, index: str
+) -> None:
+    steps: list[Any] = []
+    made: list[Any] = []
+
+    class Resident:
+        def __init__(self, path: str, plugin: Any, notify: Any) -> None:
+            steps.append((path, plugin.name, plugin.index))
+
+        def close(self) -> None:
+            steps.append("closed")
+
+        def run(self, workers: Any) -> None:
+            steps.append("run")
+
+    class Workers:
+        def __init__(self, forget: Any, serve: Any) -> None:
+            made.append(forget)
+
+        def keep(self, companion: Any) -> None:
+            steps.append("keep")
+
+        def end(self) -> None:
+            steps.append("end")
+
+    for one in (Resident, Workers):
+        monkeypatch.setattr(command, one.__name__, one)
+    monkeypatch.setattr(command, "become_urgent", lambda: steps.append("urgent"))
+    before = set(os.listdir("/proc/self/fd"))
+    try:
+        assert nri_command(str(host.config), words) == 0
+    finally:
+        gc.unfreeze()
+    assert steps == [(path, name, index), "keep", "urgent", "run", "end"]
+    assert (host.state / "nri.lock").read_text() == str(os.getpid())
+    with (host.state / "nri.lock").open() as lock:
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        made[0]()
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    assert steps[-1] == "closed"
+    assert set(os.listdir("/proc/self/fd")) <= before
+
+
+RDT_ON = {"rdt": {"enabled": True}}
+PLACEMENT_ON = {"placement": {"enabled": True}}
+
+
+@pytest.mark.parametrize(
+    "values, specified, adjusting",
+    [
+        ({}, False, False),
+        ({**RDT_ON, "nri": {"adjust": ["rdt"]}}, False, True),
+        ({**PLACEMENT_ON, "nri": {"adjust": ["placement"]}}, True, True),
+        ({"nri": {"adjust": ["placement"]}}, False, True),
+        (PLACEMENT_ON, False, False),
+        ({**PLACEMENT_ON, **RDT_ON, "nri": {"adjust": ["rdt", "placement"]}}, True, True),
+        ({"classes": [{"name": "a", "mounts": [{"source": "/a", "destination": "/b"}]}]}, False, True),
+        ({"classes": [{"name": "a", "policy": {"mode": "MPOL_LOCAL"}}]}, False, True),
+        ({"classes": [{"name": "a", "allowswap": True, "env": {}}]}, False, False),
+    ],
+)
+def test_settings_tell_whether_specifications_change(values: dict[str, Any], specified: bool, adjusting: bool) -> None:
+    settings = Settings(values)
+    assert (is_specified(settings), adjusts(settings)) == (specified, adjusting)
 
 
 @pytest.mark.parametrize("wanted", [True, False])
