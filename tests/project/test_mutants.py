@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import changed
 import mutant_trials
@@ -155,3 +156,26 @@ def test_listed_equivalents_exist() -> None:
     there = {mutant.name for path in modules for mutant in mutants.mutants_of(path)}
     assert sorted(set(known) - there) == []
     assert all(known.values())
+
+
+DECORATING = """
+def decorate(function):
+    def called(value):
+        return function(value) + 1
+
+    return called
+"""
+
+
+def test_change_inside_a_function_reaches_the_functions_that_it_has_made(tmp_path: Path) -> None:
+    """A decorator has made them when their module was imported."""
+    path = tmp_path / "decorating.py"
+    path.write_text(DECORATING)
+    made: dict[str, Any] = {}
+    exec(compile(DECORATING, str(path), "exec"), made)  # the module
+    called = made["decorate"](lambda value: value)
+    assert called(1) == 2
+    changed_text = DECORATING.replace("+ 1", "- 1").encode()
+    mutant_trials._swap(mutant_trials.Change(path, changed_text, range(4, 5), 2))
+    assert called(1) == 0
+    assert made["decorate"](lambda value: value)(1) == 0

@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 import types
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -330,19 +331,25 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def _swap(change: Change) -> None:
-    """Give the changed function, where it is in memory, its new code.
+    """Give the changed function, and the functions that it has made, their new code where they are in memory.
 
     Raises:
-        ValueError: it has variables of other functions, and others than before.
+        ValueError: one has variables of other functions, and others than before.
     """
     path = str(change.path)
-    new = {
-        one.co_name: one for one in _codes(compile(change.text, path, "exec")) if one.co_firstlineno == change.function
-    }
+    codes = list(_codes(compile(change.text, path, "exec")))
+    tops = tuple(one.co_qualname for one in codes if one.co_firstlineno == change.function and "<" not in one.co_name)
+    inside = [one for one in codes if f"{one.co_qualname}.".startswith(tuple(f"{top}." for top in tops))]
+    places = Counter(_place(one) for one in inside)  # two lambdas of a line cannot be told apart
+    new = {_place(one): one for one in inside if places[_place(one)] == 1}
     for function in [one for one in gc.get_objects() if isinstance(one, types.FunctionType)]:
         code = function.__code__
-        if code.co_filename == path and code.co_firstlineno == change.function and code.co_name in new:
-            function.__code__ = new[code.co_name]
+        if code.co_filename == path and _place(code) in new:
+            function.__code__ = new[_place(code)]
+
+
+def _place(code: types.CodeType) -> tuple[str, int]:
+    return code.co_qualname, code.co_firstlineno
 
 
 class _Chosen:
