@@ -188,7 +188,9 @@ def snapshot(when: float, *values: float) -> Snapshot:
     found = dict(zip(paths, values, strict=True))
     part, energy = "mon_L3_00/mon_sub_L3_00/mbm_total_bytes", "mon_PERF_PKG_00/core_energy"
     slots = {path: slot_at(path) for path in (*paths, part, energy)}
-    return Snapshot(when, slots, classes={"": ClassCounts("1", {**found}, {**found}, {}, {})})
+    occupied = {f"mon_L3_{number:02}/llc_occupancy": 10 * number for number in range(len(values))}
+    slots |= {path: slot_at(path) for path in occupied}
+    return Snapshot(when, slots, classes={"": ClassCounts("1", {**found, **occupied}, {**found}, {}, {})})
 
 
 def scenes(domain: int | None = None, capacity: float | None = None, **options: Any) -> Scenes:
@@ -207,7 +209,7 @@ def test_peak_is_the_largest_rate_after_the_first_interval() -> None:
     found = [(one.domain, one.memory_bandwidth_bytes_per_second, one.peak_bytes_per_second) for one in second.domains]
     assert found == [(0, 2, 4), (1, 0, None)]
     assert [one.peak_is for one in second.domains] == ["observed", None]
-    assert [one.llc_bytes for one in second.domains] == [100, 200]
+    assert [(one.llc_occupancy_bytes, one.llc_bytes) for one in second.domains] == [(0, 100), (10, 200)]
     configured = scenes(capacity=50.0).between(snapshot(0, 0, 0), snapshot(2, 8, 0), users, None)
     assert [(one.peak_bytes_per_second, one.peak_is) for one in configured.domains] == [(50, "configured")] * 2
 

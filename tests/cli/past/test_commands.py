@@ -24,6 +24,7 @@ from resctrl_hooks.inventory.usage import usage
 from resctrl_hooks.node.history.sample import Sample
 from resctrl_hooks.node.history.section import section
 from resctrl_hooks.past.moments import PastUsers, pair_of
+from resctrl_hooks.past.view import clock
 from resctrl_hooks.recording.files import read
 
 from .conftest import STARTED, Past
@@ -114,6 +115,7 @@ def test_export_is_a_recording(past: Past, tmp_path: Path, name: str) -> None:
     assert result.exit_code == 0, result.output
     rows = read(str(path))
     assert len({row["time"] for row in rows}) == 11
+    assert result.stderr == f"resctrl-hook: 11 samples in {path}; draw them: resctrl-hook report {path}\n"
     web = [row for row in rows if row.get("pod") == "web"]
     assert [row["mbm_total_bytes"] for row in web] == [1000 * second for second in range(600, 701, 10)]
     again = past.run("history", "export", "--since", past.at(600), "-o", str(path))
@@ -125,6 +127,11 @@ def test_report_draws_a_range_of_the_history(past: Past, tmp_path: Path) -> None
     result = past.run("report", "--since", past.at(0), "--until", past.at(3000), "-o", str(page))
     assert result.exit_code == 0, result.output
     assert "shop/batch" in page.read_text()
+    table = tmp_path / "energy.csv"
+    words = ("--since", past.at(0), "--until", past.at(3000), "-o", str(page), "--energy-csv", str(table))
+    assert past.run("report", *words).exit_code == 0
+    assert table.read_text().splitlines()
+    assert "cannot write" in past.run("report", *words[:-1], str(tmp_path / "none/e.csv")).output
 
 
 @pytest.mark.parametrize("damaged, code", [("id % 100 = 0", 0), ("1", 1)])
@@ -154,7 +161,10 @@ def test_status_has_the_ends_and_the_size(past: Past) -> None:
     (found,) = document["items"]
     assert (found["file"], found["first"], found["limitBytes"]) == (str(past.file), past.first, 256 << 20)
     assert found["last"] == past.first + STARTED - 20
-    assert str(past.file) in past.run("history", "status").stdout
+    first, second = past.run("history", "status").stdout.splitlines()[:2]
+    assert first.startswith(f"{past.file}: ")
+    assert first.endswith(" of 256 MiB")
+    assert second == f"samples from {clock(found['first'])} to {clock(found['last'])}"
 
 
 @pytest.mark.parametrize("intervals, late", [(2.9, False), (3.1, True)])
