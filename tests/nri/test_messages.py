@@ -107,6 +107,7 @@ def test_every_named_type_is_in_table() -> None:
         ("LinuxResources", b"\x22\x03\x0a\x01x", {"blockio_class": {"value": "x"}}),
         ("LinuxCPU", b"\x3a\x010", {"mems": "0"}),
         ("LinuxDevice", b"\x32\x02\x08\x02\x3a\x02\x08\x03", {"uid": {"value": 2}, "gid": {"value": 3}}),
+        ("LinuxStart", b"\x12\x00\x1a\x00", {"devices": [b""], "resources": b""}),
         ("LinuxIOPriority", b"\x08\x02\x10\x04", {"class": 2, "priority": 4}),
         ("LinuxScheduler", b"\x08\x02\x10\x03\x18\x07", {"policy": 2, "nice": 3, "priority": 7}),
         ("LinuxRdt", b"\x0a\x03\x0a\x01x\x1a\x02\x08\x01",

@@ -280,6 +280,11 @@ def test_unknown_state_change_is_answered(service: Service, runtime: Runtime, nu
     assert (runtime.sent, runtime.jobs) == ([("7", OK)], [])
 
 
+def test_state_change_without_a_number_is_answered(service: Service, runtime: Runtime) -> None:
+    service._take(asked("StateChange"))
+    assert (runtime.sent, runtime.jobs) == ([("7", OK)], [])
+
+
 @pytest.mark.parametrize("number", [1, 6, 11])
 def test_state_change_is_the_event_of_its_number(service: Service, runtime: Runtime, number: int) -> None:
     payload = encode("StateChangeEvent", {"event": number})
