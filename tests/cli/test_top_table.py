@@ -8,13 +8,15 @@ import pytest
 from rich.console import Console
 
 from cli.test_show_text import squeezed
+from resctrl_hooks.cli import list_options, top_samples
 from resctrl_hooks.cli.list_options import ListOptions
 from resctrl_hooks.cli.params import Bandwidth
 from resctrl_hooks.cli.top import _item
 from resctrl_hooks.cli.top_scenes import Scenes
 from resctrl_hooks.cli.top_table import Scene, domain_line, head_line, memory_lines, power_lines, usage_table
-from resctrl_hooks.inventory.models import Rmids
+from resctrl_hooks.inventory.models import Pod, Rmids
 from resctrl_hooks.inventory.rates import Rates
+from resctrl_hooks.inventory.selector import Selector
 from resctrl_hooks.inventory.usage import FOREIGN, POD, TOTAL, UNGROUPED, Line
 from resctrl_hooks.inventory.usage_models import DomainUsage, MemoryShare, MemoryUsage, PowerUsage
 from resctrl_hooks.node.resctrl.counters import slot_at
@@ -141,6 +143,8 @@ def test_line_of_caches_leaves_details_out_before_caches() -> None:
     for text, shorter in itertools.pairwise(texts):
         assert domain_line(scene, len(text)).plain == text
         assert domain_line(scene, len(text) - 1).plain == shorter
+    narrow = domain_line(scene, len(texts[3]))
+    assert [narrow.plain[span.start : span.end] for span in narrow.spans if span.style] == ["L3 1 900 MB/s"]
     spans = {str(span.style): (span.start, span.end) for span in domain_line(scene, 200).spans}
     assert texts[0][slice(*spans["underline"])] == "L3 1 900 MB/s (~90% of max so far), 50% full"
 
@@ -251,3 +255,37 @@ def test_bandwidth_has_a_prefix(text: str, value: float) -> None:
 def test_other_text_is_not_a_bandwidth(text: str) -> None:
     with pytest.raises(Exception, match=r"bandwidth|range"):
         Bandwidth().convert(text, None, None)
+
+
+@pytest.mark.parametrize(
+    "options, wanted",
+    [
+        ({}, "abc"),
+        ({"pods": ("a", "c")}, "ac"),
+        ({"namespace": "shop"}, "ab"),
+        ({"selector": Selector("app=b")}, "b"),
+        ({"selector": Selector("app"), "namespace": "other"}, "c"),
+        ({"selector": Selector("app=b"), "pods": ("a",)}, ""),
+    ],
+)
+def test_lines_of_the_present_are_selected_once(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], wanted: str
+) -> None:
+    asked: list[str] = []
+
+    def pod_of(_: Any, key: str) -> Pod | None:
+        asked.append(key)
+        return None if key == "gone" else Pod(key=key, state="idle", namespace="shop" if key != "c" else "other")
+
+    monkeypatch.setattr(top_samples, "pod_of", pod_of)
+    monkeypatch.setattr(list_options, "labels_of", lambda _, pod: {"app": pod.key})
+    monkeypatch.setattr(list_options, "find", lambda _, what: what.rpartition("/")[2])
+    made: Any = top_samples.LiveSamples.__new__(top_samples.LiveSamples)
+    made._context, made._options, made._wanted = None, ListOptions(**options), {}
+    made._keys = {*made._options.pods}
+    lines = [Line(POD, key, key, Rates(), "shop" if key != "c" else "other") for key in "abc"]
+    for _ in range(2):
+        assert [line.key for line in lines if made._is_wanted(line)] == [*wanted]
+    assert asked == ([*"abc"] if "selector" in options else [])
+    if "selector" in options:
+        assert not made._is_wanted(Line(POD, "gone", "gone", Rates(), "shop"))

@@ -123,6 +123,8 @@ def test_slowed_or_all_pods_are_printed_the_worst_first(
     lines = printed(capsys)[1:]
     assert [line.partition(":")[0] for line in lines] == [f"shop/{name}" for name in names]
     assert lines[2].endswith("quiet times; because: l3-cache by x, y")
+    print_slowdowns("csv", found(), PODS, every=every)
+    assert printed(capsys)[0].startswith("namespace,pod,key,")
     print_slowdowns("name", found(), PODS, every=every)
     assert printed(capsys) == [f"shop/{name}" for name in names]
 
