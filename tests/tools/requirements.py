@@ -35,29 +35,19 @@ def missing_for_fuse() -> str:
     return ""
 
 
-def missing_for_promtool() -> str:
-    """Return the missing requirements of tests with Prometheus' checker."""
-    return "" if shutil.which("promtool") else "promtool is not installed (Debian's package prometheus, 96 MB)"
-
-
-def missing_for_victoriametrics() -> str:
-    """Return the missing requirements of the test of the dashboards' queries; any version suffices."""
-    return "" if shutil.which("victoria-metrics") else "victoria-metrics is not installed"
+def program(name: str, package: str = "") -> Callable[[], str]:
+    """Return a check of a program, which a package of Debian's has."""
+    missing = f"{name} is not installed" + (f" (Debian's package {package})" if package else "")
+    return lambda: "" if shutil.which(name) else missing
 
 
 def missing_for_otlp() -> str:
     """Return the missing requirements of the test with an OpenTelemetry receiver."""
-    program = shutil.which("victoria-metrics")
-    if not program:
-        return "victoria-metrics is not installed"
-    told = subprocess.run([program, "-help"], capture_output=True, text=True, check=False)
+    if missing := program("victoria-metrics")():
+        return missing
+    told = subprocess.run(["victoria-metrics", "-help"], capture_output=True, text=True, check=False)
     known = "-opentelemetry." in told.stdout + told.stderr
     return "" if known else "this victoria-metrics is older than OpenTelemetry's protocol"
-
-
-def missing_for_ignition() -> str:
-    """Return the missing requirements of the test with Ignition's validator."""
-    return "" if shutil.which("ignition-validate") else "ignition-validate is not installed (Debian's package ignition)"
 
 
 def grafana_schema() -> str:
@@ -66,56 +56,32 @@ def grafana_schema() -> str:
     return named if os.path.exists(f"{named}/node_modules/@grafana/schema") else ""
 
 
-def missing_for_grafana() -> str:
-    """Return the missing requirements of the test with Grafana's schema."""
-    how = "GRAFANA_SCHEMA names no folder where `npm install typescript @grafana/schema` was run"
-    return "" if grafana_schema() else how
-
-
-def missing_for_kubectl() -> str:
-    """Return the missing requirements of tests of kustomizations."""
-    return "" if shutil.which("kubectl") else "kubectl is not installed"
-
-
-def missing_for_helm() -> str:
-    """Return the missing requirements of tests of the chart."""
-    return "" if importlib.util.find_spec("helm_python") else "helm-python-sdk is not installed (x86-64 only)"
-
-
-def missing_for_browser() -> str:
-    """Return the missing requirements of tests in a browser."""
-    return "" if shutil.which("chromium") else "chromium is not installed"
-
-
 def debian_root() -> str:
     """Return the root of a clean Debian 13 with this package's dependencies; empty unless DEBIAN_ROOT names one."""
     named = os.environ.get("DEBIAN_ROOT", "")
     return named if os.path.exists(f"{named}/usr/bin/dpkg") and os.geteuid() == 0 else ""
 
 
-def missing_for_debian() -> str:
-    """Return the missing requirements of the test of the installed Debian package."""
-    return "" if debian_root() else "DEBIAN_ROOT names no clean Debian (docs/dev/testing.md), or this isn't root"
-
-
-def missing_for_rpm() -> str:
-    """Return the missing requirements of the test that builds the RPM."""
-    return "" if shutil.which("rpmbuild") else "rpmbuild is not installed (Debian's package rpm)"
+def named(path: Callable[[], str], missing: str) -> Callable[[], str]:
+    """Return a check of a path that the environment names."""
+    return lambda: "" if path() else missing
 
 
 MISSING: dict[str, Callable[[], str]] = {
     "runtime": missing_for_runtimes,
     "fuse": missing_for_fuse,
-    "browser": missing_for_browser,
-    "promtool": missing_for_promtool,
+    "browser": program("chromium"),
+    "promtool": program("promtool", "prometheus, 96 MB"),
     "otlp": missing_for_otlp,
-    "victoriametrics": missing_for_victoriametrics,
-    "ignition": missing_for_ignition,
-    "grafana": missing_for_grafana,
-    "kubectl": missing_for_kubectl,
-    "helm": missing_for_helm,
-    "debian": missing_for_debian,
-    "rpm": missing_for_rpm,
+    "victoriametrics": program("victoria-metrics"),
+    "ignition": program("ignition-validate", "ignition"),
+    "grafana": named(
+        grafana_schema, "GRAFANA_SCHEMA names no folder where `npm install typescript @grafana/schema` was run"
+    ),
+    "kubectl": program("kubectl"),
+    "helm": lambda: "" if importlib.util.find_spec("helm_python") else "helm-python-sdk is not installed (x86-64 only)",
+    "debian": named(debian_root, "DEBIAN_ROOT names no clean Debian (docs/dev/testing.md), or this isn't root"),
+    "rpm": program("rpmbuild", "rpm"),
 }
 OPTIONAL = {"promtool", "otlp", "victoriametrics", "ignition", "grafana", "kubectl", "debian", "rpm"}
 """Not expected even of continuous integration."""
