@@ -62,65 +62,54 @@ def test_memory_policy_file_is_valid_and_says_who_sets_policies() -> None:
     assert "only the NRI plugin can set a memory policy, with a runtime that has NRI 0.12" in notes["classes[0].policy"]
 
 
-def test_untrusted_owner_or_mode_is_reported(tmp_path: Path) -> None:
-    path = tmp_path / "config.yaml"
-    path.write_text("namespaces: [a]\n")
-    path.chmod(0o644)
-    tmp_path.chmod(0o755)
-    assert check_file(str(path)).problems == []
-    path.chmod(0o666)
-    (warning,) = check_file(str(path)).problems
-    assert "is writable by users other than its owner (mode 0666)" in str(warning)
-    path.chmod(0o644)
-    tmp_path.chmod(0o777)
-    (warning,) = check_file(str(path)).problems
-    assert "its directory is writable" in str(warning)
-    tmp_path.chmod(0o1777)
-    assert check_file(str(path)).problems == []
+WRITABLE, FOREIGN = "is writable by users other than its owner", "belongs to user 1234"
 
 
-@pytest.mark.parametrize("mode", [0o664, 0o646])
-def test_file_that_its_group_or_others_can_write_is_reported(tmp_path: Path, mode: int) -> None:
-    path = tmp_path / "config.yaml"
-    path.write_text("")
-    path.chmod(mode)
-    tmp_path.chmod(0o755)
-    (warning,) = check_file(str(path)).problems
-    assert f"is writable by users other than its owner (mode {mode:04o})" in str(warning)
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
-def test_directory_of_another_owner_is_reported(tmp_path: Path) -> None:
-    path = tmp_path / "config.yaml"
-    path.write_text("")
-    os.chown(tmp_path, 1234, 1234)
-    tmp_path.chmod(0o755)
-    (warning,) = check_file(str(path)).problems
-    assert "its directory belongs to user 1234" in str(warning)
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
-@pytest.mark.parametrize("user, trusted", [(0, True), (4321, True), (1234, False)])
-def test_files_of_root_and_of_the_calling_user_are_trusted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user: int, *, trusted: bool
+@pytest.mark.parametrize(
+    "mode, of_folder, told",
+    [
+        (0o644, 0o755, []),
+        (0o644, 0o1777, []),
+        (0o664, 0o755, [f"{WRITABLE} (mode 0664)"]),
+        (0o646, 0o755, [f"{WRITABLE} (mode 0646)"]),
+        (0o644, 0o777, [f"its directory {WRITABLE} (mode 0777)"]),
+        (0o1666, 0o775, [f"{WRITABLE} (mode 1666)", f"its directory {WRITABLE} (mode 0775)"]),
+        (None, 0o757, [f"its directory {WRITABLE} (mode 0757)"]),
+    ],
+)
+def test_file_that_others_can_change_is_reported(
+    tmp_path: Path, mode: int | None, of_folder: int, told: list[str]
 ) -> None:
     path = tmp_path / "config.yaml"
-    path.write_text("")
-    for place in (path, tmp_path):
-        os.chown(place, user, user)
-    tmp_path.chmod(0o755)
-    monkeypatch.setattr(os, "geteuid", lambda: 4321)
-    assert [str(problem) for problem in trust_problems(str(path)) if "belongs to" not in str(problem)] == []
-    assert (trust_problems(str(path)) == []) is trusted
+    if mode is not None:
+        path.touch()
+        path.chmod(mode)
+    tmp_path.chmod(of_folder)
+    found = trust_problems(str(path))
+    assert [problem.what for problem in found] == told
+    assert {(problem.file, problem.severity) for problem in found} <= {(str(path), "warning")}
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
-def test_file_of_another_owner_is_reported(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "user, of_folder, told",
+    [
+        (0, 0, []),
+        (4321, 4321, []),
+        (1234, 4321, [FOREIGN]),
+        (0, 1234, [f"its directory {FOREIGN}"]),
+    ],
+)
+def test_file_of_another_user_than_root_and_the_caller_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user: int, of_folder: int, told: list[str]
+) -> None:
     path = tmp_path / "config.yaml"
-    path.write_text("")
-    os.chown(path, 1234, 1234)
-    (warning,) = check_file(str(path)).problems
-    assert "belongs to user 1234" in str(warning)
+    path.touch(0o644)
+    os.chown(path, user, user)
+    os.chown(tmp_path, of_folder, of_folder)
+    tmp_path.chmod(0o755)
+    monkeypatch.setattr(os, "geteuid", lambda: 4321)
+    assert [problem.what.partition(",")[0] for problem in trust_problems(str(path))] == told
 
 
 def test_unreadable_file_is_reported(tmp_path: Path) -> None:

@@ -120,6 +120,8 @@ def test_value_is_refused(text: str) -> None:
         ("history: {size: 20M}", ("history", "size"), 20 << 20),
         ("history: {size: 2Gi}", ("history", "size"), 2 << 30),
         ("history: {size: 20000k}", ("history", "size"), 20000 << 10),
+        ("history: {size: '16777217'}", ("history", "size"), 16_777_217),
+        ("history: {size: 1G}", ("history", "size"), 1 << 30),
         ("history: {interval: 1500ms}", ("history", "interval"), 1.5),
         ("history: {interval: 2m}", ("history", "interval"), 120),
         ("history: {interval: 1h}", ("history", "interval"), 3600),
@@ -149,22 +151,38 @@ def test_value_is_compiled(text: str, path: tuple[str | int, ...], value: Any) -
     assert found == value
 
 
-@pytest.mark.parametrize(
-    "text, line",
-    [
-        ("deadlineSeconds: 70", "70 should be at most 60"),
-        ("scheduling: {classes: {a: {nice: 20}}}", "20 should be less than or equal to 19"),
-        (f"namespaces: '{'x' * 57}'", f"should be a list, not {'x' * 57!r}"),
-        (f"namespaces: '{'x' * 58}'", f"should be a list, not {'x' * 58!r}"),
-        (f"namespaces: '{'x' * 59}'", f"should be a list, not '{'x' * 59}…"),
-        ("placement: {pools: [{name: a, cpus: '0', matchExpressions: [{operator: Equals, values: []}]}]}", "Equals takes 1 value, not 0"),
-        ("placement: {pools: [{name: a, cpus: '0', matchExpressions: [{operator: Exists, values: [a]}]}]}", "Exists takes no values, not 1"),
-        ("rdt: {classes: {a: {MB: [50, 0]}}}", "0 should be at least 1"),
-    ],
-)  # fmt: skip
-def test_problem_has_the_value_in_words(text: str, line: str) -> None:
-    (problem,) = check_text(text.encode(), "c.yaml").errors
-    assert problem.what in (line, line.replace("less than or equal to", "at most"))
+def test_cpu_class_is_compiled_to_the_values_of_the_kernel() -> None:
+    text = """
+placement:
+  enabled: true
+  idleCpuClass: a
+  cpuClasses:
+    - {name: a, minFreq: 3.2GHz, maxFreq: turbo, energyPerformancePreference: 128, freqGovernor: performance,
+       uncoreMaxFreq: 1.8GHz, disabledCstates: [C6, C1_ACPI], maxCstateLatency: 10, turboPriority: 3}
+    - {name: b, minFreq: "2900000kHz", maxFreq: 2900000, energyPerformancePreference: balance_power}
+    - {name: c}
+    - {name: default}
+  allow: {shop: ["class:c", "class:x"]}
+"""
+    checked = check_text(text.encode(), "c.yaml")
+    first, second, *_ = checked.valid().model_dump(mode="json", by_alias=True)["placement"]["cpuClasses"]
+    assert first == {
+        "name": "a", "minFreq": "3200000", "maxFreq": "turbo", "energyPerformancePreference": "128",
+        "freqGovernor": "performance", "turboPriority": 3, "uncoreMinFreq": None, "uncoreMaxFreq": "1800000",
+        "disabledCstates": ["C6", "C1_ACPI"], "maxCstateLatency": 10,
+    }  # fmt: skip
+    assert (second["minFreq"], second["maxFreq"], second["freqGovernor"]) == ("2900000", "2900000", None)
+    available = "exclusive, isolated, reserved, preserve, class:a, class:b, class:c, class:default"
+    assert [str(problem) for problem in checked.problems] == [
+        "c.yaml:8: placement.cpuClasses[1]: no pool, idleCpuClass or `allow` uses CPU class b",
+        f"c.yaml:11: placement.allow.shop[1]: 'class:x' matches nothing; available: {available}",
+    ]
+
+
+@pytest.mark.parametrize("length, shown", [(58, f"{'x' * 58}'"), (59, f"{'x' * 59}…")])
+def test_problem_has_the_beginning_of_a_long_value(length: int, shown: str) -> None:
+    (problem,) = check_text(f"namespaces: '{'x' * length}'".encode(), "c.yaml").errors
+    assert problem.what == f"should be a list, not '{shown}"
 
 
 @pytest.mark.parametrize(

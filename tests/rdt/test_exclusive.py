@@ -1,20 +1,15 @@
 """Exclusive RDT classes: where their ways lie, what other classes lose, and how that is restored."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
-from conftest import Host
 
-from resctrl_hooks.cli import main
-from resctrl_hooks.config.check import check_text
+from rdt.conftest import RdtHost
 from resctrl_hooks.node.errors import ResctrlError
 from resctrl_hooks.rdt.capabilities import CacheCapability, Capabilities
 from resctrl_hooks.rdt.layout import lay_out
-from resctrl_hooks.simulation.mount import mounted
 
 RECORD = "rdt-exclusive.json"
 
@@ -84,114 +79,80 @@ def test_impossible_layout_is_reported(specs: dict[str, Any], problem: str) -> N
     assert problem in found
 
 
-def test_config_check_rejects_shares_that_leave_nothing() -> None:
-    text = "rdt: {classes: {a: {L3: '60%', exclusive: true}, b: {L3: '40%', exclusive: true}}}"
-    (problem,) = check_text(text.encode(), "config.yaml").errors
-    assert "exclusive classes have 100% of L3 together" in str(problem)
-    fits = text.replace("40%", "30%")
-    assert not check_text(fits.encode(), "config.yaml").errors
-
-
-@pytest.fixture
-def simulated(tmp_path: Path) -> Iterator[Host]:
-    with mounted(tmp_path / "sim", closids=6) as root:
-        yield Host(tmp_path / "host", resctrl=Path(root))
-
-
-def rdt(host: Host, *words: str) -> Result:
-    return CliRunner().invoke(main, ["--config", str(host.config), "rdt", *words])
-
-
-def apply(host: Host, **classes: dict[str, Any]) -> dict[str, Any]:
-    host.configure(rdt={"classes": classes})
-    done = rdt(host, "apply", "-o", "json")
-    assert done.exit_code in (0, 1), done.output
-    return {item["name"]: item for item in json.loads(done.stdout)["items"]}
-
-
-def l3(host: Host, name: str = "") -> str:
-    text = (host.resctrl / name / "schemata").read_text()
-    return next(line.strip() for line in text.splitlines() if "L3" in line)
-
-
-def mode(host: Host, name: str) -> str:
-    return (host.resctrl / name / "mode").read_text().strip()
-
-
 @pytest.mark.fuse
-def test_exclusive_class_has_its_ways_alone(simulated: Host) -> None:
-    items = apply(simulated, gold=own("50%"), batch={"MB": 50})
-    assert l3(simulated, "gold") == "L3:0=3f;1=3f"
-    assert l3(simulated, "batch") == l3(simulated) == "L3:0=fc0;1=fc0"
-    assert mode(simulated, "gold") == "exclusive"
+def test_exclusive_class_has_its_ways_alone(simulated: RdtHost) -> None:
+    items = simulated.apply(gold=own("50%"), batch={"MB": 50})
+    assert simulated.l3("gold") == "L3:0=3f;1=3f"
+    assert simulated.l3("batch") == simulated.l3() == "L3:0=fc0;1=fc0"
+    assert simulated.mode("gold") == "exclusive"
     assert items["gold"]["done"] == ["created", "L3:0=3f;1=3f", "mode exclusive"]
     assert items["/"]["notes"] == ["has 6 of 12 ways of L3 on domain 0, 1"]
-    shown = rdt(simulated, "show")
+    shown = simulated.rdt("show")
     assert shown.exit_code == 0, shown.output
     assert "/: has 6 of 12 ways of L3 on domain 0, 1" in shown.stdout
-    assert rdt(simulated, "apply", "--dry-run").stdout.endswith("nothing would change\n")
+    assert simulated.rdt("apply", "--dry-run").stdout.endswith("nothing would change\n")
 
 
 @pytest.mark.fuse
-def test_shares_of_exclusive_classes_fit_side_by_side(simulated: Host) -> None:
-    items = apply(simulated, gold=own("60%"), silver=own("30%"))
-    assert (l3(simulated, "gold"), l3(simulated, "silver")) == ("L3:0=7f;1=7f", "L3:0=380;1=380")
-    assert mode(simulated, "gold") == "exclusive"
+def test_shares_of_exclusive_classes_fit_side_by_side(simulated: RdtHost) -> None:
+    items = simulated.apply(gold=own("60%"), silver=own("30%"))
+    assert (simulated.l3("gold"), simulated.l3("silver")) == ("L3:0=7f;1=7f", "L3:0=380;1=380")
+    assert simulated.mode("gold") == "exclusive"
     # ways 9 and 10 of the simulated cache are shared with other hardware, as on Xeons
-    assert mode(simulated, "silver") == "shareable"
+    assert simulated.mode("silver") == "shareable"
     assert items["silver"]["state"] == "as declared"
     (note,) = items["silver"]["notes"]
     assert note.startswith("the kernel's mode stays shareable: L3 of domain 0: ways 200 are shared with other hardware")
 
 
 @pytest.mark.fuse
-def test_ways_are_restored_when_the_class_is_no_longer_exclusive(simulated: Host) -> None:
+def test_ways_are_restored_when_the_class_is_no_longer_exclusive(simulated: RdtHost) -> None:
     (simulated.resctrl / "schemata").write_text("L3:0=7ff;1=fff\n")
     (simulated.resctrl / "batch").mkdir()
-    before = l3(simulated), l3(simulated, "batch")
-    apply(simulated, gold=own("50%"), batch={"MB": 50})
-    assert (l3(simulated), l3(simulated, "batch")) != before
-    items = apply(simulated, gold=own("25%"), batch={"MB": 50})
+    before = simulated.l3(), simulated.l3("batch")
+    simulated.apply(gold=own("50%"), batch={"MB": 50})
+    assert (simulated.l3(), simulated.l3("batch")) != before
+    items = simulated.apply(gold=own("25%"), batch={"MB": 50})
     assert items["gold"]["done"] == ["mode shareable", "L3:0=7;1=7", "mode exclusive"]
-    apply(simulated, batch={"MB": 50})
-    assert mode(simulated, "gold") == "shareable"
-    assert (l3(simulated), l3(simulated, "batch")) == before
+    simulated.apply(batch={"MB": 50})
+    assert simulated.mode("gold") == "shareable"
+    assert (simulated.l3(), simulated.l3("batch")) == before
     assert not (Path(simulated.state) / RECORD).exists()
 
 
 @pytest.mark.fuse
-def test_mask_changed_by_another_program_is_not_restored(simulated: Host) -> None:
-    apply(simulated, gold=own("50%"))
+def test_mask_changed_by_another_program_is_not_restored(simulated: RdtHost) -> None:
+    simulated.apply(gold=own("50%"))
     (simulated.resctrl / "schemata").write_text("L3:0=f00\n")
-    apply(simulated, gold={"L3": "50%"})
-    assert l3(simulated) == "L3:0=f00;1=fff"
+    simulated.apply(gold={"L3": "50%"})
+    assert simulated.l3() == "L3:0=f00;1=fff"
 
 
 @pytest.mark.fuse
-def test_change_is_recorded_before_it_is_made(simulated: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_change_is_recorded_before_it_is_made(simulated: RdtHost, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise ResctrlError("refused")
 
     with monkeypatch.context() as patch:
         patch.setattr("resctrl_hooks.rdt.classes.write_schemata", refuse)
         simulated.configure(rdt={"classes": {"gold": own("50%")}})
-        assert rdt(simulated, "apply").exit_code == 1
+        assert simulated.rdt("apply").exit_code == 1
     record = json.loads((Path(simulated.state) / RECORD).read_text())
     assert record["found"]["/"] == {"L3": {"0": "fff", "1": "fff"}}
-    apply(simulated, gold=own("50%"))
-    apply(simulated)
-    assert l3(simulated) == "L3:0=fff;1=fff"
+    simulated.apply(gold=own("50%"))
+    simulated.apply()
+    assert simulated.l3() == "L3:0=fff;1=fff"
 
 
 @pytest.mark.fuse
-def test_undeclared_class_with_exclusive_ways_is_reported(simulated: Host) -> None:
+def test_undeclared_class_with_exclusive_ways_is_reported(simulated: RdtHost) -> None:
     (simulated.resctrl / "other").mkdir()
-    items = apply(simulated, gold=own("50%"))
+    items = simulated.apply(gold=own("50%"))
     assert items["gold"]["state"] == "differs"
     assert "not exclusive: L3 of domain 0: ways 3f are also of class other" in items["gold"]["problems"][0]
-    assert mode(simulated, "gold") == "shareable"
-    assert l3(simulated, "other") == "L3:0=fff;1=fff"
-    assert rdt(simulated, "show").exit_code == 1
+    assert simulated.mode("gold") == "shareable"
+    assert simulated.l3("other") == "L3:0=fff;1=fff"
+    assert simulated.rdt("show").exit_code == 1
     (simulated.resctrl / "other").rmdir()
-    assert apply(simulated, gold=own("50%"))["gold"]["state"] == "as declared"
-    assert mode(simulated, "gold") == "exclusive"
+    assert simulated.apply(gold=own("50%"))["gold"]["state"] == "as declared"
+    assert simulated.mode("gold") == "exclusive"
