@@ -41,8 +41,7 @@ def _idle_state(value: str) -> str:
 
 
 def _preference(value: Any) -> Any:
-    known = value in _PREFERENCES if isinstance(value, str) else type(value) is int and 0 <= value <= _MOST_PREFERENCE
-    if not known:
+    if type(value) not in (str, int) or str(value) not in (*_PREFERENCES, *map(str, range(_MOST_PREFERENCE + 1))):
         raise wrong(
             f"{value!r} is not an energy performance preference",
             f"write 0 to {_MOST_PREFERENCE}, or {', '.join(_PREFERENCES)}",

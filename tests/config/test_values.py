@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from conftest import Host
 
-from resctrl_hooks.config import effective
+from resctrl_hooks.config import applied, effective
 from resctrl_hooks.config.check import check_file, check_text
 from resctrl_hooks.config.document import parse_document
 from resctrl_hooks.config.problems import Problem
@@ -48,7 +48,7 @@ VALUES = [
     (CPU % "minFreq: %s", "min | base | turbo | 2400000 | 2.4GHz | 2400MHz | 800kHz | 1", "'' | 0 | -1 | fast | 2.4THz | true | 0.0001kHz"),
     (CPU % "uncoreMinFreq: %s", "min | turbo | 1.8GHz", "base | 0"),
     (CPU % "%s", "minFreq: 2GHz, maxFreq: 2GHz | minFreq: base, maxFreq: 1", ""),
-    (CPU % "energyPerformancePreference: %s", "0 | 255 | performance | balance_power", "-1 | 256 | '5' | fast | true | 1.5"),
+    (CPU % "energyPerformancePreference: %s", "0 | 255 | '5' | performance | balance_power", "-1 | 256 | '05' | fast | true | 1.5"),
     (CPU % "freqGovernor: %s", "performance | schedutil", "'a b' | ''"),
     (CPU % "disabledCstates: [%s]", "C6 | C1E | POLL", "'a b' | ''"),
     (POOL % "instancePer: '%s'", "container | pod | namespace | ${pod/labels/app} | a-${name}", "node | ${ | ${none} | text | $name"),
@@ -103,8 +103,10 @@ def cases(place: int) -> list[str]:
 
 
 @pytest.mark.parametrize("text", cases(0))
-def test_value_is_accepted(text: str) -> None:
-    assert [str(problem) for problem in check_text(text.encode(), "c.yaml").errors] == []
+def test_value_is_accepted_also_as_compiled(text: str) -> None:
+    checked = check_text(text.encode(), "c.yaml")
+    assert checked.errors == []
+    assert applied.effective(applied.values_of(checked.valid())) == (applied.explicit_values_of(checked.valid()), None)
 
 
 @pytest.mark.parametrize("text", cases(1))
