@@ -186,9 +186,9 @@ def test_show_marks_differences_units_and_foreign_classes(simulated: RdtHost) ->
     (simulated.resctrl / "odd/schemata").write_text("MB:0=30\n")
     (simulated.resctrl / "gold/schemata").write_text("MB:0=20\n")
     os.mkdir(simulated.resctrl / "other")
-    shown = simulated.rdt("show", "--json")
-    assert shown.exit_code == 1
-    assert {item["name"]: (item["state"], item["problems"]) for item in json.loads(shown.output)["items"][1:]} == {
+    after = simulated.rdt("show", "--json")
+    assert after.exit_code == 1
+    assert {item["name"]: (item["state"], item["problems"]) for item in json.loads(after.output)["items"][1:]} == {
         "gold": ("differs", ["MB of domain 0 is 20, declared 2000MBps or 50%, which is 50 on this machine"]),
         "odd": ("differs", ["MB of domain 0 is 30, declared 33, which is 40 on this machine"]),
         "other": ("not declared", []),
