@@ -1,6 +1,6 @@
 """A metric as one row: name, sentence, labels, values. Families, the page's table and tests follow from the rows.
 
-A new metric is a row in the table of its subject (`self_metrics`, `nri`, `watch`, `guard`, `slowdown`) and its test.
+A new metric is a row in the table of its subject (`self_metrics`, `residents`, `guard`, `slowdown`) and its test.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

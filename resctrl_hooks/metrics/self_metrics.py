@@ -23,8 +23,7 @@ from resctrl_hooks.node.version import read_version
 
 from .families import COUNTER, Histogram, Row, families
 from .guard import guard_families
-from .nri import nri_families
-from .watch import watch_families
+from .residents import resident_families
 
 STAGES: Final = ("createRuntime", "poststop", RECONCILE)
 """Stages that are counted from 0 on. Failures have no such start, because they have many possible reasons."""
@@ -169,4 +168,4 @@ def own_families(context: Context) -> list[Metric]:
     Raises:
         HookError: resctrl or the state directory is unreadable.
     """
-    return [*families(ROWS, Node(context)), *nri_families(context), *watch_families(context), *guard_families(context)]
+    return [*families(ROWS, Node(context)), *resident_families(context), *guard_families(context)]
