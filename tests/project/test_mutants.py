@@ -150,6 +150,14 @@ resctrl_hooks/node/one.py:20: return len("")  ->  return None  (SURVIVED 0 tests
             assert mark.encode() not in process.read_bytes()
 
 
+@pytest.mark.parametrize("module, folder", [("rdt/plan.py", "tests/rdt/"), ("config/root.py", "tests/config/")])
+def test_own_tests_are_those_of_the_folder(module: str, folder: str) -> None:
+    """Also of a module without a test file of its own."""
+    found = mutants.tests_of(f"resctrl_hooks/{module}", module.partition("/")[0], own_only=True)
+    assert found
+    assert [name for name in found if not name.startswith(folder)] == []
+
+
 def test_listed_equivalents_exist() -> None:
     known = mutants.known()
     modules = {mutants.PROJECT / name.partition(":")[0] for name in known}

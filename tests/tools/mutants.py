@@ -183,7 +183,7 @@ def tests_of(module: str, folder: str, *, own_only: bool) -> list[str]:
     ]
     own = changed.mirrored(module)
     if own_only:
-        room = str(Path(own).parent)
+        room = str(Path(own).parent) if own.endswith(".py") else own
         found = [path for path in found if path.startswith(own.removesuffix(".py") if room == "tests/node" else room)]
     return sorted(found, key=lambda path: (not path.startswith(own), os.path.getsize(PROJECT / path)))
 
