@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hosts.counter_tree import say, say_paths
@@ -114,36 +115,46 @@ def test_recreated_class_starts_again_and_the_node_continues(host: MonitoredHost
     assert (totals.of(ROOT).total, totals.of(ROOT).ungrouped, totals.node) == ({X: 1}, {X: 1}, {X: 8})
 
 
-def test_energy_of_previous_rmid_user_belongs_to_no_pod() -> None:
-    total = ClassTotal("1:1")
-    total.add({"a": {X: 5, ENERGY: 70}}, {}, PATHS)
-    assert total.total == {X: 5, ENERGY: 70}  # nothing better is known of a class that is new
-    total.add({"a": {X: 5, ENERGY: 71}, "b": {X: 3, ENERGY: 900}}, {}, PATHS)
-    assert total.total == {X: 8, ENERGY: 71}
-    total.add({"b": {X: 3, ENERGY: 902}}, {}, PATHS)
-    assert total.total == {X: 8, ENERGY: 73}
-
-
-def test_energy_of_new_group_counts_from_known_start() -> None:
-    total = ClassTotal("1:1")
-    total.add({}, {}, PATHS)
-    total.add({"a": {ENERGY: 30}, "b": {ENERGY: 900}}, {}, PATHS, {"a": {ENERGY: 0}, "b": {}})
-    assert total.total == {ENERGY: 30}
-
-
-def test_energy_of_foreign_group_counts_from_its_first_run() -> None:
-    total = ClassTotal("1:1")
-    total.add({}, {}, PATHS)
-    total.add({"a": {ENERGY: "Unavailable"}, "b": {ENERGY: "Error"}}, {}, PATHS)
-    total.add({"a": {ENERGY: 30}, "b": {ENERGY: 900}}, {}, PATHS)
-    assert total.total == {ENERGY: 30}
-
-
-def test_unassigned_counter_of_a_group_begins_at_zero() -> None:
-    total = ClassTotal("1:1")
-    for value in (50, "Unassigned", 60):
-        total.add({"a": {X: value}}, {}, PATHS)
-    assert total.total == {X: 110}
+@pytest.mark.parametrize(
+    "reads, total, ungrouped",
+    [
+        pytest.param(
+            [({"a": {X: 5, ENERGY: 70}},), ({"a": {X: 5, ENERGY: 71}, "b": {X: 3, ENERGY: 900}},),
+             ({"b": {X: 3, ENERGY: 902}},)],
+            {X: 8, ENERGY: 73}, {}, id="energy of an RMID's previous user belongs to no pod",
+        ),
+        pytest.param(
+            [({},), ({"a": {ENERGY: 30}, "b": {ENERGY: 900}}, {}, {"a": {ENERGY: 0}, "b": {}})],
+            {ENERGY: 30}, {}, id="energy of a new group counts from a known start",
+        ),
+        pytest.param(
+            [({},), ({"a": {ENERGY: "Unavailable"}, "b": {ENERGY: "Error"}},),
+             ({"a": {ENERGY: 30}, "b": {ENERGY: 900}},)],
+            {ENERGY: 30}, {}, id="energy of a foreign group counts from its first run",
+        ),
+        pytest.param(
+            [({"a": {X: 50}},), ({"a": {X: "Unassigned"}},), ({"a": {X: 60}},)],
+            {X: 110}, {}, id="an unassigned counter begins at zero",
+        ),
+        # While a group has no value, the class's remainder is unknown too.
+        pytest.param(
+            [({"a": {}},), ({"a": {}}, {X: 1000}), ({"a": {}}, {X: 1001})],
+            {X: 1}, {X: 1}, id="a late counter causes no jump",
+        ),
+        # AMD: a counter that is assigned again begins at 0.
+        pytest.param(
+            [({"a": {X: 5}}, {X: 100}), ({"a": {}},), ({"a": {X: 5}}, {X: 3}), ({"a": {X: 5}}, {X: 10})],
+            {X: 112}, {X: 107}, id="ungrouped tasks continue after missing values",
+        ),
+    ],
+)  # fmt: skip
+def test_class_adds_what_its_groups_and_ungrouped_tasks_count(
+    reads: list[Any], total: dict[str, float], ungrouped: dict[str, float]
+) -> None:
+    found = ClassTotal("1:1")
+    for groups, *more in reads:
+        found.add(groups, more[0] if more else {}, PATHS, *more[1:])
+    assert (found.total, found.ungrouped) == (total, ungrouped)
 
 
 def test_older_snapshot_adds_nothing(host: MonitoredHost) -> None:
@@ -184,24 +195,6 @@ def test_energy_before_first_scrape_is_in_pod_and_class(host: MonitoredHost) -> 
     assert found["perf_core_energy_joules_total", KEYS[3], ""] == 24.5
     assert found["resctrl_class_perf_core_energy_joules_total", None, ""] == 124.5
     assert found["resctrl_ungrouped_perf_core_energy_joules_total", None, ""] == 100
-
-
-def test_late_counter_causes_no_jump() -> None:
-    """While a group has no value, the class's remainder is unknown too."""
-    total = ClassTotal("1:1")
-    total.add({"a": {}}, {}, PATHS)
-    total.add({"a": {}}, {X: 1000}, PATHS)
-    total.add({"a": {}}, {X: 1001}, PATHS)
-    assert total.total == {X: 1}
-
-
-def test_ungrouped_tasks_continue_after_missing_values() -> None:
-    total = ClassTotal("1:1")
-    total.add({"a": {X: 5}}, {X: 100}, PATHS)
-    total.add({"a": {}}, {}, PATHS)
-    total.add({"a": {X: 5}}, {X: 3}, PATHS)  # AMD: a counter that is assigned again begins at 0
-    total.add({"a": {X: 5}}, {X: 10}, PATHS)
-    assert (total.total, total.ungrouped) == ({X: 112}, {X: 107})
 
 
 def test_namespace_filter_keeps_classes_complete(host: MonitoredHost) -> None:

@@ -1,13 +1,11 @@
 """The document /diagnoses of the metrics server, from the file of the sampling process."""
 
 import http.client
-import itertools
 import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +14,7 @@ from hosts.guard_and_packages import write_slowdown_state
 from hosts.monitored import KEYS, MonitoredHost, plain_host
 from prometheus_client import CollectorRegistry
 
-from resctrl_hooks.metrics import answers, diagnoses
+from resctrl_hooks.metrics import diagnoses
 from resctrl_hooks.metrics.diagnoses import diagnoses as document
 from resctrl_hooks.metrics.selection import EVERYTHING, Selection
 from resctrl_hooks.metrics.server import Server
@@ -101,26 +99,3 @@ def test_unreadable_records_are_one_line(host: MonitoredHost) -> None:
     assert (status, kind) == (503, "text/plain; charset=utf-8")
     (line,) = body.decode().splitlines()
     assert line.startswith("the records are unreadable; ")
-
-
-def test_requests_of_a_second_share_one_reading(monkeypatch: pytest.MonkeyPatch) -> None:
-    reads = itertools.count(1)
-    fresh = answers.Fresh(lambda: next(reads))
-    times = iter([0.5, 0.5, 1.0, 2.0, 2.0])  # asked once for each request, and once more after each reading
-    monkeypatch.setattr(answers, "time", SimpleNamespace(monotonic=lambda: next(times)))
-    assert [fresh.value(), fresh.value(), fresh.value()] == [1, 1, 2]
-
-
-def test_failed_reading_is_shared_for_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
-    reads: list[int] = []
-
-    def read() -> int:
-        reads.append(1)
-        raise OSError("gone")
-
-    fresh = answers.Fresh(read)
-    monkeypatch.setattr(answers, "time", SimpleNamespace(monotonic=lambda: 0.5))
-    for _ in range(2):
-        with pytest.raises(OSError, match="gone"):
-            fresh.value()
-    assert len(reads) == 1

@@ -170,11 +170,13 @@ def test_only_energy_has_start_values(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_reading_of_a_second_ago_is_used_again_also_a_failed_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second counts from the end of the reading, which takes 0.1 s here."""
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     results: list[Any] = ["first", HookError("failed"), "third"]
 
     def read() -> Any:
+        now[0] += 0.1
         result = results.pop(0)
         if isinstance(result, HookError):
             raise result
@@ -182,7 +184,7 @@ def test_reading_of_a_second_ago_is_used_again_also_a_failed_one(monkeypatch: py
 
     fresh = Fresh(read)
     seen = []
-    for moment in (100.0, 100.9, 101.0, 101.9, 102.0, 102.9):
+    for moment in (100.0, 101.0, 101.1, 102.1, 102.2, 103.2):
         now[0] = moment
         try:
             seen.append(fresh.value())
