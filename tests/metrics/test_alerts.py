@@ -4,7 +4,7 @@ import re
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import yaml
@@ -88,26 +88,15 @@ def test_every_rule_is_recorded_once_and_each_group_has_interval() -> None:
     assert [group["name"] for group in groups if "interval" not in group] == []
 
 
-def test_each_alert_has_required_annotations(alerts: list[dict[str, Any]]) -> None:
+def test_each_alert_has_annotations_and_a_runbook_section(alerts: list[dict[str, Any]]) -> None:
     assert len({alert["alert"] for alert in alerts}) == len(alerts) >= 5
     for alert in alerts:
         assert alert["labels"]["severity"] in {"info", "warning"}
         assert {"summary", "description"} <= alert["annotations"].keys()
-
-
-def test_each_alert_links_to_existing_section(alerts: list[dict[str, Any]]) -> None:
-    for alert in alerts:
         page, _, section = alert["annotations"]["runbook_url"].partition("#")
         headings = re.findall(r"^#+ (.+)$", (REPOSITORY / page).read_text(), re.MULTILINE)
         assert section == alert["alert"].lower()
         assert section in {heading.lower() for heading in headings}
-
-
-class Case(NamedTuple):
-    """A case that fires an alert, and a similar one that must not: series by name, values per minute."""
-
-    fires: dict[str, str]
-    silent: dict[str, str]
 
 
 FAILURES = 'resctrl_hooks_failures_total{{stage="createRuntime",reason="{}"}}'
@@ -137,53 +126,61 @@ HEALTHY = {
     UNMET: "0x60",
 }
 """Two nodes where nothing is wrong; each case changes some of the first one."""
-CASES = {
-    "ResctrlHooksMetricsMissing": Case(
-        dict.fromkeys([INFO, OTHER, UP, 'up{job="resctrl-hooks",instance="m"}'], "_x60"), {INFO: "_x10 1x50"}
-    ),
+ALL_UP = (INFO, OTHER, UP, 'up{job="resctrl-hooks",instance="m"}')
+WAITING, QUEUED, FREE = "resctrl_hooks_waiting_pods", "resctrl_hooks_queued_pods", 'resctrl_rmids{owner="free"}'
+LEDGER, NEIGHBOUR = FAILURES.format("ledger"), SLOWED.format("memory-bandwidth")
+CASES: list[tuple[str, dict[str, str], dict[str, str]]] = [
+    ("ResctrlHooksMetricsMissing", dict.fromkeys(ALL_UP, "_x60"), {INFO: "_x10 1x50"}),
     # The other node continues; and a node that is removed from the cluster is no longer a target.
-    "ResctrlExporterDown": Case({UP: "1x20 0x40", INFO: "1x20 _x40"}, {UP: "1x20 _x40", INFO: "1x20 _x40"}),
-    "ResctrlBandwidthNearCapacity": Case({CLASS: "0+60x24 1440+6000x36"}, {CLASS: "0+6000x60"}),
-    "ResctrlMemoryDomainFull": Case(
-        {MOVED: "0+5400x60", CARRIES: "100x60"}, {MOVED: "0+4800x20 100000+5400x4 120000+4800x36", CARRIES: "100x60"}
+    ("ResctrlExporterDown", {UP: "1x20 0x40", INFO: "1x20 _x40"}, {UP: "1x20 _x40", INFO: "1x20 _x40"}),
+    ("ResctrlBandwidthNearCapacity", {CLASS: "0+60x24 1440+6000x36"}, {CLASS: "0+6000x60"}),
+    (
+        "ResctrlMemoryDomainFull",
+        {MOVED: "0+5400x60", CARRIES: "100x60"},
+        {MOVED: "0+4800x20 100000+5400x4 120000+4800x36", CARRIES: "100x60"},
     ),
-    "ResctrlCannotBeRead": Case({"resctrl_scrape_ok": "0x60"}, {"resctrl_scrape_ok": "1x20 0x3 1x40"}),
-    "ResctrlReconcileStopped": Case({LAST: "0x60"}, {LAST: "0x4 240x4 480+60x55"}),
+    ("ResctrlCannotBeRead", {"resctrl_scrape_ok": "0x60"}, {"resctrl_scrape_ok": "1x20 0x3 1x40"}),
+    ("ResctrlReconcileStopped", {LAST: "0x60"}, {LAST: "0x4 240x4 480+60x55"}),
     # Room for one record more; and a file system that has just become full.
-    "ResctrlStateDirectoryFull": Case({ROOM: "1e9x40 4096x20"}, {ROOM: "131072x49 0x10"}),
-    "ResctrlPodsUnmonitored": Case(
-        {"resctrl_hooks_waiting_pods": "2x60"}, {"resctrl_hooks_waiting_pods": "0x20 2x10 0x30"}
-    ),
-    "ResctrlContainersWithout": Case({UNMET: "1x60"}, {UNMET: "0x20 1x10 0x30"}),
-    "ResctrlRMIDsLow": Case({'resctrl_rmids{owner="free"}': "1x60"}, {'resctrl_rmids{owner="free"}': "4x60"}),
+    ("ResctrlStateDirectoryFull", {ROOM: "1e9x40 4096x20"}, {ROOM: "131072x49 0x10"}),
+    ("ResctrlPodsUnmonitored", {WAITING: "2x60"}, {WAITING: "0x20 2x10 0x30"}),
+    # Beside pods at their limit; and pods that wait by the rules.
+    ("ResctrlPodsUnmonitored", {WAITING: "9x60", QUEUED: "8x60"}, {WAITING: "9x60", QUEUED: "9x60"}),
+    ("ResctrlContainersWithout", {UNMET: "1x60"}, {UNMET: "0x20 1x10 0x30"}),
+    ("ResctrlRMIDsLow", {FREE: "1x60"}, {FREE: "4x60"}),
     # One failure in the node's whole uptime; and one from before the first scrape.
-    "ResctrlHookFailures": Case({FAILURES.format("ledger"): "_x45 1x15"}, {FAILURES.format("ledger"): "1x60"}),
-    "ResctrlPodSlowedByNeighbours": Case(
-        {SLOWED.format("memory-bandwidth"): "0+60x60"},
-        {SLOWED.format("cpu-limit"): "0+60x60", SLOWED.format("memory-bandwidth"): "0x20 0+60x7 420x33"},
+    ("ResctrlHookFailures", {LEDGER: "_x45 1x15"}, {LEDGER: "1x60"}),
+    # The second of a reason; and failures before Prometheus started.
+    ("ResctrlHookFailures", {LEDGER: "1x45 2x15"}, {UP: "_x45 1x15", INFO: "_x45 1x15", LEDGER: "_x45 3x15"}),
+    # No fault of the hook.
+    *(("", {}, {FAILURES.format(reason): "0+1x60"}) for reason in ("no-rmids", "rmids-busy", "task-gone", "conflict")),
+    (
+        "ResctrlPodSlowedByNeighbours",
+        {NEIGHBOUR: "0+60x60"},
+        {SLOWED.format("cpu-limit"): "0+60x60", NEIGHBOUR: "0x20 0+60x7 420x33"},
     ),
-    "ResctrlHookSlow": Case(
+    (
+        "ResctrlHookSlow",
         {BUCKET.format("1.0"): "0+1x60", BUCKET.format("2.5"): "0+9x60", BUCKET.format("+Inf"): "0+9x60"},
-        {BUCKET.format("1.0"): "0+9x60", BUCKET.format("2.5"): "0+9x60", BUCKET.format("+Inf"): "0+9x60"},
+        {BUCKET.format(bound): "0+9x60" for bound in ("1.0", "2.5", "+Inf")},
     ),
-}
-NO_FAULTS = ("no-rmids", "rmids-busy", "task-gone", "conflict")
+]
+"""An alert, a case that fires it, and a similar one that must not: series by name, values per minute."""
 
 
 def test_each_alert_has_a_case(alerts: list[dict[str, Any]]) -> None:
-    assert {alert["alert"] for alert in alerts} == CASES.keys()
+    assert {alert["alert"] for alert in alerts} == {alert for alert, *_ in CASES if alert}
 
 
 @pytest.mark.promtool
-@pytest.mark.parametrize("alert", CASES)
-def test_alert_fires_in_its_case_and_no_other_does(tmp_path: Path, alert: str) -> None:
-    check_alert(tmp_path, CASES[alert].fires, alert)
-
-
-@pytest.mark.promtool
-@pytest.mark.parametrize("alert", CASES)
-def test_alerts_are_silent_on_healthy_node(tmp_path: Path, alert: str) -> None:
-    check_alert(tmp_path, CASES[alert].silent, "")
+@pytest.mark.parametrize("alert, fires, silent", CASES)
+def test_alert_fires_in_its_case_only(
+    tmp_path: Path, alert: str, fires: dict[str, str], silent: dict[str, str]
+) -> None:
+    """No other alert fires at 50 minutes, on healthy nodes with these series for an hour."""
+    firing = 'sort(count by (alertname) (ALERTS{alertstate="firing"}))'
+    for series, expected in ((fires, {f'{{alertname="{alert}"}}': 1.0} if alert else {}), (silent, {})):
+        run_promtool(tmp_path, at_node(HEALTHY | series), values(firing, "50m", expected))
 
 
 @pytest.mark.promtool
@@ -222,22 +219,6 @@ def test_alert_of_full_domain_names_largest_namespaces(tmp_path: Path) -> None:
     }
     asked = [{"alertname": "ResctrlMemoryDomainFull", "eval_time": "30m", "exp_alerts": [alert]}]
     run_promtool(tmp_path, at_node(series), alert_rule_test=asked)
-
-
-@pytest.mark.promtool
-@pytest.mark.parametrize("reason", NO_FAULTS)
-def test_failures_without_hook_fault_are_silent(tmp_path: Path, reason: str) -> None:
-    check_alert(tmp_path, {FAILURES.format(reason): "0+1x60"}, "")
-
-
-@pytest.mark.promtool
-def test_second_failure_of_a_reason_fires(tmp_path: Path) -> None:
-    check_alert(tmp_path, {FAILURES.format("ledger"): "1x45 2x15"}, "ResctrlHookFailures")
-
-
-@pytest.mark.promtool
-def test_failures_before_prometheus_start_are_silent(tmp_path: Path) -> None:
-    check_alert(tmp_path, {UP: "_x45 1x15", INFO: "_x45 1x15", FAILURES.format("ledger"): "_x45 3x15"}, "")
 
 
 @pytest.mark.promtool
@@ -282,17 +263,6 @@ def test_rates_of_time_sharing_pods_use_counted_time(tmp_path: Path, at: str) ->
         values(f"round(instance_namespace_pod:{name}, 0.1)", at, {of_pod("db"): 300, of_pod("web"): 100}),
         values(f"round(namespace:{name}, 0.1)", at, {'{namespace="shop"}': 400}),
     )
-
-
-@pytest.mark.promtool
-def test_pods_waiting_by_rules_are_silent(tmp_path: Path) -> None:
-    check_alert(tmp_path, {"resctrl_hooks_waiting_pods": "9x60", "resctrl_hooks_queued_pods": "9x60"}, "")
-
-
-@pytest.mark.promtool
-def test_pod_waiting_beside_pods_at_their_limit_fires_alert(tmp_path: Path) -> None:
-    waiting = {"resctrl_hooks_waiting_pods": "9x60", "resctrl_hooks_queued_pods": "8x60"}
-    check_alert(tmp_path, waiting, "ResctrlPodsUnmonitored")
 
 
 @pytest.mark.promtool
@@ -359,13 +329,6 @@ LAST_RATE = "instance_namespace_pod:l3_mbm_total_bytes:last_counted_rate"
 
 def of_pod(name: str) -> str:
     return f'{{instance="n",namespace="shop",pod="{name}"}}'
-
-
-def check_alert(folder: Path, series: dict[str, str], firing: str) -> None:
-    """Fail unless this alert and no other fires at 50 minutes, on a healthy node with these series for an hour."""
-    firing_alerts = 'sort(count by (alertname) (ALERTS{alertstate="firing"}))'
-    expected = {f'{{alertname="{firing}"}}': 1} if firing else {}
-    run_promtool(folder, at_node(HEALTHY | series), values(firing_alerts, "50m", expected))
 
 
 def at_node(series: dict[str, str]) -> dict[str, str]:
