@@ -9,12 +9,13 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from resctrl_hooks.install.directories import RUNTIMES
-from resctrl_hooks.install.guard import SHELL
+from resctrl_hooks.install.guard import REFUSED, SHELL
 from resctrl_hooks.install.hook_json import hook_problems
 from resctrl_hooks.install.paths import HOOK_NAME
 from resctrl_hooks.node.call_metrics import read as read_metrics
 from resctrl_hooks.node.errors import NoRMIDsError, RMIDsBusyError
 from resctrl_hooks.node.host.cgroup import CgroupError
+from resctrl_hooks.node.refusals import REASON as REJECTED
 from resctrl_hooks.node.resctrl.assignment import Assignments
 from resctrl_hooks.node.settings import compiled_path
 from resctrl_hooks.node.sharing.limits import NamespaceLimitError
@@ -68,11 +69,12 @@ def _tried(host: Host, command: list[str], process: subprocess.Popen[bytes], bun
     process.wait()
     stopped = _call(command, {**state, "status": "stopped", "pid": 0, "annotations": annotations})
     said = (created.stderr + stopped.stderr).decode("utf-8", "replace").strip().splitlines()
-    failed = bool(created.returncode or stopped.returncode)
     reasons = _reasons(host, started)
     expected = [reason for reason in reasons if reason in _EXPECTED]
-    if failed or len(said) > len(expected) + uncounted:  # the hook prints one line for each
-        status = created.returncode or stopped.returncode
+    # With the failure policy `fail`, an expected failure rejects the test process.
+    rejected = created.returncode == REFUSED and bool(expected) and {*reasons} == {*expected, REJECTED}
+    status = stopped.returncode if rejected else created.returncode or stopped.returncode
+    if status or len(said) > len(expected) + uncounted:  # the hook prints one line for each
         what = f"failed with status {status}" if status else "printed an error"
         return problem(
             f"the hook {what}: {said[-1] if said else 'no output'}",
@@ -108,6 +110,8 @@ def _excluded(host: Host, reasons: list[str]) -> str:
         return "`labelSelector` excludes the test process, which has no labels"
     if NamespaceLimitError.reason in reasons:
         return '`monitoring.limits` of the namespace "" is reached'
+    if {CgroupError.reason, REJECTED} <= {*reasons}:
+        return "the hook rejects the test process (failurePolicy), which has no cgroup of its own"
     return ""
 
 

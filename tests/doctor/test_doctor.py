@@ -299,42 +299,52 @@ def test_self_test_is_skipped_without_free_rmid(patient: Patient, here: Host, mo
     assert "no RMID is free" in found.text
 
 
-def test_rmid_in_limbo_is_not_a_hook_problem(patient: Patient, here: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    call = f"$(date +%s) createRuntime 1000 rmids-busy {self_test._TEST_UID}"
-    said = f"if grep -q created; then echo {call} >>{here.settings.state_dir}/calls; echo 'no free one' >&2; fi"
-    monkeypatch.setattr(self_test, "_registered_command", lambda host: ["/bin/sh", "-c", said])
+@pytest.mark.parametrize(
+    "reasons, created, stopped, level, text",
+    [
+        ("rmids-busy", 0, 0, "warning", "no RMID was free for a test process"),
+        ("rmids-busy,refused", 79, 0, "warning", "no RMID was free for a test process"),
+        ("rmids-busy,refused", 79, 1, "problem", "failed with status 1"),
+        ("rmids-busy,refused", 1, 0, "problem", "failed with status 1"),
+        ("ledger,rmids-busy,refused", 79, 0, "problem", "failed with status 79"),
+        ("refused", 79, 0, "problem", "failed with status 79"),
+    ],
+)
+def test_rmid_in_limbo_is_not_a_hook_problem(
+    here: Host, monkeypatch: pytest.MonkeyPatch, reasons: str, created: int, stopped: int, level: str, text: str
+) -> None:
+    call = f"$(date +%s) createRuntime 1000 {reasons} {self_test._TEST_UID}"
+    said = f"echo {call} >>{here.settings.state_dir}/calls; echo 'no free one' >&2"
+    hook = f"if grep -q created; then {said}; exit {created}; fi; exit {stopped}"
+    monkeypatch.setattr(self_test, "_registered_command", lambda host: ["/bin/sh", "-c", hook])
     (found,) = self_test.self_test(here)
-    assert (found.level, found.text) == ("warning", "no RMID was free for a test process")
+    assert (found.level, text in found.text) == (level, True)
+
+
+IO_CLASS = {"blockio": {"enabled": True, "classes": {"a": {"weight": 9}}, "defaults": {"namespaces": {"": "a"}}}}
 
 
 @pytest.mark.parametrize(
-    "settings, text",
+    "settings, excluded",
     [
-        ({}, "the hook created and removed a group for a test process"),
+        ({}, ""),
+        ({"rdt": {"enabled": True, "defaults": {"namespaces": {"": "gold"}}}}, ""),
+        (IO_CLASS, ""),
         (
-            {"rdt": {"enabled": True, "defaults": {"namespaces": {"": "gold"}}}},
-            "the hook created and removed a group for a test process",
+            {**IO_CLASS, "failurePolicy": "fail"},
+            "the hook rejects the test process (failurePolicy), which has no cgroup ",
         ),
+        ({"namespaces": ["shop"]}, "`namespaces` excludes the test process, which has no namespace"),
+        ({"labelSelector": {"app": "web"}}, "`labelSelector` excludes the test process, which has no labels"),
+        ({"monitoring": {"limits": {"": 0}}}, '`monitoring.limits` of the namespace "" is reached'),
         (
-            {"blockio": {"enabled": True, "classes": {"a": {"weight": 9}}, "defaults": {"namespaces": {"": "a"}}}},
-            "the hook created and removed a group for a test process",
-        ),
-        (
-            {"namespaces": ["shop"]},
-            "the hook runs; not tested with a group: `namespaces` excludes the test process, which has no namespace",
-        ),
-        (
-            {"labelSelector": {"app": "web"}},
-            "the hook runs; not tested with a group: `labelSelector` excludes the test process, which has no labels",
-        ),
-        (
-            {"monitoring": {"limits": {"": 0}}},
-            'the hook runs; not tested with a group: `monitoring.limits` of the namespace "" is reached',
+            {"monitoring": {"limits": {"": 0}}, "failurePolicy": "fail"},
+            '`monitoring.limits` of the namespace "" is reached',
         ),
     ],
 )
 def test_self_test_of_a_working_hook_is_ok(
-    patient: Patient, monkeypatch: pytest.MonkeyPatch, settings: dict[str, object], text: str
+    patient: Patient, monkeypatch: pytest.MonkeyPatch, settings: dict[str, object], excluded: str
 ) -> None:
     patient.group(patient.resctrl / "gold")
     patient.write("sys/fs/resctrl/gold/tasks", "")
@@ -343,7 +353,9 @@ def test_self_test_of_a_working_hook_is_ok(
     monkeypatch.setattr(Host, "live", True)
     monkeypatch.setattr(self_test, "_registered_command", lambda host: command(patient.root))
     (found,) = self_test.self_test(Host(CONFIG, str(patient.root)))
-    assert (found.level, found.text.partition("; in ")[0]) == ("ok", text)
+    created = "the hook created and removed a group for a test process"
+    assert found.level == "ok"
+    assert found.text.startswith(f"the hook runs; not tested with a group: {excluded}" if excluded else created)
     assert list(patient.resctrl.glob("**/mon_groups/*")) == []
 
 
