@@ -49,25 +49,27 @@ def without_helm(objects: Objects) -> Objects:
     return objects
 
 
-def test_chart_with_defaults_has_the_objects_of_the_manifests() -> None:
-    manifests = [(CONTRIB / f"daemonset/{name}.yaml").read_text() for name in ("resctrl-hooks", "metrics", "view")]
-    assert without_helm(render()) == without_helm(by_name(manifests))
+DEFAULT = ("daemonset/resctrl-hooks", "daemonset/metrics", "daemonset/view")
 
 
-def test_chart_with_monitoring_has_the_pod_monitor_and_the_rules() -> None:
-    chart = without_helm(render(monitoring={"enabled": True}))
-    names = ("podmonitor", "prometheusrule")
-    expected = without_helm(by_name([(CONTRIB / f"prometheus/{name}.yaml").read_text() for name in names]))
-    assert {key: one for key, one in chart.items() if key in expected} == expected
-    assert len(expected) == 2
-
-
-def test_chart_with_events_has_their_objects() -> None:
-    chart = without_helm(render(config={"events": True}))
-    expected = without_helm(by_name([(CONTRIB / "events/events.yaml").read_text()]))
-    assert {key: one for key, one in chart.items() if key in expected} == expected
-    assert len(expected) == 5
-    assert not {*render()} & {*expected}
+@pytest.mark.parametrize(
+    "values, more, number",
+    [
+        ({}, (), 0),
+        ({"monitoring": {"enabled": True}}, ("prometheus/podmonitor", "prometheus/prometheusrule"), 2),
+        ({"config": {"events": True}}, ("events/events",), 5),
+    ],
+    ids=["defaults", "monitoring", "events"],
+)
+def test_chart_has_the_objects_of_the_manifests(values: dict[str, Any], more: tuple[str, ...], number: int) -> None:
+    base, added = (
+        without_helm(by_name([(CONTRIB / f"{path}.yaml").read_text() for path in of])) for of in (DEFAULT, more)
+    )
+    chart = without_helm(render(**values))
+    assert chart.keys() == base.keys() | added.keys()
+    assert len(added) == number
+    same = added if values else base
+    assert {key: one for key, one in chart.items() if key in same} == same
 
 
 def test_values_reach_both_daemonsets() -> None:

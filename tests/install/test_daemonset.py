@@ -95,99 +95,81 @@ def steps(script: str) -> list[int]:
     return [number for number, line in lines if line and line[0] not in " #" and line != "fi"]
 
 
-def test_installer_installs_and_removes(tmp_path: Path, programs: Path) -> None:
-    host = tmp_path / "host"
-    (host / "etc").mkdir(parents=True)
-    (host / "usr/bin").mkdir(parents=True)
-    (host / "usr/bin/crio").touch()
-    before = files(host)
-    for _ in range(2):  # the second is a rollout
-        run("resctrl-hooks.yaml", host, programs, tmp_path)
-        assert {HOOKS, CONFIG} <= files(host)
-        assert "shop" in (host / "etc/resctrl-hooks/config.json").read_text()
-    run("remove.yaml", host, programs, tmp_path)
-    assert {name for name in files(host) if "resctrl" in name} == set()
-    assert files(host) - {"/etc", "/run"} <= before | {"/etc"}
+def told(tmp_path: Path) -> list[str]:
+    """Return the calls on the host so far, and forget them."""
+    lines = (tmp_path / "nsenter").read_text().splitlines()
+    (tmp_path / "nsenter").unlink()
+    return [line.partition(" -- ")[2] for line in lines]
 
 
+def ours(host: Path) -> set[str]:
+    return {name for name in files(host) if "resctrl" in name}
+
+
+RESET = ["systemctl daemon-reload", "systemctl reset-failed resctrl-hooks-*"]
 REMOVAL = steps(daemonset("remove.yaml")["spec"]["initContainers"][0]["command"][2])
+
+
+def test_installer_installs_keeps_and_removes(tmp_path: Path, programs: Path) -> None:
+    host = tmp_path / "host"
+    given(host, "usr/bin/crio")
+    (host / "etc").mkdir()
+    before = files(host)
+    run("resctrl-hooks.yaml", host, programs, tmp_path)
+    assert {HOOKS, CONFIG} <= files(host)
+    assert "shop" in (host / "etc/resctrl-hooks/config.json").read_text()
+    calls = told(tmp_path)
+    assert calls[0] == "systemctl daemon-reload"
+    installed = [unit for unit in ENABLED if (host / "etc/systemd/system" / unit).exists()]
+    assert EXEC in installed
+    assert [unit for unit in ENABLED if unit in " ".join(calls)] == installed
+
+    config = host / CONFIG.lstrip("/")
+    first = config.stat()
+    run("resctrl-hooks.yaml", host, programs, tmp_path)  # a rollout
+    assert (config.stat().st_ino, config.stat().st_mtime_ns) == (first.st_ino, first.st_mtime_ns)
+    config.write_text("namespaces: [other]\n")
+    run("resctrl-hooks.yaml", host, programs, tmp_path)
+    assert "shop" in config.read_text()
+
+    told(tmp_path)
+    run("remove.yaml", host, programs, tmp_path)
+    stop, release, *others = told(tmp_path)
+    assert (stop, others) == ("systemctl stop resctrl-hooks-*", RESET)
+    assert release.endswith("launch.py --config /etc/resctrl-hooks/config.yaml release")
+    assert ours(host) == set()
+    assert files(host) - {"/etc", "/run"} <= before
 
 
 @pytest.mark.parametrize("step", [1, 2, 4])
 def test_installation_is_completed_if_its_pod_is_deleted_meanwhile(tmp_path: Path, programs: Path, step: int) -> None:
     run("resctrl-hooks.yaml", tmp_path / "host", programs, tmp_path, deleted_before=step)
-    assert (tmp_path / "host/usr/share/containers/oci/hooks.d/resctrl-hooks.json").exists()
-    assert "restart resctrl-hooks-reconcile.timer" in (tmp_path / "nsenter").read_text()
+    assert (tmp_path / "host" / HOOKS.lstrip("/")).exists()
+    assert any(call.startswith("systemctl restart resctrl-hooks-reconcile.timer") for call in told(tmp_path))
 
 
 def test_removal_killed_before_each_step_is_completed_by_retry(tmp_path: Path, programs: Path) -> None:
-    host, installed = tmp_path / "host", tmp_path / "installed"
+    host, installed, resctrl = tmp_path / "host", tmp_path / "installed", tmp_path / "resctrl"
     (host / "etc").mkdir(parents=True)
     run("resctrl-hooks.yaml", host, programs, tmp_path)
     shutil.copytree(host, installed, symlinks=True)
     for step in range(len(REMOVAL)):
         shutil.rmtree(host)
         shutil.copytree(installed, host, symlinks=True)
-        kill_removal_and_retry(tmp_path, programs, step)
-
-
-def kill_removal_and_retry(tmp_path: Path, programs: Path, step: int) -> None:
-    host, resctrl = tmp_path / "host", tmp_path / "resctrl"
-    for folder in ("mon_groups/foreign", "info"):
-        (resctrl / folder).mkdir(parents=True, exist_ok=True)
-    Monitor(str(resctrl), state_dir=str(tmp_path / "run/resctrl-hooks")).ensure_group(UID)
-    (tmp_path / "nsenter").unlink()
-    run("remove.yaml", host, programs, tmp_path, killed_before=step)
-    code = host / LAUNCH.lstrip("/")
-    assert code.exists() or not (resctrl / "mon_groups" / UID).exists(), step
-    run("remove.yaml", host, programs, tmp_path)
-    assert {name for name in files(host) if "resctrl" in name} == set()
-    assert [path.name for path in (resctrl / "mon_groups").iterdir()] == ["foreign"]
-    assert not (tmp_path / "run/resctrl-hooks").exists()
-    told = [line.partition(" -- ")[2] for line in (tmp_path / "nsenter").read_text().splitlines()]
-    assert told[-2:] == ["systemctl daemon-reload", "systemctl reset-failed resctrl-hooks-*"]
-
-
-def test_removal_stops_units_and_releases_groups_before_code(tmp_path: Path, programs: Path) -> None:
-    host = tmp_path / "host"
-    host.mkdir()
-    run("resctrl-hooks.yaml", host, programs, tmp_path)
-    (tmp_path / "nsenter").unlink()
-    run("remove.yaml", host, programs, tmp_path)
-    told = [line.partition(" -- ")[2] for line in (tmp_path / "nsenter").read_text().splitlines()]
-    assert told[0] == "systemctl stop resctrl-hooks-*"
-    assert told[1].endswith("launch.py --config /etc/resctrl-hooks/config.yaml release")
-    assert told[2:] == ["systemctl daemon-reload", "systemctl reset-failed resctrl-hooks-*"]
-
-
-def test_unchanged_configuration_keeps_file_and_time(tmp_path: Path, programs: Path) -> None:
-    host = tmp_path / "host"
-    host.mkdir()
-    run("resctrl-hooks.yaml", host, programs, tmp_path)
-    config = host / CONFIG.lstrip("/")
-    first = config.stat()
-    run("resctrl-hooks.yaml", host, programs, tmp_path)
-    assert (config.stat().st_ino, config.stat().st_mtime_ns) == (first.st_ino, first.st_mtime_ns)
-    config.write_text("namespaces: [other]\n")
-    run("resctrl-hooks.yaml", host, programs, tmp_path)
-    assert "shop" in config.read_text()
-
-
-def test_systemd_on_host_is_reloaded(tmp_path: Path, programs: Path) -> None:
-    host = tmp_path / "host"
-    host.mkdir()
-    run("resctrl-hooks.yaml", host, programs, tmp_path)
-    told = (tmp_path / "nsenter").read_text().splitlines()
-    assert told[0].endswith("systemctl daemon-reload")
-    started = " ".join(told)
-    installed = [unit for unit in ENABLED if (host / "etc/systemd/system" / unit).exists()]
-    assert EXEC in installed
-    assert [unit for unit in ENABLED if unit in started] == installed
+        for folder in ("mon_groups/foreign", "info"):
+            (resctrl / folder).mkdir(parents=True, exist_ok=True)
+        Monitor(str(resctrl), state_dir=str(tmp_path / "run/resctrl-hooks")).ensure_group(UID)
+        run("remove.yaml", host, programs, tmp_path, killed_before=step)
+        assert (host / LAUNCH.lstrip("/")).exists() or not (resctrl / "mon_groups" / UID).exists(), step
+        run("remove.yaml", host, programs, tmp_path)
+        assert ours(host) == set()
+        assert [path.name for path in (resctrl / "mon_groups").iterdir()] == ["foreign"]
+        assert not (tmp_path / "run/resctrl-hooks").exists()
+        assert told(tmp_path)[-2:] == RESET
 
 
 def test_unit_of_another_version_is_stopped(tmp_path: Path, programs: Path) -> None:
-    host = tmp_path / "host"
-    host.mkdir()
+    (tmp_path / "host").mkdir()
     nsenter = programs / "nsenter"
     listed = (
         "resctrl-hooks-later.service not-found active running a\nresctrl-hooks-exec.service loaded active running b"
@@ -195,29 +177,19 @@ def test_unit_of_another_version_is_stopped(tmp_path: Path, programs: Path) -> N
     nsenter.write_text(
         f"{nsenter.read_text()}case $* in *list-units*) echo '{listed}' ;; *reset-failed*) exit 1 ;; esac\n"
     )
-    run("resctrl-hooks.yaml", host, programs, tmp_path)
-    told = [line.partition(" -- systemctl ")[2] for line in (tmp_path / "nsenter").read_text().splitlines()]
-    assert [call for call in told if call.startswith("stop ")] == ["stop resctrl-hooks-later.service"]
+    run("resctrl-hooks.yaml", tmp_path / "host", programs, tmp_path)
+    assert [call for call in told(tmp_path) if " stop " in call] == ["systemctl stop resctrl-hooks-later.service"]
 
 
-@pytest.mark.parametrize("manifests, warns", [(__version__, False), ("0.3.0", True), ("", True)])
 def test_manifests_of_another_version_are_reported_on_a_running_host(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, manifests: str, warns: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given(tmp_path, "run/systemd/system/x")
-    monkeypatch.setenv("MANIFESTS", manifests)
-    said = install(tmp_path)
-    assert ("warning: the DaemonSet's manifests are of version" in said) is warns
-    assert ("NetworkPolicy" in said) is (not manifests)
-
-
-def test_installer_knows_the_version_of_its_manifests() -> None:
+    for manifests, warns in ((__version__, False), ("0.3.0", True)):
+        monkeypatch.setenv(VARIABLE, manifests)
+        assert ("warning: the DaemonSet's manifests are of version" in install(tmp_path)) is warns
     (container,) = daemonset("resctrl-hooks.yaml")["spec"]["initContainers"]
     assert {"name": VARIABLE, "value": __version__} in container["env"]
-
-
-def test_staged_image_has_no_manifests(tmp_path: Path) -> None:
-    assert "manifests are of version" not in install(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["resctrl-hooks.yaml", "remove.yaml"])
@@ -225,9 +197,10 @@ def test_only_the_installer_is_privileged(name: str) -> None:
     spec = daemonset(name)["spec"]
     assert spec["hostPID"] is True
     assert [container["securityContext"].get("privileged") for container in spec["initContainers"]] == [True]
-    for container in spec["containers"]:
-        assert "privileged" not in container["securityContext"]
-        assert "volumeMounts" not in container
+    (container,) = spec["containers"]
+    context = container["securityContext"]
+    assert (context["capabilities"], context["seccompProfile"]) == ({"drop": ["ALL"]}, {"type": "RuntimeDefault"})
+    assert not {"privileged", "volumeMounts"} & {*context, *container}
 
 
 @pytest.mark.parametrize("name", ["resctrl-hooks.yaml", "remove.yaml"])
@@ -335,17 +308,13 @@ def test_manifest_rights_suffice_for_metrics(tmp_path: Path, short: Path) -> Non
     assert (host / STATE_DIR.lstrip("/") / "totals/counters").exists()  # totals are kept
 
 
-def test_metrics_pod_waits_until_resctrl_is_mounted() -> None:
-    (container,) = daemonset("metrics.yaml")["spec"]["containers"]
-    volumes = {volume["name"]: volume["hostPath"] for volume in daemonset("metrics.yaml")["spec"]["volumes"]}
-    # The kubelet sets up only volumes that a container mounts.
-    mounted = [volumes[mount["name"]] for mount in container["volumeMounts"]]
-    assert {"path": f"{RESCTRL_ROOT}/info", "type": "Directory"} in mounted
-
-
-def test_pod_monitor_selects_metrics_pods() -> None:
+def test_pod_monitor_selects_metrics_pods_which_wait_for_resctrl() -> None:
     monitor = yaml.safe_load((FOLDER.parent / "prometheus/podmonitor.yaml").read_text())
     container, paths = metrics_container()
+    volumes = {volume["name"]: volume["hostPath"] for volume in daemonset("metrics.yaml")["spec"]["volumes"]}
+    # The kubelet sets up only volumes that a container mounts: the pod waits until resctrl is mounted.
+    mounted = [volumes[mount["name"]] for mount in container["volumeMounts"]]
+    assert {"path": f"{RESCTRL_ROOT}/info", "type": "Directory"} in mounted
     assert monitor["spec"]["selector"]["matchLabels"] == daemonset("metrics.yaml")["metadata"]["labels"]
     (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
     assert endpoint["honorLabels"] is True
@@ -357,5 +326,3 @@ def test_pod_monitor_selects_metrics_pods() -> None:
         RESCTRL_ROOT,
         f"{RESCTRL_ROOT}/info",
     ]
-    written = {mount["mountPath"] for mount in container["volumeMounts"] if not mount.get("readOnly")}
-    assert written == {f"{STATE_DIR}/{TOTALS}"}

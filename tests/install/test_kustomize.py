@@ -12,7 +12,6 @@ from resctrl_hooks.node.ledger import TOTALS
 from resctrl_hooks.node.names import STATE_DIR
 
 CONTRIB = Path(__file__).parents[2] / "contrib"
-DIGEST = f"sha256:{'01' * 32}"
 
 
 def load(path: str) -> list[dict[str, Any]]:
@@ -30,38 +29,28 @@ def render(folder: Path) -> list[dict[str, Any]]:
     return list(yaml.safe_load_all(done.stdout))
 
 
-@pytest.mark.kubectl
-def test_base_has_hook_and_metrics() -> None:
-    kinds = [(one["kind"], one["metadata"]["name"]) for one in render(CONTRIB / "daemonset")]
-    assert sorted(kinds) == [
-        ("ClusterRole", "resctrl-hooks-view"),
-        ("ConfigMap", "resctrl-hooks"),
-        ("DaemonSet", "resctrl-hooks"),
-        ("DaemonSet", "resctrl-hooks-metrics"),
-        ("Namespace", "resctrl-hooks"),
-        ("NetworkPolicy", "resctrl-hooks-metrics"),
-        ("ServiceAccount", "resctrl-hooks"),
-        ("ServiceAccount", "resctrl-hooks-metrics"),
-    ]
+METRICS = {
+    *("ClusterRole resctrl-hooks-view", "Namespace resctrl-hooks", "DaemonSet resctrl-hooks-metrics"),
+    *("NetworkPolicy resctrl-hooks-metrics", "ServiceAccount resctrl-hooks-metrics"),
+}
+HOOK = {"ConfigMap resctrl-hooks", "DaemonSet resctrl-hooks", "ServiceAccount resctrl-hooks"}
+OPENSHIFT = {
+    *("PodMonitor resctrl-hooks", "PrometheusRule resctrl-hooks", "Role resctrl-hooks-prometheus"),
+    *("RoleBinding resctrl-hooks-prometheus", "SecurityContextConstraints resctrl-hooks-metrics"),
+}
+
+
+def names(objects: list[dict[str, Any]]) -> list[str]:
+    return sorted(f"{one['kind']} {one['metadata']['name']}" for one in objects)
 
 
 @pytest.mark.kubectl
-def test_openshift_overlay_has_metrics_only() -> None:
-    objects = render(CONTRIB / "openshift")
-    kinds = [(one["kind"], one["metadata"]["name"]) for one in objects]
-    assert sorted(kinds) == [
-        ("ClusterRole", "resctrl-hooks-view"),
-        ("DaemonSet", "resctrl-hooks-metrics"),
-        ("Namespace", "resctrl-hooks"),
-        ("NetworkPolicy", "resctrl-hooks-metrics"),
-        ("PodMonitor", "resctrl-hooks"),
-        ("PrometheusRule", "resctrl-hooks"),
-        ("Role", "resctrl-hooks-prometheus"),
-        ("RoleBinding", "resctrl-hooks-prometheus"),
-        ("SecurityContextConstraints", "resctrl-hooks-metrics"),
-        ("ServiceAccount", "resctrl-hooks-metrics"),
-    ]
-    assert "openshift.io/cluster-monitoring" in only(objects, "Namespace")["metadata"]["labels"]
+@pytest.mark.parametrize("folder, more", [("daemonset", HOOK), ("openshift", OPENSHIFT)])
+def test_base_has_hook_and_overlay_the_rights_of_metrics(folder: str, more: set[str]) -> None:
+    objects = render(CONTRIB / folder)
+    assert names(objects) == sorted(METRICS | more)
+    labels = only(objects, "Namespace")["metadata"]["labels"]
+    assert ("openshift.io/cluster-monitoring" in labels) is (folder == "openshift")
 
 
 def test_scc_allows_only_what_metrics_need() -> None:
@@ -99,12 +88,6 @@ def test_role_covers_pods_only() -> None:
     assert binding["subjects"][0]["namespace"] == "openshift-monitoring"
 
 
-def test_health_probe_matches_server() -> None:
-    (container,) = only(load("daemonset/metrics.yaml"), "DaemonSet")["spec"]["template"]["spec"]["containers"]
-    for probe in ("readinessProbe", "livenessProbe"):
-        assert container[probe]["httpGet"]["path"] == "/healthz"
-
-
 def test_images_and_labels_have_this_version() -> None:
     texts = [path.read_text() for folder in ("daemonset", "events") for path in (CONTRIB / folder).glob("*.yaml")]
     tags = {line.rpartition(":")[2].strip() for text in texts for line in text.splitlines() if "image: " in line}
@@ -117,6 +100,8 @@ def test_metrics_pod_writes_totals_only_and_accepts_prometheus_only() -> None:
     objects = load("daemonset/metrics.yaml")
     pod = only(objects, "DaemonSet")["spec"]["template"]["spec"]
     (container,) = pod["containers"]
+    assert {container[probe]["httpGet"]["path"] for probe in ("readinessProbe", "livenessProbe")} == {"/healthz"}
+    assert not any("projected" in volume for volume in pod["volumes"]), "no token in a pod that listens"
     writable = [mount["mountPath"] for mount in container["volumeMounts"] if not mount.get("readOnly")]
     assert writable == [f"{STATE_DIR}/{TOTALS}"]
     policy = only(objects, "NetworkPolicy")["spec"]
@@ -126,32 +111,17 @@ def test_metrics_pod_writes_totals_only_and_accepts_prometheus_only() -> None:
     assert rule["ports"] == [{"port": container["ports"][0]["name"]}]
 
 
-@pytest.mark.parametrize("name", ["resctrl-hooks", "remove"])
-def test_waiting_container_has_no_capabilities(name: str) -> None:
-    (container,) = only(load(f"daemonset/{name}.yaml"), "DaemonSet")["spec"]["template"]["spec"]["containers"]
-    context = container["securityContext"]
-    assert (context["capabilities"], context["seccompProfile"]) == ({"drop": ["ALL"]}, {"type": "RuntimeDefault"})
-
-
 @pytest.mark.kubectl
 @pytest.mark.parametrize(
     "base, component, more",
-    [
-        ("daemonset", "events", set()),
-        ("openshift", "openshift/events", {("SecurityContextConstraints", "resctrl-hooks-events")}),
-    ],
+    [("daemonset", "events", set()), ("openshift", "openshift/events", {"SecurityContextConstraints"})],
 )
-def test_events_are_a_component_of_their_own(
-    tmp_path: Path, base: str, component: str, more: set[tuple[str, str]]
-) -> None:
-    lines = [f"resources: [{CONTRIB / base}]", f"components: [{CONTRIB / component}]"]
-    (tmp_path / "kustomization.yaml").write_text("\n".join(lines).replace(str(CONTRIB), "contrib"))
+def test_events_are_a_component_of_their_own(tmp_path: Path, base: str, component: str, more: set[str]) -> None:
+    (tmp_path / "kustomization.yaml").write_text(f"resources: [contrib/{base}]\ncomponents: [contrib/{component}]\n")
     (tmp_path / "contrib").symlink_to(CONTRIB)
-    without = {(one["kind"], one["metadata"]["name"]) for one in render(CONTRIB / base)}
-    found = {(one["kind"], one["metadata"]["name"]): one for one in render(tmp_path)}
-    name = "resctrl-hooks-events"
-    kinds = ("ClusterRole", "ClusterRoleBinding", "DaemonSet", "NetworkPolicy", "ServiceAccount")
-    assert {*found} - without == {(kind, name) for kind in kinds} | more
+    added = {*names(render(tmp_path))} - {*names(render(CONTRIB / base))}
+    kinds = {"ClusterRole", "ClusterRoleBinding", "DaemonSet", "NetworkPolicy", "ServiceAccount"} | more
+    assert added == {f"{kind} resctrl-hooks-events" for kind in kinds}
 
 
 def test_events_process_may_create_and_patch_events_and_reads_records_only() -> None:
@@ -174,12 +144,6 @@ def test_events_process_may_create_and_patch_events_and_reads_records_only() -> 
     assert (policy["policyTypes"], "ingress" in policy) == (["Ingress", "Egress"], False)
     context = container["securityContext"]
     assert (context["capabilities"], context["readOnlyRootFilesystem"]) == ({"drop": ["ALL"]}, True)
-
-
-def test_token_is_not_in_a_pod_that_listens() -> None:
-    pod = only(load("daemonset/metrics.yaml"), "DaemonSet")["spec"]["template"]["spec"]
-    assert pod["automountServiceAccountToken"] is False
-    assert not any("projected" in volume for volume in pod["volumes"])
 
 
 def test_scc_of_events_allows_only_what_they_need() -> None:

@@ -17,7 +17,7 @@ from resctrl_hooks.install.payload import Payload, folder_name, is_payload_folde
 from resctrl_hooks.install.plan import Plan, PlannedFile
 from resctrl_hooks.install.present import is_installed, named_folder, present, record_of
 from resctrl_hooks.install.roles import DROP_IN, HOOK, LAUNCHER, LINK, MODULE, SETTINGS, UNIT
-from resctrl_hooks.install.settings_files import FIRST
+from resctrl_hooks.install.settings_files import FIRST, HISTORY
 from resctrl_hooks.install.tree import Tree
 from resctrl_hooks.install.units import ENABLED, EXEC, MOUNT, TIMER
 
@@ -52,9 +52,23 @@ def plan(*extra: PlannedFile, folder: str = FOLDER, registrations: dict[str, lis
 
 
 def put(todo: Plan, tree: Tree) -> Lines:
+    """Install a plan; return what is said."""
     said: Lines = []
     install(todo, tree, say=said.append, warn=said.append)
     return said
+
+
+def removed(tree: Tree) -> Lines:
+    """Uninstall; return what is said."""
+    said: Lines = []
+    uninstall(tree, say=said.append, warn=said.append, release=lambda: said.append("released"))
+    return said
+
+
+def record(tree: Tree) -> Manifest:
+    found = read_manifest(tree)
+    assert found is not None
+    return found
 
 
 HOOK_FILE = PlannedFile(f"{VENDOR_HOOKS}/{HOOK_NAME}", b"{}", HOOK)
@@ -135,34 +149,26 @@ def test_record_has_the_files_folders_and_runtimes_of_the_plan(tree: Tree) -> No
     settings = PlannedFile("/etc/r/config.yaml", b"mine", SETTINGS)
     registrations = {"podman": [HOOK_FILE.path], "crio": [HOOK_FILE.path]}
     put(plan(settings, UNIT_FILE, LINK_FILE, HOOK_FILE, registrations=registrations), tree)
-    found = read_manifest(tree)
-    assert found is not None
+    found = record(tree)
     assert found.files == {
         LAUNCH: LAUNCHER, settings.path: SETTINGS, UNIT_FILE.path: UNIT, HOOK_FILE.path: HOOK,
     }  # fmt: skip
     assert (found.complete, found.runtimes, found.runtime_files) == (True, ["crio", "podman"], registrations)
     assert found.folders[:3] == ["/usr", "/usr/local", "/usr/local/libexec"]
     assert len(found.folders) == len(set(found.folders))
-    assert (found.version, found.config, found.python, found.first_settings) == ("1", todo_config(), PYTHON, "")
-
-
-def todo_config() -> str:
-    return plan().config
+    assert (found.version, found.config, found.python, found.first_settings) == ("1", plan().config, PYTHON, "")
 
 
 def test_record_names_old_and_new_files_until_the_change_is_complete(
     tree: Tree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(plan(HOOK_FILE), tree)
-    during: list[Manifest | None] = []
-    monkeypatch.setattr(installation, "_remove", lambda *_, **__: during.append(read_manifest(tree)))
+    during: list[Manifest] = []
+    monkeypatch.setattr(installation, "_remove", lambda *_, **__: during.append(record(tree)))
     put(plan(UNIT_FILE), tree)
-    (record,) = during
-    assert record is not None
-    assert (record.complete, {HOOK_FILE.path, UNIT_FILE.path} <= record.files.keys()) == (False, True)
-    after = read_manifest(tree)
-    assert after is not None
-    assert HOOK_FILE.path not in after.files
+    (found,) = during
+    assert (found.complete, {HOOK_FILE.path, UNIT_FILE.path} <= found.files.keys()) == (False, True)
+    assert HOOK_FILE.path not in record(tree).files
 
 
 def test_new_installation_removes_files_of_the_old_one_and_keeps_settings(tree: Tree) -> None:
@@ -176,9 +182,7 @@ def test_new_installation_removes_files_of_the_old_one_and_keeps_settings(tree: 
         f"removed {UNIT_FILE.path}",
     ]
     assert tree.names(CODE) == ["launch.py", "manifest.json", FOLDER, OLD], "hooks may be loading the old modules"
-    record = read_manifest(tree)
-    assert record is not None
-    assert record.files == {LAUNCH: LAUNCHER, settings.path: SETTINGS}
+    assert record(tree).files == {LAUNCH: LAUNCHER, settings.path: SETTINGS}
     assert tree.names(WANTS) == []
     assert put(plan(), tree) == [f"removed {CODE}/{OLD}/"]
 
@@ -191,17 +195,14 @@ def test_temporary_files_of_interrupted_calls_are_swept(tree: Tree, tmp_path: Pa
     assert not any(map(tree.exists, left))
     for path in left:
         given(tmp_path, path)
-    said: Lines = []
-    uninstall(tree, say=said.append, warn=said.append)
+    removed(tree)
     assert not any(map(tree.exists, left))
 
 
 def test_removal_is_in_the_reverse_order_and_empties_the_folders(tree: Tree, tmp_path: Path) -> None:
     (tmp_path / "usr").mkdir()
     put(plan(UNIT_FILE, LINK_FILE, HOOK_FILE), tree)
-    said: Lines = []
-    uninstall(tree, say=said.append, warn=said.append, release=lambda: said.append("released"))
-    assert said == [
+    assert removed(tree) == [
         f"removed {HOOK_FILE.path}",
         "released",
         f"removed {UNIT_FILE.path}",
@@ -213,18 +214,34 @@ def test_removal_is_in_the_reverse_order_and_empties_the_folders(tree: Tree, tmp
     assert tree.names(VENDOR_HOOKS) == []
 
 
-@pytest.mark.parametrize("edited", [False, True])
-def test_only_the_first_settings_are_removed(tree: Tree, tmp_path: Path, edited: bool) -> None:
+@pytest.mark.parametrize("first, edited", [(FIRST, False), (FIRST + HISTORY, False), (FIRST, True)])
+def test_only_the_first_settings_are_removed(tree: Tree, tmp_path: Path, first: bytes, edited: bool) -> None:
     config = "/etc/r/config.yaml"
-    files = [PlannedFile(path, FIRST, SETTINGS) for path in (config, "/etc/r/config.json")]
+    files = [PlannedFile(path, first, SETTINGS) for path in (config, "/etc/r/config.json")]
     put(plan(*files), tree)
     put(plan(), tree)  # an upgrade keeps the digest
     if edited:
         given(tmp_path, config, "mine")
-    said: Lines = []
-    uninstall(tree, say=said.append, warn=said.append)
+    said = removed(tree)
     assert tree.names("/etc/r") == (["config.json", "config.yaml"] if edited else [])
     assert (said[0] == f"{config} and its compiled file are kept, because it was edited") is edited
+
+
+def test_compiled_settings_of_another_program_are_kept(tree: Tree, tmp_path: Path) -> None:
+    given(tmp_path, "/etc/r/config.json", "theirs")
+    put(plan(), tree)
+    removed(tree)
+    assert tree.names("/etc/r") == ["config.json"]
+
+
+def test_link_of_administrator_to_installed_unit_survives_upgrade(tree: Tree, tmp_path: Path) -> None:
+    put(plan(UNIT_FILE, LINK_FILE), tree)
+    link = f"graphical.target.wants/{TIMER}"
+    given(tmp_path, f"{UNITS}/{link}")
+    put(plan(UNIT_FILE, LINK_FILE), tree)
+    assert tree.exists(f"{UNITS}/{link}")
+    removed(tree)
+    assert not tree.exists(f"{UNITS}/{link}")
 
 
 def test_registration_of_one_runtime_is_removed(tree: Tree) -> None:
@@ -238,12 +255,11 @@ def test_registration_of_one_runtime_is_removed(tree: Tree) -> None:
         f"podman still calls the hook: it reads {HOOK_FILE.path}, which another runtime uses",
         "the hook is not registered with containerd",
     ]
-    record = read_manifest(tree)
-    assert record is not None
-    assert (record.runtimes, record.runtime_files) == (["crio"], {"crio": [HOOK_FILE.path]})
-    assert other.path not in record.files
-    assert "/opt/hooks" not in record.folders, "a folder that runtimes watch stays"
-    assert "/opt" in record.folders
+    found = record(tree)
+    assert (found.runtimes, found.runtime_files) == (["crio"], {"crio": [HOOK_FILE.path]})
+    assert other.path not in found.files
+    assert "/opt/hooks" not in found.folders, "a folder that runtimes watch stays"
+    assert "/opt" in found.folders
     assert tree.exists(f"{CODE}/{FOLDER}")
     assert tree.names(WANTS) == [TIMER]
     said.clear()
@@ -281,7 +297,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Lines:
 
 def test_image_calls_no_systemd(tree: Tree, calls: Lines) -> None:
     put(plan(UNIT_FILE, LINK_FILE), tree)
-    uninstall(tree, say=lambda _: None, warn=lambda _: None)
+    removed(tree)
     assert calls == []
     assert systemd.runs(Tree("")) is True
 
@@ -292,17 +308,14 @@ def test_units_are_started_after_their_links_and_stopped_before(
     monkeypatch.setattr(systemd, "runs", lambda _: True)
     mount = PlannedFile(f"{UNITS}/{MOUNT}", b"", UNIT)
     other = PlannedFile(f"{UNITS}/other.service", b"", UNIT)
-    said: Lines = []
-    todo = plan(mount, UNIT_FILE, other, LINK_FILE, HOOK_FILE)
-    install(todo, tree, say=said.append, warn=said.append)
+    said = put(plan(mount, UNIT_FILE, other, LINK_FILE, HOOK_FILE), tree)
     assert calls == ["systemctl daemon-reload", f"systemctl start {MOUNT}", f"systemctl restart {TIMER}"]
     place = said.index("units enabled and started")
     assert said[place - 3 : place] == [f"{call}: no bus" for call in calls]
     assert said[place + 1 :] == [HOOK_FILE.path], "what a runtime calls is last"
     assert ENABLED[0] == MOUNT
     calls.clear()
-    said.clear()
-    uninstall(tree, say=said.append, warn=said.append)
+    said = removed(tree)
     stopped = [f"systemctl {verb} {unit}" for unit in (TIMER, "other.service") for verb in ("stop", "reset-failed")]
     assert calls == [*stopped, "systemctl daemon-reload"], "the mount has the groups"
     assert said[:2] == [f"removed {HOOK_FILE.path}", f"{stopped[0]}: no bus"]
@@ -312,7 +325,7 @@ def test_units_are_started_after_their_links_and_stopped_before(
 def test_nothing_is_started_without_units(tree: Tree, calls: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(systemd, "runs", lambda _: True)
     assert "units enabled and started" not in put(plan(HOOK_FILE), tree)
-    uninstall(tree, say=lambda _: None, warn=lambda _: None)
+    removed(tree)
     assert calls == []
 
 

@@ -25,6 +25,12 @@ def test_missing_file_has_no_content_and_missing_folder_no_names(tree: Tree, tmp
     assert (tree.read("/a"), tree.names("/")) == (b"", ["a"])
 
 
+def test_fifo_is_refused_without_waiting(tree: Tree, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a")
+    with pytest.raises(OSError, match="not a regular file: remove it"):
+        tree.write("/a", b"", 0o644)
+
+
 def test_names_are_sorted(tree: Tree, tmp_path: Path) -> None:
     for name in ("b", "c", "a"):
         given(tmp_path, f"d/{name}")

@@ -1,13 +1,11 @@
 """The units' text: their commands, their order, and their dependence on the settings."""
 
 import configparser
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from install.staged import CONFIG, given, install, uninstall
-from resctrl_hooks.install.paths import BOOT_CODE, LAUNCH, UNITS
+from install.staged import CONFIG
+from resctrl_hooks.install.paths import BOOT_CODE, LAUNCH
 from resctrl_hooks.install.units import (
     COMPILE,
     EXEC,
@@ -19,10 +17,10 @@ from resctrl_hooks.install.units import (
     TIMER,
     WAKE,
     WANTED_BY,
-    resident,
     units,
 )
-from resctrl_hooks.node.settings import Settings
+
+Parsed = dict[str, dict[str, dict[str, str]]]
 
 
 def parsed(text: bytes) -> dict[str, dict[str, str]]:
@@ -33,23 +31,23 @@ def parsed(text: bytes) -> dict[str, dict[str, str]]:
 
 
 @pytest.fixture
-def ours() -> dict[str, dict[str, dict[str, str]]]:
+def ours() -> Parsed:
     return {name: parsed(text) for name, text in units(CONFIG).items()}
 
 
-def test_keys_are_unique_and_not_empty(ours: dict[str, dict[str, dict[str, str]]]) -> None:
+def test_keys_are_unique_and_not_empty(ours: Parsed) -> None:
     values = [(key, value) for unit in ours.values() for section in unit.values() for key, value in section.items()]
     assert [key for key, value in values if not value and key != "CapabilityBoundingSet"] == []
 
 
 @pytest.mark.parametrize("runtime", ["crio.service", "containerd.service", "podman.service"])
-def test_resctrl_and_bytecode_precede_runtimes(ours: dict[str, dict[str, dict[str, str]]], runtime: str) -> None:
+def test_resctrl_and_bytecode_precede_runtimes(ours: Parsed, runtime: str) -> None:
     for unit in (MOUNT, COMPILE):
         assert runtime in ours[unit]["Unit"]["Before"].split()
     assert runtime in ours[RECONCILE]["Unit"]["After"].split()
 
 
-def test_timer_and_path_start_reconcile(ours: dict[str, dict[str, dict[str, str]]]) -> None:
+def test_timer_and_path_start_reconcile(ours: Parsed) -> None:
     timer = ours[TIMER]["Timer"]
     assert (timer["OnUnitInactiveSec"], timer["RandomizedDelaySec"]) == ("20", "10"), "every 20 to 30 seconds"
     assert TIMER.removesuffix(".timer") == RECONCILE.removesuffix(".service")
@@ -58,7 +56,7 @@ def test_timer_and_path_start_reconcile(ours: dict[str, dict[str, dict[str, str]
     assert all(ours[unit]["Install"] == {"WantedBy": target} for unit, target in WANTED_BY.items())
 
 
-def test_services_are_skipped_without_their_code(ours: dict[str, dict[str, dict[str, str]]]) -> None:
+def test_services_are_skipped_without_their_code(ours: Parsed) -> None:
     """A MachineConfig's files are removed before the reboot that ends its services."""
     assert ours[RECONCILE]["Unit"]["ConditionPathExists"] == LAUNCH
     for unit in RESIDENT:  # systemd does not check the other condition again at an automatic restart
@@ -77,17 +75,8 @@ def test_boot_bytecode_has_its_own_folder() -> None:
     assert service["RemainAfterExit"] == "yes"  # the folder goes when the unit does
 
 
-def test_units_follow_settings(tmp_path: Path) -> None:
-    given(tmp_path, CONFIG, "stateDir: /var/lib/rh\nresctrlPath: /mnt/resctrl\n")
-    for _ in range(2):  # the second finds a compiled file
-        install(tmp_path)
-        found = {name: (tmp_path / UNITS.lstrip("/") / name).read_text() for name in (WAKE, RECONCILE)}
-        assert "PathChanged=/var/lib/rh/wake" in found[WAKE]
-        assert "-/var/lib/rh -/mnt/resctrl" in found[RECONCILE]
-
-
 def test_exec_watcher_has_two_capabilities_and_the_hosts_network_namespace(
-    ours: dict[str, dict[str, dict[str, str]]],
+    ours: Parsed,
 ) -> None:
     service = ours[EXEC]["Service"]
     assert service["ExecStart"].endswith(" watch")
@@ -97,45 +86,25 @@ def test_exec_watcher_has_two_capabilities_and_the_hosts_network_namespace(
     assert service["ReadWritePaths"] == "-/run/resctrl-hooks -/sys/fs/resctrl"
 
 
-def test_sampling_process_may_count_cgroups_and_no_other_unit_may(ours: dict[str, dict[str, dict[str, str]]]) -> None:
+def test_plugin_has_the_rights_of_reconcile_and_of_the_exec_watcher(ours: Parsed) -> None:
+    service, theirs = ours[NRI]["Service"], ours[RECONCILE]["Service"]
+    same = {key: value for key, value in theirs.items() if key.startswith(("Restrict", "Protect", "SystemCall", "Cap"))}
+    same["RestrictAddressFamilies"] += " AF_NETLINK"
+    same["CapabilityBoundingSet"] += " CAP_NET_ADMIN"
+    assert same.items() <= service.items()
+    assert service["ExecStart"].endswith(f"{LAUNCH} --config {CONFIG} nri")
+    assert (service["NoNewPrivileges"], service["Type"], service["Restart"]) == ("yes", "notify", "always")
+    assert float(service["WatchdogSec"]) > 10
+    assert "PrivateDevices" not in service, "block I/O classes look at /dev"
+
+
+def test_sampling_process_may_count_cgroups_and_no_other_unit_may(ours: Parsed) -> None:
     service = ours[GUARD]["Service"]
     assert "CAP_PERFMON" in service["CapabilityBoundingSet"].split()
     assert service["SystemCallFilter"].split() == ["@system-service", "perf_event_open"]
     assert int(service["LimitNOFILE"]) // 2 >= 6 * 4 * 256, "six pods at a time, four events, 256 CPUs"
     others = [name for name, unit in ours.items() if "perf" in str(unit).lower() and name != GUARD]
     assert others == []
-
-
-@pytest.mark.parametrize(
-    "values, is_needed",
-    [({}, False), ({"slowdown": {"enabled": False}}, False), ({"slowdown": {"enabled": True}}, True)],
-)
-def test_slowdown_needs_the_sampling_process(values: dict[str, Any], is_needed: bool) -> None:
-    assert (GUARD in resident(Settings(values), nri=False)) == is_needed
-
-
-@pytest.mark.parametrize(
-    "runtime, words, yaml, watches",
-    [
-        ("crio", [], "", [EXEC]),
-        ("podman", [], "", [EXEC]),
-        ("containerd", [], "", [NRI]),
-        ("crio", ["--nri"], "", [NRI]),
-        ("crio", [], "monitoring: {exec: reconcile}\n", []),
-        ("crio", ["--no-units"], "", []),
-    ],
-)
-def test_one_service_per_node_watches_execs(
-    tmp_path: Path, runtime: str, words: list[str], yaml: str, watches: list[str]
-) -> None:
-    given(tmp_path, CONFIG, yaml)
-    install(tmp_path, *words, runtime=runtime)
-    folder = tmp_path / UNITS.lstrip("/")
-    assert [unit for unit in (EXEC, NRI) if (folder / unit).exists()] == watches
-    links = folder / "multi-user.target.wants"
-    assert [unit for unit in (EXEC, NRI) if (links / unit).is_symlink()] == watches
-    uninstall(tmp_path)
-    assert not list(folder.rglob("resctrl-hooks-*"))
 
 
 def test_paths_are_separate_words() -> None:

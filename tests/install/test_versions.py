@@ -98,19 +98,11 @@ def test_upgrade_rollback_and_upgrade_lose_nothing(node: Node, before: str) -> N
 
 
 @pytest.mark.parametrize("before", COMMITS)
-@pytest.mark.parametrize("remover", ["earlier", "this"])
+@pytest.mark.parametrize("remover", ["earlier", "this", "this directly"])
 def test_either_version_removes_an_installation_of_the_other(node: Node, before: str, remover: str) -> None:
-    first, last = (THIS, before) if remover == "earlier" else (before, THIS)
-    node.install(first)
-    node.install(last)
-    node.uninstall(last)
-    assert {name for name in files(node.root) if "resctrl" in name} == (
-        LEFT_BY.get(before, set()) if remover == "earlier" else set()
-    )
-
-
-@pytest.mark.parametrize("before", COMMITS)
-def test_this_version_removes_an_installation_of_an_earlier_one_directly(node: Node, before: str) -> None:
-    node.install(before)
-    node.uninstall(THIS)
-    assert {name for name in files(node.root) if "resctrl" in name} == set()
+    installed = {"earlier": [THIS, before], "this": [before, THIS], "this directly": [before]}[remover]
+    for version in installed:
+        node.install(version)
+    node.uninstall(before if remover == "earlier" else THIS)
+    left = LEFT_BY.get(before, set()) if remover == "earlier" else set()
+    assert {name for name in files(node.root) if "resctrl" in name} == left
