@@ -53,8 +53,7 @@ def _compiled(text: str) -> dict[str, Any]:
     Raises:
         SettingsError: it is not valid.
     """
-    from resctrl_hooks.config.applied import values_of  # noqa: PLC0415  # pydantic, for those who send one
-    from resctrl_hooks.config.check import check_file  # noqa: PLC0415
+    from resctrl_hooks.config.check import check_file  # noqa: PLC0415  # pydantic, for those who send one
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "config.yaml"
@@ -62,4 +61,4 @@ def _compiled(text: str) -> dict[str, Any]:
         checked = check_file(str(path))
     if checked.errors:
         raise SettingsError("; ".join(map(str, checked.errors[:3])))
-    return values_of(checked.valid())
+    return checked.valid().given()

@@ -48,16 +48,10 @@ class Applied:
     remarks: list[Problem]
 
 
-def values_of(config: Configuration) -> dict[str, Any]:
-    """Return a configuration's explicit settings as plain values under camelCase keys."""
-    values: dict[str, Any] = config.model_dump(mode="json", by_alias=True, exclude_unset=True)
-    return values
-
-
 def explicit_values_of(config: Configuration) -> dict[str, Any]:
     """Return every setting with its value, defaults included."""
     values: dict[str, Any] = config.model_dump(mode="json", by_alias=True)
-    settings = Settings(values_of(config))
+    settings = Settings(config.given())
     for name in FEATURES:
         values[name]["failurePolicy"] = failure_policy(name, settings)
     return values
@@ -77,7 +71,7 @@ def compiled(config: Configuration, *, managed_by: str = "") -> bytes:
     ``managed_by`` names its owner if `config apply` must not rewrite it.
     """
     head: dict[str, Any] = {"format": FORMAT, **({MANAGED_BY: managed_by} if managed_by else {})}
-    return format_json({**head, **values_of(config)})
+    return format_json({**head, **config.given()})
 
 
 def compile_file(path: str, *, managed_by: str = "") -> bytes:

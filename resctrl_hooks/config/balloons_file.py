@@ -11,7 +11,7 @@ from .check import check_text
 from .cpu_classes import CpuClass
 from .document import Document
 from .problems import Problem, at
-from .section import KeyPath
+from .section import KeyPath, by_key
 
 _POLICY = {"pinMemory": "pinMemory", "idleCPUClass": "idleCpuClass", "turboDomain": "turboDomain"}
 _OWN_RULE = (
@@ -135,7 +135,7 @@ class Conversion:
                 self._note(("reservedResources", name), f"{value!r} has no counterpart here", right)
 
     def _convert_classes(self, classes: list[Any]) -> None:
-        known = {field.alias for field in CpuClass.model_fields.values()}
+        known = by_key(CpuClass)
         for place, one in enumerate(classes):
             for key, value in one.items() if isinstance(one, dict) else ():
                 if key not in known:

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, model_validator
 
 from .classes import SectionOfOwnClasses
-from .section import ClassName, Section, in_any_case, wrong
+from .section import ClassName, Section, by_key, in_any_case, matching, wrong
 
-_AMOUNT = re.compile(r"[1-9][0-9]{0,15}([kKMGT]i?)?")
+_AMOUNT = r"[1-9][0-9]{0,15}([kKMGT]i?)?"
 _BRACKETS = re.compile(r"\[((?:[A-Za-z0-9](?:-[A-Za-z0-9])?)+)\]")
 _RANGE = re.compile(r"(.)-(.)")
 _MOST_BRACKETS = 2  # each matches 62 devices at most, which hooks try one by one
@@ -34,13 +34,10 @@ def _devices(patterns: list[str]) -> list[str]:
     return patterns
 
 
-def _amount(value: int | str) -> int | str:
-    if not _AMOUNT.fullmatch(str(value)):
-        raise wrong(f"{value!r} is not an amount", "write a whole number, with k, M, G or T, or with Ki, Mi, Gi or Ti")
-    return value
-
-
-Amount = Annotated[int | str, AfterValidator(_amount)]
+Amount = Annotated[
+    int | str,
+    matching(_AMOUNT, "an amount", "write a whole number, with k, M, G or T, or with Ki, Mi, Gi or Ti"),
+]
 """A rate per second: a number, or one with k, M, G, T (powers of 1000) or Ki, Mi, Gi, Ti (powers of 1024)."""
 
 
@@ -69,7 +66,7 @@ class BlockioPart(Section):
     @model_validator(mode="before")
     @classmethod
     def _any_case(cls, data: Any) -> Any:
-        return in_any_case(data, [field.alias or name for name, field in cls.model_fields.items()])
+        return in_any_case(data, [*by_key(cls)])
 
     @model_validator(mode="after")
     def _somewhere(self) -> "BlockioPart":

@@ -85,7 +85,7 @@ def check_text(text: bytes, path: str, *, here: bool = False) -> Checked:
         config = Configuration.model_validate(value)
     except ValidationError as error:
         return Checked(path, None, of_validation(error, Configuration, document))
-    if len(format_json(config.model_dump(mode="json", by_alias=True, exclude_unset=True))) > LARGEST - _HEAD:
+    if len(format_json(config.given())) > LARGEST - _HEAD:
         # Compiling expands aliases and escapes non-ASCII text. A file above the limit would disable the hooks.
         what = f"the compiled configuration is larger than {LARGEST} bytes, the limit of the hooks"
         return Checked(path, None, [Problem(what, "use patterns (`team-*`) for many names", file=path)])
@@ -126,7 +126,7 @@ def _about_this_machine(config: Configuration, document: Document) -> Iterator[P
 
 def _about_this_resctrl(config: Configuration, document: Document) -> Iterator[Problem]:
     """Yield a remark for RDT classes that `rdt apply` would reject here, and for floors that the kernel rounds."""
-    classes = config.rdt.model_dump(mode="json", by_alias=True, exclude_unset=True).get("classes") or {}
+    classes = config.rdt.given().get("classes", {})
     throttled = config.rdt.guard.throttle
     if not classes and not throttled:
         return

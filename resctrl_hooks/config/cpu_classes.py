@@ -3,19 +3,21 @@
 import re
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from resctrl_hooks.node.features.placement.cpu_classes import BASE, SYMBOLS
 
-from .section import ClassName, Section, wrong
+from .section import ClassName, Section, matching, wrong
 
 _FREQUENCY = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kMG]Hz|)", re.IGNORECASE)
 _KHZ_IN = {"": 1, "khz": 1, "mhz": 10**3, "ghz": 10**6}
 _MOST_KHZ = 10**9
 _PREFERENCES = ("default", "performance", "balance_performance", "balance_power", "power")
 _MOST_PREFERENCE = 255
-_IDLE_STATE = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_-]{0,15}$")
-_GOVERNOR = re.compile(r"^[a-z][a-z0-9_]{0,14}$")
+_IDLE_STATE = matching(
+    r"[A-Za-z0-9][A-Za-z0-9_-]{0,15}", "a C-state", "the kernel lists their names in cpu0/cpuidle/state*/name"
+)
+_GOVERNOR = matching(r"[a-z][a-z0-9_]{0,14}", "a governor", "the kernel lists them in scaling_available_governors")
 
 
 def _frequency(value: Any) -> Any:
@@ -34,12 +36,6 @@ def _uncore(value: Any) -> Any:
     return _frequency(value)
 
 
-def _idle_state(value: str) -> str:
-    if not _IDLE_STATE.fullmatch(value):
-        raise wrong(f"{value!r} is not a C-state", "the kernel lists their names in cpu0/cpuidle/state*/name")
-    return value
-
-
 def _preference(value: Any) -> Any:
     if type(value) not in (str, int) or str(value) not in (*_PREFERENCES, *map(str, range(_MOST_PREFERENCE + 1))):
         raise wrong(
@@ -47,12 +43,6 @@ def _preference(value: Any) -> Any:
             f"write 0 to {_MOST_PREFERENCE}, or {', '.join(_PREFERENCES)}",
         )
     return str(value)
-
-
-def _governor(value: str) -> str:
-    if not _GOVERNOR.fullmatch(value):
-        raise wrong(f"{value!r} is not a governor", "the kernel lists them in scaling_available_governors")
-    return value
 
 
 _TEXT_OR_NUMBER = [{"type": "string"}, {"type": "integer", "minimum": 0}]
@@ -82,7 +72,7 @@ class CpuClass(Section):
     """Energy performance preference: 0 (performance) to 255 (energy), or the kernel's name, such as
     `balance_performance`."""
 
-    freq_governor: Annotated[str | None, AfterValidator(_governor)] = None
+    freq_governor: Annotated[str | None, _GOVERNOR] = None
     """The cpufreq governor, such as `performance`."""
 
     turbo_priority: Annotated[int, Field(ge=0)] = 0
@@ -95,7 +85,7 @@ class CpuClass(Section):
     uncore_max_freq: Uncore | None = None
     """Maximum frequency of the uncore, same values."""
 
-    disabled_cstates: list[Annotated[str, AfterValidator(_idle_state)]] = []
+    disabled_cstates: list[Annotated[str, _IDLE_STATE]] = []
     """C-states that the CPUs do not enter, such as `[C6, C8]`."""
 
     max_cstate_latency: Annotated[int, Field(ge=0)] | None = None
@@ -103,9 +93,5 @@ class CpuClass(Section):
 
     @model_validator(mode="after")
     def _in_order(self) -> "CpuClass":
-        for least, most in (("minFreq", "maxFreq"), ("uncoreMinFreq", "uncoreMaxFreq")):
-            values = self.model_dump(by_alias=True)
-            low, high = values[least] or "", values[most] or ""
-            if low.isdecimal() and high.isdecimal() and int(low) > int(high):
-                raise wrong(f"{least} {low} is above {most} {high}", "swap them", at=(least,))
+        self.check_order(("minFreq", "maxFreq"), ("uncoreMinFreq", "uncoreMaxFreq"))
         return self

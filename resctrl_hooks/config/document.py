@@ -20,10 +20,7 @@ class DocumentError(Exception):
     """Invalid YAML, or YAML that a configuration cannot contain; with the line and the remedy."""
 
     def __init__(self, what: str, right: str = "", line: int = 0) -> None:
-        super().__init__(what)
-        self.what = what
-        self.right = right
-        self.line = line
+        self.what, self.right, self.line = what, right, line
 
 
 class _Loader(yaml.SafeLoader):
@@ -98,6 +95,10 @@ def _of_yaml(error: yaml.MarkedYAMLError) -> DocumentError:
     return DocumentError(what, right, mark.line + 1 if mark is not None else 0)
 
 
+def _refusal(node: Node, what: str, right: str) -> DocumentError:
+    return DocumentError(what, right, node.start_mark.line + 1)
+
+
 def _child(node: Node | None, part: str | int) -> tuple[Node, Node] | None:
     """Return the node at which a part begins (a key, an item), and the node of its value."""
     if isinstance(node, SequenceNode) and isinstance(part, int) and part < len(node.value):
@@ -128,9 +129,9 @@ class _Builder:
             self._count(self._sizes[id(node)], node)
             return self._done[id(node)]
         if id(node) in self._open:
-            raise DocumentError("an alias contains itself", "write it out", node.start_mark.line + 1)
+            raise _refusal(node, "an alias contains itself", "write it out")
         if depth > _DEEPEST:
-            raise DocumentError("nested too deeply", "reduce the nesting", node.start_mark.line + 1)
+            raise _refusal(node, "nested too deeply", "reduce the nesting")
         before = self._size
         self._count(len(node.value) if isinstance(node, ScalarNode) else 1, node)
         self._open.add(id(node))
@@ -143,8 +144,7 @@ class _Builder:
     def _count(self, size: int, node: Node) -> None:
         self._size += size
         if self._size > _LONGEST:
-            line = node.start_mark.line + 1
-            raise DocumentError("its aliases expand to too much data", "use patterns (`team-*`) for many names", line)
+            raise _refusal(node, "its aliases expand to too much data", "use patterns (`team-*`) for many names")
 
     def _value(self, node: Node, depth: int) -> Any:
         if isinstance(node, MappingNode) and node.tag == "tag:yaml.org,2002:map":
@@ -156,26 +156,23 @@ class _Builder:
     def _mapping(self, node: MappingNode, depth: int) -> dict[str, Any]:
         own: dict[str, int] = {}
         for key, _ in node.value:
-            line = key.start_mark.line + 1
             if isinstance(key, ScalarNode) and key.value in own and key.tag != "tag:yaml.org,2002:merge":
-                raise DocumentError(f"the key {key.value!r} is a duplicate of line {own[key.value]}", "keep one", line)
-            own[key.value if isinstance(key, ScalarNode) else ""] = line
+                raise _refusal(key, f"the key {key.value!r} is a duplicate of line {own[key.value]}", "keep one")
+            own[key.value if isinstance(key, ScalarNode) else ""] = key.start_mark.line + 1
         self._loader.flatten_mapping(node)
         value: dict[str, Any] = {}
         for key, item in node.value:
             name = self._scalar(key)
             if not isinstance(name, str):
-                line = key.start_mark.line + 1
-                raise DocumentError(f"the key {key.value!r} is read as {name!r}, not as text", "quote it", line)
+                raise _refusal(key, f"the key {key.value!r} is read as {name!r}, not as text", "quote it")
             value[name] = self.build(item, depth)
         return value
 
     def _scalar(self, node: Node) -> Any:
-        line = node.start_mark.line + 1
         try:
             value = self._loader.construct_object(node) if isinstance(node, ScalarNode) else node
         except (ValueError, OverflowError, LookupError) as error:  # the last for `!!bool maybe` and `!!int ""`
-            raise DocumentError(f"invalid value {node.value[:40]!r}: {error}", "put it in quotes", line) from None
+            raise _refusal(node, f"invalid value {node.value[:40]!r}: {error}", "put it in quotes") from None
         if value is not None and not isinstance(value, (str, int, float, bool)):
-            raise DocumentError(f"a value of the kind {node.tag} is not allowed here", "write a plain value", line)
+            raise _refusal(node, f"a value of the kind {node.tag} is not allowed here", "write a plain value")
         return value

@@ -53,8 +53,7 @@ def find_effective(config: str = DEFAULT_CONFIG) -> Effective:
 
 
 def _never_applied(config: str) -> Effective:
-    # Only for a file that was never applied: these modules import pydantic.
-    from .applied import values_of  # noqa: PLC0415
+    # Only for a file that was never applied: this module imports pydantic.
     from .check import check_file, trust_problems  # noqa: PLC0415
 
     checked = check_file(config)
@@ -64,7 +63,7 @@ def _never_applied(config: str) -> Effective:
         raise SettingsError(f"{wrong[0]}{more}")
     hooks = "use the built-in defaults" if config == DEFAULT_CONFIG else "do nothing"
     problem = f"{config} has never been applied; until `resctrl-hook config apply`, installed hooks {hooks}"
-    return Effective(Settings(values_of(checked.valid()), config), "yaml", config, problem)
+    return Effective(Settings(checked.valid().given(), config), "yaml", config, problem)
 
 
 def effective_settings(config: str = DEFAULT_CONFIG, *, has_hooks: bool = True) -> Settings:

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 
 from resctrl_hooks.node.feature_table import FEATURES
 
-from .section import AbsolutePath, Allow, FailurePolicy, FeatureSection, Remark, wrong
+from .section import AbsolutePath, Allow, FailurePolicy, FeatureSection, Remark, matching, wrong
 
 # Variables that the memtierd NRI plugin fills in; it replaces plain text, so there are no braces.
 VARIABLES = {
@@ -19,7 +19,9 @@ VARIABLES = {
 _VARIABLE = re.compile(r"\$(\{?)([A-Z][A-Z0-9_]*)")
 
 
-_MEMORY = re.compile(r"[1-9][0-9]*[KMGT]?|infinity")
+_MEMORY = matching(
+    "[1-9][0-9]*[KMGT]?|infinity", "an amount of memory", "write bytes with K, M, G or T, such as 512M, or infinity"
+)
 LONGEST_START = 2.0  # seconds; every container of such a class waits this long
 
 
@@ -27,12 +29,6 @@ def _program(name: str) -> str:
     if not name or (("/" in name or "\0" in name) and not name.startswith("/")) or "/../" in f"{name}/":
         raise wrong(f"{name!r} is neither a program name nor an absolute path", "write memtierd or its path")
     return name
-
-
-def _memory_max(value: str) -> str:
-    if not _MEMORY.fullmatch(value):
-        raise wrong(f"{value!r} is not an amount of memory", "write bytes with K, M, G or T, such as 512M, or infinity")
-    return value
 
 
 _DEFAULTS = FEATURES["memtierd"].defaults
@@ -60,7 +56,7 @@ class Memtierd(FeatureSection):
     start_seconds: Annotated[float, Field(ge=0, le=LONGEST_START)] = _DEFAULTS["startSeconds"]
     """Seconds that memtierd must run to count as started. The container's start waits for it."""
 
-    memory_max: Annotated[str, AfterValidator(_memory_max)] = _DEFAULTS["memoryMax"]
+    memory_max: Annotated[str, _MEMORY] = _DEFAULTS["memoryMax"]
     """Memory limit of a memtierd service, in systemd's notation."""
 
     def remarks(self) -> list[Remark]:

@@ -113,12 +113,7 @@ class Pool(Section):
 
     @model_validator(mode="after")
     def _consistent(self) -> "Pool":
-        least, most = self.min_cpus or 0, self.max_cpus or 0
-        if most and least > most:
-            raise wrong(f"minCpus {least} is above maxCpus {most}", "swap them", at=("minCpus",))
-        few, many = self.min_instances or 0, self.max_instances or 0
-        if many and few > many:
-            raise wrong(f"minInstances {few} is above maxInstances {many}", "swap them", at=("minInstances",))
+        self.check_order(("minCpus", "maxCpus"), ("minInstances", "maxInstances"))
         if self.name == DEFAULT_POOL and not self.cpus:
             raise wrong(
                 "the pool default needs cpus", "without it, default has all CPUs that no pool uses", at=("cpus",)

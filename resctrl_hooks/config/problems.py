@@ -8,7 +8,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from .document import Document
-from .section import WRONG, KeyPath, Section
+from .section import WRONG, KeyPath, Section, by_key
 
 Severity = Literal["error", "warning", "note"]
 _SHOWN = 60
@@ -117,7 +117,7 @@ def _in_document(details: ErrorDetails, value: Any) -> tuple[KeyPath, KeyPath | 
             if spelled is not None:
                 path, value = (*path, part), value.get(spelled)
                 continue
-        elif isinstance(value, list) and isinstance(part, int) and part < len(value):
+        elif isinstance(value, list) and isinstance(part, int):
             path, value = (*path, part), value[part]
             continue
         if part != "[key]":
@@ -196,7 +196,7 @@ def _instead(path: KeyPath, model: type[Section]) -> str:
     name = str(path[-1])
     if section is None:
         return ""
-    known = [field.alias or field_name for field_name, field in section.model_fields.items()]
+    known = [*by_key(section)]
     close = _close(name, known)
     elsewhere = [] if close else [key for key in _homes(model, name) if key != dotted(path)]
     if elsewhere:
@@ -207,9 +207,9 @@ def _instead(path: KeyPath, model: type[Section]) -> str:
 def _homes(model: type[Section], name: str, above: KeyPath = ()) -> list[str]:
     """Return the places of the configuration that have a key of that name."""
     homes = []
-    for field_name, field in model.model_fields.items():
-        path = (*above, field.alias or field_name)
-        if path[-1] == name:
+    for key, field in by_key(model).items():
+        path = (*above, key)
+        if key == name:
             homes.append(dotted(path))
         inner = field.annotation
         if isinstance(inner, type) and issubclass(inner, Section):
@@ -223,8 +223,8 @@ def _model_at(annotation: Any, path: KeyPath) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         if not path:
             return annotation
-        fields = {field.alias or name: field.annotation for name, field in annotation.model_fields.items()}
-        return _model_at(fields[str(path[0])], path[1:]) if path[0] in fields else None
+        field = by_key(annotation).get(str(path[0]))
+        return _model_at(field.annotation, path[1:]) if field is not None else None
     if origin in (list, dict) and path:
         return _model_at(arguments[-1], path[1:])
     if origin is not None and hasattr(annotation, "__metadata__"):

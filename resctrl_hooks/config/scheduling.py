@@ -1,6 +1,5 @@
 """The ``scheduling`` section."""
 
-import re
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
@@ -9,10 +8,10 @@ from resctrl_hooks.node.classes.memory import canonical
 from resctrl_hooks.node.errors import HookError
 
 from .classes import SectionOfOwnClasses
-from .section import ClassName, Remark, Section, wrong
+from .section import ClassName, Remark, Section, matching, wrong
 
 _MOST_QUOTA = 1 << 40
-_PAGE_SIZE = re.compile(r"^[1-9][0-9]*[KMG]B$")
+_PAGE_SIZE = "^[1-9][0-9]*[KMG]B$"
 
 
 def _amount(value: str) -> str:
@@ -20,12 +19,6 @@ def _amount(value: str) -> str:
         canonical("memory", value)
     except HookError as error:
         raise wrong(error.message, error.hint) from error
-    return value
-
-
-def _page_size(value: str) -> str:
-    if not _PAGE_SIZE.fullmatch(value):
-        raise wrong(f"{value!r} is not a huge page size", "write it as the kernel does: 2MB or 1GB")
     return value
 
 
@@ -41,7 +34,11 @@ Amount = Annotated[str, AfterValidator(_amount)]
 """Bytes: `max`, or a whole number with K, M, G or T."""
 
 
-PageSize = Annotated[str, AfterValidator(_page_size), WithJsonSchema({"type": "string", "pattern": _PAGE_SIZE.pattern})]
+PageSize = Annotated[
+    str,
+    matching(_PAGE_SIZE, "a huge page size", "write it as the kernel does: 2MB or 1GB"),
+    WithJsonSchema({"type": "string", "pattern": _PAGE_SIZE}),
+]
 """A huge page size, as in the kernel's file names."""
 
 

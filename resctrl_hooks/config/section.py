@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, WithJsonSchema, model_validator
 from pydantic.alias_generators import to_camel
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from resctrl_hooks.node.names import valid_class
@@ -48,9 +49,27 @@ class Section(BaseModel):
     def _without_empty(cls, data: Any) -> Any:
         return {name: value for name, value in data.items() if value is not None} if isinstance(data, dict) else data
 
+    def given(self) -> dict[str, Any]:
+        """Return the explicit settings as plain values under their keys."""
+        values: dict[str, Any] = self.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        return values
+
+    def check_order(self, *pairs: tuple[str, str]) -> None:
+        """Check that the numbers of two keys are in order; a value that is 0, a word or not set is no number."""
+        values = self.model_dump(by_alias=True)
+        for least, most in pairs:
+            low, high = (str(values[key] or "") for key in (least, most))
+            if low.isdecimal() and high.isdecimal() and int(low) > int(high):
+                raise wrong(f"{least} {low} is above {most} {high}", "swap them", at=(least,))
+
     def remarks(self) -> list[Remark]:
         """Return remarks on valid values; paths are relative to this section."""
         return []
+
+
+def by_key(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    """Return the fields of a model by their keys in a document."""
+    return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
 def wrong(what: str, right: str = "", *, at: KeyPath = (), line: int = 0) -> PydanticCustomError:
@@ -63,6 +82,17 @@ def wrong(what: str, right: str = "", *, at: KeyPath = (), line: int = 0) -> Pyd
         line: the line within a multi-line value, from 1; 0 for none.
     """
     return PydanticCustomError(WRONG, "{what}", {"what": what, "right": right, "at": list(at), "line": line})
+
+
+def matching(pattern: str, kind: str, right: str) -> AfterValidator:
+    """Return the validator of a kind of text: all of it must match a pattern."""
+
+    def check(value: str | int) -> str | int:
+        if not re.fullmatch(pattern, str(value)):
+            raise wrong(f"{value!r} is not {kind}", right)
+        return value
+
+    return AfterValidator(check)
 
 
 def in_any_case(data: Any, keys: Sequence[str]) -> Any:

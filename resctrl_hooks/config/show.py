@@ -13,7 +13,6 @@ from .applied import (
     effective,
     explicit_values_of,
     read_compiled,
-    values_of,
     without_own_keys,
 )
 from .check import check_file, trust_problems
@@ -78,7 +77,7 @@ def show_settings(config: str) -> Shown:
 def _given(found: Effective) -> dict[str, Any]:
     """Return the explicit settings, without defaults."""
     if found.source == "yaml":
-        return values_of(check_file(found.path).valid())
+        return check_file(found.path).valid().given()
     known = without_own_keys(read_compiled(found.path) if found.path else None)
     return {key: value for key, value in known.items() if key in DEFAULTS or key in FEATURES}
 

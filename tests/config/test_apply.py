@@ -149,6 +149,8 @@ def test_apply_if_newer_applies_edited_file_only(config: Path) -> None:
     assert first is not None
     assert len(first.changes) == 2
     assert apply_if_newer(str(config)) is None
+    os.utime(config, ns=(0, (config.parent / "config.json").stat().st_mtime_ns))
+    assert apply_if_newer(str(config)) is None
     os.utime(config, (4e9, 4e9))
     again = apply_if_newer(str(config))
     assert again is not None
@@ -283,10 +285,12 @@ def test_show_fails_without_usable_settings(config: Path) -> None:
 
 def test_changes_in_lists_of_mappings_are_found() -> None:
     old = {"classes": [{"name": "a", "allowswap": True}]}
-    new = {"classes": [{"name": "a", "memtierdconfig": "x\ny"}], "namespaces": []}
+    new = {"classes": [{"name": "a", "memtierdconfig": "x\ny"}], "namespaces": [], "stateDir": "x" * 58, "a": "x" * 59}
     assert [str(change) for change in changes_between(old, new)] == [
         "classes[0].allowswap: true -> (none)",
         "classes[0].memtierdconfig: (none) -> (2 lines)",
+        f'stateDir: (none) -> "{"x" * 58}"',
+        f'a: (none) -> "{"x" * 59}…',
     ]
 
 

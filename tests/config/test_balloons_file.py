@@ -96,6 +96,7 @@ def test_whole_file_becomes_a_valid_section() -> None:
     [
         ("spec: {loadClases: [{}]}", "b.yaml:1: spec.loadClases: unknown key of the balloons policy"),
         ("spec: {loadClasses: [{name: a}]}", "b.yaml:1: spec.loadClasses: has no counterpart here"),
+        ("spec: {config: {pinCPU: false}}", "spec.config: unknown key of the balloons policy"),
         ("config: {log: {debug: [policy]}}", "b.yaml:1: config.log: has no counterpart here; see `log`"),
         ("pinCPU: false", "b.yaml:1: pinCPU: placement always sets CPUs; set placement.enabled to false"),
         (

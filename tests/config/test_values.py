@@ -2,6 +2,7 @@
 
 # ruff: noqa: E501  # a place and its values stand on one line
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,17 @@ import pytest
 from conftest import Host
 
 from resctrl_hooks.config import applied, effective
+from resctrl_hooks.config.blockio import BlockioPart
 from resctrl_hooks.config.check import check_file, check_text
+from resctrl_hooks.config.cpu_classes import CpuClass
 from resctrl_hooks.config.document import parse_document
+from resctrl_hooks.config.memory import MemoryClass
+from resctrl_hooks.config.monitoring import PriorityRule, Reserve
+from resctrl_hooks.config.pools import Pool
 from resctrl_hooks.config.problems import Problem
+from resctrl_hooks.config.rdt import Protection, RdtClass
+from resctrl_hooks.config.scheduling import SchedulingClass
+from resctrl_hooks.config.section import Section
 from resctrl_hooks.node.errors import SettingsError
 
 SCHEDULING = "scheduling: {classes: {a: {%s}}}"
@@ -88,7 +97,8 @@ VALUES = [
     ("history: {keep: {samples: 1h, minutes: %s}}", "1h | 2h", "59m"),
     ("history: {interval: %s}", "1 | 1s", "0.9 | 999ms"),
 
-    ("classes: [{name: a, env: {'%s': x}}]", "A | a.b | a-b", "A=B"),
+    ('classes: [{name: a, env: {"%s": x}}]', "A | a.b | a-b", "A=B |  | A\\tB"),
+    ('classes: [{name: a, env: {A: "%s"}}]', "x | ", "x\\0y"),
     ("classes: [{name: a, devices: [{path: %s}]}]", "/dev/null", "/tmp/x | /devx"),
     ("classes: [{name: a, mounts: [{source: /a, destination: /b, options: [%s]}]}]", "bind | rbind | rbind, rw", "ro | '' | x"),
     ("classes: [{name: a, policy: {mode: MPOL_BIND, nodes: '%s'}}]", "0-1 | all | allowed-mems | max-dist:20 | cpu-nodes", "some | max-dist: | max-dist:x"),
@@ -106,7 +116,9 @@ def cases(place: int) -> list[str]:
 def test_value_is_accepted_also_as_compiled(text: str) -> None:
     checked = check_text(text.encode(), "c.yaml")
     assert checked.errors == []
-    assert applied.effective(applied.values_of(checked.valid())) == (applied.explicit_values_of(checked.valid()), None)
+    values = checked.valid().given()
+    assert "null" not in json.dumps(values).replace("/dev/null", "")
+    assert applied.effective(values) == (applied.explicit_values_of(checked.valid()), None)
 
 
 @pytest.mark.parametrize("text", cases(1))
@@ -189,6 +201,18 @@ def test_problem_has_the_beginning_of_a_long_value(length: int, shown: str) -> N
 
 
 @pytest.mark.parametrize(
+    "section",
+    [
+        *(Pool(name="a"), CpuClass(name="a"), MemoryClass(name="a"), RdtClass(), SchedulingClass(), BlockioPart()),
+        *(PriorityRule(value=0), Reserve(), Protection()),
+    ],
+    ids=lambda section: type(section).__name__,
+)
+def test_item_has_no_value_by_default(section: Section) -> None:
+    assert [key for key, value in section.model_dump().items() if value] == ["name"] * hasattr(section, "name")
+
+
+@pytest.mark.parametrize(
     "problem, text",
     [
         (Problem("wrong", "do it", "a.b", 5, "/c"), "/c:5: a.b: wrong; do it"),
@@ -212,18 +236,17 @@ def test_lines_of_values_count_from_1() -> None:
 
 
 def test_alias_counts_as_often_as_it_is_used() -> None:
-    text = "a: &a [" + ", ".join(["x" * 1000] * 100) + "]\nb: &b [" + ", ".join(["*a"] * 5) + "]\n"
-    assert parse_document(text.encode(), "c.yaml").value["b"][4][99] == "x" * 1000
-    found = check_text(f"{text}c: [*b]\n".encode(), "c.yaml")
-    assert [problem.what for problem in found.errors] == ["its aliases expand to too much data"]
-    assert [problem.line for problem in found.errors] == [2]
+    text = "a: &a [" + ", ".join(["x" * 1000] * 100) + "]\nb: &b [*a, *a, *a]\n"
+    assert parse_document(f"{text}c: [*b, *b]\n".encode(), "c.yaml").value["c"][1][2][99] == "x" * 1000
+    found = check_text(f"{text}c: [*b, *b, *b]\n".encode(), "c.yaml")
+    assert [(one.what, one.line) for one in found.errors] == [("its aliases expand to too much data", 2)]
 
 
-@pytest.mark.parametrize("levels, problem", [(60, []), (61, ["nested too deeply"])])
+@pytest.mark.parametrize("levels, problem", [(60, []), (61, ["2: nested too deeply"])])
 def test_nesting_has_a_bound(levels: int, problem: list[str]) -> None:
-    text = "a: " + "[" * levels + "]" * levels
+    text = "\na: " + "[" * levels + "]" * levels
     found = check_text(text.encode(), "c.yaml").errors
-    assert [one.what for one in found if "deep" in one.what] == problem
+    assert [f"{one.line}: {one.what}" for one in found if "deep" in one.what] == problem
 
 
 @pytest.fixture
