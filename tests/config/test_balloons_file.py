@@ -118,8 +118,8 @@ def test_whole_file_becomes_a_valid_section() -> None:
         ),
         ("balloonTypes: [{name: default, namespaces: [a]}]", "balloonTypes[0].namespaces: has no counterpart here"),
         ("cpuClasses: [{name: a, pctPriority: high}]", "cpuClasses[0].pctPriority: has no counterpart here"),
-        ("balloonTypes: [{name: a, cpuClass: x}]", "placement.pools[0].cpuClass: unknown CPU class 'x'"),
-        ("balloonTypes: [{name: a, minCPUs: many}]", "placement.pools[0].minCpus: should be a whole number"),
+        ("balloonTypes: [{name: a, cpuClass: x}]", "error: b.yaml: placement.pools[0].cpuClass: unknown CPU class 'x'"),
+        ("balloonTypes: [{name: a, minCPUs: many}]", "error: b.yaml: placement.pools[0].minCpus: should be a whole"),
         ("[1]", "this is not a configuration of the balloons policy"),
     ],
 )
@@ -130,6 +130,9 @@ def test_each_key_without_counterpart_is_named(text: str, problem: str) -> None:
 def test_keys_that_change_nothing_are_not_named() -> None:
     text = "showContainersInNrt: false\nballoonTypes: [{name: a, preferSpreadingPods: false, loads: []}]"
     assert converted(text)[1] == []
+    assert converted("pinMemory: true") == (
+        {"enabled": True, "pinMemory": True, "reservedNamespaces": ["kube-system"]}, []
+    )  # fmt: skip
 
 
 def test_command_prints_section_and_problems(tmp_path: Any) -> None:
