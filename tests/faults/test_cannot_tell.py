@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from conftest import Host
+from hosts.cluster import POD, Cluster
 from hosts.cpufreq import FAST_VALUES, ClassHost, on
 from hosts.faults import failing
 from node.guard.node import Node
-from node.reconcile.cluster import POD, Cluster
 
 from resctrl_hooks.node.errors import HookError, LedgerError
 from resctrl_hooks.node.features.placement import node_values

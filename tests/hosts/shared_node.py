@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from conftest import Host, crio_annotations
-
-from hosts import crun
+from hosts.cluster import SimulatedNode
 from hosts.killed_hook import NEVER, mortal
 from hosts.simulated_kernel import Kernel
-from resctrl_hooks.node.container.oci import parse_state, read_bundle
-from resctrl_hooks.node.container.workload import derive
-from resctrl_hooks.node.hook.create_runtime import create_runtime
-from resctrl_hooks.node.hook.poststop import poststop
-from resctrl_hooks.node.host.procfs import cgroups_of
-from resctrl_hooks.node.reconcile.reconcile import reconcile
-from resctrl_hooks.node.reconcile.report import Options
 from resctrl_hooks.simulation.machine import UNIT_BYTES
 
 if TYPE_CHECKING:
-    from resctrl_hooks.node.context import Context
-    from resctrl_hooks.node.reconcile.report import Report
+    from pathlib import Path
 
 RULES = [
     {"namespaces": ["gold"], "value": 100},
@@ -73,8 +61,11 @@ class Pod:
         return self
 
 
-class SharedNode:
+class SharedNode(SimulatedNode):
     """The node, whose kernel has ``rmids`` RMIDs, one of them for the root group."""
+
+    KERNEL = CountingKernel
+    kernel: CountingKernel
 
     def __init__(
         self,
@@ -86,18 +77,9 @@ class SharedNode:
         pmg: int = 0,
         **monitoring: Any,
     ) -> None:
-        self.host = Host(root, runtimeRoots={"crun": f"{root}/crun"}, monitoring=monitoring)
-        self.monitoring = monitoring
-        (root / "crun").mkdir()
-        self.kernel = CountingKernel(
-            self.host, rmids=rmids, limbo=limbo, assignable_counters=assignable_counters, pmg=pmg
-        )
+        machine = {"rmids": rmids, "limbo": limbo, "assignable_counters": assignable_counters, "pmg": pmg}
+        super().__init__(root, {"monitoring": monitoring}, **machine)
         self.pods: list[Pod] = []
-
-    def context(self, seam: Any = None) -> Context:
-        node = self.host.context()
-        node.monitor.resctrl.fs = seam or self.kernel
-        return node
 
     def start(
         self,
@@ -122,16 +104,10 @@ class SharedNode:
             linux = linux or {"intelRdt": {"enableMonitoring": True}}
             self.kernel.mkdir(self.group_of_runtime(pod, rdt_class))
         pod.pid = self.kernel.spawn(pod.cgroup, threads, rdt_class, pod.id if own_group else "")
-        config = {"annotations": crio_annotations(pod.key, **{"io.kubernetes.pod.namespace": namespace})}
-        whole = {**config, "linux": linux} if linux else config
-        bundle = str(self.kernel.bundle(f"bundle-{pod.id[-6:]}", whole))
-        state = {"id": pod.id, "status": "created", "pid": pod.pid, "bundle": bundle} | config
+        notes = {"io.kubernetes.pod.namespace": namespace}
         with mortal(effects, self.kernel) as seam:
-            node = self.context(seam)
-            checked = parse_state(json.dumps(state).encode())
-            workload = derive(checked, read_bundle(bundle), cgroups_of(node.proc, pod.pid), node.settings.cgroup_path)
-            create_runtime(workload, node)
-        crun.record(Path(self.host.root) / "crun", pod.id, pod.pid, bundle, self.kernel.threads.table[pod.pid][1])
+            self.hook(pod.id, pod.pid, pod.key, linux, notes, seam)
+        self.appear(pod.id, pod.pid, pod.key, linux, notes)
         return pod
 
     def group_of_runtime(self, pod: Pod, rdt_class: str = "") -> str:
@@ -144,12 +120,7 @@ class SharedNode:
         pod.pid = 0
         whole = f"kubepods/pod{pod.key}"
         shutil.rmtree(self.host.cgroup / (f"{whole}/crio-{pod.id}" if pod_lives else whole))
-        shutil.rmtree(Path(self.host.root) / "crun" / pod.id)
-        state = {"id": pod.id, "status": "stopped", "pid": 0, "bundle": "/gone", "annotations": {}}
-        poststop(parse_state(json.dumps(state).encode()), self.context())
-
-    def reconcile(self, seam: Any = None) -> Report:
-        return reconcile(self.context(seam), Options(wait=False))
+        self.poststop(pod.id)
 
     def counted(self) -> list[Pod]:
         """Return the pods with all threads in their own group."""
@@ -170,10 +141,10 @@ class SharedNode:
 
     def claim(self, pod: Pod) -> Any:
         """Return the claim in a pod's record; None without one."""
-        return (self.context().ledger.read_pod(pod.key) or {}).get("claim")
+        return self.pod_record(pod.key).get("claim")
 
     def waiting(self) -> list[str]:
-        return sorted(self.context().ledger.marked("waiting"))
+        return self.marked()
 
     def check(self) -> None:
         """Check the invariants between reconciles: groups, records and index agree, no task is in a wrong group."""

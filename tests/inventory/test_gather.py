@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hosts.cluster import Cluster
 from hosts.monitored import KEYS, plain_host
 from hosts.shared_node import SharedNode
-from node.reconcile.cluster import Cluster
 
 from resctrl_hooks.inventory import gather as module
 from resctrl_hooks.inventory.gather import (

@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 from conftest import ID, POD_CGROUP, UID, Host, crio_annotations
+from hosts.cluster import Cluster
 from hosts.faults import Fail
 
-from node.reconcile.cluster import Cluster
 from resctrl_hooks.node import registry
 from resctrl_hooks.node.container.oci import Bundle, State
 from resctrl_hooks.node.container.workload import Workload, derive

@@ -3,8 +3,7 @@
 from pathlib import Path
 
 import pytest
-
-from node.reconcile.cluster import Cluster
+from hosts.cluster import Cluster
 
 
 @pytest.fixture

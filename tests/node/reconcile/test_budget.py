@@ -4,8 +4,8 @@ import time
 from pathlib import Path
 
 import pytest
+from hosts.cluster import Cluster, pod_number
 
-from node.reconcile.cluster import Cluster, pod_number
 from resctrl_hooks.node.reconcile import command
 from resctrl_hooks.node.reconcile.budget import FILE, STALLED, Budget
 from resctrl_hooks.node.reconcile.report import Options, Report
@@ -18,8 +18,7 @@ def cluster(tmp_path: Path) -> Cluster:
     """Return a node on which containers run that no hook has seen."""
     made = Cluster(tmp_path)
     for number in range(PODS):
-        id_, pid = made.spawn(number, pod_number(number))
-        made.appear(id_, pid, pod_number(number))
+        made.unseen(number, pod_number(number))
     return made
 
 

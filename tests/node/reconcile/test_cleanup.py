@@ -5,9 +5,9 @@ import time
 
 import pytest
 from conftest import Host
+from hosts.cluster import POD, Cluster
 from hosts.faults import Fail, failing
 
-from node.reconcile.cluster import POD, Cluster
 from resctrl_hooks.node.errors import LedgerError, LockTimeoutError
 from resctrl_hooks.node.ledger import Ledger
 from resctrl_hooks.node.pointers import has_member
@@ -97,8 +97,7 @@ def test_locked_key_does_not_keep_other_pointers(host: Host) -> None:
 
 
 def test_mark_of_ended_pod_is_removed(cluster: Cluster) -> None:
-    id_, pid = cluster.spawn(1)
-    cluster.appear(id_, pid)
+    cluster.unseen(1)
     context, report = cluster.context(), Report()
     context.ledger.prepare()
     for key in (POD, "recorded", "gone", "gone-too"):

@@ -6,8 +6,8 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from hosts.cluster import POD, Cluster
 
-from node.reconcile.cluster import POD, Cluster
 from resctrl_hooks.node.container import runtimes
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.feature import SKIP, Step
@@ -25,30 +25,25 @@ OTHER = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c02"
 THIRD = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c03"
 
 
-@pytest.mark.parametrize("depth, found", [(0, True), (8, True), (9, False)])
-def test_pod_cgroup_is_found_at_any_kubelet_depth(host: Host, depth: int, found: bool) -> None:
-    (host.cgroup / "/".join(["kubelet"] * depth) / f"pod{POD}").mkdir(parents=True)
-    (host.resctrl / "mon_groups" / POD).mkdir()
-    (host.resctrl / "mon_groups" / POD / "tasks").touch()
-    assert Observation([], []).in_use(host.context(), "", POD) is found
-
-
-def test_podman_pod_cgroup_is_recognized_by_content(host: Host) -> None:
-    id_, pod = "c" * 64, "d" * 64
-    (host.cgroup / f"machine.slice/machine-libpod_pod_{pod}.slice/libpod-{id_}.scope").mkdir(parents=True)
-    (host.resctrl / "mon_groups" / pod).mkdir()
-    (host.resctrl / "mon_groups" / pod / "tasks").touch()
-    assert Observation([], []).in_use(host.context(), "", pod)
-    assert not Observation([], []).in_use(host.context(), "", POD)
-
-
-def test_group_with_tasks_is_in_use(host: Host) -> None:
-    (host.resctrl / "mon_groups" / POD).mkdir()
-    tasks = host.resctrl / "mon_groups" / POD / "tasks"
+@pytest.mark.parametrize(
+    "cgroup, key, found",
+    [
+        (f"pod{POD}", POD, True),
+        (f"{'kubelet/' * 8}pod{POD}", POD, True),  # at any depth that the kubelet is configured with
+        (f"{'kubelet/' * 9}pod{POD}", POD, False),
+        # Podman's pod is recognized by its content.
+        (f"machine.slice/machine-libpod_pod_{'d' * 64}.slice/libpod-{'c' * 64}.scope", "d" * 64, True),
+        (f"machine.slice/machine-libpod_pod_{'d' * 64}.slice/libpod-{'c' * 64}.scope", POD, False),
+    ],
+)
+def test_pod_with_a_cgroup_or_tasks_is_in_use(host: Host, cgroup: str, key: str, found: bool) -> None:
+    (host.cgroup / cgroup).mkdir(parents=True)
+    (host.resctrl / "mon_groups" / key).mkdir()
+    tasks = host.resctrl / "mon_groups" / key / "tasks"
     tasks.touch()
-    assert Observation([], []).in_use(host.context(), "", POD) is False
+    assert Observation([], []).in_use(host.context(), "", key) is found
     tasks.write_text("7\n")
-    assert Observation([], []).in_use(host.context(), "", POD) is True
+    assert Observation([], []).in_use(host.context(), "", key) is True
 
 
 def test_container_key_is_in_use_wherever_its_cgroup_is(cluster: Cluster) -> None:
@@ -111,7 +106,7 @@ def test_restarted_container_is_not_taken_for_recorded_one(cluster: Cluster) -> 
 
 
 def test_unrecorded_groups_with_our_names_are_found_in_every_class(cluster: Cluster) -> None:
-    cluster.kernel.mkdir(f"{cluster.host.resctrl}/gold")
+    cluster.add_classes("gold")
     cluster.start(1)
     for path in (f"mon_groups/{OTHER}", f"gold/mon_groups/{THIRD}", f"gold/mon_groups/{POD}", "mon_groups/pqos"):
         cluster.kernel.mkdir(f"{cluster.host.resctrl}/{path}")
@@ -127,8 +122,7 @@ def test_living_recorded_container_needs_no_file_of_its_runtime(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     id_, pid = cluster.start(1)
-    new = cluster.spawn(2, OTHER)
-    cluster.appear(*new, OTHER)
+    new, _ = cluster.unseen(2, OTHER)
     read = runtimes._read
     asked: list[str] = []
 
@@ -138,7 +132,7 @@ def test_living_recorded_container_needs_no_file_of_its_runtime(
 
     monkeypatch.setattr(runtimes, "_read", reading)
     found = {container.id: container for container in observe(cluster.context()).containers}
-    assert (asked, found[id_].recorded, found[id_].pid, found[new[0]].recorded) == ([new[0]], True, pid, False)
+    assert (asked, found[id_].recorded, found[id_].pid, found[new].recorded) == ([new], True, pid, False)
 
 
 @pytest.mark.parametrize("own", [False, True])
@@ -160,7 +154,7 @@ def test_recycled_process_id_is_not_taken_for_the_init_of_a_container(cluster: C
 @pytest.mark.parametrize("namespaces, features", [([], ["monitoring"]), (["other"], [])])
 def test_unseen_container_gets_planned_steps(tmp_path: Path, namespaces: list[str], features: list[str]) -> None:
     cluster = Cluster(tmp_path, namespaces=namespaces)
-    cluster.appear(*cluster.spawn(1))
+    cluster.unseen(1)
     (found,) = observe(cluster.context()).containers
     assert ([step["feature"] for step in found.record["steps"]], found.monitored) == (features, bool(features))
     assert (found.recorded, found.recorded_class) == (False, None)
@@ -193,7 +187,7 @@ def test_steps_that_cannot_be_planned_are_unmet_and_others_apply(cluster: Cluste
         Planned("monitoring"),
         Planned("blockio"),
     ]
-    cluster.appear(*cluster.spawn(1))
+    cluster.unseen(1)
     (found,) = observe(cluster.context()).containers
     assert [step["feature"] for step in found.record["steps"]] == ["monitoring", "blockio"]
     assert (found.record["unmet"], found.unsaid) == ({"memory": "no such class"}, {"memory"})
@@ -202,7 +196,6 @@ def test_steps_that_cannot_be_planned_are_unmet_and_others_apply(cluster: Cluste
 
 def test_container_without_monitoring_plan_has_unknown_key(cluster: Cluster, features: list[Planned]) -> None:
     features += [Planned("blockio"), Planned("monitoring", HookError("no namespace"))]
-    id_, pid = cluster.spawn(1)
-    cluster.appear(id_, pid)
+    id_, _ = cluster.unseen(1)
     seen = observe(cluster.context())
     assert (seen.containers, seen.problems) == ([], [f"container {id_}: no namespace"])

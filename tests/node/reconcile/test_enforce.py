@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import shutil
@@ -10,15 +9,13 @@ import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import ID, POD_CGROUP, UID, Host, crio_annotations, state
+from conftest import ID, POD_CGROUP, UID, Host, crio_annotations
 from hosts import crun
-from hosts.faults import failing
 from hosts.memtierd import CLASS as MEMORY_CLASS
 from hosts.memtierd import PANIC, MemtierdHost, panics, program
 from hosts.processes import is_alive, wait_until
 
 from resctrl_hooks.node.feature_table import FEATURES
-from resctrl_hooks.node.features import monitoring
 from resctrl_hooks.node.features.memtierd import feature
 from resctrl_hooks.node.ledger import Ledger
 from resctrl_hooks.node.reconcile.reconcile import reconcile
@@ -32,7 +29,6 @@ if TYPE_CHECKING:
 
     from resctrl_hooks.node.reconcile.report import Report
     from resctrl_hooks.node.records import MemberRecord
-    from resctrl_hooks.node.resctrl.locked_key import LockedKey
 
 MOST_STARTS = FEATURES["memtierd"].most_starts
 CGROUP = f"{POD_CGROUP}/crio-{ID}"
@@ -99,7 +95,6 @@ def test_unseen_container_gets_all_features_at_once(late: MemtierdHost) -> None:
     assert (report.adopted, report.applied, report.unmet) == ([ID], ALL, {})
     assert values(host) == AFTER
     os.kill(late.pid(), 0)
-    assert {step["feature"] for step in record(host)["steps"]} == {*ALL, "monitoring"}
     assert host.groups() == [f"mon_groups/{UID}"]
     assert not again(host).changed
 
@@ -125,6 +120,8 @@ def test_unseen_container_is_locked_once_and_recorded_before_its_steps(
         noted(feature_named(name), "apply", name)
     assert again(late.host).applied == ALL
     assert events == ["lock", "record", "group", *(name for name in FEATURES if name in ALL)]
+    steps = [step["feature"] for step in record(late.host)["steps"]]
+    assert steps == [name for name in FEATURES if name in {*ALL, "monitoring"}]
 
 
 def test_unseen_container_gets_features_without_monitoring(late: MemtierdHost) -> None:
@@ -153,36 +150,30 @@ def test_undone_values_are_repaired(late: MemtierdHost, name: str, feature: str)
     assert values(late.host) == AFTER
 
 
-def test_ended_memtierd_is_restarted_a_limited_number_of_times(late: MemtierdHost) -> None:
-    host = late.host
-    again(host)
-    for number in range(MOST_STARTS):
-        supervisor = late.supervisor()
-        os.kill(late.pid(), signal.SIGKILL)
-        wait_until(lambda: not (late.runs() or os.path.exists(f"/proc/{supervisor}")))  # noqa: B023 - asked at once
-        report = again(host)
-        assert (report.applied == {"memtierd": [ID]}) == (number + 1 < MOST_STARTS)
-    for _ in range(2):
-        report = again(host)
-        assert "not restarted" in report.unmet[f"{ID[:12]} memtierd"]
-        assert not report.applied
-    assert host.log.read_text().count("not restarted") == 1
-
-
 UNTIL_USR1 = "going=1; trap going= USR1; while test $going; do sleep 0.02; done"
 
 
-def test_last_lines_of_memtierd_are_logged(late: MemtierdHost) -> None:
+def test_memtierd_that_keeps_ending_is_restarted_a_limited_number_of_times(
+    late: MemtierdHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
     host = late.host
     program(host.root / "memtierd", panics(UNTIL_USR1))
     again(host)
-    os.kill(late.pid(), signal.SIGUSR1)
-    wait_until(lambda: not is_alive(late.supervisor()))
-    assert again(host).applied == {"memtierd": [ID]}
-    assert late.runs()
-    (line,) = [line for line in host.log.read_text().splitlines() if "memtierd" in line and "was restarted" in line]
-    assert f"exited and was restarted; {PANIC}" in line
-    assert "step.go" not in line
+    for number in range(MOST_STARTS):
+        os.kill(late.pid(), signal.SIGUSR1)
+        wait_until(lambda: not is_alive(late.supervisor()))
+        report = again(host)
+        assert late.runs() == (report.applied == {"memtierd": [ID]}) == (number + 1 < MOST_STARTS)
+        lines = [one for one in host.log.read_text().splitlines() if "memtierd" in one and "was restarted" in one]
+        assert len(lines) == min(number + 1, MOST_STARTS - 1)
+        assert f"exited and was restarted; {PANIC}" in lines[0]
+        assert "step.go" not in lines[0]
+    assert report.unmet[f"{ID[:12]} memtierd"].endswith(f"exits within an hour; {PANIC}")
+    assert report.reasons == ["memtierd"]
+    monkeypatch.setattr(feature.FEATURE, "lost", lambda *_: "must not be asked again")
+    later = again(host)
+    assert (later.unmet, later.applied) == (report.unmet, {})
+    assert host.log.read_text().count("not restarted") == 1
 
 
 def test_container_being_started_by_hook_is_left_alone(late: MemtierdHost, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,45 +194,22 @@ def test_container_being_started_by_hook_is_left_alone(late: MemtierdHost, monke
     assert record(late.host) == before
 
 
-def test_memtierd_that_keeps_ending_is_reported_with_last_lines(
-    late: MemtierdHost, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    host = late.host
-    program(host.root / "memtierd", panics(UNTIL_USR1))
-    again(host)
-    for _ in range(MOST_STARTS):
-        os.kill(late.pid(), signal.SIGUSR1)
-        wait_until(lambda: not is_alive(late.supervisor()))
-        report = again(host)
-    assert report.unmet[f"{ID[:12]} memtierd"].endswith(f"exits within an hour; {PANIC}")
-    assert report.reasons == ["memtierd"]
-    monkeypatch.setattr(feature.FEATURE, "lost", lambda *_: "must not be asked again")
-    assert again(host).unmet == report.unmet
-
-
-def test_memtierd_with_killed_supervisor_gets_another(late: MemtierdHost) -> None:
-    again(late.host)
-    pid, supervisor = late.pid(), late.supervisor()
-    os.kill(supervisor, signal.SIGKILL)
-    wait_until(lambda: not is_alive(supervisor))
-    assert is_alive(pid)
-    assert again(late.host).applied == {"memtierd": [ID]}
-    assert not is_alive(pid)
-    assert is_alive(late.pid())
-    assert is_alive(late.supervisor())
-    assert "its supervisor was killed; it will end at its next output" in late.host.log.read_text()
-
-
-def test_unobserved_end_of_memtierd_is_logged(late: MemtierdHost) -> None:
+@pytest.mark.parametrize(
+    "writes, why", [(False, "it will end at its next output"), (True, "its exit status is unknown")]
+)
+def test_memtierd_with_killed_supervisor_gets_another(late: MemtierdHost, *, writes: bool, why: str) -> None:
     program(late.host.root / "memtierd", f"#!/bin/sh\n{UNTIL_USR1}\necho something\nsleep 1000\n")
     again(late.host)
     pid, supervisor = late.pid(), late.supervisor()
     os.kill(supervisor, signal.SIGKILL)
     wait_until(lambda: not is_alive(supervisor))
-    os.kill(pid, signal.SIGUSR1)  # it writes, and there is no reader
-    wait_until(lambda: not is_alive(pid))
+    if writes:
+        os.kill(pid, signal.SIGUSR1)  # there is no reader
+        wait_until(lambda: not is_alive(pid))
+    assert is_alive(pid) is not writes
     assert again(late.host).applied == {"memtierd": [ID]}
-    assert "its supervisor was killed; its exit status is unknown" in late.host.log.read_text()
+    assert [is_alive(one) for one in (pid, late.pid(), late.supervisor())] == [False, True, True]
+    assert f"its supervisor was killed; {why}" in late.host.log.read_text()
 
 
 def test_inapplicable_features_are_reported_once_and_recorded(late: MemtierdHost) -> None:
@@ -280,49 +248,3 @@ def test_missing_group_is_recreated_if_needed_or_else_forgotten(late: MemtierdHo
     assert host.groups() == [f"mon_groups/{UID}"]
     assert (host.context().ledger.read_pod(UID) or {})["groups"] == {"": "created"}
     assert not again(host).changed
-
-
-def test_failed_plan_is_recorded_and_repeated(host: Host) -> None:
-    """One temporary error in the hook's plan of monitoring, while another feature was planned."""
-    host.configure(
-        runtimeRoots={"crun": str(host.root / "crun")},
-        scheduling={"enabled": True, "allow": {"*": ["*"]}, "classes": {"calm": {}}},
-    )
-    given = state(annotations=crio_annotations() | {"class.scheduling.resctrl-hooks.io": "calm"})
-    given["bundle"] = host.bundle({"annotations": given["annotations"], "linux": {}})
-    host.process(100, CGROUP)
-
-    full = OSError(errno.ENFILE, "Too many open files in system", "/proc/100/cpu_resctrl_groups")
-    with failing(monitoring, "class_of", full):
-        assert host.call(given).code == 0
-        record = host.context().ledger.read_member(UID, ID) or {}
-        assert (record["unplanned"], list(record["unmet"])) == (["monitoring"], ["monitoring"])
-        report = reconcile(host.context())
-        assert list(report.unmet) == [f"{ID[:12]} monitoring"]
-        assert report.ok
-    assert reconcile(host.context()).adopted == [ID]
-    record = host.context().ledger.read_member(UID, ID) or {}
-    assert [step["feature"] for step in record["steps"]] == ["monitoring", "scheduling"]
-    assert "unplanned" not in record
-    assert "unmet" not in record
-    assert host.tasks(f"mon_groups/{UID}") == [100]
-
-
-def test_late_container_is_locked_and_recorded_once(late: MemtierdHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    held: list[str] = []
-    written: list[list[str]] = []
-    hold, write = Monitor.hold, Ledger.write_member
-
-    def holding(self: Monitor, key: str, *patience: float) -> LockedKey:
-        held.append(key)
-        return hold(self, key, *patience)
-
-    def writing(self: Ledger, key: str, member: str, record: MemberRecord) -> None:
-        written.append([step["feature"] for step in record["steps"]])
-        write(self, key, member, record)
-
-    monkeypatch.setattr(Monitor, "hold", holding)
-    monkeypatch.setattr(Ledger, "write_member", writing)
-    again(late.host)
-    every = [name for name in FEATURES if name in {*ALL, "monitoring"}]
-    assert (held, written) == ([UID], [every])

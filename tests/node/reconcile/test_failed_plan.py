@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from hosts.cluster import POD, Cluster
 from hosts.faults import failing
 from hosts.simulated_kernel import Kernel
 
-from node.reconcile.cluster import POD, Cluster
 from resctrl_hooks.node.features import monitoring, rdt_class
 
 if TYPE_CHECKING:
@@ -37,24 +37,24 @@ def test_failed_plan_of_a_class_or_a_group_is_planned_again_and_the_group_is_in_
 ) -> None:
     if not told:
         monkeypatch.setattr(Kernel, "show_tasks", silent)
-    cluster = Cluster(
-        tmp_path,
-        rdt=RDT,
-        scheduling={"enabled": True, "defaults": {"namespaces": {"*": "calm"}}, "classes": {"calm": {}}},
-    )
-    cluster.kernel.mkdir(f"{cluster.host.resctrl}/gold")
+    cluster = Cluster(tmp_path, rdt=RDT, scheduling=SCHEDULING)
+    cluster.add_classes("gold")
     with contextlib.ExitStack() as faults:
         for module, name in (part for feature in failed for part in PARTS[feature]):
             faults.enter_context(failing(module, name, FULL))
         id_, pid = cluster.start(1)
         assert cluster.groups_of(pid) != {("gold", POD)}
+        record: Any = cluster.context().ledger.read_member(POD, id_)
+        assert (record["unplanned"], list(record["unmet"])) == (failed, failed)
+        report = cluster.reconcile()
+        assert (report.ok, list(report.unmet)) == (True, [f"{id_[:12]} {name}" for name in failed])
     report = cluster.reconcile()
     assert report.ok, report.as_text()
     assert cluster.groups_of(pid) == {("gold", POD)}
-    record = cluster.context().ledger.read_member(POD, id_) or {}
+    record = cluster.context().ledger.read_member(POD, id_)
     assert {step["feature"]: step["needs"].get("class") for step in record["steps"]} == {
         "rdt": "gold", "monitoring": "gold", "scheduling": "calm"
     }  # fmt: skip
-    assert "unplanned" not in record
+    assert not {"unplanned", "unmet"} & record.keys()
     again = cluster.reconcile()
     assert (again.ok, again.changed) == (True, False), again.as_text()

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from conftest import Host, always
+from hosts.cluster import NOW, POD, Cluster, pod_number
 
-from node.reconcile.cluster import NOW, POD, Cluster, pod_number
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.guard.lease import Restored
 from resctrl_hooks.node.ledger import CHANGING
@@ -102,15 +102,14 @@ def raising(*_: object, **__: object) -> Any:
 def test_failure_to_count_threads_is_reported_and_adopts_nothing(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    id_, pid = cluster.spawn(1)
-    cluster.appear(id_, pid)
+    cluster.unseen(1)
     monkeypatch.setattr("resctrl_hooks.node.reconcile.enforce.stray_threads", raising)
     report = cluster.reconcile(Options(wait=False, dry_run=True))
     assert (report.moved, report.adopted, list(report.failures)) == (0, [], [POD])
 
 
 def test_failure_to_join_is_reported(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster.appear(*cluster.spawn(1))
+    cluster.unseen(1)
     monkeypatch.setattr("resctrl_hooks.node.reconcile.bring_in.join", raising)
     report = cluster.reconcile()
     assert "a bug" in report.failures[POD]

@@ -6,25 +6,25 @@ import json
 import shutil
 
 import pytest
+from hosts.cluster import POD, Cluster, pod_number
 from hosts.simulated_kernel import ROOT_CALLER
 
-from node.reconcile.cluster import POD, Cluster, pod_number
 from resctrl_hooks.node.reconcile import keys
 from resctrl_hooks.node.reconcile.groups import Groups
 from resctrl_hooks.node.reconcile.report import Options, Report
 
 
 def test_removed_class_moves_pods_to_root_class_and_keeps_counting(cluster: Cluster) -> None:
-    cluster.kernel.mkdir(f"{cluster.host.resctrl}/gold")
+    cluster.add_classes("gold")
     id_, pid = cluster.start(1, rdt_class="gold")
     assert cluster.groups_of(pid) == {("gold", POD)}
     cluster.kernel.rmdir(f"{cluster.host.resctrl}/gold")
     assert cluster.groups_of(pid) == {("", "")}
     assert cluster.reconcile().ok
     assert cluster.groups_of(pid) == {("", POD)}
-    record = cluster.host.context().ledger.read_pod(POD)
-    assert record is not None
-    assert record["groups"] == {"": "created"}, "a group that is gone with its class is no longer said to be there"
+    assert cluster.pod_record()["groups"] == {"": "created"}, (
+        "a group that is gone with its class is no longer said to be there"
+    )
     said = f"RDT class gold of running container {id_[:12]} was removed; it is now in the root class"
     assert cluster.host.log.read_text().count(said) == 1
     assert cluster.reconcile().ok
@@ -47,9 +47,7 @@ def test_existing_group_is_joined_and_never_removed(cluster: Cluster) -> None:
     cluster.kernel.mkdir(f"{cluster.host.resctrl}/mon_groups/{POD}")
     id_, pid = cluster.start(1)
     assert cluster.groups_of(pid) == {("", POD)}
-    cluster.kernel.end(pid)
-    cluster.poststop(id_)
-    cluster.end_pod()
+    cluster.end(id_, pid, POD)
     assert cluster.reconcile().released == [POD]
     assert cluster.kernel.groups() == {("", POD)}
 
@@ -82,18 +80,15 @@ def test_claim_leaves_group_made_by_runtime(cluster: Cluster) -> None:
     cluster.kernel.model.write_tasks(cluster.kernel.model.root.monitored[id_], f"{pid}\n", ROOT_CALLER)
     cluster.kernel.show_tasks()
     cluster.appear(id_, pid)
-    config = {"linux": {"intelRdt": {"enableMonitoring": True}}}
+    config = {"linux": {"intelRdt": {"enableMonitoring": True}}}  # of Podman
     (cluster.root / f"bundle-{id_[-8:]}" / "config.json").write_text(json.dumps(config))
     for options in (Options(claim=True, dry_run=True), Options(claim=True, wait=False)):
         report = cluster.reconcile(options)
         assert (report.ok, report.claimed) == (True, [])
     assert report.moved == 0
     assert cluster.groups_of(pid) == {("", id_)}
-    record = cluster.context().ledger.read_pod(id_)
-    assert record is not None
-    assert record["groups"].get("") in (None, "shared")
-    cluster.kernel.end(pid)
-    cluster.poststop(id_)
+    assert cluster.pod_record(id_)["groups"].get("") in (None, "shared")
+    cluster.end(id_, pid)
     assert ("", id_) in cluster.kernel.groups()
 
 
@@ -108,5 +103,5 @@ def test_record_of_a_group_that_came_back_stays(cluster: Cluster, rdt_class: str
     cluster.start(1)
     report = Report()
     keys._forget(cluster.context(), POD, {rdt_class}, report)
-    assert (cluster.context().ledger.read_pod(POD) or {})["groups"] == {"": "created"}
+    assert cluster.pod_record()["groups"] == {"": "created"}
     assert report.repaired == 0

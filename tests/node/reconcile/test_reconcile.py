@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import shutil
 import subprocess
@@ -13,15 +12,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
-from conftest import LAUNCH, PYTHON, Host, crio_annotations
+from conftest import Host, crio_annotations
 from hosts import crun
+from hosts.cluster import NOW, POD, Cluster, pod_number
 
-from node.reconcile.cluster import NOW, POD, Cluster, pod_number
 from resctrl_hooks.errors import HookError
-from resctrl_hooks.node.lifecycle import reap
 from resctrl_hooks.node.reconcile.live_keys import read_live
 from resctrl_hooks.node.reconcile.reconcile import reconcile
-from resctrl_hooks.node.reconcile.report import Options, Report
+from resctrl_hooks.node.reconcile.report import Options
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,79 +27,26 @@ if TYPE_CHECKING:
     from hosts.faults import Fail
 
 
-def test_unseen_container_is_adopted_with_all_threads(cluster: Cluster) -> None:
-    id_, pid = cluster.spawn(1, threads=3)
-    late = cluster.kernel.spawn(f"/kubepods/pod{POD}/crio-{id_}/inner", 2)
+def test_unseen_container_is_adopted_with_all_threads_of_all_its_cgroups(cluster: Cluster) -> None:
+    id_ = f"{1:064x}"
+    own = f"/kubepods/pod{POD}/crio-{id_}"
+    pid = cluster.kernel.spawn(f"{own}/init.scope", 3)
+    service = cluster.kernel.spawn(f"{own}/system.slice/svc.service", 2)
     cluster.appear(id_, pid)
     report = cluster.reconcile()
     assert report.ok
     assert (report.adopted, report.moved) == ([id_], 5)
-    assert cluster.groups_of(pid) == cluster.groups_of(late) == {("", POD)}
-    assert not cluster.reconcile().changed
-
-
-def test_container_whose_init_made_cgroups_is_adopted_completely(cluster: Cluster) -> None:
-    id_ = f"{1:064x}"
-    own = f"/kubepods/pod{POD}/crio-{id_}"
-    pid = cluster.kernel.spawn(f"{own}/init.scope", 1)
-    service = cluster.kernel.spawn(f"{own}/system.slice/svc.service", 2)
-    cluster.appear(id_, pid)
-    report = cluster.reconcile()
-    assert (report.adopted, report.moved) == ([id_], 3)
     assert cluster.groups_of(pid) == cluster.groups_of(service) == {("", POD)}
-
-
-def test_container_in_plain_cgroup_folders_is_adopted(host: Host, tmp_path: Path) -> None:
-    id_ = "a" * 64
-    host.process(100, f"/kubepods/pod{POD}/crio-{id_}")
-    bundle = host.bundle({"annotations": crio_annotations(POD), "linux": {}})
-    crun.record(tmp_path / "crun", id_, 100, bundle, 1000)
-    host.configure(runtimeRoots={"crun": str(tmp_path / "crun")})
-    assert reconcile(host.context(), NOW).adopted == [id_]
-    assert host.tasks(f"mon_groups/{POD}") == [100]
-    assert not reconcile(host.context(), NOW).changed
-
-
-def test_filters_apply_to_adoption_as_to_hooks(tmp_path: Path) -> None:
-    cluster = Cluster(tmp_path, namespaces=["prod-*"])
-    id_, pid = cluster.spawn(1)
-    cluster.appear(id_, pid)
     assert not cluster.reconcile().changed
-    cluster.appear(id_, pid, **{"io.kubernetes.pod.namespace": "prod-1"})
-    assert cluster.reconcile().adopted == [id_]
 
 
 def test_pod_without_containers_keeps_group_until_its_cgroup_ends(cluster: Cluster) -> None:
-    id_, pid = cluster.start(1)
-    cluster.kernel.end(pid)
-    cluster.poststop(id_)
+    cluster.end(*cluster.start(1))
     assert not cluster.reconcile().released
     assert cluster.kernel.groups() == {("", POD)}
     cluster.end_pod()
     assert cluster.reconcile().released == [POD]
     assert (cluster.kernel.groups(), cluster.host.records()) == (set(), [])
-
-
-def test_passing_hook_releases_idle_pods(cluster: Cluster) -> None:
-    id_, pid = cluster.start(1)
-    cluster.kernel.end(pid)
-    cluster.poststop(id_)
-    cluster.end_pod()
-    context = cluster.context()
-    assert reap(context, context.ledger.marked("idle")) == 1
-    assert cluster.kernel.groups() == set()
-
-
-def test_last_container_releases_at_once(tmp_path: Path) -> None:
-    cluster = Cluster(tmp_path, monitoring={"release": "last-container"})
-    first, one = cluster.start(1)
-    second, two = cluster.start(2)
-    cluster.kernel.end(one)
-    cluster.poststop(first)
-    assert cluster.kernel.groups() == {("", POD)}
-    cluster.kernel.end(two)
-    cluster.poststop(second)
-    assert cluster.kernel.groups() == set()
 
 
 def test_late_poststop_of_old_attempt_keeps_new_one(cluster: Cluster) -> None:
@@ -129,22 +74,6 @@ def test_starting_member_is_seen_and_member_without_process_is_not(cluster: Clus
     assert cluster.reconcile().containers == 0
 
 
-def test_report_uses_known_pod_names() -> None:
-    report = Report()
-    report.learn(POD, {"namespace": "shop", "pod": "web-0", "container": "app"}, "a" * 64)
-    report.waiting[POD] = "there is no RMID"
-    report.unmet[f"{'a' * 12} memtierd"] = "it ended"
-    report.failures["b" * 64] = "gone"
-    lines = report.as_text().splitlines()
-    assert f"  shop/web-0 ({POD}): there is no RMID" in lines
-    assert f"  shop/web-0/app ({'a' * 12} memtierd): it ended" in lines
-    assert f"  {'b' * 64}: gone" in lines
-    named = {
-        item["event"]: (item["namespace"], item["pod"], item["container"]) for item in report.as_document()["items"]
-    }
-    assert named == {"waiting": ("shop", "web-0", ""), "unmet": ("shop", "web-0", "app"), "failed": ("", "", "")}
-
-
 def test_dry_run_releases_only_dead_or_unwanted_pods(cluster: Cluster) -> None:
     cluster.start(1)
     dead, pid = cluster.start(2)
@@ -167,17 +96,18 @@ def test_reboot_voids_every_record(cluster: Cluster) -> None:
     assert cluster.host.records() == []
 
 
-def test_live_keys_of_caller_decide_liveness(cluster: Cluster) -> None:
+@pytest.mark.parametrize("spelled", [POD, POD.upper(), POD.replace("-", "")])
+def test_live_keys_of_caller_decide_liveness_in_any_spelling(cluster: Cluster, tmp_path: Path, spelled: str) -> None:
     cluster.start(1)
     cluster.start(2, pod_number(2))
-    report = cluster.reconcile(Options(live={POD}, wait=False))
+    (tmp_path / "live").write_text(f"{spelled}\r\n")
+    report = cluster.reconcile(Options(live=read_live(str(tmp_path / "live")), wait=False))
     assert report.released == [pod_number(2)]
     assert cluster.kernel.groups() == {("", POD)}
 
 
 def test_dry_run_reports_what_a_real_run_does(cluster: Cluster) -> None:
-    id_, pid = cluster.spawn(1, threads=2)
-    cluster.appear(id_, pid)
+    cluster.unseen(1, threads=2)
     cluster.start(2, pod_number(2))
     cluster.kernel.end(cluster.kernel.spawn("/x"))
     dead, other = cluster.start(3, pod_number(3))
@@ -193,29 +123,17 @@ def test_dry_run_reports_what_a_real_run_does(cluster: Cluster) -> None:
 
 
 def test_unreadable_bundle_hides_no_other(cluster: Cluster) -> None:
-    broken, pid = cluster.spawn(1, pod_number(1))
-    cluster.appear(broken, pid, pod_number(1))
+    broken, _ = cluster.unseen(1, pod_number(1))
     (cluster.root / f"bundle-{broken[-8:]}" / "config.json").write_text("{")
-    whole, other = cluster.spawn(2)
-    cluster.appear(whole, other)
+    whole, _ = cluster.unseen(2)
     report = cluster.reconcile()
-    assert report.adopted == [whole]
-    assert not report.ok
+    assert (report.adopted, report.ok) == ([whole], False)
     assert broken in report.problems[0]
-
-
-@pytest.mark.parametrize("spelled", [POD.upper(), POD.replace("-", "")])
-def test_living_pod_in_another_spelling_is_recognized(cluster: Cluster, tmp_path: Path, spelled: str) -> None:
-    cluster.start(1)
-    (tmp_path / "live").write_text(f"{spelled}\r\n")
-    report = cluster.reconcile(Options(live=read_live(str(tmp_path / "live")), wait=False))
-    assert report.released == []
-    assert cluster.kernel.groups() == {("", POD)}
 
 
 def test_continuous_reconcile_removes_nothing_that_starts(tmp_path: Path) -> None:
     host = Host(tmp_path, real_proc=True, runtimeRoots={"crun": str(tmp_path / "crun")})
-    processes = [subprocess.Popen(["sleep", "1000"]) for _ in range(200)]
+    processes = [subprocess.Popen(["sleep", "1000"]) for _ in range(100)]
     ended = threading.Event()
     reports = []
 
@@ -227,24 +145,21 @@ def test_continuous_reconcile_removes_nothing_that_starts(tmp_path: Path) -> Non
         id_, pid = f"{number:064x}", processes[number].pid
         config = {"annotations": crio_annotations(pod_number(number % 20)), "linux": {}}
         bundle = host.bundle(config, f"bundle-{number}")
-        state = {"id": id_, "status": "created", "pid": pid, "bundle": bundle, **config}
-        command = [*PYTHON, str(LAUNCH), "--config", str(host.config), "hook"]
-        done = subprocess.run(command, input=json.dumps(state).encode(), capture_output=True, env={}, check=False)
+        code = host.call({"id": id_, "status": "created", "pid": pid, "bundle": bundle, **config}, alone=True).code
         crun.record(tmp_path / "crun", id_, pid, bundle)
-        return done.returncode
+        return code
 
     loop = threading.Thread(target=keep_reconciling)
     loop.start()
     try:
         with ThreadPoolExecutor(8) as pool:
-            assert set(pool.map(start, range(200))) == {0}
+            assert set(pool.map(start, range(len(processes)))) == {0}
         ended.set()
         loop.join()
         assert len(reports) > 1
         assert not any(report.released or report.failures for report in reports)
         last = reconcile(host.context(), NOW)
-        assert last.ok
-        assert last.containers == 200
+        assert (last.ok, last.containers) == (True, len(processes))
         for number, process in enumerate(processes):
             assert process.pid in host.tasks(f"mon_groups/{pod_number(number % 20)}")
         assert not list(host.state.glob("waiting/*"))
@@ -253,11 +168,9 @@ def test_continuous_reconcile_removes_nothing_that_starts(tmp_path: Path) -> Non
         loop.join()
         for process in processes:
             process.kill()
-        for process in processes:
             process.wait()
     assert reconcile(host.context(), NOW).ok
-    assert (host.groups(), host.records()) == ([], [])
-    assert not os.listdir(host.state / "pods")
+    assert (host.groups(), host.records(), os.listdir(host.state / "pods")) == ([], [], [])
 
 
 def test_unreadable_runtime_folder_is_reported(host: Host, fail: Fail) -> None:
@@ -301,7 +214,7 @@ def test_releases_precede_admissions_and_each_part_has_its_turn(
 
 
 def test_pass_with_changes_logs_one_line_and_others_none(cluster: Cluster) -> None:
-    cluster.appear(*cluster.spawn(1))
+    cluster.unseen(1)
     report = cluster.reconcile()
     assert report.containers == 1
     assert cluster.host.log.read_text().count(report.as_line()) == 1

@@ -106,11 +106,14 @@ def test_failure_names_its_container(host: Host, what: str) -> None:
     assert failed.reasons == [HookError.reason]
 
 
-def test_failure_of_pod_names_no_container() -> None:
-    failed = report(failures={KEY: "EIO", "stateDir": "EIO"})
-    failed.learn(KEY, NAMES, ID)
-    assert failed.as_text().endswith(f"  shop/web-0 ({KEY}): EIO\n  stateDir: EIO\n")
-    assert failed.as_document()["items"][1]["namespace"] == ""
+@pytest.mark.parametrize("field", ["waiting", "unmet", "failures"])
+def test_reason_is_printed_with_the_known_names_of_its_pod_or_container(field: str) -> None:
+    found = report(**{field: {KEY: "EIO", f"{ID[:12]} memtierd": "it ended", "stateDir": "full"}})
+    found.learn(KEY, NAMES, ID)
+    lines = [f"shop/web-0 ({KEY}): EIO", f"shop/web-0/nginx ({ID[:12]} memtierd): it ended", "stateDir: full"]
+    assert found.as_text().endswith("".join(f"  {line}\n" for line in lines))
+    names = {item["id"]: (item["pod"], item["container"]) for item in found.as_document()["items"]}
+    assert list(names.values()) == [("web-0", ""), ("web-0", "nginx"), ("", "")]
 
 
 def test_record_without_names_is_printed_by_key() -> None:
@@ -142,8 +145,10 @@ def test_waiting_pod_under_sharing_rules_is_queued() -> None:
 
 def test_each_event_is_an_item(monkeypatch: pytest.MonkeyPatch) -> None:
     done = report(
-        adopted=["b", "a"], released=["k"], applied={"memory": ["a"]}, queued={"q": "later"}, waiting={"w": "no RMID"}
+        adopted=["b", "a"], released=["k"], queued={"q": "later"}, waiting={"w": "no RMID"}, uncounted={KEY: [0, 2]}
     )
+    for feature, container in (("memory", "b"), ("memory", "a"), ("blockio", "a")):
+        done.apply(feature, container)
     done.learn("w", {"pod": "web-0"})
     monkeypatch.setattr("time.time", lambda: 1_700_000_000.25)
     document = done.as_document()
@@ -152,27 +157,15 @@ def test_each_event_is_an_item(monkeypatch: pytest.MonkeyPatch) -> None:
         ("adopted", "b", ""),
         ("released", "k", ""),
         ("applied memory", "a", ""),
+        ("applied memory", "b", ""),
+        ("applied blockio", "a", ""),
+        ("uncounted", KEY, "in L3 domain 0, 2"),
         ("waiting", "w", "no RMID"),
         ("queued", "q", "later"),
     ]
     assert document["items"][-2]["pod"] == "web-0"
     assert document["time"] == "2023-11-14T22:13:20.250Z"
     assert (document["apiVersion"], document["kind"]) == ("resctrl-hooks/v1", "ReconcileReport")
-
-
-def test_applied_features_are_listed_by_feature() -> None:
-    done = Report()
-    for feature, container in (("memory", "b"), ("memory", "a"), ("blockio", "a")):
-        done.apply(feature, container)
-    items = done.as_document()["items"]
-    assert [(item["event"], item["id"]) for item in items] == [
-        ("applied memory", "a"), ("applied memory", "b"), ("applied blockio", "a")
-    ]  # fmt: skip
-
-
-def test_pod_without_a_counter_is_an_item_with_its_domains() -> None:
-    (item,) = report(uncounted={KEY: [0, 2]}).as_document()["items"]
-    assert (item["event"], item["id"], item["message"]) == ("uncounted", KEY, "in L3 domain 0, 2")
 
 
 def test_default_options_do_everything_and_wait_for_limbo() -> None:

@@ -12,6 +12,9 @@ from resctrl_hooks.node.reconcile import tasks
 if TYPE_CHECKING:
     from conftest import Host
 
+    from resctrl_hooks.node.context import Context
+    from resctrl_hooks.node.reconcile.tasks import Gathering
+
 Where = dict[int, "tuple[str, str] | None"]
 
 
@@ -64,22 +67,13 @@ def test_threads_that_the_group_lists_are_not_looked_up_one_by_one(
     assert looked_up == [4]
 
 
-@pytest.mark.parametrize("take_over", [False, True])
-def test_member_of_foreign_group_stays_unless_claimed(host: Host, threads: Where, take_over: bool) -> None:
-    context = host.context()
-    context.settings.monitoring["takeOver"] = take_over
-    threads.update({1: ("", "pqos"), 2: ("", "")})
-    with context.monitor.hold("k") as locked:
-        locked.ensure_group()
-        moved = _moves(threads, context)
-        gathering = tasks.gather(locked, context, "/c", 1, "")
-    assert moved == ([1, 2] if take_over else [2])
-    assert gathering.moved == len(moved)
-    assert (gathering.left, gathering.foreign) == (0, set() if take_over else {"pqos"})
+def gathered(
+    context: Context, threads: Where, *classes: str, refused: tuple[str, ...] = ()
+) -> tuple[list[int], Gathering]:
+    """Gather the threads of key ``k``, which has groups in these classes; return the moved ones and the result.
 
-
-def _moves(threads: Where, context: Any, refused: tuple[str, ...] = ()) -> list[int]:
-    """Return the threads that were moved; classes that refuse them all, as the kernel does with threads of another."""
+    The classes ``refused`` refuse them all, and each class those of another, as the kernel does.
+    """
     moved: list[int] = []
 
     def add_tasks(rdt_class: str, name: str, tids: list[int]) -> None:
@@ -89,20 +83,47 @@ def _moves(threads: Where, context: Any, refused: tuple[str, ...] = ()) -> list[
         for tid in tids:
             threads[tid] = (rdt_class, name)
 
-    context.monitor.resctrl.add_tasks = add_tasks
-    return moved
-
-
-def test_threads_of_several_classes_join_group_of_their_class(host: Host, threads: Where) -> None:
-    host.add_class("gold")
-    threads.update({1: ("", ""), 2: ("gold", ""), 3: ("gold", "k")})
-    context = host.context()
     with context.monitor.hold("k") as locked:
-        moved = _moves(threads, context)
-        gathering = tasks.gather(locked, context, "/c", 1, "")
-        assert set(locked.origins) == {"", "gold"}
-    assert (sorted(moved), gathering.left) == ([1, 2, 3], 0)  # 3 was in an unrecorded group
-    assert gathering.moved == 3
+        for name in classes:
+            locked.ensure_group(name)
+        context.monitor.resctrl.add_tasks = add_tasks  # type: ignore[assignment, method-assign]
+        return moved, tasks.gather(locked, context, "/c", 1, "")
+
+
+@pytest.mark.parametrize("take_over", [False, True])
+def test_member_of_foreign_group_stays_unless_claimed(host: Host, threads: Where, take_over: bool) -> None:
+    context = host.context()
+    context.settings.monitoring["takeOver"] = take_over
+    threads.update({1: ("", "pqos"), 2: ("", "")})
+    moved, found = gathered(context, threads, "")
+    assert moved == ([1, 2] if take_over else [2])
+    assert (found.moved, found.left, found.foreign) == (len(moved), 0, set() if take_over else {"pqos"})
+
+
+@pytest.mark.parametrize(
+    "places, groups, refused, moved, left",
+    [
+        # Each thread joins the group of its class; 3 was in an unrecorded group.
+        ({1: ("", ""), 2: ("gold", ""), 3: ("gold", "k")}, (), (), [1, 2, 3], 0),
+        # A thread of an unknown class is tried in the other groups of its key.
+        ({1: None}, ("", "bronze", "gold"), ("", "bronze"), [1], 0),
+        # One that changes its class meanwhile is not moved, and a class that refuses stops no other.
+        ({1: ("", "")}, ("",), ("",), [], 1),
+        ({1: ("", ""), 2: ("gold", "")}, (), ("",), [2], 1),
+    ],
+)
+def test_threads_join_a_group_that_accepts_them(
+    host: Host, threads: Where, places: Where, groups: Any, refused: Any, moved: list[int], left: int
+) -> None:
+    for name in ("bronze", "gold"):
+        host.add_class(name)
+    threads.update(places)
+    context = host.context()
+    done, found = gathered(context, threads, *groups, refused=refused)
+    assert (sorted(done), found.moved, found.left) == (moved, len(moved), left)
+    expected = {tid: ((places[tid] or ["gold"])[0], "k") for tid in moved}
+    assert {tid: threads[tid] for tid in moved} == expected
+    assert {place[0] for place in expected.values()} <= set((context.ledger.read_pod("k") or {})["groups"])
 
 
 @pytest.mark.parametrize("shared, asked", [(True, ["", "gold"]), (False, [])])
@@ -118,45 +139,8 @@ def test_missing_group_is_admitted_under_sharing_rules(
         lambda locked, rdt_class, *_, **_named: found.append(locked.ensure_group(rdt_class).rdt_class),
     )
     threads.update({1: ("", ""), 2: ("gold", "")})
-    context = host.context()
-    with context.monitor.hold("k") as locked:
-        locked.ensure_group()
-        _moves(threads, context)
-        tasks.gather(locked, context, "/c", 1, "")
+    gathered(host.context(), threads, "")
     assert found == asked
-
-
-def test_unknown_class_tries_other_groups_of_key(host: Host, threads: Where) -> None:
-    for name in ("bronze", "gold"):
-        host.add_class(name)
-    threads.update({1: None})
-    context = host.context()
-    with context.monitor.hold("k") as locked:
-        for name in ("", "bronze", "gold"):
-            locked.ensure_group(name)
-        moved = _moves(threads, context, refused=("", "bronze"))
-        gathering = tasks.gather(locked, context, "/c", 1, "")
-    assert (moved, threads[1], gathering.moved, gathering.left) == ([1], ("gold", "k"), 1, 0)
-
-
-def test_thread_that_changes_class_meanwhile_is_not_counted_as_moved(host: Host, threads: Where) -> None:
-    threads.update({1: ("", "")})
-    context = host.context()
-    with context.monitor.hold("k") as locked:
-        locked.ensure_group()
-        _moves(threads, context, refused=("",))
-        gathering = tasks.gather(locked, context, "/c", 1, "")
-    assert (gathering.moved, gathering.left) == (0, 1)
-
-
-def test_refusing_class_does_not_stop_others(host: Host, threads: Where) -> None:
-    host.add_class("gold")
-    threads.update({1: ("", ""), 2: ("gold", "")})
-    context = host.context()
-    with context.monitor.hold("k") as locked:
-        moved = _moves(threads, context, refused=("",))
-        gathering = tasks.gather(locked, context, "/c", 1, "")
-    assert (moved, gathering.moved, gathering.left) == ([2], 1, 1)
 
 
 @pytest.mark.parametrize("late, rounds", [([], 1), ([(7, "", "")], 100)])
@@ -170,8 +154,5 @@ def test_search_for_outside_threads_repeats_a_limited_number_of_times(
         return late
 
     monkeypatch.setattr(tasks, "outside", outside)
-    context = host.context()
-    with context.monitor.hold("k") as locked:
-        _moves({}, context)
-        gathering = tasks.gather(locked, context, "/c", 1, "")
-    assert (len(looks), gathering.moved, gathering.left) == (rounds, len(late) * rounds, len(late))
+    _, found = gathered(host.context(), {})
+    assert (len(looks), found.moved, found.left) == (rounds, len(late) * rounds, len(late))

@@ -46,7 +46,7 @@ def test_shorter_interval_counts_from_the_next_pass_on(tmp_path: Path) -> None:
 
 def test_container_in_another_class_waits_during_turn_of_its_pod(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, rmids=3, **EVERY_PASS)
-    node.kernel.mkdir(f"{node.host.resctrl}/gold")
+    node.add_classes("gold")
     first, second = node.start(), node.start()
     other = node.start(beside=second, rdt_class="gold")
     assert node.counted() == [first]
@@ -77,33 +77,25 @@ def test_pod_with_ended_containers_releases_turn_and_is_not_waiting(tmp_path: Pa
 @pytest.mark.parametrize("namespace", ["gold", "silver"])
 def test_group_in_second_class_respects_reserve(tmp_path: Path, namespace: str) -> None:
     node = SharedNode(tmp_path, rmids=5, priority=RULES, reserve={"rmids": 2, "above": 50})
-    node.kernel.mkdir(f"{node.host.resctrl}/extra")
+    node.add_classes("extra")
     pod = node.start(namespace)
     other = node.start(namespace, beside=pod, rdt_class="extra")
     assert node.counted() == ([pod, other] if namespace == "gold" else [pod])
     assert node.waiting() == ([] if namespace == "gold" else [pod.key])
+    node.kernel.spawn(pod.cgroup, 1, "extra")  # another thread of the first container, in a class of its own
     node.reconcile()
-    assert node.counted() == ([pod, other] if namespace == "gold" else [pod])
+    in_groups = {("", pod.key), ("extra", pod.key)} if namespace == "gold" else {("", pod.key)}
+    assert node.kernel.groups() == in_groups
 
 
 def test_group_in_second_class_preempts_lower_priority(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, rmids=4, priority=RULES)
-    node.kernel.mkdir(f"{node.host.resctrl}/extra")
+    node.add_classes("extra")
     pod, batch = node.start("gold"), node.start("batch")
     other = node.start("gold", beside=pod, rdt_class="extra")
     assert node.counted() == [pod, other]
     assert node.waiting() == [batch.key]
     node.check()
-
-
-def test_threads_in_separate_class_respect_reserve(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path, rmids=5, priority=RULES, reserve={"rmids": 2, "above": 50})
-    node.kernel.mkdir(f"{node.host.resctrl}/extra")
-    pod = node.start("silver")
-    node.kernel.spawn(pod.cgroup, 1, "extra")
-    node.reconcile()
-    assert node.kernel.groups() == {("", pod.key)}
-    assert node.waiting() == [pod.key]
 
 
 def test_namespace_limit_holds_in_every_turn_and_each_pod_gets_some(tmp_path: Path) -> None:
@@ -117,7 +109,9 @@ def test_namespace_limit_holds_in_every_turn_and_each_pod_gets_some(tmp_path: Pa
         counted = node.counted()
         assert [pod.namespace for pod in counted].count("batch") <= 1
         served |= {pod.key for pod in counted}
-    assert served == {pod.key for pod in batch + shop}
+        if len(served) == len(batch + shop):
+            return
+    pytest.fail(f"counted were {served}")
 
 
 def test_turn_of_pods_that_another_program_has_changed_is_left_out(tmp_path: Path) -> None:

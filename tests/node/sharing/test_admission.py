@@ -104,7 +104,7 @@ def test_additional_group_without_claim_has_priority_0(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, rmids=4)
     node.kernel.mkdir(f"{node.host.resctrl}/extra")
     pod = node.start("gold")
-    node.host.configure(monitoring={"priority": RULES}, runtimeRoots={"crun": f"{tmp_path}/crun"})
+    node.configure(monitoring={"priority": RULES})
     low = node.start("other")
     context = node.context()
     with context.monitor.hold(pod.key) as locked, pytest.raises(NoRMIDsError):
@@ -127,7 +127,7 @@ def test_second_container_ranks_pod_from_before_the_rules(tmp_path: Path) -> Non
     assert node.claim(pod) is None
     node.kernel.mkdir(f"{node.host.resctrl}/mon_groups/{foreign}")
     others = node.start("silver")
-    node.host.configure(monitoring={"priority": RULES}, runtimeRoots={"crun": f"{tmp_path}/crun"})
+    node.configure(monitoring={"priority": RULES})
     node.start("silver", beside=pod)
     assert node.claim(pod)["priority"] == 50
     assert node.context().ledger.marked("rmids") == [node.claim(pod)["entry"]]
@@ -251,7 +251,7 @@ def test_changed_rules_rank_again(tmp_path: Path) -> None:
 def test_new_rules_rank_existing_pods(tmp_path: Path, namespace: str) -> None:
     node = SharedNode(tmp_path, rmids=2)
     pod = node.start(namespace)
-    node.host.configure(monitoring={"priority": RULES}, runtimeRoots={"crun": f"{tmp_path}/crun"})
+    node.configure(monitoring={"priority": RULES})
     node.reconcile()
     silver = node.start("silver")
     assert node.counted() == [silver if namespace == "batch" else pod]

@@ -112,7 +112,7 @@ def test_turn_is_released_if_key_is_locked(tmp_path: Path, monkeypatch: pytest.M
 def test_foreign_locks_are_waited_for_within_share_of_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     node = SharedNode(tmp_path, rmids=2, priority=RULES)
     batch = node.start("batch")
-    node.host.configure(deadlineSeconds=0.5, monitoring={"priority": RULES}, runtimeRoots={"crun": f"{tmp_path}/crun"})
+    node.configure(deadlineSeconds=0.5, monitoring={"priority": RULES})
     asked: list[float] = []
     hold_beside = Monitor.hold_beside
 

@@ -66,7 +66,7 @@ def test_reconcile_killed_at_any_effect_of_a_turn_loses_no_total(tmp_path: Path)
         node.kernel.now += SECONDS
         before = node.totals()
         with mortal(effects, node.kernel) as seam:
-            node.reconcile(seam)
+            node.reconcile(seam=seam)
             done.append(True)
         killed = node.totals()
         assert all(killed[key] >= before[key] for key in before), effects

@@ -187,7 +187,7 @@ def test_both_pods_keep_their_priority(tmp_path: Path) -> None:
 def test_claim_by_earlier_rules_is_marked(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, rmids=2, priority=RULES)
     batch = node.start("batch")
-    node.host.configure(monitoring={"priority": RULES[:2]}, runtimeRoots={"crun": f"{tmp_path}/crun"})
+    node.configure(monitoring={"priority": RULES[:2]})
     node.start("gold")
     assert node.claim(batch)["rules"] == version_of(RULES)
 

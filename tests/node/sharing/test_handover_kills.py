@@ -69,7 +69,7 @@ def test_reconcile_killed_at_any_effect_of_a_turn_is_finished_by_next(tmp_path: 
         first, second = node.start("gold", threads=2), node.start("gold", threads=2)
         node.kernel.now += 10
         with mortal(effects, node.kernel) as seam:
-            node.reconcile(seam)
+            node.reconcile(seam=seam)
             done.append(True)
         node.kernel.now += 10
         repaired(node)

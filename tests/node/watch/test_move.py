@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hosts.cluster import POD, Cluster
 
-from node.reconcile.cluster import POD, Cluster
 from resctrl_hooks.node.resctrl.filesystem import Resctrl
 from resctrl_hooks.node.resctrl.locked_key import LockedKey
 from resctrl_hooks.node.watch import move

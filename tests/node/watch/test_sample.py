@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from node.reconcile.cluster import POD, Cluster, pod_number
+from hosts.cluster import POD, Cluster, pod_number
+
 from resctrl_hooks.node.watch.containers import Containers
 from resctrl_hooks.node.watch.sample import sample, sample_some
 

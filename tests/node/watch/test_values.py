@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hosts.cluster import POD
 
-from node.reconcile.cluster import POD
 from node.watch.test_watcher import Watched
 from resctrl_hooks.node.cgroup_settings.values import are_in_place
 from resctrl_hooks.node.ledger import Ledger
@@ -27,8 +27,8 @@ class Node(Watched):
         id_, pid = self.cluster.spawn(1)
         self.folder = self.cluster.host.cgroup / f"kubepods/pod{POD}/crio-{id_}"
         self.write("0")
-        self.cluster.hook(id_, pid, **annotations)
-        self.cluster.appear(id_, pid, **annotations)
+        self.cluster.hook(id_, pid, notes=annotations)
+        self.cluster.appear(id_, pid, notes=annotations)
         assert self.read() == "max"
         self.woken = False
         monkeypatch.setattr(Ledger, "wake", lambda _: setattr(self, "woken", True))

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hosts.cluster import POD, Cluster
 
-from node.reconcile.cluster import POD, Cluster
 from resctrl_hooks.node.log import DEBUG, WARNING
 from resctrl_hooks.node.settings import load
 from resctrl_hooks.node.watch import values
