@@ -47,7 +47,7 @@ from .names import default_key_validator, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     from .records import MemberRecord, PodRecord
@@ -64,6 +64,7 @@ _FOLDERS = ("pods", "containers", IDLE, WAITING, TOTALS, "locks")
 _NAMES = ("namespace", "pod", "container")  # displayed fields of records
 MEMBER = "c-"  # before a member's id in the name of its file
 _PRIVATE = 0o700
+_shapes: "dict[str, Callable[[Any], bool]]" = {}  # of the kinds of records, after the first was read
 
 
 class Ledger:
@@ -273,15 +274,15 @@ class Ledger:
             return None
         except OSError as error:
             raise errors.LedgerError.of_file(error, path) from error
-        from .shapes import RECORDS  # most calls of createRuntime find no record
+        if not _shapes:
+            from .shapes import RECORDS  # most calls of createRuntime find no record
 
+            _shapes.update(RECORDS)
         # A newer version may add keys, but keeps those read here; another format is not readable here.
-        if not (isinstance(record, dict) and record.get("format") == _FORMAT and RECORDS[shape](record)):
+        if not (isinstance(record, dict) and record.get("format") == _FORMAT and _shapes[shape](record)):
             return None
-        for name in _NAMES:
-            value = record.get(name)
-            if value and not value.isprintable():
-                record[name] = printable(value)
+        if not "".join([record.get(name, "") for name in _NAMES]).isprintable():
+            record.update({name: printable(record[name]) for name in _NAMES if name in record})
         return record
 
     def _write(self, key: str, name: str, record: "PodRecord | MemberRecord") -> None:

@@ -9,16 +9,20 @@ from .host.files import parse_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Iterable
     from typing import Any
 
     Shape = Callable[[Any], bool]
+    _Plan = tuple[Collection[str], Iterable[str], Iterable[tuple[str, Shape]]]
 
 _MOST_BITS = 1 << 16
 _ROOTS = ("", "/")
+_MOST_PLANS = 64
+_FEW = 3
 _DIGITS = 10  # of a domain's number
 LARGEST = 1 << 62
 """The bound of any number: of a kernel's counter, and of nanoseconds."""
+_LARGEST_FLOAT = float(LARGEST)
 
 
 def parse(data: bytes, shape: "Shape") -> "Any":
@@ -72,7 +76,9 @@ def bit(value: "Any") -> bool:
 
 def number(value: "Any") -> bool:
     """Return whether a value is a finite number."""
-    return type(value) in (int, float) and -LARGEST < value < LARGEST
+    if type(value) is float:
+        return -_LARGEST_FLOAT < value < _LARGEST_FLOAT  # faster than a comparison with an integer
+    return whole(value)
 
 
 def anything(value: "Any") -> bool:
@@ -80,9 +86,16 @@ def anything(value: "Any") -> bool:
     return True
 
 
+def _all(shape: "Shape", values: "Iterable[Any]") -> bool:
+    for value in values:  # noqa: SIM110  # faster than all()
+        if not shape(value):
+            return False
+    return True
+
+
 def each(shape: "Shape") -> "Shape":
     """Return the shape of a list."""
-    return lambda value: type(value) is list and all(map(shape, value))
+    return lambda value: type(value) is list and _all(shape, value)
 
 
 def exactly(*shapes: "Shape") -> "Shape":
@@ -94,12 +107,12 @@ def exactly(*shapes: "Shape") -> "Shape":
 
 def by_name(shape: "Shape") -> "Shape":
     """Return the shape of an object whose names are data."""
-    return lambda value: type(value) is dict and all(map(text, value)) and all(map(shape, value.values()))
+    return lambda value: type(value) is dict and text("".join(value)) and _all(shape, value.values())
 
 
 def by_number(shape: "Shape") -> "Shape":
     """Return the shape of an object whose names are the numbers of L3 or memory domains."""
-    return lambda value: type(value) is dict and all(map(_is_number, value)) and all(map(shape, value.values()))
+    return lambda value: type(value) is dict and _all(_is_number, value) and _all(shape, value.values())
 
 
 def _is_number(key: str) -> bool:
@@ -107,28 +120,60 @@ def _is_number(key: str) -> bool:
 
 
 def fields(required: "dict[str, Shape]", optional: "dict[str, Shape]") -> "Shape":
-    """Return the shape of an object with these fields."""
+    """Return the shape of an object with these fields.
+
+    Each pass of reconcile checks the records of all containers, most of which have the same fields in the same order:
+    how these are checked is found once.
+    """
     shapes = {**required, **optional}
-    paths = [key for key, shape in shapes.items() if shape is path]
-    texts = [key for key, shape in shapes.items() if shape in (text, name)] + paths
-    others = {key: shape for key, shape in shapes.items() if key not in texts}
-    others_in = others.keys().__and__
+    plans: "dict[tuple[str, ...], _Plan]" = {}
 
     def fits(value: "Any") -> bool:
-        if type(value) is not dict or not required.keys() <= value.keys():
+        if type(value) is not dict:
             return False
-        try:
-            joined = "".join([value[key] for key in texts if key in value])  # each pass checks all records of a node
-        except TypeError:
+        plan = plans.get(tuple(value)) or _plan(value, required, shapes, plans)
+        if plan is None:
             return False
-        if "/.." in joined or "\0" in joined or not joined.isascii():
-            return all(shape(value[key]) for key, shape in shapes.items() if key in value)
-        for key in paths:
-            if key in value and value[key][:1] not in _ROOTS:
+        strings, paths, others = plan
+        if strings:
+            try:
+                joined = "".join([value[key] for key in strings])
+            except TypeError:
                 return False
-        return all(others[key](value[key]) for key in others_in(value))
+            if "/.." in joined or "\0" in joined or not joined.isascii():
+                return all(shapes[key](value[key]) for key in value if key in shapes)
+            for key in paths:
+                if value[key][:1] not in _ROOTS:
+                    return False
+        for key, shape in others:  # noqa: SIM110  # faster than all()
+            if not shape(value[key]):
+                return False
+        return True
 
     return fits
+
+
+def _plan(
+    value: "dict[str, Any]",
+    required: "dict[str, Shape]",
+    shapes: "dict[str, Shape]",
+    plans: "dict[tuple[str, ...], _Plan]",
+) -> "_Plan | None":
+    """Return how an object with these fields is checked, and keep it; None without a required one.
+
+    Its strings are joined, some of them are paths, and the other fields have shapes.
+    """
+    if not required.keys() <= value.keys():
+        return None
+    known = [key for key in value if key in shapes]
+    paths = [key for key in known if shapes[key] is path]
+    strings = [key for key in known if shapes[key] in (text, name)] + paths
+    if len(strings) < _FEW:
+        strings, paths = [], []
+    others = [(key, shapes[key]) for key in known if key not in strings]
+    if len(plans) >= _MOST_PLANS:
+        plans.clear()
+    return plans.setdefault(tuple(value), (strings, paths, others))
 
 
 def _cpus(value: "Any") -> bool:
@@ -136,7 +181,7 @@ def _cpus(value: "Any") -> bool:
     return text(value) and {*"0123456789,-"}.issuperset(value)
 
 
-_NAMES = {"namespace": name, "pod": name}
+_NAMES = dict.fromkeys(("namespace", "pod", "container"), name)
 _CLASS = fields({"class": text}, {})
 _PAIRS = {"values": each(exactly(text, text)), "properties": by_name(text)}
 _NEEDS = {
@@ -183,9 +228,10 @@ _NEEDS = {
 
 def _step(value: "Any") -> bool:
     """Return whether a value is a step with the parameters of its feature; those of unknown features may be any."""
-    if type(value) is not dict or not text(value.get("feature")) or not text(value.get("action")):
+    if type(value) is not dict or "needs" not in value:
         return False
-    return "needs" in value and _NEEDS.get(value["feature"], anything)(value["needs"])
+    feature: "Any" = value.get("feature")
+    return text(feature) and text(value.get("action")) and _NEEDS.get(feature, anything)(value["needs"])
 
 
 POD = fields(
@@ -206,7 +252,6 @@ POD = fields(
 
 _COMMON: "dict[str, Shape]" = {
     **_NAMES,
-    "container": name,
     "id": text,
     "key": text,
     "boot": text,

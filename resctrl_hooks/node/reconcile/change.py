@@ -1,6 +1,6 @@
 """The change that one running container needs: decided from what was observed of it, carried out by `bring_in`."""
 
-from ..feature_table import CLASS, CONTAINER, NODE
+from ..feature_table import CLASS, NODE
 from ..registry import kind_of
 
 TYPE_CHECKING = False
@@ -56,8 +56,8 @@ def planned_change(
         waits: whether its key is marked as waiting for an RMID.
     """
     change = Change(container, joins=False)
-    change.classes = [one for one in missing if kind_of(one[0].name) == CLASS]
-    change.others = [one for one in missing if kind_of(one[0].name) == CONTAINER]
+    for one in missing:
+        (change.classes if kind_of(one[0].name) == CLASS else change.others).append(one)
     change.stray = stray
     change.joins = can_join and container.monitored and bool(stray or change.late or change.classes or waits)
     return change

@@ -51,7 +51,7 @@ def enforce(
         if budget is not None and budget.is_spent and number:
             leave(context, containers[number:], len(containers))
             return waiting
-        with report.catching(context, container.id):
+        try:
             change = planned_change(
                 container,
                 missing_steps(context, container, features),
@@ -65,6 +65,8 @@ def enforce(
             if not change.is_empty and not take_in(context, change, report):
                 waiting.append(container)
             _report_unmet(container, report)
+        except Exception as error:  # noqa: BLE001  # as `Report.catching`, and free where nothing fails
+            report.fail(context, container.id, error)
         if budget is not None:
             budget.note_progress()
     if budget is not None:
@@ -129,10 +131,12 @@ def stray_threads(context: "Context", container: "Running", groups: "Groups | No
 
 
 def _stray(context: "Context", container: "Running", groups: "Groups | None", report: "Report") -> int:
-    with report.catching(context, container.key):
+    try:
         _log_bound(context, container)
         return stray_threads(context, container, groups)
-    return 0
+    except Exception as error:  # noqa: BLE001  # as above
+        report.fail(context, container.key, error)
+        return 0
 
 
 def _log_bound(context: "Context", container: "Running") -> None:

@@ -26,11 +26,15 @@ def remove_foreign_tasks(context: "Context", containers: "list[Running]", groups
         if not cgroup or any(one.in_cgroup is None or one.in_cgroup.is_partial for one in members):
             continue  # the pod's tasks are not known
         known = set().union(*(one.in_cgroup.tids for one in members if one.in_cgroup is not None))
-        for rdt_class in {one.recorded_class for one in members if one.recorded_class is not None}:
-            with report.catching(context, key):
+        for rdt_class in {one.recorded_class for one in members}:
+            if rdt_class is None:
+                continue
+            try:
                 others = groups.tasks(rdt_class, key) - known
                 if any(_is_foreign(tid, cgroup, context) for tid in others):
                     _remove(context, key, rdt_class, cgroup, report)
+            except Exception as error:  # noqa: BLE001  # as `Report.catching`, and free where nothing fails
+                report.fail(context, key, error)
 
 
 def _remove(context: "Context", key: str, rdt_class: str, cgroup: str, report: "Report") -> None:

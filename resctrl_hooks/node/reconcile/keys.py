@@ -26,7 +26,7 @@ def correct_keys(
     for container in containers:
         needed.setdefault(container.key, set()).update((container.rdt_class, container.recorded_class))
     for key in sorted(keys):
-        with report.catching(context, key):
+        try:
             record = context.ledger.read_pod(key)
             if record is None:
                 continue
@@ -36,6 +36,8 @@ def correct_keys(
             gone = {one for one in unneeded if not groups.has(one, key)}
             if gone and record.get("cgroup") and groups.is_mounted():
                 _forget(context, key, gone, report)
+        except Exception as error:  # noqa: BLE001  # as `Report.catching`, and free where nothing fails
+            report.fail(context, key, error)
 
 
 def _correct_names(context: "Context", key: str, names: "dict[str, str]", report: "Report") -> None:

@@ -104,7 +104,7 @@ class Report:
         self.problems: "list[str]" = []
         self.reasons: "list[str]" = []
         self.only_limbo = True
-        self._names: "dict[str, dict[str, str]]" = {}
+        self._learnt: "dict[str, tuple[str, PodRecord | MemberRecord, bool]]" = {}
 
     @property
     def ok(self) -> bool:
@@ -126,11 +126,9 @@ class Report:
 
     def learn(self, key: str, record: "PodRecord | MemberRecord", container: str = "") -> None:
         """Remember a record's names, for messages about its key or container id."""
-        pod: "dict[str, str]" = {"key": key, "namespace": record.get("namespace") or "", "pod": record.get("pod") or ""}
-        self._names[key] = {**pod, "container": ""}
+        self._learnt[key] = key, record, False
         if container:
-            names = {**pod, "container": str(record.get("container") or "")}
-            self._names[container] = self._names[container[:_SHORT]] = names
+            self._learnt[container] = self._learnt[container[:_SHORT]] = key, record, True
 
     def fail(self, context: "Context", what: str, unexpected: Exception) -> None:
         """Record that one key or container failed; the others are still processed."""
@@ -198,8 +196,10 @@ class Report:
 
     def _names_of(self, what: str) -> "dict[str, str]":
         """Return the names for ``what``: a key, a container id, or the start of one and a feature."""
-        unknown = {"key": "", "namespace": "", "pod": "", "container": ""}
-        return self._names.get(what) or self._names.get(what.partition(" ")[0], unknown)
+        found = self._learnt.get(what) or self._learnt.get(what.partition(" ")[0])
+        key, record, is_container = found or ("", {}, False)
+        names = {name: str(record.get(name) or "") for name in ("namespace", "pod", "container")}
+        return {"key": key, **names, **({} if is_container else {"container": ""})}
 
     def _said(self, what: str) -> str:
         names = self._names_of(what)
