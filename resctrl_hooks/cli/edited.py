@@ -28,7 +28,7 @@ def as_edited(config: str, what: str) -> Iterator[str]:
     except InvalidConfigError as error:
         print_problems(error.problems)
         raise FailedError(f"{config} is invalid; correct it, then repeat the command", INVALID) from error
-    to_stderr(NOTICE, f"{config} has changed {what}")
+    to_stderr(NOTICE, f"{config} is not applied {what}")
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/{COMPILED_NAME}"
         with open(path, "wb") as file:

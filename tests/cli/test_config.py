@@ -190,7 +190,7 @@ def test_edited_configuration_is_compiled_in_a_temporary_folder(file: Path, capf
         assert path != str(file)
         assert json.loads(Path(path).read_text())["namespaces"] == ["shop"]
     assert not Path(path).exists()
-    assert f"{file} has changed and is used" in capfd.readouterr().err
+    assert f"{file} is not applied and is used" in capfd.readouterr().err
     assert invoke(file, "apply").exit_code == 0
     with edited.as_edited(str(file), "and is used") as path:
         assert path == str(file)

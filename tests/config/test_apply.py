@@ -342,7 +342,7 @@ def test_dry_reconcile_uses_settings_that_a_real_one_would_apply(host: Host, con
     config.write_text(json.dumps({name: value for name, value in values.items() if name != "format"}))
     done = call(config, "reconcile", "--dry-run", "--json")
     assert done.exit_code == 0, done.stderr
-    assert f"{config} has changed and would be applied first" in done.stderr
+    assert f"{config} is not applied and would be applied first" in done.stderr
     assert json.loads(done.stdout)["dryRun"] is True
     assert os.listdir(config.parent).count("config.json") == 0
     config.write_text("namespaces: 5\n")

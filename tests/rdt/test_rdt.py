@@ -139,7 +139,7 @@ def test_apply_uses_an_edited_configuration_as_its_dry_run_does(simulated: RdtHo
     simulated.config.chmod(0o600)
     planned = simulated.rdt("apply", "--dry-run")
     assert planned.exit_code == 0, planned.output
-    assert f"{simulated.config} has changed and is used as it is now" in planned.stderr
+    assert f"{simulated.config} is not applied and is used as it is now" in planned.stderr
     assert planned.stdout.endswith("would create gold; nothing written\n")
     made = simulated.rdt("apply")
     assert made.exit_code == 0, made.output
