@@ -15,7 +15,7 @@ Needs the ``otel`` extra. Source: OpenTelemetry, Metrics API ("Asynchronous Inst
 """
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from opentelemetry.metrics import Meter, MeterProvider, Observation
 
@@ -30,16 +30,71 @@ _SCOPE = "resctrl_hooks"
 
 
 class Registration:
-    """The result of `register`: until it is closed, each collection reads every tracked group once."""
+    """The result of `register`: until it is closed, each collection reads every tracked group once.
 
-    def __init__(self, collection: "_Collection", instruments: Iterable[str]) -> None:
-        self._collection = collection
-        self.instruments = tuple(instruments)
+    A collection asks each instrument once, so a second request of the same instrument starts the next read: the API has
+    no callback for several.
+    """
+
+    def __init__(
+        self,
+        monitor: Monitor,
+        meter: Meter,
+        slots: Mapping[str, Slot],
+        attributes: Callable[[Collection[str]], Mapping[str, Attributes]] | None,
+        accept: Callable[[str, Reading], bool] | None,
+        report: Callable[[HookError], None] | None,
+    ) -> None:
+        self.instruments = tuple(slots)
         """The names of the instruments."""
+        self._monitor: Monitor | None = monitor
+        self._attributes = attributes
+        self._accept = accept
+        self._report = report
+        self._lock = threading.Lock()
+        self._found: dict[str, list[Observation]] = {}
+        self._asked: set[str] = set()
+        for name, slot in slots.items():
+            self._create(meter, name, slot)
+
+    def _create(self, meter: Meter, name: str, slot: Slot) -> None:
+        create = meter.create_observable_counter if slot.counter.kind == CUMULATIVE else meter.create_observable_gauge
+        create(name, [lambda _options: self._observations(name)], slot.counter.unit, slot.counter.text)
 
     def close(self) -> None:
         """End the observations and release the monitor. A repeated call has no effect."""
-        self._collection.end()
+        with self._lock:
+            self._monitor = None
+            self._found = {}
+
+    def _observations(self, name: str) -> list[Observation]:
+        with self._lock:
+            if not self._asked or name in self._asked:
+                self._found = self._read()
+                self._asked = set()
+            self._asked.add(name)
+            return self._found.get(name, [])
+
+    def _read(self) -> dict[str, list[Observation]]:
+        if self._monitor is None:
+            return {}
+        try:
+            readings = self._monitor.read_all()
+        except HookError as error:
+            if self._report is not None:
+                self._report(error)
+            return {}
+        more = self._attributes(readings.keys()) if self._attributes is not None else {}
+        found: dict[str, list[Observation]] = {}
+        for key, of_key in readings.items():
+            for reading in of_key:
+                if reading.value is None:
+                    continue
+                if self._accept is not None and not self._accept(key, reading):
+                    continue
+                name = instrument_name(Slot(reading.domain, reading.counter))
+                found.setdefault(name, []).append(Observation(reading.value, {**_domain(reading), **more.get(key, {})}))
+        return found
 
 
 def register(
@@ -70,11 +125,8 @@ def register(
     slots: dict[str, Slot] = {}
     for slot in layout(f"{monitor.resctrl.root}/{MON_DATA}"):
         slots.setdefault(instrument_name(slot), slot)
-    collection = _Collection(monitor, attributes, accept, report)
     meter = meter_provider.get_meter(_SCOPE, __version__)
-    for name, slot in slots.items():
-        _create(meter, name, slot, collection)
-    return Registration(collection, slots)
+    return Registration(monitor, meter, slots, attributes, accept, report)
 
 
 def instrument_name(slot: Slot) -> str:
@@ -82,67 +134,6 @@ def instrument_name(slot: Slot) -> str:
     node = ["node"] if slot.domain.node is not None else []
     prefix = slot.domain.resource.partition("_")[0].lower()
     return ".".join([prefix, *node, *slot.counter.name.split("_")])
-
-
-def _create(meter: Meter, name: str, slot: Slot, collection: "_Collection") -> None:
-    create = meter.create_observable_counter if slot.counter.kind == CUMULATIVE else meter.create_observable_gauge
-    create(name, [lambda _options: collection.observations(name)], slot.counter.unit, slot.counter.text)
-
-
-class _Collection:
-    """One read of all groups per collection, shared by the instruments: the API has no callback for several.
-
-    A collection asks each instrument once, so a second request of the same instrument starts the next read.
-    """
-
-    def __init__(
-        self,
-        monitor: Monitor,
-        attributes: Callable[[Collection[str]], Mapping[str, Attributes]] | None,
-        accept: Callable[[str, Reading], bool] | None,
-        report: Callable[[HookError], None] | None,
-    ) -> None:
-        self._monitor: Monitor | None = monitor
-        self._attributes = attributes
-        self._accept = accept
-        self._report = report
-        self._lock = threading.Lock()
-        self._found: dict[str, list[Observation]] = {}
-        self._asked: set[str] = set()
-
-    def end(self) -> None:
-        with self._lock:
-            self._monitor = None
-            self._found = {}
-
-    def observations(self, name: str) -> list[Observation]:
-        with self._lock:
-            if not self._asked or name in self._asked:
-                self._found = self._read()
-                self._asked = set()
-            self._asked.add(name)
-            return self._found.get(name, [])
-
-    def _read(self) -> dict[str, list[Observation]]:
-        if self._monitor is None:
-            return {}
-        try:
-            readings = self._monitor.read_all()
-        except HookError as error:
-            if self._report is not None:
-                self._report(error)
-            return {}
-        more = self._attributes(readings.keys()) if self._attributes is not None else {}
-        found: dict[str, list[Observation]] = {}
-        for key, of_key in readings.items():
-            for reading in of_key:
-                if reading.value is None:
-                    continue
-                if self._accept is not None and not self._accept(key, reading):
-                    continue
-                name = instrument_name(Slot(reading.domain, reading.counter))
-                found.setdefault(name, []).append(Observation(reading.value, {**_domain(reading), **more.get(key, {})}))
-        return found
 
 
 def _domain(reading: Reading) -> Attributes:

@@ -81,28 +81,25 @@ def check_template(text: str) -> str:
             raise wrong(f"unknown variable ${name}", right, line=line)
         if braces:
             raise wrong(f"${{{name}}} is not replaced", f"write ${name}, without braces", line=line)
-    _check_yaml(_VARIABLE.sub(lambda match: VARIABLES[match[2]], text), 0)
+    _check_yaml(_VARIABLE.sub(lambda match: VARIABLES[match[2]], text))
     return text
 
 
-def _check_yaml(text: str, before: int) -> None:
+def _check_yaml(text: str, *, nested: bool = False) -> None:
     try:
         value = yaml.safe_load(text)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        # Lines of a nested text are unknown from outside, so only the template's own lines are counted.
-        line = mark.line + 1 if mark is not None and not before else 0
-        which = "a nested configuration in it" if before else "it"
-        message = f"{which} is not valid YAML after the replacement of variables: {error.problem}"
-        raise wrong(message, "see memtierd's sample", line=line) from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise wrong(
-            f"it is not valid YAML after the replacement of variables: {error}", "see memtierd's sample"
-        ) from None
-    if not before and not isinstance(value, dict):
+        mark = getattr(error, "problem_mark", None)
+        # Lines of a nested text are unknown from outside, so only the template's own lines are counted.
+        line = mark.line + 1 if mark is not None and not nested else 0
+        which = "a nested configuration in it" if nested else "it"
+        what = error.problem if isinstance(error, yaml.MarkedYAMLError) else error
+        message = f"{which} is not valid YAML after the replacement of variables: {what}"
+        raise wrong(message, "see memtierd's sample", line=line) from None
+    if not nested and not isinstance(value, dict):
         raise wrong("memtierd's configuration should be a mapping", "begin it with `policy:`", line=1)
     for inner in _configs_in(value):
-        _check_yaml(inner, before + 1)
+        _check_yaml(inner, nested=True)
 
 
 def _configs_in(value: Any) -> list[str]:

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-from dataclasses import dataclass, field
 
 from pydantic import BaseModel, ValidationError
 
@@ -16,22 +15,13 @@ _MODE = 0o600
 _FOLDER = 0o700
 
 
-class _File(BaseModel):
-    """The file: the masks found, the masks written, the classes whose mode was set, and the boot."""
+class Before(BaseModel):
+    """Masks by class before their first change, and since the last one; the classes made exclusive in the kernel."""
 
     boot: str
     found: dict[str, Schemata]
     written: dict[str, Schemata]
     modes: list[str]
-
-
-@dataclass
-class Before:
-    """Masks by class before their first change, and since the last one; the classes made exclusive in the kernel."""
-
-    found: dict[str, Schemata] = field(default_factory=dict)
-    written: dict[str, Schemata] = field(default_factory=dict)
-    modes: list[str] = field(default_factory=list)
 
     def restorable(self, narrowed: dict[str, Schemata], now: dict[str, Schemata]) -> dict[str, Schemata]:
         """Return the masks to restore: of classes that exclusive classes do not concern any more.
@@ -56,32 +46,32 @@ class Before:
         for name, resource, domain, _ in _each(narrowed):
             found.setdefault(name, {}).setdefault(resource, {}).setdefault(domain, now[name][resource][domain])
         kept = {name: {resource: dict(found[name][resource]) for resource in masks} for name, masks in narrowed.items()}
-        return Before(kept, narrowed, self.modes)
+        return self.model_copy(update={"found": kept, "written": narrowed})
 
 
 def read_before(state_dir: str, proc: str) -> Before:
     """Return the record of this boot; an empty one if it is missing, damaged or of another boot."""
+    empty = Before(boot=boot_id(proc), found={}, written={}, modes=[])
     try:
         with open(f"{state_dir}/{NAME}", encoding="utf-8") as source:
-            file = _File.model_validate_json(source.read())
+            kept = Before.model_validate_json(source.read())
     except (OSError, ValidationError, UnicodeDecodeError):
-        return Before()
-    return Before(file.found, file.written, file.modes) if file.boot == boot_id(proc) else Before()
+        return empty
+    return kept if kept.boot == empty.boot else empty
 
 
-def write_before(state_dir: str, proc: str, before: Before) -> None:
+def write_before(state_dir: str, before: Before) -> None:
     """Replace the record, or remove it if there is nothing to restore.
 
     Raises:
         OSError: from the kernel.
     """
-    if before == Before():
+    if not (before.found or before.written or before.modes):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(f"{state_dir}/{NAME}")
         return
     os.makedirs(state_dir, _FOLDER, exist_ok=True)
-    file = _File(boot=boot_id(proc), found=before.found, written=before.written, modes=sorted(before.modes))
-    replace_file(f"{state_dir}/{NAME}", f"{file.model_dump_json()}\n".encode(), _MODE)
+    replace_file(f"{state_dir}/{NAME}", f"{before.model_dump_json()}\n".encode(), _MODE)
 
 
 def _each(masks: dict[str, Schemata]) -> list[tuple[str, str, int, str]]:

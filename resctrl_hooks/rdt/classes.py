@@ -15,7 +15,7 @@ from resctrl_hooks.node.host.files import kernel_text
 from resctrl_hooks.node.resctrl.filesystem import Resctrl
 from resctrl_hooks.node.resctrl.schemata import write_schemata
 
-from .before import Before, read_before, write_before
+from .before import read_before, write_before
 from .capabilities import Schemata, read_abilities, read_schemata
 from .config import EXCLUSIVE, ROOT_NAME, differences, lines
 from .plan import SHAREABLE, Held, Plan
@@ -163,9 +163,9 @@ class Classes:
     def _applied(self, reports: list[ClassReport]) -> list[ClassReport]:
         modes = [name for name, mode in self._plan.modes.items() if mode == EXCLUSIVE]
         record = self._before.extended(self._plan.narrowed, self._plan.now)
-        kept = Before(record.found, record.written, sorted({*modes, *self._before.modes} & {*self._plan.now}))
+        kept = record.model_copy(update={"modes": sorted({*modes, *self._before.modes} & {*self._plan.now})})
         if kept != self._before:
-            write_before(self._state_dir, self._proc, kept)
+            write_before(self._state_dir, kept)
         done: dict[str, list[str]] = {report.name: [] for report in reports}
         for report in reports:
             if self._planned(report)[:1] == [_MODE_LINES[SHAREABLE]]:
@@ -184,9 +184,9 @@ class Classes:
             if self._planned(report)[-1:] == [_MODE_LINES[EXCLUSIVE]]:
                 self._write_mode(report.name, EXCLUSIVE)
                 done[report.name].append(_MODE_LINES[EXCLUSIVE])
-        kept = Before(record.found, record.written, sorted(modes))
+        kept = record.model_copy(update={"modes": sorted(modes)})
         if kept != read_before(self._state_dir, self._proc):
-            write_before(self._state_dir, self._proc, kept)
+            write_before(self._state_dir, kept)
         self._there = self._resctrl.classes()
         return [self._report(name).model_copy(update={"done": rows}) for name, rows in done.items()]
 

@@ -21,6 +21,7 @@ from resctrl_hooks.config.applied import explicit_values_of
 from resctrl_hooks.config.check import Checked, check_text
 from resctrl_hooks.config.root import Configuration
 from resctrl_hooks.config.schema import json_schema
+from resctrl_hooks.config.show import Shown
 from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.settings import DEFAULTS, Settings, allows
 
@@ -179,6 +180,8 @@ def test_runtime_roots_are_accepted_in_every_form(roots: Any) -> None:
         (TEMPLATE + "      p: ${CGROUP2_ABS_PATH}\n", "c.yaml:6: classes[0].memtierdconfig: ${CGROUP2_ABS_PATH} is not replaced; write $CGROUP2_ABS_PATH, without braces"),
         (TEMPLATE + "     x: $CGROUP2_ABS_PATH\n", "c.yaml:6: classes[0].memtierdconfig: it is not valid YAML after the replacement of variables: expected <block end>, but found '<block mapping start>'; see memtierd's sample"),
         (TEMPLATE + "      config: '[$CGROUP2_ABS_PATH'\n", "c.yaml:3: classes[0].memtierdconfig: a nested configuration in it is not valid YAML after the replacement of variables: expected ',' or ']', but got '<stream end>'; see memtierd's sample"),
+        (TEMPLATE + "      config: 'a: 2024-99-99'\n", "c.yaml:3: classes[0].memtierdconfig: a nested configuration in it is not valid YAML after the replacement of variables: month must be in 1..12; see memtierd's sample"),
+        ("classes: [{name: a, policy: {mod: x, mode: MPOL_BIND}}]", 'c.yaml:1: classes[0].policy.mod: unknown key; did you mean "mode"?'),
         ("classes: [{name: a, memtierdconfig: text}]", "c.yaml:1: classes[0].memtierdconfig: memtierd's configuration should be a mapping; begin it with `policy:`"),
         ("- a", "c.yaml:1: the configuration must be a mapping, not a list or a single value; begin with a key such as `namespaces:`"),
         ("log: {target: none, target: file}", "c.yaml:1: the key 'target' is a duplicate of line 1; keep one"),
@@ -207,6 +210,7 @@ def test_each_problem_has_line_and_remedy(text: str, line: str) -> None:
         ("monitoring: {priority: [{value: 1}, {value: 2}]}", "monitoring.priority[0]", "the rules after it never apply"),
         ("monitoring: {priority: [{qos: Guaranteed, value: 5}], reserve: {rmids: 1, above: 5}}", "monitoring.reserve.above", "no pod gets these RMIDs"),
         ("monitoring: {share: {interval: 60s}}", "monitoring.share.interval", "use 90s or more, or also run `resctrl-hook reconcile --watch 20`"),
+        ("monitoring: {share: {interval: 2s}}", "monitoring.share.interval", "reconcile --watch 1`"),
         ("placement: {enabled: true, allow: {shop: [exlusive]}}", "placement.allow.shop[0]", "'exlusive' matches nothing"),
         ("placement: {enabled: true, pools: [{name: a, cpus: '0'}], policy: pools, allow: {s: [a, default, b]}}", "placement.allow.s[2]", "exclusive, isolated, reserved, preserve, a, default"),
         ("placement: {enabled: true, pools: [{name: a, cpus: '0'}]}", "placement.pools", "set `policy: pools`"),
@@ -318,6 +322,7 @@ def test_schema_is_valid_and_agrees_with_models(tmp_path: Path) -> None:
         assert refusal(wrong, schema), wrong
     texts = [field for field in schema["properties"].values() if "description" not in field and "$ref" not in field]
     assert texts == []
+    assert Shown.model_json_schema()["properties"]["settings"]["properties"].keys() == schema["properties"].keys()
 
 
 _KEYS = st.sampled_from([*DEFAULTS, *FEATURES, "enabled", "release", "name", "allowswap", "allow", "file", "zzz", ""])

@@ -113,14 +113,35 @@ def test_unit_of_mount_is_recognized(least: int, values: list[int], *, mbps: boo
     assert unit_of(least, values, mbps=mbps) == unit
 
 
+def write_info(root: Path, resource: str, **files: str) -> None:
+    """Write files of the kernel's info folder."""
+    (root / "info" / resource).mkdir(parents=True)
+    for name, text in files.items():
+        (root / "info" / resource / name).write_text(f"{text}\n")
+
+
 @pytest.mark.parametrize("io_alloc, classes", [("enabled", 7), ("disabled", 8), ("not supported", 8)])
 def test_class_of_io_alloc_is_counted(tmp_path: Path, io_alloc: str, classes: int) -> None:
-    info = tmp_path / "info/L3"
-    info.mkdir(parents=True)
     (tmp_path / "schemata").write_text("L3:0=fff\n")
-    for name, value in {"num_closids": "8", "cbm_mask": "fff", "min_cbm_bits": "1", "io_alloc": io_alloc}.items():
-        (info / name).write_text(f"{value}\n")
+    write_info(tmp_path, "L3", num_closids="8", cbm_mask="fff", min_cbm_bits="1", io_alloc=io_alloc)
     assert read_abilities(str(tmp_path)).classes == classes
+
+
+def test_capabilities_are_those_of_the_info_folder(tmp_path: Path) -> None:
+    (tmp_path / "schemata").write_text("MB:0=100;1=100\nL3:1=fffff;0=fffff\nL2:0=ff\nSMBA:0=2048\nX:0=1\n")
+    write_info(tmp_path, "L3", num_closids="16", cbm_mask="fffff", min_cbm_bits="2", shareable_bits="c0000")
+    write_info(tmp_path, "L2", num_closids="8", cbm_mask="ff", sparse_masks="1")
+    write_info(tmp_path, "MB", num_closids="unknown", min_bandwidth="10", bandwidth_gran="5")
+    write_info(tmp_path, "SMBA", min_bandwidth="0")
+    assert read_abilities(str(tmp_path)) == Capabilities(
+        {"L3": CacheCapability(0xFFFFF, 2, gaps=False, shareable=0xC0000), "L2": CacheCapability(0xFF, 1, gaps=True)},
+        {"MB": BandwidthCapability(10, 5, 100), "SMBA": BandwidthCapability(0, 1, 0, AMD)},
+        {"MB": [0, 1], "L3": [0, 1], "L2": [0], "SMBA": [0], "X": [0]},
+        8,
+    )
+    assert Capabilities() == Capabilities({}, {}, {}, 0)
+    (tmp_path / "schemata").write_text("\n")
+    assert read_abilities(str(tmp_path)).classes == 0
 
 
 def test_schemata_round_trip_is_identical() -> None:
