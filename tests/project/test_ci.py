@@ -44,49 +44,37 @@ sys.exit(parts.main())
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path)
 
 
-def test_last_line_has_sums(tmp_path: Path) -> None:
-    done = ended(
-        tmp_path,
-        """
-        def tests(part):
-            part.counts = parts.Counts(passed=10, skipped=1, expected=2, unsteady=1)
-            part.unsteady = ["tests/kernel/test_a.py::test_b"]
-            return ""
-        STEPS = {"lint": lambda part: "", "unit": tests, "kernel default": tests}
-        """,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "26 passed, 0 failed, 2 skipped"
-    assert "UNSTEADY on unit, failed and then passed when repeated: tests/kernel/test_a.py::test_b" in done.stdout
-
-
 @pytest.mark.parametrize(
-    "last, line, said",
+    "last, code, line, said",
     [
-        ('lambda part: "exit status 1"', "10 passed, 1 failed, 0 skipped", "exit status 1"),
-        ("lambda part: 1 / 0", "10 passed, 1 failed, 0 skipped", "NOT RUN"),
-        ("lambda part: os.kill(os.getpid(), signal.SIGTERM)", "10 passed, 1 failed, 0 skipped", "interrupted"),
-        ("lambda part: os.kill(os.getpid(), signal.SIGINT)", "10 passed, 1 failed, 0 skipped", "interrupted"),
-        ('lambda part: setattr(part, "counts", parts.Counts(failed=3)) or ""', "10 passed, 3 failed, 0 skipped", ""),
+        ('lambda part: "exit status 1"', 1, "10 passed, 1 failed, 0 skipped", "exit status 1"),
+        ("lambda part: 1 / 0", 1, "10 passed, 1 failed, 0 skipped", "NOT RUN"),
+        ("lambda part: os.kill(os.getpid(), signal.SIGTERM)", 1, "10 passed, 1 failed, 0 skipped", "interrupted"),
+        ("lambda part: os.kill(os.getpid(), signal.SIGINT)", 1, "10 passed, 1 failed, 0 skipped", "interrupted"),
+        ("lambda part: has(part, failed=3)", 1, "10 passed, 3 failed, 0 skipped", ""),
         (
-            'lambda part: setattr(part, "counts", parts.Counts(2, 3)) or "NOT TESTED WHOLE"',
-            "12 passed, 3 failed, 0 skipped",
-            "NOT TESTED WHOLE",
+            'lambda part: has(part, passed=2, failed=3) or "NOT TESTED WHOLE"',
+            *(1, "12 passed, 3 failed, 0 skipped", "NOT TESTED WHOLE"),
+        ),
+        (
+            'lambda part: setattr(part, "unsteady", ["a::b"]) or has(part, passed=9, skipped=1, expected=2, unsteady=1)',
+            *(0, "22 passed, 0 failed, 1 skipped"),
+            "UNSTEADY on kernel default, failed and then passed when repeated: a::b",
         ),
     ],
-    ids=["check", "crash", "terminated", "interrupted", "tests", "not-whole"],
+    ids=["check", "crash", "terminated", "interrupted", "tests", "not-whole", "sums"],
 )
-def test_every_run_has_a_last_line(tmp_path: Path, last: str, line: str, said: str) -> None:
+def test_every_run_has_a_last_line(tmp_path: Path, last: str, code: int, line: str, said: str) -> None:
     done = ended(
         tmp_path,
         f"""
-        STEPS = {{
-            "unit": lambda part: setattr(part, "counts", parts.Counts(passed=10)) or "",
-            "kernel default": {last},
-        }}
+        def has(part, **counts):
+            part.counts = parts.Counts(**counts)
+            return ""
+        STEPS = {{"unit": lambda part: has(part, passed=10), "kernel default": {last}}}
         """,
     )
-    assert done.returncode == 1
+    assert done.returncode == code, done.stderr
     assert done.stdout.splitlines()[-1] == line
     assert said in done.stdout
 
@@ -165,30 +153,7 @@ def test_guest_that_cannot_be_built_is_reported_and_no_failure(
     assert said.splitlines()[-1] == "5 passed, 0 failed, 0 skipped"
 
 
-@pytest.mark.parametrize(
-    "status, report, trouble",
-    [
-        (0, '<testsuite tests="5" failures="0" errors="0" skipped="1"/>', ""),
-        (1, '<testsuite tests="20" failures="8" errors="0" skipped="1"/>', ""),
-        (1, '<testsuite tests="5" failures="0" errors="0" skipped="1"/>', "exit status 1"),
-        (2, '<testsuite tests="5" failures="0" errors="1" skipped="1"/>', "NOT TESTED WHOLE: pytest's exit status 2"),
-        (5, '<testsuite tests="0" failures="0" errors="0" skipped="0"/>', "NOT TESTED WHOLE: pytest's exit status 5"),
-        (0, "", "NOT TESTED WHOLE: pytest's exit status 0"),
-    ],
-)
-def test_incomplete_unit_tests_are_a_failure(
-    ci: ModuleType, monkeypatch: pytest.MonkeyPatch, status: int, report: str, trouble: str
-) -> None:
-    def run(command: list[str]) -> int:
-        if report:
-            Path(command[-1].partition("=")[2]).write_text(f"<testsuites>{report}</testsuites>")
-        return status
-
-    monkeypatch.setattr(ci, "run", run)
-    assert ci.unit(ci.Part("unit")) == trouble
-
-
-def _suite(passed: str, failed: str) -> str:
+def _suite(passed: str, failed: str = "") -> str:
     """Return a JUnit file of tests with names of one letter."""
     cases = [f'<testcase classname="t" name="{name}"/>' for name in passed]
     cases += [f'<testcase classname="t" name="{name}"><failure/></testcase>' for name in failed]
@@ -196,30 +161,41 @@ def _suite(passed: str, failed: str) -> str:
     return f"<testsuites>{suite}</testsuites>"
 
 
+# pytest's exit status and report, at first and of the failed ones alone; what the part says, fails, and names unsteady.
 @pytest.mark.parametrize(
-    "passed, failed, counts, unsteady",
-    [("de", "", (0, 2), ["t.d", "t.e"]), ("d", "e", (1, 1), ["t.d"]), ("", "", (2, 0), [])],
-    ids=["both-pass", "one-fails-again", "none-ran"],
+    "first, again, trouble, failed, unsteady",
+    [
+        ((0, _suite("abcd")), None, "", 0, []),
+        ((1, _suite("abc", "defghi")), None, "", 6, []),
+        ((1, _suite("abc")), None, "exit status 1", 0, []),
+        ((2, _suite("abc")), None, "NOT TESTED WHOLE: pytest's exit status 2", 0, []),
+        ((5, _suite("")), None, "NOT TESTED WHOLE: pytest's exit status 5", 0, []),
+        ((0, ""), None, "NOT TESTED WHOLE: pytest's exit status 0", 0, []),
+        ((1, _suite("abc", "de")), (0, _suite("de")), "", 0, ["t.d", "t.e"]),
+        ((1, _suite("abc", "de")), (1, _suite("d", "e")), "", 1, ["t.d"]),
+        ((1, _suite("abc", "de")), (0, _suite("")), "", 2, []),
+    ],
 )
-def test_failed_unit_tests_are_repeated_alone(
+def test_unit_tests_run_whole_and_failed_ones_again(
     ci: ModuleType,
     monkeypatch: pytest.MonkeyPatch,
-    passed: str,
-    failed: str,
-    counts: tuple[int, int],
+    first: tuple[int, str],
+    again: tuple[int, str] | None,
+    trouble: str,
+    failed: int,
     unsteady: list[str],
 ) -> None:
     def run(command: list[str]) -> int:
-        repeated = "--last-failed" in command
-        report = _suite(passed, failed) if repeated else _suite("abc", "de")
-        Path(command[-1].partition("=")[2]).write_text(report)
-        return int(not repeated or bool(failed))
+        status, report = again if again and "--last-failed" in command else first
+        if report:
+            Path(command[-1].partition("=")[2]).write_text(report)
+        return status
 
     monkeypatch.setattr(ci, "run", run)
     part = ci.Part("unit")
-    assert ci.unit(part) == ""
-    assert (part.counts.failed, part.counts.unsteady) == counts
-    assert (part.counts.passed, part.unsteady) == (3, unsteady)
+    assert ci.unit(part) == trouble
+    assert (part.counts.failed, part.counts.unsteady, part.unsteady) == (failed, len(unsteady), unsteady)
+    assert part.counts.passed == first[1].count("<testcase") - first[1].count("<failure")
 
 
 @pytest.mark.parametrize(

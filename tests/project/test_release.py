@@ -17,8 +17,6 @@ from resctrl_hooks import __version__
 from resctrl_hooks.cli.schemas import schemas
 
 DEPENDENCIES: list[str] = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["dependencies"]
-OF_DEBIAN = {"python3-yaml": "pyyaml"}
-"""Debian's names that aren't python3- and the distribution's."""
 RELEASED = pytest.mark.xdist_group("release")  # built once
 VERSION, CHART = load("version"), load("chart")
 CHANGELOG = """# Changelog
@@ -121,14 +119,10 @@ def test_uncommitted_changes_are_noticed(tree: Path) -> None:
     assert VERSION.has_changes(tree)
 
 
-def test_package_of_a_development_version_is_older_than_its_release() -> None:
-    assert RELEASE.package_version("0.3.0") == "0.3.0"
+def test_development_version_of_packages_and_chart_is_older_than_its_release() -> None:
+    assert RELEASE.package_version("0.3.0") == CHART.semantic("0.3.0") == "0.3.0"
     older = ["dpkg", "--compare-versions", RELEASE.package_version("0.3.0.dev12"), "lt", "0.3.0"]
     subprocess.run(older, check=True)
-
-
-def test_chart_of_a_development_version_has_a_semantic_version() -> None:
-    assert CHART.semantic("0.3.0") == "0.3.0"
     assert CHART.semantic("0.3.0.dev12") == "0.3.0-dev.12"
 
 
