@@ -1,10 +1,7 @@
 """The document /diagnoses of the metrics server, from the file of the sampling process."""
 
-import http.client
 import json
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +11,10 @@ from hosts.guard_and_packages import write_slowdown_state
 from hosts.monitored import KEYS, MonitoredHost, plain_host
 from prometheus_client import CollectorRegistry
 
+from metrics.conftest import served
 from resctrl_hooks.metrics import diagnoses
 from resctrl_hooks.metrics.diagnoses import diagnoses as document
 from resctrl_hooks.metrics.selection import EVERYTHING, Selection
-from resctrl_hooks.metrics.server import Server
 from resctrl_hooks.node.errors import LedgerError
 from resctrl_hooks.node.names import SLOWDOWN_STATUS
 from resctrl_hooks.slowdown.diagnosis import DIAGNOSES, LIST, Diagnosis
@@ -33,27 +30,10 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
         yield found
 
 
-@contextmanager
-def served(host: MonitoredHost, selection: Selection = EVERYTHING) -> Iterator[http.client.HTTPConnection]:
-    server = Server(("127.0.0.1", 0), CollectorRegistry(), {DIAGNOSES: document(host.context, selection)})
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=300)
-    connection.auto_open = True
-    try:
-        yield connection
-    finally:
-        connection.close()
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
 def ask(host: MonitoredHost, method: str = "GET", selection: Selection = EVERYTHING) -> tuple[int, str, bytes]:
-    with served(host, selection) as connection:
-        connection.request(method, DIAGNOSES)
-        answer = connection.getresponse()
-        return answer.status, answer.headers["Content-Type"], answer.read()
+    with served(CollectorRegistry(), {DIAGNOSES: document(host.context, selection)}) as found:
+        status, headers, body = found(DIAGNOSES, method)
+        return status, headers["Content-Type"], body
 
 
 def test_document_has_the_diagnosis_with_the_names_of_pods(host: MonitoredHost) -> None:
@@ -69,19 +49,17 @@ def test_document_has_the_diagnosis_with_the_names_of_pods(host: MonitoredHost) 
     assert Diagnosis.model_validate(item).method == "perf"
 
 
-def test_node_without_a_sampling_process_says_so(host: MonitoredHost) -> None:
-    Path(host.context.settings.state_dir, SLOWDOWN_STATUS).unlink()
+@pytest.mark.parametrize("causes", [None, {"memory-bandwidth": ["noisy"]}], ids=["no process", "another version's"])
+def test_node_without_a_readable_file_of_a_sampling_process_says_so(host: MonitoredHost, causes: Any) -> None:
+    path = Path(host.context.settings.state_dir, SLOWDOWN_STATUS)
+    record = json.loads(path.read_text())
+    record["pods"][KEYS[0]]["causes"] = causes
+    path.write_text(json.dumps(record))
+    if causes is None:
+        path.unlink()
     status, _, body = ask(host)
     found = json.loads(body)
     assert (status, found["judged"], found["items"]) == (200, False, [])
-
-
-def test_file_of_another_version_is_not_judged(host: MonitoredHost) -> None:
-    path = Path(host.context.settings.state_dir, SLOWDOWN_STATUS)
-    record = json.loads(path.read_text())
-    record["pods"][KEYS[0]]["causes"] = {"memory-bandwidth": ["noisy"]}
-    path.write_text(json.dumps(record))
-    assert json.loads(ask(host)[2])["judged"] is False
 
 
 def test_unselected_namespace_is_not_served(host: MonitoredHost) -> None:

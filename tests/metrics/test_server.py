@@ -1,15 +1,12 @@
 """The HTTP server: requested formats, HEAD, gzip, /healthz, and invalid addresses."""
 
-import contextlib
 import gzip
-import http.client
 import signal
 import socket
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from email.message import Message
 from pathlib import Path
 
 import pytest
@@ -19,6 +16,7 @@ from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_classic
 
+from metrics.conftest import Served, served
 from resctrl_hooks.metrics import answers
 from resctrl_hooks.metrics import server as serving
 from resctrl_hooks.metrics.answers import Answer, SharedScrape
@@ -26,43 +24,6 @@ from resctrl_hooks.metrics.collector import NodeCollector, registry_of
 from resctrl_hooks.metrics.server import ListenAddressError, Server, parse_address
 
 parse_openmetrics: Callable[[str], Iterator[Metric]] = openmetrics.text_string_to_metric_families  # it has no types
-
-
-class Served:
-    """A server of a host's metrics, which threads serve.
-
-    Args:
-        registry: the metrics.
-    """
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self.server = Server(("127.0.0.1", 0), registry)
-        self.port = self.server.server_address[1]
-
-    def __call__(self, path: str, method: str = "GET", **headers: str) -> tuple[int, Message, bytes]:
-        """Return status, headers and body of an answer."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=300)
-        try:
-            connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
-            got = connection.getresponse()
-            return got.status, got.headers, got.read()
-        finally:
-            connection.close()
-
-    def connections(self, number: int) -> list[socket.socket]:
-        """Return connections without a request; those left close with this process."""
-        return [socket.create_connection(("127.0.0.1", self.port), timeout=10) for _ in range(number)]
-
-    def raw(self, data: bytes, source: str = "127.0.0.1") -> bytes:
-        """Send bytes from an address; return the answer, empty if the connection is closed without one."""
-        address = ("127.0.0.1", self.port)
-        with socket.create_connection(address, timeout=10, source_address=(source, 0)) as connection:
-            answer = b""
-            with contextlib.suppress(ConnectionError):
-                connection.sendall(data)
-                while part := connection.recv(1 << 16):
-                    answer += part
-            return answer
 
 
 @pytest.fixture
@@ -79,13 +40,8 @@ def registry(host: MonitoredHost) -> CollectorRegistry:
 
 @pytest.fixture
 def ask(host: MonitoredHost) -> Iterator[Served]:
-    found = Served(registry(host))
-    thread = threading.Thread(target=found.server.serve_forever, args=(0.02,))
-    thread.start()
-    yield found
-    found.server.shutdown()
-    found.server.server_close()
-    thread.join()
+    with served(registry(host)) as found:
+        yield found
 
 
 @pytest.fixture
