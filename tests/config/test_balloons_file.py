@@ -135,20 +135,10 @@ def test_keys_that_change_nothing_are_not_named() -> None:
     )  # fmt: skip
 
 
-def test_command_prints_section_and_problems(tmp_path: Any) -> None:
-    file = tmp_path / "balloons.yaml"
-    file.write_text(WHOLE)
-    done = CliRunner().invoke(main, ["config", "balloons", str(file)])
-    assert done.exit_code == 0, done.output
-    assert yaml.safe_load(done.stdout)["placement"]["policy"] == "pools"
-    assert "warning: " in done.stderr
-    done = CliRunner().invoke(main, ["config", "balloons", f"{file}.gone"])
-    assert (done.exit_code, done.stdout) == (1, "")
-    assert "cannot read" in done.stderr
-    for text, code in (("a: [", 2), ("balloonTypes: [{name: a, cpuClass: x}]", 2)):
-        file.write_text(text)
-        done = CliRunner().invoke(main, ["config", "balloons", str(file)])
-        assert (done.exit_code, done.stdout) == (code, "")
+def test_invalid_section_is_not_printed(tmp_path: Any) -> None:
+    (tmp_path / "balloons.yaml").write_text("balloonTypes: [{name: a, cpuClass: x}]")
+    done = CliRunner().invoke(main, ["config", "balloons", f"{tmp_path}/balloons.yaml"])
+    assert (done.exit_code, done.stdout) == (2, "")
 
 
 @pytest.mark.parametrize(

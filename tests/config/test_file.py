@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 import yaml
-from click.testing import CliRunner
 from conftest import FIXTURES
 
-from resctrl_hooks.cli import main
 from resctrl_hooks.config.check import check_file, check_text, trust_problems
 from resctrl_hooks.config.problems import InvalidConfigError
 
@@ -117,32 +114,3 @@ def test_unreadable_file_is_reported(tmp_path: Path) -> None:
     assert str(check_file(str(tmp_path)).errors[0]).endswith("not a regular file")
     with pytest.raises(InvalidConfigError, match="No such file"):
         check_file(str(tmp_path / "no")).valid()
-
-
-def test_check_command_prints_problems(tmp_path: Path) -> None:
-    path = tmp_path / "config.yaml"
-    run = CliRunner()
-
-    def call(*options: str) -> Any:
-        return run.invoke(main, ["--config", str(path), "config", "check", *options])
-
-    assert call().exit_code == 2
-    path.write_text("zzz: 1\n")
-    result = call()
-    assert result.exit_code == 2
-    assert f"error: {path}:1: zzz: unknown key" in result.stderr
-    result = call("--json")
-    assert result.exit_code == 2
-    said = json.loads(result.stdout)
-    assert said["valid"] is False
-    assert said["items"][0] | {"right": ""} == {
-        "what": "unknown key", "right": "", "key": "zzz", "line": 1, "file": str(path), "severity": "error",
-    }  # fmt: skip
-    shutil.copy(FIXTURES / "nri-resctrl-mon.yaml", path)
-    result = call()
-    assert (result.exit_code, result.output) == (0, f"{path} is valid\n")
-    (tmp_path / "config.json").write_text("{}")
-    (tmp_path / "config.json").chmod(0o646)
-    result = call()
-    assert result.exit_code == 0
-    assert f"warning: {tmp_path}/config.json: is writable by users other than its owner" in result.stderr

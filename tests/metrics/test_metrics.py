@@ -1,6 +1,5 @@
 """Metrics: foreign parsers accept them, names are goresctrl's, missing values have no sample, the file is complete."""
 
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +11,6 @@ from hosts.monitored import KEYS, MonitoredHost, plain_host
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.openmetrics.exposition import generate_latest
-from prometheus_client.parser import text_string_to_metric_families as parse_classic
 
 from resctrl_hooks.metrics.collector import NodeCollector, registry_of
 from resctrl_hooks.node.errors import HookError
@@ -111,21 +109,14 @@ def test_own_metrics_are_complete(host: MonitoredHost) -> None:
     assert found["resctrl_scrape_ok",] == 1
 
 
-def test_waiting_mark_of_a_pod_that_has_its_group_is_not_counted(host: MonitoredHost) -> None:
-    host.context.ledger.mark("waiting", KEYS[0])  # until the next reconcile
-    found = samples(host.run("metrics").stdout)
-    assert (found["resctrl_hooks_waiting_pods",], found["resctrl_hooks_queued_pods",]) == (1, 0)
-
-
-def test_pods_waiting_by_rules_are_separate(host: MonitoredHost) -> None:
-    host.configure(monitoring={"share": {"interval": 30.0}})
-    found = samples(host.run("metrics").stdout)
-    assert (found["resctrl_hooks_waiting_pods",], found["resctrl_hooks_queued_pods",]) == (1, 1)
-
-
-@pytest.mark.parametrize("most, queued", [(0, 1), (1, 0)])
-def test_pods_waiting_by_their_namespaces_limit_are_separate(host: MonitoredHost, most: int, queued: int) -> None:
-    host.configure(monitoring={"limits": {"*": most}})
+@pytest.mark.parametrize(
+    "monitoring, queued",
+    [({}, 0), ({"share": {"interval": 30.0}}, 1), ({"limits": {"*": 0}}, 1), ({"limits": {"*": 1}}, 0)],
+    ids=["no rules", "time-sharing", "limit", "below the limit"],
+)
+def test_pods_waiting_by_rules_are_separate(host: MonitoredHost, monitoring: dict[str, Any], queued: int) -> None:
+    host.context.ledger.mark("waiting", KEYS[0])  # it has its group; the mark stays until the next reconcile
+    host.configure(monitoring=monitoring)
     found = samples(host.run("metrics").stdout)
     assert (found["resctrl_hooks_waiting_pods",], found["resctrl_hooks_queued_pods",]) == (1, queued)
 
@@ -138,24 +129,6 @@ def test_histogram_is_cumulative(host: MonitoredHost) -> None:
     assert buckets == sorted(buckets)
     assert buckets[-1] == 2
     assert [sample.value for sample in create if sample.name.endswith("_sum")] == [pytest.approx(0.202)]
-
-
-def test_textfile_is_complete_readable_and_in_older_format(host: MonitoredHost, tmp_path: Path) -> None:
-    target = tmp_path / "out" / "resctrl.prom"
-    target.parent.mkdir()
-    target.write_text("old")
-    assert host.run("metrics", "--output", str(target)).exit_code == 0
-    families = {family.name: family.type for family in parse_classic(target.read_text())}
-    assert families["l3_mbm_total_bytes"] == "counter"
-    assert "# EOF" not in target.read_text()
-    assert target.stat().st_mode & 0o777 == 0o644
-    assert os.listdir(target.parent) == ["resctrl.prom"]
-
-
-def test_unwritable_file_is_one_line(host: MonitoredHost) -> None:
-    result = host.run("metrics", "--output", "/nowhere/resctrl.prom")
-    assert result.exit_code == 1
-    assert "cannot write /nowhere/resctrl.prom" in result.stderr
 
 
 def test_own_metrics_remain_without_resctrl(host: MonitoredHost) -> None:

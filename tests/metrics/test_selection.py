@@ -9,6 +9,8 @@ from hosts.monitored import MonitoredHost, plain_host
 from prometheus_client import Metric
 from prometheus_client.openmetrics import parser as openmetrics
 
+from resctrl_hooks.metrics.selection import Selection
+
 parse: Callable[[str], Iterator[Metric]] = openmetrics.text_string_to_metric_families  # it has no types
 ALL = {"l3_llc_occupancy_bytes", "l3_mbm_total_bytes", "l3_mbm_local_bytes", "resctrl_unavailable"}
 
@@ -23,11 +25,8 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
         yield found
 
 
-def test_glob_without_matching_counter_is_wrong_use(host: MonitoredHost) -> None:
-    done = host.run("metrics", "--counter", "llc*", "--counter", "nosuch")
-    assert done.exit_code == 2
-    assert "--counter 'nosuch' matches no counter; available: " in done.output
-    assert "mbm_total_bytes" in done.output
+def test_glob_without_matching_counter_is_useless() -> None:
+    assert Selection(("llc*", "nosuch")).useless_counters(iter(["llc_occupancy"])) == ["nosuch"]
 
 
 def test_counter_of_other_machines_is_accepted(host: MonitoredHost) -> None:

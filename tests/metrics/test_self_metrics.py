@@ -7,7 +7,6 @@ import pytest
 from hosts.monitored import KEYS, MonitoredHost, plain_host
 
 from resctrl_hooks.metrics.self_metrics import STAGES, own_families
-from resctrl_hooks.node.reconcile.vanished import VANISHED
 
 
 @pytest.fixture
@@ -32,12 +31,6 @@ def test_new_node_has_every_stage_at_0_and_no_failures(host: MonitoredHost) -> N
 def test_failure_has_series_from_first_occurrence(host: MonitoredHost, reason: str) -> None:
     host.context.ledger.count_call("createRuntime", 0.1, [reason])
     assert samples(host, "resctrl_hooks_failures") == {("createRuntime", reason): 1}
-
-
-def test_groups_that_other_programs_removed_are_counted(host: MonitoredHost) -> None:
-    assert samples(host, "resctrl_hooks_groups_vanished") == {(): 0}
-    Path(host.context.ledger.folder, VANISHED).write_text('{"total": 3, "last": 1, "pods": {}}')
-    assert samples(host, "resctrl_hooks_groups_vanished") == {(): 3}
 
 
 def test_containers_lacking_features_are_counted_by_feature(tmp_path: Path) -> None:

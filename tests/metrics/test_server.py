@@ -169,13 +169,6 @@ def test_invalid_address_is_refused(text: str, words: str) -> None:
         parse_address(text)
 
 
-def test_invalid_address_is_wrong_use(host: MonitoredHost) -> None:
-    done = host.run("metrics", "--listen", "x:y")
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert done.stderr.startswith("resctrl-hook: --listen: ")
-    assert done.stderr.count("\n") == 1
-
-
 def test_port_in_use_is_reported(host: MonitoredHost) -> None:
     with Server(("127.0.0.1", 0), registry(host)) as server:
         done = host.run("metrics", "--listen", f"127.0.0.1:{server.server_address[1]}")
