@@ -115,6 +115,12 @@ def test_recreated_class_starts_again_and_the_node_continues(host: MonitoredHost
     assert (totals.of(ROOT).total, totals.of(ROOT).ungrouped, totals.node) == ({X: 1}, {X: 1}, {X: 8})
 
 
+def test_counter_begins_without_a_last_value() -> None:
+    total = ClassTotal("1:1")
+    total.add({"a": {X: 5}}, {}, PATHS)
+    assert [total.begins(*asked) for asked in (("a", [X]), ("a", [X, ENERGY]), ("b", [X]))] == [False, True, True]
+
+
 @pytest.mark.parametrize(
     "reads, total, ungrouped",
     [

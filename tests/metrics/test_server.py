@@ -348,6 +348,12 @@ def test_source_with_many_requests_keeps_no_other_source_out(
     assert [answer.split()[1] for answer in answers] == [b"200"] * 5, "no complete request was given up"
 
 
+@pytest.mark.parametrize("own, others, has", [(0, 143, True), (0, 144, False), (7, 0, True), (8, 0, False)])
+def test_source_with_few_connections_has_some_more_places(own: int, others: int, *, has: bool) -> None:
+    serving_now = [serving._Connection("a")] * own + [serving._Connection("b")] * others
+    assert serving._has_place("a", serving_now) is has
+
+
 def test_slow_request_is_ended(ask: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """One byte now and then satisfies a timeout of each read."""
     monkeypatch.setattr(serving, "_REQUEST_SECONDS", 0.2)

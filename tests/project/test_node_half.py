@@ -74,17 +74,8 @@ def running_code(tree: ast.AST) -> Iterator[ast.AST]:
 def evaluated(node: ast.AST) -> Iterator[ast.expr]:
     """Yield the annotations that are evaluated when a module runs."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        for argument in (
-            *node.args.posonlyargs,
-            *node.args.args,
-            *node.args.kwonlyargs,
-            node.args.vararg,
-            node.args.kwarg,
-        ):
-            if argument is not None and argument.annotation is not None:
-                yield argument.annotation
-        if node.returns is not None:
-            yield node.returns
+        arguments = [one.annotation for one in ast.walk(node.args) if isinstance(one, ast.arg)]
+        yield from filter(None, [*arguments, node.returns])
     if isinstance(node, (ast.Module, ast.ClassDef)):
         yield from (statement.annotation for statement in node.body if isinstance(statement, ast.AnnAssign))
 
