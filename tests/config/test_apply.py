@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from resctrl_hooks.cli import main
 from resctrl_hooks.cli import node as cli_node
-from resctrl_hooks.config import effective_settings, find_effective
+from resctrl_hooks.config import effective, effective_settings, find_effective
 from resctrl_hooks.config.applied import Change, apply_file, apply_if_newer, changes_between, compile_file
 from resctrl_hooks.config.problems import InvalidConfigError
 from resctrl_hooks.node import settings as node_settings
@@ -151,25 +151,6 @@ def test_compiled_file_is_refused_by_apply(config: Path) -> None:
     assert "apply the YAML file next to it" in result.stderr
 
 
-def test_applied_settings_precede_yaml_file(config: Path) -> None:
-    never = find_effective(str(config))
-    assert (never.source, never.settings.namespaces) == ("yaml", ["shop"])
-    assert "has never been applied" in never.problem
-    apply_file(str(config))
-    found = find_effective(str(config))
-    assert (found.source, found.problem) == ("compiled", "")
-    config.write_text("namespaces: [other]\n")
-    os.utime(config, (4e9, 4e9))
-    found = find_effective(str(config))
-    assert found.settings.namespaces == ["shop"]
-    assert "newer than the active settings" in found.problem
-    (config.parent / "config.json").write_text("{")
-    found = find_effective(str(config))
-    assert (found.source, found.settings.namespaces) == ("last-valid", ["shop"])
-    (config.parent / "config.json").unlink()
-    assert find_effective(str(config)).source == "last-valid"
-
-
 def test_named_file_that_is_missing_is_wrong_use(config: Path) -> None:
     with pytest.raises(SettingsError, match=r"no\.yaml does not exist; name another file with --config"):
         find_effective(str(config.parent / "no.yaml"))
@@ -178,15 +159,54 @@ def test_named_file_that_is_missing_is_wrong_use(config: Path) -> None:
     assert caught.value.exit_code == 2
 
 
-def test_effective_settings_report_damage(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert effective_settings(str(config)).namespaces == ["shop"]
-    assert "has never been applied" in capsys.readouterr().err
-    apply_file(str(config))
-    assert effective_settings(str(config)).namespaces == ["shop"]
-    assert capsys.readouterr().err == ""
-    (config.parent / "config.json").write_text("{")
-    assert effective_settings(str(config)).namespaces == ["shop"]
-    assert "the last valid settings stay active" in capsys.readouterr().err
+NEVER = "config.yaml has never been applied; until `resctrl-hook config apply`, installed hooks"
+
+
+@pytest.mark.parametrize(
+    "state, source, problem",
+    [
+        ("never applied", "yaml", f"{NEVER} do nothing"),
+        ("the default, never applied", "yaml", f"{NEVER} use the built-in defaults"),
+        ("applied", "compiled", ""),
+        ("edited", "compiled", "newer than the active settings"),
+        ("damaged", "last-valid", "the last valid settings stay active"),
+        ("lost", "last-valid", "the last valid settings stay active"),
+        ("the default, missing", "defaults", ""),
+    ],
+)
+def test_settings_in_use_have_a_source_and_a_remark(
+    config: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    state: str,
+    source: str,
+    problem: str,
+) -> None:
+    if "default" in state:
+        for module in (effective, node_settings):
+            monkeypatch.setattr(module, "DEFAULT_CONFIG", str(config))
+        words = "has never been applied; the defaults apply"
+        assert (load(str(config))[0].namespaces, words in load(str(config))[1]) == ([], True)
+    if "missing" in state:
+        config.unlink()
+    elif "never" not in state:
+        apply_file(str(config))
+        active = config.parent / "config.json"
+        if state == "edited":
+            config.write_text("namespaces: [other]\n")
+            os.utime(config, (4e9, 4e9))
+        elif state == "damaged":
+            active.write_text("{")
+        elif state == "lost":
+            active.unlink()
+    found = find_effective(str(config))
+    assert (found.source, problem in found.problem, bool(found.problem)) == (source, True, bool(problem))
+    namespaces = [] if source == "defaults" else ["shop"]
+    assert found.settings.namespaces == effective_settings(str(config)).namespaces == namespaces
+    said = capsys.readouterr().err
+    assert (problem in said, bool(said)) == (True, bool(problem))
+    assert effective_settings(str(config), has_hooks=False).namespaces == namespaces
+    assert bool(capsys.readouterr().err) == (bool(problem) and source != "yaml")
 
 
 @pytest.mark.parametrize("words", ["list", "rdt show", "show -n shop", "top --once"])
@@ -285,17 +305,6 @@ def test_manual_hook_uses_unapplied_file(host: Host, pod: Any, *, applied: bool)
     assert sorted(path.name for path in host.root.glob("config*")) == (
         ["config.json", "config.last.json", "config.yaml"] if applied else ["config.yaml"]
     )
-
-
-def test_hooks_report_unapplied_default_file(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_settings, "DEFAULT_CONFIG", str(config))
-    settings, problem = load(str(config))
-    assert settings.namespaces == []
-    assert "has never been applied; the defaults apply" in problem
-    config.unlink()
-    assert load(str(config))[1] == ""
-    found = find_effective(str(config))
-    assert (found.source, found.path, found.problem, found.settings.namespaces) == ("defaults", "", "", [])
 
 
 def test_commands_on_configured_node_do_not_import_models(config: Path) -> None:
