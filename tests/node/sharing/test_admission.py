@@ -20,42 +20,37 @@ if TYPE_CHECKING:
     from hosts.faults import Fail
 
 
-def test_first_pod_is_counted_without_rules(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path)
-    first, second, third = node.start("batch"), node.start("batch"), node.start("gold")
-    assert node.counted() == [first, second]
-    assert node.waiting() == [third.key]
-    assert not (node.host.state / "rmids").exists()
-    assert node.context().ledger.marked(CHANGING) == []
+LOW = [{"namespaces": ["low"], "value": 1}]
 
 
-def test_higher_priority_is_counted_from_first_instruction_and_lowest_waits(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path, priority=RULES)
-    silver, batch = node.start("silver"), node.start("batch", threads=3)
-    wake = node.host.state / "wake"
-    assert not wake.exists()
-    gold = node.start("gold", threads=2)
-    assert node.counted() == [silver, gold]
-    assert node.waiting() == [batch.key]
-    assert wake.exists()  # another RMID may be free for it
-    node.check()
-
-
-def test_equal_priorities_never_preempt_each_other(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path, priority=RULES)
-    pods = [node.start("gold") for _ in range(4)]
-    assert node.counted() == pods[:2]
-    assert node.reconcile().ok
-    assert node.counted() == pods[:2]
-    node.check()
-
-
-def test_latest_pod_of_lowest_priority_yields_first(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path, rmids=4, priority=RULES)
-    older, newer, silver = node.start("batch"), node.start("batch"), node.start("silver")
-    gold = node.start("gold")
-    assert node.counted() == [older, silver, gold]
-    assert node.waiting() == [newer.key]
+@pytest.mark.parametrize(
+    "rmids, settings, started, counted",
+    [
+        (3, {}, "batch batch gold", [0, 1]),  # without rules the first pods
+        (3, {"priority": RULES}, "silver batch", [0, 1]),
+        (3, {"priority": RULES}, "silver batch gold", [0, 2]),  # the lowest priority waits
+        (4, {"priority": RULES}, "batch batch silver gold", [0, 2, 3]),  # and of these the latest pod
+        (3, {"priority": RULES}, "gold gold gold gold", [0, 1]),  # equals never preempt each other
+        (4, {"priority": RULES, "reserve": {"rmids": 2, "above": 50}}, "silver silver", [0]),
+        (4, {"priority": RULES, "reserve": {"rmids": 2, "above": 50}}, "silver silver gold", [0, 2]),
+        (2, {"priority": LOW, "reserve": {"rmids": 1}}, "low", [0]),  # a missing part of a reserve is 0
+        (2, {"priority": LOW, "reserve": {"above": 500}}, "low", [0]),
+    ],
+)
+def test_pods_are_counted_from_their_first_instruction_by_rank(
+    tmp_path: Path, rmids: int, settings: dict[str, Any], started: str, counted: list[int]
+) -> None:
+    node = SharedNode(tmp_path, rmids=rmids, **settings)
+    pods = [node.start(namespace, threads=number + 1) for number, namespace in enumerate(started.split())]
+    waiting = [pod.key for number, pod in enumerate(pods) if number not in counted]
+    assert (node.host.state / "wake").exists() == bool(waiting)  # another RMID may be free for it
+    for _ in range(2):
+        assert node.counted() == [pods[number] for number in counted]
+        assert (node.waiting(), node.marked(CHANGING)) == (waiting, [])
+        if settings:
+            node.check()
+        assert node.reconcile().ok is bool(settings)
+    assert (node.host.state / "rmids").exists() is bool(settings)
 
 
 def test_totals_are_carried_exactly(tmp_path: Path) -> None:
@@ -87,22 +82,9 @@ def test_waiting_pods_are_served_by_priority(tmp_path: Path) -> None:
         node.check()
 
 
-def test_reserve_is_kept_for_higher_priorities(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path, rmids=4, priority=RULES, reserve={"rmids": 2, "above": 50})
-    silver = node.start("silver")
-    late = node.start("silver")
-    assert node.counted() == [silver]
-    assert node.waiting() == [late.key]
-    assert node.reconcile().ok
-    assert node.counted() == [silver]
-    gold = node.start("gold")
-    assert node.counted() == [silver, gold]
-    node.check()
-
-
 def test_additional_group_without_claim_has_priority_0(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, rmids=4)
-    node.kernel.mkdir(f"{node.host.resctrl}/extra")
+    node.add_classes("extra")
     pod = node.start("gold")
     node.configure(monitoring={"priority": RULES})
     low = node.start("other")
@@ -113,12 +95,15 @@ def test_additional_group_without_claim_has_priority_0(tmp_path: Path) -> None:
     assert node.waiting() == [pod.key]
 
 
-def test_second_container_keeps_claim(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rdt_class", ["", "extra"])
+def test_second_container_keeps_claim_and_waits_in_another_class(tmp_path: Path, rdt_class: str) -> None:
     node = SharedNode(tmp_path, priority=RULES)
+    node.add_classes("extra")
     batch = node.start("batch")
     before = node.claim(batch)
-    node.start("batch", beside=batch)
+    node.start("batch", beside=batch, rdt_class=rdt_class)
     assert node.claim(batch) == before
+    assert node.waiting() == ([batch.key] if rdt_class else [])
 
 
 def test_second_container_ranks_pod_from_before_the_rules(tmp_path: Path) -> None:
@@ -144,24 +129,6 @@ def test_waiting_pod_gets_free_rmid_with_next_container(tmp_path: Path) -> None:
     second = node.start("batch", beside=batch)
     assert second in node.counted()
     assert node.waiting() == []
-
-
-def test_pod_with_group_in_one_class_waits_for_rmid_in_another(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path, rmids=3, priority=RULES)
-    node.kernel.mkdir(f"{node.host.resctrl}/extra")
-    pod = node.start("batch")
-    before = node.claim(pod)
-    node.start("batch", beside=pod, rdt_class="extra")
-    assert node.waiting() == [pod.key]
-    assert node.claim(pod) == before
-
-
-@pytest.mark.parametrize("reserve", [{"rmids": 1}, {"above": 500}])
-def test_missing_reserve_is_0(tmp_path: Path, reserve: dict[str, int]) -> None:
-    rules = [{"namespaces": ["low"], "value": 1}]
-    node = SharedNode(tmp_path, rmids=2, priority=rules, reserve=reserve)
-    low = node.start("low")
-    assert node.counted() == [low]
 
 
 def test_resource_with_fewest_rmids_counts(tmp_path: Path) -> None:
@@ -234,25 +201,21 @@ def test_equal_priorities_do_not_wait_for_limbo(tmp_path: Path) -> None:
     assert not report.only_limbo
 
 
-def test_changed_rules_rank_again(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path, rmids=2, priority=RULES)
-    batch = node.start("batch")
-    node.host.configure(
-        monitoring={"priority": [{"namespaces": ["batch"], "value": 500}]}, runtimeRoots={"crun": f"{tmp_path}/crun"}
-    )
+@pytest.mark.parametrize(
+    "before, after, first, second, keeps",
+    [
+        (RULES, [{"namespaces": ["batch"], "value": 500}], "batch", "gold", True),
+        (None, RULES, "batch", "silver", False),
+        (None, RULES, "gold", "silver", True),
+    ],
+)
+def test_changed_rules_rank_existing_pods(
+    tmp_path: Path, before: Any, after: Any, first: str, second: str, *, keeps: bool
+) -> None:
+    node = SharedNode(tmp_path, rmids=2, **({"priority": before} if before else {}))
+    pod = node.start(first)
+    node.configure(monitoring={"priority": after})
     node.reconcile()
-    gold = node.start("gold")
-    assert node.counted() == [batch]
-    assert node.waiting() == [gold.key]
-    node.check()
-
-
-@pytest.mark.parametrize("namespace", ["batch", "gold"])
-def test_new_rules_rank_existing_pods(tmp_path: Path, namespace: str) -> None:
-    node = SharedNode(tmp_path, rmids=2)
-    pod = node.start(namespace)
-    node.configure(monitoring={"priority": RULES})
-    node.reconcile()
-    silver = node.start("silver")
-    assert node.counted() == [silver if namespace == "batch" else pod]
+    other = node.start(second)
+    assert (node.counted(), node.waiting()) == (([pod], [other.key]) if keeps else ([other], [pod.key]))
     node.check()

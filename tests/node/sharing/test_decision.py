@@ -55,10 +55,10 @@ def test_pods_in_any_order_leave_highest_priorities_counted(order: list[int], rm
     assert {claim.priority for claim in holders} == set(range(12 - rmids, 12))
 
 
-@given(st.integers(0, 20), st.integers(-5, 5), st.integers(0, 10), st.integers(-5, 5))
-def test_reserve_is_for_higher_priorities(free: int, priority: int, reserved: int, above: int) -> None:
-    taken = may_take(free, priority, reserved=reserved, above=above)
-    assert taken == (free > 0 if priority > above else free > reserved)
+@given(st.integers(0, 20), st.integers(-5, 5), st.integers(0, 10), st.integers(-5, 5), st.integers(0, 5))
+def test_reserve_is_for_higher_priorities(free: int, priority: int, reserved: int, above: int, runtimes: int) -> None:
+    taken = may_take(free, priority, reserved=reserved, above=above, runtimes=runtimes)
+    assert taken == (free > runtimes if priority > above else free > reserved + runtimes)
 
 
 @given(claims("holder"), claims("waiting"), TIMES, TIMES, st.integers(1, 60), st.integers(0, 60))

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from resctrl_hooks.node.context import Context
     from resctrl_hooks.node.resctrl.locked_key import LockedKey
 
-MOST_EFFECTS = 80
-
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.EACCES, errno.EPERM])
 def test_refused_rename_undoes_everything(tmp_path: Path, number: int) -> None:
@@ -44,17 +42,6 @@ def test_refused_rename_undoes_everything(tmp_path: Path, number: int) -> None:
     node.kernel.now += 10
     totals = node.totals()
     assert totals[batch.key] == pytest.approx(2 * totals[silver.key], abs=3 * node.kernel.UNIT)
-
-
-def test_group_with_too_many_tasks_is_left_to_reconcile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handover, "_MOST_TASKS", 3)
-    node = SharedNode(tmp_path, rmids=2, priority=RULES)
-    batch = node.start("batch", threads=4)
-    gold = node.start("gold")
-    assert node.counted() == [batch]
-    node.reconcile()
-    assert node.counted() == [gold]
-    node.check()
 
 
 def test_task_forked_during_move_stays_with_its_pod(tmp_path: Path) -> None:
@@ -114,6 +101,25 @@ class Handing:
         return give_back(self.giver, self.context.monitor, self.context.log)
 
 
+class Pair(SharedNode):
+    """A node with one RMID, which ``holds`` has and for which ``waits`` waits."""
+
+    def __init__(self, root: Path, threads: int = 1, **monitoring: Any) -> None:
+        super().__init__(root, rmids=2, **monitoring)
+        self.holds, self.waits = self.start("batch", threads=threads), self.start("batch")
+        self.before = kept(self)
+
+    @contextmanager
+    def held(self) -> Iterator[Handing]:
+        with held(self, self.holds, self.waits) as handing:
+            yield handing
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Pair:
+    return Pair(tmp_path, priority=RULES)
+
+
 @contextmanager
 def held(node: SharedNode, giver: Pod, taker: Pod) -> Iterator[Handing]:
     context = node.context()
@@ -150,15 +156,22 @@ def cannot_rename(handing: Handing) -> None:
     Path(monitor.ledger.folder, "cannot-rename").write_text(monitor.boot)
 
 
-@pytest.mark.parametrize("why", [taker_has_one, somebody_elses, gone, cannot_rename])
-def test_impossible_handover_changes_nothing(tmp_path: Path, why: Callable[[Handing], None]) -> None:
-    node = SharedNode(tmp_path, rmids=2, priority=RULES)
-    batch, late = node.start("batch"), node.start("batch")
-    before = kept(node)
-    with held(node, batch, late) as handing:
+def foreign_without_rename(handing: Handing) -> None:
+    cannot_rename(handing)
+    somebody_elses(handing)
+
+
+@pytest.mark.parametrize(
+    "why, back",
+    [*((why, False) for why in (taker_has_one, somebody_elses, gone, cannot_rename)), (foreign_without_rename, True)],
+)
+def test_impossible_handover_or_return_changes_nothing(
+    pair: Pair, why: Callable[[Handing], None], *, back: bool
+) -> None:
+    with pair.held() as handing:
         why(handing)
-        assert not handing.on()
-    assert kept(node) == before
+        assert not (handing.back() if back else handing.on())
+    assert kept(pair) == pair.before
 
 
 @pytest.mark.parametrize("most, thorough, done", [(2, False, False), (3, False, True), (2, True, True)])
@@ -166,97 +179,71 @@ def test_number_of_moved_tasks_is_limited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, thorough: bool, done: bool
 ) -> None:
     monkeypatch.setattr(handover, "_MOST_TASKS", most)
-    node = SharedNode(tmp_path, rmids=2, priority=RULES)
-    batch, late = node.start("batch", threads=3), node.start("batch")
-    with held(node, batch, late) as handing:
+    pair = Pair(tmp_path, threads=3, priority=RULES)
+    with pair.held() as handing:
         assert handing.on(thorough=thorough) == done
-    assert node.waiting() == [batch.key if done else late.key]
+    assert pair.waiting() == [pair.holds.key if done else pair.waits.key]
 
 
-def test_both_pods_keep_their_priority(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rules", [RULES, RULES[:2]])
+def test_both_pods_keep_their_priority_and_the_version_of_its_rules(tmp_path: Path, rules: Any) -> None:
     node = SharedNode(tmp_path, rmids=2, priority=RULES)
     batch = node.start("batch")
+    node.configure(monitoring={"priority": rules})
     gold = node.start("gold")
-    ledger, version = node.context().ledger, version_of(RULES)
     waits, holds = node.claim(batch), node.claim(gold)
-    assert (waits["priority"], waits["rules"], waits["entry"]) == (-10, version, "")
-    assert (holds["priority"], holds["rules"]) == (100, version)
-    assert ledger.marked("rmids") == [holds["entry"]]
+    assert (waits["priority"], waits["rules"], waits["entry"]) == (-10, version_of(RULES), "")
+    assert (holds["priority"], holds["rules"]) == (100, version_of(rules))
+    assert node.marked("rmids") == [holds["entry"]]
 
 
-def test_claim_by_earlier_rules_is_marked(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path, rmids=2, priority=RULES)
-    batch = node.start("batch")
-    node.configure(monitoring={"priority": RULES[:2]})
-    node.start("gold")
-    assert node.claim(batch)["rules"] == version_of(RULES)
-
-
-def test_pod_without_claim_has_priority_0(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path, rmids=2)
-    first, late = node.start("batch"), node.start("batch")
-    with held(node, first, late) as handing:
-        assert handing.on()
-    assert f"RMID handover from {first.key} (priority 0) to {late.key} (priority 0)" in node.host.log.read_text()
-    node.reconcile()
-    assert [node.counted(), node.waiting()] == [[late], [first.key]]
-
-
-def test_pod_without_claim_returns_with_priority_0(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path, rmids=2)
-    first, late = node.start("batch"), node.start("batch")
-    with held(node, first, late) as handing:
-        cannot_rename(handing)
-        assert handing.back()
+@pytest.mark.parametrize("renames", [True, False])
+def test_pod_without_claim_has_priority_0(tmp_path: Path, *, renames: bool) -> None:
+    pair = Pair(tmp_path)
+    with pair.held() as handing:
+        if renames:
+            assert handing.on()
+        else:
+            cannot_rename(handing)
+            assert handing.back()
         assert handing.giver.record["claim"]["priority"] == 0
+    if renames:
+        said = f"RMID handover from {pair.holds.key} (priority 0) to {pair.waits.key} (priority 0)"
+        assert said in pair.host.log.read_text()
+        pair.reconcile()
+        assert (pair.counted(), pair.waiting()) == ([pair.waits], [pair.holds.key])
 
 
-def test_group_in_class_of_taker_is_handed_over_and_other_removed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("pruned", [False, True])
+def test_group_in_class_of_taker_is_handed_over_and_other_removed(tmp_path: Path, *, pruned: bool) -> None:
     node = SharedNode(tmp_path, rmids=5, priority=RULES)
-    node.kernel.mkdir(f"{node.host.resctrl}/a")
-    node.kernel.mkdir(f"{node.host.resctrl}/b")
+    node.add_classes("a", "b")
     batch = node.start("batch", rdt_class="a")
     node.start("batch", rdt_class="b", beside=batch)
     late = node.start("batch")
     assert node.kernel.groups() == {("a", batch.key), ("b", batch.key)}
+    if pruned:
+        node.kernel.rmdir(f"{node.host.resctrl}/a/mon_groups/{batch.key}")
     rmid = node.kernel.model.classes["b"].monitored[batch.key].rmid
     with held(node, batch, late) as handing:
         assert handing.on("b")
-        assert handing.giver.origins == {}
-        assert handing.taker.origins == {"b": CREATED}
+        assert (handing.giver.origins, handing.taker.origins) == ({}, {"b": CREATED})
     assert node.kernel.groups() == {("b", late.key)}
     assert node.kernel.model.classes["b"].monitored[late.key].rmid == rmid
     assert node.waiting() == [batch.key]
 
 
-def test_pruned_group_does_not_block_the_other(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path, rmids=5, priority=RULES)
-    for name in ("a", "b"):
-        node.kernel.mkdir(f"{node.host.resctrl}/{name}")
-    batch = node.start("batch", rdt_class="a")
-    node.start("batch", rdt_class="b", beside=batch)
-    late = node.start("batch")
-    node.kernel.rmdir(f"{node.host.resctrl}/a/mon_groups/{batch.key}")
-    with held(node, batch, late) as handing:
-        assert handing.on("b")
-    assert node.kernel.groups() == {("b", late.key)}
-
-
-def test_unreadable_group_stays_and_rename_remains_possible(tmp_path: Path, fail: Fail) -> None:
-    node = SharedNode(tmp_path, rmids=2, priority=RULES)
-    batch, late = node.start("batch"), node.start("batch")
-    before = kept(node)
+def test_unreadable_group_stays_and_rename_remains_possible(pair: Pair, fail: Fail) -> None:
     fail(counter_totals, "read_group", OSError(errno.ENODEV, "No such device"))
-    with held(node, batch, late) as handing:
+    with pair.held() as handing:
         assert not handing.on()
         assert can_rename(handing.context.monitor)
-    assert kept(node) == before
+    assert kept(pair) == pair.before
 
 
 def test_pod_counted_in_one_class_continues_without_another(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, rmids=5, priority=RULES)  # the classes have one each
-    for name in ("a", "b"):
-        node.kernel.mkdir(f"{node.host.resctrl}/{name}")
+    node.add_classes("a", "b")
     gold, batch = node.start("gold", rdt_class="a"), node.start("batch")
     before = kept(node)
     node.kernel.refuse_rename = errno.EIO
@@ -272,67 +259,44 @@ def test_pod_counted_in_one_class_continues_without_another(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("renames", [True, False])
-def test_pod_with_endless_tasks_keeps_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, renames: bool) -> None:
-    node = SharedNode(tmp_path, rmids=2, priority=RULES)
-    batch, late = node.start("batch"), node.start("batch")
-    before = kept(node)
-    with held(node, batch, late) as handing:
+def test_pod_with_endless_tasks_keeps_group(pair: Pair, monkeypatch: pytest.MonkeyPatch, renames: bool) -> None:
+    with pair.held() as handing:
         if not renames:
             cannot_rename(handing)
-        monkeypatch.setattr(handing.context.monitor.resctrl, "tasks", lambda _class, _name: {batch.pid})
+        monkeypatch.setattr(handing.context.monitor.resctrl, "tasks", lambda _class, _name: {pair.holds.pid})
         assert not (handing.on() if renames else handing.back())
-    after = kept(node)
-    assert after[:-1] == before[:-1]
-    if renames:
-        assert after == before
-    else:
-        node.reconcile()
-        assert kept(node) == before
+    assert kept(pair)[:-1] == pair.before[:-1]
+    if not renames:
+        pair.reconcile()
+    assert kept(pair) == pair.before
 
 
-def test_tasks_that_cannot_be_moved_back_are_reported_and_left_to_reconcile(tmp_path: Path, fail: Fail) -> None:
-    node = SharedNode(tmp_path, rmids=2, priority=RULES)
-    batch, late = node.start("batch"), node.start("batch")
-    before = kept(node)
-    node.kernel.refuse_rename = errno.EIO
-    with held(node, batch, late) as handing:
+def test_tasks_that_cannot_be_moved_back_are_reported_and_left_to_reconcile(pair: Pair, fail: Fail) -> None:
+    pair.kernel.refuse_rename = errno.EIO
+    with pair.held() as handing:
         busy = ResctrlError("the kernel has no time")
         fail(handing.context.monitor.resctrl, "add_tasks", busy, when=lambda _class, name, _tids: bool(name))
         with pytest.raises(ResctrlError):
             handing.on()
-    said = node.host.log.read_text()
-    assert f"reconcile will move tasks of {batch.key} back to its group: the kernel has no time" in said
-    assert node.kernel.where(batch.pid) == ("", "")
-    node.kernel.refuse_rename = 0
-    node.reconcile()
-    assert kept(node) == before
+    said = f"reconcile will move tasks of {pair.holds.key} back to its group: the kernel has no time"
+    assert said in pair.host.log.read_text()
+    assert pair.kernel.where(pair.holds.pid) == ("", "")
+    pair.kernel.refuse_rename = 0
+    pair.reconcile()
+    assert kept(pair) == pair.before
 
 
-def test_group_is_returned_with_counts_without_rename(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path, rmids=2, priority=RULES)
-    batch, late = node.start("batch"), node.start("batch")
-    node.kernel.now += 10
-    node.kernel.show_counters()
-    with held(node, batch, late) as handing:
+def test_group_is_returned_with_counts_without_rename(pair: Pair) -> None:
+    pair.kernel.now += 10
+    pair.kernel.show_counters()
+    with pair.held() as handing:
         assert not handing.back()  # as long as they can
         cannot_rename(handing)
         assert handing.back()
         assert handing.giver.origins == {}
         assert not handing.back()  # it has none now
-    assert f"released the RMID of {batch.key} for a waiting pod" in node.host.log.read_text()
-    assert node.kernel.groups() == set()
-    claims = kept(node)[0]
-    assert [claims[pod.key]["priority"] for pod in (batch, late)] == [-10, -10]
-    assert node.waiting() == [batch.key, late.key]
-    assert node.totals()[batch.key] >= 9 * BYTES_PER_SECOND
-
-
-def test_foreign_group_is_not_returned(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path, rmids=2, priority=RULES)
-    batch, late = node.start("batch"), node.start("batch")
-    before = kept(node)
-    with held(node, batch, late) as handing:
-        cannot_rename(handing)
-        somebody_elses(handing)
-        assert not handing.back()
-    assert kept(node) == before
+    keys = [pair.holds.key, pair.waits.key]
+    assert f"released the RMID of {keys[0]} for a waiting pod" in pair.host.log.read_text()
+    assert (pair.kernel.groups(), pair.waiting()) == (set(), keys)
+    assert [kept(pair)[0][key]["priority"] for key in keys] == [-10, -10]
+    assert pair.totals()[keys[0]] >= 9 * BYTES_PER_SECOND

@@ -28,9 +28,6 @@ MINUTE = 60
 class Node(SharedNode):
     """A node with containers whose runtime creates a group for them."""
 
-    def where(self, pod: Pod) -> set[tuple[str, str]]:
-        return {self.kernel.where(tid) for tid in self.kernel.threads.threads(pod.pid)}
-
     def counter(self, *groups: str) -> int:
         """Return the sum of the kernel's counters of groups, read beside the product."""
         self.kernel.show_counters()
@@ -43,22 +40,29 @@ class Node(SharedNode):
             self.kernel.rmdir(self.group_of_runtime(pod))
         self.end(pod, pod_lives=True)
 
-    def rmids(self) -> int:
-        return len(self.kernel.groups())
-
 
 @pytest.fixture
 def node(tmp_path: Path) -> Node:
     return Node(tmp_path, rmids=16, limbo=0)
 
 
-def test_tasks_stay_in_their_runtimes_group_and_take_no_second_rmid(node: Node) -> None:
+def test_runtimes_group_is_a_part_of_its_pod_and_keeps_its_tasks(node: Node) -> None:
     pod = node.start("shop", threads=3, own_group=True)
     for _ in range(2):
-        assert node.where(pod) == {("", pod.id)}
-        assert node.rmids() == 1
+        assert node.groups_of(pod.pid) == {("", pod.id)}
+        assert len(node.kernel.groups()) == 1, "the pod takes no second RMID"
         report = node.reconcile()
         assert (report.ok, report.moved, report.waiting, report.repaired) == (True, 0, {}, 0)
+    snapshot = take(node.context())
+    assert (snapshot.foreign, snapshot.held) == ({}, {pod.key: {""}})
+    found = pod_of(node.context(), pod.key)
+    assert found is not None
+    assert (found.state, found.outside) == ("assigned", 0)
+    assert [(group.origin, group.name, group.tasks) for group in found.groups] == [("runtime", pod.id, 3)]
+    node.kernel.now += 3
+    node.kernel.show_counters()
+    whole = sum(one.value or 0 for one in node.context().monitor.read(pod.key) if one.counter.name == "mbm_total_bytes")
+    assert whole == node.counter(pod.id) > 0
 
 
 def test_container_that_no_hook_has_seen_is_recorded_and_stays(node: Node) -> None:
@@ -66,7 +70,7 @@ def test_container_that_no_hook_has_seen_is_recorded_and_stays(node: Node) -> No
     assert node.context().ledger.key_of(pod.id) == ""
     node.reconcile()
     assert node.context().ledger.key_of(pod.id) == pod.key
-    assert node.where(pod) == {("", pod.id)}
+    assert node.groups_of(pod.pid) == {("", pod.id)}
     node.kernel.now += 5
     assert node.totals()[pod.key] == node.counter(pod.id) > 0
 
@@ -81,20 +85,6 @@ def test_pods_counts_are_the_sum_of_its_group_and_its_runtimes(node: Node, own_f
         own = second if own_first else first
         assert node.totals()[first.key] == node.counter(first.key, own.id) > 0
     assert {node.kernel.where(one.pid)[1] for one in (first, second)} == {first.key, own.id}
-
-
-def test_snapshot_has_no_foreign_group(node: Node) -> None:
-    pod = node.start("shop", own_group=True)
-    found = take(node.context())
-    assert (found.foreign, found.held) == ({}, {pod.key: {""}})
-
-
-def test_read_of_one_pod_includes_the_group(node: Node) -> None:
-    pod = node.start("shop", own_group=True)
-    node.kernel.now += 3
-    node.kernel.show_counters()
-    whole = sum(one.value or 0 for one in node.context().monitor.read(pod.key) if one.counter.name == "mbm_total_bytes")
-    assert whole == node.counter(pod.id) > 0
 
 
 def test_counts_stay_after_the_runtime_has_removed_the_group(node: Node) -> None:
@@ -181,7 +171,7 @@ def test_process_that_enters_joins_its_containers_group(tmp_path: Path, take_ove
     swept = node.kernel.spawn(pod.cgroup)
     node.reconcile()
     assert node.kernel.where(swept) == ("", pod.key if take_over else pod.id)
-    assert node.rmids() == 1 + take_over
+    assert len(node.kernel.groups()) == 1 + take_over
 
 
 def test_container_joins_its_pods_group_once_the_runtimes_is_gone(node: Node) -> None:
@@ -189,16 +179,16 @@ def test_container_joins_its_pods_group_once_the_runtimes_is_gone(node: Node) ->
     node.kernel.rmdir(node.group_of_runtime(pod))
     node.kernel.show_tasks()
     node.reconcile()
-    assert node.where(pod) == {("", pod.key)}
+    assert node.groups_of(pod.pid) == {("", pod.key)}
 
 
 def test_runtime_without_support_leaves_the_container_to_its_pods_group(node: Node) -> None:
     pod = node.start("shop", linux={"intelRdt": {"enableMonitoring": True}})
-    assert node.where(pod) == {("", pod.key)}
+    assert node.groups_of(pod.pid) == {("", pod.key)}
 
 
 def test_renamed_group_keeps_counting(node: Node) -> None:
-    node.kernel.mkdir(f"{node.context().monitor.resctrl.root}/gold")
+    node.add_classes("gold")
     pod = node.start("shop", own_group=True)
     node.kernel.now += 5
     node.reconcile()
@@ -206,16 +196,8 @@ def test_renamed_group_keeps_counting(node: Node) -> None:
     node.kernel.rename(node.group_of_runtime(pod), node.group_of_runtime(pod, "gold"))
     assert node.totals()[pod.key] == before > 0
     node.reconcile()
-    assert node.where(pod) == {("gold", pod.id)}
+    assert node.groups_of(pod.pid) == {("gold", pod.id)}
     assert node.totals()[pod.key] == before
-
-
-def test_pod_with_a_runtimes_group_is_assigned(node: Node) -> None:
-    pod = node.start("shop", own_group=True)
-    found = pod_of(node.context(), pod.key)
-    assert found is not None
-    assert (found.state, found.outside) == ("assigned", 0)
-    assert [(group.origin, group.name, group.tasks) for group in found.groups] == [("runtime", pod.id, 1)]
 
 
 def test_full_node_serves_a_container_that_has_its_runtimes_group(tmp_path: Path) -> None:
@@ -226,7 +208,7 @@ def test_full_node_serves_a_container_that_has_its_runtimes_group(tmp_path: Path
     node.reconcile()
     assert node.waiting() == [waits.key]
     assert node.counted() == [other]
-    assert node.where(pod) == {("", pod.id)}
+    assert node.groups_of(pod.pid) == {("", pod.id)}
 
 
 def test_node_without_such_containers_reads_no_further_file(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
