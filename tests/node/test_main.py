@@ -4,7 +4,7 @@ import subprocess
 from typing import Any
 
 import pytest
-from conftest import UID, Host, standard_streams
+from conftest import Host, standard_streams
 from hosts.faults import Fail
 
 from resctrl_hooks.node import main
@@ -62,8 +62,3 @@ def test_early_fault_is_reported(host: Host, fail: Fail) -> None:
     host.configure(failurePolicy="fail")
     assert host.call({}, "hook").code == 79
     assert host.call({}, "poststop").code == 0
-
-
-def test_group_is_that_of_pod(host: Host, pod: dict[str, Any]) -> None:
-    assert host.call(pod, alone=True) == (0, "", host.log.read_text() if host.log.exists() else "")
-    assert host.groups() == [f"mon_groups/{UID}"]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ID, UID, Host, state
+from conftest import BOTH_POLICIES, ID, UID, Host, state
 from hosts.faults import Fail
 
 from resctrl_hooks.node import refusals
@@ -18,15 +18,19 @@ from resctrl_hooks.node.refusals import FILE, OLD, RefusedError, reasons_of, rec
 NAMES = {"namespace": "shop", "pod": "web-0", "container": "c0", "id": ID, "key": UID}
 
 
-def test_refused_container_is_recorded(host: Host, pod: dict[str, Any]) -> None:
-    host.configure(failurePolicy="fail")
+@BOTH_POLICIES
+def test_refused_container_is_recorded_and_an_accepted_one_is_not(
+    host: Host, pod: dict[str, Any], policy: str, code: int
+) -> None:
+    host.configure(failurePolicy=policy)
     host.context().ledger.prepare()
     host.bundle({"linux": {"intelRdt": {"closID": "platinum"}}})
-    assert host.call(pod).code == 79
-    (found,) = recent_refusals(str(host.state))
-    assert found.items() >= NAMES.items()
-    assert "RDT class 'platinum' does not exist" in found["why"]
-    assert read(host.context().ledger).stage("createRuntime").failures["refused"] == 1
+    assert host.call(pod).code == code
+    found = recent_refusals(str(host.state))
+    assert len(found) == read(host.context().ledger).stage("createRuntime").failures.get("refused", 0) == bool(code)
+    for one in found:
+        assert one.items() >= NAMES.items()
+        assert "RDT class 'platinum' does not exist" in one["why"]
 
 
 @pytest.mark.parametrize(
@@ -54,18 +58,17 @@ def test_refusal_before_state_directory_exists_is_recorded(host: Host, pod: dict
     assert host.state.stat().st_mode & 0o777 == 0o700
 
 
-@pytest.mark.parametrize("policy, refused", [("fail", [UID]), ("ignore", [])])
+@BOTH_POLICIES
 def test_refusal_by_internal_error_is_recorded(
-    host: Host, pod: dict[str, Any], fail: Fail, policy: str, refused: list[str]
+    host: Host, pod: dict[str, Any], fail: Fail, policy: str, code: int
 ) -> None:
     host.configure(failurePolicy=policy)
     fail("resctrl_hooks.node.hook.create_runtime", "create_runtime", ZeroDivisionError("a bug"))
-    assert host.call(pod).code == (79 if refused else 0)
+    assert host.call(pod).code == code
     found = recent_refusals(str(host.state))
-    assert [one["key"] for one in found] == refused
+    assert [one["key"] for one in found] == ([UID] if code else [])
     assert all("internal error in resctrl-hook: ZeroDivisionError: a bug" in one["why"] for one in found)
-    failures = read(host.context().ledger).stage("createRuntime").failures
-    assert failures.get("refused", 0) == len(refused)
+    assert read(host.context().ledger).stage("createRuntime").failures.get("refused", 0) == len(found)
 
 
 def test_poststop_with_internal_error_refuses_nothing(host: Host, fail: Fail) -> None:
@@ -73,14 +76,6 @@ def test_poststop_with_internal_error_refuses_nothing(host: Host, fail: Fail) ->
     fail(call, "parse_state", ZeroDivisionError("a bug"))
     assert host.call(state(status="stopped", pid=0)).code == 0
     assert recent_refusals(str(host.state)) == []
-
-
-def test_accepted_container_is_not_recorded_as_refused(host: Host, pod: dict[str, Any]) -> None:
-    host.context().ledger.prepare()
-    host.bundle({"linux": {"intelRdt": {"closID": "platinum"}}})
-    assert host.call(pod).code == 0
-    assert recent_refusals(str(host.state)) == []
-    assert "refused" not in read(host.context().ledger).stage("createRuntime").failures
 
 
 def test_refusal_with_known_id_only_is_recorded(host: Host) -> None:

@@ -1,7 +1,7 @@
 from typing import Any
 
 import pytest
-from conftest import ID, Host, crio_annotations
+from conftest import ID, crio_annotations
 
 from resctrl_hooks.node.container.oci import Bundle, State
 from resctrl_hooks.node.container.workload import derive
@@ -83,27 +83,15 @@ def test_every_feature_has_a_policy() -> None:
     assert failure_policy("memtierd", Settings({"memory": {"failurePolicy": "ignore"}})) == "ignore"
 
 
-def test_node_follows_settings(host: Host) -> None:
-    context = host.context()
-    assert context.monitor.resctrl.root == str(host.resctrl)
-    assert context.ledger.folder == str(host.state)
-    assert context.proc == str(host.proc)
-
-
 @pytest.mark.parametrize(
-    "section, namespace, served",
+    "name, section, served",
     [
-        ({"namespaces": ["shop-*"]}, "shop-1", True),
-        ({"namespaces": ["shop-*"]}, "other", False),
-        ({}, "shop", True),
+        ("monitoring", {"namespaces": ["shop-*"]}, ["shop-1"]),
+        ("monitoring", {}, ["shop-1", "other", "shop"]),
+        ("placement", {"placement": {"namespaces": ["shop-*", "other"]}}, ["shop-1", "other"]),
+        ("placement", {}, ["shop-1", "other", "shop"]),
+        ("memory", {"placement": {"namespaces": ["other"]}}, ["shop-1", "other", "shop"]),
     ],
 )
-def test_monitoring_serves_the_selected_namespaces(section: dict[str, Any], namespace: str, *, served: bool) -> None:
-    assert serves("monitoring", namespace, Settings(section)) is served
-
-
-def test_placement_serves_the_listed_namespaces() -> None:
-    settings = Settings({"placement": {"namespaces": ["shop-*", "other"]}})
-    assert [serves("placement", name, settings) for name in ("shop-1", "other", "shop")] == [True, True, False]
-    assert serves("placement", "any", Settings())
-    assert serves("memory", "any", settings)
+def test_feature_serves_the_selected_or_listed_namespaces(name: str, section: Any, served: list[str]) -> None:
+    assert [one for one in ("shop-1", "other", "shop") if serves(name, one, Settings(section))] == served

@@ -76,11 +76,6 @@ def test_sub_numa_nodes_are_parts_of_their_cache(tmp_path: Path) -> None:
     assert read_group(str(tmp_path), slots)[1] == [3, 1, 2]
 
 
-@pytest.mark.parametrize("name", ["L3_00", "mon_L3", "mon_00", "mon__00", "mon_L3_0x", "mon_L3_²", "info"])
-def test_other_names_are_not_domains(name: str) -> None:
-    assert domain_named(name) is None
-
-
 def test_group_keeps_identity_over_rename_and_new_one_differs(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     identity, _ = read_group(f"{tmp_path}/a", [])

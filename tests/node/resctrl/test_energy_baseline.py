@@ -1,7 +1,5 @@
 """A new group's energy counters at its creation."""
 
-import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -9,8 +7,6 @@ from hosts.counter_tree import say, say_paths
 
 from resctrl_hooks.node.resctrl.counter_files import read_group
 from resctrl_hooks.node.resctrl.energy_baseline import baseline
-from resctrl_hooks.node.resctrl.monitor import Monitor
-from resctrl_hooks.simulation import mounted
 
 
 def test_baseline_is_initial_value_of_energy_counters(tmp_path: Path) -> None:
@@ -34,22 +30,3 @@ def test_removed_group_is_an_error(tmp_path: Path) -> None:
 
 def test_group_without_energy_counters_has_no_baseline(tmp_path: Path) -> None:
     assert baseline(str(tmp_path))[1] == {}
-
-
-@pytest.mark.fuse
-def test_group_is_not_charged_for_previous_rmid_user(tmp_path: Path) -> None:
-    with (
-        mounted(tmp_path / "resctrl", rmids=2, limbo=0, energy=True) as root,
-        subprocess.Popen(["sleep", "60"]) as process,
-    ):
-        monitor = Monitor(root, state_dir=str(tmp_path / "state"))
-        monitor.ensure_group("first")
-        monitor.assign_pid("first", process.pid)
-        time.sleep(1)
-        process.kill()
-        monitor.remove("first")
-        group = monitor.ensure_group("second")  # with the only RMID that there is
-        by_hand = float(Path(group.path, "mon_data/mon_PERF_PKG_00/core_energy").read_text())
-        found = {reading.counter.name: reading.value for reading in monitor.read("second")}
-    assert by_hand > 1
-    assert found["core_energy"] == 0

@@ -22,9 +22,10 @@ def test_folder_is_parsed_and_written_alike(folder: str) -> None:
     assert domain_folder(*found) == folder
 
 
-@pytest.mark.parametrize("folder", ["mon_L3", "mon__1", "L3_00", "mon_L3_x", "mon_L3_\u0661", "mon_groups"])
+@pytest.mark.parametrize("folder", ["mon_L3", "mon__1", "L3_00", "mon_L3_x", "mon_L3_\u0661", "mon_L3_\xb2", "mon_00"])
 def test_other_folder_is_no_domain(folder: str) -> None:
     assert parse_domain(folder) is None
+    assert domain_named(folder) is None
 
 
 def test_part_belongs_to_its_domain() -> None:

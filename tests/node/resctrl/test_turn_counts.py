@@ -60,40 +60,22 @@ def test_permanently_counted_pod_has_no_turns(host: MonitoredHost) -> None:
         say(host.resctrl / "mon_groups" / KEYS[0], mbm_total_bytes=value)
         host.context.monitor.read(KEYS[0])
     assert turns(host.context.monitor, KEYS[0]) == []
-    assert "in turns" not in host.run("show", "shop/web-0").output
-    assert "resctrl_turns_mbm_total_low_bytes_per_second{" not in host.run("metrics").stdout
 
 
 def test_show_and_metrics_have_interval_of_time_sharing_pod(host: MonitoredHost) -> None:
-    take_turns(host, TURNS)
-    assert [moved for _, moved in turns(host.context.monitor, KEYS[0])] == [100] * TURNS
+    take_turns(host, TURNS - 1)
+    for value in (0, 100, "Unassigned"):  # the last one is counted while it lasts
+        say(host.resctrl / "mon_groups" / KEYS[0], mbm_total_bytes=value)
+        time.sleep(0.002)
+        host.context.monitor.read(KEYS[0])
+        assert [moved for _, moved in turns(host.context.monitor, KEYS[0])] == [100] * (TURNS - (value == 0))
     (pod,) = json.loads(host.run("show", "shop/web-0", "-o", "json").stdout)["items"]
     rate = pod["turnRate"]
     assert rate["turns"] == TURNS
     assert 0 <= rate["low"] < rate["bytesPerSecond"] < rate["high"]
-    assert f"({TURNS} turns, " in host.run("show", "shop/web-0").output
-    assert " ± " in host.run("show", "shop/web-0").output
     said = host.run("metrics").stdout
     for end in ("low", "high"):
-        (line,) = [
-            line for line in said.splitlines() if line.startswith(f"resctrl_turns_mbm_total_{end}_bytes_per_second{{")
-        ]
+        name = f"resctrl_turns_mbm_total_{end}_bytes_per_second{{"
+        (line,) = [line for line in said.splitlines() if line.startswith(name)]
         assert 'namespace="shop",pod="web-0"' in line
         assert float(line.split()[-1]) == pytest.approx(rate[end])
-
-
-def test_show_reports_too_few_turns(host: MonitoredHost) -> None:
-    take_turns(host, 2)
-    (pod,) = json.loads(host.run("show", "shop/web-0", "-o", "json").stdout)["items"]
-    assert (pod["turnRate"]["low"], pod["turnRate"]["high"]) == (None, None)
-    assert "too few turns for a confidence interval" in host.run("show", "shop/web-0").output
-
-
-def test_show_includes_present_turn(host: MonitoredHost) -> None:
-    take_turns(host, 2)
-    for value in (0, 70):
-        say(host.resctrl / "mon_groups" / KEYS[0], mbm_total_bytes=value)
-        time.sleep(0.002)
-        host.context.monitor.read(KEYS[0])
-    assert [moved for _, moved in turns(host.context.monitor, KEYS[0])] == [100, 100, 70]
-    assert "(3 turns, " in host.run("show", "shop/web-0").output
