@@ -295,6 +295,9 @@ def test_merge_keys_are_applied() -> None:
 def test_all_problems_are_reported_in_order_of_lines() -> None:
     text = "resctrlPath: x\nlog:\n  level: loud\nzzz: 1\nmonitoring: {enabled: 2}\n"
     assert [problem.line for problem in check(text).errors] == [1, 3, 4, 5]
+    assert {problem.key: problem.line for problem in check(TEMPLATE).problems} == {
+        "classes": 1, "classes[0].memtierdconfig": 3,
+    }  # fmt: skip
 
 
 def test_section_without_effect_has_remark(monkeypatch: pytest.MonkeyPatch) -> None:

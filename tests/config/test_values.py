@@ -156,6 +156,7 @@ def test_value_is_refused(text: str) -> None:
         ("placement: {cpuClasses: [{name: a, minFreq: 800}]}", ("placement", "cpu_classes", 0, "min_freq"), "800"),
         ("runtimeRoots: /run/runc", ("runtime_roots",), {"all": ["/run/runc"]}),
         ("runtimeRoots: ''", ("runtime_roots",), {}),
+        ("classes: [{name: a, env: {A: x}}]", ("classes", 0, "env"), {"A": "x"}),
     ],
 )
 def test_value_is_compiled(text: str, path: tuple[str | int, ...], value: Any) -> None:
@@ -277,6 +278,8 @@ def test_values_that_this_machine_changes_have_a_remark(resctrl: Path, text: str
     assert words in found[0].what
     assert check_text(file.read_bytes(), "c.yaml").errors == []
     assert not [one for one in check_text(file.read_bytes(), "c.yaml").problems if "machine" in one.what]
+    file.write_text(f"resctrlPath: {resctrl}/none\n{text}\n")
+    assert not [one for one in check_file(str(file)).problems if "machine" in one.what]
 
 
 @pytest.mark.parametrize("text, more", [("a: 1", ""), ("a: 1\nb: 1\nc: 1", " (and 2 more)")])

@@ -70,6 +70,11 @@ def test_code_and_data_are_the_same_ways() -> None:
             "b: L3 of domain 0: exclusive classes leave 0 ways to class /; the minimum is 2",
         ),
         ({"a": own("70%"), "b": {"L3": "50%"}}, "b: L3: 50% needs 6 adjacent ways; exclusive classes leave f00"),
+        (
+            {"a": own("ff0"), "b": {"L3": "03f"}, "c": {"L3": "00f"}},
+            "a: L3 of domain 0: mask ff0 overlaps with 3f of class b",
+        ),
+        ({"a": own("03f"), "b": own("ff0")}, "a: L3 of domain 0: mask 3f overlaps with ff0 of class b (exclusive)"),
         ({"a": own("ffe")}, "a: L3 of domain 0: exclusive classes leave 1 ways to class /; the minimum is 2"),
         ({"a": own("30-70%"), "b": own("40%")}, "b: L3: 40% needs 4 adjacent ways; exclusive classes leave e07"),
     ],

@@ -17,7 +17,6 @@ from resctrl_hooks.node.resctrl.bandwidth_unit import AMD, MB_PER_SECOND, PER_CE
 from resctrl_hooks.node.resctrl.schemata import parse_schemata
 from resctrl_hooks.rdt.capabilities import BandwidthCapability, CacheCapability, Capabilities, read_abilities
 from resctrl_hooks.rdt.config import differences, lines, wanted_schemata
-from resctrl_hooks.rdt.layout import lay_out
 from resctrl_hooks.simulation.mount import mounted
 
 CAN = Capabilities(
@@ -83,20 +82,6 @@ def test_impossible_value_is_one_problem(can: Capabilities, spec: dict[str, Any]
     wanted, (found,) = wanted_schemata(spec, can)
     assert wanted == {}
     assert found.startswith(problem)
-
-
-def test_overlap_with_an_exclusive_class_is_a_problem() -> None:
-    declared: dict[str, Any] = {
-        "gold": {"L3": "ff0", "exclusive": True},
-        "bronze": {"L3": "03f"},
-        "silver": {"L3": "00f"},
-    }
-    assert {name: problems for name, problems in lay_out(declared, CAN).problems.items() if problems} == {
-        "gold": [
-            "L3 of domain 0: mask ff0 overlaps with 3f of class bronze",
-            "L3 of domain 1: mask ff0 overlaps with 3f of class bronze",
-        ]
-    }
 
 
 @pytest.mark.parametrize(
