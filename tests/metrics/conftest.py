@@ -1,16 +1,24 @@
-"""The metrics server with its clients."""
+"""The metrics server with its clients, and a host on which each metric has a value."""
 
 import contextlib
 import http.client
+import json
 import socket
 import threading
 from collections.abc import Iterator
 from email.message import Message
+from pathlib import Path
 
+import pytest
+from hosts.counter_tree import say, say_paths
+from hosts.guard_and_packages import call_metrics_and_guard, write_packages, write_slowdown_state
+from hosts.monitored import KEYS, MonitoredHost, plain_host
 from prometheus_client import CollectorRegistry
 
 from resctrl_hooks.metrics.answers import NONE, Documents
 from resctrl_hooks.metrics.server import Server
+
+WEB, DB = "a" * 64, "b" * 64
 
 
 class Served:
@@ -58,3 +66,35 @@ def served(registry: CollectorRegistry, documents: Documents = NONE) -> Iterator
         found.server.shutdown()
         found.server.server_close()
         thread.join()
+
+
+@pytest.fixture
+def full_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MonitoredHost]:
+    """Return a host of Podman's with a value of each metric: two slowed containers, energy, a class, a foreign group, a
+    guard, a counter without a number, a hook that failed, a pod that waits.
+    """
+    powercap = write_packages(tmp_path / "powercap", 5)
+    monkeypatch.setattr("resctrl_hooks.node.snapshot.packages.POWERCAP", powercap)
+    settings = {"classes": [{"name": "batch"}], "monitoring": {"capacity": {"*": 2e9}}}
+    names = ("mon_groups/kepler", "gold/mon_groups", "info/L3_MON", "info/L3")
+    sizes = {"info/L3_MON/num_rmids": "8", "info/L3/cbm_mask": "fff", "schemata": "L3:0=fff", "size": "L3:0=33554432"}
+    with plain_host(tmp_path, *names, **settings) as found:
+        resctrl = found.resctrl
+        for name, text in sizes.items():
+            (resctrl / name).write_text(f"{text}\n")
+        folders = [resctrl, resctrl / "gold", resctrl / "mon_groups/kepler"]
+        for id_ in (WEB, DB):
+            with found.context.monitor.hold(id_) as locked:
+                folders.append(Path(locked.ensure_group().path))
+                locked.add_member(id_, {"runtime": "podman", "bundle": f"{tmp_path}/overlay-containers/{id_}/userdata"})
+        (tmp_path / "overlay-containers").mkdir()
+        stored = [{"id": WEB, "names": ["web"]}, {"id": DB, "names": ["db"]}]
+        (tmp_path / "overlay-containers/containers.json").write_text(json.dumps(stored))
+        for folder in folders:
+            say(folder, llc_occupancy=4096, mbm_total_bytes=4096, mbm_local_bytes=1024)
+            say_paths(folder, {"mon_PERF_PKG_00/core_energy": 2.5})
+        say_paths(folders[-1], {"mon_L3_01/llc_occupancy": "Unavailable"})
+        say_paths(resctrl, {"mon_L3_01/llc_occupancy": "Unavailable"})
+        call_metrics_and_guard(found.context, KEYS[1])
+        write_slowdown_state(found.context, WEB, DB)
+        yield found

@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hosts.counter_tree import say, say_paths
-from hosts.guard_and_packages import call_metrics_and_guard, write_packages
-from hosts.monitored import KEYS, MonitoredHost, plain_host
+from hosts.monitored import MonitoredHost
 from hosts.promtool import RULES, run_promtool, values
 from prometheus_client import Metric
 from prometheus_client.openmetrics import parser as openmetrics
@@ -35,27 +33,10 @@ def alerts(groups: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
     return groups["resctrl-hooks"]
 
 
-@pytest.fixture
-def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MonitoredHost]:
-    """One pod in a group, one without an RMID, a hook that failed, a guard, a package's energy."""
-    powercap = write_packages(tmp_path / "powercap", 5)
-    monkeypatch.setattr("resctrl_hooks.node.snapshot.packages.POWERCAP", powercap)
-    settings = {"classes": [{"name": "batch"}], "monitoring": {"capacity": {"*": 2e9, "1": 1e9}}}
-    sizes = {"info/L3_MON/num_rmids": "8", "info/L3/cbm_mask": "fff", "schemata": "L3:0=fff", "size": "L3:0=1200"}
-    with plain_host(tmp_path, "mon_groups/kepler", "info/L3_MON", "info/L3", **settings) as found:
-        for name, text in sizes.items():
-            (found.resctrl / name).write_text(f"{text}\n")
-        for folder in (found.resctrl, found.resctrl / "mon_groups/kepler", found.group(0, "")):
-            say(folder, llc_occupancy=1, mbm_total_bytes=1)
-            say_paths(folder, {"mon_PERF_PKG_00/core_energy": 1.5})
-            if folder.name != "kepler":
-                say_paths(folder, {"mon_L3_00/mbm_local_bytes": 1, "mon_L3_01/llc_occupancy": "Unavailable"})
-        call_metrics_and_guard(found.context, KEYS[1])
-        yield found
-
-
-def test_rule_metrics_and_labels_are_exported(host: MonitoredHost, groups: dict[str, list[dict[str, Any]]]) -> None:
-    result = host.run("metrics")
+def test_rule_metrics_and_labels_are_exported(
+    full_host: MonitoredHost, groups: dict[str, list[dict[str, Any]]]
+) -> None:
+    result = full_host.run("metrics")
     assert result.exit_code == 0, result.output
     samples = [sample for family in parse(result.stdout) for sample in family.samples]
     names = {sample.name for sample in samples}
@@ -74,9 +55,9 @@ def test_rule_metrics_and_labels_are_exported(host: MonitoredHost, groups: dict[
 
 
 @pytest.mark.promtool
-def test_promtool_only_remarks_on_name_of_documented_metric(host: MonitoredHost) -> None:
+def test_promtool_only_remarks_on_name_of_documented_metric(full_host: MonitoredHost) -> None:
     """`counter` in that name means a counter of resctrl, whose seconds these are; users have queries with it."""
-    text = host.run("metrics", "--format", "prometheus").stdout
+    text = full_host.run("metrics", "--format", "prometheus").stdout
     done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)
     assert done.stderr.splitlines() == ["resctrl_counter_seconds_total metric name should not include type 'counter'"]
 

@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 import yaml
-from hosts.counter_tree import say, say_paths
-from hosts.guard_and_packages import call_metrics_and_guard, write_packages, write_slowdown_state
-from hosts.monitored import KEYS, MonitoredHost, plain_host
+from hosts.monitored import MonitoredHost
 from hosts.promtool import RULES, run_promtool, values
 from prometheus_client.parser import text_string_to_metric_families as parse
 from requirements import grafana_schema
@@ -24,7 +21,6 @@ from requirements import grafana_schema
 CONTRIB = Path(__file__).parents[2] / "contrib"
 FLEET, NODE = (CONTRIB / f"grafana/{name}.json" for name in ("resctrl-hooks", "resctrl-hooks-node"))
 VARIABLES = {"$node": "a", "$namespace": ".*", "$pod": ".*", "$__range": "10m"}
-WEB, DB = "a" * 64, "b" * 64
 
 
 @pytest.fixture(params=[FLEET, NODE], ids=["all nodes", "one node"])
@@ -50,38 +46,6 @@ def queries(dashboard: dict[str, Any]) -> dict[str, str]:
             assert "$" not in text
             found[f"{panel['title']} {target['refId']}"] = text
     return found
-
-
-@pytest.fixture
-def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MonitoredHost]:
-    """Return a host of Podman's: two containers, energy, a class, a foreign group, a guard, a counter without a number.
-
-    A package has energy, too, and both containers are slowed.
-    """
-    powercap = write_packages(tmp_path / "powercap", 5)
-    monkeypatch.setattr("resctrl_hooks.node.snapshot.packages.POWERCAP", powercap)
-    names = ("mon_groups/kepler", "gold/mon_groups", "info/L3_MON", "info/L3")
-    sizes = {"info/L3_MON/num_rmids": "8", "info/L3/cbm_mask": "fff", "schemata": "L3:0=fff", "size": "L3:0=33554432"}
-    with plain_host(tmp_path, *names, monitoring={"capacity": {"*": 2e9}}) as found:
-        resctrl = found.resctrl
-        for name, text in sizes.items():
-            (resctrl / name).write_text(f"{text}\n")
-        folders = [resctrl, resctrl / "gold", resctrl / "mon_groups/kepler"]
-        for id_ in (WEB, DB):
-            with found.context.monitor.hold(id_) as locked:
-                folders.append(Path(locked.ensure_group().path))
-                locked.add_member(id_, {"runtime": "podman", "bundle": f"{tmp_path}/overlay-containers/{id_}/userdata"})
-        (tmp_path / "overlay-containers").mkdir()
-        stored = [{"id": WEB, "names": ["web"]}, {"id": DB, "names": ["db"]}]
-        (tmp_path / "overlay-containers/containers.json").write_text(json.dumps(stored))
-        for folder in folders:
-            say(folder, llc_occupancy=4096, mbm_total_bytes=4096, mbm_local_bytes=1024)
-            say_paths(folder, {"mon_PERF_PKG_00/core_energy": 2.5})
-        say_paths(folders[-1], {"mon_L3_01/llc_occupancy": "Unavailable"})
-        say_paths(resctrl, {"mon_L3_01/llc_occupancy": "Unavailable"})
-        call_metrics_and_guard(found.context, KEYS[1])
-        write_slowdown_state(found.context, WEB, DB)
-        yield found
 
 
 CHECK = """import type { Dashboard } from "@grafana/schema";
@@ -142,9 +106,9 @@ def series_of(text: str, instance: str) -> dict[str, str]:
 
 @pytest.mark.promtool
 def test_equal_container_names_on_two_hosts_are_separate(
-    tmp_path: Path, host: MonitoredHost, dashboard: dict[str, Any]
+    tmp_path: Path, full_host: MonitoredHost, dashboard: dict[str, Any]
 ) -> None:
-    text = host.run("metrics", "--format", "prometheus").stdout
+    text = full_host.run("metrics", "--format", "prometheus").stdout
     asked = queries(dashboard)
     pods = {name: expr for name, expr in asked.items() if expr.startswith("instance_namespace_pod:")}
     assert pods
