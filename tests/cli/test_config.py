@@ -183,6 +183,8 @@ def test_balloons_names_what_it_cannot_convert(tmp_path: Path, file: Path) -> No
     done = invoke(file, "balloons", str(policy))
     assert done.exit_code == 0, done.output
     assert done.stdout.startswith("placement:\n")
+    policy.write_text("balloonTypes: [{name: a, minCPUs: 1, loads: [x]}]\nreservedResources: {cpu: 1}\n")
+    assert "loads" in invoke(file, "balloons", str(policy)).stderr
 
 
 def test_edited_configuration_is_compiled_in_a_temporary_folder(file: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -110,6 +110,17 @@ def test_t_key_cycles_grouping() -> None:
     assert names(made) == before
 
 
+def test_r_key_reverses_the_order() -> None:
+    made = screen()
+    made.press("n")
+    first, *_, last = names(made)
+    made.press("r")
+    found = names(made)
+    assert (found[0], found[-1]) == (last, first)
+    made.press("r")
+    assert names(made)[0] == first
+
+
 def test_filter_is_typed_kept_and_dropped() -> None:
     made = screen()
     for key in ("/", "q", "t", "z"):  # none of them is a command now
