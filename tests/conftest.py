@@ -63,7 +63,6 @@ def examples(number: int) -> int:
 LONG = {
     "test_kill_features.py",
     "test_kill.py",
-    "test_kill_preemption.py",
     "test_real_runtimes.py",
     "test_model.py",
     "test_storm.py",

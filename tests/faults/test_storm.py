@@ -1,11 +1,8 @@
 """Two hundred hooks at once, for twenty pods: whole processes, as on a node that starts everything at once."""
 
 import json
-import os
 import subprocess
-import sys
 import uuid
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +14,6 @@ from hosts import crun
 from resctrl_hooks.node.host.procfs import start_time
 from resctrl_hooks.node.reconcile.reconcile import reconcile
 from resctrl_hooks.node.reconcile.report import Options
-from resctrl_hooks.simulation.mount import mounted
 
 pytestmark = pytest.mark.no_cover
 PODS = 20
@@ -71,55 +67,6 @@ def outcomes_of(host: Host, states: list[dict[str, Any]]) -> list[tuple[str, int
 
 def stopped(container: Container) -> dict[str, Any]:
     return container.state | {"status": "stopped", "pid": 0, "annotations": {}}
-
-
-@pytest.fixture
-def sleepers() -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Two hundred real processes, every tenth with threads of its own."""
-    threaded = (
-        "import threading, time\n"
-        "for _ in range(4): threading.Thread(target=time.sleep, args=(600,), daemon=True).start()\n"
-        "print(flush=True); time.sleep(600)"
-    )
-    running = []
-    for number in range(PODS * CONTAINERS):
-        command = ["sleep", "600"] if number % 10 else [sys.executable, "-S", "-c", threaded]
-        running.append(subprocess.Popen(command, stdout=subprocess.PIPE))
-    for process in running[::10]:
-        assert process.stdout is not None
-        process.stdout.readline()
-    yield running
-    for process in running:
-        process.kill()
-        process.communicate()
-
-
-@pytest.mark.fuse
-def test_storm_on_simulation_ends_in_order(tmp_path: Path, sleepers: list[subprocess.Popen[bytes]]) -> None:
-    with mounted(tmp_path / "resctrl", rmids=PODS + 8, limbo=0.0) as resctrl:
-        host = Host(tmp_path / "host", real_proc=True, resctrl=Path(resctrl), deadlineSeconds=PATIENT)
-        (host.resctrl / "gold").mkdir()
-        pids = [process.pid for process in sleepers]
-        storm = storm_of(host, pids)
-        for container in storm:
-            if "gold" in container.group:  # as the runtime has done by now
-                for thread in os.listdir(f"/proc/{container.state['pid']}/task"):
-                    (host.resctrl / "gold/tasks").write_text(thread)
-
-        all_at_once(host, [container.state for container in storm])
-
-        assert host.groups() == sorted({container.group for container in storm})
-        for container in storm:
-            threads = {int(name) for name in os.listdir(f"/proc/{container.state['pid']}/task")}
-            assert threads <= set(host.tasks(container.group))
-        check_records(host, storm)
-
-        for process in sleepers:
-            process.kill()
-            process.wait()
-        all_at_once(host, [stopped(container) for container in storm])
-        assert host.groups() == []
-        assert host.records() == []
 
 
 def test_storm_on_plain_tree_with_living_pods_ends_in_order(tmp_path: Path) -> None:
