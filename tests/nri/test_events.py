@@ -114,18 +114,6 @@ def test_malformed_resources_do_not_affect_features_that_do_not_read_them(
     plugin.wait_for_log("cannot parse the container's resources: a varint is truncated")
 
 
-def test_life_of_container_in_older_nri_is_served(host: Host, start: Callable[..., Plugin]) -> None:
-    peer = start().greet()
-    host.process(41, f"{POD_CGROUP}/{ID}")
-    assert peer.state_change(START, POD, container(41)) == OK
-    assert host.groups() == [GROUP]
-    host.end_process(41)
-    assert peer.event("StopContainer", POD, container(41)) == OK
-    assert peer.state_change(REMOVE, POD, container()) == OK
-    assert peer.state_change(REMOVE_POD, POD) == OK
-    wait_until(lambda: host.groups() == [], "the group ends")
-
-
 def test_existing_containers_are_adopted(host: Host, start: Callable[..., Plugin]) -> None:
     plugin = start()
     plugin.peer.introduce()
@@ -173,17 +161,6 @@ def test_work_of_hook_is_not_repeated(host: Host, start: Callable[..., Plugin], 
     assert "StartContainer of" not in plugin.log()
 
 
-def test_restart_with_same_id_is_served(host: Host, start: Callable[..., Plugin]) -> None:
-    peer = start().greet()
-    host.process(41, f"{POD_CGROUP}/{ID}")
-    peer.event("StartContainer", POD, container(41))
-    host.end_process(41)
-    peer.event("StopContainer", POD, container(41))
-    host.process(42, f"{POD_CGROUP}/{ID}", start=2000)
-    assert peer.event("StartContainer", POD, container(42)) == OK
-    assert (host.resctrl / GROUP / "tasks").read_text().split()[-1] == "42"
-
-
 def test_start_without_a_pid_is_served_at_post_start_and_counted_as_late(
     host: Host, start: Callable[..., Plugin]
 ) -> None:
@@ -200,30 +177,6 @@ def test_start_without_a_pid_is_served_at_post_start_and_counted_as_late(
     late = ["PostStartContainer", "late"]
     wait_until(lambda: any(line.split()[1:4:2] == late for line in calls(host)), "it is counted after its log line")
     assert (host.state / "wake").exists(), "reconcile moves what the process has started by then"
-
-
-def test_start_without_pid_in_older_nri_is_served_at_post_start(host: Host, start: Callable[..., Plugin]) -> None:
-    peer = start().greet()
-    host.process(41, f"{POD_CGROUP}/{ID}")
-    assert peer.state_change(START, POD, container(0)) == OK
-    assert peer.state_change(POST_START, POD, container(41)) == OK
-    assert host.groups() == [GROUP]
-
-
-def test_events_without_pid_are_left_to_reconcile_and_logged(host: Host, start: Callable[..., Plugin]) -> None:
-    plugin = start()
-    peer = plugin.greet()
-    assert peer.event("StartContainer", POD, container(0)) == OK
-    assert peer.event("PostStartContainer", POD, container(0)) == OK
-    plugin.wait_for_log("the runtime sends no pid in StartContainer and PostStartContainer")
-
-
-def test_post_start_of_served_container_does_nothing(host: Host, start: Callable[..., Plugin]) -> None:
-    peer = start().greet()
-    host.process(41, f"{POD_CGROUP}/{ID}")
-    assert peer.event("StartContainer", POD, container(41)) == OK
-    assert peer.event("PostStartContainer", POD, container(41)) == OK
-    assert not any("PostStartContainer" in line for line in calls(host))
 
 
 def test_index_is_above_those_of_nri_plugins(start: Callable[..., Plugin]) -> None:
@@ -264,11 +217,6 @@ def test_group_created_before_container_respects_rules(host: Host, start: Callab
     assert "the free RMIDs are reserved for pods with priorities above 50" in words
     assert peer.event("CreateContainer", {**POD, "namespace": "gold"}, container()) == OK
     assert host.groups() == [GROUP]
-
-
-def test_nothing_is_refused_under_ignore(host: Host, start: Callable[..., Plugin]) -> None:
-    peer = start(rdt=RDT).greet()
-    assert peer.event("CreateContainer", asking("silver"), container()) == OK
 
 
 def test_start_is_never_refused_and_applies_possible_features(host: Host, start: Callable[..., Plugin]) -> None:
@@ -315,23 +263,6 @@ def test_unreadable_message_is_answered(host: Host, start: Callable[..., Plugin]
     peer = plugin.greet()
     assert peer.ask("StartContainer", b"\xff\xff") == OK
     assert "cannot parse the runtime's StartContainer" in plugin.log()
-
-
-def test_unreadable_synchronization_reports_the_cause(start: Callable[..., Plugin]) -> None:
-    plugin = start()
-    plugin.peer.introduce()
-    assert plugin.peer.ask("Synchronize", b"\x12\x02\x0a\x09") == OK
-    plugin.wait_for_log("Synchronize: internal error in resctrl-hook: WireError: Container has a field")
-
-
-def test_living_container_keeps_group_of_pod(host: Host, start: Callable[..., Plugin]) -> None:
-    plugin = start()
-    peer = plugin.greet()
-    host.process(41, f"{POD_CGROUP}/{ID}")
-    peer.event("StartContainer", POD, container(41))
-    assert peer.event("RemovePodSandbox", POD) == OK
-    plugin.wait_for_log("stays: container")
-    assert host.groups() == [GROUP]
 
 
 def test_pod_with_another_sandbox_keeps_group(host: Host, start: Callable[..., Plugin]) -> None:

@@ -104,15 +104,6 @@ def test_plugin_registers_subscribes_and_answers_everything(runtime: FakeRuntime
     ]
 
 
-def test_configure_can_precede_registration_answer(runtime: FakeRuntime, plugin: Plugin) -> None:
-    peer = runtime.accept()
-    _, registration = peer.receive()
-    peer.configure()
-    assert "connected" not in plugin.told()
-    peer.send(ttrpc.response(registration.stream, b""), multiplexer.RUNTIME)
-    plugin.wait_for("connected")
-
-
 def test_unsynchronized_plugin_adopts_containers_by_itself(runtime: FakeRuntime, plugin: Plugin) -> None:
     peer = runtime.accept()
     peer.introduce()
@@ -166,16 +157,6 @@ def test_whole_session_of_runtime_is_answered(name: str, runtime: FakeRuntime, p
     assert answered == sum(sent.from_runtime and sent.connection == multiplexer.PLUGIN for sent in session(name))
 
 
-def test_unknown_method_is_unimplemented_for_newer_runtimes(peer: Peer) -> None:
-    assert peer.ask("ValidateContainerAdjustment")[0] == ttrpc.UNIMPLEMENTED
-    assert peer.ask("UpdatePodSandbox")[0] == ttrpc.UNIMPLEMENTED
-
-
-@pytest.mark.parametrize("number", [0, 12, 99, -1])
-def test_state_change_of_newer_nri_is_answered(number: int, peer: Peer) -> None:
-    assert peer.state_change(number, POD) == (0, "", b"")
-
-
 def test_crashing_child_is_isolated(peer: Peer, plugin: Plugin) -> None:
     assert peer.event("StartContainer", pod("crash"), CONTAINER) == (0, "", b"")
     plugin.wait_for("served StartContainer None")
@@ -217,10 +198,6 @@ def test_end_that_hangs_is_killed_and_next_event_is_served(peer: Peer, plugin: P
 
 def test_grandchild_does_not_delay_answer(peer: Peer) -> None:
     assert peer.event("StartContainer", pod("leave"), CONTAINER) == (0, "", b"")
-
-
-def test_refusal_reaches_runtime_with_its_text(peer: Peer) -> None:
-    assert peer.event("CreateContainer", pod("refuse"), CONTAINER) == (2, "not this one", b"")
 
 
 def test_large_answer_is_sent_in_readable_frames(peer: Peer) -> None:
