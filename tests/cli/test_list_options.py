@@ -4,8 +4,6 @@ import csv
 import io
 import json
 import os
-import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +11,6 @@ from typing import Any
 
 import pytest
 import yaml
-from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 from hosts.faults import failing
 from hosts.monitored import KEYS, MonitoredHost, monitored_host
@@ -99,20 +96,6 @@ def test_csv_has_plain_numbers_and_one_line_per_pod(host: MonitoredHost) -> None
     assert len(host.run("list", "-o", "csv", "--no-headers").stdout.splitlines()) == 3
 
 
-def test_watch_prints_changed_rows(host: MonitoredHost) -> None:
-    words = host.command("list", "-w", "--sort", "name")
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"}) as run:
-        assert run.stdout is not None
-        for line in run.stdout:
-            if "partly:" in line:
-                break
-        host.pod(4, "late-0")
-        line = next(run.stdout)
-        assert line.split()[:3] == ["shop/late-0", "1/1", "assigned"]
-        run.send_signal(signal.SIGINT)
-        assert run.wait() == 0
-
-
 @pytest.mark.parametrize(
     "form, first", [("csv", "namespace,pod,key,"), ("name", "shop/db-0\n"), ("json", '{"apiVersion": ')]
 )
@@ -121,22 +104,6 @@ def test_watch_prints_the_requested_form(host: MonitoredHost, form: str, first: 
         watched = host.run("list", "-w", "-o", form)
     assert watched.exit_code == 0
     assert watched.stdout.startswith(first)
-
-
-@pytest.mark.parametrize(
-    "typed,offered",
-    [
-        (["list"], ["billing/api-0", "shop/db-0", "shop/web-0"]),
-        (["show"], ["billing/api-0", "shop/db-0", "shop/web-0"]),
-        (["list", "-n", "shop"], ["db-0", "web-0"]),
-    ],
-)
-def test_shell_completes_pod_names(host: MonitoredHost, typed: list[str], offered: list[str]) -> None:
-    shell = ShellComplete(main, {}, "resctrl-hook", "_RESCTRL_HOOK_COMPLETE")
-    found = shell.get_completions(["--config", str(host.config), *typed], "")
-    assert [item.value for item in found] == offered
-    found = shell.get_completions(["--config", str(host.config), "list"], "we")
-    assert [item.value for item in found] == ["web-0"]
 
 
 def _keys(value: Any) -> Iterator[str]:

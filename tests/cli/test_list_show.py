@@ -122,20 +122,6 @@ def test_show_prints_all_facts_of_one_pod(host: MonitoredHost) -> None:
         assert word in text
 
 
-def test_show_prints_words_for_missing_values(host: MonitoredHost) -> None:
-    key = host.pod(0, "web-0")
-    counter = host.resctrl / "mon_groups" / key / "mon_data/mon_L3_00/mbm_total_bytes"
-    os.setxattr(counter, "user.resctrl.reading", b"Unavailable")
-    (shown,) = host.json("show", key)["items"]
-    states = {
-        counter["state"]: counter["value"]
-        for counter in shown["counters"]
-        if (counter["domain"], counter["counter"]) == ("mon_L3_00", "mbm_total_bytes")
-    }
-    assert states == {"Unavailable": None}
-    assert "Unavailable" in host.run("show", key).output
-
-
 @pytest.mark.parametrize(
     "what,words",
     [
@@ -272,26 +258,6 @@ def test_pod_with_group_is_not_waiting_despite_mark(host: MonitoredHost) -> None
     host.context.ledger.mark("waiting", key)  # until the next reconcile
     found = listed(host)
     assert [pod["state"] for pod in found["items"]] == ["assigned"]
-
-
-def test_pod_in_two_classes_shows_sum(host: MonitoredHost) -> None:
-    os.mkdir(host.resctrl / "gold")
-    key = host.pod(0, "two", rdt_class="gold")
-    host.context.monitor.ensure_group(key)
-    (found,) = host.json("show", "shop/two", "-o", "json")["items"]
-    parts: dict[tuple[str, str], float] = {}
-    for one in found["counters"]:
-        if one["value"] is not None and one["kind"] == "cumulative":
-            place = one["domain"], one["counter"]
-            parts[place] = parts.get(place, 0) + one["value"]
-    sums = {(one["domain"], one["counter"]): one for one in found["totals"]}
-    assert {one["rdtClass"] for one in found["totals"]} == {None}
-    assert {one["rdtClass"] for one in found["counters"]} == {"", "gold"}
-    assert parts
-    assert all(sums[place]["value"] >= value for place, value in parts.items())  # read a moment later
-    assert "(all)" in host.run("show", "shop/two").output
-    host.pod(1, "one")
-    assert "(all)" not in host.run("show", "shop/one").output
 
 
 @pytest.mark.parametrize("form", [[], ["-o", "wide"], ["-o", "csv"], ["-o", "name"], ["-o", "json"], ["-o", "yaml"]])

@@ -176,17 +176,6 @@ def test_json_keys_have_units_and_csv_has_same_columns(host: MonitoredHost) -> N
 
 
 @pytest.mark.fuse
-def test_lines_are_summed_by_namespace_or_class(host: MonitoredHost) -> None:
-    os.mkdir(host.resctrl / "gold")
-    host.pod(0, "web-0")
-    host.pod(1, "web-1", rdt_class="gold")
-    host.pod(2, "db-0", namespace="data")
-    for by, names in (("namespace", {"shop", "data"}), ("class", {"/", "gold"})):
-        made = host.json("top", "--interval", "0.1", "--by", by)
-        assert {line["name"] for line in made["items"] if line["kind"] == "pod"} == names
-
-
-@pytest.mark.fuse
 def test_waiting_pods_are_those_without_their_group(host: MonitoredHost) -> None:
     host.context.ledger.mark("waiting", host.pod(0, "web-0"))  # until the next reconcile
     assert host.json("top", "--interval", "0.1")["waiting"] == 0
