@@ -74,18 +74,14 @@ def observe(context: "Context", listed: "Mapping[str, Workload] | None" = None) 
     told = (Found(one.id, one.pid, start_time(context.proc, one.pid), "") for one in listed.values())
     others = [one for one in told if one.start and one.id not in known]
     for found in (*others, *living_containers(context.settings, context.proc, {*known, *(one.id for one in others)})):
+        broken.pop(found.id, None)
         try:
-            seen = _from_runtime(found, context, listed.get(found.id))
+            containers.append(_from_runtime(found, context, listed.get(found.id)))
         except ProcessLookupError:
-            broken.pop(found.id, None)
             continue
         except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
-            broken.pop(found.id, None)
             if lives(context.proc, found.pid, found.start):
                 broken[found.id] = error
-            continue
-        broken.pop(found.id, None)
-        containers.append(seen)
     problems = [f"container {id_}: {as_hook_error(error)}" for id_, error in broken.items()]
     return Observation(containers, problems, pointed)
 

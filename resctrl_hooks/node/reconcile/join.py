@@ -25,10 +25,9 @@ if TYPE_CHECKING:
 def record_late(container: "Running", locked: "LockedKey") -> None:
     """Record a container that is not recorded yet, before anything is done for it."""
     describe(container, locked, born_at(container))
-    if not container.recorded:
-        if not locked.tracked and (container.asks or not container.monitored):
-            locked.save()  # else its group does that
-        _write(container, locked)
+    if not locked.tracked and (container.asks or not container.monitored):
+        locked.save()  # else its group does that
+    _write(container, locked)
 
 
 def join(locked: "LockedKey", context: "Context", container: "Running", report: "Report") -> bool:

@@ -30,7 +30,9 @@ def put_runtimes_first(context: "Context", containers: "Sequence[Running]", repo
     if report.dry_run:
         return
     with report.catching(context, "runtimes"):
-        _read(context, {container.key for container in containers if container.asks and container.recorded})
+        asking = {container.key for container in containers if container.asks and container.recorded}
+        if asking:  # a runtime's group ends with its container, and its last counts with it
+            read_counters(context.monitor, sorted(asking))
         _count(context, containers)
         kept = reserved(context)
         resctrl = context.monitor.resctrl
@@ -44,12 +46,6 @@ def _count(context: "Context", containers: "Iterable[Running]") -> None:
     if asking or context.ledger.flagged(RUNTIMES):
         held = _held(context, asking) if asking else []
         note(context.ledger, sum(held) if asking else None, max(held, default=0))
-
-
-def _read(context: "Context", keys: "set[str]") -> None:
-    """Read pods with groups of runtimes: such a group ends with its container, and its last counts with it."""
-    if keys:
-        read_counters(context.monitor, sorted(keys))
 
 
 def _circles(resctrl: "Resctrl") -> "Sequence[str]":

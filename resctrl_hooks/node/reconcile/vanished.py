@@ -43,11 +43,10 @@ class GroupVanishedError(HookError):
 
 def read_vanished(state_dir: str) -> "VanishedRecord":
     """Return how many groups have vanished since boot, and for each pod how often and when last."""
-    empty: "VanishedRecord" = {"total": 0, "last": 0.0, "pods": {}}
     try:
         found: "VanishedRecord" = parse(read_file(f"{state_dir}/{VANISHED}", _LIMIT), VANISHED_SHAPE)
     except (OSError, ValueError):
-        return empty
+        return {"total": 0, "last": 0.0, "pods": {}}
     return found
 
 

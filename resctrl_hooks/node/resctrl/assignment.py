@@ -62,36 +62,28 @@ class Assignments:
         """Return a group's counters: by event and domain, whether it is counted. Empty if counters are not assigned."""
         return parse(self._read(f"{folder}/{FILE}"))
 
-    def assign(self, folder: str, event: str, domain: int) -> None:
-        """Give a group a counter for an event in a domain, which counts from 0 unless the group had it already.
+    def set(self, folder: str, event: str, domain: int, *, counted: bool) -> None:
+        """Assign a group a counter for an event in a domain, or release it.
+
+        A newly assigned one counts from 0. A release drops the count: `counter_share.rearrange` saves that.
 
         Raises:
             NoCountersError: the domain has none left.
             ResctrlError: the kernel refuses otherwise.
         """
-        self._write(folder, event, domain, _ASSIGNED)
-
-    def unassign(self, folder: str, event: str, domain: int) -> None:
-        """Release a group's counter, which drops its count: `counter_share.rearrange` saves that.
-
-        Raises:
-            ResctrlError: the kernel refuses.
-        """
-        self._write(folder, event, domain, _NOT_ASSIGNED)
+        try:
+            state = _ASSIGNED if counted else _NOT_ASSIGNED
+            self._fs.write(f"{folder}/{FILE}", f"{event}:{domain}={state}\n".encode())
+        except OSError as error:
+            what = "cannot assign a counter for" if counted else "cannot release the counter for"
+            message = f"{what} {event} of {folder} in L3 domain {domain}"
+            raise self._resctrl.refused(error, message, kinds=_BY_ERRNO) from error
 
     def _read(self, path: str) -> str:
         try:
             return self._fs.read(path).decode("ascii", "replace")
         except OSError:
             return ""
-
-    def _write(self, folder: str, event: str, domain: int, state: str) -> None:
-        try:
-            self._fs.write(f"{folder}/{FILE}", f"{event}:{domain}={state}\n".encode())
-        except OSError as error:
-            what = "cannot assign a counter for" if state == _ASSIGNED else "cannot release the counter for"
-            message = f"{what} {event} of {folder} in L3 domain {domain}"
-            raise self._resctrl.refused(error, message, kinds=_BY_ERRNO) from error
 
 
 def parse(text: str) -> "States":

@@ -142,7 +142,8 @@ class Carried:
             parts.setdefault(rdt_class, []).append(part)
             part.add(group, [(path, values[number]) for number, path in self._cumulative], self.now, since)
         if not alone:
-            counts.spend(parts)
+            for rdt_class, of_class in parts.items():
+                counts.total(rdt_class).spend(of_class)
         if not groups or any(isinstance(of[1][place], str) for of in groups.values() for place, _ in self._in_turns):
             counts.turns.finish(*self._so_far(counts))
         if counts.inherited:
@@ -151,10 +152,6 @@ class Carried:
     def others(self, key: str) -> "list[str]":
         """Return the sources of a key's other groups than its own, as of the last read."""
         return [source for source in self.of(key).groups if group_of(source)]
-
-    def ended(self, key: str) -> "dict[str, float]":
-        """Return the last reads of removed groups, as in `Counts`."""
-        return {**self.of(key).ended}
 
     def turns(self, key: str) -> "list[tuple[float, float]]":
         """Return a key's counts in each of its turns, as in `turn_counts`: seconds and bytes."""

@@ -10,9 +10,8 @@ from .assignment import Assignments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-    from ..records import PodRecord
     from .assignment import States
     from .monitor import Monitor
 
@@ -83,10 +82,11 @@ def share(
     """
     ours = [holder for holder in holders if holder.kind == OURS]
     ungrouped = [holder for holder in holders if holder.kind == UNGROUPED]
+    foreign = [holder for holder in holders if holder.kind == FOREIGN]
     takes: "list[Change]" = []
     gives: "list[Change]" = []
     for domain, number in capacity.items():
-        left = number - _held(holders, domain, FOREIGN)
+        left = number - sum(one.has(event, domain) for one in foreign for event in one.states)
         wanted: "set[tuple[str, str]]" = set()
         for group in (ungrouped, ours) if keep_ungrouped else (ours, ungrouped):
             for event in events:
@@ -107,17 +107,6 @@ def _rank(holder: Holder, event: str, domain: int) -> "tuple[int, tuple[int, flo
     return (-holder.priority, place)
 
 
-def _held(holders: "Iterable[Holder]", domain: int, kind: str) -> int:
-    return sum(
-        states.get(domain, False) for holder in holders if holder.kind == kind for states in holder.states.values()
-    )
-
-
-def lacking(holder: Holder, event: str, domains: "Iterable[int]") -> "list[int]":
-    """Return the domains in which a holder has no counter for an event."""
-    return [domain for domain in domains if not holder.has(event, domain)]
-
-
 def holders_of(monitor: "Monitor") -> "list[Holder]":
     """Return every group of the mount with its counters, ours in the order of their keys' first records.
 
@@ -127,7 +116,8 @@ def holders_of(monitor: "Monitor") -> "list[Holder]":
     assignments = Assignments(monitor.resctrl)
     resctrl = monitor.resctrl
     prefix = monitor.group_prefix
-    records = {key: record for key in monitor.ledger.keys() if (record := _record(monitor, key))}  # noqa: SIM118
+    every = {key: monitor.ledger.read_pod(key) or {} for key in monitor.ledger.keys()}  # noqa: SIM118
+    records = {key: record for key, record in every.items() if record.get("boot") == monitor.boot}
     found: "list[Holder]" = []
     for rdt_class in ["", *sorted(resctrl.classes())]:
         folder = resctrl.class_folder(rdt_class)
@@ -142,11 +132,6 @@ def holders_of(monitor: "Monitor") -> "list[Holder]":
                 found.append(Holder(folder, assignments.of(folder), FOREIGN))
     found.sort(key=lambda holder: (float(records.get(holder.key, {}).get("born", 0.0)), holder.key))
     return found
-
-
-def _record(monitor: "Monitor", key: str) -> "PodRecord | None":
-    record = monitor.ledger.read_pod(key)
-    return None if record is None or record.get("boot") != monitor.boot else record
 
 
 def rearrange(monitor: "Monitor", changes: "Sequence[Change]") -> "list[Change]":
@@ -167,9 +152,8 @@ def rearrange(monitor: "Monitor", changes: "Sequence[Change]") -> "list[Change]"
     done = []
     began = time.clock_gettime(time.CLOCK_BOOTTIME)
     for change in changes:
-        act = assignments.assign if change.give else assignments.unassign
         try:
-            act(change.holder.folder, change.event, change.domain)
+            assignments.set(change.holder.folder, change.event, change.domain, counted=change.give)
         except ResctrlError:
             continue
         change.holder.states.setdefault(change.event, {})[change.domain] = change.give

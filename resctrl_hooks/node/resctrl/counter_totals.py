@@ -84,7 +84,7 @@ def turns(monitor: "Counted", key: str) -> "list[tuple[float, float]]":
 def ended(monitor: "Counted", key: str) -> "dict[str, float]":
     """Return, by name, the last read of each group of a key that a runtime has removed, in seconds since the boot."""
     with monitor.ledger.lock_totals(LOCK, monitor.patience):
-        return Carried(monitor).ended(key)
+        return Carried(monitor).of(key).ended
 
 
 def settle(

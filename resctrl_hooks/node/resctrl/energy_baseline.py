@@ -16,10 +16,10 @@ _LONGEST = 64
 _NEVER_RAN = b"Unavailable"  # no task of this RMID has run in this package since the boot: the count begins at 0
 
 
-def keep_baseline(record: "PodRecord", rdt_class: str, folder: str) -> bool:
-    """Put the baseline of a new group into its pod's record; false if it cannot be read."""
+def keep_baseline(record: "PodRecord", source: str, folder: str) -> bool:
+    """Put the baseline of a new group into its pod's record, by its source; false if it cannot be read."""
     try:
-        record.setdefault("baselines", {})[rdt_class] = baseline(folder)
+        record.setdefault("baselines", {})[source] = baseline(folder)
     except OSError:
         return False  # then it counts from its first reading
     return True

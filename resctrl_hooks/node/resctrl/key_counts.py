@@ -92,11 +92,6 @@ class Counts:
         if gone:
             self.ended = dict([*self.ended.items(), *gone.items()][-_MOST_ENDED:])
 
-    def spend(self, parts: "dict[str, list[Total]]") -> None:
-        """Add, by class, the seconds of groups that count at the same time."""
-        for rdt_class, of_class in parts.items():
-            self.total(rdt_class).spend(of_class)
-
     def take(self, source: str, group: Source) -> None:
         """Count a group as this key's from its last values, as when it comes from another class or key."""
         self.groups[source] = group

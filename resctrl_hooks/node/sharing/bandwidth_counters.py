@@ -8,7 +8,7 @@ from ..errors import LedgerError, LockTimeoutError, ResctrlError
 from ..flags import set_flag
 from ..log import INFO, WARNING
 from ..resctrl.assignment import Assignments
-from ..resctrl.counter_share import LOCK, OURS, holders_of, lacking, rearrange, share
+from ..resctrl.counter_share import LOCK, OURS, holders_of, rearrange, share
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,8 +60,8 @@ def balance(context: "Context", *, dry_run: bool = False, in_turns: bool = False
             changes = rearrange(monitor, changes)
         uncounted = {}
         for holder in holders:
-            missing = lacking(holder, events[0], capacity) if holder.kind == OURS else []
-            if missing:
+            missing = [domain for domain in capacity if not holder.has(events[0], domain)]
+            if missing and holder.kind == OURS:
                 uncounted[holder.key] = missing
         if not dry_run:
             set_flag(context.ledger, SHORT, on=bool(uncounted))

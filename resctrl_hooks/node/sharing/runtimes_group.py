@@ -10,7 +10,7 @@ import time
 from ..errors import HookError
 from ..flags import set_flag
 from ..ledger import RUNTIMES
-from ..resctrl.energy_baseline import baseline
+from ..resctrl.energy_baseline import keep_baseline
 from ..resctrl.key_counts import class_of, source_of
 
 TYPE_CHECKING = False
@@ -58,15 +58,12 @@ def count_group(
     if source in record.get("since", {}):
         return
     _forget_ended(record, locked.members())
-    now = round(time.clock_gettime(time.CLOCK_BOOTTIME), 3)
-    record.setdefault("born", now if made is None else made)
-    record.setdefault("since", {})[source] = now if made is None else made
+    since = round(time.clock_gettime(time.CLOCK_BOOTTIME), 3) if made is None else made
+    record.setdefault("born", since)
+    record.setdefault("since", {})[source] = since
     resctrl = context.monitor.resctrl
     if made is None and resctrl.has_energy():
-        try:
-            record.setdefault("baselines", {})[source] = baseline(resctrl.group_folder(rdt_class, container))
-        except OSError:
-            pass  # then it counts from its first reading
+        keep_baseline(record, source, resctrl.group_folder(rdt_class, container))
     locked.save()
 
 

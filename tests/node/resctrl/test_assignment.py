@@ -63,8 +63,8 @@ def test_counters_of_group_are_read(info: Host) -> None:
 
 def test_one_counter_is_assigned_and_released_per_line(info: Host) -> None:
     fs = Writes()
-    assignments(info, fs).assign("/group", TOTAL, 1)
-    assignments(info, fs).unassign("/group", LOCAL, 0)
+    assignments(info, fs).set("/group", TOTAL, 1, counted=True)
+    assignments(info, fs).set("/group", LOCAL, 0, counted=False)
     path = "/group/mbm_L3_assignments"
     assert fs.written == [(path, b"mbm_total_bytes:1=e\n"), (path, b"mbm_local_bytes:0=_\n")]
 
@@ -72,8 +72,8 @@ def test_one_counter_is_assigned_and_released_per_line(info: Host) -> None:
 @pytest.mark.parametrize("number, kind", [(errno.ENOSPC, NoCountersError), (errno.EINVAL, ResctrlError)])
 def test_kernel_refusal_is_reported(info: Host, number: int, kind: type[ResctrlError]) -> None:
     (info.resctrl / "info/last_cmd_status").write_text("Failed to allocate counter\n")
-    for use, words in (("assign", "cannot assign a counter for"), ("unassign", "cannot release the counter for")):
+    for counted, words in ((True, "cannot assign a counter for"), (False, "cannot release the counter for")):
         with pytest.raises(kind, match=f"^{words} {TOTAL} of /group in L3 domain 1 ") as raised:
-            getattr(assignments(info, Writes(number)), use)("/group", TOTAL, 1)
+            assignments(info, Writes(number)).set("/group", TOTAL, 1, counted=counted)
         assert raised.value.errno == number
         assert isinstance(raised.value, NoCountersError) == (kind is NoCountersError)
