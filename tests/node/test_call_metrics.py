@@ -15,13 +15,6 @@ from resctrl_hooks.node.ledger import Ledger
 from resctrl_hooks.node.reconcile.reconcile import reconcile
 
 
-@pytest.fixture
-def ledger(tmp_path: Path) -> Ledger:
-    made = Ledger(str(tmp_path / "state"))
-    made.prepare()
-    return made
-
-
 def test_calls_are_counted_by_stage_reason_and_duration(ledger: Ledger) -> None:
     ledger.count_call("createRuntime", 0.0015)
     ledger.count_call("createRuntime", 0.3, ["no-rmids"], "k1")

@@ -22,20 +22,10 @@ from resctrl_hooks.node.pointers import forget, forget_unusable, has_member
 IDS = st.text("abcXYZ019_+.-", min_size=1, max_size=200).filter(default_key_validator)
 
 
-@pytest.fixture
-def ledger(tmp_path: Path) -> Ledger:
-    made = Ledger(str(tmp_path / "a" / "state"))
-    made.prepare()
-    return made
-
-
+@pytest.mark.usefixtures("open_umask")
 def test_state_directory_is_private_to_root_under_any_umask(tmp_path: Path) -> None:
-    old = os.umask(0)
-    try:
+    for _ in range(2):
         Ledger(str(tmp_path / "a/b/state")).prepare()
-        Ledger(str(tmp_path / "a/b/state")).prepare()
-    finally:
-        os.umask(old)
     assert (tmp_path / "a/b").stat().st_mode & 0o777 == 0o755
     for name in ("", "locks", "pods", "containers", "idle", "waiting"):
         assert (tmp_path / "a/b/state" / name).stat().st_mode & 0o777 == 0o700
@@ -194,18 +184,13 @@ def test_rewritten_pointer_is_not_taken_for_broken(ledger: Ledger) -> None:
     assert ledger.containers() == ["c1"]
 
 
+@pytest.mark.usefixtures("open_umask")
 def test_locks_and_marks_are_private_to_root_under_any_umask(ledger: Ledger) -> None:
-    old = os.umask(0)
-    try:
-        ledger.mark("rmids", "5.k")
-        ledger.mark("idle", "k")
-        with Ledger(f"{ledger.folder}/new").lock("k", 0):
-            pass
-        ledger.count_call("poststop", 0)
-        with ledger.lock("k", 0):
-            pass
-    finally:
-        os.umask(old)
+    ledger.mark("rmids", "5.k")
+    ledger.mark("idle", "k")
+    ledger.count_call("poststop", 0)
+    for one in (Ledger(f"{ledger.folder}/new"), ledger):
+        one.lock("k", 0).__exit__()
     lock = f"locks/{lock_name('k')}"
     private = dict.fromkeys(("rmids/5.k", "idle/k", "calls", lock, f"new/{lock}"), 384)
     for path, mode in {"rmids": 0o700, **private}.items():
@@ -297,9 +282,7 @@ def test_mark_with_a_path_for_a_name_is_refused(tmp_path: Path, name: str) -> No
 
 @pytest.mark.parametrize("field", ["cgroup", "podCgroup", "bundle"])
 @pytest.mark.parametrize("value", ["relative", "/sys/fs/cgroup/../../etc", "/..", 7, ["/x"]])
-def test_record_whose_path_leads_elsewhere_is_damaged(tmp_path: Path, field: str, value: object) -> None:
-    ledger = Ledger(str(tmp_path / "state"))
-    ledger.prepare()
+def test_record_whose_path_leads_elsewhere_is_damaged(ledger: Ledger, field: str, value: object) -> None:
     ledger.write_member("key", "id", {"id": "id", "cgroup": "/sys/fs/cgroup/x", "bundle": ""})
     assert ledger.read_member("key", "id") is not None
     ledger.write_member("key", "id", {field: value})  # type: ignore[misc]
@@ -312,9 +295,7 @@ def test_container_with_an_impossible_id_has_no_key(tmp_path: Path, container: s
     assert Ledger(str(tmp_path)).key_of(container) == ""
 
 
-def test_names_in_records_are_printable(tmp_path: Path) -> None:
-    ledger = Ledger(str(tmp_path / "state"))
-    ledger.prepare()
+def test_names_in_records_are_printable(ledger: Ledger) -> None:
     ledger.write_pod("key", {"groups": {}, "namespace": "a\ud800", "pod": "\x1b[31mred", "cgroup": ""})
     ledger.write_member("key", "id", {"container": "c\n0"})
     record = ledger.read_pod("key") or {}

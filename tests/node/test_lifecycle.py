@@ -278,12 +278,6 @@ def test_poststop_ends_its_own_run_of_container(host: Host, member: Any, earlier
     assert is_of_earlier_run(member, host.context()) is earlier
 
 
-def test_make_room_on_empty_ledger_frees_nothing(host: Host) -> None:
-    context = host.context()
-    context.ledger.prepare()
-    assert make_room(context, "mine") == 0
-
-
 @pytest.mark.parametrize(
     "cgroup, release, dead",
     [("/a", "pod", False), ("/gone", "pod", True), ("", "pod", True), ("/a", "last-container", True)],

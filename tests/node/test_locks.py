@@ -16,13 +16,6 @@ from resctrl_hooks.node.ledger import Ledger
 from resctrl_hooks.node.locks import Lock, lock_name
 
 
-@pytest.fixture
-def ledger(tmp_path: Path) -> Ledger:
-    made = Ledger(str(tmp_path / "a" / "state"))
-    made.prepare()
-    return made
-
-
 def test_lock_wait_ends_at_timeout(ledger: Ledger) -> None:
     with ledger.lock("k", 0):
         with pytest.raises(LockTimeoutError, match=r"was held for 0\.02 s \(EAGAIN\)"):

@@ -123,14 +123,11 @@ def test_file_is_rotated_before_32_kib(tmp_path: Path) -> None:
     assert (tmp_path / FILE).stat().st_size == size
 
 
+@pytest.mark.usefixtures("open_umask")
 def test_refusals_are_private_to_root_and_no_file_stays_open(tmp_path: Path) -> None:
     before = os.listdir("/proc/self/fd")
-    old = os.umask(0)
-    try:
-        for _ in range(200):  # the file is turned over meanwhile
-            record_refusal(str(tmp_path / "state"), NAMES, "x" * 500)
-    finally:
-        os.umask(old)
+    for _ in range(200):  # the file is turned over meanwhile
+        record_refusal(str(tmp_path / "state"), NAMES, "x" * 500)
     assert os.listdir("/proc/self/fd") == before
     assert {path.name for path in (tmp_path / "state").iterdir()} == {FILE, OLD}
     assert {path.stat().st_mode & 0o777 for path in (tmp_path / "state").iterdir()} == {0o600}

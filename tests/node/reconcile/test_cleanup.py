@@ -8,6 +8,7 @@ from conftest import Host
 from hosts.cluster import POD, Cluster
 from hosts.faults import Fail, failing
 
+from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import LedgerError, LockTimeoutError
 from resctrl_hooks.node.ledger import Ledger
 from resctrl_hooks.node.pointers import has_member
@@ -17,6 +18,13 @@ from resctrl_hooks.node.reconcile.discovery import observe
 from resctrl_hooks.node.reconcile.reconcile import reconcile
 from resctrl_hooks.node.reconcile.report import Report
 from resctrl_hooks.node.resctrl.locked_key import LockedKey
+
+
+@pytest.fixture
+def context(host: Host) -> Context:
+    made = host.context()
+    made.ledger.prepare()
+    return made
 
 
 def test_only_abandoned_files_are_removed(host: Host) -> None:
@@ -32,18 +40,16 @@ def test_only_abandoned_files_are_removed(host: Host) -> None:
     assert remove_unfinished("/nowhere", str(host.proc)) == 0
 
 
-def test_reconcile_removes_abandoned_files(host: Host) -> None:
-    host.context().ledger.prepare()
+def test_reconcile_removes_abandoned_files(host: Host, context: Context) -> None:
     left = host.state / "placement~4711"
     left.touch()
     os.utime(left, (0, 0))
-    assert reconcile(host.context()).tidied == 1
+    assert reconcile(context).tidied == 1
     assert not left.exists()
 
 
-def test_uncleanable_state_directory_is_reported_and_rest_continues(host: Host, fail: Fail) -> None:
-    context, report = host.context(), Report()
-    context.ledger.prepare()
+def test_uncleanable_state_directory_is_reported_and_rest_continues(context: Context, fail: Fail) -> None:
+    report = Report()
     context.ledger.point("gone", "k")
     fail(cleanup, "fold", LedgerError("the disk is full"), when=lambda ledger: ledger is context.ledger)
     tidy(context, [], report)
@@ -51,9 +57,8 @@ def test_uncleanable_state_directory_is_reported_and_rest_continues(host: Host, 
     assert (context.ledger.containers(), report.tidied) == ([], 1)
 
 
-def test_pointers_without_record_are_removed(host: Host) -> None:
-    context, report = host.context(), Report()
-    context.ledger.prepare()
+def test_pointers_without_record_are_removed(host: Host, context: Context) -> None:
+    report = Report()
     for name, key in (("gone", "k"), ("here", "k"), ("gone-too", "other")):
         context.ledger.point(name, key)
     context.ledger.write_member("k", "here", {})
@@ -63,10 +68,9 @@ def test_pointers_without_record_are_removed(host: Host) -> None:
 
 
 @pytest.mark.parametrize("made", ["its record", "another pointer"])
-def test_pointer_of_running_hook_stays(host: Host, monkeypatch: pytest.MonkeyPatch, made: str) -> None:
+def test_pointer_of_running_hook_stays(context: Context, monkeypatch: pytest.MonkeyPatch, made: str) -> None:
     """It is written before the record; the holder of the key's lock has both."""
-    context, report = host.context(), Report()
-    context.ledger.prepare()
+    report = Report()
     context.ledger.point("m", "k")
     hold = context.monitor.hold
 
@@ -82,9 +86,7 @@ def test_pointer_of_running_hook_stays(host: Host, monkeypatch: pytest.MonkeyPat
     assert (context.ledger.containers(), report.tidied) == (["m"], 0)
 
 
-def test_locked_key_does_not_keep_other_pointers(host: Host) -> None:
-    context = host.context()
-    context.ledger.prepare()
+def test_locked_key_does_not_keep_other_pointers(context: Context) -> None:
     for broken in ("a", "b"):
         report = Report()
         for key in ("a", "b"):
@@ -125,14 +127,13 @@ def test_recorded_running_container_is_not_examined(cluster: Cluster, monkeypatc
     assert asked == ["gone"]
 
 
-def test_reconcile_shares_totals_with_the_earlier_version(host: Host) -> None:
+def test_reconcile_shares_totals_with_the_earlier_version(host: Host, context: Context) -> None:
     """A reader of counters may write only the folder ``totals``."""
-    host.context().ledger.prepare()
     for name in ("counters", "class-counters"):
         (host.state / "totals" / name).write_text("new")
     (host.state / "class-counters").write_text("the earlier version's")
     os.utime(host.state / "totals/class-counters", (0, 0))
     for _ in range(2):
-        reconcile(host.context())
+        reconcile(context)
         assert (host.state / "counters").samefile(host.state / "totals/counters")
         assert (host.state / "class-counters").read_text() == "the earlier version's"

@@ -47,27 +47,31 @@ def test_assignment_file_is_parsed() -> None:
     assert parse("") == {}
 
 
-def test_every_pod_has_first_event_before_any_has_second() -> None:
-    # As the kernel leaves it with four counters: the root group and the first pod have all of them.
-    found = after([holder("root", "e", "e", UNGROUPED), holder("a", "e", "e"), holder("b"), holder("c")], 4)
-    assert found == {"/root": "", "/a": "tl", "/b": "t", "/c": "t"}
+ROOT = ("root", "e", "e", UNGROUPED)
 
 
-def test_remaining_counters_go_to_classes() -> None:
-    assert after([holder("root", "e", "e", UNGROUPED), holder("a")], 3) == {"/root": "t", "/a": "tl"}
-
-
-def test_classes_keep_counters_if_configured() -> None:
-    found = after([holder("root", "e", "e", UNGROUPED), holder("a", "e"), holder("b")], 3, keep_ungrouped=True)
-    assert found == {"/root": "tl", "/a": "t", "/b": ""}
-
-
-def test_holder_keeps_counter_and_others_follow_in_order() -> None:
-    assert after([holder("a"), holder("b"), holder("c", "e")], 2) == {"/a": "t", "/b": "", "/c": "t"}
-
-
-def test_foreign_groups_are_left_alone() -> None:
-    assert after([holder("x", "e", "e", FOREIGN), holder("a"), holder("b")], 3) == {"/x": "tl", "/a": "t", "/b": ""}
+@pytest.mark.parametrize(
+    "holders, number, keep_ungrouped, marks",
+    [
+        # Every pod has its first event before any has its second. The kernel leaves four counters to these two.
+        ([holder(*ROOT), holder("a", "e", "e"), holder("b"), holder("c")], 4, False, ["", "tl", "t", "t"]),
+        ([holder(*ROOT), holder("a")], 3, False, ["t", "tl"]),  # the remaining ones go to classes
+        ([holder(*ROOT), holder("a", "e"), holder("b")], 3, True, ["tl", "t", ""]),
+        ([holder("a"), holder("b"), holder("c", "e")], 2, False, ["t", "", "t"]),  # a holder keeps its counter
+        ([holder("x", "e", "e", FOREIGN), holder("a"), holder("b")], 3, False, ["tl", "t", ""]),
+        # The highest priority is served first, and preempts a lower one but no equal.
+        ([ranked("a", 0, total="e"), ranked("b", 5), ranked("c", 0, total="e")], 2, False, ["t", "t", ""]),
+        ([ranked("a", 5, total="e"), ranked("b", 5)], 1, False, ["t", ""]),
+        # Equal pods in a round are served by place.
+        ([ranked("a", 0, (2, -1.0), "e"), ranked("b", 0, (1, 5.0)), ranked("c", 0, (1, 3.0))], 1, False, ["", "", "t"]),
+        ([ranked("a", 0, (2, -1.0)), ranked("b", 0, (1, 5.0)), ranked("d", 0, (0, 0.0), "e")], 1, False, ["", "", "t"]),
+    ],
+)
+def test_counters_of_a_domain_after_all_changes(
+    holders: list[Holder], number: int, keep_ungrouped: bool, marks: list[str]
+) -> None:
+    found = after(holders, number, keep_ungrouped=keep_ungrouped)
+    assert found == {one.folder: mark for one, mark in zip(holders, marks, strict=True)}
 
 
 def test_domains_are_assigned_independently() -> None:
@@ -89,21 +93,6 @@ def test_assignment_is_done_once(number: int) -> None:
 def test_unwanted_event_releases_its_counter() -> None:
     (change,) = share([holder("a", "e", "e")], {0: 2}, [TOTAL])
     assert (change.event, change.give) == (LOCAL, False)
-
-
-def test_highest_priority_is_served_first_and_preempts_lower_but_not_equal() -> None:
-    assert after([ranked("a", 0, total="e"), ranked("b", 5), ranked("c", 0, total="e")], 2) == {
-        "/a": "t",
-        "/b": "t",
-        "/c": "",
-    }
-    assert after([ranked("a", 5, total="e"), ranked("b", 5)], 1) == {"/a": "t", "/b": ""}
-
-
-def test_equal_pods_in_a_round_are_served_by_place() -> None:
-    holders = [ranked("a", 0, (2, -1.0), "e"), ranked("b", 0, (1, 5.0)), ranked("c", 0, (1, 3.0))]
-    assert after(holders, 1) == {"/a": "", "/b": "", "/c": "t"}
-    assert after([*holders[:2], ranked("d", 0, (0, 0.0), "e")], 1) == {"/a": "", "/b": "", "/d": "t"}
 
 
 def test_refused_change_is_not_reported_as_done(host: Host) -> None:

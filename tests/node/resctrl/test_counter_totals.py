@@ -186,16 +186,6 @@ def test_baseline_without_value_gives_no_total(tree: Tree, word: str) -> None:
     assert tree.read() == {ENERGY: 0.0}
 
 
-def test_baseline_is_taken_at_creation_with_energy_counters(tree: Tree) -> None:
-    (tree.resctrl / "info" / "PERF_PKG_MON").mkdir(parents=True)
-    tree.group()
-    assert list((tree.monitor.ledger.read_pod(KEY) or {})["baselines"]) == [""]
-    tree.monitor.remove(KEY)
-    (tree.resctrl / "info" / "PERF_PKG_MON").rmdir()
-    tree.group()
-    assert "baselines" not in (tree.monitor.ledger.read_pod(KEY) or {})
-
-
 def test_energy_without_baseline_counts_from_zero_where_rmid_never_ran(tree: Tree) -> None:
     say_paths(tree.group(), {ENERGY: "Unavailable"})
     assert tree.read() == {ENERGY: 0}

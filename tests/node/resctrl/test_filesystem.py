@@ -188,29 +188,18 @@ def test_all_threads_are_moved_with_one_write_each(host: Host) -> None:
     assert host.tasks("mon_groups/k") == [7, 8, 9]
 
 
-def test_threads_that_start_meanwhile_are_found(host: Host) -> None:
+@pytest.mark.parametrize("last, moved", [(7, 2), (1000, 20)], ids=["one thread", "endlessly"])
+def test_threads_that_start_meanwhile_are_found_without_blocking(host: Host, last: int, moved: int) -> None:
     host.process(7)
 
     class Breeding(Filesystem):
         def write(self, path: str, value: bytes) -> None:
             super().write(path, value)
-            if value == b"7\n":
-                host.process(7, threads=(8,))
+            if int(value) <= last:
+                host.process(7, threads=(int(value) + 1,))
 
     resctrl(host).create("", "k")
-    assert resctrl(host, Breeding()).assign("", "k", 7) == 2
-
-
-def test_endlessly_forking_process_does_not_block(host: Host) -> None:
-    host.process(7)
-
-    class Breeding(Filesystem):
-        def write(self, path: str, value: bytes) -> None:
-            super().write(path, value)
-            host.process(7, threads=(int(value) + 1,))
-
-    resctrl(host).create("", "k")
-    assert resctrl(host, Breeding()).assign("", "k", 7) == 20
+    assert resctrl(host, Breeding()).assign("", "k", 7) == moved
 
 
 def test_ended_thread_is_skipped(host: Host) -> None:

@@ -257,10 +257,12 @@ def test_ended_process_is_reported(host: Host) -> None:
     assert raised.value.errno == errno.ESRCH
 
 
-@pytest.mark.parametrize("readable", [True, False])
-def test_energy_baseline_of_new_group_is_kept(host: Host, monkeypatch: pytest.MonkeyPatch, readable: bool) -> None:
-    (host.resctrl / "info/PERF_PKG_MON").mkdir(parents=True)
-
+@pytest.mark.parametrize("counted, readable", [(True, True), (True, False), (False, True)])
+def test_energy_baseline_of_new_group_is_kept(
+    host: Host, monkeypatch: pytest.MonkeyPatch, counted: bool, readable: bool
+) -> None:
+    if counted:
+        (host.resctrl / "info/PERF_PKG_MON").mkdir(parents=True)
     said = ("made", {"mon_PERF_PKG_00/core_energy": 700.5})
 
     def baseline(folder: str) -> tuple[str, dict[str, float]]:
@@ -273,4 +275,4 @@ def test_energy_baseline_of_new_group_is_kept(host: Host, monkeypatch: pytest.Mo
     with hold(host) as locked:
         assert locked.ensure_group().how == CREATED
     record: Any = host.context().ledger.read_pod("k")
-    assert list(record.get("baselines", {}).values()) == ([list(said)] if readable else [])
+    assert list(record.get("baselines", {}).values()) == ([list(said)] if counted and readable else [])

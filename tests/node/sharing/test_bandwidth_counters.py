@@ -79,15 +79,16 @@ def test_turns_happen_in_reconcile_and_on_request_only(
     assert len(asked) == turns
 
 
-def test_last_pod_is_told_of_missing_counter(tmp_path: Path) -> None:
-    node = node_of(tmp_path, 3)
-    key = node.pods[2].key
-    assert f"all bandwidth counters are in use: {TOTAL} of {key} is not counted in L3 domain 0" in said(node)
-
-
-def test_counter_taken_from_less_important_use_is_reported(tmp_path: Path) -> None:
-    node = node_of(tmp_path, 2)
-    assert f"{node.pods[0].key} got a counter for {TOTAL} from groups of lower priority" in said(node)
+@pytest.mark.parametrize(
+    "pods, told, words",
+    [
+        (3, 2, "all bandwidth counters are in use: {total} of {key} is not counted in L3 domain 0"),
+        (2, 0, "{key} got a counter for {total} from groups of lower priority"),
+    ],
+)
+def test_pod_is_told_of_its_counter_or_a_missing_one(tmp_path: Path, pods: int, told: int, words: str) -> None:
+    node = node_of(tmp_path, pods)
+    assert words.format(total=TOTAL, key=node.pods[told].key) in said(node)
 
 
 def test_busy_counters_are_not_a_failure(tmp_path: Path) -> None:
