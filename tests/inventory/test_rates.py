@@ -4,7 +4,7 @@ import pytest
 
 from resctrl_hooks.inventory.columns import BY_KEY, LLC, LOCAL, MBM, POWER
 from resctrl_hooks.inventory.rates import Rates, added, of_pod, of_values
-from resctrl_hooks.node.resctrl.counters import AVAILABLE, UNASSIGNED, UNAVAILABLE, WAITING, Reading, slot_at
+from resctrl_hooks.node.resctrl.counters import AVAILABLE, ERROR, UNASSIGNED, UNAVAILABLE, WAITING, Reading, slot_at
 from resctrl_hooks.node.snapshot.snapshot import Snapshot, Values
 
 TOTAL = "mon_L3_00/mbm_total_bytes"
@@ -65,6 +65,20 @@ def test_rate_of_preempting_pod_uses_counted_seconds() -> None:
 def test_rate_is_unknown_if_counter_was_unassigned_for_most_of_interval() -> None:
     found = rates(snapshot(100, reading(50, 7)), snapshot(102, reading(60, 7.5, UNASSIGNED)))
     assert found[MBM] is None
+
+
+@pytest.mark.parametrize("state", [UNAVAILABLE, ERROR])
+def test_rate_is_unknown_in_the_interval_after_a_missing_value(state: str) -> None:
+    """The increase is that of several intervals, and its seconds are those of the last one."""
+    missing, after = snapshot(102, reading(50, 7, state)), snapshot(104, reading(130, 9))
+    assert rates(snapshot(100, reading(50, 7)), missing)[MBM] is None
+    found = rates(missing, after)
+    assert (found[MBM], found.counted, found.moved) == (None, None, {"mbm_total_bytes": 80})
+    assert rates(after, snapshot(106, reading(170, 11)))[MBM] == 20
+    joules = [
+        snapshot(when, reading(value, when, of, path=ENERGY)) for when, value, of in ((0, 0, state), (2, 8, AVAILABLE))
+    ]
+    assert rates(*joules)[POWER] == 4, "a package in which a pod never ran"
 
 
 @pytest.mark.parametrize("held", [("gold",), ("", "gold")])

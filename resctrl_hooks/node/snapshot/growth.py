@@ -4,7 +4,7 @@ A pod may be counted for only a part of an interval: after a handover of its RMI
 reassignment of its counter.
 """
 
-from ..resctrl.counters import CUMULATIVE, UNAVAILABLE
+from ..resctrl.counters import CUMULATIVE, ERROR, UNAVAILABLE
 from ..resctrl.layouts import PERF
 
 TYPE_CHECKING = False
@@ -88,9 +88,13 @@ def _never_ran(reading: "Reading") -> bool:
 
 
 def _growth(before: "Reading | None", now: "Reading", interval: float, *, is_new: bool) -> Growth:
-    """Return the increase of a counter in one class."""
+    """Return the increase of a counter in one class; its seconds are unknown if the kernel had no value before.
+
+    The increase then is that of several intervals, of which the hardware may have counted a part.
+    """
     if before is None and is_new and (now.seconds is None or now.seconds > interval + _NEW):
         return Growth(None, 0.0)  # counted before, by an unknown amount
     value = (now.value or 0) - ((before.value or 0) if before else 0)
     counted = (now.seconds or 0.0) - ((before.seconds or 0.0) if before else 0.0)
-    return Growth(max(value, 0.0), max(counted, 0.0))
+    unclear = before is not None and before.state in (UNAVAILABLE, ERROR) and before.domain.resource != PERF
+    return Growth(max(value, 0.0), 0.0 if unclear else max(counted, 0.0))
