@@ -131,6 +131,7 @@ def test_runtime_roots_are_accepted_in_every_form(roots: Any) -> None:
         ("placement: {reservedCpus: all}", "c.yaml:1: placement.reservedCpus: 'all' is not a list of CPUs; write it as the kernel does: 0-3,8"),
         ("placement: {reservedCpus: '0-3', pools: [{name: a, cpus: '3-4'}]}", "c.yaml:1: placement.pools[0].cpus: pool a contains reserved CPUs or CPUs of another pool; give each CPU to one pool only"),
         ("placement: {pools: [{name: a, cpus: '3', cpuClass: x}], cpuClasses: [{name: y}]}", "c.yaml:1: placement.pools[0].cpuClass: unknown CPU class 'x'; the classes are y"),
+        ("placement: {pools: [{name: a, cpus: '1'}, {name: b, cpus: '2'}, {name: c, cpus: '1'}]}", "c.yaml:1: placement.pools[2].cpus: pool c contains reserved CPUs or CPUs of another pool; give each CPU to one pool only"),
         ("placement: {idleCpuClass: x}", "c.yaml:1: placement.idleCpuClass: unknown CPU class 'x'; the classes are none"),
         ("placement: {cpuClasses: [{name: a}, {name: a}]}", "c.yaml:1: placement.cpuClasses[1].name: duplicate name 'a' (first at [0]); use unique names"),
         ("placement: {cpuClasses: [{name: a, minFreq: fast}]}", "c.yaml:1: placement.cpuClasses[0].minFreq: 'fast' is not a frequency; write 2.4GHz, 2400MHz, kHz as a number, or min, base, turbo"),
