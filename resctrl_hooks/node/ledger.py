@@ -53,8 +53,7 @@ if TYPE_CHECKING:
     from .records import MemberRecord, PodRecord
 
 _FORMAT = 1
-_LIMIT = 1 << 20
-_MOST_CALLS = 1 << 20
+_LIMIT = _MOST_CALLS = 1 << 20
 CALLS, RMIDS, CHANGING = "calls", "rmids", "changing"
 IDLE, WAITING = "idle", "waiting"
 LIMBO, RUNTIMES = "limbo", "runtimes"

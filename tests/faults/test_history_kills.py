@@ -13,6 +13,7 @@ import pytest
 from hosts.past import T0
 
 from resctrl_hooks.node.history.store import Store
+from resctrl_hooks.node.history.tables import number
 
 WRITER = Path(__file__).parents[1] / "hosts" / "history_writer.py"
 EFFECTS = ("pwrite64", "fdatasync", "fsync", "ftruncate", "unlink", "fchmod", "fallocate")
@@ -33,8 +34,8 @@ def check(path: Path, known: list[int]) -> None:
     """Check that the file is whole, and has every reported sample, of which old ones are in a minute."""
     store = Store(str(path), write=True)
     try:
-        assert store._number("SELECT count(*) FROM pragma_integrity_check WHERE integrity_check <> 'ok'") == 0
-        assert store._number("SELECT count(*) FROM sample WHERE layout NOT IN (SELECT id FROM layout)") == 0
+        assert number(store._file, "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check <> 'ok'") == 0
+        assert number(store._file, "SELECT count(*) FROM sample WHERE layout NOT IN (SELECT id FROM layout)") == 0
         found = [*store.between(0, 1 << 60)]
         fine = [(one.time - T0) // 10_000 for one in found if not one.span]
         assert fine == [*range(fine[0], fine[-1] + 1)] if fine else not known
@@ -56,9 +57,9 @@ def test_writer_killed_at_each_effect_loses_at_most_one_sample(tmp_path: Path) -
     points = [(name, number) for name in EFFECTS for number in range(1, calls.count(name) + 1)]
     assert len(points) > 40
     chosen = random.Random(43).sample(points, min(len(points), 50))
-    for name, number in chosen:
-        path = tmp_path / f"{name}-{number}.sqlite"
-        kill = ["strace", "-o", "/dev/null", "-e", f"trace={name}", f"--inject={name}:signal=KILL:when={number}"]
+    for name, nth in chosen:
+        path = tmp_path / f"{name}-{nth}.sqlite"
+        kill = ["strace", "-o", "/dev/null", "-e", f"trace={name}", f"--inject={name}:signal=KILL:when={nth}"]
         done = subprocess.run([*kill, *command(path, 22)], check=False, capture_output=True, text=True)
         known = written(done.stdout.splitlines())
         more = subprocess.run(command(path, 2), check=True, capture_output=True, text=True).stdout.splitlines()
@@ -95,4 +96,4 @@ def test_full_disk_loses_samples_only_while_it_is_full(tmp_path: Path) -> None:
     store = Store(str(path), write=True)
     fine = [(one.time - T0) // 10_000 for one in store.between(0, 1 << 60) if not one.span]
     assert set(numbers[-10:]) <= set(fine)
-    assert store._number("SELECT count(*) FROM pragma_integrity_check WHERE integrity_check <> 'ok'") == 0
+    assert number(store._file, "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check <> 'ok'") == 0

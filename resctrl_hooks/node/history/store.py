@@ -74,7 +74,7 @@ class Store(Places):
         try:
             if write:
                 self._pages = prepare(self._file, size)
-            found = self._number("PRAGMA application_id"), self._number("PRAGMA user_version")
+            found = number(self._file, "PRAGMA application_id"), number(self._file, "PRAGMA user_version")
         except sqlite3.Error as error:
             self.close()
             raise self._error(error) from error
@@ -82,9 +82,6 @@ class Store(Places):
             self.close()
             what = f"version {found[1]}" if found[0] == APPLICATION else "another program"
             raise DamagedError(f"{path} is of {what}; this is version {VERSION}")
-
-    def _number(self, query: str) -> int:
-        return number(self._file, query)
 
     def _error(self, error: sqlite3.Error) -> HistoryError:
         """Return a SQLite error as one of this module; its class tells damage from a failure that may end."""
@@ -183,7 +180,7 @@ class Store(Places):
             self._file.executemany("DELETE FROM sample WHERE id = ?", gone)
             self._file.execute(_UNUSED)
             self._file.execute("COMMIT")
-            if self._pages and self._number("PRAGMA page_count") > self._pages:
+            if self._pages and number(self._file, "PRAGMA page_count") > self._pages:
                 self._file.executescript("PRAGMA incremental_vacuum(1000)")  # `execute` would free one page
         return len(gone)
 
@@ -252,10 +249,8 @@ class Store(Places):
         Only the last ``most`` samples are searched; those without events are not parsed. Samples in `skipped` have no
         events.
         """
-        query, own = (
-            "SELECT id, time, span, data FROM sample WHERE id > ? ORDER BY id DESC LIMIT ?",
-            f'"{boot}"'.encode(),
-        )
+        query = "SELECT id, time, span, data FROM sample WHERE id > ? ORDER BY id DESC LIMIT ?"
+        own = f'"{boot}"'.encode()
         try:
             for id_, time, span, data in self._file.execute(query, (after, most)):
                 events: "list[Row]" = []
