@@ -1,149 +1,76 @@
-"""Ways in which the patient is broken."""
+"""Faults of the patient: the check that names each, its words, and the files that differ from the healthy host's."""
 
-import json
 import os
-import shutil
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from install.staged import HOOKS
 
-from doctor.patient import UID, Patient
-from resctrl_hooks.install.paths import UNITS
+from doctor.patient import UID, Change
+from resctrl_hooks.install.paths import CODE, UNITS
 from resctrl_hooks.install.units import TIMER
 
-
-def no_monitoring(patient: Patient) -> None:
-    patient.write("proc/cpuinfo", "flags\t: fpu\n")
-    shutil.rmtree(patient.resctrl)
-
-
-def no_resctrl(patient: Patient) -> None:
-    patient.write("proc/filesystems", "nodev\tproc\n")
+_RESCTRL = "sys/fs/resctrl"
+_COUNTERS = f"{_RESCTRL}/mon_data/*/*"
+_STATE = "run/resctrl-hooks"
+_KUBELET = "var/lib/kubelet"
 
 
-def turned_off(patient: Patient) -> None:
-    patient.write("proc/cmdline", "rdt=!cmt,mbmtotal\n")
+class Fault(NamedTuple):
+    """A fault: see `Patient.change` for the files."""
+
+    check: str
+    words: str
+    files: Mapping[str, Change] = {}
+    settings: Mapping[str, Any] = {}
 
 
-def unmounted(patient: Patient) -> None:
-    patient.write("proc/self/mounts", "")
-    shutil.rmtree(patient.resctrl)
-    patient.resctrl.mkdir()
-
-
-def read_only(patient: Patient) -> None:
-    patient.write("proc/self/mounts", f"resctrl {patient.resctrl} resctrl ro 0 0\n")
-
-
-def rmids_short(patient: Patient) -> None:
-    for number in range(14):
-        patient.group(patient.resctrl / f"mon_groups/other{number}")
-
-
-def pods_wait(patient: Patient) -> None:
-    patient.write(f"run/resctrl-hooks/waiting/{UID}", "")
-
-
-def counter_unavailable(patient: Patient) -> None:
-    patient.group(patient.resctrl, "Unavailable")
-
-
-def counter_unassigned(patient: Patient) -> None:
-    patient.group(patient.resctrl, "Unassigned")
-
-
-def cgroup_v1(patient: Patient) -> None:
-    (patient.root / "sys/fs/cgroup/cgroup.controllers").unlink()
-
-
-def timer_gone(patient: Patient) -> None:
-    (patient.root / UNITS.lstrip("/") / TIMER).unlink()
-
-
-def kubelet_static(patient: Patient) -> None:
-    patient.write("var/lib/kubelet/cpu_manager_state", '{"policyName": "static"}')
-    patient.setting(placement={"enabled": True})
-
-
-def kubelet_garbage(patient: Patient) -> None:
-    patient.write("var/lib/kubelet/memory_manager_state", "{")
-
-
-def totals_damaged(patient: Patient) -> None:
-    patient.write("run/resctrl-hooks/totals/counters.damaged", "{")
-
-
-def hook_gone(patient: Patient) -> None:
-    (patient.root / HOOKS.lstrip("/")).unlink()
-
-
-def hook_malformed(patient: Patient) -> None:
-    patient.write(HOOKS.lstrip("/"), "{")
-
-
-def foreign_hook_malformed(patient: Patient) -> None:
-    patient.write(os.path.dirname(HOOKS.lstrip("/")) + "/other.json", "{}")
-
-
-def crio_malformed(patient: Patient) -> None:
-    patient.write("etc/crio/crio.conf", "[crio\n")
-
-
-def shell_gone(patient: Patient) -> None:
-    (patient.root / "bin/sh").unlink()
-
-
-def python_gone(patient: Patient) -> None:
-    (patient.root / "usr/bin/python3").unlink()
-
-
-def code_gone(patient: Patient) -> None:
-    (patient.code / "launch.py").unlink()
-
-
-def modules_gone(patient: Patient) -> None:
-    shutil.rmtree(next(patient.code.glob("node-*")))
-
-
-def half_of_them_gone(patient: Patient) -> None:
-    next(patient.code.glob("node-*/registry.py")).unlink()
-
-
-def module_changed(patient: Patient) -> None:
-    next(patient.code.glob("node-*/registry.py")).write_text("")
-
-
-def interrupted(patient: Patient) -> None:
-    record = patient.code / "manifest.json"
-    record.write_text(json.dumps(json.loads(record.read_text()) | {"complete": False}))
-
-
-def settings_garbage(patient: Patient) -> None:
-    for path in patient.compiled.parent.glob("*.json"):
-        path.write_bytes(b"\xff")
-
-
-def yaml_invalid(patient: Patient) -> None:
-    patient.yaml.write_text("namespaces: 5\n")
-
-
-def state_no_folder(patient: Patient) -> None:
-    shutil.rmtree(patient.state)
-    patient.state.write_text("")
-
-
-def state_open(patient: Patient) -> None:
-    patient.state.chmod(0o777)
-
-
-def code_open(patient: Patient) -> None:
-    patient.code.chmod(0o777)
-
-
-def leaked(patient: Patient) -> None:
-    patient.group(patient.resctrl / "mon_groups" / UID)
-    (patient.resctrl / "mon_groups" / UID / "tasks").write_text("")
-
-
-def swap_missing(patient: Patient) -> None:
-    patient.write("proc/meminfo", "MemTotal: 1000 kB\nSwapTotal: 0 kB\n")
-    patient.setting(classes=[{"name": "swap", "allowswap": True, "memtierdconfig": ""}])
+FAULTS = {
+    "no monitoring": Fault(
+        "processor", "no cache or bandwidth monitoring", {"proc/cpuinfo": "flags\t: fpu\n", _RESCTRL: None}
+    ),
+    "no resctrl": Fault("kernel", "has no resctrl", {"proc/filesystems": "nodev\tproc\n"}),
+    "turned off": Fault("kernel", "turns off !cmt", {"proc/cmdline": "rdt=!cmt,mbmtotal\n"}),
+    "unmounted": Fault("mount", "not mounted", {"proc/self/mounts": "", f"{_RESCTRL}/*": None}),
+    "read-only": Fault("mount", "read-only", {"proc/self/mounts": lambda text: text.replace("rw,relatime", "ro")}),
+    "RMIDs short": Fault(
+        "RMIDs", "15 of 16", {f"{_RESCTRL}/mon_groups/other{number}/tasks": "" for number in range(14)}
+    ),
+    "pods wait": Fault("RMIDs", "1 waiting", {f"{_STATE}/waiting/{UID}": ""}),
+    "counter unavailable": Fault("counters", "Unavailable", {_COUNTERS: "Unavailable"}),
+    "counter unassigned": Fault("counters", "Unassigned", {_COUNTERS: "Unassigned"}),
+    "cgroup v1": Fault("cgroups", "not cgroup v2", {"sys/fs/cgroup/cgroup.controllers": None}),
+    "timer gone": Fault("units", TIMER, {f"{UNITS}/{TIMER}": None}),
+    "kubelet static": Fault(
+        "kubelet",
+        "static",
+        {f"{_KUBELET}/cpu_manager_state": '{"policyName": "static"}'},
+        {"placement": {"enabled": True}},
+    ),
+    "kubelet garbage": Fault("kubelet", "cannot read", {f"{_KUBELET}/memory_manager_state": "{"}),
+    "totals damaged": Fault("state", "counters began again without it", {f"{_STATE}/totals/counters.damaged": "{"}),
+    "hook gone": Fault("hook", "does not call the hook", {HOOKS: None}),
+    "hook malformed": Fault("hook", "invalid JSON", {HOOKS: "{"}),
+    "foreign hook malformed": Fault("hook", "other.json", {f"{os.path.dirname(HOOKS)}/other.json": "{}"}),
+    "CRI-O malformed": Fault("runtimes", "cannot read", {"etc/crio/crio.conf": "[crio\n"}),
+    "shell gone": Fault("hook", "/bin/sh, which does not exist", {"bin/sh": None}),
+    "Python gone": Fault("hook", "/usr/bin/python3, which does not exist", {"usr/bin/python3": None}),
+    "script gone": Fault("hook", "does not exist", {f"{CODE}/launch.py": None}),
+    "code gone": Fault("code", "incomplete", {f"{CODE}/launch.py": None}),
+    "modules gone": Fault("code", "incomplete", {f"{CODE}/node-*": None}),
+    "module gone": Fault("code", "registry.py", {f"{CODE}/node-*/registry.py": None}),
+    "module changed": Fault("code", "registry.py", {f"{CODE}/node-*/registry.py": ""}),
+    "interrupted": Fault("code", "interrupted", {f"{CODE}/manifest.json": lambda text: text.replace("true", "false")}),
+    "settings garbage": Fault("configuration", "invalid settings in", {"etc/resctrl-hooks/*.json": "\xff"}),
+    "YAML invalid": Fault("configuration", "namespaces", {"etc/resctrl-hooks/config.yaml": "namespaces: 5\n"}),
+    "state no folder": Fault("state", "is not a directory", {_STATE: ""}),
+    "state open": Fault("state", "can write", {_STATE: 0o777}),
+    "code open": Fault("permissions", "can write", {CODE: 0o777}),
+    "leaked": Fault("groups", "with names like the hook's", {f"{_RESCTRL}/mon_groups/{UID}/tasks": ""}),
+    "swap missing": Fault(
+        "memory",
+        "swap",
+        {"proc/meminfo": "MemTotal: 1000 kB\nSwapTotal: 0 kB\n"},
+        {"classes": [{"name": "swap", "allowswap": True, "memtierdconfig": ""}]},
+    ),
+}

@@ -1,11 +1,13 @@
 """The patient of each test, or a staged host for the checks of one subject."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 from install.staged import CONFIG, put
 
 from doctor.patient import Patient
+from resctrl_hooks.doctor.finding import Finding
 from resctrl_hooks.doctor.host import Host
 from resctrl_hooks.install.payload import payload
 
@@ -27,6 +29,11 @@ def one_version(monkeypatch: pytest.MonkeyPatch) -> None:
 def staged(tmp_path: Path) -> Host:
     """Return a host with an installation for CRI-O and an empty state directory."""
     return staged_host(tmp_path)
+
+
+def lines(findings: Iterable[Finding]) -> str:
+    """Return findings as text, a line for each."""
+    return "\n".join(f"{finding.level}: {finding.text}; {finding.remedy}" for finding in findings)
 
 
 def staged_host(root: Path, runtime: str = "crio") -> Host:

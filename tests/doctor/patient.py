@@ -2,16 +2,21 @@
 
 import json
 import os
+import shutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from click.testing import CliRunner
 from install.staged import CONFIG, put
 
 from resctrl_hooks.cli import main
+from resctrl_hooks.doctor.finding import Finding
 from resctrl_hooks.doctor.host import Host
-from resctrl_hooks.doctor.runner import examine
+from resctrl_hooks.doctor.runner import CHECKS, examine
 from resctrl_hooks.install.paths import CODE
 
+Change = str | int | None | Callable[[str], str]
+"""A file's text, a mode, nothing in its place, or a function of its text."""
 UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
 
 
@@ -56,17 +61,39 @@ class Patient:
         path.write_text(text)
         return path
 
+    def change(self, files: Mapping[str, Change], **settings: object) -> None:
+        """Change files, by paths below the root with wildcards, and settings."""
+        for name, change in files.items():
+            for path in [*self.root.glob(name.lstrip("/"))] or [self.root / name.lstrip("/")]:
+                if isinstance(change, int):
+                    path.chmod(change)
+                    continue
+                text = change(path.read_text()) if callable(change) else change
+                if path.is_dir():
+                    shutil.rmtree(path)
+                elif text is None:
+                    path.unlink()
+                if text is not None:
+                    self.write(str(path.relative_to(self.root)), text)
+        self.setting(**settings)
+
     def group(self, folder: Path, value: str = "1000") -> Path:
         for name in ("llc_occupancy", "mbm_total_bytes", "mbm_local_bytes"):
             self.write(str((folder / "mon_data/mon_L3_00" / name).relative_to(self.root)), value)
         return folder
 
     def setting(self, **values: object) -> None:
-        self.compiled.write_text(json.dumps(json.loads(self.compiled.read_text()) | values))
+        if values:
+            self.compiled.write_text(json.dumps(json.loads(self.compiled.read_text()) | values))
 
-    def findings(self) -> list[tuple[str, str, str]]:
-        return [(name, found.level, found.text) for name, found in examine(Host(CONFIG, str(self.root)))]
+    def findings(self, check: str = "") -> list[tuple[str, Finding]]:
+        """Return the findings of a check, or of all, each with its check."""
+        return [*examine(Host(CONFIG, str(self.root)), {check: CHECKS[check]} if check else None)]
 
-    def bad(self) -> dict[str, str]:
-        """Warnings and problems, by check."""
-        return {name: text for name, level, text in self.findings() if level != "ok"}
+    def said(self, check: str, level: str) -> list[str]:
+        """Return the findings of a check of a level."""
+        return [found.text for _, found in self.findings(check) if found.level == level]
+
+    def bad(self, check: str = "") -> dict[str, str]:
+        """Return warnings and problems, by check."""
+        return {name: found.text for name, found in self.findings(check) if found.level != "ok"}

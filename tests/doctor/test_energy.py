@@ -1,7 +1,6 @@
 """doctor on energy: causes of its absence, limits, and programs that misread it."""
 
 import gzip
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -35,40 +34,28 @@ def with_energy(patient: Patient, rmids: int) -> None:
     patient.write("sys/fs/resctrl/info/PERF_PKG_MON/mon_features", "core_energy\nactivity\n")
 
 
-def turned_off(patient: Patient) -> None:
-    patient.write("proc/cmdline", "quiet rdt=!energy,perf\n")
-
-
-def modules(patient: Patient) -> None:
-    patient.write("boot/config-7.2.0", DEBIAN)
-
-
-def drivers_absent(patient: Patient) -> None:
-    (patient.root / "proc/config.gz").write_bytes(gzip.compress(b"CONFIG_X86_CPU_RESCTRL=y\n"))
-
-
-def mounted_too_early(patient: Patient) -> None:
-    patient.write("boot/config-7.2.0", WHOLE)
-
-
-def unknown(_: Patient) -> None:
-    pass
+KERNEL = {"boot/config-7.2.0": DEBIAN}
+GZIP = "proc/config.gz"
 
 
 @pytest.mark.parametrize(
-    "cause, text, remedy",
+    "files, text, remedy",
     [
-        (turned_off, "disables them (rdt=!energy,perf)", "remove `!energy`"),
-        (modules, "set: CONFIG_INTEL_PMT_TELEMETRY=m and CONFIG_INTEL_TPMI=m", "(=m is not sufficient)"),
-        (drivers_absent, "missing: CONFIG_INTEL_PMT_TELEMETRY and CONFIG_INTEL_TPMI", "Linux 7.0"),
-        (mounted_too_early, "although the kernel supports them", "first mount"),
-        (unknown, "no energy counters;", "cannot be read"),
+        ({"proc/cmdline": "quiet rdt=!energy,perf\n"}, "disables them (rdt=!energy,perf)", "remove `!energy`"),
+        (KERNEL, "set: CONFIG_INTEL_PMT_TELEMETRY=m and CONFIG_INTEL_TPMI=m", "(=m is not sufficient)"),
+        (
+            {GZIP: "CONFIG_X86_CPU_RESCTRL=y\n"},
+            "missing: CONFIG_INTEL_PMT_TELEMETRY and CONFIG_INTEL_TPMI",
+            "Linux 7.0",
+        ),
+        ({"boot/config-7.2.0": WHOLE}, "although the kernel supports them", "first mount"),
+        ({}, "no energy counters;", "cannot be read"),
     ],
 )
-def test_cause_of_missing_energy_is_named(
-    patient: Patient, cause: Callable[[Patient], None], text: str, remedy: str
-) -> None:
-    cause(patient)
+def test_cause_of_missing_energy_is_named(patient: Patient, files: dict[str, str], text: str, remedy: str) -> None:
+    patient.change(files)
+    if GZIP in files:
+        (patient.root / GZIP).write_bytes(gzip.compress(files[GZIP].encode()))
     (finding,) = found(patient)
     assert finding.level == "warning"
     assert text in finding.text
@@ -83,8 +70,7 @@ def test_insufficient_rmids_are_found_in_kernel_log(patient: Patient) -> None:
 
 
 def test_missing_energy_is_ok_on_a_processor_without_it(patient: Patient) -> None:
-    modules(patient)
-    (patient.root / RMIDS).unlink()
+    patient.change({**KERNEL, RMIDS: None})
     (finding,) = found(patient)
     assert (finding.level, "CONFIG_X86_CPU_RESCTRL_INTEL_AET" in finding.text) == ("ok", True)
 

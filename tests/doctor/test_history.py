@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hosts.past import sample
 
+from doctor.conftest import lines
 from resctrl_hooks.doctor.history import history
 from resctrl_hooks.doctor.host import Host
 from resctrl_hooks.node.history.sample import Sample
@@ -35,7 +36,7 @@ def booted(host: Host, *, ago: float) -> None:
 
 
 def said(host: Host) -> str:
-    return "\n".join(f"{finding.level}: {finding.text}; {finding.remedy}" for finding in history(host))
+    return lines(history(host))
 
 
 def write(host: Host, *ages: float) -> None:

@@ -1,15 +1,12 @@
 """The check of RMID owners."""
 
 import pytest
-from install.staged import CONFIG
 
 from doctor.patient import Patient
-from resctrl_hooks.doctor.host import Host
-from resctrl_hooks.doctor.runner import examine
 
 
 def owners(patient: Patient) -> list[tuple[str, str]]:
-    return [(level, text) for name, level, text in patient.findings() if name == "RMID owners"]
+    return [(found.level, found.text) for _, found in patient.findings("RMID owners")]
 
 
 def test_owners_are_printed(patient: Patient) -> None:
@@ -37,7 +34,6 @@ def test_greedy_runtime_is_named_with_the_remedy(patient: Patient) -> None:
         patient.group(patient.resctrl / f"mon_groups/{id_}")
         patient.write(f"run/crun/{id_}/status", "{}")
     patient.setting(runtimeRoots={"crun": str(patient.root / "run/crun")})
-    checked = examine(Host(CONFIG, str(patient.root)))
-    (found,) = [one for _, one in checked if one.text.startswith("the container runtime holds 5 of 16 RMIDs: ")]
-    assert found.level == "warning"
-    assert "enableMonitoring" in found.remedy
+    (_, (_, found)) = patient.findings("RMID owners")
+    assert found.text.startswith("the container runtime holds 5 of 16 RMIDs: ")
+    assert (found.level, "enableMonitoring" in found.remedy) == ("warning", True)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from doctor.conftest import lines
 from resctrl_hooks import __version__
 from resctrl_hooks.doctor.host import Host
 from resctrl_hooks.doctor.versions import versions
@@ -19,7 +20,7 @@ def host(staged: Host, monkeypatch: pytest.MonkeyPatch) -> Host:
 
 
 def said(host: Host) -> str:
-    return "\n".join(f"{finding.level}: {finding.text}; {finding.remedy}" for finding in versions(host))
+    return lines(versions(host))
 
 
 def runs(host: Host, name: str, code_age: int) -> None:

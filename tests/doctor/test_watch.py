@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from doctor.conftest import lines
 from resctrl_hooks.doctor.host import Host
 from resctrl_hooks.doctor.watch import exec_watcher
 
@@ -18,7 +19,7 @@ def told(host: Host, **values: Any) -> str:
 
 
 def said(host: Host) -> str:
-    return "\n".join(f"{finding.level}: {finding.text}; {finding.remedy}" for finding in exec_watcher(host))
+    return lines(exec_watcher(host))
 
 
 def test_watcher_that_receives_execs_is_ok(staged: Host) -> None:
