@@ -33,15 +33,19 @@ def test_matching_state_format_is_tried_first_next_time(tmp_path: Path) -> None:
     assert [name for name, _ in kinds] == ["state.json", "status"]
 
 
-@pytest.mark.parametrize("wrong", [{"pid": 0}, {"pid": -1}, {"pid": "7"}, {"process-start-time": 0}, {"bundle": None}])
-def test_state_without_process_is_not_a_container(tmp_path: Path, wrong: dict[str, Any]) -> None:
-    (tmp_path / "status").write_text(json.dumps(CRUN | wrong))
-    assert read(tmp_path, list(runtimes._KINDS)) is None
-
-
-def test_container_with_pid_1_is_accepted(tmp_path: Path) -> None:
-    (tmp_path / "status").write_text(json.dumps(CRUN | {"pid": 1, "process-start-time": 1}))
-    assert read(tmp_path, list(runtimes._KINDS)) == ("a", 1, 1, "/b")
+@pytest.mark.parametrize(
+    "change, found",
+    [
+        ({"pid": 1, "process-start-time": 1}, ("a", 1, 1, "/b")),
+        *(
+            (wrong, None)
+            for wrong in ({"pid": 0}, {"pid": -1}, {"pid": "7"}, {"process-start-time": 0}, {"bundle": None})
+        ),
+    ],
+)
+def test_state_without_process_is_not_a_container(tmp_path: Path, change: dict[str, Any], found: object) -> None:
+    (tmp_path / "status").write_text(json.dumps(CRUN | change))
+    assert read(tmp_path, list(runtimes._KINDS)) == found
 
 
 def test_runc_container_without_bundle_has_empty_bundle(tmp_path: Path) -> None:

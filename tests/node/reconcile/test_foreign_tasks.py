@@ -2,8 +2,11 @@
 
 import pytest
 from hosts.cluster import POD, Cluster, pod_number
+from hosts.faults import Fail
 from hosts.simulated_kernel import ROOT_CALLER
 
+from resctrl_hooks.node.errors import ResctrlError
+from resctrl_hooks.node.reconcile.groups import Groups
 from resctrl_hooks.node.reconcile.report import Options
 
 
@@ -58,3 +61,11 @@ def test_foreign_group_and_dry_run_change_nothing(cluster: Cluster, origin: str,
         locked.save()
     assert cluster.reconcile(Options(wait=False, dry_run=dry_run)).repaired == int(dry_run)
     assert cluster.groups_of(stranger) == {("", POD)}
+
+
+@pytest.mark.usefixtures("container")
+def test_unreadable_group_is_reported(cluster: Cluster, fail: Fail) -> None:
+    fail(Groups, "tasks", ResctrlError("cannot read mon_group"))
+    report = cluster.reconcile(Options(wait=False, dry_run=True))
+    assert POD in report.failures
+    assert report.repaired == 0

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hosts.shared_node import RULES, SharedNode
+from hosts.shared_node import RULES
 
 from resctrl_hooks.node.sharing.claims import claim_of, entry_of, holders, now, rank_of
 from resctrl_hooks.node.sharing.decision import Claim
 from resctrl_hooks.node.sharing.priority import version_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from resctrl_hooks.node.ledger import Ledger
 
 
 @pytest.mark.parametrize(
@@ -24,23 +24,11 @@ if TYPE_CHECKING:
         (Claim("k", -1_000_000, 3.0), "0000000.3000000.k"),
     ],
 )
-def test_entry_sorts_by_priority_and_reads_back(tmp_path: Path, claim: Claim, entry: str) -> None:
+def test_entry_sorts_by_priority_and_reads_back(ledger: Ledger, claim: Claim, entry: str) -> None:
     assert entry_of(claim) == entry
-    node = SharedNode(tmp_path, priority=RULES)
-    node.start("other")
-    ledger = node.context().ledger
-    ledger.unmark("rmids", *ledger.marked("rmids"))
-    ledger.mark("rmids", entry)
-    assert holders(ledger) == [claim]
-
-
-def test_invalid_entry_is_ignored(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path, priority=RULES)
-    pod = node.start("gold")
-    ledger = node.context().ledger
-    for name in ("x.1.k", "1.x.k", "1.1.", "1.1", "k", "-1.1.k"):
+    for name in (entry, "x.1.k", "1.x.k", "1.1.", "1.1", "k", "-1.1.k"):
         ledger.mark("rmids", name)
-    assert [(claim.key, claim.priority) for claim in holders(ledger)] == [(pod.key, 100)]
+    assert holders(ledger) == [claim], "invalid entries are ignored"
 
 
 def test_claim_time_is_in_microseconds_as_in_index() -> None:
