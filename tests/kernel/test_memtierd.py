@@ -4,7 +4,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -140,48 +139,6 @@ def test_ended_memtierd_is_restarted_and_cause_is_logged(containers: Containers,
     assert len(said) == 1, node.installed.said()
     assert "its last lines: tracking " in said[0]
     containers.end("t4")
-    assert node.left() == []
-
-
-def test_killed_hooks_are_repaired_by_reconcile(containers: Containers, node: Node) -> None:
-    started = 0
-    for number, seconds in enumerate((0.3, 0.8, 1.3, 1.8, 2.3, 3.0)):
-        name = f"k{number}"
-        hooks = dict(node.installed.hooks)
-        words = ["timeout", "--signal=KILL", str(seconds), *node.installed.command("hook")]
-        hooks["createRuntime"] = [{"path": "/usr/bin/timeout", "args": words}]
-        with contextlib.suppress(Failed):
-            containers.create(name, hooks=hooks, annotations=TRACK)
-        started += bool(node.folders())
-        # Without a poststop, reconcile cleans up after a killed hook.
-        state = f"/run/{containers.runtime.name}/{name}"
-        for pid in cgroup_processes(name):
-            os.kill(pid, 9)
-        run(["rm", "-rf", state])
-        time.sleep(0.2)
-        node.installed.reconcile()
-        wait_until(lambda: node.left() == [], f"reconcile leaves nothing of {name}")
-    assert started  # else the limits were too short to show anything
-
-
-def cgroup_processes(name: str) -> list[int]:
-    found = []
-    for path in Path("/sys/fs/cgroup").rglob("cgroup.procs"):
-        if UNITS not in str(path) and "resctrl-hooks" not in str(path):
-            part = path.parent
-            if part.name in (name, f"test-{name}.scope") or part.parent.name == f"test-{name}.scope":
-                found += [int(line) for line in path.read_text().split()]
-    return found
-
-
-def test_late_poststop_keeps_new_memtierd(containers: Containers, node: Node) -> None:
-    containers.start("a1", annotations=TRACK)
-    containers.runtime.kill("a1")
-    containers.start("a2", annotations=TRACK)
-    new = next(pid for pid in node.pids() if "a2" in Path(f"/proc/{pid}/cgroup").read_text())
-    containers.runtime.delete("a1")
-    assert node.pids() == [new]
-    containers.end("a2")
     assert node.left() == []
 
 

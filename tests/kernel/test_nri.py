@@ -50,20 +50,6 @@ def test_exec_sync_of_containerd_joins_the_pods_group(
     assert groups(resctrl) == {group_of(pod)}
 
 
-def test_two_containers_join_two_classes(node: Containerd, plugin: Callable[..., Plugin], resctrl: Resctrl) -> None:
-    resctrl.make("gold")
-    resctrl.make("silver")
-    plugin(rdt=RDT).start()
-    name = "class.rdt.resctrl-hooks.io"
-    pod = node.pod("two", annotations={f"{name}/c0": "gold", f"{name}/c1": "silver"})
-    for container, rdt_class in (("c0", "gold"), ("c1", "silver")):
-        pod.run(container, FIRST_INSTRUCTION)
-        assert parse_place(pod.said(container)) == Place(rdt_class, pod.uid)
-    assert groups(resctrl) == {f"{name}/{group_of(pod)}" for name in ("gold", "silver")}
-    pod.end()
-    wait_until(lambda: groups(resctrl) == set(), "its groups end with it")
-
-
 def test_existing_pods_are_adopted_at_once(node: Containerd, plugin: Callable[..., Plugin], resctrl: Resctrl) -> None:
     pods = [node.pod(f"old{number}") for number in range(2)]
     containers = [pod.run("c0", SLEEP) for pod in pods]
@@ -71,27 +57,6 @@ def test_existing_pods_are_adopted_at_once(node: Containerd, plugin: Callable[..
     plugin().start()
     for pod, container in zip(pods, containers, strict=True):
         assert place_of(pod.pid(container)) == Place("", pod.uid)
-
-
-def test_restarted_container_stays_in_group(node: Containerd, plugin: Callable[..., Plugin], resctrl: Resctrl) -> None:
-    served = plugin().start()
-    pod = node.pod("again")
-    first = pod.run("c0", SLEEP)
-    before = os.stat(resctrl.path(group=pod.uid)).st_ino
-    pod.stop(first)
-    wait_until(lambda: not any(first in record for record in served.records()), "the plugin hears of the end")
-    assert groups(resctrl) == {group_of(pod)}
-    second = pod.run("c0", SLEEP, attempt=1)
-    assert place_of(pod.pid(second)) == Place("", pod.uid)
-    assert os.stat(resctrl.path(group=pod.uid)).st_ino == before, "the very same group: counters don't jump"
-
-
-def test_label_selector_needs_no_file(node: Containerd, plugin: Callable[..., Plugin], resctrl: Resctrl) -> None:
-    plugin(labelSelector={"app": "db"}).start()
-    other, wanted = node.pod("web"), node.pod("db", labels={"app": "db"})
-    other.run("c0", SLEEP)
-    wanted.run("c0", SLEEP)
-    assert groups(resctrl) == {group_of(wanted)}
 
 
 def test_killed_plugin_lets_container_start_and_serves_it_later(
@@ -212,16 +177,6 @@ def test_cost_of_start_with_and_without_plugin_is_measured(
     print(f"of it the plugin and its children: {statistics.median(plugins):.4f} s, {share:.1%} of a start without")
 
 
-def test_plugin_memory_stays_small(node: Containerd, plugin: Callable[..., Plugin]) -> None:
-    served = plugin().start()
-    node.pod("small").run("c0", SLEEP)
-    assert served.process is not None
-    lines = Path(f"/proc/{served.process.pid}/status").read_text().splitlines()
-    resident = int(next(line.split()[1] for line in lines if line.startswith("VmRSS")))
-    print(f"resident: {resident} kB")
-    assert resident <= 30 * 1024
-
-
 def test_hook_and_plugin_on_one_node_do_nothing_twice(
     node: Containerd, plugin: Callable[..., Plugin], resctrl: Resctrl
 ) -> None:
@@ -243,22 +198,3 @@ def test_hook_and_plugin_on_one_node_do_nothing_twice(
     wait_until(lambda: served.records() == [], "and its record")
     assert not any(words in served.said() for words in ("not affected", "not changed")), served.said()
     node.set_hook([])
-
-
-@pytest.mark.guest(rmids=4)
-def test_container_without_free_rmid_is_refused_at_creation_or_starts_without_monitoring(
-    node: Containerd, plugin: Callable[..., Plugin], resctrl: Resctrl
-) -> None:
-    others = [resctrl.make(group=f"other{number}") for number in range(3)]
-    served = plugin(failurePolicy="fail").start()
-    pod = node.pod("full")
-    with pytest.raises(Exception, match="Out of RMIDs") as refused:
-        pod.create("c0", SLEEP)
-    print(refused.value)
-    served.configure(failurePolicy="ignore")
-    container = pod.run("c1", SLEEP)
-    assert place_of(pod.pid(container)) == Place("", "")
-    assert f"waiting/{pod.uid}" in served.records()
-    os.rmdir(others[0])
-    wait_until(lambda: not served.reconcile(check=False), "reconcile finds an RMID out of limbo")
-    assert place_of(pod.pid(container)) == Place("", pod.uid)

@@ -9,8 +9,8 @@ import pytest
 
 from kernel.cgroups import file_of, value
 from kernel.containers import Containers
-from kernel.installed import Installed, succeeds
-from kernel.runtimes import run, wait_until
+from kernel.installed import Installed
+from kernel.runtimes import wait_until
 from resctrl_hooks.node.host.topology_sysfs import read_topology
 
 pytestmark = pytest.mark.guest(cpus=8, numa=4)
@@ -113,14 +113,6 @@ def test_pool_grows_and_shrinks_and_missing_cpufreq_fails_no_container(
     assert (allowed(first), allowed(rest)) == ("0", "1-7")
 
 
-def test_crash_loop_without_poststop_keeps_cpus(containers: Containers, installed: Installed) -> None:
-    for attempt in range(3):
-        name = f"l{attempt}"
-        pid = start(containers, name, "exclusive:6", 6000)
-        assert len(expand(seen(pid)[0])) == 6
-        containers.runtime.kill(name)
-
-
 def expand(text: str) -> list[int]:
     found: list[int] = []
     for part in text.split(","):
@@ -152,17 +144,6 @@ def test_reconcile_places_unseen_containers(containers: Containers, installed: I
     before = allowed(late)
     installed.reconcile()
     assert allowed(late) == before
-
-
-def test_container_without_permission_shares_cpus_outside_exclusive_ones(
-    containers: Containers, installed: Installed
-) -> None:
-    own = create(containers, "o1", "exclusive:2", 2000)
-    installed.configure(monitoring={"enabled": False}, placement={"enabled": True, "failurePolicy": "ignore"})
-    other = start(containers, "o2", "exclusive:2", 2000)
-    assert expand(seen(other)[0])
-    assert not set(expand(seen(other)[0])) & set(expand(effective(own)))
-    assert "is not allowed to use exclusive CPUs" in installed.said()
 
 
 def test_offline_cpus_are_replaced(containers: Containers, installed: Installed) -> None:
@@ -204,28 +185,3 @@ def switch(cpus: Iterable[int], *, on: bool) -> None:
         lambda: set(expand(Path("/sys/fs/cgroup/cpuset.cpus.effective").read_text().strip())) == online,
         "the root's cpuset follows",
     )
-
-
-@pytest.mark.only(driver="systemd")
-def test_daemon_reload_and_update_keep_cpusets(containers: Containers, installed: Installed) -> None:
-    pid = start(containers, "d1", "exclusive:2", 2000)
-    other = start(containers, "d2", "shared", 7000)
-    before = effective(pid), effective(other)
-    assert not set(expand(before[0])) & set(expand(before[1]))
-    for words in (
-        ["systemctl", "daemon-reload"],
-        [containers.runtime.name, "--systemd-cgroup", "update", "--memory", str(300 << 20), "d1"],
-    ):
-        run(words)
-        assert (effective(pid), effective(other)) == before, words
-    containers.end("d1")
-    assert expand(effective(other)) == list(range(8))
-    run(["systemctl", "daemon-reload"])
-    assert expand(effective(other)) == list(range(8))
-
-
-def test_explain_and_topology_show_places(containers: Containers, installed: Installed) -> None:
-    create(containers, "t1", "exclusive:2", 2000)
-    printed = succeeds("--config", installed.config, "topology", "--usage")
-    assert "t1" in printed
-    assert "package1" in printed

@@ -17,8 +17,6 @@ QUIET = ("--network=none", "--log-driver=k8s-file")
 SAY_AND_STAY = "trap exit TERM; cat /proc/self/cpu_resctrl_groups >/dev/said; sleep 1000 & wait"
 """A shell's command that ends at a signal, which would otherwise take Podman's ten seconds."""
 
-ONE_DRIVER = pytest.mark.only(driver="cgroupfs")
-"""For tests that do not depend on the cgroup driver."""
 ONE_RUNTIME = pytest.mark.only(runtime_name="crun")
 """For behaviour of Podman and systemd, independent of the runtime."""
 
@@ -76,31 +74,6 @@ def test_containers_of_pod_share_group(
     nothing_is_left(staged, resctrl)
 
 
-@ONE_DRIVER
-def test_ended_pod_is_released_by_next_hook(engine: Podman, image: str, staged: Staged, resctrl: Resctrl) -> None:
-    engine.create_pod()
-    engine.run(image, "true", "--pod=p")
-    engine.command("pod", "rm", "--force", "--time=0", "p")
-    engine.run(image, "true", "--rm")
-    assert group_names(resctrl) == []
-    assert staged.records() == []
-
-
-@ONE_DRIVER
-def test_containers_of_pod_join_two_classes(engine: Podman, image: str, staged: Staged, resctrl: Resctrl) -> None:
-    resctrl.make("gold")
-    resctrl.make("silver")
-    pod = engine.create_pod()
-    for name in ("gold", "silver"):
-        engine.run(image, SAY_AND_STAY, "--detach", "--pod=p", f"--name={name}", f"--rdt-class={name}")
-    for name, pid in zip(("gold", "silver"), engine.pids("gold", "silver"), strict=True):
-        assert (said(pid), place_of(pid)) == (Place(name, pod), Place(name, pod)), staged.said()
-    engine.command("pod", "rm", "--force", "--time=0", "p")
-    staged.reconcile()
-    assert group_names(resctrl) == ["gold", "silver"]
-    assert staged.records() == []
-
-
 KUBE = {
     "apiVersion": "v1",
     "kind": "Pod",
@@ -143,27 +116,6 @@ def test_restart_with_same_id_is_monitored(engine: Podman, image: str, staged: S
         ]
     engine.command("rm", "--force", "--time=0", "m")
     assert group_names(resctrl) == []
-    assert staged.records() == []
-
-
-@ONE_DRIVER
-def test_restart_of_pod_keeps_group(engine: Podman, image: str, staged: Staged, resctrl: Resctrl) -> None:
-    pod = engine.create_pod()
-    engine.run(image, SAY_AND_STAY, "--detach", "--pod=p", "--name=m")
-    inode = os.stat(resctrl.path(group=pod)).st_ino
-    engine.command("restart", "--time=0", "m")
-    assert said(engine.pid("m")) == Place("", pod), staged.said()
-    assert os.stat(resctrl.path(group=pod)).st_ino == inode, "its counters began again"
-    engine.command("pod", "rm", "--force", "--time=0", "p")
-    nothing_is_left(staged, resctrl)
-
-
-@ONE_DRIVER
-@pytest.mark.parametrize("policy", ["ignore", "fail"])
-def test_podman_without_resctrl_starts_or_refuses(engine: Podman, image: str, staged: Staged, policy: str) -> None:
-    staged.configure(resctrlPath="/nonexistent", failurePolicy=policy)
-    printed = engine.run(image, "echo it runs", "--rm", check=False)
-    assert ("it runs" in printed) == (policy == "ignore"), printed
     assert staged.records() == []
 
 

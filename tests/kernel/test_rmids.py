@@ -14,7 +14,7 @@ import pytest
 from kernel.groups import Place, Resctrl, place_of
 from kernel.installed import Staged
 from kernel.pods import UID, KubernetesPod
-from kernel.runtimes import Failed, wait_until
+from kernel.runtimes import wait_until
 
 pytestmark = pytest.mark.only(driver="cgroupfs")
 
@@ -69,15 +69,6 @@ def test_container_starts_without_rmid_and_gets_one_later(pod: KubernetesPod, re
 
 
 @pytest.mark.guest(rmids=4)
-def test_poststop_of_waiting_container_leaves_nothing(pod: KubernetesPod, resctrl: Resctrl) -> None:
-    others = fill(resctrl, 3)
-    pod.start("c0", "sleep 1000")
-    assert waits(pod)
-    nothing_is_left(pod)
-    assert sorted(resctrl.groups()) == sorted(others)
-
-
-@pytest.mark.guest(rmids=4)
 def test_ended_pod_makes_room(pod: KubernetesPod, resctrl: Resctrl) -> None:
     pod.start("c0", "sleep 1000")
     pod.end("c0")
@@ -116,14 +107,3 @@ def test_container_starts_while_all_rmids_are_in_limbo(pod: KubernetesPod, resct
     assert pod.installed.reconcile(check=False) != 0
     assert waits(pod)
     nothing_is_left(pod)
-
-
-@pytest.mark.guest(rmids=4)
-def test_container_without_rmid_is_refused_if_configured(pod: KubernetesPod, resctrl: Resctrl) -> None:
-    fill(resctrl, 3)
-    pod.installed.configure(failurePolicy="fail")
-    with pytest.raises(Failed):
-        pod.start("c0", "sleep 1000")
-    assert "Out of RMIDs" in pod.installed.said()
-    pod.runtime.delete("c0", force=True, check=False)
-    assert [record for record in pod.installed.records() if not record.startswith("waiting/")] == []

@@ -107,13 +107,3 @@ def test_kernel_reports_update_and_no_limit_without_one(containers: Containers) 
     containers.runtime.command("update", "--cpu-share", "2048", "w1")
     wait_until(writes.happened, "the update is reported; with the systemd driver systemd writes it")
     assert writes.take()
-
-
-@pytest.mark.only(driver="systemd")
-def test_daemon_reload_keeps_values(containers: Containers, installed: Installed) -> None:
-    pid = containers.create("r1", CHILD, annotations={SCHEDULING: "background", BLOCKIO: "slow"})
-    files = [file_of(pid, name) for name in ("cpu.weight", "cpu.max", "io.max")]
-    before = [file.read_text() for file in files]
-    run(["systemctl", "daemon-reload"])
-    assert [file.read_text() for file in files] == before
-    assert before[0].strip() == "20"

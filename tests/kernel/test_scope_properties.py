@@ -1,4 +1,4 @@
-"""One program tells a real systemd of all that a container's scope is given, and a daemon-reload leaves it."""
+"""One program tells systemd of all that a scope is given; a daemon-reload and the runtime's update leave it."""
 
 import re
 import shutil
@@ -58,7 +58,7 @@ def calls(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.only(driver="systemd")
-def test_all_features_share_one_call_that_daemon_reload_keeps(
+def test_all_features_share_one_call_that_daemon_reload_and_update_keep(
     containers: Containers, installed: Installed, calls: Path
 ) -> None:
     pid = containers.create("all", CHILD, annotations=ASKED)
@@ -75,6 +75,8 @@ def test_all_features_share_one_call_that_daemon_reload_keeps(
 
     assert_in_place()
     run(["systemctl", "daemon-reload"])
+    assert_in_place()
+    containers.runtime.command("update", "--memory", str(300 << 20), "all")
     assert_in_place()
     calls.write_text("")
     file_of(pid, "cpu.weight").write_text("100")  # a value undone by hand is repaired, and no other is sent
