@@ -3,10 +3,8 @@
 import json
 import os
 import shutil
-import struct
 import subprocess
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 BUSYBOX = "/bin/busybox"
@@ -48,21 +46,6 @@ posix.waitpid(child, 0)
 """,
 ]
 """A container's command, with HOST_USR: init, a thread of it, a child and a thread of that say where they run."""
-
-
-def steady_program(path: Path, accesses: int) -> None:
-    """Write a static program that reads its memory so many times, and does nothing else.
-
-    mov ecx, accesses; mov esi, 0x401000; 1: mov eax, [rsi]; dec ecx; jnz 1b; xor edi, edi; mov eax, 60; syscall
-    """
-    code = b"\xb9" + struct.pack("<I", accesses) + bytes.fromhex("be00104000 8b06 ffc9 75fa 31ff b83c000000 0f05")
-    address, head = 0x400000, 64 + 56
-    elf = b"\x7fELF\x02\x01\x01" + bytes(9)
-    elf += struct.pack("<HHIQQQIHHHHHH", 2, 62, 1, address + head, 64, 0, 0, 64, 56, 1, 0, 0, 0)
-    size = head + len(code)
-    program = struct.pack("<IIQQQQQQ", 1, 7, 0, address, address, size, 0x2000, 0x1000)
-    path.write_bytes(elf + program + code)
-    path.chmod(0o755)
 
 
 def make_rootfs(folder: str) -> str:

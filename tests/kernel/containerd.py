@@ -77,16 +77,6 @@ def make_image(rootfs: str, name: str, command: list[str], path: str) -> str:
     return path
 
 
-def _is_removed(cgroup: str) -> bool:
-    """Return whether a cgroup with all below it can be removed; removes it then."""
-    try:
-        for folder, _, _ in os.walk(cgroup, topdown=False):
-            os.rmdir(folder)
-    except OSError:
-        return False
-    return True
-
-
 class Containerd:
     """A containerd of the test's own, with its state where it always is.
 
@@ -184,15 +174,6 @@ class Containerd:
         assert pod in self._pods
         return self.runtime.StartContainer.future(request, timeout=PATIENCE)
 
-    def kill_all(self) -> None:
-        """Kill containerd and all pods without notice: the fastest end of many. For the last test of a boot."""
-        self.stop(signal.SIGKILL)
-        for pod in [pod for pod in self._pods if os.path.isdir(pod.cgroup)]:
-            with open(f"{pod.cgroup}/cgroup.kill", "w", encoding="ascii") as kill:
-                kill.write("1")
-            wait_until(lambda pod=pod: _is_removed(pod.cgroup), f"the cgroups of {pod.name} are empty")
-        self._pods.clear()
-
     def stopper(self, container: str) -> Any:
         """Begin to stop a container; a call whose `exception` waits for the end of that."""
         request = self.api.StopContainerRequest(container_id=container, timeout=0)
@@ -211,7 +192,7 @@ class Pod:
         containerd: what runs it.
         name: in the namespace `shop`, with the label `app`.
         runtime: the runtime handler, `runc` or `crun`.
-        labels, annotations: the pod's.
+        annotations: the pod's.
     """
 
     def __init__(
@@ -220,7 +201,6 @@ class Pod:
         name: str,
         runtime: str,
         *,
-        labels: dict[str, str] | None = None,
         annotations: dict[str, str] | None = None,
     ) -> None:
         self._containerd, self._api = containerd, containerd.api
@@ -248,7 +228,7 @@ class Pod:
                 "io.kubernetes.pod.name": name,
                 "io.kubernetes.pod.namespace": "shop",
                 "io.kubernetes.pod.uid": self.uid,
-                **({"app": "web"} if labels is None else labels),
+                "app": "web",
             },
             annotations=annotations or {},
             linux=self._api.LinuxPodSandboxConfig(
@@ -260,22 +240,18 @@ class Pod:
         self.id: str = containerd.runtime.RunPodSandbox(request, timeout=PATIENCE).pod_sandbox_id
         self.containers: list[str] = []
 
-    def _creation(self, name: str, command: list[str], *, attempt: int = 0, cpus: str = "") -> Any:
-        """Return the request for a container's creation."""
+    def create(self, name: str, command: list[str], *, cpus: str = "") -> str:
+        """Create a container; its id."""
         resources = self._api.LinuxContainerResources(cpuset_cpus=cpus) if cpus else None
         config = self._api.ContainerConfig(
-            metadata=self._api.ContainerMetadata(name=name, attempt=attempt),
+            metadata=self._api.ContainerMetadata(name=name, attempt=0),
             image=self._api.ImageSpec(image=IMAGE),
             command=command,
-            log_path=f"{name}-{attempt}.log",
+            log_path=f"{name}.log",
             labels={"io.kubernetes.container.name": name},
             linux=self._api.LinuxContainerConfig(resources=resources),
         )
-        return self._api.CreateContainerRequest(pod_sandbox_id=self.id, config=config, sandbox_config=self._config)
-
-    def create(self, name: str, command: list[str], *, attempt: int = 0, cpus: str = "") -> str:
-        """Create a container; its id."""
-        request = self._creation(name, command, attempt=attempt, cpus=cpus)
+        request = self._api.CreateContainerRequest(pod_sandbox_id=self.id, config=config, sandbox_config=self._config)
         made: str = self._containerd.runtime.CreateContainer(request, timeout=PATIENCE).container_id
         self.containers.append(made)
         return made
@@ -292,19 +268,9 @@ class Pod:
         self.start(made)
         return made
 
-    def run_all(self, names: list[str], command: list[str]) -> None:
-        """Create containers all at once, then start them all at once."""
-        runtime, api = self._containerd.runtime, self._api
-        created = [runtime.CreateContainer.future(self._creation(name, command), timeout=PATIENCE) for name in names]
-        made = [call.result().container_id for call in created]
-        self.containers += made
-        requests = [api.StartContainerRequest(container_id=container) for container in made]
-        for call in [runtime.StartContainer.future(request, timeout=PATIENCE) for request in requests]:
-            call.result()
-
-    def said(self, name: str, *, attempt: int = 0) -> str:
+    def said(self, name: str) -> str:
         """Return a container's output after its end, without the time, stream and letter of containerd's log."""
-        path = os.path.join(self.logs, f"{name}-{attempt}.log")
+        path = os.path.join(self.logs, f"{name}.log")
         container = self.containers[-1]
         wait_until(lambda: self.has_ended(container), f"{name} ends")
         with open(path, encoding="utf-8") as source:

@@ -121,8 +121,3 @@ class Resctrl:
         for path in list(self.groups()):
             with contextlib.suppress(FileNotFoundError):
                 os.rmdir(path)
-
-    def last_status(self) -> str:
-        """Return the kernel's message on the last failed command."""
-        with open(os.path.join(self.root, "info/last_cmd_status"), encoding="utf-8") as source:
-            return source.read().strip()

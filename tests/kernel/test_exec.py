@@ -1,15 +1,12 @@
 """Processes that enter running containers, with the exec watcher: no reconcile runs in these tests."""
 
 import os
-import statistics
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from kernel.bundles import steady_program
 from kernel.cgroups import cgroup_of
 from kernel.containers import SLEEP, Containers
 from kernel.groups import Place, Resctrl, parse_place, place_of
@@ -19,7 +16,6 @@ from kernel.watching import Watcher
 
 IN_TIME = "sleep 1; cat /proc/self/cpu_resctrl_groups"
 """A shell line that says where its children are born once it has been moved."""
-RUNS = 6
 
 
 @pytest.fixture
@@ -112,76 +108,3 @@ def test_parallel_execs_all_join_the_group(
     assert sorted(Path(installed.state).rglob("*")) == kept
     containers.runtime.delete("crowded", force=True)
     assert not list(resctrl.groups())
-
-
-def read_total(folder: str) -> int:
-    return sum(int(path.read_text()) for path in Path(folder).glob("mon_data/mon_L3_*/mbm_total_bytes"))
-
-
-@pytest.mark.measures
-@pytest.mark.guest(count=1)
-@pytest.mark.only(driver="cgroupfs")
-def test_counted_share_of_probe_is_measured(containers: Containers, watcher: Watcher, resctrl: Resctrl) -> None:
-    resctrl.make("gold")  # has the container's tasks alone, so the class's sum is the truth
-    init = containers.start("probed", intelRdt={"closID": "gold"})
-    group = place_of(init).group
-    for what, command in (("/bin/true", "/bin/true"), ("loop", "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done")):
-        words = ["/bin/true"] if what == "/bin/true" else ["/bin/sh", "-c", command]
-        wait_until(watcher.figures, "the figures are written")
-        time.sleep(6)
-        before = read_total(resctrl.path("gold")), read_total(resctrl.path("gold", group)), watcher.figures()
-        begun = time.monotonic()
-        for _ in range(10):
-            containers.runtime.command("exec", "probed", *words)
-        took = time.monotonic() - begun
-        after = read_total(resctrl.path("gold")), read_total(resctrl.path("gold", group))
-        time.sleep(6)
-        figures = watcher.figures()
-        share = (after[1] - before[1]) / (after[0] - before[0])
-        moved = figures["moved"] - before[2]["moved"]
-        gone = figures["gone"] - before[2]["gone"]
-        print(f"MEASURED {containers.runtime.name} {what}: {100 * share:.1f} % of the class's bytes in the group, "
-              f"{moved} moved, {gone} gone, of 10 in {took:.1f} s")  # fmt: skip
-    containers.runtime.delete("probed", force=True)
-
-
-@pytest.mark.measures
-@pytest.mark.only(driver="cgroupfs")
-@pytest.mark.parametrize(
-    "processors",
-    [
-        pytest.param(1, marks=pytest.mark.guest(count=1, cpus=1)),
-        pytest.param(2, marks=pytest.mark.guest(count=1, cpus=2)),
-    ],
-)
-def test_share_of_a_program_of_known_accesses_that_is_counted(
-    containers: Containers,
-    rootfs: str,
-    watcher: Watcher,
-    resctrl: Resctrl,
-    processors: int,
-) -> None:
-    """Each access moves a line of 64 bytes, and the program makes no others: its bytes are known."""
-    where = f"{containers.runtime.name}, {processors} processors"
-    accesses = (30_000, 300_000, 3_000_000, 30_000_000)
-    for number in accesses:
-        steady_program(Path(rootfs, "bin", f"steady{number}"), number)
-    group = resctrl.path("", place_of(containers.start("steady")).group)
-    for number in accesses:
-        program = Path(rootfs, "bin", f"steady{number}")
-        begun = time.monotonic()
-        for _ in range(RUNS):
-            subprocess.run([program], check=True)
-        took = time.monotonic() - begun
-        shares = []
-        for _ in range(RUNS):
-            before = read_total(group)
-            containers.runtime.command("exec", "steady", f"/bin/steady{number}")
-            shares.append(100 * (read_total(group) - before) / (64 * number))
-        print(f"MEASURED {where}: {number} accesses, {1000 * took / RUNS:.0f} ms: "
-              f"{statistics.median(shares):.1f} % of the bytes, least {min(shares):.1f} %")  # fmt: skip
-    time.sleep(6)
-    figures = watcher.figures()
-    print(f"MEASURED {where}: {figures['moved']} moved, {figures['gone']} gone, "
-          f"of {RUNS * len(accesses)}")  # fmt: skip
-    containers.runtime.delete("steady", force=True)

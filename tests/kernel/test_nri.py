@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kernel.bundles import FIRST_INSTRUCTION, OWN_PLACE
-from kernel.cgroups import CGROUPS, value
+from kernel.cgroups import value
 from kernel.containerd import Containerd
 from kernel.groups import Place, Resctrl, parse_place, place_of
 from kernel.nri_plugin import Plugin, group_of, groups
@@ -130,51 +129,6 @@ def test_adjustments_are_visible_inside_and_limits_are_in_specification(
     (state,) = Path("/run/containerd").glob(f"io.containerd.runtime.v2.task/k8s.io/{container}/config.json")
     unified = json.loads(state.read_text())["linux"]["resources"]["unified"]
     assert unified == {"memory.high": str(64 << 20), "memory.swap.max": "0"}
-
-
-def cpu_seconds(cgroup: Path) -> float:
-    """Return the processor time of all processes in a cgroup, including ended ones."""
-    first, *_ = (cgroup / "cpu.stat").read_text().splitlines()
-    return int(first.split()[1]) / 1e6
-
-
-@pytest.mark.measures
-def test_cost_of_start_with_and_without_plugin_is_measured(
-    node: Containerd, plugin: Callable[..., Plugin], resctrl: Resctrl
-) -> None:
-    own = CGROUPS / "nri-plugin"
-    own.mkdir()
-    pod = node.pod("cost")
-    pod.run("warm", SLEEP)
-    seconds: dict[str, list[float]] = {"without": [], "with": []}
-    machine: dict[str, list[float]] = {"without": [], "with": []}
-    plugins: list[float] = []
-    served = plugin()
-    for turn in range(8):  # in turns, so that both meet the same machine
-        which = "with" if turn % 2 else "without"
-        if turn % 2:
-            served.start()
-            assert served.process is not None
-            (own / "cgroup.procs").write_text(str(served.process.pid))
-        for number in range(4):
-            before, own_before, begun = cpu_seconds(CGROUPS), cpu_seconds(own), time.monotonic()
-            container = pod.create(f"c{turn}-{number}", SLEEP)
-            pod.start(container)
-            seconds[which].append(time.monotonic() - begun)
-            machine[which].append(cpu_seconds(CGROUPS) - before)
-            if turn % 2:
-                plugins.append(cpu_seconds(own) - own_before)
-                assert place_of(pod.pid(container)) == Place("", pod.uid)
-            pod.stop(container)
-        if turn % 2:
-            served.kill(signal.SIGTERM)
-    own.rmdir()
-    for name, values in (("passed", seconds), ("of processor time", machine)):
-        middle = {which: statistics.median(found) for which, found in values.items()}
-        print(f"a start, in seconds {name}: {middle['without']:.3f} without, {middle['with']:.3f} with", end="; ")
-        print(f"the least {min(values['without']):.3f} and {min(values['with']):.3f}")
-    share = statistics.median(plugins) / statistics.median(machine["without"])
-    print(f"of it the plugin and its children: {statistics.median(plugins):.4f} s, {share:.1%} of a start without")
 
 
 def test_hook_and_plugin_on_one_node_do_nothing_twice(
