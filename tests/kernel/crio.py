@@ -64,7 +64,6 @@ class Crio:
 
     def __init__(self, runtime: Runtime, bundle: Callable[..., str], folder: Path) -> None:
         self.runtime, self.bundle, self.folder = runtime, bundle, folder
-        self.pods: list[CrioPod] = []
         self._start()
 
     def _start(self) -> None:
@@ -87,10 +86,7 @@ class Crio:
         self._watch.close()
 
     def restart(self, resctrl: Resctrl, classes: Collection[str]) -> None:
-        """Comes back with an RDT configuration of these classes: other classes go, busy or not, and empty groups.
-
-        It reads the annotations of its pods from their sandboxes (cri-o, internal/lib/container_server.go).
-        """
+        """Comes back with an RDT configuration of these classes: other classes go, busy or not, and empty groups."""
         self.stop()
         for path in list(resctrl.groups()):
             folder = Path(path)
@@ -99,8 +95,6 @@ class Crio:
                     folder.rmdir()
             elif folder.exists() and not (folder / "tasks").read_text():
                 folder.rmdir()
-        for pod in self.pods:
-            pod.load()
         self._start()
 
 
@@ -108,7 +102,6 @@ class CrioPod(Pod):
     """A pod under a CRI-O: its cgroup, the saved configuration of its sandbox, and its containers c0, c1, ….
 
     Args:
-        labels: the pod's.
         annotations: the pod's, from any author.
     """
 
@@ -118,7 +111,6 @@ class CrioPod(Pod):
         uid: str,
         name: str = "web-0",
         *,
-        labels: Mapping[str, str] | None = None,
         annotations: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(uid, crio.runtime, crio.bundle)
@@ -127,18 +119,12 @@ class CrioPod(Pod):
         self._sandbox = secrets.token_hex(32)
         self._ids: dict[str, str] = {}
         words = self._words("sandbox-config", self._sandbox)
-        # CRI-O's own first, then the pod's annotations, then its labels, of which some are the kubelet's.
+        # CRI-O's own first, then the pod's annotations, then the kubelet's labels.
         kubelets = {key: value for key, value in words.items() if key.startswith(_KUBELETS)}
-        stated = {LABELS: json.dumps(dict(labels or {}) | kubelets), ANNOTATIONS: json.dumps(self.notes)}
-        told = {**words, **stated, **self.notes, **(labels or {}), **kubelets}
-        self._saved = self.folder / self._sandbox / "userdata" / "config.json"
-        self._saved.parent.mkdir(parents=True)
-        self._saved.write_text(json.dumps({"annotations": told}))
-        crio.pods.append(self)
-
-    def load(self) -> None:
-        """Read the pod's annotations from its sandbox."""
-        self.notes = json.loads(json.loads(self._saved.read_text())["annotations"][ANNOTATIONS])
+        stated = {LABELS: json.dumps(kubelets), ANNOTATIONS: json.dumps(self.notes)}
+        saved = self.folder / self._sandbox / "userdata" / "config.json"
+        saved.parent.mkdir(parents=True)
+        saved.write_text(json.dumps({"annotations": {**words, **stated, **self.notes, **kubelets}}))
 
     def _words(self, name: str, id_: str) -> dict[str, str]:
         """Return CRI-O's own annotations of a capture, with this pod's names and ids."""

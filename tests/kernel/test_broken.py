@@ -1,6 +1,6 @@
 """A node survives us: real runtimes with our hook broken in one way at a time, for containers from before and after.
 
-tests/install/test_guard.py has more ways, and test_starved.py the hooks that hang.
+tests/install/test_guard.py has more ways.
 """
 
 import contextlib
@@ -40,7 +40,10 @@ FAULTS: dict[str, Fault] = {
     "interpreter_gone": lambda _host: interpreter_gone(),
     "disk_full": lambda host: disk_full(host / "state"),
     "unmounted": lambda _host: unmounted(),
-    **{breakage.__name__: partial(broken, breakage) for breakage in (breakages.code_gone, breakages.settings_garbage)},
+    **{
+        breakage.__name__: partial(broken, breakage)
+        for breakage in (breakages.code_gone, breakages.dead_loop, breakages.settings_garbage)
+    },
 }
 
 

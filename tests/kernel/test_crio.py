@@ -11,11 +11,11 @@ import yaml
 
 from kernel.bare import clear_host
 from kernel.bundles import OWN_PLACE
-from kernel.crio import ANNOTATIONS, LABELS, RDT, Crio, CrioPod
+from kernel.crio import RDT, Crio, CrioPod
 from kernel.groups import Place, Resctrl, parse_place, place_of
 from kernel.installed import resctrl_hook, succeeds
 from kernel.pods import UID
-from kernel.runtimes import Failed, Podman, Runtime, run, wait_until
+from kernel.runtimes import Failed, Runtime, run, wait_until
 from resctrl_hooks.install import units
 from resctrl_hooks.node.names import STATE_DIR
 from resctrl_hooks.node.watch.status import read_status
@@ -24,7 +24,6 @@ CONFIG = Path("/etc/resctrl-hooks/config.yaml")
 OTHER = "0b9d6c1e-2f3a-4d5b-8c7e-91a2b3c4d503"
 SLEEP = ["/bin/sleep", "1000"]
 IN_TWO_CLASSES = {f"{RDT}/pod": "gold", f"{RDT}/container.c1": "silver"}
-MEMORY_CLASS = "class.memtierd.nri.io"
 
 
 def install() -> None:
@@ -67,7 +66,7 @@ def crio(runtime: Runtime, bundle: Callable[..., str], resctrl: Resctrl, tmp_pat
 
 @pytest.fixture
 def pods(crio: Crio) -> Iterator[Callable[..., CrioPod]]:
-    """Make pods, whose end nothing is left of: `pods(UID, "web-0", labels=…, annotations=…)`."""
+    """Make pods, whose end nothing is left of: `pods(UID, "web-0", annotations=…)`."""
     made: list[CrioPod] = []
 
     def make(*arguments: Any, **options: Any) -> CrioPod:
@@ -183,65 +182,3 @@ def test_crio_survives_prune(crio: Crio, pods: Callable[..., CrioPod], resctrl: 
     assert states(resctrl) == {UID: ("assigned", "1/1"), OTHER: ("idle", "0/0")}
     assert place_of(idle.start("c0", SLEEP)) == Place("", OTHER)
     assert states(resctrl)[OTHER] == ("assigned", "1/1")
-
-
-def test_forged_labels_are_ignored(pods: Callable[..., CrioPod], resctrl: Resctrl) -> None:
-    configure(labelSelector={"app": "web"})
-    forged = {"app": "web", LABELS: json.dumps({"app": "web"})}
-    assert place_of(pods(UID, annotations=forged).start("c0", SLEEP)) == Place("", "")
-    hidden = {LABELS: json.dumps({"app": "other"})}
-    true = pods(OTHER, "web-1", labels={"app": "web"}, annotations=hidden)
-    assert place_of(true.start("c0", SLEEP)) == Place("", OTHER)
-    succeeds("reconcile")
-    assert states(resctrl) == {OTHER: ("assigned", "1/1")}
-
-
-def test_annotation_is_not_a_label_after_crio_has_restarted(
-    crio: Crio, pods: Callable[..., CrioPod], resctrl: Resctrl
-) -> None:
-    """CRI-O then reads the pod's annotations from one that the pod's author wrote, and containers have none of them."""
-    configure(labelSelector={"app": "web"})
-    seen = {"kubernetes.io/config.seen": "2026-11-21T00:41:04.811546569Z"}  # by the kubelet
-    forged = pods(UID, annotations={**seen, "app": "web", ANNOTATIONS: "{}"})
-    true = pods(OTHER, "web-1", labels={"app": "web"}, annotations=seen)
-    assert place_of(forged.start("c0", SLEEP)) == Place("", "")
-    crio.restart(resctrl, {"gold", "silver"})
-    assert (forged.notes, true.notes) == ({}, seen)
-    assert place_of(forged.start("c1", SLEEP)) == Place("", "")
-    assert place_of(true.start("c0", SLEEP)) == Place("", OTHER)
-    succeeds("reconcile")
-    assert states(resctrl) == {OTHER: ("assigned", "1/1")}
-
-
-def test_refused_container_is_listed(pods: Callable[..., CrioPod], resctrl: Resctrl) -> None:
-    configure(failurePolicy="fail", classes=[{"name": "batch"}])
-    pod = pods(UID, "db-0", annotations={f"{MEMORY_CLASS}/c0": "gone"})
-    pod.start("c1", SLEEP)
-    with pytest.raises(Failed, match="79"):
-        pod.start("c0", SLEEP)
-    refusal = json.loads(succeeds("list", "-o", "json"))["refusals"][-1]
-    assert (refusal["namespace"], refusal["pod"], refusal["container"]) == ("shop", "db-0", "c0")
-    assert refusal["id"] == pod.id_of("c0")
-    assert "'gone'" in refusal["why"]
-    assert "shop/db-0/c0: memory: " in succeeds("list")
-    succeeds("reconcile")
-    assert states(resctrl) == {UID: ("assigned", "1/1")}
-
-
-@pytest.mark.only(driver="cgroupfs")  # nothing of it depends on that
-def test_podman_containers_can_be_excluded(
-    pods: Callable[..., CrioPod], podman: Callable[..., Podman], image: str
-) -> None:
-    """It reads the same folder."""
-    engine = podman()
-    configure(namespaces=["?*"])
-    assert place_of(start_in(engine, image)) == Place("", "")
-    assert place_of(pods(UID).start("c0", SLEEP)) == Place("", UID)
-    configure(namespaces=[""])
-    assert place_of(start_in(engine, image)).group != ""
-    assert place_of(pods(OTHER).start("c0", SLEEP)) == Place("", "")
-
-
-def start_in(engine: Podman, image: str) -> int:
-    """Run a container under Podman; its init process."""
-    return engine.pid(engine.run(image, "sleep 1000", "-d"))

@@ -60,28 +60,6 @@ def test_two_containers_of_pod_stay_in_their_classes(pod: KubernetesPod, resctrl
     assert {os.path.basename(path) for path in resctrl.groups()} == {"gold", "silver"}
 
 
-def total_bytes(resctrl: Resctrl, group: str) -> int:
-    """Return a group's count, summed over all domains."""
-    files = Path(resctrl.path(group=group)).glob("mon_data/mon_L3_*/mbm_total_bytes")
-    return sum(int(path.read_text()) for path in files)
-
-
-@pytest.mark.parametrize("again", ["c0", "c0-again"], ids=["same-id", "new-id"])
-def test_restart_keeps_group_and_counters(pod: KubernetesPod, resctrl: Resctrl, again: str) -> None:
-    pod.start("c0", SLEEP)
-    group = resctrl.path(group=UID)
-    inode, counted = os.stat(group).st_ino, total_bytes(resctrl, UID)
-    pod.end("c0")
-    assert os.stat(group).st_ino == inode
-    pid = pod.start(again, SLEEP)
-    assert place_of(pid) == Place("", UID)
-    assert os.stat(group).st_ino == inode, "the group was created again, so its counters restarted"
-    assert total_bytes(resctrl, UID) >= counted
-    assert list(resctrl.groups()) == [group]
-    pod.end(again)
-    nothing_is_left(pod, resctrl)
-
-
 HOSTILE = {
     "traversal": "../../canary",
     "second line": f"{UID}\n../../canary",

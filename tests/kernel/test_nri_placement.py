@@ -92,18 +92,3 @@ def is_waiting(served: Plugin) -> bool:
     pid = served.process.pid
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return any("nanosleep" in Path(f"/proc/{child}/wchan").read_text() for child in children)
-
-
-def test_denied_placement_is_refused_at_creation(node: Containerd, plugin: Callable[..., Plugin]) -> None:
-    settings = {**PLACEMENT, "failurePolicy": "fail"}
-    served = plugin(placement={**ALLOWED, "allow": {}}, **settings).start()
-    pod = node.pod("denied", annotations={CPUS: "exclusive:1"})
-    with pytest.raises(Exception, match="namespace shop is not allowed to use exclusive CPUs"):
-        pod.create("c0", LOOK)
-    served.configure(placement={**ALLOWED, "policy": "pools"}, **settings)
-    astray = node.pod("astray", annotations={"pool.placement.resctrl-hooks.io": "nowhere"})
-    with pytest.raises(Exception, match="unknown pool 'nowhere'") as refused:
-        astray.create("c0", LOOK)
-    print(refused.value)
-    container = pod.run("c1", LOOK)
-    assert has(pod, container).bit_count() == 1
