@@ -7,7 +7,7 @@ from .load import ClassCounts, memory_domains, traffic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ..context import Context
     from ..resctrl.counters import Raw, Slot
@@ -27,7 +27,12 @@ def l3_folder(number: int) -> str:
 
 def domains_of(context: "Context", snapshot: "Snapshot") -> "Domains":
     """Return the node's memory domains."""
-    l3 = {slot.domain.id for slot in snapshot.slots.values() if slot.counter.name == TOTAL and _is_l3(slot)}
+    return domains_of_slots(context, snapshot.slots.values())
+
+
+def domains_of_slots(context: "Context", slots: "Iterable[Slot]") -> "list[tuple[int, ...]]":
+    """Return the node's memory domains from its counters."""
+    l3 = {slot.domain.id for slot in slots if slot.counter.name == TOTAL and _is_l3(slot)}
     try:
         topology = read_topology(context.settings.sys_path)
     except TopologyError:

@@ -4,11 +4,10 @@ import time
 from typing import NamedTuple
 
 from ..guard.load import Reader as ClassReader
-from ..guard.load import memory_domains, traffic
+from ..guard.load import traffic
+from ..guard.snapshots import domains_of_slots
 from ..host.files import kernel_text
-from ..host.topology_sysfs import TopologyError, read_topology
 from ..resctrl.bandwidth_unit import capacity_of
-from ..resctrl.layouts import L3
 from .cgroup_waits import read_cpus, read_waits
 from .window import Counts, Window, use_between
 
@@ -52,19 +51,8 @@ class NodeReader:
     def __init__(self, context: "Context", files: "OpenFiles | None" = None) -> None:
         self._context = context
         self._files = files
-        slots = context.monitor.read_counters(files).slots
-        l3 = sorted(
-            {
-                slot.domain.id
-                for slot in slots
-                if slot.counter.name == _TOTAL and slot.domain.resource == L3 and slot.domain.node is None
-            }
-        )
-        try:
-            topology = read_topology(context.settings.sys_path)
-        except TopologyError:
-            topology = None
-        self.domains = memory_domains(l3, topology, context.settings.monitoring["memoryDomains"])
+        self.domains = domains_of_slots(context, context.monitor.read_counters(files).slots)
+        l3 = sorted(number for domain in self.domains for number in domain)
         self._capacity: "dict[str, float]" = context.settings.monitoring.get("capacity") or {}
         self._classes = ClassReader(context.monitor.resctrl, l3)
         self._cgroups: "dict[str, list[str]]" = {}
