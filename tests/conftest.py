@@ -314,3 +314,12 @@ def fail() -> Iterator[Fail]:
 def always(value: Any) -> Any:
     """Return a function that returns this value whatever it is given, to stand in for another."""
     return lambda *_given, **_named: value
+
+
+def raising(error: BaseException) -> Any:
+    """Return a function that raises this error whatever it is given."""
+
+    def raises(*_given: Any, **_named: Any) -> None:
+        raise error
+
+    return raises

@@ -9,7 +9,7 @@ from typing import Any
 import click
 import pytest
 from click.testing import CliRunner
-from conftest import Host, always
+from conftest import Host, always, raising
 from hosts.monitored import run
 
 from cli.test_diagnosis_text import diagnosis, effect
@@ -129,10 +129,7 @@ def test_next_installation_is_as_before(
 def test_impossible_plan_installs_nothing(
     planned: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: Exception, text: str, code: int
 ) -> None:
-    def fails(*_: Any, **__: Any) -> None:
-        raise error
-
-    monkeypatch.setattr(install, "plan", fails)
+    monkeypatch.setattr(install, "plan", raising(error))
     monkeypatch.setattr(install, "install", lambda *_, **__: pytest.fail("was installed"))
     done = installed("--root", str(tmp_path), "--runtime", "crio")
     assert (done.exit_code, text in done.stderr) == (code, True), done.stderr
@@ -141,10 +138,7 @@ def test_impossible_plan_installs_nothing(
 def test_failed_installation_can_be_repeated(
     planned: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def fails(*_: Any, **__: Any) -> None:
-        raise OSError(28, "No space left on device", "/f")
-
-    monkeypatch.setattr(install, "install", fails)
+    monkeypatch.setattr(install, "install", raising(OSError(28, "No space left on device", "/f")))
     done = installed("--root", str(tmp_path), "--runtime", "crio")
     assert done.exit_code == 1
     assert "/f: No space left on device; fix it and install again, or uninstall" in done.stderr
@@ -276,10 +270,7 @@ def test_uninstall_without_installation_ends_the_records(removed: list[str], mon
     assert (removed, done.stdout) == (["records False"], "resctrl-hooks is not installed below /\n")
     removed.clear()
 
-    def fails(*_: Any) -> None:
-        raise HookError("no settings")
-
-    monkeypatch.setattr(uninstall, "find_effective", fails)
+    monkeypatch.setattr(uninstall, "find_effective", raising(HookError("no settings")))
     done = CliRunner().invoke(main, ["uninstall"])
     assert removed == []
     assert done.stderr == "warning: no settings; groups and records are kept\n"
@@ -304,10 +295,7 @@ def test_installation_of_a_machine_config_is_left_to_it(planned: dict[str, Any],
 def test_failed_removal_can_be_repeated(
     removed: list[str], monkeypatch: pytest.MonkeyPatch, error: Exception, text: str
 ) -> None:
-    def fails(*_: Any, **__: Any) -> None:
-        raise error
-
-    monkeypatch.setattr(uninstall, "uninstall", fails)
+    monkeypatch.setattr(uninstall, "uninstall", raising(error))
     monkeypatch.setattr("os.geteuid", always(0))
     done = CliRunner().invoke(main, ["uninstall"])
     assert (done.exit_code, f"{text}; fix it and uninstall again" in done.stderr) == (1, True)
