@@ -12,7 +12,7 @@ from typing import Any
 import click
 import pytest
 from click.testing import CliRunner, Result
-from conftest import Host, always
+from conftest import Host, always, raising
 from hosts.monitored import KEYS, MonitoredHost, plain_host, run
 
 from resctrl_hooks.cli import diagnose, doctor, events, main, metrics, record, show, view
@@ -273,6 +273,8 @@ def test_recording_is_written_and_described(node: MonitoredHost, tmp_path: Path)
     done = node.run("record", "--for", "200ms", "-o", str(path))
     assert (done.exit_code, "exists; choose another name or use --force" in done.output) == (1, True)
     assert node.run("record", "--for", "100ms", "--force", "-o", str(path)).exit_code == 0
+    done = node.run("record", "--for", "100ms")
+    assert (done.exit_code, "Missing option '-o'" in done.output) == (2, True)
 
 
 # metrics
@@ -294,10 +296,7 @@ def test_metrics_are_written_to_a_readable_file(node: MonitoredHost, tmp_path: P
 
 
 def test_failed_write_of_metrics_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("os.fchmod", fails)
+    monkeypatch.setattr("os.fchmod", raising(OSError(28, "No space left on device")))
     with pytest.raises(click.ClickException, match="No space left on device"):
         metrics._replace(str(tmp_path / "x.prom"), b"text")
     assert [*tmp_path.iterdir()] == []
@@ -567,11 +566,11 @@ def test_view_reads_before_it_mounts(node: MonitoredHost, monkeypatch: pytest.Mo
     monkeypatch.setattr(view, "prepare", lambda path: path if noted(calls, 1)("prepare") else "")
     monkeypatch.setattr(view, "check_fuse", lambda: calls.append("fuse"))
     monkeypatch.setattr(view, "serve", lambda path, _, **more: calls.append((path, more["ro"], more["subtype"])))
-    filesystem = SimpleNamespace(Filesystem=lambda read, say: calls.append("made"))
+    filesystem = SimpleNamespace(Filesystem=lambda read, say: calls.append(read.__self__._pods_file))
     monkeypatch.setitem(sys.modules, "resctrl_hooks.view.filesystem", filesystem)
     assert node.run("view", "/run/view", "--pods", str(pods)).exit_code == 0
-    assert calls == ["prepare", "fuse", "made", ("/run/view", True, "resctrl-view")]
-    monkeypatch.setattr(Contents, "read", lambda _: (_ for _ in ()).throw(HookError("unreadable")))
+    assert calls == ["prepare", "fuse", str(pods), ("/run/view", True, "resctrl-view")]
+    monkeypatch.setattr(Contents, "read", raising(HookError("unreadable")))
     calls.clear()
     done = node.run("view", "/run/view")
     assert (done.exit_code, done.stderr, calls) == (1, "resctrl-hook: unreadable\n", [])
