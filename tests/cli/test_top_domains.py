@@ -3,20 +3,17 @@
 import io
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from hosts.counter_tree import say_paths
 from hosts.monitored import MonitoredHost, plain_host
 from rich.console import Console
 
-from resctrl_hooks.cli import main
-from resctrl_hooks.cli.top_table import Scene, domain_line, memory_lines, usage_table
+from resctrl_hooks.cli.top_table import Scene, usage_table
 from resctrl_hooks.inventory.rates import Rates
 from resctrl_hooks.inventory.usage import Line
-from resctrl_hooks.inventory.usage_models import DomainUsage, MemoryShare, MemoryUsage
+from resctrl_hooks.inventory.usage_models import DomainUsage
 from resctrl_hooks.node.snapshot.snapshot import in_domain, take
 
 SIZE = 1200
@@ -105,77 +102,9 @@ def test_busiest_pods_are_coloured_unless_no_color_is_set(monkeypatch: pytest.Mo
     assert colours == expected
 
 
-@pytest.mark.parametrize("width, shown", [(40, 2), (80, 4), (170, 4)])
-def test_cache_line_shows_as_many_caches_as_fit_and_counts_others(width: int, shown: int) -> None:
-    text = domain_line(scene(), width)
-    assert len(text) <= width
-    assert text.plain.count("L3 ") == shown
-    assert text.plain.endswith(f"+{4 - shown}") == (shown < 4)
-
-
-def test_line_of_two_caches_has_both_at_80_columns() -> None:
-    caches = [
-        DomainUsage(
-            domain=number,
-            llc_bytes=SIZE,
-            llc_occupancy_bytes=SIZE,
-            memory_bandwidth_bytes_per_second=4.79e9,
-            peak_bytes_per_second=4.79e9,
-        )
-        for number in range(2)
-    ]
-    text = domain_line(replace(scene(), domains=caches), 80)
-    since = "(~100% of max so far)"
-    assert text.plain == f"L3 0 4.79 GB/s {since}   L3 1 4.79 GB/s {since}"
-
-
-def memory(load: float | None, *, estimated: bool = False) -> MemoryUsage:
-    return MemoryUsage(
-        domain=8,
-        l3=[8],
-        memory_bandwidth_bytes_per_second=None if load is None else load * 1.8e9,
-        capacity_bytes_per_second=180e9,
-        load_percent=load,
-        estimated=estimated,
-        pods=[MemoryShare(name="batch/etl", memory_bandwidth_bytes_per_second=1e9, share_percent=61.2)] if load else [],
-    )
-
-
-@pytest.mark.parametrize(
-    "one, text",
-    [
-        (memory(90.0), "memory 8 162 GB/s, 90% of 180 GB/s: batch/etl 61%"),
-        (memory(90.0, estimated=True), "memory 8 ~162 GB/s, ~90% of 180 GB/s: batch/etl 61%"),
-        (memory(None), "memory 8 -, - of 180 GB/s"),
-    ],
-    ids=["exact", "estimated", "unknown"],
-)
-def test_memory_domain_has_a_line_with_its_load_and_largest_pods(one: MemoryUsage, text: str) -> None:
-    found = scene()
-    found.memory = [one]
-    assert [line.plain for line in memory_lines(found, 100)] == [text]
-    assert len(memory_lines(found, 20)[0]) <= 20
-
-
 def test_memory_domains_are_shown_where_a_capacity_is_configured(host: MonitoredHost) -> None:
     assert host.json("top", "--interval", "0.1")["memoryDomains"] == []
     host.configure(monitoring={"capacity": {"*": 1e9}})
     made = host.json("top", "--interval", "0.1")["memoryDomains"]
     assert {one["capacityBytesPerSecond"] for one in made} == {1e9}
     assert "memory 0 " in host.run("top", "--once", "--interval", "0.1").stdout
-
-
-def test_class_lowered_by_guard_shows_both_values() -> None:
-    found = scene()
-    found.lowered = {"bronze": "MB 100↓60"}
-    lines = [Line("pod", "bronze", "bronze", Rates({"llc": 1.0, "mbm": 9.0}), members=7)]
-    out = Console(file=io.StringIO(), width=100)
-    out.print(usage_table(found, lines, by="class", sort="mbm", reverse=False, width=100, pictures=False, headers=True))
-    assert isinstance(out.file, io.StringIO)
-    assert "bronze (7) MB 100↓60" in out.file.getvalue()
-
-
-def test_help_explains_domain_options() -> None:
-    text = CliRunner().invoke(main, ["top", "--help"]).output
-    assert "--domain N" in text
-    assert "--capacity" in text

@@ -29,13 +29,6 @@ def test_power_without_energy_of_pods_has_no_line() -> None:
     assert power_lines(Scene("n1", "12:00:00", [], power=found), 100) == []
 
 
-def test_power_line_names_attributed_and_unattributed_watts() -> None:
-    (made,) = power_lines(Scene("n1", "12:00:00", LINES, power=power_usage(148.0, LINES)), 100)
-    assert made.plain == "packages 148 W: 48 W attributed to pods, 100 W unattributed (cores, other tasks: 4 W)"
-    (made,) = power_lines(Scene("n1", "12:00:00", LINES, power=power_usage(148.0, LINES)), 20)
-    assert len(made) <= 20
-
-
 @pytest.mark.fuse
 def test_top_compares_the_packages_with_all_pods_even_if_it_shows_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

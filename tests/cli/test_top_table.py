@@ -177,6 +177,8 @@ def test_power_without_known_parts_has_dashes() -> None:
     power = PowerUsage(packages_watts=9, attributed_watts=1, other_tasks_watts=None, unattributed_watts=None)
     (made,) = power_lines(Scene("n", "t", [], power=power), 99)
     assert made.plain == "packages 9 W: 1 W attributed to pods, - unattributed (cores, other tasks: -)"
+    (made,) = power_lines(Scene("n", "t", [], power=power), 20)
+    assert len(made) == 20
 
 
 def test_item_for_programs_has_percentages() -> None:
