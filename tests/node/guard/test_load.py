@@ -1,10 +1,13 @@
 """Traffic and load of memory domains, from made-up counters."""
 
 import pytest
+from conftest import Host
 
 from resctrl_hooks.node.guard.actuator import spread
 from resctrl_hooks.node.guard.load import ClassCounts, memory_domains, traffic
+from resctrl_hooks.node.guard.snapshots import domains_of_slots
 from resctrl_hooks.node.host.topology import UNKNOWN, MemoryNode, Topology
+from resctrl_hooks.node.resctrl.counters import slot_at
 
 
 def counts(time: float, **classes: dict[int, tuple[int | None, int | None]]) -> ClassCounts:
@@ -128,3 +131,9 @@ def test_each_cache_keeps_its_part_of_the_floor() -> None:
     many = dict.fromkeys(range(4), 2048)
     assert spread(200, (0, 1, 2, 3), {0: 30.0}, many, floor=160) == {0: 200, 1: 40, 2: 40, 3: 40}
     assert min(spread(160, (0, 1, 2, 3), {0: 1.0, 1: 9.0}, many, floor=160).values()) == 40
+
+
+def test_memory_domains_are_of_whole_l3_domains_that_count_traffic(host: Host) -> None:
+    others = ("mon_L3_05/llc_occupancy", "mon_PERF_PKG_06/mbm_total_bytes", "mon_L3_07/mon_sub_L3_07/mbm_total_bytes")
+    paths = ("mon_L3_01/mbm_total_bytes", "mon_L3_00/mbm_total_bytes", *others)
+    assert domains_of_slots(host.context(), map(slot_at, paths)) == [(0,), (1,)]
