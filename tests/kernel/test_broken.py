@@ -1,6 +1,6 @@
 """A node survives us: real runtimes with our hook broken in one way at a time, for containers from before and after.
 
-tests/install/test_guard.py has more ways.
+tests/install/test_guard.py has more ways, and test_starved.py the hooks that hang.
 """
 
 import contextlib

@@ -1,16 +1,22 @@
 """Interrupts of the real kernel: they leave exclusive CPUs, return when their container ends, and survive kills."""
 
+import os
+import random
 import re
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
+from kernel.cgroups import value
 from kernel.containers import Containers
 from kernel.installed import Installed
 from kernel.test_placement import CPUS, SEE, expand, seen
 
 pytestmark = [pytest.mark.guest(cpus=8, numa=4), pytest.mark.only(driver="cgroupfs", runtime_name="crun")]
 IRQS = Path("/proc/irq")
+KILLS = int(os.environ.get("INTERRUPT_KILLS", "6"))
 
 
 @pytest.fixture
@@ -59,3 +65,28 @@ def test_interrupts_leave_exclusive_cpus_and_return(containers: Containers, inst
     assert re.search(r"cannot move \d+ interrupts \((EIO|EPERM), managed by the kernel\): ", installed.said())
     containers.end("i1")
     assert affinities() == before
+
+
+def test_interrupts_and_cpusets_return_after_kills_at_random_moments(
+    containers: Containers, installed: Installed
+) -> None:
+    before = affinities()
+    for number in range(KILLS):
+        name = f"k{number}"
+        pid = quiet(containers, name)
+        assert affinities() != before, installed.said()
+        assert len(expand(value(pid, "cpuset.cpus.effective"))) == 2
+        containers.runtime.kill(name)  # without poststop
+        reconcile = subprocess.Popen(
+            installed.command("reconcile"),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        time.sleep(random.uniform(0.0, 2.0))
+        reconcile.kill()
+        reconcile.wait()
+    installed.reconcile()
+    assert affinities() == before
+    shared = containers.start("s1", SEE, annotations={CPUS: "shared"}, resources={"cpu": {"shares": 512}})
+    assert len(expand(seen(shared)[0])) > 1
