@@ -253,13 +253,6 @@ def test_show_of_pod_with_refused_container_names_the_refusal(host: MonitoredHos
     assert "unknown pod or container" in host.run("show", "shop/another").stderr
 
 
-def test_pod_with_group_is_not_waiting_despite_mark(host: MonitoredHost) -> None:
-    key = host.pod(0, "served")
-    host.context.ledger.mark("waiting", key)  # until the next reconcile
-    found = listed(host)
-    assert [pod["state"] for pod in found["items"]] == ["assigned"]
-
-
 @pytest.mark.parametrize("form", [[], ["-o", "wide"], ["-o", "csv"], ["-o", "name"], ["-o", "json"], ["-o", "yaml"]])
 @pytest.mark.parametrize("command", [["list", "--all"], ["show", "web"], ["top", "--once", "--interval", "0.1"]])
 def test_escape_sequences_in_groups_and_reasons_are_not_printed(
