@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from resctrl_hooks.cli.diagnosis_text import print_diagnosis, print_effects, print_none_slowed
+from resctrl_hooks.cli.diagnosis_text import print_diagnosis, print_effects, print_need, print_none_slowed
 from resctrl_hooks.inventory.class_changes import ClassChange
+from resctrl_hooks.node.slowdown.constants import ENOUGH
 from resctrl_hooks.slowdown.diagnosis import CausePod, CauseState, Diagnosis
 from resctrl_hooks.slowdown.effects import ClassEffect
 
@@ -19,6 +20,15 @@ def diagnosis(**more: Any) -> Diagnosis:
 
 def printed(capsys: pytest.CaptureFixture[str]) -> list[str]:
     return capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize("samples, lines", [([ENOUGH - 1, 0], 1), ([ENOUGH], 0), ([ENOUGH, 0], 1), ([], 0)])
+def test_need_of_pods_without_a_baseline_is_printed_once(
+    capsys: pytest.CaptureFixture[str], samples: list[int], lines: int
+) -> None:
+    print_need([diagnosis(baseline_samples=number) for number in samples])
+    found = printed(capsys)
+    assert [line.startswith(f"A baseline needs {ENOUGH} quiet samples") for line in found] == [True] * lines
 
 
 def test_paragraph_has_verdict_evidence_causes_changes_and_advice(
