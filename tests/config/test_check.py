@@ -152,7 +152,7 @@ def test_runtime_roots_are_accepted_in_every_form(roots: Any) -> None:
         ("rdt: {defaults: {qos: {best: gold}}}", "c.yaml:1: rdt.defaults.qos.best: 'best' is not an allowed value; choose Guaranteed, Burstable or BestEffort"),
         ("rdt: {classes: {a/b: {MB: 10}}}", "c.yaml:1: rdt.classes['a/b']: 'a/b' is not a valid class name; write one part of a path, or / for the root class"),
         ("rdt: {classes: {a: {L3: '60%', exclusive: true}, b: {L3: '40%', exclusive: true}}}", "c.yaml:1: rdt.classes: exclusive classes have 100% of L3 together, which leaves none to the root class; reduce a share, or make a class not exclusive"),
-        ("monitoring: {share: {intervall: 3}}", 'c.yaml:1: monitoring.share.intervall: unknown key; did you mean "interval"?'),
+        ("monitoring: {share: {intervals: 3}}", 'c.yaml:1: monitoring.share.intervals: unknown key; did you mean "interval"?'),
         ("rdt: {guard: {protect: {a: {slow: 1}}}}", 'c.yaml:1: rdt.guard.protect.a.slow: unknown key; did you mean "slowdown"?'),
         ("blockio: {enabled: true, classes: {a: [{weight: 5}]}, defaults: {qos: {BestEffort: b}}}", "c.yaml:1: blockio.defaults.qos.BestEffort: unknown class 'b'; the classes are a"),
         ("classes:\n- name: a\n  memtierdconfig: |\n    policy: {name: 2024-99-99}\n", "c.yaml:3: classes[0].memtierdconfig: it is not valid YAML after the replacement of variables: month must be in 1..12; see memtierd's sample"),
