@@ -15,48 +15,19 @@ from collections.abc import Sequence
 
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.host.files import read_file
-from resctrl_hooks.node.slowdown.constants import AET, LEAST_RUNNING, PERF, TRAFFIC
+from resctrl_hooks.node.guard.snapshots import domains_of_slots
+from resctrl_hooks.node.slowdown.constants import AET, PERF, TRAFFIC
 from resctrl_hooks.node.slowdown.perf import PerfCounters, PerfError
+from resctrl_hooks.node.slowdown.reader import counts_of
+from resctrl_hooks.node.slowdown.window import Counts, Use, use_between
 
 UNITS = {AET: "cycles per micro-operation", PERF: "cycles per instruction", TRAFFIC: "CPU seconds per GB"}
-_CYCLES, _OPERATIONS, _TRAFFIC = "unhalted_core_cycles", "uops_retired", "mbm_total_bytes"
-_REFERENCES = "unhalted_ref_cycles"
-_STAT, _USED = "cpu.stat", "usage_usec"
-_LIMIT = 1 << 16
 
 
 class EvidenceError(HookError):
     """Nothing on this node tells how fast the pod computes."""
 
     reason = "evidence"
-
-
-class Reading:
-    """A pod's cost and work so far, and the seconds for which they were wanted and counted. None: unknown."""
-
-    __slots__ = ("cost", "counted", "wanted", "work")
-
-    def __init__(self, cost: float | None, work: float | None, wanted: float = 0.0, counted: float = 0.0) -> None:
-        self.cost = cost
-        self.work = work
-        self.wanted = wanted
-        self.counted = counted
-
-
-def cost_between(before: Reading, after: Reading) -> float | None:
-    """Return the cost of a unit of work between two readings.
-
-    None where a value is missing or fell, the pod did no work, or the counters ran for less than `LEAST_RUNNING` of the
-    time.
-    """
-    if before.cost is None or before.work is None or after.cost is None or after.work is None:
-        return None
-    wanted, counted = after.wanted - before.wanted, after.counted - before.counted
-    if wanted > 0 and counted < LEAST_RUNNING * wanted:
-        return None
-    cost, work = after.cost - before.cost, after.work - before.work
-    return cost / work if cost > 0 and work > 0 else None
 
 
 class Evidence:
@@ -66,6 +37,10 @@ class Evidence:
         context: the node.
         key: the pod's key.
         cgroups: the folders of the pod's cgroup, or of its containers' cgroups.
+
+    Attributes:
+        domains: the memory domains in which the pod's traffic is counted, each as the ids of its L3 domains.
+        skipped: why better grades are not used.
 
     Raises:
         EvidenceError: no grade is available; the message names the reason for each.
@@ -77,12 +52,13 @@ class Evidence:
         self._key = key
         self._folders = [folder for folder in cgroups if folder]
         self._perf: PerfCounters | None = None
+        self.domains = domains_of_slots(context, [one for one in context.monitor.read(key) if one.value is not None])
         self.skipped: dict[str, str] = {}
-        """Why better grades are not used."""
         self.method = self._best()
 
     def _best(self) -> str:
-        if None not in (self._sum(_CYCLES), self._sum(_OPERATIONS)):
+        now = self.read()
+        if None not in (now.cycles, now.operations):
             return AET
         self.skipped[AET] = "resctrl counts no cycles and micro-operations of this pod"
         try:
@@ -91,61 +67,33 @@ class Evidence:
             self.skipped[PERF] = str(error)
         else:
             return PERF
-        if self._sum(_TRAFFIC) is None:
+        if not self.domains:
             self.skipped[TRAFFIC] = "the pod's memory traffic is not counted"
-        elif self._cpu_time() is None:
-            self.skipped[TRAFFIC] = f"{_STAT} of its cgroup has no {_USED}, which needs cgroup v2"
+        elif now.waits is None:
+            self.skipped[TRAFFIC] = "cpu.stat of its cgroup has no usage_usec, which needs cgroup v2"
         else:
             return TRAFFIC
         raise EvidenceError(f"nothing tells how fast the pod computes: {'; '.join(self.skipped.values())}")
 
-    def read(self) -> Reading:
-        """Return the pod's cost and work so far.
+    def read(self) -> Counts:
+        """Return the pod's counters so far.
 
         Raises:
-            HookError: the pod's counters cannot be read.
+            HookError: they cannot be read.
         """
-        if self._perf is not None:
-            found = self._perf.read()
-            cycles = found.cycles if found.references is None else found.references
-            return Reading(cycles, found.instructions, found.enabled, found.running)
-        if self.method == AET:
-            return Reading(self._sum(_REFERENCES) or self._sum(_CYCLES), self._sum(_OPERATIONS))
-        moved = self._sum(_TRAFFIC)
-        return Reading(self._cpu_time(), None if moved is None else moved / 1e9)
+        readings = [one for one in self._context.monitor.read(self._key) if one.value is not None]
+        return counts_of(readings, self._folders, self._perf.read() if self._perf else None)
 
-    def traffic(self) -> dict[int, float]:
-        """Return the pod's memory traffic so far in bytes, by L3 domain; without domains whose value is unknown."""
-        return {
-            one.domain.id: float(one.value)
-            for one in self._context.monitor.read(self._key)
-            if one.counter.name == _TRAFFIC and one.domain.node is None and one.value is not None
-        }
+    def use(self, before: Counts, after: Counts, seconds: float) -> Use:
+        """Return what the pod used between two readings."""
+        return use_between(before, after, seconds, self.domains)
+
+    def cost(self, before: Counts, after: Counts, seconds: float) -> float | None:
+        """Return the cost of a unit of work between two readings; None if it is unknown in the pod's grade."""
+        use = self.use(before, after, seconds)
+        return use.price if use.method == self.method else None
 
     def close(self) -> None:
         """Give the performance counters back."""
         if self._perf is not None:
             self._perf.close()
-
-    def _sum(self, counter: str) -> float | None:
-        """Return a counter's sum over all domains; None without one."""
-        found = [
-            one.value
-            for one in self._context.monitor.read(self._key)
-            if one.counter.name == counter and one.domain.node is None and one.value is not None
-        ]
-        return float(sum(found)) if found else None
-
-    def _cpu_time(self) -> float | None:
-        """Return the seconds of CPU time of the pod's cgroups."""
-        total = 0
-        for folder in self._folders:
-            try:
-                text = read_file(f"{folder}/{_STAT}", _LIMIT).decode("ascii", "replace")
-            except OSError:
-                return None
-            used = dict(line.split(" ", 1) for line in text.splitlines() if " " in line).get(_USED, "")
-            if not used.isdigit():
-                return None
-            total += int(used)
-        return total / 1e6 if self._folders else None

@@ -8,21 +8,15 @@ from typing import Self
 
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.guard.lease import LOCK
-from resctrl_hooks.node.guard.load import memory_domains, read_classes, traffic
+from resctrl_hooks.node.guard.load import read_classes, traffic
 from resctrl_hooks.node.guard.section import section
 from resctrl_hooks.node.host.instance import RunningError, only_instance
-from resctrl_hooks.node.host.topology import Topology
-from resctrl_hooks.node.host.topology_sysfs import TopologyError, read_topology
+from resctrl_hooks.node.slowdown.quiet import memory_of
 
-from .evidence import Evidence, EvidenceError, cost_between
+from .evidence import Evidence, EvidenceError
 from .experiment import SECONDS, SETTLE, WINDOWS, Effect, effect_of, order
 from .trial import Trial, TrialError, hold_lease
 
-Domains = list[tuple[int, ...]]
-"""Memory domains, each as the ids of its L3 domains."""
-
-LEAST_PART = 0.1
-"""The least part of the victim's traffic in a memory domain in which classes are limited."""
 LEAST_LOAD = 0.01
 """The least part of a memory domain's traffic for which a class is tried. A quiet class cannot slow a pod there."""
 
@@ -145,36 +139,25 @@ class Experiment:
             self._sleep(SETTLE)
             before = self.evidence.read()
             self._sleep(SECONDS - SETTLE)
-            cost = cost_between(before, self.evidence.read())
+            cost = self.evidence.cost(before, self.evidence.read(), SECONDS - SETTLE)
             if cost is not None:
                 costs[window].append(cost)
         return effect_of(costs[False], costs[True])
 
-    def _survey(self) -> tuple[Domains, dict[str, float]]:
+    def _survey(self) -> tuple[list[tuple[int, ...]], dict[str, float]]:
         """Return the memory domains of the pod's traffic, and each class's bytes per second in them."""
-        l3 = sorted(self.evidence.traffic())
-        domains = memory_domains(l3, self._topology(), self._context.settings.monitoring["memoryDomains"])
-        classes = ["", *self._resctrl.classes()]
-        own, all_ = self.evidence.traffic(), read_classes(self._resctrl, classes, l3, time.monotonic())
+        evidence, classes = self.evidence, ["", *self._resctrl.classes()]
+        l3 = [number for domain in evidence.domains for number in domain]
+        own, all_ = evidence.read(), read_classes(self._resctrl, classes, l3, time.monotonic())
         self._sleep(SECONDS)
-        now, all_now = self.evidence.traffic(), read_classes(self._resctrl, classes, l3, time.monotonic())
-        moved = {number: now[number] - own[number] for number in own if number in now}
-        here = [
-            domain
-            for domain in domains
-            if sum(moved.get(number, 0.0) for number in domain) > LEAST_PART * sum(moved.values())
-        ]
+        now, all_now = evidence.read(), read_classes(self._resctrl, classes, l3, time.monotonic())
+        busy = memory_of(evidence.use(own, now, SECONDS))
+        here = [domain for domain in evidence.domains if domain[0] in busy]
         if not here:
             raise EvidenceError("the pod has no memory traffic now, so nobody can slow it there")
         rates: dict[str, float] = {}
-        for found in traffic(all_, all_now, domains):
+        for found in traffic(all_, all_now, evidence.domains):
             if found.domain in here:
                 for name, rate in found.rates.items():
                     rates[name] = rates.get(name, 0.0) + rate
         return here, rates
-
-    def _topology(self) -> Topology | None:
-        try:
-            return read_topology(self._context.settings.sys_path)
-        except TopologyError:
-            return None

@@ -16,7 +16,7 @@ from resctrl_hooks.cli import diagnose
 from resctrl_hooks.cli.schemas import schemas
 from resctrl_hooks.node.guard.lease import LOCK, NAME, restore_left
 from resctrl_hooks.node.host.instance import only_instance
-from resctrl_hooks.slowdown.evidence import EvidenceError, Reading, cost_between
+from resctrl_hooks.slowdown.evidence import EvidenceError
 from resctrl_hooks.slowdown.proof import Experiment
 from resctrl_hooks.slowdown.session import Session
 from resctrl_hooks.slowdown.trial import TrialError
@@ -128,16 +128,6 @@ def test_pod_without_any_evidence_is_refused_with_each_reason(world: World, miss
     with pytest.raises(EvidenceError, match=rf"no cycles and micro-operations .*perf_event_open.*{reason}"):
         world.experiment()
     assert world.node.limit("bronze") == DECLARED
-
-
-@pytest.mark.parametrize(
-    "after",
-    [Reading(None, 2.0), Reading(2.0, None), Reading(2.0, 1.0), Reading(0.5, 2.0), Reading(2.0, 2.0, 10.0, 4.9)],
-)
-def test_missing_fallen_and_multiplexed_values_have_no_cost(after: Reading) -> None:
-    assert cost_between(Reading(1.0, 1.0), after) is None
-    assert cost_between(Reading(None, 1.0), Reading(2.0, 2.0)) is None
-    assert cost_between(Reading(1.0, 1.0), Reading(4.0, 2.0, 10.0, 5.0)) == 3.0
 
 
 def command(world: World, monkeypatch: pytest.MonkeyPatch, *words: str) -> Result:

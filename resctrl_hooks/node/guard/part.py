@@ -5,7 +5,7 @@ import time
 
 from ..errors import HookError
 from ..host.instance import RunningError, only_instance
-from ..host.topology_sysfs import TopologyError, read_topology
+from ..host.topology_sysfs import find_topology
 from ..log import ERROR, NOTICE, WARNING
 from ..part import Moment, Part
 from .guard import STAGE, Guard
@@ -15,7 +15,6 @@ from .section import ACT, OFF, section
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..context import Context
-    from ..host.topology import Topology
 
 
 class GuardPart(Part):
@@ -57,7 +56,7 @@ def start(context: "Context") -> "GuardPart | None":
     try:
         _restore_leftovers(context)
         if settings["mode"] != OFF:
-            guard = Guard(context, _topology(context), posix.getpid(), time.monotonic())
+            guard = Guard(context, find_topology(context.settings.sys_path), posix.getpid(), time.monotonic())
             if guard.mode == ACT:
                 context.log(NOTICE, "guard: mode act is experimental", stage=STAGE)
             return GuardPart(guard, float(settings["interval"]), lock)
@@ -99,10 +98,3 @@ def give_back(context: "Context") -> bool:
 def _restore_leftovers(context: "Context") -> None:
     if not give_back(context):
         raise HookError("the values of an earlier guard are not all restored")
-
-
-def _topology(context: "Context") -> "Topology | None":
-    try:
-        return read_topology(context.settings.sys_path)
-    except TopologyError:
-        return None

@@ -1,6 +1,6 @@
 """The guard's rule for the traffic of memory domains, applied to two snapshots."""
 
-from ..host.topology_sysfs import TopologyError, read_topology
+from ..host.topology_sysfs import find_topology
 from ..resctrl.layouts import L3, domain_folder
 from ..snapshot.growth import LOCAL, TOTAL
 from .load import ClassCounts, memory_domains, traffic
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from ..context import Context
-    from ..resctrl.counters import Raw, Slot
+    from ..resctrl.counters import Raw, Reading, Slot
     from ..snapshot.snapshot import Snapshot
     from .load import Traffic
 
@@ -30,14 +30,10 @@ def domains_of(context: "Context", snapshot: "Snapshot") -> "Domains":
     return domains_of_slots(context, snapshot.slots.values())
 
 
-def domains_of_slots(context: "Context", slots: "Iterable[Slot]") -> "list[tuple[int, ...]]":
+def domains_of_slots(context: "Context", slots: "Iterable[Slot | Reading]") -> "list[tuple[int, ...]]":
     """Return the node's memory domains from its counters."""
     l3 = {slot.domain.id for slot in slots if slot.counter.name == TOTAL and _is_l3(slot)}
-    try:
-        topology = read_topology(context.settings.sys_path)
-    except TopologyError:
-        topology = None
-    return memory_domains(l3, topology, context.settings.monitoring["memoryDomains"])
+    return memory_domains(l3, find_topology(context.settings.sys_path), context.settings.monitoring["memoryDomains"])
 
 
 def counts_of(
@@ -70,5 +66,5 @@ def traffic_of(before: "Snapshot", now: "Snapshot", domains: "Domains") -> "list
     return traffic(counts(before), counts(now), domains)
 
 
-def _is_l3(slot: "Slot") -> bool:
+def _is_l3(slot: "Slot | Reading") -> bool:
     return slot.domain.resource == L3 and slot.domain.node is None

@@ -70,6 +70,14 @@ def read_topology(sys_path: str) -> Topology:
     )
 
 
+def find_topology(sys_path: str) -> "Topology | None":
+    """Read the machine as `read_topology` does; None if sysfs does not list its CPUs."""
+    try:
+        return read_topology(sys_path)
+    except TopologyError:
+        return None
+
+
 def _last_cache(folder: str, fallback: int) -> "tuple[int, int]":
     """Return the L3 cache of a CPU: its id and the CPUs that share it. Usually at index3."""
     for index in ("index3", "index2", "index4", "index1", "index0"):

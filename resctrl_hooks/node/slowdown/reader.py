@@ -13,12 +13,13 @@ from .window import Counts, Window, use_between
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ..context import Context
     from ..guard.load import ClassCounts
     from ..resctrl.counter_files import OpenFiles
     from ..resctrl.counters import Reading as CounterReading
+    from .perf import PerfCount
     from .watched import Watched
 
     Readings = Mapping[str, Iterable[CounterReading]]
@@ -84,42 +85,9 @@ class NodeReader:
         now = time.monotonic()
         classes = self._classes.read(["", *resctrl.classes()], now)
         found = self._context.monitor.read_counters(self._files).readings if found is None else found
-        pods = {key: self._pod(key, readings, watched) for key, readings in found.items()}
+        pods = {key: counts_of(readings, self.cgroups(key), *watched.read(key)) for key, readings in found.items()}
         self._cgroups = {key: found for key, found in self._cgroups.items() if key in pods}
         return Moment(now, pods, classes, _stolen(self._context.proc))
-
-    def _pod(self, key: str, readings: "Iterable[CounterReading]", watched: "Watched") -> Counts:
-        counted, started = watched.read(key)
-        bandwidth: "dict[tuple[str, int], float | None]" = {}
-        occupancy: "dict[int, float]" = {}
-        sums: "dict[str, float]" = {}
-        for one in readings:
-            name, domain = one.counter.name, one.domain
-            if domain.node is not None:
-                continue
-            if name in (_TOTAL, _LOCAL):
-                place = name, domain.id
-                old = bandwidth.get(place, 0.0)
-                bandwidth[place] = None if one.value is None or old is None else old + one.value
-            elif one.value is None:
-                continue
-            elif name == _OCCUPANCY:
-                occupancy[domain.id] = occupancy.get(domain.id, 0.0) + one.value
-            elif name in _SUMS:
-                sums[_SUMS[name]] = sums.get(_SUMS[name], 0.0) + one.value
-        totals = {number: value for (name, number), value in bandwidth.items() if name == _TOTAL}
-        folders = self.cgroups(key)
-        return Counts(
-            {number: (total, bandwidth.get((_LOCAL, number))) for number, total in totals.items()},
-            occupancy,
-            sums.get("cycles"),
-            sums.get("operations"),
-            sums.get("references"),
-            read_waits(folders),
-            counted,
-            started,
-            read_cpus(folders),
-        )
 
     def window(self, before: Moment, after: Moment) -> Window:
         """Return the window between two moments."""
@@ -139,6 +107,41 @@ class NodeReader:
             (after.stolen[0] - before.stolen[0]) / ticks if ticks > 0 else 0.0,
             {one.domain[0]: one.rate for one in found},
         )
+
+
+def counts_of(
+    readings: "Iterable[CounterReading]", folders: "Sequence[str]", perf: "PerfCount | None", started: object = None
+) -> Counts:
+    """Return a pod's counters from its readings, its cgroups' folders and its performance counters."""
+    bandwidth: "dict[tuple[str, int], float | None]" = {}
+    occupancy: "dict[int, float]" = {}
+    sums: "dict[str, float]" = {}
+    for one in readings:
+        name, domain = one.counter.name, one.domain
+        if domain.node is not None:
+            continue
+        if name in (_TOTAL, _LOCAL):
+            place = name, domain.id
+            old = bandwidth.get(place, 0.0)
+            bandwidth[place] = None if one.value is None or old is None else old + one.value
+        elif one.value is None:
+            continue
+        elif name == _OCCUPANCY:
+            occupancy[domain.id] = occupancy.get(domain.id, 0.0) + one.value
+        elif name in _SUMS:
+            sums[_SUMS[name]] = sums.get(_SUMS[name], 0.0) + one.value
+    totals = {number: value for (name, number), value in bandwidth.items() if name == _TOTAL}
+    return Counts(
+        {number: (total, bandwidth.get((_LOCAL, number))) for number, total in totals.items()},
+        occupancy,
+        sums.get("cycles"),
+        sums.get("operations"),
+        sums.get("references"),
+        read_waits(folders),
+        perf,
+        started,
+        read_cpus(folders),
+    )
 
 
 def _stolen(proc: str) -> "tuple[int, int]":
