@@ -1,11 +1,14 @@
 """What helps a slowed pod, by cause, and the commands and configuration keys for it. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from resctrl_hooks.node.slowdown import causes
-from resctrl_hooks.node.slowdown.causes import SUPPORTED, Cause
+from resctrl_hooks.node.slowdown.causes import SUPPORTED
 
 ROOT = "the root class"
+Cause = Mapping[str, Any]
+"""A cause as `record_of` returns it."""
 _PROOF = "prove it: `resctrl-hook diagnose {name} --experiment`"
 _ELSEWHERE = "or run one of them on another node"
 
@@ -21,15 +24,15 @@ def advice(found: Sequence[Cause], name: str, classes: Mapping[str, str], names:
     """
     lines: list[str] = []
     for cause in found:
-        if cause.state == SUPPORTED:
-            lines += _REMEDIES[cause.cause](cause, name, classes, names)
+        if cause["state"] == SUPPORTED:
+            lines += _REMEDIES[cause["cause"]](cause, name, classes, names)
     return list(dict.fromkeys(lines))
 
 
 def _by_class(cause: Cause, classes: Mapping[str, str], names: Mapping[str, str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    for one in cause.pods:
-        found.setdefault(classes.get(one.key, ""), []).append(names.get(one.key, one.key))
+    for key in [one["key"] for one in cause["pods"]]:
+        found.setdefault(classes.get(key, ""), []).append(names.get(key, key))
     return found
 
 

@@ -1,14 +1,12 @@
 """The diagnosis of a pod as it is printed: its verdict, its causes and their pods, and what helps."""
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
 from resctrl_hooks.inventory.class_changes import ClassChange
 from resctrl_hooks.inventory.models import Record
-from resctrl_hooks.node.slowdown.causes import Cause
-from resctrl_hooks.node.slowdown.live import Finding
 from resctrl_hooks.node.slowdown.verdict import SLOWED_WORD
 
 from .advice import advice
@@ -68,7 +66,7 @@ class Diagnosis(Record):
 
 def diagnosis(
     key: str,
-    found: Finding,
+    found: Mapping[str, Any],
     names: Mapping[str, str],
     classes: Mapping[str, str],
     changes: Sequence[ClassChange] = (),
@@ -77,39 +75,29 @@ def diagnosis(
 
     Args:
         key: the pod.
-        found: its verdict and causes.
+        found: its verdict and causes, as `record_of` returns them.
         names: the names of pods by key.
         classes: their RDT classes by key.
         changes: the newest changes of classes.
+
+    Raises:
+        KeyError, TypeError, ValueError: the record is another version's.
     """
-    verdict, name = found.verdict, names.get(key, key)
-    slowed = verdict.verdict == SLOWED_WORD
-    concerned = {classes.get(one, "") for one in (key, *(pod.key for cause in found.causes for pod in cause.pods))}
+    name = names.get(key, key)
+    pods = [pod for cause in found["causes"] for pod in cause["pods"]]
+    concerned = {classes.get(one, "") for one in (key, *(pod["key"] for pod in pods))}
+    named = [
+        {**cause, "pods": [{**pod, "name": names.get(pod["key"], pod["key"])} for pod in cause["pods"]]}
+        for cause in found["causes"]
+    ]
     return Diagnosis.model_validate(
         {
+            **found,
             "name": name,
             "key": key,
-            "verdict": verdict.verdict,
-            "reason": verdict.reason,
-            "ratio": verdict.ratio,
-            "ratio_low": verdict.low,
-            "ratio_high": verdict.high,
-            "method": verdict.method,
-            "samples": verdict.samples,
-            "baseline_samples": verdict.baseline_samples,
-            "disturbance": found.disturbance,
-            "domain": found.domain,
-            "load": found.load,
-            "causes": [_state(cause, names) for cause in found.causes],
-            "advice": advice(found.causes, name, classes, names) if slowed else [],
+            "causes": named,
+            "advice": advice(found["causes"], name, classes, names) if found["verdict"] == SLOWED_WORD else [],
             "class_changes": [change for change in changes if change.rdt_class in concerned],
             "experiments": None,
         }
     )
-
-
-def _state(cause: Cause, names: Mapping[str, str]) -> CauseState:
-    pods = [
-        CausePod(name=names.get(one.key, one.key), share=one.share, correlation=one.correlation) for one in cause.pods
-    ]
-    return CauseState.model_validate({"cause": cause.cause, "state": cause.state, "pods": pods, "text": cause.text})

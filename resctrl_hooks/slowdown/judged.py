@@ -1,17 +1,13 @@
 """The diagnoses of a node's sampling process, read from its file: no sampling, no rights on the node's processes."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from resctrl_hooks.inventory.pod_names import PodNames
 from resctrl_hooks.inventory.records import classes_of
 from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.slowdown.case import Culprit
-from resctrl_hooks.node.slowdown.causes import Cause
-from resctrl_hooks.node.slowdown.live import Finding
 from resctrl_hooks.node.slowdown.status import read_status
-from resctrl_hooks.node.slowdown.verdict import Verdict
 
 from .diagnosis import Diagnosis, diagnosis
 
@@ -43,7 +39,7 @@ def judged(context: Context, names: PodNames, has_namespace: Callable[[str], boo
     classes = classes_of(context)
     try:
         found = [
-            diagnosis(key, _finding(pod), called, classes)
+            diagnosis(key, pod, called, classes)
             for key, pod in status["pods"].items()
             if key in called and has_namespace(names.of(key).namespace)
         ]
@@ -51,23 +47,3 @@ def judged(context: Context, names: PodNames, has_namespace: Callable[[str], boo
     except (KeyError, TypeError, ValueError):
         return None  # of another version, until the process is restarted
     return Judged(when, sorted(found, key=lambda one: -(one.ratio or 0.0)))
-
-
-def _finding(record: Mapping[str, Any]) -> Finding:
-    """Return a pod of the file as the finding that it was, but for the baseline."""
-    verdict = Verdict(
-        verdict=record["verdict"],
-        reason=record["reason"],
-        ratio=record["ratio"],
-        low=record["ratioLow"],
-        high=record["ratioHigh"],
-        dearer=None,
-        method=record["method"],
-        samples=record["samples"],
-        baseline_samples=record["baselineSamples"],
-    )
-    causes = [
-        Cause(one["cause"], one["state"], one["text"], tuple(Culprit(**pod) for pod in one["pods"]))
-        for one in record["causes"]
-    ]
-    return Finding(verdict, causes, record["domain"], record["load"])

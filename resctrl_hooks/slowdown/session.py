@@ -15,6 +15,7 @@ from resctrl_hooks.node.host.instance import RunningError, only_instance
 from resctrl_hooks.node.slowdown.choice import Candidate, chosen
 from resctrl_hooks.node.slowdown.live import Live
 from resctrl_hooks.node.slowdown.section import LOCK, section
+from resctrl_hooks.node.slowdown.status import record_of
 from resctrl_hooks.node.slowdown.store import Store
 from resctrl_hooks.node.snapshot.snapshot import open_files
 
@@ -110,7 +111,9 @@ class Session:
         """Return the diagnoses of pods, the worst first."""
         names, classes = self.names(), classes_of(self._context)
         changes = ClassChanges(self._context).newest()
-        found = [diagnosis(key, self.live.finding(key), names, classes, changes) for key in keys]
+        findings = {key: self.live.finding(key) for key in keys}
+        records = {key: {**record_of(one), "disturbance": one.disturbance} for key, one in findings.items()}
+        found = [diagnosis(key, record, names, classes, changes) for key, record in records.items()]
         return sorted(found, key=lambda one: -(one.ratio or 0.0))
 
     def normal_cost(self, key: str) -> dict[str, float]:

@@ -55,7 +55,11 @@ class Status:
         Errors are ignored: the next window writes it again.
         """
         pods = {
-            key: {**_record(found), "slowedSeconds": self._seconds.get(key, {}), "counted": self._counted.get(key, {})}
+            key: {
+                **record_of(found),
+                "slowedSeconds": self._seconds.get(key, {}),
+                "counted": self._counted.get(key, {}),
+            }
             for key, found in findings.items()
         }
         times = {"time": time.time(), "uptime": time.monotonic()}
@@ -84,7 +88,8 @@ def is_bandwidth(found: "Finding") -> bool:
     return found.verdict.verdict == SLOWED_WORD and BANDWIDTH in causes
 
 
-def _record(found: "Finding") -> "dict[str, Any]":
+def record_of(found: "Finding") -> "dict[str, Any]":
+    """Return a finding as the file has it."""
     verdict = found.verdict
     return {
         "verdict": verdict.verdict,
