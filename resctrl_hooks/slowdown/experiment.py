@@ -8,6 +8,7 @@ permutation of the windows (Fisher's exact test, inverted), which assumes nothin
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 WINDOWS = 6
 """Windows with the limit, and as many without. The 924 orders of twelve windows allow an interval of 95 %."""
@@ -21,22 +22,23 @@ _STEPS = 30  # bisections: to 1e-9 of the range
 _FAR = 3.0  # natural logarithms: a factor of 20 either way
 
 
-class Effect:
+class Effect(NamedTuple):
     """A limit's effect on the cost of the victim's work.
 
-    ``off`` and ``on`` are the geometric means of the cost without and with the limit. ``effect`` is the relative
-    change: -0.35 is a cost lower by 35 %. ``low`` and ``high`` bound its 95 % confidence interval.
+    ``off`` and ``on`` are the geometric means of the cost without and with the limit, ``low`` and ``high`` bound the
+    95 % confidence interval of the effect.
     """
 
-    __slots__ = ("effect", "high", "low", "off", "on", "windows")
+    off: float
+    on: float
+    low: float
+    high: float
+    windows: int
 
-    def __init__(self, off: float, on: float, low: float, high: float, windows: int) -> None:
-        self.off = off
-        self.on = on
-        self.effect = on / off - 1
-        self.low = low
-        self.high = high
-        self.windows = windows
+    @property
+    def effect(self) -> float:
+        """The relative change: -0.35 is a cost lower by 35 %."""
+        return self.on / self.off - 1
 
     @property
     def helps(self) -> bool:

@@ -4,6 +4,7 @@ import posix
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Self
 
 from resctrl_hooks.node.context import Context
@@ -21,27 +22,18 @@ LEAST_LOAD = 0.01
 """The least part of a memory domain's traffic for which a class is tried. A quiet class cannot slow a pod there."""
 
 
+@dataclass(frozen=True)
 class Proof:
     """What the experiment showed of one class: its effect, or the reason why there is none.
 
     ``floor`` and ``declared`` are its MB values by L3 domain with and without the limit.
     """
 
-    __slots__ = ("declared", "effect", "floor", "name", "reason")
-
-    def __init__(
-        self,
-        name: str,
-        effect: Effect | None = None,
-        reason: str = "",
-        declared: dict[int, int] | None = None,
-        floor: dict[int, int] | None = None,
-    ) -> None:
-        self.name = name
-        self.effect = effect
-        self.reason = reason
-        self.declared = declared or {}
-        self.floor = floor or {}
+    name: str
+    effect: Effect | None = None
+    reason: str = ""
+    declared: dict[int, int] = field(default_factory=dict)
+    floor: dict[int, int] = field(default_factory=dict)
 
 
 class Experiment:
