@@ -44,15 +44,15 @@ class Keys:
     """The keyboard of this terminal. Leaving the ``with`` block always restores the terminal's mode."""
 
     def __init__(self) -> None:
-        self._fd = -1
+        self._terminal: list[int] = []  # its descriptor
         self._before: list[Any] = []
         self._typed = ""
 
     def __enter__(self) -> Self:
         if sys.stdin.isatty():
-            self._fd = sys.stdin.fileno()
-            self._before = termios.tcgetattr(self._fd)
-            tty.setcbreak(self._fd)
+            self._terminal = [sys.stdin.fileno()]
+            self._before = termios.tcgetattr(self._terminal[0])
+            tty.setcbreak(self._terminal[0])
         return self
 
     def __exit__(
@@ -60,15 +60,15 @@ class Keys:
     ) -> None:
         if self._before:
             with contextlib.suppress(termios.error):  # the terminal is gone
-                termios.tcsetattr(self._fd, termios.TCSADRAIN, self._before)
+                termios.tcsetattr(self._terminal[0], termios.TCSADRAIN, self._before)
 
     def pressed(self, seconds: float) -> str:
         """Return the key pressed within ``seconds``: a character, a name such as ``up``, or an empty string."""
         if not self._typed:
-            waiting = [self._fd] if self._fd >= 0 else []
-            if not select.select(waiting, [], [], max(seconds, 0))[0]:
+            readable, _, _ = select.select(self._terminal, [], [], max(seconds, 0))
+            if not readable:
                 return ""
-            data = os.read(self._fd, _READ)
+            data = os.read(readable[0], _READ)
             if not data:
                 raise EOFError  # the terminal is gone
             self._typed = data.decode("utf-8", "replace")

@@ -220,9 +220,9 @@ def domain_line(scene: Scene, width: int) -> Text:
         if sum(len(text) for text, _ in texts) + 3 * len(texts) - 3 <= width:
             return _joined(texts)
     busiest = sorted(scene.domains, key=lambda one: -(one.memory_bandwidth_bytes_per_second or 0))
-    for shown in range(len(busiest) - 1, 0, -1):
-        texts = [(_of_cache(one, ()), one.domain == scene.domain) for one in busiest[:shown]]
-        made = _joined([*texts, (f"+{len(busiest) - shown}", False)])
+    for left_out in range(1, len(busiest)):
+        texts = [(_of_cache(one, ()), one.domain == scene.domain) for one in busiest[:-left_out]]
+        made = _joined([*texts, (f"+{left_out}", False)])
         if len(made) <= width:
             return made
     return Text()

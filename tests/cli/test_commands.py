@@ -1,6 +1,7 @@
 """Commands that pass their options on: what the called part gets, and what is printed of its answer."""
 
 import json
+import re
 import signal
 import sys
 import threading
@@ -139,6 +140,14 @@ def test_guard_and_watch_return_the_status_of_the_node_half(monkeypatch: pytest.
     assert invoke("--config", "/a.yaml", "guard", word).exit_code == 4
     assert invoke("--config", "/a.yaml", "watch").exit_code == 5
     assert [one for one in given if not callable(one)] == ["/a.yaml", [word], "/a.yaml", []]
+
+
+def test_help_of_simulate_has_defaults_and_limits() -> None:
+    text = " ".join(invoke("simulate", "--help").stdout.split())
+    assert re.findall(r"\[([^]]*=[^]]*)\]", text) == [
+        *("default: 32; 1<=x<=65536", "default: 8; 1<=x<=4096", "default: 2; 1<=x<=1024", "default: 1s; 0<=x<=86400"),
+        *("0<=x<=65536", "0<=x<=256", "0<=x<=4096", "default: 1; 1<=x<=64"),
+    ]
 
 
 # Durations and times
@@ -398,7 +407,7 @@ def test_journal_has_the_last_warnings_of_a_key(tmp_path: Path, monkeypatch: pyt
     ]
     lines = "\n".join(["{damaged", *map(json.dumps, entries)])
     program = tmp_path / "journalctl"
-    program.write_text(f"#!/bin/sh\necho \"$@\" >{tmp_path}/words\n/bin/cat <<'END'\n{lines}\nEND\n")
+    program.write_text(f"#!/bin/sh\necho \"$@\" >{tmp_path}/words\n/bin/cat <<'END'\n{lines}\nEND\nexit 1\n")
     program.chmod(0o755)
     assert show._journal("key") == [
         Failure(time=1, stage="createRuntime", reasons=["busy"], message="m"),

@@ -85,11 +85,14 @@ def test_first_line_has_what_is_known(capsys: pytest.CaptureFixture[str], more: 
     "more, lines",
     [
         ({"domain": None}, []),
+        ({"domain": None, "disturbance": "it is new"}, ["no baseline: it is new"]),
         ({"load": None}, ["memory domain 1: load unknown"]),
         ({"load": 0}, ["memory domain 1: load 0%"]),
     ],
 )
-def test_domain_has_its_load(capsys: pytest.CaptureFixture[str], more: dict[str, Any], lines: list[str]) -> None:
+def test_baseline_and_domain_have_what_is_known(
+    capsys: pytest.CaptureFixture[str], more: dict[str, Any], lines: list[str]
+) -> None:
     print_diagnosis(diagnosis(**more))
     assert printed(capsys)[2:] == [f"  {line}" for line in lines]
 

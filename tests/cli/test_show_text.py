@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from resctrl_hooks.cli import tables
 from resctrl_hooks.cli.counters_text import print_counters, print_rates, turns_said
 from resctrl_hooks.cli.show_text import print_pod
 from resctrl_hooks.inventory.columns import RATES
@@ -162,6 +163,15 @@ def test_long_lists_are_cut(capsys: pytest.CaptureFixture[str]) -> None:
     assert "  class /: created, no tasks" in lines
 
 
+def test_name_and_path_stay_whole_in_a_narrow_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "_WIDTH_OF_NO_TERMINAL", 20)
+    group = Group(rdt_class="", name="g", path=f"/sys/fs/resctrl/mon_groups/{KEY}", origin="created", tasks=0)
+    lines = shown(PodDetails(key=KEY, namespace="shop", pod="a name" * 5, state="idle", groups=[group]), capsys)
+    assert (lines[0], f"    {group.path}" in lines) == (f"shop/{'a name' * 5}", True)
+
+
 def test_counters_of_several_classes_have_their_sums() -> None:
     counters = [
         counter(value=1, rdt_class="", partial=True),
@@ -185,6 +195,8 @@ def test_counters_of_several_classes_have_their_sums() -> None:
         "  mbm_total_bytes  L3_00  (all)  3 B  1m5s",
         "~: counted for only part of the pod's life",
     ]
+    two = text_of(print_counters, [counter(), counter(rdt_class="gold")], [counter(rdt_class=None)])
+    assert two[-1] == "  mbm_total_bytes  L3_00  (all)  2.00 KiB  1m5s"
     alone = text_of(print_counters, [counter()], [counter(value=3)], headers=False)
     assert alone == ["", "Counters", "  mbm_total_bytes  L3_00  /  2.00 KiB  1m5s"]
     assert text_of(print_counters, []) == ["", "Counters: none"]

@@ -59,6 +59,11 @@ def test_table_has_each_measured_column() -> None:
     ]
 
 
+def test_order_is_marked_once() -> None:
+    (head, *_) = rows(Scene("n", "t", PODS, llc_bytes=1000), sort="llc")
+    assert head.startswith("POD  LLC\N{BLACK DOWN-POINTING SMALL TRIANGLE}  L3%  MBM  ")
+
+
 def test_columns_without_values_are_left_out() -> None:
     plain = [line(POD, "a", 5, 3.0, 1.0), line(TOTAL, "TOTAL", 5, 3.0, 1.0)]
     assert rows(Scene("n", "t", plain), headers=False) == ["a  5 B  3 B/s  1 B/s", "TOTAL  5 B  3 B/s  1 B/s"]

@@ -9,7 +9,7 @@ import pytest
 from conftest import always
 
 from cli.test_show_text import counter, rates, squeezed
-from resctrl_hooks.cli import past_text
+from resctrl_hooks.cli import past_text, tables
 from resctrl_hooks.cli.past_text import gap_note, heading, print_details, print_list, print_slowdowns
 from resctrl_hooks.node.slowdown.constants import SLOWED
 from resctrl_hooks.past.pods import ABSENT, PastPod
@@ -102,6 +102,21 @@ def test_details_have_what_is_stored(capsys: pytest.CaptureFixture[str]) -> None
     assert "  COUNTER  DOMAIN  CLASS  VALUE  COUNTED" not in printed(capsys)
     print_details("name", found(), pods)
     assert printed(capsys) == ["shop/a", "shop/b"]
+
+
+def test_facts_stay_whole_in_a_narrow_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "_WIDTH_OF_NO_TERMINAL", 20)
+    judged = pod("a name" * 5, 1.5, rdt_class="a class" * 5)
+    slowed = "1.5\N{MULTIPLICATION SIGN} the time of the same work in quiet times"
+    print_details("table", found(), [judged])
+    assert printed(capsys)[:6] == [
+        f"{heading(found())}  node-1", "", judged.name, f"key  {judged.key}", f"class  {judged.rdt_class}",
+        f"slowdown  {slowed}",
+    ]  # fmt: skip
+    print_slowdowns("table", found(), [judged], every=True)
+    assert printed(capsys)[1:] == [f"{judged.name}: {slowed}"]
 
 
 PODS = [
