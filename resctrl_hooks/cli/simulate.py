@@ -9,9 +9,12 @@ from resctrl_hooks.cli.params import Duration
 from resctrl_hooks.simulation.machine import MOST, VENDORS, Machine
 from resctrl_hooks.simulation.mount import SimulationError, serve_here, start
 
+_DEFAULTS = Machine()
 
-def _number(name: str, default: int, text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+
+def _number(name: str, text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add an option for a number of the machine's parts, at least 1; 0 as the default means that it has none."""
+    default = getattr(_DEFAULTS, name)
     return click.option(
         f"--{name.replace('_', '-')}",
         type=click.IntRange(min(default, 1), MOST[name]),
@@ -24,9 +27,9 @@ def _number(name: str, default: int, text: str) -> Callable[[Callable[..., Any]]
 
 @click.command()
 @click.argument("mountpoint", type=click.Path())
-@_number("rmids", 32, "Number of RMIDs, including the root group's.")
-@_number("closids", 8, "Number of classes, including the root class.")
-@_number("l3_domains", 2, "L3 caches.")
+@_number("rmids", "Number of RMIDs, including the root group's.")
+@_number("closids", "Number of classes, including the root class.")
+@_number("l3_domains", "L3 caches.")
 @click.option(
     "--limbo",
     type=Duration(0, MOST["limbo"]),
@@ -38,10 +41,10 @@ def _number(name: str, default: int, text: str) -> Callable[[Callable[..., Any]]
 @click.option(
     "--vendor", type=click.Choice(sorted(VENDORS)), default="intel", show_default=True, help="Processor vendor."
 )
-@_number("assignable_counters", 0, "Assignable bandwidth counters per L3 cache; requires --vendor amd.")
-@_number("pmg", 0, "RMIDs of each class, with --vendor arm: instead of --rmids.")
-@_number("partids", 0, "Classes, with --vendor arm: instead of --closids.")
-@_number("clusters", 1, "Sub-NUMA clusters per cache.")
+@_number("assignable_counters", "Assignable bandwidth counters per L3 cache; requires --vendor amd.")
+@_number("pmg", "RMIDs of each class, with --vendor arm: instead of --rmids.")
+@_number("partids", "Classes, with --vendor arm: instead of --closids.")
+@_number("clusters", "Sub-NUMA clusters per cache.")
 @click.option("--cdp", is_flag=True, help="Use separate masks for code and data.")
 @click.option("--background", is_flag=True, help="Return after mounting; `umount MOUNTPOINT` stops it.")
 def command(mountpoint: str, *, background: bool, **hardware: Any) -> None:
