@@ -4,6 +4,8 @@ import os
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from resctrl_hooks.node.host.cpulist import parse_list
+
 CBM_BITS = 12
 """Number of ways in the mask of each L3 cache."""
 SHAREABLE_BITS = 0x600
@@ -144,17 +146,13 @@ class Machine:
     def packages(self, cpus: str) -> set[int]:
         """Return the packages of a list of CPUs such as ``0-3,8``.
 
-        Each package has the same number of CPUs, in order.
+        Each package has the same number of CPUs, in order; with fewer CPUs than packages, one CPU stands for several.
         """
-        found: set[int] = set()
-        for part in filter(None, cpus.split(",")):
-            first, _, last = part.partition("-")
-            begin, end = int(first), min(int(last or first), self.cpus - 1)
-            # With fewer CPUs than packages, one CPU stands for several.
-            found.update(
-                range(begin * self.l3_domains // self.cpus, ((end + 1) * self.l3_domains - 1) // self.cpus + 1)
-            )
-        return found & set(self.domains)
+        mask = parse_list(cpus)
+        bounds = (
+            (one * self.cpus // self.l3_domains, -(-(one + 1) * self.cpus // self.l3_domains)) for one in self.domains
+        )
+        return {one for one, (first, end) in enumerate(bounds) if mask >> first & ((1 << end - first) - 1)}
 
     @property
     def traits(self) -> Vendor:
