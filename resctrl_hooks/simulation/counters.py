@@ -83,13 +83,11 @@ class Place(NamedTuple):
         events: Their names.
         domain: The number of the L3 cache or the package.
         parts: The number of clusters in the sum; 1 for a single cluster, and without clusters.
-        below: The names of folders in it.
     """
 
     events: tuple[str, ...]
     domain: int
     parts: int = 1
-    below: tuple[str, ...] = ()
 
 
 def domain_folders(machine: Machine) -> dict[str, Place]:
@@ -98,10 +96,10 @@ def domain_folders(machine: Machine) -> dict[str, Place]:
     events = L3_EVENTS if machine.traits.counts_bandwidth else L3_EVENTS[:1]
     for domain in machine.domains:
         path = f"mon_L3_{domain:02d}"
-        nodes = range(domain * machine.clusters, (domain + 1) * machine.clusters)
-        below = tuple(f"mon_sub_L3_{node:02d}" for node in nodes) if machine.clusters > 1 else ()
-        folders[path] = Place(events, domain, machine.clusters, below)
-        folders |= {f"{path}/{name}": Place(events, domain) for name in below}
+        folders[path] = Place(events, domain, machine.clusters)
+        if machine.clusters > 1:
+            nodes = range(domain * machine.clusters, (domain + 1) * machine.clusters)
+            folders |= {f"{path}/mon_sub_L3_{node:02d}": Place(events, domain) for node in nodes}
     if machine.energy:
         folders |= {f"mon_PERF_PKG_{domain:02d}": Place(ENERGY_EVENTS, domain) for domain in machine.domains}
     return folders

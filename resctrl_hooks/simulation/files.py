@@ -13,36 +13,33 @@ from . import cpus, schemata
 from .counters import domain_folders
 from .errors import RefusedError
 from .group import Group
-from .machine import FULL_MASK, SHAREABLE_BITS
+from .machine import FULL_MASK, SHAREABLE_BITS, Machine
 from .model import Resctrl
+from .tasks import Caller
 
-_READABLE = stat.S_IFREG | 0o444
-_WRITABLE = stat.S_IFREG | 0o644
-
-Caller = tuple[int, int]
-"""Thread id and user id of the writer."""
-Write = Callable[[str, Caller], None]
+Read = Callable[[Group], str]
+Change = Callable[[Group, str], None]
+Write = Callable[[Group, str, Caller], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class File:
-    """A file.
+    """A file that groups have, such as `tasks`; those of `info` belong to the root group.
 
     Args:
-        group: Its group; after the group's removal, reads and writes of open files fail.
-        path: Its path below the group.
-        mode: Its initial type and permissions.
-        read: Returns its text.
+        read: Returns its text in a group.
         write: Accepts one write; None for a read-only file.
         counter: Folder and name of a counter.
     """
 
-    group: Group
-    path: str
-    mode: int
-    read: Callable[[], str]
+    read: Read
     write: Write | None = None
     counter: tuple[str, str] | None = None
+
+    @property
+    def mode(self) -> int:
+        """Its initial type and permissions."""
+        return stat.S_IFREG | (0o444 if self.write is None else 0o644)
 
 
 def info_files(sim: Resctrl) -> dict[str, File]:
@@ -73,85 +70,91 @@ def info_files(sim: Resctrl) -> dict[str, File]:
     for kind, events in kinds.items():
         constants[f"{kind}_MON/mon_features"] = "\n".join(events)
         constants[f"{kind}_MON/num_rmids"] = str(machine.groups)
-    files = {
-        path: File(sim.root, f"info/{path}", _READABLE, lambda text=text: f"{text}\n")  # type: ignore[misc]
-        for path, text in constants.items()
-    }
     assignments = sim.counters.assignments
-    variable: list[tuple[str, Callable[[], str], Write | None]] = [
-        ("last_cmd_status", lambda: sim.status, None),
-        ("L3_MON/max_threshold_occupancy", lambda: f"{sim.threshold}\n", lambda text, _: sim.write_threshold(text)),
-        ("L3_MON/mbm_assign_mode", assignments.mode_text, _line(sim, sim.write_assign_mode)),
-    ]
-    variable += [
-        (f"{name}/bit_usage", lambda: schemata.bit_usage_text(machine, sim.all_classes()), None)
-        for name in machine.caches
-    ]
+    files = {path: _constant(text) for path, text in constants.items()} | {
+        "last_cmd_status": File(lambda _: sim.status),
+        "L3_MON/max_threshold_occupancy": File(
+            lambda _: f"{sim.threshold}\n", lambda _, text, __: sim.write_threshold(text)
+        ),
+        "L3_MON/mbm_assign_mode": File(
+            lambda _: assignments.mode_text(), _line(sim, lambda _, line: sim.write_assign_mode(line))
+        ),
+    }
+    for name in machine.caches:
+        files[f"{name}/bit_usage"] = File(lambda _: schemata.bit_usage_text(machine, sim.all_classes()))
     if machine.assignable_counters:
-        on_mkdir = partial(sim.read_assignments, assignments.on_mkdir_text)
-        variable += [
-            ("L3_MON/num_mbm_cntrs", assignments.total_text, None),
-            ("L3_MON/available_mbm_cntrs", partial(sim.read_assignments, assignments.available_text), None),
-            ("L3_MON/mbm_assign_on_mkdir", on_mkdir, _command(sim, assignments.write_on_mkdir)),
-        ]
-    return files | {path: _file(sim.root, f"info/{path}", read, write) for path, read, write in variable}
+        files |= {
+            "L3_MON/num_mbm_cntrs": File(lambda _: assignments.total_text()),
+            "L3_MON/available_mbm_cntrs": File(lambda _: sim.read_assignments(assignments.available_text)),
+            "L3_MON/mbm_assign_on_mkdir": File(
+                lambda _: sim.read_assignments(assignments.on_mkdir_text),
+                _command(sim, lambda _, text: assignments.write_on_mkdir(text)),
+            ),
+        }
+    return files
 
 
-def group_files(sim: Resctrl, group: Group) -> dict[str, File]:
-    """Return the files in a group's own directory, by name."""
-    rows: list[tuple[str, Callable[[], str], Write | None]] = [
-        (
-            "tasks",
-            lambda: "".join(f"{tid}\n" for tid in sim.tasks.listed(group)),
-            lambda text, caller: sim.write_tasks(group, text, caller),
-        ),
-        (
-            "cpus",
-            lambda: f"{cpus.mask_text(group.cpus, sim.machine)}\n",
-            _command(sim, partial(sim.write_cpus, group)),
-        ),
-        ("cpus_list", lambda: f"{format_list(group.cpus)}\n", _command(sim, partial(sim.write_cpus_list, group))),
-    ]
+def _constant(text: str) -> File:
+    return File(lambda _: f"{text}\n")
+
+
+def group_files(sim: Resctrl) -> dict[str, File]:
+    """Return the files in every group's directory, by name."""
+    files = {
+        "tasks": File(lambda group: "".join(f"{tid}\n" for tid in sim.tasks.listed(group)), sim.write_tasks),
+        "cpus": _cpus_file(sim, partial(cpus.mask_text, machine=sim.machine), cpus.parse_mask),
+        "cpus_list": _cpus_file(sim, format_list, cpus.parse_list),
+    }
     if sim.machine.assignable_counters:
         assignments = sim.counters.assignments
-        read = partial(sim.read_assignments, partial(assignments.text, group))
-        rows.append(("mbm_L3_assignments", read, _line(sim, partial(assignments.write, group))))
-    if group.parent is None:
-        rows += [
-            ("schemata", lambda: schemata.schemata_text(group), _line(sim, partial(sim.write_schemata, group))),
-            ("mode", lambda: f"{group.mode}\n", _line(sim, partial(sim.write_mode, group))),
-            ("size", lambda: schemata.size_text(group), None),
-        ]
-    return {name: _file(group, name, read, write) for name, read, write in rows}
+        read = partial(sim.read_assignments, assignments.text)
+        files["mbm_L3_assignments"] = File(read, _line(sim, assignments.write))
+    return files
 
 
-def _file(group: Group, path: str, read: Callable[[], str], write: Write | None) -> File:
-    return File(group, path, _READABLE if write is None else _WRITABLE, read, write)
+def class_files(sim: Resctrl) -> dict[str, File]:
+    """Return the files that only CTRL groups have."""
+    return {
+        "schemata": File(schemata.schemata_text, _line(sim, sim.write_schemata)),
+        "mode": File(lambda group: f"{group.mode}\n", _line(sim, sim.write_mode)),
+        "size": File(schemata.size_text),
+    }
 
 
-def _command(sim: Resctrl, change: Callable[[str], None]) -> Write:
+def counter_files(sim: Resctrl) -> dict[str, File]:
+    """Return the files of `mon_data`, by their path below it."""
+    places = domain_folders(sim.machine).items()
+    return {f"{folder}/{event}": _counter(sim, folder, event) for folder, place in places for event in place.events}
+
+
+def _counter(sim: Resctrl, folder: str, event: str) -> File:
+    return File(lambda group: f"{sim.counters.text(group, folder, event)}\n", counter=(folder, event))
+
+
+def _cpus_file(sim: Resctrl, text: Callable[[int], str], parse: Callable[[str, Machine], int]) -> File:
+    def change(group: Group, written: str) -> None:
+        cpus.assign(group, parse(written, sim.machine), sim.root, sim.all_classes())
+
+    return File(lambda group: f"{text(group.cpus)}\n", _command(sim, change))
+
+
+def _command(sim: Resctrl, change: Change) -> Write:
     """Return a write that leaves its result in `last_cmd_status`."""
 
-    def write(text: str, _: Caller) -> None:
+    def write(group: Group, text: str, _: Caller) -> None:
         with sim.command():
-            change(text)
+            change(group, text)
 
     return write
 
 
-def _line(sim: Resctrl, change: Callable[[str], None]) -> Write:
+def _line(sim: Resctrl, change: Change) -> Write:
     """Return such a write of a line; without a newline, the kernel refuses and leaves `last_cmd_status` unchanged."""
     command = _command(sim, change)
 
-    def write(text: str, caller: Caller) -> None:
+    def write(group: Group, text: str, caller: Caller) -> None:
         if not text.endswith("\n"):
             raise RefusedError(errno.EINVAL)
-        command(text[:-1], caller)
+        command(group, text[:-1], caller)
 
     return write
-
-
-def counter_file(sim: Resctrl, group: Group, folder: str, event: str) -> File:
-    """Return a counter's file."""
-    path = f"mon_data/{folder}/{event}"
-    return File(group, path, _READABLE, lambda: f"{sim.counters.text(group, folder, event)}\n", None, (folder, event))

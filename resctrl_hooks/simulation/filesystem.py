@@ -14,9 +14,8 @@ import mfusepy
 
 from .counters import WORDS
 from .files import File
-from .group import Group
 from .model import Resctrl
-from .tree import Directory, Tree
+from .tree import Node, Tree
 
 XATTR = "user.resctrl.reading"
 """The extended attribute that sets a counter's content: `Unavailable`, `Unassigned`, `Error`, or a number."""
@@ -32,14 +31,8 @@ _PAUSE = 20
 class Handle:
     """An open file: its text is created by a read from the start, and kept for the following reads."""
 
-    node: File | Directory
+    node: Node
     text: bytes = b""
-
-    @property
-    def file(self) -> File:
-        """The file of a handle; directories have none."""
-        assert isinstance(self.node, File)
-        return self.node
 
 
 class Filesystem(mfusepy.Operations):  # type: ignore[misc]
@@ -75,7 +68,7 @@ class Filesystem(mfusepy.Operations):  # type: ignore[misc]
                 self._resctrl.settle()
             time.sleep(max(_PERIOD, _PAUSE * (time.monotonic() - begun)))
 
-    def _file(self, path: str | None, fh: int | None = None) -> File | Directory:
+    def _node(self, path: str | None, fh: int | None = None) -> Node:
         if fh and fh in self._open:
             return self._open[fh].node
         if path is None:  # fchmod and fchown: mfusepy does not pass the handle
@@ -85,14 +78,14 @@ class Filesystem(mfusepy.Operations):  # type: ignore[misc]
     def getattr(self, path: str | None, fh: int | None = None) -> dict[str, Any]:
         """Answer stat."""
         with self._resctrl.lock:
-            node = self._file(path, fh)
+            node = self._node(path, fh)
             mode, uid, gid = self._attributes(node)
-            subfolders = sum(node.entries.values()) if isinstance(node, Directory) else 0
-            inode = self._inode(node.group, node.path)
+            subfolders = sum(not isinstance(entry, File) for entry in self._tree.entries(node).values())
+            inode = self._inode(node)
         return {
             "st_ino": inode,
             "st_mode": mode,
-            "st_nlink": 2 + subfolders if isinstance(node, Directory) else 1,
+            "st_nlink": 1 if isinstance(node.entry, File) else 2 + subfolders,
             "st_uid": uid,
             "st_gid": gid,
             "st_size": 0,
@@ -101,19 +94,20 @@ class Filesystem(mfusepy.Operations):  # type: ignore[misc]
             "st_atime": self._born,
         }
 
-    def _attributes(self, node: File | Directory) -> tuple[int, int, int]:
+    def _attributes(self, node: Node) -> tuple[int, int, int]:
         return node.group.attributes.get(node.path, (node.mode, *self._owner))
 
-    def _inode(self, group: Group, path: str) -> int:
+    def _inode(self, node: Node) -> int:
         """Return a number that is unique for the group's lifetime and never reused, as in kernfs."""
-        if path not in group.inodes:
-            group.inodes[path] = next(self._inodes)
-        return group.inodes[path]
+        inodes = node.group.inodes
+        if node.path not in inodes:
+            inodes[node.path] = next(self._inodes)
+        return inodes[node.path]
 
     def chmod(self, path: str | None, mode: int) -> int:
         """Change permissions."""
         with self._resctrl.lock:
-            node = self._file(path)
+            node = self._node(path)
             old, uid, gid = self._attributes(node)
             node.group.attributes[node.path] = (stat.S_IFMT(old) | stat.S_IMODE(mode), uid, gid)
         return 0
@@ -121,7 +115,7 @@ class Filesystem(mfusepy.Operations):  # type: ignore[misc]
     def chown(self, path: str | None, uid: int, gid: int) -> int:
         """Change the owner; -1 leaves it."""
         with self._resctrl.lock:
-            node = self._file(path)
+            node = self._node(path)
             mode, old_uid, old_gid = self._attributes(node)
             owner = (old_uid if uid < 0 else uid, old_gid if gid < 0 else gid)
             node.group.attributes[node.path] = (mode, *owner)
@@ -133,7 +127,7 @@ class Filesystem(mfusepy.Operations):  # type: ignore[misc]
 
     truncate = utimens = _accept
 
-    def _handle(self, node: File | Directory) -> int:
+    def _handle(self, node: Node) -> int:
         number = next(self._numbers)
         self._open[number] = Handle(node)
         return number
@@ -147,41 +141,33 @@ class Filesystem(mfusepy.Operations):  # type: ignore[misc]
         """List a directory, with inode numbers: the C library skips a name whose number is 0."""
         with self._resctrl.lock:
             node = self._open[fh].node
-            assert isinstance(node, Directory)
-            names = self._tree.names(node)
-            return [(name, {"st_ino": self._inode(*self._tree.place(node, name))}, 0) for name in names]
+            nodes = [(name, node.child(name, entry)) for name, entry in self._tree.entries(node).items()]
+            return [(name, {"st_ino": self._inode(one)}, 0) for name, one in [(".", node), ("..", node), *nodes]]
 
     def mkdir(self, path: str, mode: int) -> int:
         """Create a group."""
-        above, _, name = path.rpartition("/")
         with self._resctrl.lock:
-            parent = self._tree.find(above)
-            assert isinstance(parent, Directory)
-            self._tree.make(parent, name)
+            self._tree.make(path)
         return 0
 
     def rmdir(self, path: str) -> int:
         """Remove a group."""
         with self._resctrl.lock:
-            node = self._tree.find(path)
-            assert isinstance(node, Directory)
-            self._tree.remove(node)
+            self._tree.remove(path)
         return 0
 
     def rename(self, old: str, new: str) -> int:
         """Rename a MON group."""
-        above, _, name = new.rpartition("/")
         with self._resctrl.lock:
-            self._tree.rename(self._tree.find(old), self._tree.find(above), name)
+            self._tree.rename(old, new)
         return 0
 
     def open(self, path: str, flags: int) -> int:
         """Open a file. Not even root can open a read-only one for writing."""
         with self._resctrl.lock:
             node = self._tree.find(path)
-            assert isinstance(node, File)
             writes = flags & os.O_ACCMODE != os.O_RDONLY
-            if writes and (node.write is None or not self._attributes(node)[0] & 0o222):
+            if writes and (node.file.write is None or not self._attributes(node)[0] & 0o222):
                 raise PermissionError(errno.EACCES, path)
             return self._handle(node)
 
@@ -196,23 +182,24 @@ class Filesystem(mfusepy.Operations):  # type: ignore[misc]
         """Read a file."""
         with self._resctrl.lock:
             handle = self._open[fh]
-            if handle.file.group.deleted:
-                raise OSError(errno.ENODEV, handle.file.path)
+            node = handle.node
+            if node.group.deleted:
+                raise OSError(errno.ENODEV, node.path)
             if offset == 0:
-                handle.text = os.fsencode(handle.file.read())
+                handle.text = os.fsencode(node.file.read(node.group))
             return handle.text[offset : offset + size]
 
     def write(self, path: str | None, data: bytes, offset: int, fh: int) -> int:
         """Write a file; each write is a separate command, whatever its offset."""
         uid, _, tid = mfusepy.fuse_get_context()
         with self._resctrl.lock:
-            file = self._open[fh].file
-            if file.group.deleted:
-                raise OSError(errno.ENODEV, file.path)
+            node = self._open[fh].node
+            if node.group.deleted:
+                raise OSError(errno.ENODEV, node.path)
             if len(data) > _PAGE:
-                raise OSError(errno.E2BIG, file.path)
-            assert file.write is not None
-            file.write(data.decode(errors="surrogateescape"), (tid, uid))
+                raise OSError(errno.E2BIG, node.path)
+            assert node.file.write is not None
+            node.file.write(node.group, data.decode(errors="surrogateescape"), (tid, uid))
         return len(data)
 
     def statfs(self, path: str) -> dict[str, int]:
@@ -229,11 +216,12 @@ class Filesystem(mfusepy.Operations):  # type: ignore[misc]
 
     create = mknod = _refuse_file
 
-    def _counter(self, path: str, name: str) -> tuple[File, tuple[str, str]]:
+    def _counter(self, path: str, name: str) -> tuple[dict[tuple[str, str], str], tuple[str, str]]:
+        """Return the fixed contents of a group's counters, and the counter at a path."""
         node = self._tree.find(path)
-        if name != XATTR or not isinstance(node, File) or node.counter is None:
+        if name != XATTR or not isinstance(node.entry, File) or node.entry.counter is None:
             raise OSError(errno.ENOTSUP, path)
-        return node, node.counter
+        return node.group.readings, node.entry.counter
 
     def setxattr(self, path: str, name: str, value: bytes, options: int, position: int = 0) -> int:
         """Set a counter's content, independent of its count; see `XATTR`."""
@@ -241,14 +229,14 @@ class Filesystem(mfusepy.Operations):  # type: ignore[misc]
         if text not in WORDS and not text.replace(".", "", 1).isdecimal():
             raise OSError(errno.EINVAL, path)
         with self._resctrl.lock:
-            node, counter = self._counter(path, name)
-            node.group.readings[counter] = text
+            readings, counter = self._counter(path, name)
+            readings[counter] = text
         return 0
 
     def removexattr(self, path: str, name: str) -> int:
         """Return a counter to its count."""
         with self._resctrl.lock:
-            node, counter = self._counter(path, name)
-            if node.group.readings.pop(counter, None) is None:
+            readings, counter = self._counter(path, name)
+            if readings.pop(counter, None) is None:
                 raise OSError(errno.ENODATA, path)
         return 0

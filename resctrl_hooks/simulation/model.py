@@ -10,14 +10,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from . import cpus, schemata
+from . import schemata
 from .counters import Counters
 from .errors import RefusedError
 from .group import Group
 from .ids import Closids, Rmids
 from .machine import UNIT_BYTES, Machine
 from .proc import Proc
-from .tasks import Tasks
+from .tasks import Caller, Tasks
 
 _UINT = 1 << 32
 
@@ -139,7 +139,7 @@ class Resctrl:
             group.rmid = rmid
             self.counters.settle(group)
 
-    def write_tasks(self, group: Group, text: str, caller: tuple[int, int]) -> None:
+    def write_tasks(self, group: Group, text: str, caller: Caller) -> None:
         """Write `tasks`; see `Tasks.write`."""
         with self.command():
             touched: set[Group] = set()
@@ -166,14 +166,6 @@ class Resctrl:
         """Write `mode`."""
         schemata.set_mode(line, group, self._others(group))
 
-    def write_cpus(self, group: Group, text: str) -> None:
-        """Write `cpus`, a mask."""
-        cpus.assign(group, cpus.parse_mask(text, self.machine), self.root, self.all_classes())
-
-    def write_cpus_list(self, group: Group, text: str) -> None:
-        """Write `cpus_list`."""
-        cpus.assign(group, cpus.parse_list(text, self.machine), self.root, self.all_classes())
-
     def write_threshold(self, text: str) -> None:
         """Write `info/L3_MON/max_threshold_occupancy`, in bytes. It has no effect: limbo has a fixed time."""
         word = text.strip()
@@ -188,10 +180,10 @@ class Resctrl:
         groups = [member for group in self.all_classes() for member in group.family()]
         self.counters.assignments.write_mode(line, groups)
 
-    def read_assignments(self, read: Callable[[], str]) -> str:
+    def read_assignments(self, read: Callable[..., str], *group: Group) -> str:
         """Read a file of assignable counters; unlike other files, these set the status if they are unreadable."""
         try:
-            return read()
+            return read(*group)
         except RefusedError as refused:
             self._status = refused.words
             raise

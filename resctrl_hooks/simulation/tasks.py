@@ -14,6 +14,8 @@ from .proc import Proc
 
 _INT = 1 << 31
 _PRUNE_AT = 512
+Caller = tuple[int, int]
+"""Thread id and user id of the writer."""
 
 
 @dataclass(slots=True, eq=False)
@@ -95,13 +97,13 @@ class Tasks:
             child = parent
         return self._root
 
-    def write(self, text: str, group: Group, caller: tuple[int, int], touched: set[Group]) -> None:
+    def write(self, text: str, group: Group, caller: Caller, touched: set[Group]) -> None:
         """Move threads as a write to a group's `tasks` does: one by one, until one cannot be moved.
 
         Args:
             text: The write: thread ids with commas between them, 0 for the writer.
             group: The target.
-            caller: Thread id and user id of the writer.
+            caller: The writer.
             touched: Receives the groups that threads left or joined, even after an error.
 
         Raises:

@@ -6,33 +6,54 @@ the rest itself (existing names, files in place of directories).
 
 import errno
 import stat
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from .counters import domain_folders
 from .errors import RefusedError
-from .files import File, counter_file, group_files, info_files
+from .files import File, class_files, counter_files, group_files, info_files
 from .group import Group
 from .model import Resctrl
 
+Entry = File | Group | Mapping[str, "Entry"]
+"""A file, a group's directory, or another directory with its entries by name."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Directory:
-    """A directory.
+class Node:
+    """A file or directory.
 
     Args:
-        group: Its group.
-        path: Its path below the group, "" for the group's own.
-        entries: Names in it and whether each is a directory.
-        mode: Its initial type and permissions.
-        info: Whether it belongs to `info`, which has no group.
+        group: Its group; the root group for `info`.
+        path: Its path below the group's directory, "" for that directory.
+        entry: Its content.
     """
 
     group: Group
     path: str
-    entries: dict[str, bool]
-    mode: int
-    info: bool = False
+    entry: Entry
+
+    @property
+    def file(self) -> File:
+        """The file; the VFS refuses to open a directory as one."""
+        assert isinstance(self.entry, File)
+        return self.entry
+
+    @property
+    def mode(self) -> int:
+        """Its initial type and permissions."""
+        return self.entry.mode if isinstance(self.entry, File) else stat.S_IFDIR | (0o755 if self.group.name else 0o555)
+
+    @property
+    def in_info(self) -> bool:
+        """Whether it is `info` or below it."""
+        return self.path.partition("/")[0] == "info"
+
+    def child(self, name: str, entry: Entry) -> "Node":
+        """Return the node of one of its entries."""
+        if isinstance(entry, Group):
+            return Node(entry, "", entry)
+        return Node(self.group, f"{self.path}/{name}".lstrip("/"), entry)
 
 
 class Tree:
@@ -40,84 +61,47 @@ class Tree:
 
     def __init__(self, resctrl: Resctrl) -> None:
         self._resctrl = resctrl
-        self._folders = domain_folders(resctrl.machine)
-        self._info = info_files(resctrl)
+        self._in_group: dict[str, Entry] = {**group_files(resctrl), "mon_data": _nested(counter_files(resctrl))}
+        self._in_class: dict[str, Entry] = {**self._in_group, **class_files(resctrl)}
+        self._info = _nested(info_files(resctrl))
 
-    def find(self, path: str) -> File | Directory:
+    def entries(self, node: Node) -> Mapping[str, Entry]:
+        """Return what a directory contains now, by name; a removed group contains nothing."""
+        if node.group.deleted or isinstance(node.entry, File):
+            return {}
+        if not isinstance(node.entry, Group):
+            return node.entry
+        if node.group.parent is not None:
+            return self._in_group
+        entries = {**self._in_class, "mon_groups": node.group.monitored}
+        return entries if node.group.name else {**entries, "info": self._info, **self._resctrl.classes}
+
+    def find(self, path: str) -> Node:
         """Return the file or directory at a path.
 
         Raises:
             OSError: ENOENT.
         """
-        parts = _parts(path)
-        root = self._resctrl.root
-        if parts[:1] == ["info"]:
-            return self._find_info("/".join(parts[1:]))
-        group = self._resctrl.classes.get(parts[0], root) if parts else root
-        if group is not root:
-            parts = parts[1:]
-        if len(parts) > 1 and parts[0] == "mon_groups":
-            found = group.monitored.get(parts[1])
-            if found is None:
+        node = Node(self._resctrl.root, "", self._resctrl.root)
+        for name in filter(None, path.split("/")):
+            entry = self.entries(node).get(name)
+            if entry is None:
                 raise FileNotFoundError(errno.ENOENT, path)
-            group, parts = found, parts[2:]
-        here = self._find_below(group, parts)
-        if here is None:
-            raise FileNotFoundError(errno.ENOENT, path)
-        return here
+            node = node.child(name, entry)
+        return node
 
-    def _find_info(self, path: str) -> File | Directory:
-        if path in self._info:
-            return self._info[path]
-        below = f"{path}/" if path else ""
-        names = [name.removeprefix(below) for name in self._info if name.startswith(below)]
-        if not names:
-            raise FileNotFoundError(errno.ENOENT, path)
-        entries = {name.partition("/")[0]: "/" in name for name in names}
-        return Directory(self._resctrl.root, f"info/{path}".rstrip("/"), entries, stat.S_IFDIR | 0o555, info=True)
-
-    def _find_below(self, group: Group, parts: list[str]) -> File | Directory | None:
-        folder_mode = stat.S_IFDIR | (0o555 if group is self._resctrl.root else 0o755)
-        if not parts:
-            return Directory(group, "", self._group_entries(group), folder_mode)
-        name, rest = parts[0], parts[1:]
-        if name == "mon_data" and not rest:
-            return Directory(group, name, {path: True for path in self._folders if "/" not in path}, folder_mode)
-        if name == "mon_data":
-            return self._find_data(group, "/".join(rest), folder_mode)
-        if name == "mon_groups" and not rest and group.parent is None:
-            return Directory(group, name, dict.fromkeys(group.monitored, True), folder_mode)
-        return group_files(self._resctrl, group).get(name) if not rest else None
-
-    def _find_data(self, group: Group, path: str, mode: int) -> File | Directory | None:
-        place = self._folders.get(path)
-        if place is not None:
-            entries = dict.fromkeys(place.events, False) | dict.fromkeys(place.below, True)
-            return Directory(group, f"mon_data/{path}", entries, mode)
-        folder, _, event = path.rpartition("/")
-        if folder in self._folders and event in self._folders[folder].events:
-            return counter_file(self._resctrl, group, folder, event)
-        return None
-
-    def _group_entries(self, group: Group) -> dict[str, bool]:
-        entries = dict.fromkeys(group_files(self._resctrl, group), False) | {"mon_data": True}
-        if group.parent is None:
-            entries["mon_groups"] = True
-        if group is self._resctrl.root:
-            entries["info"] = True
-            entries |= dict.fromkeys(self._resctrl.classes, True)
-        return entries
-
-    def make(self, parent: Directory, name: str) -> None:
-        """Create a group by a directory in `parent`, which has no entry of this name.
+    def make(self, path: str) -> None:
+        """Create a group by its directory, in a directory that has no entry of this name.
 
         Raises:
-            OSError: EINVAL for a newline, EPERM where no group is possible, ENODEV below `info` and below a removed
-                group, ENOSPC and EBUSY when ids run out.
+            OSError: EINVAL for a newline, EPERM where no group is possible, ENODEV below `info`, ENOSPC and EBUSY
+                when ids run out.
         """
+        above, _, name = path.rpartition("/")
+        parent = self.find(above)
         if "\n" in name:
             raise RefusedError(errno.EINVAL)
-        if parent.info or parent.group.deleted:
+        if parent.in_info:
             raise RefusedError(errno.ENODEV)
         with self._resctrl.command():
             if parent.group is self._resctrl.root and not parent.path:
@@ -127,26 +111,29 @@ class Tree:
             else:
                 raise RefusedError(errno.EPERM)
 
-    def remove(self, directory: Directory) -> None:
+    def remove(self, path: str) -> None:
         """Remove a group by its directory. The kernel leaves `last_cmd_status` unchanged here.
 
         Raises:
             OSError: EPERM for the root, and for a directory that is not a group's own.
         """
-        if directory.info or directory.path or directory.group is self._resctrl.root:
+        directory = self.find(path)
+        if directory.path or directory.group is self._resctrl.root:
             raise RefusedError(errno.EPERM)
         self._resctrl.remove(directory.group)
 
-    def rename(self, source: File | Directory, parent: File | Directory, name: str) -> None:
+    def rename(self, old: str, new: str) -> None:
         """Rename a MON group, also into another class. A newline in the name is accepted, unlike in `make`.
 
         Raises:
             OSError: EPERM for anything but a MON group and a `mon_groups`, ENOENT with `info`, EEXIST.
         """
-        if source.path.startswith("info") or parent.path.startswith("info"):
+        above, _, name = new.rpartition("/")
+        source, parent = self.find(old), self.find(above)
+        if source.in_info or parent.in_info:
             raise RefusedError(errno.ENOENT)
         with self._resctrl.command():
-            if isinstance(source, File) or isinstance(parent, File):
+            if isinstance(source.entry, File) or isinstance(parent.entry, File):
                 raise RefusedError(errno.EPERM, "Source and destination must be directories")
             if source.path or source.group.parent is None:
                 raise RefusedError(errno.EPERM, "Source must be a MON group")
@@ -154,25 +141,14 @@ class Tree:
                 raise RefusedError(errno.EPERM, "Destination must be a mon_groups subdirectory")
             self._resctrl.rename(source.group, parent.group, name)
 
-    def place(self, directory: Directory, name: str) -> tuple[Group, str]:
-        """Return the group of a directory's entry, and its path below that group."""
-        group = directory.group
-        if name in (".", ".."):
-            return group, directory.path
-        if directory.path == "mon_groups" and name in group.monitored:
-            return group.monitored[name], ""
-        if group is self._resctrl.root and not directory.path and name in self._resctrl.classes:
-            return self._resctrl.classes[name], ""
-        return group, f"{directory.path}/{name}".lstrip("/")
 
-    def names(self, directory: Directory) -> Iterable[str]:
-        """Return the names in a directory, `.` and `..` first; a removed group has only these."""
-        names = [".", ".."]
-        if directory.group.deleted:
-            return names
-        here = directory if directory.info else self._find_below(directory.group, _parts(directory.path))
-        return names + list(here.entries) if isinstance(here, Directory) else names
-
-
-def _parts(path: str) -> list[str]:
-    return [part for part in path.split("/") if part]
+def _nested(files: Mapping[str, File]) -> dict[str, Entry]:
+    """Return directories with files, which are given by their paths."""
+    top: dict[str, Any] = {}
+    for path, file in files.items():
+        *above, name = path.split("/")
+        folder = top
+        for one in above:
+            folder = folder.setdefault(one, {})
+        folder[name] = file
+    return top

@@ -129,7 +129,7 @@ class NodeLife(RuleBasedStateMachine):
                 create_runtime(workload, context)
                 reap(context, context.ledger.marked("idle"))
         container.hooked = hooked
-        start = self.kernel.threads.table[container.pids[0]][1]
+        start = self.kernel.threads.starts[container.pids[0]]
         crun.record(Path(self.folder) / "crun", container.id, container.pids[0], state["bundle"], start)
 
     def die_now(self, container: Container) -> None:

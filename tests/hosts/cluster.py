@@ -77,7 +77,7 @@ class SimulatedNode:
     def appear(self, id_: str, pid: int, pod: str = POD, linux: Any = None, notes: Notes = None) -> None:
         """The container is in its runtime's folder, and its bundle on disk."""
         bundle, _ = self.bundle(id_, pod, linux, notes)
-        crun.record(self.root / "crun", id_, pid, bundle, self.kernel.threads.table[pid][1])
+        crun.record(self.root / "crun", id_, pid, bundle, self.kernel.threads.starts[pid])
 
     def hook(
         self, id_: str, pid: int, pod: str = POD, linux: Any = None, notes: Notes = None, seam: Any = None

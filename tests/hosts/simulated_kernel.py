@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +16,10 @@ from conftest import Host, stat_line
 
 from resctrl_hooks.node.resctrl.filesystem import Filesystem
 from resctrl_hooks.simulation.counters import domain_folders
-from resctrl_hooks.simulation.files import File
 from resctrl_hooks.simulation.machine import Machine
 from resctrl_hooks.simulation.model import Resctrl
 from resctrl_hooks.simulation.proc import Life, Proc
-from resctrl_hooks.simulation.tree import Directory, Tree
+from resctrl_hooks.simulation.tree import Tree
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,32 +27,50 @@ if TYPE_CHECKING:
 ROOT_CALLER = (1, 0)
 
 
-class Threads(Proc):
-    """Answers the simulation's questions about threads from a table: thread id to process and start time."""
+class Processes(Proc):
+    """A /proc of numbers: each thread's process, parent and start; root owns all."""
 
     def __init__(self) -> None:
-        self.table: dict[int, tuple[int, int]] = {}
+        self.parents: dict[int, int] = {}
+        self.leaders: dict[int, int] = {}
+        self.starts: dict[int, int] = {}
+        self.zombies: set[int] = set()
+        self.affinities: dict[int, str] = {}
+        self._ticks = 0
+
+    def start(self, tid: int, parent: int = 1, leader: int = 0, when: int = 0) -> int:
+        """Start a process, or with `leader` a thread of one."""
+        self._ticks += 1
+        self.starts[tid], self.parents[tid], self.leaders[tid] = when or self._ticks, parent, leader or tid
+        return tid
+
+    def end(self, tid: int) -> None:
+        """End it."""
+        del self.starts[tid], self.leaders[tid]
+        for child in [child for child, parent in self.parents.items() if parent == tid]:
+            self.parents[child] = 1
+        del self.parents[tid]
 
     def life(self, tid: int) -> Life | None:
-        return Life(self.table[tid][1], zombie=False) if tid in self.table else None
+        return Life(self.starts[tid], tid in self.zombies) if tid in self.starts else None
 
     def lineage(self, tid: int) -> tuple[int, int] | None:
-        return (self.table[tid][0], 0) if tid in self.table else None
+        return (self.leaders[tid], self.parents[tid]) if tid in self.starts else None
 
     def owners(self, tid: int) -> tuple[int, int] | None:
-        return (0, 0) if tid in self.table else None
+        return (0, 0) if tid in self.starts else None
 
-    def children(self, _: int) -> set[int]:
-        return set()
+    def children(self, tid: int) -> set[int]:
+        return {child for child, parent in self.parents.items() if parent == tid and self.leaders[child] == child}
 
     def threads(self, pid: int) -> set[int]:
-        return {tid for tid, (process, _) in self.table.items() if process == pid}
+        return {tid for tid, leader in self.leaders.items() if leader == pid}
 
-    def cpus(self, _: int) -> str:
-        return ""
+    def cpus(self, tid: int) -> str:
+        return self.affinities.get(tid, "")
 
     def everything(self) -> list[int]:
-        return sorted(self.table)
+        return list(self.starts)
 
 
 class Kernel(Filesystem):
@@ -70,7 +88,7 @@ class Kernel(Filesystem):
     ) -> None:
         self.host = host
         self.now = 1000.0
-        self.threads = Threads()
+        self.threads = Processes()
         self.machine = Machine(
             rmids=rmids,
             closids=closids,
@@ -88,7 +106,7 @@ class Kernel(Filesystem):
 
     def boot(self, number: int) -> None:
         """Reboot: no process runs, resctrl is in its initial state, the boot id changes."""
-        for pid in {process for process, _ in self.threads.table.values()}:
+        for pid in set(self.threads.leaders.values()):
             self.end(pid)
         self.model = Resctrl(self.machine, self.threads, lambda: self.now)
         self.tree = Tree(self.model)
@@ -105,7 +123,7 @@ class Kernel(Filesystem):
         pid = self._next_pid
         self._next_pid += threads
         for tid in range(pid, pid + threads):
-            self.threads.table[tid] = (pid, int(self.now * 100))
+            self.threads.start(tid, leader=pid, when=int(self.now * 100))
             folder = self.host.proc / str(tid)
             folder.mkdir()
             (folder / "stat").write_text(stat_line(tid, int(self.now * 100)))
@@ -124,7 +142,7 @@ class Kernel(Filesystem):
         """End a process, at once and without a zombie."""
         cgroup = (self.host.proc / str(pid) / "cgroup").read_text().strip().removeprefix("0::")
         for tid in self.threads.threads(pid):
-            del self.threads.table[tid]
+            self.threads.end(tid)
             self._shown.pop(tid, None)
             shutil.rmtree(self.host.proc / str(tid))
         self.write_cgroup(cgroup)
@@ -133,7 +151,7 @@ class Kernel(Filesystem):
         """Write the list of a cgroup's threads."""
         folder = self.host.cgroup / cgroup.lstrip("/")
         folder.mkdir(parents=True, exist_ok=True)
-        here = [tid for tid in self.threads.table if self._cgroup_of(tid) == cgroup]
+        here = [tid for tid in self.threads.starts if self._cgroup_of(tid) == cgroup]
         (folder / "cgroup.threads").write_text("".join(f"{tid}\n" for tid in here))
 
     def _cgroup_of(self, tid: int) -> str:
@@ -146,7 +164,7 @@ class Kernel(Filesystem):
 
     def show_tasks(self) -> None:
         """Write /proc's files on every thread's groups."""
-        for tid, (pid, _) in self.threads.table.items():
+        for tid, pid in self.threads.leaders.items():
             rdt_class, group = self.where(tid)
             if self._shown.get(tid) == (rdt_class, group):
                 continue
@@ -186,62 +204,49 @@ class Kernel(Filesystem):
     def _show_counters(self, path: str) -> None:
         for name in domain_folders(self.machine)["mon_L3_00"].events:
             counter = self.tree.find(f"{path}/mon_data/mon_L3_00/{name}")
-            assert isinstance(counter, File)
             target = self.host.resctrl / path / "mon_data/mon_L3_00" / name
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(counter.read())
+            target.write_text(counter.file.read(counter.group))
 
     def _below(self, path: str) -> str:
         below = os.path.relpath(path, self.host.resctrl)
         return "" if below == "." else below
-
-    def _folder(self, path: str) -> Directory:
-        found = self.tree.find(path)
-        if not isinstance(found, Directory):
-            raise NotADirectoryError(20, "Not a directory", path)
-        return found
 
     def _changed(self) -> None:
         self.sync()
         self.show_tasks()
 
     def mkdir(self, path: str) -> None:
-        parent, _, name = self._below(path).rpartition("/")
-        folder = self._folder(parent)
-        if name in folder.entries:
+        if self.is_folder(path):
             raise FileExistsError(17, "File exists", path)
-        self.tree.make(folder, name)
+        self.tree.make(self._below(path))
         self._changed()
 
     def rmdir(self, path: str) -> None:
-        self.tree.remove(self._folder(self._below(path)))
+        self.tree.remove(self._below(path))
         self._changed()
 
     def rename(self, old: str, new: str) -> None:
-        parent, _, name = self._below(new).rpartition("/")
-        source = self._below(old)
-        self.tree.rename(self._folder(source), self._folder(parent), name)
+        self.tree.rename(self._below(old), self._below(new))
         os.rename(old, new)  # the inode goes along, as the kernel's does
         self._changed()
 
     def read(self, path: str) -> bytes:
-        found = self.tree.find(self._below(path))
-        assert isinstance(found, File)
-        return found.read().encode()
+        node = self.tree.find(self._below(path))
+        return node.file.read(node.group).encode()
 
     def write(self, path: str, value: bytes) -> None:
-        found = self.tree.find(self._below(path))
-        assert isinstance(found, File)
-        assert found.write is not None
-        found.write(value.decode(), ROOT_CALLER)
+        node = self.tree.find(self._below(path))
+        assert node.file.write is not None
+        node.file.write(node.group, value.decode(), ROOT_CALLER)
         self.show_tasks()
 
     def listdir(self, path: str) -> list[str]:
-        return [name for name in self.tree.names(self._folder(self._below(path))) if name not in (".", "..")]
+        return list(self.tree.entries(self.tree.find(self._below(path))))
 
     def is_folder(self, path: str) -> bool:
         try:
-            return isinstance(self.tree.find(self._below(path)), Directory)
+            return stat.S_ISDIR(self.tree.find(self._below(path)).mode)
         except OSError:
             return False
 

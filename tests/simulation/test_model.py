@@ -27,7 +27,7 @@ from simulation.bench import Bench
 def test_limbo_lasts_as_configured() -> None:
     bench = Bench(rmids=2, limbo=5)
     bench.make("mon_groups/a")
-    bench.remove("mon_groups/a")
+    bench.tree.remove("mon_groups/a")
     bench.now += 4.9
     with pytest.raises(RefusedError) as caught:
         bench.make("mon_groups/b")
@@ -43,7 +43,7 @@ def test_rmids_return_at_once_without_limbo() -> None:
     bench = Bench(rmids=2, limbo=0)
     for _ in range(10):
         bench.make("mon_groups/a")
-        bench.remove("mon_groups/a")
+        bench.tree.remove("mon_groups/a")
 
 
 def test_task_adds_its_rate_while_it_lives(bench: Bench) -> None:
@@ -107,7 +107,7 @@ def test_energy_continues_at_value_of_previous_rmid_user() -> None:
     bench.join("mon_groups/a", 50)
     bench.now += 10
     used = bench.number("mon_groups/a", "mon_PERF_PKG_00/core_energy")
-    bench.remove("mon_groups/a")
+    bench.tree.remove("mon_groups/a")
     bench.make("mon_groups/b")
     assert bench.number("mon_groups/b", "mon_PERF_PKG_00/core_energy") == used > 0
     assert bench.number("mon_groups/b", "mon_L3_00/mbm_total_bytes") == 0
@@ -130,7 +130,7 @@ def test_energy_is_unavailable_in_package_until_a_task_ran_there() -> None:
     bench.now += 5
     assert float(bench.read(there)) == pytest.approx(5 * WATTS_PER_TASK)
     assert bench.read("mon_data/mon_PERF_PKG_01/core_energy") != "Unavailable\n"
-    bench.remove("mon_groups/a")
+    bench.tree.remove("mon_groups/a")
     bench.make("mon_groups/b")
     assert float(bench.read(there.replace("/a/", "/b/"))) == pytest.approx(5 * WATTS_PER_TASK)
 
@@ -157,7 +157,7 @@ def test_cache_lines_of_previous_user_fade() -> None:
     bench.join("mon_groups/a", 50)
     bench.now += 10
     assert bench.number("mon_groups/a", "mon_L3_00/llc_occupancy") == pytest.approx(LINES_PER_TASK, abs=UNIT_BYTES)
-    bench.remove("mon_groups/a")
+    bench.tree.remove("mon_groups/a")
     bench.make("mon_groups/b")
     assert bench.number("mon_groups/b", "mon_L3_00/llc_occupancy") > 0
     bench.now += 10
@@ -186,7 +186,7 @@ def test_groups_share_a_full_cache_by_their_tasks(clusters: int) -> None:
 def test_counter_reads_its_fixed_value(bench: Bench) -> None:
     bench.make("gold", "gold/mon_groups/a", "gold/mon_groups/b")
     name = ("mon_L3_00", "llc_occupancy")
-    first, second = (bench.folder(f"gold/mon_groups/{group}").group for group in "ab")
+    first, second = (bench.group(f"gold/mon_groups/{group}") for group in "ab")
     first.readings[name], second.readings[name] = "Unavailable", "4096"
     assert bench.read("gold/mon_groups/a/mon_data/mon_L3_00/llc_occupancy") == "Unavailable\n"
     # The kernel leaves out missing values as long as another one exists.
@@ -258,9 +258,9 @@ def test_dead_tasks_are_forgotten(bench: Bench) -> None:
 
 def test_names_of_removed_folder_disappear(bench: Bench) -> None:
     bench.make("gold")
-    folder = bench.folder("gold")
-    bench.remove("gold")
-    assert list(bench.tree.names(folder)) == [".", ".."]
+    folder = bench.tree.find("gold")
+    bench.tree.remove("gold")
+    assert bench.tree.entries(folder) == {}
 
 
 def test_new_class_gets_contiguous_remainder_of_exclusive_ones(bench: Bench) -> None:
@@ -330,7 +330,7 @@ def test_masks_are_shown_in_chunks() -> None:
 
 def test_full_schemata_line_round_trips(bench: Bench) -> None:
     bench.make("gold")
-    group = bench.folder("gold").group
+    group = bench.group("gold")
     bench.write("gold/schemata", "L3:0=ff0;1=3\nMB:0=30;1=70\n")
     text = schemata.schemata_text(group)
     assert [line.strip() for line in text.splitlines()] == ["MB:0=30;1=70", "L3:0=ff0;1=3"]

@@ -40,12 +40,12 @@ def refusal(sim: Resctrl, rdt_class: str, name: str) -> int | None:
 
 
 def test_occupancy_is_all_that_is_counted_and_num_rmids_counts_all_classes() -> None:
-    files = info_files(model())
-    assert files["L3_MON/mon_features"].read() == "llc_occupancy\n"
-    assert files["L3_MON/num_rmids"].read() == "12\n"
-    assert files["L3/num_closids"].read() == "4\n"
+    sim = model()
+    files = info_files(sim)
+    shown = {name: files[name].read(sim.root) for name in ("L3_MON/mon_features", "L3_MON/num_rmids", "L3/num_closids")}
+    assert [*shown.values()] == ["llc_occupancy\n", "12\n", "4\n"]
     assert "MB/thread_throttle_mode" not in files
-    assert {place.events for place in domain_folders(model().machine).values()} == {("llc_occupancy",)}
+    assert {place.events for place in domain_folders(sim.machine).values()} == {("llc_occupancy",)}
 
 
 def test_each_class_runs_out_of_its_own_ids() -> None:

@@ -27,7 +27,7 @@ def test_any_write_is_done_or_refused(text: str) -> None:
             numbers.add(refused.errno)
         assert bench.read("info/last_cmd_status").endswith("\n")
     assert numbers <= {errno.EINVAL, errno.ESRCH, errno.ERANGE, errno.EOVERFLOW}
-    for mask in bench.folder("gold").group.masks["L3"].values():
+    for mask in bench.group("gold").masks["L3"].values():
         assert 0 < mask <= FULL_MASK
 
 
@@ -62,8 +62,8 @@ def wait(bench: Bench) -> None:
 
 COMMANDS: dict[str, Callable[[Bench, int, str, str], None]] = {
     "make": lambda bench, _, path, __: make_new(bench, path),
-    "remove": lambda bench, _, path, __: bench.remove(path),
-    "rename": lambda bench, _, old, new: bench.rename(old, new),
+    "remove": lambda bench, _, path, __: bench.tree.remove(path),
+    "rename": lambda bench, _, old, new: bench.tree.rename(old, new),
     "tasks": lambda bench, number, path, _: bench.write(f"{path}/tasks", str(50 + number % 4)),
     "cpus": lambda bench, number, path, _: bench.write(f"{path}/cpus_list", f"{number % 4}\n"),
     "wait": lambda bench, *_: wait(bench),

@@ -152,7 +152,7 @@ def test_group_that_cannot_follow_its_container_is_not_moved(
     _, pid = classes.start(1, rdt_class="gold")
     change_class(classes, pid, "silver")
     change(classes)
-    others = {tid: classes.kernel.where(tid) for tid in classes.kernel.threads.table if tid != pid}
+    others = {tid: classes.kernel.where(tid) for tid in classes.kernel.threads.starts if tid != pid}
     assert classes.reconcile().ok
     assert classes.kernel.groups() == groups
     assert classes.groups_of(pid) == {SILVER}

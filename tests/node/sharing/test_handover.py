@@ -50,7 +50,7 @@ def test_task_forked_during_move_stays_with_its_pod(tmp_path: Path) -> None:
     node.kernel.born_at_rename = batch
     gold = node.start("gold")
     assert node.counted() == [gold]
-    born = max(node.kernel.threads.table)
+    born = max(node.kernel.threads.starts)
     assert (node.host.proc / f"{born}/cgroup").read_text() == f"0::{batch.cgroup}\n"
     assert node.kernel.where(born) == ("", "")
     node.check()
@@ -134,7 +134,7 @@ def kept(node: SharedNode) -> tuple[Any, ...]:
     records = {key: ledger.read_pod(key) or {} for key in ledger.keys()}  # noqa: SIM118
     claims = {key: record.get("claim") for key, record in records.items()}
     groups = {key: record.get("groups") for key, record in records.items()}
-    places = {tid: node.kernel.where(tid) for tid in node.kernel.threads.table}
+    places = {tid: node.kernel.where(tid) for tid in node.kernel.threads.starts}
     return claims, groups, sorted(ledger.marked("rmids")), node.waiting(), node.kernel.groups(), places
 
 

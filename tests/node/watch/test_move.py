@@ -162,7 +162,7 @@ def test_process_that_ends_meanwhile_is_gone(cluster: Cluster) -> None:
     id_, _ = cluster.start(1)
     pid = execed(cluster, id_)
     context = cluster.context()
-    del cluster.kernel.threads.table[pid]  # the kernel knows it no longer, /proc was read a moment before
+    cluster.kernel.threads.end(pid)  # the kernel knows it no longer, /proc was read a moment before
     assert move.serve(context, Containers(context.ledger), pid).what == GONE
 
 
