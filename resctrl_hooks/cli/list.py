@@ -26,9 +26,10 @@ from resctrl_hooks.cli.tables import (
     table,
 )
 from resctrl_hooks.inventory.attention import warnings_of
+from resctrl_hooks.inventory.base import group_name
 from resctrl_hooks.inventory.demand import Demand, demand_of
 from resctrl_hooks.inventory.gather import gather, name_podmans
-from resctrl_hooks.inventory.models import STATES, Inventory, Pod, group_name, meaning
+from resctrl_hooks.inventory.models import STATES, Inventory, Pod, meaning
 from resctrl_hooks.inventory.slowdown import SORT as SLOW
 from resctrl_hooks.node.context import Context
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from resctrl_hooks.inventory.models import Record
+from resctrl_hooks.inventory.base import Record
 from resctrl_hooks.slowdown.diagnosis import DIAGNOSES, Diagnosis
 
 from .api import Cluster, MetricsPod

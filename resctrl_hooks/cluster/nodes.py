@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from resctrl_hooks.inventory.models import Record
+from resctrl_hooks.inventory.base import Record
 
 from .api import MetricsPod
 from .exposition import Series, named

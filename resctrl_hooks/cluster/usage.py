@@ -9,8 +9,8 @@ from operator import attrgetter
 
 from pydantic import Field
 
+from resctrl_hooks.inventory.base import Record
 from resctrl_hooks.inventory.columns import COLUMNS, Column, measured, value_in
-from resctrl_hooks.inventory.models import Record
 from resctrl_hooks.inventory.rates import rate_of
 from resctrl_hooks.node.snapshot.growth import Growth, together, total_of
 

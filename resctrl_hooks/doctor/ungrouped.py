@@ -14,9 +14,10 @@ from resctrl_hooks.install.directories import RUNTIMES, RuntimeConfigError, dire
 from resctrl_hooks.install.paths import HOOK_NAME, UNITS
 from resctrl_hooks.install.units import NRI
 from resctrl_hooks.install.watching import LOOKS_PAST, looks_past
+from resctrl_hooks.inventory.base import Record
 from resctrl_hooks.inventory.find import ForeignGroupError, NoSuchPodError, SeveralPodsError, find
 from resctrl_hooks.inventory.gather import name_podmans, pod_of, refusals
-from resctrl_hooks.inventory.models import Pod, Record, meaning
+from resctrl_hooks.inventory.models import Pod, meaning
 from resctrl_hooks.inventory.podman import RUNTIME as PODMAN
 from resctrl_hooks.inventory.podman import PodmanNames, podman_names
 from resctrl_hooks.node.container.recorded import recorded_workload

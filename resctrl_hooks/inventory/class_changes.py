@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import Field
 
+from resctrl_hooks.inventory.base import Record
 from resctrl_hooks.inventory.guard import guard_status
-from resctrl_hooks.inventory.models import Record
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.history.rows import SCHEMATA

@@ -12,7 +12,8 @@ from resctrl_hooks.node.resctrl.counter_share import FOREIGN, OURS, Holder, hold
 from resctrl_hooks.node.sharing import runtimes
 from resctrl_hooks.node.sharing.bandwidth_counters import events_of
 
-from .models import Inventory, Record
+from .base import Record
+from .models import Inventory
 
 RMIDS = "RMIDs"
 

@@ -6,7 +6,7 @@ from resctrl_hooks.node.host.files import is_folder
 from resctrl_hooks.node.names import canonical_pod_uid, pod_uid_validator
 from resctrl_hooks.node.refusals import recent_refusals
 
-from .models import group_name
+from .base import group_name
 from .pod_names import PodNames
 from .podman import podman_names, serves_podman
 from .records import members_of, recorded

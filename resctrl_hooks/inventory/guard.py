@@ -3,8 +3,7 @@
 import time
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic.alias_generators import to_camel
+from pydantic import BaseModel, Field, ValidationError
 
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
@@ -13,15 +12,13 @@ from resctrl_hooks.node.guard.status import NAME
 from resctrl_hooks.node.host.files import parse_json, read_file
 from resctrl_hooks.node.host.procfs import lives, pid_namespace
 
+from .base import Record
+
 _LIMIT = 1 << 20
 _FRESH = 120  # seconds: twice the longest interval of samples
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
-
-
-class GuardedClass(_Model):
+class GuardedClass(Record):
     """One class in a memory domain: values in the mount's unit, the rate in bytes per second.
 
     ``wanted`` is the law's value; a guard that only observes does not write it.
@@ -52,7 +49,7 @@ class GuardEvent(LastAction):
     domain: str
 
 
-class GuardedDomain(_Model):
+class GuardedDomain(Record):
     """A memory domain: the L3 domains that share it, the law's state since when, and its load."""
 
     domain: str
@@ -65,7 +62,7 @@ class GuardedDomain(_Model):
     last: LastAction | None
 
 
-class GuardStatus(_Model):
+class GuardStatus(Record):
     """The whole guard. ``running`` is False for what an ended guard wrote last. The domains are a document's items."""
 
     running: bool
@@ -77,7 +74,7 @@ class GuardStatus(_Model):
     actions: dict[str, int]
     invalid_samples: int
     throttled_seconds: dict[str, float]
-    events: list[GuardEvent] = []
+    events: list[GuardEvent] = Field(default=[])
     domains: list[GuardedDomain] = Field(exclude=True)
 
 

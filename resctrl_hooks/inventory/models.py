@@ -15,8 +15,7 @@ from pydantic import (
 from resctrl_hooks.node.history.names import short_id
 
 from .account import Account
-from .base import Record as Record  # noqa: PLC0414  # many reports import it here
-from .base import group_name as group_name  # noqa: PLC0414  # as above
+from .base import Record
 
 State = Literal[
     "assigned", "uncounted", "part-counted", "partly", "waiting", "idle", "unmonitored", "refused", "foreign"

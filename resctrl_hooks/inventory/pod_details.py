@@ -1,11 +1,8 @@
 """Models of one pod's counters, rates and failures, which `show` prints."""
 
-from pydantic import (
-    Field,
-)
+from pydantic import Field
 
-from .base import Record as Record  # noqa: PLC0414  # many reports import it here
-from .base import group_name as group_name  # noqa: PLC0414  # as above
+from .base import Record
 from .columns import RATES, measured
 from .models import Moment, Pod
 

@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from resctrl_hooks.inventory.account import Account
-from resctrl_hooks.inventory.models import Record
+from resctrl_hooks.inventory.base import Record
 from resctrl_hooks.node.features.placement.allocations import Book
 from resctrl_hooks.node.features.placement.entries import Entry
 from resctrl_hooks.node.features.placement.usage import Usage, effective

@@ -8,9 +8,9 @@ from resctrl_hooks.node.resctrl.counters import AVAILABLE, Reading
 from resctrl_hooks.node.snapshot.growth import of_class, total_of
 from resctrl_hooks.node.snapshot.snapshot import Snapshot
 
+from .base import group_name
 from .columns import BY_KEY, GAUGES, MBM, RATES
 from .coverage import is_partial
-from .models import group_name
 from .pod_names import PodNames
 from .rates import Rates, added, of_pod, of_values
 from .slowdown import SORT as SLOW

@@ -2,12 +2,9 @@
 
 from typing import Literal
 
-from pydantic import (
-    Field,
-)
+from pydantic import Field
 
-from .base import Record as Record  # noqa: PLC0414  # many reports import it here
-from .base import group_name as group_name  # noqa: PLC0414  # as above
+from .base import Record
 from .columns import measured
 from .models import SLOWDOWN
 from .pod_details import COUNTED

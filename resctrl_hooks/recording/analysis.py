@@ -10,8 +10,8 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from resctrl_hooks.inventory.base import group_name
 from resctrl_hooks.inventory.columns import COLUMNS, MBM, Column
-from resctrl_hooks.inventory.models import group_name
 from resctrl_hooks.inventory.rates import WHOLE, rate_of
 from resctrl_hooks.node.history.rows import (
     EVENTS,

@@ -5,8 +5,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from resctrl_hooks.inventory.base import Record
 from resctrl_hooks.inventory.class_changes import ClassChange
-from resctrl_hooks.inventory.models import Record
 from resctrl_hooks.node.slowdown.verdict import SLOWED_WORD
 
 from .advice import advice

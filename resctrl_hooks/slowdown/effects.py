@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from resctrl_hooks.inventory.models import Record
+from resctrl_hooks.inventory.base import Record
 
 from .proof import Proof
 
