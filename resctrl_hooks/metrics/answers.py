@@ -40,28 +40,26 @@ class Answer(NamedTuple):
 
 def application(registry: CollectorRegistry, documents: Documents) -> "WSGIApplication":
     """Return prometheus_client's application at /metrics, "ok" at /healthz, the documents; 404 elsewhere."""
-    scrape = SharedScrape(make_wsgi_app(_with_fresh_readings(registry)))
+    scrape = Fresh(lambda: Scrape(registry))
+    unread = make_wsgi_app(registry)  # other methods than GET read nothing
     fresh = {path: Fresh(read) for path, read in documents.items()}
     pages = {HEALTH: Answer("200 OK", _PLAIN, b"ok\n")}
     missing = Answer("404 Not Found", _PLAIN, f"the metrics are at {METRICS}\n".encode())
 
     def answer(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
-        head = environ["REQUEST_METHOD"] == "HEAD"
-        if environ["PATH_INFO"] == METRICS:
-            asked = {
-                "REQUEST_METHOD": "GET" if head else environ["REQUEST_METHOD"],
-                "PATH_INFO": METRICS,
-                "HTTP_ACCEPT": _known(environ.get("HTTP_ACCEPT", "")),
-                "HTTP_ACCEPT_ENCODING": "gzip" if gzip_accepted(environ.get("HTTP_ACCEPT_ENCODING", "")) else "",
-            }
-            status, headers, body = scrape(asked)
+        method = environ["REQUEST_METHOD"]
+        if environ["PATH_INFO"] == METRICS and method not in ("GET", "HEAD"):
+            status, headers, body = _answer_of(unread, method)
+        elif environ["PATH_INFO"] == METRICS:
+            encoding = "gzip" if gzip_accepted(environ.get("HTTP_ACCEPT_ENCODING", "")) else ""
+            status, headers, body = scrape.value().answer(_known(environ.get("HTTP_ACCEPT", "")), encoding)
         elif environ["PATH_INFO"] in fresh:
-            status, headers, body = _document(fresh[environ["PATH_INFO"]], environ["REQUEST_METHOD"])
+            status, headers, body = _document(fresh[environ["PATH_INFO"]], method)
         else:
             status, headers, body = pages.get(environ["PATH_INFO"], missing)
         headers = [(name, _METHODS if name == "Allow" else value) for name, value in headers]
         start_response(status, [*headers, ("Server", SERVER), ("Content-Length", str(len(body)))])
-        return [] if head else [body]
+        return [] if method == "HEAD" else [body]
 
     return answer
 
@@ -100,21 +98,34 @@ class Fresh(Generic[Value]):
             return self._found[0]
 
 
-class _Families(Collector):
-    """The families of a registry, in whichever format they are asked for."""
+class Scrape(Collector):
+    """One reading of the node, which is written once in each format that is asked for."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._fresh = Fresh[list[Metric]](lambda: [*registry.collect()])
+        self._families = [*registry.collect()]
+        self._write = make_wsgi_app(self)
+        self._answers: dict[tuple[str, str], Fresh[Answer]] = {}
 
     def collect(self) -> Iterable[Metric]:
         """Return the families."""
-        return self._fresh.value()
+        return self._families
+
+    def answer(self, accept: str, encoding: str) -> Answer:
+        """Return the answer in a format, a header's value, and an encoding."""
+        asked = {"HTTP_ACCEPT": accept, "HTTP_ACCEPT_ENCODING": encoding}
+        fresh = Fresh(lambda: _answer_of(self._write, "GET", **asked))
+        return self._answers.setdefault((accept, encoding), fresh).value()
 
 
-def _with_fresh_readings(registry: CollectorRegistry) -> CollectorRegistry:
-    found = CollectorRegistry()
-    found.register(_Families(registry))
-    return found
+def _answer_of(page: "WSGIApplication", method: str, **headers: str) -> Answer:
+    begun: list[tuple[str, list[tuple[str, str]]]] = []
+
+    def begin(status: str, headers: list[tuple[str, str]], error: object = None, /) -> Callable[[bytes], object]:
+        begun.append((status, headers))
+        return bytes  # WSGI's legacy write function, which this program does not use
+
+    body = b"".join(page({"REQUEST_METHOD": method, "PATH_INFO": METRICS, **headers}, begin))
+    return Answer(*begun[-1], body)
 
 
 def _known(accept: str) -> str:
@@ -125,42 +136,3 @@ def _known(accept: str) -> str:
         if _VERSIONS.issuperset(versions):
             kept.append(part)
     return choose_encoder(",".join(kept))[1]
-
-
-class SharedScrape:
-    """The metrics' application; requests of one kind that arrive during a scrape share the next answer."""
-
-    def __init__(self, metrics: "WSGIApplication") -> None:
-        self._metrics = metrics
-        self._lock = threading.Lock()
-        self._scraping = threading.Lock()
-        self._next: dict[tuple[str, ...], list[Answer]] = {}  # a list is empty until its scrape is done
-        self.waiting = 0
-
-    def __call__(self, environ: "WSGIEnvironment") -> Answer:
-        """Return the answer to a request."""
-        kind = tuple(environ.get(name, "") for name in ("REQUEST_METHOD", "HTTP_ACCEPT", "HTTP_ACCEPT_ENCODING"))
-        with self._lock:
-            answers = self._next.setdefault(kind, [])
-            self.waiting += 1
-        try:
-            with self._scraping:
-                if not answers:
-                    with self._lock:
-                        if self._next.get(kind) is answers:
-                            del self._next[kind]  # requests from now on wait for the next scrape
-                    answers.append(self._answer(environ))
-        finally:
-            with self._lock:
-                self.waiting -= 1
-        return answers[0]
-
-    def _answer(self, environ: "WSGIEnvironment") -> Answer:
-        begun: list[tuple[str, list[tuple[str, str]]]] = []
-
-        def begin(status: str, headers: list[tuple[str, str]], error: object = None, /) -> Callable[[bytes], object]:
-            begun.append((status, headers))
-            return bytes  # WSGI's legacy write function, which this program does not use
-
-        body = b"".join(self._metrics(environ, begin))
-        return Answer(*begun[-1], body)

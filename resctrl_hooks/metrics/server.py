@@ -1,8 +1,8 @@
 """An HTTP server for Prometheus and `kubectl resctrl`: GET of /metrics and of documents reads the node, /healthz not.
 
 Every host that reaches the port may connect, so connections, their duration, their requests and their work are bounded.
-Waiting scrapes share one answer, and scrapes within a second one reading of the node. A complete request is never
-given up for another, and one source cannot keep others out.
+Scrapes within a second share one reading of the node, and one answer in each format. A complete request is never given
+up for another, and one source cannot keep others out.
 """
 
 import errno

@@ -5,9 +5,11 @@ import signal
 import socket
 import subprocess
 import threading
-import time
+from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hosts.monitored import MonitoredHost, plain_host
@@ -19,7 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_cla
 from metrics.conftest import Served, served
 from resctrl_hooks.metrics import answers
 from resctrl_hooks.metrics import server as serving
-from resctrl_hooks.metrics.answers import Answer, SharedScrape
+from resctrl_hooks.metrics.answers import Answer, Scrape
 from resctrl_hooks.metrics.collector import NodeCollector, registry_of
 from resctrl_hooks.metrics.server import ListenAddressError, Server, parse_address
 
@@ -54,7 +56,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Semaphore, threadin
         assert goes_on.wait(300)
         return Answer("200 OK", [], b"")
 
-    monkeypatch.setattr(SharedScrape, "__call__", wait)
+    monkeypatch.setattr(Scrape, "answer", wait)
     return begun, goes_on
 
 
@@ -176,32 +178,6 @@ def test_port_in_use_is_reported(host: MonitoredHost) -> None:
     assert "(EADDRINUSE); another process listens there" in done.stderr
 
 
-def test_waiting_scrapes_share_one_answer() -> None:
-    begun, goes_on, calls = threading.Event(), threading.Event(), []
-
-    def metrics(environ: object, start: Callable[[str, list[tuple[str, str]]], object]) -> list[bytes]:
-        calls.append(environ)
-        begun.set()
-        assert goes_on.wait(10)
-        start("200 OK", [])
-        return [str(len(calls)).encode()]
-
-    scrape = SharedScrape(metrics)
-    told: list[bytes] = []
-    asked = {"REQUEST_METHOD": "GET"}
-    threads = [threading.Thread(target=lambda: told.append(scrape(asked).body)) for _ in range(20)]
-    threads[0].start()
-    assert begun.wait(10)
-    for thread in threads[1:]:
-        thread.start()
-    while scrape.waiting < len(threads):
-        time.sleep(0.001)
-    goes_on.set()
-    for thread in threads:
-        thread.join()
-    assert sorted(told) == [b"1"] + [b"2"] * 19
-
-
 def test_connections_beyond_limit_end_the_oldest(
     host: MonitoredHost, ask: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -231,7 +207,23 @@ def test_connection_with_a_complete_request_outlives_slow_ones(
         connection.close()
 
 
-def test_hundred_scrapes_at_once_are_answered(ask: Served) -> None:
+@pytest.fixture
+def work(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Count how often the node is read and an answer is written, within a minute in place of a second."""
+    found: Counter[str] = Counter()
+    collect, answer_of = NodeCollector.collect, answers._answer_of
+
+    def count(kind: str, real: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        found[kind] += 1
+        return real(*given, **named)
+
+    monkeypatch.setattr(NodeCollector, "collect", lambda self: count("read", collect, self))
+    monkeypatch.setattr(answers, "_answer_of", partial(count, "written", answer_of))
+    monkeypatch.setattr(answers, "_FRESH_SECONDS", 60.0)
+    return found
+
+
+def test_hundred_scrapes_at_once_share_one_answer(ask: Served, work: Counter[str]) -> None:
     statuses: list[int] = []
     threads = [threading.Thread(target=lambda: statuses.append(ask("/metrics")[0])) for _ in range(100)]
     for thread in threads:
@@ -239,6 +231,7 @@ def test_hundred_scrapes_at_once_are_answered(ask: Served) -> None:
     for thread in threads:
         thread.join()
     assert statuses == [200] * 100
+    assert work == {"read": 1, "written": 1}
 
 
 @pytest.mark.parametrize(
@@ -269,31 +262,15 @@ def test_header_of_eight_kilobytes_is_served(ask: Served) -> None:
     assert ask("/healthz", X_Long="a" * 8192)[0] == 200
 
 
-def test_readings_within_a_second_are_used_again(
-    host: MonitoredHost, ask: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    collections: list[int] = []
-    real = NodeCollector.collect
-
-    def collect(self: NodeCollector) -> Iterator[Metric]:
-        collections.append(1)
-        return real(self)
-
-    monkeypatch.setattr(NodeCollector, "collect", collect)
-    monkeypatch.setattr(answers, "_FRESH_SECONDS", 60.0)
-    bodies = {ask("/metrics")[2] for _ in range(3)} | {ask("/metrics", Accept="application/openmetrics-text")[2]}
-    assert (len(collections), len(bodies)) == (1, 2)
+def test_readings_within_a_second_are_used_again_in_each_format(ask: Served, work: Counter[str]) -> None:
+    asked = [{}, {}, {"Accept": "application/openmetrics-text"}, {"Accept_Encoding": "gzip"}]
+    assert len({ask("/metrics", **headers)[2] for headers in asked}) == 3
+    assert work == {"read": 1, "written": 3}
 
 
-def test_request_whose_scrape_fails_waits_no_longer() -> None:
-    def metrics(*_: object) -> list[bytes]:
-        raise RuntimeError("a bug")
-
-    scrape = SharedScrape(metrics)
-    for _ in range(2):
-        with pytest.raises(RuntimeError):
-            scrape({"REQUEST_METHOD": "GET"})
-    assert scrape.waiting == 0
+def test_other_methods_do_not_read_the_node(ask: Served, work: Counter[str]) -> None:
+    assert [ask("/metrics", method)[0] for method in ("POST", "OPTIONS")] == [405, 200]
+    assert work["read"] == 0
 
 
 @pytest.mark.parametrize(
