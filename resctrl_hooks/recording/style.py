@@ -4,12 +4,7 @@ Plotly writes colours and sizes into its drawings, where no rule of a style shee
 again after a change of the style or the width.
 """
 
-from collections.abc import Sequence
-from datetime import datetime
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
+from typing import Final
 
 HEAD: Final = (
     '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -74,22 +69,3 @@ addEventListener("beforeprint", adapt);
 addEventListener("afterprint", adapt);
 """
 """The charts with a right margin have a legend there; a phone has it below, a line for each name."""
-
-
-def lay_out(figure: "go.Figure", height: int, legend: int, when: Sequence[datetime]) -> None:
-    """Give charts below each other one legend at the right and one time axis.
-
-    Args:
-        figure: the charts.
-        height: of all charts, in pixels.
-        legend: the width of the legend, in pixels.
-        when: the times of the recording.
-    """
-    figure.update_layout(
-        height=height + 80,
-        margin={"t": 40, "b": 40, "l": 70, "r": legend},
-        legend={"x": 1.02, "y": 1},
-        hovermode="x unified",
-        template="plotly_white",
-    )
-    figure.update_xaxes(range=[when[0], when[-1]], showticklabels=True)

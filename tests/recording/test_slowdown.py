@@ -12,10 +12,10 @@ from resctrl_hooks.node.history.sample import Sample, data_of, layout_of, sample
 from resctrl_hooks.node.history.thinning import LARGEST, minute
 from resctrl_hooks.past.moments import snapshot_of
 from resctrl_hooks.recording.analysis import recording_of
+from resctrl_hooks.recording.charts import slowdown_chart
 from resctrl_hooks.recording.files import read, writing
 from resctrl_hooks.recording.page import page_of
 from resctrl_hooks.recording.slowdown import slowed_pods
-from resctrl_hooks.recording.slowdown_chart import chart_of
 
 from .test_full import GB, memory, pods
 
@@ -102,14 +102,14 @@ def test_page_has_the_ratio_above_the_culprits_traffic_and_the_load_on_one_axis(
 def test_chart_has_a_gap_at_a_missing_value_and_a_unit_at_each_axis() -> None:
     recording = recording_of(rows())
     (pod,) = slowed_pods(recording, {})
-    figure = chart_of(pod, recording.times["n1"].each, {}, "#888", 3, 100, 100)
+    figure = slowdown_chart(pod, recording.times["n1"].each, {})
     assert list(figure.data[0].y) == [None, *RATIOS]
     assert [axis.title.text for axis in figure.select_yaxes()] == ["ratio", "GB/s", "%"]
     assert [max(value for value in line.y if value is not None) for line in figure.data] == [1.7, 80, 83]
     (quiet,) = figure.layout.shapes
     assert (quiet.type, quiet.y0, quiet.y1, quiet.yref) == ("line", 1, 1, "y"), "the duration in quiet times"
     assert [axis.showticklabels for axis in figure.select_xaxes()] == [True] * 3
-    assert figure.layout.height >= 3 * 100, "each chart has its height"
+    assert figure.layout.height >= 3 * 200, "each chart has its height"
 
 
 def test_domain_of_a_pod_is_the_one_in_which_it_was_slowed_most_often() -> None:
