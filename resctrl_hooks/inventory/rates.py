@@ -7,7 +7,7 @@ reassignment of its counter. If that part is unknown or less than half of the in
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from resctrl_hooks.node.resctrl.counters import AVAILABLE, CUMULATIVE, Reading
+from resctrl_hooks.node.resctrl.counters import AVAILABLE, CUMULATIVE
 from resctrl_hooks.node.resctrl.layouts import PERF
 from resctrl_hooks.node.snapshot.growth import Growth, growths, of_class, total_of
 from resctrl_hooks.node.snapshot.snapshot import Snapshot, Values, is_known
@@ -47,10 +47,46 @@ class Rates:
 
 def of_pod(before: Snapshot, now: Snapshot, key: str, rdt_class: str | None = None) -> Rates:
     """Return the rates of a pod between two snapshots; with ``rdt_class``, of its tasks in that class."""
-    interval = now.when - before.when
-    readings = of_class(now.pods[key], rdt_class)
-    found = Rates({column.key: _gauge(readings, column) for column in GAUGES})
-    grown = growths(before, now, key, rdt_class)
+    gauges = [
+        (reading.counter.name, reading.value if reading.state == AVAILABLE else None)
+        for reading in of_class(now.pods[key], rdt_class)
+        if reading.kind != CUMULATIVE and reading.domain.node is None
+    ]
+    return _rates(gauges, growths(before, now, key, rdt_class), now.when - before.when)
+
+
+def of_values(before: Values | None, now: Values, snapshot: Snapshot, seconds: float, *, is_new: bool) -> Rates:
+    """Return the rates of a foreign group, or of a class's ungrouped tasks, from their counter values.
+
+    Args:
+        before: at the earlier snapshot; None if it did not exist.
+        now: at the later one.
+        snapshot: the later one.
+        seconds: between the two.
+        is_new: it was created between them, so its memory traffic began at 0.
+    """
+    gauges: list[tuple[str, float | None]] = []
+    grown: dict[tuple[str, str], Growth] = {}
+    for path, value in now.items():
+        slot = snapshot.slots[path]
+        if slot.domain.node is not None or value is None:
+            continue
+        if slot.counter.kind != CUMULATIVE:
+            gauges.append((slot.counter.name, value if isinstance(value, (int, float)) else None))
+            continue
+        begin = 0 if before is None and is_new and slot.domain.resource != PERF else (before or {}).get(path)
+        known = is_known(slot, value) and is_known(slot, begin)
+        moved = max(_number(value) - _number(begin), 0) if known else None
+        grown[slot.counter.name, slot.domain.folder] = Growth(moved, 0.0 if before is None else seconds)
+    return _rates(gauges, grown, seconds)
+
+
+def _rates(gauges: list[tuple[str, float | None]], grown: dict[tuple[str, str], Growth], interval: float) -> Rates:
+    """Return the rates from the values of gauges, and from the increases of counters by domain."""
+    found = Rates()
+    for column in GAUGES:
+        parts = [value for name, value in gauges if name == column.counter]
+        found.values[column.key] = total_of(parts) if parts else None
     shares: list[float] = []
     for column in RATES:
         domains = [growth for (name, _), growth in grown.items() if name == column.counter]
@@ -72,40 +108,6 @@ def rate_of(growth: Growth, interval: float) -> float | None:
     return growth.moved / growth.seconds
 
 
-def of_values(before: Values | None, now: Values, snapshot: Snapshot, seconds: float, *, is_new: bool) -> Rates:
-    """Return the rates of a foreign group, or of a class's ungrouped tasks, from their counter values.
-
-    Args:
-        before: at the earlier snapshot; None if it did not exist.
-        now: at the later one.
-        snapshot: the later one.
-        seconds: between the two.
-        is_new: it was created between them, so its memory traffic began at 0.
-    """
-    found = Rates()
-    for column in COLUMNS:
-        parts: list[float | None] = []
-        for path, value in now.items():
-            slot = snapshot.slots[path]
-            if slot.counter.name != column.counter or slot.domain.node is not None or value is None:
-                continue
-            if slot.counter.kind != CUMULATIVE:
-                parts.append(value if isinstance(value, (int, float)) else None)
-                continue
-            begin = 0 if before is None and is_new and slot.domain.resource != PERF else (before or {}).get(path)
-            known = is_known(slot, value) and is_known(slot, begin)
-            parts.append(max(_number(value) - _number(begin), 0) if known else None)
-        if not parts:
-            continue
-        amount = total_of(parts)
-        if column.is_rate:
-            found.moved[column.counter] = amount
-            amount = None if amount is None or before is None or seconds <= 0 else amount / seconds
-        found.values[column.key] = amount
-    found.counted = 1.0 if _has_rate(found) else None
-    return found
-
-
 def added(parts: Sequence[Rates]) -> Rates:
     """Return the sum; None if a part is unknown."""
     found = Rates()
@@ -120,15 +122,6 @@ def added(parts: Sequence[Rates]) -> Rates:
 
 def _has_rate(rates: Rates) -> bool:
     return any(rates[column] is not None for column in RATES)
-
-
-def _gauge(readings: list[Reading], column: Column) -> float | None:
-    parts = [
-        reading.value if reading.state == AVAILABLE else None
-        for reading in readings
-        if reading.counter.name == column.counter and reading.domain.node is None
-    ]
-    return total_of(parts) if parts else None
 
 
 def _number(value: float | str | None) -> float:
