@@ -16,14 +16,13 @@ from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.cli.params import Duration, at_option, refuse_with_at
 from resctrl_hooks.cli.show_text import MOST_LINES, print_pod
 from resctrl_hooks.cli.tables import console
-from resctrl_hooks.inventory.columns import RATES, values_of
 from resctrl_hooks.inventory.coverage import counter_of, is_partial
 from resctrl_hooks.inventory.gather import name_podmans, pod_of, refusals, refused_pod
 from resctrl_hooks.inventory.interval import interval_of
 from resctrl_hooks.inventory.memory_load import pod_memory
 from resctrl_hooks.inventory.models import Pod
 from resctrl_hooks.inventory.pod_details import Counter, Failure, PodDetails, PodRates, TurnRate
-from resctrl_hooks.inventory.rates import Rates, of_pod
+from resctrl_hooks.inventory.rates import pod_rates
 from resctrl_hooks.inventory.records import recorded
 from resctrl_hooks.inventory.slowdown import ratios
 from resctrl_hooks.node import call_metrics
@@ -135,16 +134,8 @@ def _measure(context: Context, seconds: float) -> tuple[Snapshot, Snapshot] | No
 
 
 def _rates(context: Context, interval: tuple[Snapshot, Snapshot], key: str) -> PodRates:
-    before, now = interval
-    found = of_pod(before, now, key) if key in now.pods else Rates()
-    return PodRates(
-        seconds=round(now.when - before.when, 3),
-        **values_of(found.values, RATES),
-        counted_percent=None if found.counted is None else round(found.counted * 100, 1),
-        memory_domains=pod_memory(
-            before, now, domains_of(context, now), context.settings.monitoring.get("capacity") or {}, key
-        ),
-    )
+    capacity = context.settings.monitoring.get("capacity") or {}
+    return pod_rates(*interval, key, pod_memory(*interval, domains_of(context, interval[1]), capacity, key))
 
 
 def _details(context: Context, pod: Pod, interval: tuple[Snapshot, Snapshot] | None) -> PodDetails:

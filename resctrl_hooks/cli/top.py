@@ -157,7 +157,7 @@ def _item(line: Line, scene: Scene) -> BaseModel:
         rdt_class=line.rdt_class,
         **values_of(line.rates.values),
         **shares,
-        counted_percent=None if line.rates.counted is None else round(line.rates.counted * 100, 1),
+        counted_percent=line.rates.counted_percent,
         uncounted=line.uncounted,
         partial=line.partial,
         slowdown=line.slowdown,

@@ -12,7 +12,8 @@ from resctrl_hooks.node.resctrl.layouts import PERF
 from resctrl_hooks.node.snapshot.growth import Growth, growths, of_class, total_of
 from resctrl_hooks.node.snapshot.snapshot import Snapshot, Values, is_known
 
-from .columns import COLUMNS, GAUGES, RATES, Column
+from .columns import COLUMNS, GAUGES, RATES, Column, values_of
+from .pod_details import PodMemory, PodRates
 
 LEAST_SHARE = 0.5
 """The minimum part of an interval that a counter must cover for a rate."""
@@ -43,6 +44,11 @@ class Rates:
     def estimated(self) -> bool:
         """Whether the rates cover only a part of the interval."""
         return self.counted is not None and self.counted < 1
+
+    @property
+    def counted_percent(self) -> float | None:
+        """The counted part of the interval in per cent."""
+        return None if self.counted is None else round(self.counted * 100, 1)
 
 
 def of_pod(before: Snapshot, now: Snapshot, key: str, rdt_class: str | None = None) -> Rates:
@@ -99,6 +105,17 @@ def _rates(gauges: list[tuple[str, float | None]], grown: dict[tuple[str, str], 
     if shares and _has_rate(found):
         found.counted = 1.0 if min(shares) >= WHOLE else min(shares)
     return found
+
+
+def pod_rates(before: Snapshot, now: Snapshot, key: str, memory: Sequence[PodMemory] = ()) -> PodRates:
+    """Return the rates of a pod as reports have them."""
+    found = of_pod(before, now, key) if key in now.pods else Rates()
+    return PodRates(
+        seconds=round(now.when - before.when, 3),
+        **values_of(found.values, RATES),
+        counted_percent=found.counted_percent,
+        memory_domains=[*memory],
+    )
 
 
 def rate_of(growth: Growth, interval: float) -> float | None:

@@ -3,14 +3,12 @@
 from pydantic import Field
 
 from resctrl_hooks.inventory.base import Record
-from resctrl_hooks.inventory.columns import RATES, values_of
 from resctrl_hooks.inventory.coverage import counter_of
 from resctrl_hooks.inventory.pod_details import Counter, PodRates
 from resctrl_hooks.inventory.pod_names import PodNames
-from resctrl_hooks.inventory.rates import Rates, of_pod
+from resctrl_hooks.inventory.rates import Rates, pod_rates
 from resctrl_hooks.node.history.names import short_id
 from resctrl_hooks.node.history.rows import SLOWED
-from resctrl_hooks.node.snapshot.snapshot import Snapshot
 
 from .moments import PastUsers, pair_of
 from .view import Found
@@ -49,12 +47,11 @@ def pods_at(found: Found, names: PodNames) -> list[PastPod]:
     pair = pair_of(found.before, found.sample)
     users = PastUsers(found.sample, names)
     users.learn(pair.now.pods)
-    names_of = {key: users.line(key, Rates(), readings).name for key, readings in pair.now.pods.items()}
+    lines = {key: users.line(key, Rates(), readings) for key, readings in pair.now.pods.items()}
     judged = {str(row["key"]): row for row in found.sample.rows if row["kind"] == SLOWED}
     pods = []
     for key, readings in pair.now.pods.items():
-        rates = _rates(pair.before, pair.now, key, pair.seconds) if pair.seconds else None
-        line, row = users.line(key, Rates(), readings), judged.get(key, {})
+        line, row = lines[key], judged.get(key, {})
         pods.append(
             PastPod(
                 name=line.name,
@@ -64,18 +61,11 @@ def pods_at(found: Found, names: PodNames) -> list[PastPod]:
                 rdt_class=line.rdt_class,
                 slowdown=line.slowdown,
                 causes=str(row.get("event") or "").replace(",", "").split(),
-                culprits=[names_of.get(one, short_id(one)) for one in str(row.get("culprits") or "").split()],
+                culprits=[
+                    lines[one].name if one in lines else short_id(one) for one in str(row.get("culprits") or "").split()
+                ],
                 counters=[counter_of(one).model_copy(update={"rdt_class": line.rdt_class}) for one in readings],
-                rates=rates,
+                rates=pod_rates(pair.before, pair.now, key) if pair.seconds else None,
             )
         )
     return sorted(pods, key=lambda one: one.name)
-
-
-def _rates(before: Snapshot, now: Snapshot, key: str, seconds: float) -> PodRates:
-    found = of_pod(before, now, key)
-    return PodRates(
-        seconds=round(seconds, 3),
-        **values_of(found.values, RATES),
-        counted_percent=None if found.counted is None else round(found.counted * 100, 1),
-    )
