@@ -25,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from host import TMPFS
 from host import Host as Installed
+from hosts import hook
 from hosts.machines import machine, write_sysfs
 from pods import add_bundle, add_process, annotations_of
 from process import Call
@@ -35,7 +36,6 @@ from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.features.placement.allocations import Book, topology_of
 from resctrl_hooks.node.features.placement.allocator import policy_of
 from resctrl_hooks.node.features.placement.request import request_of
-from resctrl_hooks.node.hook.create_runtime import create_runtime
 from resctrl_hooks.node.host.procfs import cgroups_of
 from resctrl_hooks.node.settings import load
 
@@ -61,7 +61,7 @@ class Host:
         chance = random.Random(8)
         for number in range(containers):
             kind = chance.choices(["shared", "exclusive", "mixed"], [90, 8, 2])[0]
-            self._start(context, self.state(number, kind, chance.choice([0, 100, 250, 500, 1000])))
+            hook.call(self.state(number, kind, chance.choice([0, 100, 250, 500, 1000])), context)
 
     @property
     def config(self) -> Path:
@@ -95,11 +95,6 @@ class Host:
             "bundle": bundle,
             "annotations": annotations,
         }
-
-    def _start(self, context: Context, told: dict[str, Any]) -> None:
-        parsed = parse_state(json.dumps(told).encode())
-        cgroups = cgroups_of(context.proc, parsed.pid)
-        create_runtime(derive(parsed, read_bundle(parsed.bundle), cgroups, context.settings.cgroup_path), context)
 
     def life(self, number: int, kind: str) -> dict[str, Call]:
         """Return the two hooks of one more container; `end` comes between them."""

@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from conftest import Host, crio_annotations
-from hosts import crun
+from hosts.cluster import SimulatedNode, pod_number
 from hosts.killed_hook import NEVER, mortal
-from hosts.simulated_kernel import ROOT_CALLER, Kernel
+from hosts.simulated_kernel import ROOT_CALLER
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from resctrl_hooks.errors import BadClassError, NotMountedError
-from resctrl_hooks.node.container.oci import parse_state, read_bundle
-from resctrl_hooks.node.container.workload import derive
-from resctrl_hooks.node.hook.create_runtime import create_runtime
-from resctrl_hooks.node.hook.poststop import poststop
-from resctrl_hooks.node.host.procfs import cgroups_of
 from resctrl_hooks.node.lifecycle import reap
-from resctrl_hooks.node.reconcile.reconcile import reconcile
 from resctrl_hooks.node.reconcile.report import Options
 from resctrl_hooks.node.sharing import runtimes
 
-if TYPE_CHECKING:
-    from resctrl_hooks.node.context import Context
-
-PODS = [f"3f0ac7f2-8a3b-4f0e-9a55-00000000000{number}" for number in range(4)]
+PODS = [pod_number(number) for number in range(4)]
 CLASSES = ["", "gold", "silver"]
 RMIDS = 8
 EFFECTS = st.integers(0, 12)  # that a hook has before it is killed; most have no more
@@ -46,7 +35,6 @@ class Container:
         self.rdt_class = rdt_class
         self.cgroup = f"/kubepods/pod{pod}/crio-{self.id}"
         self.pids: list[int] = []
-        self.hooked = False
 
     @property
     def alive(self) -> bool:
@@ -64,37 +52,30 @@ class NodeLife(RuleBasedStateMachine):
         super().__init__()
         # Next to the other tests' files, which `./dev tests` keeps in memory: a busy disk has stalled this for minutes.
         self.folder = tempfile.mkdtemp(prefix="rh", dir=os.environ.get("PYTEST_DEBUG_TEMPROOT"))
-        self.host = Host(Path(self.folder), runtimeRoots={"crun": f"{self.folder}/crun"}, monitoring=self.monitoring)
-        (Path(self.folder) / "crun").mkdir()
-        self.kernel = Kernel(self.host, rmids=self.rmids)
+        self.node = SimulatedNode(Path(self.folder), {"monitoring": self.monitoring}, rmids=self.rmids)
+        self.host, self.kernel = self.node.host, self.node.kernel
         self.containers: dict[str, Container] = {}
         self.buried: list[Container] = []
         self.foreign: set[tuple[str, str]] = set()
         self.read: dict[str, float] = {}
         self.made = 0
         self.boots = 1
-        for name in CLASSES[1:]:
-            self.kernel.mkdir(f"{self.host.resctrl}/{name}")
+        self.node.add_classes(*CLASSES[1:])
 
     def teardown(self) -> None:
         shutil.rmtree(self.folder)
 
-    def context(self) -> Context:
-        context = self.host.context()
-        context.monitor.resctrl.fs = self.kernel
-        return context
-
     def living(self) -> list[Container]:
         return [container for container in self.containers.values() if container.alive]
 
-    def state(self, container: Container, status: str) -> dict[str, Any]:
-        pid = container.pids[0] if status == "created" else 0
-        bundle = str(self.kernel.bundle(f"bundle-{container.id[-6:]}", self.config(container)))
-        return {"id": container.id, "status": status, "pid": pid, "bundle": bundle} | self.config(container)
+    def namespace(self, _pod: str) -> str:
+        """Return the namespace of a pod."""
+        return "shop"
 
-    def config(self, container: Container) -> dict[str, Any]:
-        linux = {"intelRdt": {"closID": container.rdt_class}} if container.rdt_class else {}
-        return {"annotations": crio_annotations(container.pod), "linux": linux}
+    def reap(self, seam: Any) -> None:
+        """Release what hooks have left idle, as each hook does in the end."""
+        context = self.node.context(seam)
+        reap(context, context.ledger.marked("idle"))
 
     # Actions of runtimes
 
@@ -118,19 +99,13 @@ class NodeLife(RuleBasedStateMachine):
         if effects != NEVER:
             self.forget_vanished()  # a hook killed between record and group leaves what looks like a removal
         container.pids = [self.kernel.spawn(container.cgroup, threads, container.rdt_class)]
-        state = self.state(container, "created")
+        linux = {"intelRdt": {"closID": container.rdt_class}} if container.rdt_class else {}
+        notes = {"io.kubernetes.pod.namespace": self.namespace(container.pod)}
         if hooked:
             with mortal(effects, self.kernel) as seam:
-                context = self.context()
-                context.monitor.resctrl.fs = seam
-                checked = parse_state(json.dumps(state).encode())
-                bundle = read_bundle(checked.bundle)
-                workload = derive(checked, bundle, cgroups_of(context.proc, checked.pid), context.settings.cgroup_path)
-                create_runtime(workload, context)
-                reap(context, context.ledger.marked("idle"))
-        container.hooked = hooked
-        start = self.kernel.threads.starts[container.pids[0]]
-        crun.record(Path(self.folder) / "crun", container.id, container.pids[0], state["bundle"], start)
+                self.node.hook(container.id, container.pids[0], container.pod, linux, notes, seam)
+                self.reap(seam)
+        self.node.appear(container.id, container.pids[0], container.pod, linux, notes)
 
     def die_now(self, container: Container) -> None:
         for pid in container.pids:
@@ -139,12 +114,9 @@ class NodeLife(RuleBasedStateMachine):
 
     def poststop_now(self, container: Container, effects: int = NEVER) -> None:
         """The runtime has deleted a container; its hook is killed at the effect after so many."""
-        shutil.rmtree(Path(self.folder) / "crun" / container.id, ignore_errors=True)
         with mortal(effects, self.kernel) as seam:
-            context = self.context()
-            context.monitor.resctrl.fs = seam
-            poststop(parse_state(json.dumps(self.state(container, "stopped")).encode()), context)
-            reap(context, context.ledger.marked("idle"))
+            self.node.poststop(container.id, seam)
+            self.reap(seam)
 
     @precondition(lambda self: self.living())
     @rule(data=st.data())
@@ -262,7 +234,7 @@ class NodeLife(RuleBasedStateMachine):
     @rule(name=st.sampled_from(CLASSES[1:]))
     def make_class(self, name: str) -> None:
         try:
-            self.kernel.mkdir(f"{self.host.resctrl}/{name}")
+            self.node.add_classes(name)
         except OSError:
             return
 
@@ -282,8 +254,7 @@ class NodeLife(RuleBasedStateMachine):
         self.kernel.model = type(self.kernel.model)(self.kernel.machine, self.kernel.threads, lambda: self.kernel.now)
         self.kernel.tree = type(self.kernel.tree)(self.kernel.model)
         self.kernel.sync()
-        for name in classes:
-            self.kernel.mkdir(f"{self.host.resctrl}/{name}")
+        self.node.add_classes(*classes)
         self.kernel.show_tasks()
         self.foreign = set()
         self.forget_vanished()
@@ -305,8 +276,7 @@ class NodeLife(RuleBasedStateMachine):
             shutil.rmtree(self.host.state, ignore_errors=True)
         self.foreign = set()
         self.read = {}
-        for name in CLASSES[1:]:
-            self.kernel.mkdir(f"{self.host.resctrl}/{name}")
+        self.node.add_classes(*CLASSES[1:])
 
     @rule(seconds=st.sampled_from([0.1, 2.0]))
     def time_passes(self, seconds: float) -> None:
@@ -318,7 +288,7 @@ class NodeLife(RuleBasedStateMachine):
         self.kernel.now += 1
         self.kernel.show_counters()
         try:
-            readings = self.context().monitor.read_all()
+            readings = self.node.context().monitor.read_all()
         except (NotMountedError, BadClassError):
             return
         for pod in PODS:
@@ -333,20 +303,20 @@ class NodeLife(RuleBasedStateMachine):
     @rule()
     def dry_run(self) -> None:
         before = (self.kernel.groups(), self.host.records())
-        reconcile(self.context(), Options(dry_run=True))
+        self.node.reconcile(Options(dry_run=True))
         assert (self.kernel.groups(), self.host.records()) == before
 
     @rule()
     def reconcile(self) -> None:
         self.kernel.now += 2  # nothing is in limbo
-        report = reconcile(self.context(), Options(wait=False))
+        report = self.node.reconcile()
         self.kernel.now += 2
-        report = reconcile(self.context(), Options(wait=False))
+        report = self.node.reconcile()
         assert not report.failures, report.failures
         waiting = {*report.waiting, *report.queued}
         wanting = {container.pod for container in self.living()}
         if waiting:
-            kept = self.reserved + runtimes.reserved(self.context())
+            kept = self.reserved + runtimes.reserved(self.node.context())
             assert len(self.used_rmids()) >= self.rmids - kept, "a pod waits although an RMID is free"
         self.check_order(waiting)
         for container in self.living():
@@ -360,7 +330,7 @@ class NodeLife(RuleBasedStateMachine):
             assert self.pod_exists(name), f"{name} has ended, its group has not"
         for pod in wanting - waiting:
             assert any(name == pod for _, name in self.kernel.groups())
-        assert not reconcile(self.context(), Options(wait=False)).changed or waiting
+        assert not self.node.reconcile().changed or waiting
         self.read_counters()
 
     def check_order(self, waiting: set[str]) -> None:
@@ -368,7 +338,9 @@ class NodeLife(RuleBasedStateMachine):
 
     def owned(self) -> set[tuple[str, str]]:
         """Return the recorded groups: class and key."""
-        return {(group.rdt_class, group.key) for group in self.context().monitor.list() if group.origin != "shared"}
+        return {
+            (group.rdt_class, group.key) for group in self.node.context().monitor.list() if group.origin != "shared"
+        }
 
     def used_rmids(self) -> list[str]:
         return [*self.kernel.model.classes, *(name for _, name in self.kernel.groups()), "root"]

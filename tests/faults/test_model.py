@@ -9,7 +9,7 @@ import pytest
 from conftest import examples
 from hypothesis import HealthCheck, settings
 
-from faults.node_life import PODS, Container, NodeLife
+from faults.node_life import PODS, NodeLife
 
 pytestmark = pytest.mark.no_cover
 
@@ -25,16 +25,13 @@ class SharedNodeLife(NodeLife):
     rmids = 6  # three for pods, in addition to the root's and the two classes'
     reserved = 1
 
-    def config(self, container: Container) -> dict[str, Any]:
-        found = super().config(container)
-        if container.pod == PODS[0]:
-            found["annotations"]["io.kubernetes.pod.namespace"] = "gold"
-        return found
+    def namespace(self, pod: str) -> str:
+        return "gold" if pod == PODS[0] else "shop"
 
     def check_order(self, waiting: set[str]) -> None:
         if PODS[0] in waiting:
             assert {key for _, key in self.owned()} <= {PODS[0]}, "a pod of lower priority is counted, this one waits"
-        assert set(self.context().ledger.marked("waiting")) == waiting
+        assert set(self.node.marked()) == waiting
 
 
 class ReservingNodeLife(SharedNodeLife):

@@ -7,19 +7,14 @@ from typing import Any
 
 import pytest
 from conftest import Host
+from hosts import hook
 from hosts.killed_hook import Killed
 from hosts.placed import CPUS, PlacedHost, id_of
 
-from resctrl_hooks.node.container.oci import POSTSTOP, parse_state, read_bundle
-from resctrl_hooks.node.container.workload import derive
 from resctrl_hooks.node.features.placement import cpuset_writer as placement_effect
 from resctrl_hooks.node.features.placement import feature as placement
 from resctrl_hooks.node.features.placement import placing
 from resctrl_hooks.node.features.placement.allocations import Book
-from resctrl_hooks.node.hook.create_runtime import create_runtime
-from resctrl_hooks.node.hook.poststop import poststop
-from resctrl_hooks.node.host.files import format_json
-from resctrl_hooks.node.host.procfs import cgroups_of
 from resctrl_hooks.node.reconcile.reconcile import reconcile
 
 POOL = "pool.placement.resctrl-hooks.io"
@@ -79,14 +74,14 @@ class Chance(random.Random):
         wanted = {CPUS: self.choice(["shared", "shared", "exclusive", "mixed"])}
         if pools:
             wanted[POOL] = self.choice(pools)
-        call(self._node, self._node.state(name, self.randrange(0, 4000), **wanted))
+        hook.call(self._node.state(name, self.randrange(0, 4000), **wanted), self._node.host.context())
 
     def end(self) -> None:
         """End any container, with or without its poststop."""
         name = self.choice(sorted(self._node.pids))
         self._node.die(name)
         if self.random() < 0.7:
-            call(self._node, self._node.state(name, status="stopped"))
+            hook.call(self._node.state(name, status="stopped"), self._node.host.context())
 
 
 @pytest.mark.parametrize("seed, section", [(0, {}), (1, {}), (2, {}), (3, BALLOONS), (4, BALLOONS)])
@@ -146,14 +141,3 @@ def test_allocation_after_kills_equals_one_computed_from_scratch(
 
 def _decision(node: PlacedHost, name: str) -> dict[str, Any]:
     return dict(Book(node.host.context()).entries[id_of(name)].decision.as_record())
-
-
-def call(node: PlacedHost, given: dict[str, Any]) -> None:
-    """Call as `Host.call`, without catching the exception that kills the hook."""
-    parsed, real = parse_state(format_json(given)), node.host.context()
-    if parsed.stage == POSTSTOP:
-        poststop(parsed, real)
-    else:
-        cgroups = cgroups_of(real.proc, parsed.pid)
-        workload = derive(parsed, read_bundle(parsed.bundle), cgroups, real.settings.cgroup_path)
-        create_runtime(workload, real)

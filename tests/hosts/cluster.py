@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from typing import TYPE_CHECKING, Any
 
 from conftest import Host, crio_annotations
 
-from hosts import crun
+from hosts import crun, hook
 from hosts.simulated_kernel import Kernel
-from resctrl_hooks.node.container.oci import parse_state, read_bundle
-from resctrl_hooks.node.container.workload import derive
-from resctrl_hooks.node.hook.create_runtime import create_runtime
-from resctrl_hooks.node.hook.poststop import poststop
-from resctrl_hooks.node.host.procfs import cgroups_of
 from resctrl_hooks.node.reconcile.reconcile import reconcile
 from resctrl_hooks.node.reconcile.report import Options
 
@@ -83,16 +77,11 @@ class SimulatedNode:
         self, id_: str, pid: int, pod: str = POD, linux: Any = None, notes: Notes = None, seam: Any = None
     ) -> None:
         bundle, config = self.bundle(id_, pod, linux, notes)
-        context = self.context(seam)
-        state = parse_state(
-            json.dumps({"id": id_, "status": "created", "pid": pid, "bundle": bundle} | config).encode()
-        )
-        cgroups = cgroups_of(context.proc, pid)
-        create_runtime(derive(state, read_bundle(bundle), cgroups, context.settings.cgroup_path), context)
+        hook.call({"id": id_, "status": "created", "pid": pid, "bundle": bundle} | config, self.context(seam))
 
-    def poststop(self, id_: str) -> None:
+    def poststop(self, id_: str, seam: Any = None) -> None:
         shutil.rmtree(self.root / "crun" / id_, ignore_errors=True)
-        poststop(parse_state(json.dumps({"id": id_, "status": "stopped", "bundle": "/gone"}).encode()), self.context())
+        hook.call({"id": id_, "status": "stopped", "bundle": "/gone"}, self.context(seam))
 
     def end_pod(self, pod: str = POD) -> None:
         """Remove the pod's cgroup."""

@@ -4,17 +4,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+from hosts import hook
 from pods import add_bundle, add_process, annotations_of
 
-from resctrl_hooks.node.container.oci import parse_state, read_bundle
-from resctrl_hooks.node.container.workload import derive
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.features.placement.allocations import Book
-from resctrl_hooks.node.hook.create_runtime import create_runtime
-from resctrl_hooks.node.hook.poststop import poststop
 from resctrl_hooks.node.host.cpulist import format_list, parse_list
-from resctrl_hooks.node.host.procfs import cgroups_of
 from resctrl_hooks.node.settings import load
 
 from .nodes import MAJOR, Node
@@ -86,13 +82,8 @@ class Ours:
         memory = {"limit": container.memory} if container.memory else {}
         files = [{"path": one.path, "type": "c", "major": MAJOR, "minor": one.minor} for one in container.devices]
         add_bundle(self._root, container.id, linux={"resources": {"cpu": cpu, "memory": memory}, "devices": files})
-        told = parse_state(json.dumps(self._state(container, "created")).encode())
-        context = self._context
-        workload = derive(
-            told, read_bundle(told.bundle), cgroups_of(context.proc, told.pid), context.settings.cgroup_path
-        )
         try:
-            create_runtime(workload, context)
+            hook.call(self._state(container, "created"), self._context)
         except HookError as error:
             return str(error)
         self._folders[container.id] = folder
@@ -101,7 +92,7 @@ class Ours:
     def _end(self, container: Container) -> None:
         (self._root / "proc" / str(1000 + container.number) / "stat").unlink()
         del self._folders[container.id]
-        poststop(parse_state(json.dumps(self._state(container, "stopped")).encode()), self._context)
+        hook.call(self._state(container, "stopped"), self._context)
 
     def close(self) -> None:
         """Nothing has to be ended."""
