@@ -17,10 +17,10 @@ from kernel.groups import Resctrl
 from kernel.installed import Installed
 from kernel.nri_plugin import Plugin
 from kernel.pods import UID, UIDS, KubernetesPod
-from kernel.runtimes import Podman, Runtime
+from kernel.runtimes import IMAGE, Podman, Runtime
+from resctrl_hooks.node.context import Context
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-IMAGE = "localhost/busybox:test"
 VARIANTS: dict[str, dict[str, Any]] = {
     "driver": {"cgroupfs": "cgroupfs", "systemd": pytest.param("systemd", marks=pytest.mark.systemd)},
     "runtime_name": {"runc": "runc", "crun": "crun"},
@@ -142,15 +142,26 @@ def runtime(runtime_name: str, driver: str) -> Iterator[Runtime]:
 
 
 @pytest.fixture
-def installed(tmp_path: Path) -> Installed:
-    """Return our hooks, with the default settings."""
-    return Installed(str(tmp_path / "installed"))
+def installed(tmp_path: Path, request: pytest.FixtureRequest) -> Installed:
+    """Return our hooks, with the settings of the mark `settings`; the default ones without it."""
+    mark = request.node.get_closest_marker("settings")
+    return Installed(str(tmp_path / "installed"), **(mark.kwargs if mark else {}))
+
+
+@pytest.fixture
+def context(resctrl: Resctrl, installed: Installed, tmp_path: Path) -> Context:
+    """Return the node: its containers are those of the runtimes, and those that `local_pods` keeps in `tmp_path`."""
+    del resctrl  # there before
+    installed.configure(runtimeRoots={"own": str(tmp_path / "crun"), "runc": "/run/runc", "crun": "/run/crun"})
+    made = installed.context()
+    made.ledger.prepare()
+    return made
 
 
 @pytest.fixture
 def containers(runtime: Runtime, bundle: Callable[..., str], installed: Installed) -> Containers:
     """Return containers of each OCI runtime under each cgroup driver, with the hooks of `installed`."""
-    return Containers(runtime, bundle, installed)
+    return Containers(runtime, bundle, lambda: installed.hooks)
 
 
 @pytest.fixture

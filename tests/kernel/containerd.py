@@ -11,6 +11,7 @@ import subprocess
 import tarfile
 import time
 import uuid
+from collections.abc import Sequence
 from typing import Any
 
 from kernel.runtimes import run, wait_until
@@ -20,6 +21,7 @@ SOCKET = "/run/containerd/containerd.sock"
 NRI = "/var/run/nri/nri.sock"
 CONTROLLERS = ("cpuset", "cpu", "io", "memory", "pids")
 """Those that the kubelet hands down to pods."""
+SLEEP = ("/bin/sleep", "100000")
 IMAGE, PAUSE = "localhost/busybox:cri", "localhost/pause:cri"
 PATIENCE = 300
 """Seconds for one call: only so that a hang ends with a message."""
@@ -130,11 +132,22 @@ class Containerd:
         assert self._process is not None
         assert self._process.poll() is None, f"containerd ended: {self.said()[-3000:]}"
         try:
-            self.runtime.Version(self.api.VersionRequest(), timeout=PATIENCE)
+            self.call("Version")
             self.images.ListImages(self.api.ListImagesRequest(), timeout=PATIENCE)
         except self._grpc.RpcError:
             return False
         return os.path.exists(NRI)
+
+    def begin(self, name: str, **fields: Any) -> Any:
+        """Begin a call of the CRI's RuntimeService, whose `result` or `exception` waits for its end."""
+        return getattr(self.runtime, name).future(self._request_of(name, fields), timeout=PATIENCE)
+
+    def call(self, name: str, **fields: Any) -> Any:
+        """Return the answer of a call."""
+        return getattr(self.runtime, name)(self._request_of(name, fields), timeout=PATIENCE)
+
+    def _request_of(self, name: str, fields: dict[str, Any]) -> Any:
+        return getattr(self.api, f"{name}Request")(**fields)
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
         """Stop it; its containers go on."""
@@ -168,17 +181,6 @@ class Containerd:
         self._pods.append(Pod(self, name, runtime, **options))
         return self._pods[-1]
 
-    def starter(self, pod: "Pod", container: str) -> Any:
-        """Begin to start a container; a call whose `result` waits for the end of that."""
-        request = self.api.StartContainerRequest(container_id=container)
-        assert pod in self._pods
-        return self.runtime.StartContainer.future(request, timeout=PATIENCE)
-
-    def stopper(self, container: str) -> Any:
-        """Begin to stop a container; a call whose `exception` waits for the end of that."""
-        request = self.api.StopContainerRequest(container_id=container, timeout=0)
-        return self.runtime.StopContainer.future(request, timeout=PATIENCE)
-
     def clean(self) -> None:
         """Remove all pods."""
         while self._pods:
@@ -203,7 +205,7 @@ class Pod:
         *,
         annotations: dict[str, str] | None = None,
     ) -> None:
-        self._containerd, self._api = containerd, containerd.api
+        self._call, self._api = containerd.call, containerd.api
         self.name, self.uid = name, str(uuid.uuid4())
         self.logs = os.path.join(containerd.folder, "logs", self.uid)
         os.makedirs(self.logs)
@@ -236,35 +238,31 @@ class Pod:
                 security_context=self._api.LinuxSandboxSecurityContext(namespace_options=network),
             ),
         )
-        request = self._api.RunPodSandboxRequest(config=self._config, runtime_handler=runtime)
-        self.id: str = containerd.runtime.RunPodSandbox(request, timeout=PATIENCE).pod_sandbox_id
+        made = self._call("RunPodSandbox", config=self._config, runtime_handler=runtime)
+        self.id: str = made.pod_sandbox_id
         self.containers: list[str] = []
 
-    def create(self, name: str, command: list[str], *, cpus: str = "") -> str:
+    def create(self, name: str, command: Sequence[str] = SLEEP) -> str:
         """Create a container; its id."""
-        resources = self._api.LinuxContainerResources(cpuset_cpus=cpus) if cpus else None
         config = self._api.ContainerConfig(
             metadata=self._api.ContainerMetadata(name=name, attempt=0),
             image=self._api.ImageSpec(image=IMAGE),
             command=command,
             log_path=f"{name}.log",
             labels={"io.kubernetes.container.name": name},
-            linux=self._api.LinuxContainerConfig(resources=resources),
+            linux=self._api.LinuxContainerConfig(),
         )
-        request = self._api.CreateContainerRequest(pod_sandbox_id=self.id, config=config, sandbox_config=self._config)
-        made: str = self._containerd.runtime.CreateContainer(request, timeout=PATIENCE).container_id
-        self.containers.append(made)
-        return made
+        made = self._call("CreateContainer", pod_sandbox_id=self.id, config=config, sandbox_config=self._config)
+        self.containers.append(made.container_id)
+        return self.containers[-1]
 
     def start(self, container: str) -> None:
         """Start a container."""
-        self._containerd.runtime.StartContainer(
-            self._api.StartContainerRequest(container_id=container), timeout=PATIENCE
-        )
+        self._call("StartContainer", container_id=container)
 
-    def run(self, name: str, command: list[str], **options: Any) -> str:
+    def run(self, name: str, command: Sequence[str] = SLEEP) -> str:
         """Create and start a container; its id."""
-        made = self.create(name, command, **options)
+        made = self.create(name, command)
         self.start(made)
         return made
 
@@ -278,8 +276,7 @@ class Pod:
 
     def has_ended(self, container: str) -> bool:
         """Return whether a container has ended, as the CRI says."""
-        request = self._api.ContainerStatusRequest(container_id=container)
-        status = self._containerd.runtime.ContainerStatus(request, timeout=PATIENCE).status
+        status = self._call("ContainerStatus", container_id=container).status
         return bool(status.state == self._api.CONTAINER_EXITED)
 
     def pid(self, container: str) -> int:
@@ -292,36 +289,30 @@ class Pod:
         return found
 
     def _info(self, container: str) -> dict[str, Any]:
-        request = self._api.ContainerStatusRequest(container_id=container, verbose=True)
-        info = self._containerd.runtime.ContainerStatus(request, timeout=PATIENCE).info["info"]
-        found: dict[str, Any] = json.loads(info)
+        answer = self._call("ContainerStatus", container_id=container, verbose=True)
+        found: dict[str, Any] = json.loads(answer.info["info"])
         return found
 
     def execute(self, container: str, command: list[str]) -> str:
         """Run a command in a container, as the kubelet does for an exec probe; return its output."""
-        request = self._api.ExecSyncRequest(container_id=container, cmd=command, timeout=PATIENCE)
-        answer = self._containerd.runtime.ExecSync(request, timeout=PATIENCE)
+        answer = self._call("ExecSync", container_id=container, cmd=command, timeout=PATIENCE)
         assert not answer.exit_code, answer.stderr
         said: str = answer.stdout.decode()
         return said
 
     def stop(self, container: str) -> None:
         """Stop a container at once."""
-        request = self._api.StopContainerRequest(container_id=container, timeout=0)
-        self._containerd.runtime.StopContainer(request, timeout=PATIENCE)
+        self._call("StopContainer", container_id=container, timeout=0)
 
     def remove_container(self, container: str) -> None:
         """Remove a container, stopped or not."""
-        self._containerd.runtime.RemoveContainer(
-            self._api.RemoveContainerRequest(container_id=container), timeout=PATIENCE
-        )
+        self._call("RemoveContainer", container_id=container)
         self.containers.remove(container)
 
     def end(self) -> None:
         """Stop and remove the sandbox with all containers; the kubelet removes the cgroup later."""
-        runtime = self._containerd.runtime
-        runtime.StopPodSandbox(self._api.StopPodSandboxRequest(pod_sandbox_id=self.id), timeout=PATIENCE)
-        runtime.RemovePodSandbox(self._api.RemovePodSandboxRequest(pod_sandbox_id=self.id), timeout=PATIENCE)
+        self._call("StopPodSandbox", pod_sandbox_id=self.id)
+        self._call("RemovePodSandbox", pod_sandbox_id=self.id)
         self.id = ""
 
     def remove(self) -> None:

@@ -113,8 +113,7 @@ class CrioPod(Pod):
         *,
         annotations: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(uid, crio.runtime, crio.bundle)
-        self.crio = crio
+        super().__init__(uid, crio.runtime, crio.bundle, lambda: crio.hooks)
         self.name, self.folder, self.notes = name, crio.folder, dict(annotations or {})
         self._sandbox = secrets.token_hex(32)
         self._ids: dict[str, str] = {}
@@ -140,33 +139,24 @@ class CrioPod(Pod):
         found: dict[str, str] = json.loads(re.sub("|".join(instead), lambda match: instead[match[0]], text))
         return found
 
-    def id_of(self, container: str) -> str:
+    def id_of(self, name: str) -> str:
         """Return the id of a container's last attempt: each has its own."""
-        return self._ids[container]
+        return self._ids[name]
 
-    @property
-    def hooks(self) -> dict[str, list[dict[str, Any]]]:
-        """CRI-O's, as it knows them now."""
-        return self.crio.hooks
-
-    def annotations(self, container: str) -> dict[str, str]:
+    def annotations(self, name: str) -> dict[str, str]:
         """Return the pod's annotations, over which CRI-O writes its own."""
-        return {
-            **self.notes,
-            **self._words("config", self.id_of(container)),
-            "io.kubernetes.container.name": container,
-        }
+        return {**self.notes, **self._words("config", self.id_of(name)), "io.kubernetes.container.name": name}
 
-    def make_bundle(self, container: str, command: str | list[str], **options: Any) -> str:
+    def bundle(self, name: str, *command: str | list[str], **options: Any) -> str:
         """Return the bundle of a new attempt of a container, in the RDT class that the pod's annotations name."""
-        self._ids[container] = secrets.token_hex(32)
-        rdt_class = self.notes.get(f"{RDT}/container.{container}", self.notes.get(f"{RDT}/pod", ""))
-        return super().make_bundle(container, command, rdt_class=rdt_class, **options)
+        self._ids[name] = secrets.token_hex(32)
+        rdt_class = self.notes.get(f"{RDT}/container.{name}", self.notes.get(f"{RDT}/pod", ""))
+        return super().bundle(name, *command, rdt_class=rdt_class, **options)
 
-    def start(self, container: str, command: str | list[str], **options: Any) -> int:
+    def start(self, name: str, *command: str | list[str], **options: Any) -> int:
         """Create and start a container; its init process. One that can't be created is deleted, as CRI-O does it."""
         try:
-            return super().start(container, command, **options)
+            return super().start(name, *command, **options)
         except Failed:
-            self.runtime.delete(self.id_of(container), force=True, check=False)
+            self.runtime.delete(self.id_of(name), force=True, check=False)
             raise

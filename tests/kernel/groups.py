@@ -116,6 +116,10 @@ class Resctrl:
             yield from (os.path.join(groups, name) for name in os.listdir(groups))
         yield from classes
 
+    def names(self) -> list[str]:
+        """Return the names of all groups and classes, sorted."""
+        return sorted(os.path.basename(path) for path in self.groups())
+
     def clear(self) -> None:
         """Remove every group and class."""
         for path in list(self.groups()):

@@ -12,7 +12,9 @@ from install.staged import HOOKS, led, put
 from kernel.bundles import write_hook
 from resctrl_hooks.cli import main
 from resctrl_hooks.node import launch
+from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.ledger import TOTALS
+from resctrl_hooks.node.settings import load
 
 LAUNCH = os.path.abspath(launch.__file__)
 PYTHON = ["/usr/bin/python3", "-I", "-S"]
@@ -78,13 +80,34 @@ class Installed:
         write_hook(os.path.join(folder, "hook.json"), self.hook, "createRuntime", "poststop")
         return folder
 
-    def reconcile(self, *, check: bool = True) -> int:
-        """Run it once; its exit status, which is not 0 as long as a pod waits or something is wrong."""
-        done = subprocess.run(
-            self.command("reconcile"), check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True
-        )
+    def reconcile(self, *options: str, check: bool = True) -> "subprocess.CompletedProcess[str]":
+        """Run it once. Its exit status is not 0 as long as a pod waits or something is wrong."""
+        words = self.command("reconcile", *options)
+        done = subprocess.run(words, check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True)
         assert not (check and done.returncode), done.stdout + done.stderr
-        return done.returncode
+        return done
+
+    def prints(self, *words: str) -> str:
+        """Return the output of a command of the people half, which must succeed."""
+        return succeeds("--config", self.config, *words)
+
+    def items(self, *words: str) -> list[dict[str, Any]]:
+        """Return the items that such a command prints as JSON."""
+        found: list[dict[str, Any]] = json.loads(self.prints(*words, "-o", "json"))["items"]
+        return found
+
+    def states(self) -> dict[str, str]:
+        """Return the state of each pod in `list`, by its key."""
+        return {pod["key"]: pod["state"] for pod in self.items("list")}
+
+    def context(self) -> Context:
+        """Return the node as the hook sees it."""
+        return Context(load(self.config)[0])
+
+    def total_bytes(self, key: str) -> int:
+        """Return a pod's total memory bandwidth, from the library."""
+        readings = self.context().monitor.read(key)
+        return sum(int(one.value or 0) for one in readings if one.counter.name == "mbm_total_bytes")
 
     def said(self) -> str:
         """Return the log so far."""

@@ -5,16 +5,11 @@ import subprocess
 from pathlib import Path
 
 from conftest import crio_annotations
-from hosts import crun
+from hosts import crun, hook
 
 from kernel.groups import Resctrl
 from kernel.runtimes import wait_until
-from resctrl_hooks.node.container.oci import parse_state, read_bundle
-from resctrl_hooks.node.container.workload import derive
 from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.hook.create_runtime import create_runtime
-from resctrl_hooks.node.hook.poststop import poststop
-from resctrl_hooks.node.host.procfs import cgroups_of
 
 WORK = "read _; dd if=/dev/zero of=/dev/null bs=1M count=2 2>/dev/null; exec sleep 10000"
 """Memory traffic after the hook, then none, so that two readings of a counter agree."""
@@ -64,9 +59,7 @@ class Pods:
         (bundle / "config.json").write_text(json.dumps({**annotations, **linux}))
         state = {"id": id_, "status": "created", "pid": pod.process.pid, "bundle": str(bundle), **annotations}
         crun.record(self._folder / "crun", id_, pod.process.pid, bundle)
-        checked, proc = parse_state(json.dumps(state).encode()), self._context.proc
-        cgroups, root = cgroups_of(proc, pod.process.pid), self._context.settings.cgroup_path
-        create_runtime(derive(checked, read_bundle(str(bundle)), cgroups, root), self._context)
+        hook.call(state, self._context)
         assert pod.process.stdin
         pod.process.stdin.write(b"\n")
         pod.process.stdin.close()
@@ -84,8 +77,7 @@ class Pods:
         pod.process.wait()
         if pod.group:
             Path(Resctrl(self._context.monitor.resctrl.root).path("", pod.group)).rmdir()
-        state = {"id": pod.id, "status": "stopped", "pid": 0, "bundle": "/gone", "annotations": {}}
-        poststop(parse_state(json.dumps(state).encode()), self._context)
+        hook.call({"id": pod.id, "status": "stopped", "bundle": "/gone"}, self._context)
 
     def clean(self) -> None:
         """End all."""

@@ -9,6 +9,9 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from hosts.processes import is_alive
+
+IMAGE = "localhost/busybox:test"
 LIMIT = 300
 """Seconds for one command of a runtime: only so that a hang ends with a message."""
 WAIT = 120
@@ -116,16 +119,8 @@ class Runtime:
 
     def wait_stopped(self, container: str) -> None:
         """Until its init process has ended."""
-        stat = f"/proc/{self.pid(container)}/stat"
-
-        def has_ended() -> bool:
-            try:
-                with open(stat, encoding="utf-8") as source:
-                    return source.read().rpartition(")")[2].split()[0] in {"Z", "X"}
-            except (FileNotFoundError, ProcessLookupError):
-                return True
-
-        wait_until(has_ended, f"{container} stops")
+        pid = self.pid(container)
+        wait_until(lambda: not is_alive(pid), f"{container} stops")
 
     def kill(self, container: str, number: signal.Signals = signal.SIGKILL) -> None:
         """Send it a signal, and wait for its end."""

@@ -14,23 +14,19 @@ pytestmark = [
 ]
 
 
-def command(installed: Installed, *words: str) -> str:
-    return resctrl_hook("--config", installed.config, *words).stdout
-
-
 def test_every_pod_is_counted_without_remarks_on_counters(pods: list[KubernetesPod], installed: Installed) -> None:
     for number, pod in enumerate(pods[:6]):
-        pod.start(f"c{number}", ["/bin/sleep", "1000"])
+        pod.start(f"c{number}")
     installed.reconcile()
     keys = [pod.uid for pod in pods[:6]]
-    listed: dict[str, Any] = json.loads(command(installed, "list", "-o", "json"))
+    listed: dict[str, Any] = json.loads(installed.prints("list", "-o", "json"))
     assert {pod["key"]: pod["state"] for pod in listed["items"]} == dict.fromkeys(keys, "assigned")
     assert listed["bandwidthCounters"] == []
-    assert "COUNTERS" not in command(installed, "list")
+    assert "COUNTERS" not in installed.prints("list")
     for key in keys:
-        shown: dict[str, Any] = json.loads(command(installed, "show", key, "-o", "json"))["items"][0]
+        (shown,) = installed.items("show", key)
         assert {one["state"] for one in shown["counters"]} == {"available"}
         assert len(shown["counters"]) == 6
-    assert "resctrl_unavailable{" not in command(installed, "metrics")
-    assert "bandwidth counter" not in command(installed, "doctor")
+    assert "resctrl_unavailable{" not in installed.prints("metrics")
+    assert "bandwidth counter" not in resctrl_hook("--config", installed.config, "doctor").stdout
     assert "bandwidth counter" not in installed.said()

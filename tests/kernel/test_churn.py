@@ -14,15 +14,13 @@ import pytest
 from kernel.bandwidth import NOISY, VICTIM, limits
 from kernel.counted.truth import Truth, mounted_with, rmid_of
 from kernel.groups import Resctrl
-from kernel.installed import Installed, succeeds
+from kernel.installed import Installed
 from kernel.runtimes import wait_until
 from kernel.test_turns import LOAD, Pod
 from kernel.watching import Watcher
-from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.guard.guard import Guard
 from resctrl_hooks.node.reconcile.reconcile import reconcile
 from resctrl_hooks.node.reconcile.report import Options
-from resctrl_hooks.node.settings import load
 
 ROUNDS = [7, pytest.param(120, marks=[pytest.mark.measures, pytest.mark.timeout(7000)])]
 """Pods that come and go."""
@@ -62,7 +60,7 @@ class Node:
             monitoring={"capacity": {"*": CAPACITY}, "share": share, "exec": "watch"},
             runtimeRoots={"crun": str(self._states)},
         )
-        self.context = Context(load(installed.config)[0])
+        self.context = installed.context()
 
     def start(self, number: int, rdt_class: str) -> Pod:
         """Start a pod in a class; it is at rest then."""
@@ -132,7 +130,7 @@ def test_churn_loses_no_counted_byte_and_the_guard_acts(
             compared += sum(node.compare(pod, NOISY) > 0 for _, pod in brief)
             guard.sample(float(number))
             lowest = min([lowest or sum(declared), sum(limits(resctrl))])
-        page = succeeds("--config", installed.config, "metrics")
+        page = installed.prints("metrics")
         assert f'{stay[0].key}"' in page
         assert watcher.figures()["mode"] == "events"
     finally:

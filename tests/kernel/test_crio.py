@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from kernel.bare import clear_host
+from kernel.bare import clear_host, configure_host
 from kernel.bundles import OWN_PLACE
 from kernel.crio import RDT, Crio, CrioPod
 from kernel.groups import Place, Resctrl, parse_place, place_of
@@ -20,9 +19,9 @@ from resctrl_hooks.install import units
 from resctrl_hooks.node.names import STATE_DIR
 from resctrl_hooks.node.watch.status import read_status
 
-CONFIG = Path("/etc/resctrl-hooks/config.yaml")
+DEADLINE = "deadlineSeconds: 8\n"
+"""One suitable for an emulated host."""
 OTHER = "0b9d6c1e-2f3a-4d5b-8c7e-91a2b3c4d503"
-SLEEP = ["/bin/sleep", "1000"]
 IN_TWO_CLASSES = {f"{RDT}/pod": "gold", f"{RDT}/container.c1": "silver"}
 
 
@@ -30,12 +29,6 @@ def install() -> None:
     succeeds("install", "--runtime", "crio")
     # Only the test's own reconciles run: without systemd there are no others.
     run(["systemctl", "stop", units.TIMER, units.WAKE], check=False)
-
-
-def configure(**settings: Any) -> None:
-    """Apply a configuration with a deadline suitable for an emulated host."""
-    CONFIG.write_text(yaml.safe_dump({"deadlineSeconds": 8, **settings}))
-    succeeds("config", "apply")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -56,7 +49,7 @@ def runtime_name(driver: str) -> str:
 @pytest.fixture
 def crio(runtime: Runtime, bundle: Callable[..., str], resctrl: Resctrl, tmp_path: Path) -> Iterator[Crio]:
     """Return a CRI-O with RDT classes gold and silver, on a host without pods."""
-    configure()
+    configure_host(DEADLINE)
     for rdt_class in ("gold", "silver"):
         resctrl.make(rdt_class)
     found = Crio(runtime, bundle, tmp_path / "sandboxes")
@@ -106,11 +99,11 @@ def alive(pod: dict[str, Any]) -> int:
 
 def test_two_containers_join_two_classes(pods: Callable[..., CrioPod], resctrl: Resctrl) -> None:
     pod = pods(UID, annotations=IN_TWO_CLASSES)
-    gold, silver = pod.start("c0", SLEEP), pod.start("c1", SLEEP)
+    gold, silver = pod.start("c0"), pod.start("c1")
     assert (place_of(gold), place_of(silver)) == (Place("gold", UID), Place("silver", UID))
     assert states(resctrl) == {UID: ("assigned", "2/2")}
     pod.end("c1")
-    again = pod.start("c1", SLEEP)
+    again = pod.start("c1")
     assert place_of(again) == Place("silver", UID)
     pod.end("c0")
     pod.end("c1")
@@ -118,7 +111,7 @@ def test_two_containers_join_two_classes(pods: Callable[..., CrioPod], resctrl: 
     pod.remove()
     succeeds("reconcile")
     assert listed() == {}
-    assert sorted(map(os.path.basename, resctrl.groups())) == ["gold", "silver"]
+    assert resctrl.names() == ["gold", "silver"]
 
 
 @pytest.mark.only(driver="systemd")
@@ -126,7 +119,7 @@ def test_exec_joins_the_group_of_its_containers_class(pods: Callable[..., CrioPo
     wait_until(lambda: (read_status(STATE_DIR) or {}).get("mode") == "events", "the unit's watcher receives events")
     pod = pods(UID, annotations=IN_TWO_CLASSES)
     for container, rdt_class in (("c0", "gold"), ("c1", "silver")):
-        pod.start(container, SLEEP)
+        pod.start(container)
         said = pod.runtime.command("exec", pod.id_of(container), "/bin/sh", "-c", f"sleep 1; {OWN_PLACE}")
         assert parse_place(said) == Place(rdt_class, UID)
     assert states(resctrl) == {UID: ("assigned", "2/2")}
@@ -138,7 +131,7 @@ def test_container_that_cannot_be_created_leaves_nothing(pods: Callable[..., Cri
         pod.start("c0", ["/no/such/program"])
     succeeds("reconcile")
     assert states(resctrl) in ({}, {UID: ("idle", "0/0")})
-    pod.start("c1", SLEEP)
+    pod.start("c1")
     with pytest.raises(Failed):
         pod.start("c0", ["/no/such/program"])
     succeeds("reconcile")
@@ -147,15 +140,15 @@ def test_container_that_cannot_be_created_leaves_nothing(pods: Callable[..., Cri
 
 def test_hook_is_reinstalled_while_crio_runs(crio: Crio, pods: Callable[..., CrioPod], resctrl: Resctrl) -> None:
     pod = pods(UID)
-    pod.start("c0", SLEEP)
+    pod.start("c0")
     succeeds("uninstall")
     assert crio.hooks == {}
-    unseen = pod.start("c1", SLEEP)
+    unseen = pod.start("c1")
     assert place_of(unseen) == Place("", "")
     install()
-    configure()
+    configure_host(DEADLINE)
     assert crio.hooks.keys() == {"createRuntime", "poststop"}, "its folder is the one that it watches"
-    assert place_of(pod.start("c2", SLEEP)) == Place("", UID)
+    assert place_of(pod.start("c2")) == Place("", UID)
     succeeds("reconcile")
     assert place_of(unseen) == Place("", UID)
     assert states(resctrl) == {UID: ("assigned", "3/3")}
@@ -164,8 +157,8 @@ def test_hook_is_reinstalled_while_crio_runs(crio: Crio, pods: Callable[..., Cri
 def test_crio_survives_prune(crio: Crio, pods: Callable[..., CrioPod], resctrl: Resctrl) -> None:
     busy, idle = pods(UID, annotations=IN_TWO_CLASSES), pods(OTHER, "web-1")
     for pod in (busy, idle):
-        pod.start("c0", SLEEP)
-        pod.start("c1", SLEEP)
+        pod.start("c0")
+        pod.start("c1")
     busy.end("c1")  # leaves a group in silver without tasks
     idle.end("c0")
     idle.end("c1")
@@ -180,5 +173,5 @@ def test_crio_survives_prune(crio: Crio, pods: Callable[..., CrioPod], resctrl: 
     states(resctrl)
     succeeds("reconcile")
     assert states(resctrl) == {UID: ("assigned", "1/1"), OTHER: ("idle", "0/0")}
-    assert place_of(idle.start("c0", SLEEP)) == Place("", OTHER)
+    assert place_of(idle.start("c0")) == Place("", OTHER)
     assert states(resctrl)[OTHER] == ("assigned", "1/1")

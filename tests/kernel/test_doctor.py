@@ -13,16 +13,14 @@ from typing import Any
 import pytest
 from install import breakages
 
-from kernel.bare import clear_host
+from kernel.bare import clear_host, configure_host
 from kernel.breakages import disk_full, interpreter_gone, unmounted
 from kernel.groups import Resctrl
 from kernel.installed import resctrl_hook, succeeds
-from kernel.runtimes import Podman
+from kernel.runtimes import IMAGE, Podman
 from resctrl_hooks.install.paths import CODE
 
 pytestmark = [pytest.mark.systemd, pytest.mark.only(driver="systemd", runtime_name="crun")]
-IMAGE = "localhost/busybox:test"
-CONFIG = Path("/etc/resctrl-hooks")
 STATE = "/run/resctrl-hooks"
 INSTALL = ("install", "--runtime", "podman")
 
@@ -32,8 +30,7 @@ def installed() -> Iterator[None]:
     """Return our hook on this host, for Podman, with a deadline that an emulated host can keep."""
     clear_host()
     succeeds(*INSTALL)
-    (CONFIG / "config.yaml").write_text("deadlineSeconds: 8\n")
-    succeeds("config", "apply")
+    configure_host("deadlineSeconds: 8\n")
     yield
     clear_host()
 

@@ -28,7 +28,7 @@ def watcher(installed: Installed, resctrl: Resctrl) -> Iterator[Watcher]:
 
 def test_exec_joins_the_group_of_its_container(containers: Containers, watcher: Watcher, resctrl: Resctrl) -> None:
     resctrl.make("gold")
-    init = containers.start("entered", intelRdt={"closID": "gold"})
+    init = containers.start("entered", rdt_class="gold")
     own = place_of(init)
     assert own.rdt_class == "gold"
     assert own.group

@@ -13,7 +13,6 @@ from kernel.pods import UID, KubernetesPod
 from kernel.runtimes import Failed, wait_until
 from resctrl_hooks.install.paths import LAUNCH
 
-SLEEP = ["/bin/sleep", "1000"]
 SAY_AND_STAY = "cat /proc/self/cpu_resctrl_groups >/dev/said; sleep 1000 & wait"
 
 
@@ -57,7 +56,7 @@ def test_two_containers_of_pod_stay_in_their_classes(pod: KubernetesPod, resctrl
     pod.end("silver")
     pod.remove()
     pod.installed.reconcile()
-    assert {os.path.basename(path) for path in resctrl.groups()} == {"gold", "silver"}
+    assert resctrl.names() == ["gold", "silver"]
 
 
 HOSTILE = {
@@ -89,7 +88,7 @@ def test_hostile_pod_uid_has_no_effect(pod: KubernetesPod, resctrl: Resctrl, tmp
     (state / "pods").mkdir(parents=True)
     (state / "canary").write_text("sings")  # where "../../canary" leads from a key's record
     before = everything("/etc", str(tmp_path / "host"))
-    bundle = pod.make_bundle("c0", FIRST_INSTRUCTION, annotations={"io.kubernetes.pod.uid": uid})
+    bundle = pod.bundle("c0", FIRST_INSTRUCTION, annotations={"io.kubernetes.pod.uid": uid})
     printed = pod.runtime.run("c0", bundle)
     assert parse_place(printed) == Place("", "")
     assert list(resctrl.groups()) == []

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from kernel.bare import clear_host
+from kernel.bare import CONFIG, clear_host, configure_host, state_of
 from kernel.groups import Place, Resctrl, place_of
 from kernel.installed import succeeds
-from kernel.runtimes import Podman, run, wait_until
+from kernel.runtimes import IMAGE, Podman, run, wait_until
 from resctrl_hooks.install import units
 from resctrl_hooks.install.paths import CODE, LAUNCH, UNITS
 
@@ -21,10 +21,9 @@ from resctrl_hooks.install.paths import CODE, LAUNCH, UNITS
 pytestmark = [pytest.mark.systemd, pytest.mark.only(driver="systemd", runtime_name="crun")]
 NOT_HERE = {units.NRI, units.GUARD}
 """Units of hosts with containerd, and of hosts whose configuration turns the guard on."""
-IMAGE = "localhost/busybox:test"
 STATE = "/run/resctrl-hooks"
-CONFIG = Path("/etc/resctrl-hooks/config.yaml")
 SETTINGS = "deadlineSeconds: 8\n"
+"""A longer deadline: emulation is ten times slower than the hardware of the default."""
 EXPOSURE = 3.0
 """The most that `systemd-analyze security` may say of reconcile; 10 is a service without any restriction."""
 
@@ -32,18 +31,12 @@ EXPOSURE = 3.0
 OUR_UNITS = "resctrl-hooks-*"
 
 
-def configure() -> None:
-    """Set a longer deadline: emulation is ten times slower than the hardware of the default."""
-    CONFIG.write_text(SETTINGS)
-    succeeds("config", "apply")
-
-
 @pytest.fixture(scope="module")
 def host() -> Iterator[None]:
     """Return our hook on this host, for Podman; installed once for all tests that change nothing of it."""
     clear_host()
     succeeds("install", "--runtime", "podman")
-    configure()
+    configure_host(SETTINGS)
     yield
     succeeds("uninstall", "--release-groups")
     clear_host()
@@ -56,7 +49,7 @@ def installed(host: None, resctrl: Resctrl) -> Iterator[None]:
     run(["systemctl", "start", units.TIMER])
     yield
     if CONFIG.read_text() != SETTINGS:
-        configure()
+        configure_host(SETTINGS)
 
 
 def groups(resctrl: Resctrl) -> list[str]:
@@ -73,15 +66,11 @@ def ours() -> set[str]:
     return {path for path in found if "/cgroup/" not in path and not path.startswith("/run/systemd")}
 
 
-def state_of(unit: str) -> str:
-    return run(["systemctl", "is-active", unit], check=False).strip()
-
-
 def test_install_upgrade_and_uninstall_keep_running_containers(podman: Callable[..., Podman], resctrl: Resctrl) -> None:
     clear_host()
     before = ours()
     succeeds("install", "--runtime", "podman")
-    configure()
+    configure_host(SETTINGS)
     engine = podman()  # no --hooks-dir: as a host's user calls it
     engine.run(IMAGE, "sleep 1000", "-d", "--name=old")
     assert len(groups(resctrl)) == 1
@@ -196,8 +185,7 @@ def test_declared_classes_come_back_with_a_boot(installed: None, command_in_its_
     name = "resctrl-hooks-classes.service"
     unit, gold = Path(UNITS, name), Path(resctrl.path("gold"))
     shutil.copy(Path(units.__file__).parents[2] / "contrib/systemd" / name, unit)
-    CONFIG.write_text(f"{SETTINGS}rdt: {{enabled: true, classes: {{gold: {{L3: '3'}}}}}}\n")
-    succeeds("config", "apply")
+    configure_host(f"{SETTINGS}rdt: {{enabled: true, classes: {{gold: {{L3: '3'}}}}}}\n")
     try:
         said = run(["systemd-analyze", "verify", str(unit)], check=False)
         assert [line for line in said.splitlines() if "resctrl" in line] == []

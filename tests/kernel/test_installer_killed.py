@@ -11,7 +11,7 @@ import pytest
 from kernel.bare import clear_host
 from kernel.groups import Resctrl
 from kernel.installed import resctrl_hook, succeeds
-from kernel.runtimes import Podman
+from kernel.runtimes import IMAGE, Podman
 from resctrl_hooks.cli import install, uninstall
 from resctrl_hooks.install import installation, payload
 from resctrl_hooks.install.installation import Say, compile_modules
@@ -21,7 +21,6 @@ from resctrl_hooks.install.tree import Tree
 from resctrl_hooks.node import launch
 
 pytestmark = [pytest.mark.systemd, pytest.mark.only(driver="systemd", runtime_name="crun")]
-IMAGE = "localhost/busybox:test"
 INSTALL = ("install", "--runtime", "podman")
 UNINSTALL = ("uninstall", "--release-groups")
 KILLED = 137

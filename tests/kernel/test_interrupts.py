@@ -12,20 +12,11 @@ import pytest
 from kernel.cgroups import value
 from kernel.containers import Containers
 from kernel.installed import Installed
-from kernel.test_placement import CPUS, SEE, expand, seen
+from kernel.test_placement import CPUS, PLACED, SEE, expand, seen
 
-pytestmark = [pytest.mark.guest(cpus=8, numa=4), pytest.mark.only(driver="cgroupfs", runtime_name="crun")]
+pytestmark = [pytest.mark.guest(cpus=8, numa=4), pytest.mark.only(driver="cgroupfs", runtime_name="crun"), PLACED]
 IRQS = Path("/proc/irq")
 KILLS = int(os.environ.get("INTERRUPT_KILLS", "6"))
-
-
-@pytest.fixture
-def installed(tmp_path: Path) -> Installed:
-    return Installed(
-        str(tmp_path / "installed"),
-        monitoring={"enabled": False},
-        placement={"enabled": True, "allow": {"": ["*"]}, "failurePolicy": "fail"},
-    )
 
 
 def affinities() -> dict[str, str]:

@@ -1,6 +1,5 @@
 """Containers that ran before anything was installed: one reconcile gives them all that a hook would have."""
 
-import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +11,7 @@ from kernel.containers import Containers
 from kernel.groups import Place, Resctrl, place_of
 from kernel.installed import Installed, resctrl_hook
 from kernel.runtimes import wait_until
-from kernel.test_memtierd import CLASS, STAND_IN, TEMPLATE
+from kernel.test_memtierd import CLASS, STAND_IN, TEMPLATE, stand_ins
 from kernel.test_scheduling import BLOCKIO, SCHEDULING, child_of
 
 RDT = "class.rdt.resctrl-hooks.io"
@@ -40,19 +39,6 @@ def installed(tmp_path: Path, resctrl: Resctrl) -> Iterator[Installed]:
     made.reconcile(check=False)
 
 
-def memtierds() -> list[int]:
-    """Return the stand-ins that run.
-
-    systemd starts one that failed again itself, under another pid than the folder names.
-    """
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            if path.read_bytes() == b"sleep\x00100000\x00":
-                found.append(int(path.parent.name))
-    return found
-
-
 def test_features_apply_after_one_reconcile_and_are_repaired(
     containers: Containers, installed: Installed, resctrl: Resctrl, tmp_path: Path
 ) -> None:
@@ -70,7 +56,7 @@ def test_features_apply_after_one_reconcile_and_are_repaired(
         assert value(pid, "cpu.weight") == "20", said
         assert value(pid, "memory.swap.max") == "0", said
         assert "rbps=1000000" in file_of(pid, "io.max").read_text(), said
-        wait_until(lambda: len(memtierds()) == 1, f"a memtierd runs; {said}")  # its shell comes first
+        wait_until(lambda: len(stand_ins()) == 1, f"a memtierd runs; {said}")  # its shell comes first
 
     assert_in_place()
     for what in ("show", "list"):
@@ -87,9 +73,9 @@ def test_features_apply_after_one_reconcile_and_are_repaired(
     for process in (pid, child):
         os.sched_setscheduler(process, os.SCHED_OTHER, os.sched_param(0))
         os.setpriority(os.PRIO_PROCESS, process, 0)
-    (ended,) = memtierds()
+    (ended,) = stand_ins()
     os.kill(ended, 9)
-    wait_until(lambda: ended not in memtierds(), "memtierd is dead")
+    wait_until(lambda: ended not in stand_ins(), "memtierd is dead")
     installed.reconcile()
     assert_in_place()
     containers.runtime.delete("late", force=True)

@@ -16,7 +16,7 @@ import pytest
 import yaml
 from openshift.rendering import unpacked
 
-from kernel.bare import clear_host
+from kernel.bare import clear_host, state_of
 from kernel.bundles import FIRST_INSTRUCTION
 from kernel.cgroups import cgroup_of
 from kernel.crio import Crio, CrioPod
@@ -106,10 +106,6 @@ def shut_down(names: list[str]) -> None:
     run(["mount", "-t", "resctrl", "resctrl", RESCTRL])
 
 
-def state_of(name: str) -> str:
-    return run(["systemctl", "is-active", name], check=False).strip()
-
-
 def is_active(name: str) -> bool:
     return state_of(name) == "active"
 
@@ -150,7 +146,7 @@ def test_node_counts_its_first_pod_and_deletion_leaves_nothing(
 
         # In-place resize of a pod: the runtime writes its own value. Without the timer, only the watcher sees it.
         run(["systemctl", "stop", units.TIMER])
-        pid = pod.start("c1", ["/bin/sleep", "100000"])
+        pid = pod.start("c1")
         value = cgroup_of(pid) / SWAP
         assert value.read_text().strip() == "max"
         wait_until(lambda: is_repaired(value), "the value is repaired")

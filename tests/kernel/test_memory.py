@@ -22,17 +22,8 @@ CLASSES = [
 SAMPLE = Path(__file__).parent.parent / "fixtures/nri-memtierd.yaml"
 FILL = "dd if=/dev/zero of=/dev/filled bs=1M count=48 2>/dev/null; echo filled >/dev/done; sleep 1000"
 """A container's command that takes 48 MiB of memory that can be swapped but not dropped."""
-
-
-@pytest.fixture
-def installed(tmp_path: Path) -> Installed:
-    """Return the hook with the classes above; these tests need no RMID."""
-    return Installed(
-        str(tmp_path / "installed"),
-        monitoring={"enabled": False},
-        classes=CLASSES,
-        memory={"allowLimits": {"*": ["*"]}},
-    )
+# These tests need no RMID.
+pytestmark = pytest.mark.settings(monitoring={"enabled": False}, classes=CLASSES, memory={"allowLimits": {"*": ["*"]}})
 
 
 @pytest.fixture

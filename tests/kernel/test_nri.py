@@ -17,7 +17,6 @@ from kernel.nri_plugin import Plugin, group_of, groups
 from kernel.runtimes import wait_until
 from resctrl_hooks.node.watch.status import read_status
 
-SLEEP = ["/bin/sleep", "100000"]
 RDT = {"enabled": True, "allow": {"shop": ["*"]}}
 
 
@@ -44,14 +43,14 @@ def test_exec_sync_of_containerd_joins_the_pods_group(
     served = plugin().start()
     wait_until(lambda: (read_status(served.state) or {}).get("mode") == "events", "the exec watcher receives events")
     pod = node.pod("entered")
-    container = pod.run("c0", SLEEP)
+    container = pod.run("c0")
     assert parse_place(pod.execute(container, ["/bin/sh", "-c", f"sleep 1; {OWN_PLACE}"])) == Place("", pod.uid)
     assert groups(resctrl) == {group_of(pod)}
 
 
 def test_existing_pods_are_adopted_at_once(node: Containerd, plugin: Callable[..., Plugin], resctrl: Resctrl) -> None:
     pods = [node.pod(f"old{number}") for number in range(2)]
-    containers = [pod.run("c0", SLEEP) for pod in pods]
+    containers = [pod.run("c0") for pod in pods]
     assert groups(resctrl) == set()
     plugin().start()
     for pod, container in zip(pods, containers, strict=True):
@@ -64,9 +63,9 @@ def test_killed_plugin_lets_container_start_and_serves_it_later(
     served = plugin().start()
     assert served.process is not None
     pod = node.pod("killed")
-    container = pod.create("c0", SLEEP)
+    container = pod.create("c0")
     served.process.send_signal(signal.SIGSTOP)  # it has the event, and does not answer
-    starting = node.starter(pod, container)
+    starting = node.begin("StartContainer", container_id=container)
     time.sleep(1)
     served.kill()
     starting.result()
@@ -81,7 +80,7 @@ def test_plugin_survives_restart_of_containerd(
 ) -> None:
     served = plugin().start()
     pod = node.pod("before")
-    container = pod.run("c0", SLEEP)
+    container = pod.run("c0")
     synchronised = served.said().count("Synchronize: ")
     node.stop()
     node.start()
@@ -98,7 +97,7 @@ def test_refusal_reaches_creator_of_container(
     plugin(rdt={**RDT, "failurePolicy": "fail"}).start()
     pod = node.pod("refused", annotations={"class.rdt.resctrl-hooks.io": "platinum"})
     with pytest.raises(Exception, match="unknown RDT class 'platinum'"):
-        pod.create("c0", SLEEP)
+        pod.create("c0")
     assert groups(resctrl) == set()
 
 
@@ -123,7 +122,7 @@ def test_adjustments_are_visible_inside_and_limits_are_in_specification(
     *first, refused = pod.said("c0").splitlines()
     assert first == ["batch", "mounted", "device"]
     assert "Read-only file system" in refused
-    container = pod.run("c1", SLEEP)
+    container = pod.run("c1")
     pid = pod.pid(container)
     assert (value(pid, "memory.high"), value(pid, "memory.swap.max")) == (str(64 << 20), "0")
     (state,) = Path("/run/containerd").glob(f"io.containerd.runtime.v2.task/k8s.io/{container}/config.json")
@@ -137,7 +136,7 @@ def test_hook_and_plugin_on_one_node_do_nothing_twice(
     served = plugin().start()
     node.set_hook(served.command("hook"))
     pod = node.pod("both", runtime="hooked")
-    container = pod.run("c0", SLEEP)
+    container = pod.run("c0")
     assert place_of(pod.pid(container)) == Place("", pod.uid)
     of_it = "of shop/both/c0"
     assert (served.count(f"createRuntime {of_it}"), served.count(f"StartContainer {of_it}")) == (1, 0), served.said()

@@ -72,7 +72,7 @@ def test_runtime_that_dies_gets_pending_cpusets_after_restart(node: Containerd, 
 
     position = len(served.said())
     with Ledger(served.state).lock_named(LOCK, PATIENCE):  # so that the event is in its midst
-        stopping = node.stopper(second)
+        stopping = node.begin("StopContainer", container_id=second, timeout=0)
         wait_until(lambda: is_waiting(served), "a process serves StopContainer")
         node.stop(signal.SIGKILL)
         wait_until(lambda: not served.status()["connected"], "the plugin has lost the runtime")

@@ -11,7 +11,6 @@ from kernel.groups import Place, Resctrl, place_of
 from kernel.nri_plugin import Plugin, group_of, groups
 from kernel.runtimes import wait_until
 
-SLEEP = ["/bin/sleep", "100000"]
 PODS = 11
 STANDS = 6.0
 """Seconds."""
@@ -33,10 +32,10 @@ def test_every_container_of_a_storm_is_in_its_group_after_the_plugin_stood_still
 ) -> None:
     served = plugin().start()
     pods = [node.pod(f"storm{number}", runtime=("runc", "crun")[number % 2]) for number in range(PODS)]
-    containers = [pod.create("c0", SLEEP) for pod in pods]
+    containers = [pod.create("c0") for pod in pods]
     assert served.process is not None
     served.process.send_signal(signal.SIGSTOP)
-    calls = [node.starter(pod, container) for pod, container in zip(pods, containers, strict=True)]
+    calls = [node.begin("StartContainer", container_id=container) for container in containers]
     time.sleep(STANDS)
     wait_until(lambda: any(call.done() for call in calls), "containerd goes on without the plugin")
     served.process.send_signal(signal.SIGCONT)

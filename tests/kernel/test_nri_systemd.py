@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kernel.bare import clear_host
+from kernel.bare import CONFIG, clear_host, state_of
 from kernel.bundles import FIRST_INSTRUCTION
 from kernel.cgroups import cgroup_of
 from kernel.containerd import Containerd
@@ -16,11 +16,8 @@ from kernel.nri_plugin import Plugin, group_of, groups
 from kernel.runtimes import run, wait_until
 
 pytestmark = pytest.mark.systemd
-SLEEP = ["/bin/sleep", "100000"]
 UNIT = "resctrl-hooks-nri.service"
-CONFIG = """\
-deadlineSeconds: 9
-"""
+DEADLINE = "deadlineSeconds: 9\n"
 """Emulation is ten times slower than the hardware of the default."""
 
 
@@ -33,7 +30,7 @@ def test_plugin_works_with_systemd_cgroup_driver(
     pod = node.pod("scoped", runtime="crun", annotations=chosen)  # whose cgroup is below the scope
     pod.run("c0", FIRST_INSTRUCTION)
     assert parse_place(pod.said("c0")) == Place("", pod.uid)
-    container = pod.run("c1", SLEEP)
+    container = pod.run("c1")
     assert place_of(pod.pid(container)) == Place("", pod.uid)
     own = cgroup_of(pod.pid(container))
     scope = next(part for part in (own, *own.parents) if part.suffix)
@@ -50,27 +47,22 @@ def test_plugin_works_with_systemd_cgroup_driver(
 def installed(resctrl: Resctrl, node: Containerd) -> Iterator[Path]:
     """Return the host with the plugin installed on it, as an operator does; the folder of its state."""
     clear_host()
-    config = Path("/etc/resctrl-hooks/config.yaml")
-    config.parent.mkdir(parents=True)
-    config.write_text(CONFIG)
+    CONFIG.parent.mkdir(parents=True)
+    CONFIG.write_text(DEADLINE)
     print(succeeds("install", "--runtime", "containerd"))
     yield Path("/run/resctrl-hooks")
     clear_host()
-
-
-def is_active() -> bool:
-    return run(["systemctl", "is-active", UNIT], check=False).strip() == "active"
 
 
 def test_installed_unit_serves_survives_a_kill_and_is_uninstalled_with_running_containers(
     installed: Path, node: Containerd, resctrl: Resctrl
 ) -> None:
     wait_until(lambda: "connected" in run(["systemctl", "status", UNIT], check=False), "the unit is connected")
-    assert is_active()
+    assert state_of(UNIT) == "active"
     pod = node.pod("unit")
     pod.run("c0", FIRST_INSTRUCTION)
     assert parse_place(pod.said("c0")) == Place("", pod.uid)
-    container = pod.run("c1", SLEEP)
+    container = pod.run("c1")
     status = json.loads((installed / "nri.json").read_text())
     assert (status["connected"], status["drops"]) == (True, 0)
     said = resctrl_hook("doctor").output
@@ -79,12 +71,13 @@ def test_installed_unit_serves_survives_a_kill_and_is_uninstalled_with_running_c
     assert "NRI is off" not in said, "Debian's configuration is of version 2, but its containerd isn't"
 
     run(["systemctl", "kill", "--signal=KILL", UNIT])
-    missed = pod.run("c2", SLEEP)
+    missed = pod.run("c2")
     wait_until(lambda: place_of(pod.pid(missed)) == Place("", pod.uid), "it is taken in")
-    wait_until(is_active, "the unit is active again")  # reconcile may have adopted the container before
+    # Reconcile may have adopted the container before.
+    wait_until(lambda: state_of(UNIT) == "active", "the unit is active again")
 
     print(succeeds("uninstall"))
-    assert not is_active()
+    assert state_of(UNIT) != "active"
     assert place_of(pod.pid(container)) == Place("", pod.uid), "what runs goes on, and stays where it is"
     pod.run("c3", FIRST_INSTRUCTION)
     assert parse_place(pod.said("c3")) == Place("", ""), "new containers are not monitored"

@@ -12,14 +12,12 @@ from pathlib import Path
 import pytest
 
 from kernel.groups import Resctrl
-from kernel.installed import Installed
 from kernel.local_pods import LocalPod, Pods
 from resctrl_hooks.inventory.gather import gather
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.reconcile.reconcile import reconcile
 from resctrl_hooks.node.reconcile.report import Options
 from resctrl_hooks.node.resctrl.rmids import total_closids, total_rmids
-from resctrl_hooks.node.settings import load
 
 SUITE, MEASURED = 16, 200
 PROBE = 20
@@ -32,15 +30,6 @@ KINDS = [
     pytest.param(marks=[pytest.mark.guest(rmids=12, count=1, cpus=1, amd=1, counters=8), NIGHTLY], id="amd"),
     pytest.param(marks=pytest.mark.guest(cpus=4, aet=1, perf_rmids=5, arguments="rdt=energy,perf"), id="aet"),
 ]
-
-
-@pytest.fixture
-def context(resctrl: Resctrl, installed: Installed, tmp_path: Path) -> Context:
-    del resctrl  # there before
-    installed.configure(runtimeRoots={"own": str(tmp_path / "crun")})
-    made = Context(load(installed.config)[0])
-    made.ledger.prepare()
-    return made
 
 
 @pytest.fixture

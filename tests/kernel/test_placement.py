@@ -1,7 +1,6 @@
 """Placement on a kernel with two packages and four NUMA nodes, as seen by a container's first instruction."""
 
 import re
-import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -13,18 +12,12 @@ from kernel.installed import Installed
 from kernel.runtimes import wait_until
 from resctrl_hooks.node.host.topology_sysfs import read_topology
 
-pytestmark = pytest.mark.guest(cpus=8, numa=4)
+PLACED = pytest.mark.settings(
+    monitoring={"enabled": False}, placement={"enabled": True, "allow": {"": ["*"]}, "failurePolicy": "fail"}
+)
+pytestmark = [pytest.mark.guest(cpus=8, numa=4), PLACED]
 CPUS = "cpus.placement.resctrl-hooks.io"
 SEE = ["/bin/sh", "-c", "grep -E 'Cpus_allowed_list|Mems_allowed_list' /proc/self/status > /dev/seen; sleep 1000"]
-
-
-@pytest.fixture
-def installed(tmp_path: Path) -> Installed:
-    return Installed(
-        str(tmp_path / "installed"),
-        monitoring={"enabled": False},
-        placement={"enabled": True, "allow": {"": ["*"]}, "failurePolicy": "fail"},
-    )
 
 
 def create(containers: Containers, name: str, kind: str, milli: int = 0, pool: str = "") -> int:
@@ -152,7 +145,7 @@ def test_offline_cpus_are_replaced(containers: Containers, installed: Installed)
     assert (effective(own), "0" in expand_text(effective(shared))) == ("0", False)
     try:
         switch(range(1, 8), on=False)
-        done = subprocess.run(installed.command("reconcile"), capture_output=True, text=True, check=False)
+        done = installed.reconcile(check=False)
         assert done.returncode == 1, done.stdout
         assert "no shared CPUs left: 1 containers run on exclusive CPUs of other containers" in installed.said()
         assert (effective(own), effective(shared)) == ("0", "0")

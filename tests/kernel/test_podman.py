@@ -1,7 +1,6 @@
 """Podman's containers and pods, with our hook as it is installed for Podman: from the first instruction to removal."""
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -32,10 +31,6 @@ def engine(podman: Callable[..., Podman], staged: Staged, resctrl: Resctrl) -> P
     return podman(staged.write_hooks_d())
 
 
-def group_names(resctrl: Resctrl) -> list[str]:
-    return sorted(os.path.basename(path) for path in resctrl.groups())
-
-
 def pid_and_id(engine: Podman, container: str) -> tuple[int, str]:
     """Return a container's init process and its id, with one command."""
     pid, name = engine.inspect(container, "{{.State.Pid}} {{.Id}}").split()
@@ -45,7 +40,7 @@ def pid_and_id(engine: Podman, container: str) -> tuple[int, str]:
 def nothing_is_left(staged: Staged, resctrl: Resctrl) -> None:
     """After reconcile: of a pod no hook can tell the end, for Podman removes its cgroup after the last poststop."""
     staged.reconcile()
-    assert group_names(resctrl) == []
+    assert resctrl.names() == []
     assert staged.records() == []
 
 
@@ -53,7 +48,7 @@ def test_podman_run_is_monitored(engine: Podman, image: str, staged: Staged, res
     printed = engine.command("run", *QUIET, "--name=m", image, *FIRST_INSTRUCTION)
     assert parse_place(printed) == Place("", engine.inspect("m", "{{.Id}}")), staged.said()
     engine.command("rm", "m")  # `podman run` doesn't wait for conmon's clean-up, which runs poststop
-    assert group_names(resctrl) == []
+    assert resctrl.names() == []
     assert staged.records() == []
 
 
@@ -68,7 +63,7 @@ def test_containers_of_pod_share_group(
     assert said(first) == Place("", pod), staged.said()
     second = engine.command("run", *QUIET, "--pod=p", "--name=second", image, *FIRST_INSTRUCTION)
     assert parse_place(second) == Place("", pod)
-    assert group_names(resctrl) == [pod]
+    assert resctrl.names() == [pod]
     assert place_of(first) == Place("", pod), "the second one's end is not the pod's"
     engine.command("pod", "rm", "--force", "--time=0", "p")
     nothing_is_left(staged, resctrl)
@@ -93,7 +88,7 @@ def test_kube_play_is_monitored(engine: Podman, image: str, staged: Staged, resc
     pod_id = (pod[0] if isinstance(pod, list) else pod)["Id"]
     for pid in engine.pids("web-a", "web-b"):
         assert said(pid) == Place("", pod_id), staged.said()
-    assert group_names(resctrl) == [pod_id]
+    assert resctrl.names() == [pod_id]
     engine.command("kube", "down", "--force", str(path))
     nothing_is_left(staged, resctrl)
 
@@ -108,14 +103,14 @@ def test_restart_with_same_id_is_monitored(engine: Podman, image: str, staged: S
         assert pid != before
         before = pid
         assert said(pid) == Place("", container), staged.said()
-        assert group_names(resctrl) == [container]
+        assert resctrl.names() == [container]
         assert pid in resctrl.tasks(group=container)
         assert [name for name in staged.records() if name.startswith("pods/")] == [
             f"pods/{container}/c-{container}",
             f"pods/{container}/pod",
         ]
     engine.command("rm", "--force", "--time=0", "m")
-    assert group_names(resctrl) == []
+    assert resctrl.names() == []
     assert staged.records() == []
 
 
@@ -135,12 +130,12 @@ def service() -> Iterator[str]:
 def test_cgroups_split_is_monitored(engine: Podman, image: str, staged: Staged, resctrl: Resctrl, service: str) -> None:
     words = [*engine.words, "run", *QUIET, "--rm", "--cgroups=split", "--name=m", image, "/bin/sh", "-c", SAY_AND_STAY]
     run(["systemd-run", f"--unit={service}", "--property=Delegate=yes", *words])
-    wait_until(lambda: group_names(resctrl) and engine.command("ps", "--quiet", check=False).strip(), "it runs")
+    wait_until(lambda: resctrl.names() and engine.command("ps", "--quiet", check=False).strip(), "it runs")
     pid, container = pid_and_id(engine, "m")
     assert f"/system.slice/{service}/" in Path(f"/proc/{pid}/cgroup").read_text()
     assert said(pid) == Place("", container), staged.said()
     engine.command("rm", "--force", "--time=0", "m")
-    assert group_names(resctrl) == []
+    assert resctrl.names() == []
     assert staged.records() == []
 
 
@@ -195,16 +190,16 @@ def test_quadlets_are_monitored(engine: Podman, staged: Staged, resctrl: Resctrl
     assert said(pid) == Place("", alone), staged.said()
     run(["systemctl", "restart", "alone.service"])  # --rm: another container, another id
     again = engine.inspect("alone", "{{.Id}}")
-    assert group_names(resctrl) == [again]
+    assert resctrl.names() == [again]
     assert again != alone
     run(["systemctl", "stop", "alone.service"])
-    assert group_names(resctrl) == []
+    assert resctrl.names() == []
     run(["systemctl", "start", "both-pod.service", "member.service"])
     pod = engine.command("pod", "inspect", "--format", "{{.ID}}", "both").strip()
     pid, member = pid_and_id(engine, "member")
     # Its cgroup is below its service and not in the pod's, so it has a group of its own, separate from the infra
     # container's.
     assert said(pid) == Place("", member), staged.said()
-    assert group_names(resctrl) == sorted([pod, member])
+    assert resctrl.names() == sorted([pod, member])
     run(["systemctl", "stop", "both-pod.service", "member.service"])
     nothing_is_left(staged, resctrl)

@@ -3,7 +3,6 @@
 Values are compared with the processor's own ledger (tests/kernel/counted/truth.py).
 """
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,10 @@ import pytest
 
 from kernel.counted.truth import ROOT, Truth, mounted_with, rmid_of
 from kernel.groups import Resctrl, place_of
-from kernel.installed import Installed, succeeds
+from kernel.installed import Installed
 from kernel.pods import KubernetesPod
 from kernel.runtimes import wait_until
-from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.settings import load
 
-TOTAL = "mbm_total_bytes"
 NEAR = 0.02
 """Tolerance of reported values."""
 ALIKE = 0.05
@@ -30,7 +26,10 @@ RULES = [{"namespaces": ["gold"], "value": 100}, {"namespaces": ["batch"], "valu
 
 
 # That a hook comes before the first instruction under both runtimes is shown in test_first_instruction.
-pytestmark = pytest.mark.only(driver="cgroupfs", runtime_name="crun")
+pytestmark = [
+    pytest.mark.only(driver="cgroupfs", runtime_name="crun"),
+    pytest.mark.settings(monitoring={"priority": RULES, "events": ["mbm_total_bytes"]}),
+]
 
 
 @pytest.fixture
@@ -42,24 +41,8 @@ def resctrl() -> Iterator[Resctrl]:
         yield mounted
 
 
-@pytest.fixture
-def installed(tmp_path: Path) -> Installed:
-    return Installed(str(tmp_path / "host"), monitoring={"priority": RULES, "events": [TOTAL]})
-
-
 def start(pod: KubernetesPod, name: str, command: str, namespace: str) -> int:
     return pod.start(name, command, annotations={"io.kubernetes.pod.namespace": namespace})
-
-
-def said(installed: Installed, key: str) -> int:
-    """Return a key's traffic, from the library."""
-    readings = Context(load(installed.config)[0]).monitor.read(key)
-    return sum(int(one.value or 0) for one in readings if one.counter.name == TOTAL)
-
-
-def states(installed: Installed) -> dict[str, str]:
-    listed = json.loads(succeeds("--config", installed.config, "list", "-o", "json"))
-    return {pod["key"]: pod["state"] for pod in listed["items"]}
 
 
 def reconciled(installed: Installed, wanted: Callable[[], bool], what: str) -> None:
@@ -90,22 +73,22 @@ def test_high_priority_pod_on_full_node_is_counted_from_first_instruction(
 ) -> None:
     alone, gold, *batch = pods[:2] + pods[2 : 2 + counted]
     has_copied(start(alone, "alone", WORK, "gold"))
-    usual = said(installed, alone.uid)
+    usual = installed.total_bytes(alone.uid)
     alone.end("alone")
     alone.remove()
     low = {pod.uid: start(pod, f"low{number}", EVER, "batch") for number, pod in enumerate(batch)}
-    reconciled(installed, lambda: {states(installed).get(key) for key in low} == {"assigned"}, "all are counted")
+    reconciled(installed, lambda: {installed.states().get(key) for key in low} == {"assigned"}, "all are counted")
 
-    before = {key: said(installed, key) for key in low}
+    before = {key: installed.total_bytes(key) for key in low}
     truth = Truth(int(boot["rmids"]), domains=1)
-    after = {key: said(installed, key) for key in low}  # they go on meanwhile: the truth begins between the two
+    after = {key: installed.total_bytes(key) for key in low}  # they go on meanwhile: the truth begins between the two
     pid = start(gold, "gold", WORK, "gold")
     assert place_of(pid).group == gold.uid
     has_copied(pid)
-    now = states(installed)
+    now = installed.states()
     (loser,) = [key for key in low if now[key] == waits]
     real = sum(truth.of(rmid_of(Resctrl(ROOT).path(group=gold.uid))))
-    mine, kept = said(installed, gold.uid), said(installed, loser)
+    mine, kept = installed.total_bytes(gold.uid), installed.total_bytes(loser)
     # The same RMID's, before its handover.
     most, least = (kept - read[loser] if waits == "waiting" else 0 for read in (before, after))
     print(f"counted {mine} bytes, alone {usual}; its RMID moved {real}, of which {least} to {most} for the pod before")
@@ -115,10 +98,10 @@ def test_high_priority_pod_on_full_node_is_counted_from_first_instruction(
     assert abs(mine - usual) < ALIKE * usual
 
     installed.reconcile()
-    assert said(installed, loser) == kept, "what works without being counted adds nothing"
-    assert states(installed)[loser] == waits
+    assert installed.total_bytes(loser) == kept, "what works without being counted adds nothing"
+    assert installed.states()[loser] == waits
     gold.end("gold")
     gold.cgroup.rmdir()
-    reconciled(installed, lambda: states(installed).get(loser) == "assigned", "it is counted again")
+    reconciled(installed, lambda: installed.states().get(loser) == "assigned", "it is counted again")
     assert place_of(low[loser]).group == loser
-    wait_until(lambda: said(installed, loser) > kept, "it counts on from there")
+    wait_until(lambda: installed.total_bytes(loser) > kept, "it counts on from there")

@@ -1,7 +1,6 @@
 """RDT classes on the real resctrl: declared, applied, joined before the process runs, and its group in them."""
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -67,12 +66,12 @@ def test_class_removed_under_running_container_is_reported(
     pid = containers.start("c3", annotations={OURS: "gold"})
     Path(resctrl.path("gold")).rmdir()
     assert place_of(pid).rdt_class == ""
-    done = subprocess.run(installed.command("reconcile", "--json"), capture_output=True, text=True, check=False)
+    done = installed.reconcile("--json", check=False)
     assert done.returncode == 1
     assert "gold was removed; the container runs in the root class" in done.stdout
     command(installed, "apply")
-    subprocess.run(installed.command("reconcile"), check=False, capture_output=True)
-    subprocess.run(installed.command("reconcile"), check=True, capture_output=True)
+    installed.reconcile(check=False)
+    installed.reconcile()
     place = place_of(pid)
     assert place.rdt_class == "gold"
     assert place.group

@@ -3,12 +3,13 @@
 import os
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from kernel.groups import LIMBO_SECONDS, Resctrl
+from kernel.groups import LIMBO_SECONDS, RENAMES, Resctrl
+from kernel.runtimes import wait_until
 from resctrl_hooks import Monitor
 from resctrl_hooks.node.errors import RMIDsBusyError
 from resctrl_hooks.node.resctrl.counter_files import read_group
@@ -60,10 +61,7 @@ def by_hand(group: str) -> dict[str, int]:
 
 def grown(group: str, least: int) -> None:
     """Wait until a group has counted so much."""
-    deadline = time.monotonic() + LIMBO_SECONDS
-    while by_hand(group)[TOTAL] <= least:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: by_hand(group)[TOTAL] > least, f"it has counted more than {least} bytes")
 
 
 def test_values_lie_between_two_manual_readings(monitor: Monitor, worker: subprocess.Popen[bytes]) -> None:
@@ -112,13 +110,11 @@ def test_recreated_group_causes_no_jump(monitor: Monitor, resctrl: Resctrl) -> N
 
 
 @pytest.mark.parametrize("again", ["removed and made", "renamed"])
-def test_inode_distinguishes_new_from_renamed_group(
-    monitor: Monitor, resctrl: Resctrl, again: str, release: Callable[[], tuple[int, int]]
-) -> None:
+def test_inode_distinguishes_new_from_renamed_group(monitor: Monitor, resctrl: Resctrl, again: str) -> None:
     group = made(monitor)
     identity, _ = read_group(group, [])
     if again == "renamed":
-        if release() < (6, 5):
+        if not RENAMES:
             pytest.xfail("rename answers EPERM before Linux 6.5")
         resctrl.make("gold")
         moved = resctrl.path("gold", KEY)
@@ -130,21 +126,8 @@ def test_inode_distinguishes_new_from_renamed_group(
         assert read_group(group, [])[0] != identity
 
 
-@pytest.fixture
-def release() -> Callable[[], tuple[int, int]]:
-    """Return this kernel's major and minor version."""
-
-    def version() -> tuple[int, int]:
-        major, minor, *_ = os.uname().release.split(".")
-        return int(major), int(minor)
-
-    return version
-
-
-def test_group_moved_to_another_class_continues_counting(
-    monitor: Monitor, resctrl: Resctrl, release: Callable[[], tuple[int, int]]
-) -> None:
-    if release() < (6, 5):
+def test_group_moved_to_another_class_continues_counting(monitor: Monitor, resctrl: Resctrl) -> None:
+    if not RENAMES:
         pytest.xfail("rename answers EPERM before Linux 6.5")
     group = made(monitor)
     grown(group, 1_000_000)

@@ -134,7 +134,7 @@ class Delivered(Installed):
 
     def moved(self, name: str) -> float:
         """Return bytes that a container has moved, as this version's metrics have it."""
-        lines = succeeds("--config", self.config, "metrics", "--format", "prometheus").splitlines()
+        lines = self.prints("metrics", "--format", "prometheus").splitlines()
         mine = [line for line in lines if line.startswith("l3_mbm_total_bytes_total{") and f'pod="{name}"' in line]
         assert mine
         return sum(float(line.split()[-1]) for line in mine)

@@ -61,7 +61,7 @@ def test_container_starts_without_rmid_and_gets_one_later(pod: KubernetesPod, re
     assert waits(pod)
     assert "Out of RMIDs" in pod.installed.said()
     os.rmdir(others[0])
-    wait_until(lambda: not pod.installed.reconcile(check=False), "reconcile finds an RMID out of limbo")
+    wait_until(lambda: not pod.installed.reconcile(check=False).returncode, "reconcile finds an RMID out of limbo")
     assert {place_of(tid) for tid in pod.threads(pid)} == {Place("", UID)}
     assert not waits(pod)
     nothing_is_left(pod)
@@ -70,16 +70,16 @@ def test_container_starts_without_rmid_and_gets_one_later(pod: KubernetesPod, re
 
 @pytest.mark.guest(rmids=4)
 def test_ended_pod_makes_room(pod: KubernetesPod, resctrl: Resctrl) -> None:
-    pod.start("c0", "sleep 1000")
+    pod.start("c0")
     pod.end("c0")
     pod.remove()
     fill(resctrl, 2)
-    other = KubernetesPod("7b1d2c64-55e1-4c0b-8f0a-6e2f9b4d8a02", pod.runtime, pod.installed, pod._bundle)
+    other = KubernetesPod("7b1d2c64-55e1-4c0b-8f0a-6e2f9b4d8a02", pod.runtime, pod.installed, pod._make_bundle)
     try:
-        pid = other.start("c1", "sleep 1000")
+        pid = other.start("c1")
         assert not os.path.exists(resctrl.path(group=UID))
         # Its RMID is in limbo for a second or more, and no hook sleeps.
-        wait_until(lambda: not pod.installed.reconcile(check=False), "reconcile finds an RMID out of limbo")
+        wait_until(lambda: not pod.installed.reconcile(check=False).returncode, "reconcile finds an RMID out of limbo")
         assert place_of(pid) == Place("", other.uid)
     finally:
         other.remove()
@@ -100,10 +100,10 @@ def for_ever(resctrl: Resctrl) -> Iterator[None]:
 def test_container_starts_while_all_rmids_are_in_limbo(pod: KubernetesPod, resctrl: Resctrl) -> None:
     if refusal(resctrl) == errno.ENOSPC:  # the first here: nothing is in limbo yet
         os.rmdir(resctrl.path(group="pod0"))
-    pid = pod.start("c0", "sleep 1000")
+    pid = pod.start("c0")
     assert place_of(pid) == Place("", "")
     assert waits(pod)
     assert f"errno={errno.EBUSY}" in pod.installed.said()
-    assert pod.installed.reconcile(check=False) != 0
+    assert pod.installed.reconcile(check=False).returncode
     assert waits(pod)
     nothing_is_left(pod)

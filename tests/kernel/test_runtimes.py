@@ -32,7 +32,7 @@ def test_states_of_both_stages_are_as_expected(containers: Containers, recorder:
 
 def test_init_waits_alone_in_cgroup_and_class(containers: Containers, recorder: Recorder, resctrl: Resctrl) -> None:
     resctrl.make("gold")
-    pid = containers.create("c2", hooks=recorder.hooks, intelRdt={"closID": "gold"})
+    pid = containers.create("c2", hooks=recorder.hooks, rdt_class="gold")
     (call,) = recorder.calls()
     assert call["processes"] == 1
     assert (call["threads"] > 1) == (containers.runtime.name == "runc")  # runc's is a Go program

@@ -4,22 +4,21 @@ runc 1.3 knows no `enableMonitoring`: without `closID` it creates a class for a 
 RMID. crun creates a group, or a class and a group (runtime-spec, config-linux.md, "intelRdt").
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kernel.containers import Containers, Hooks
 from kernel.groups import Resctrl
-from kernel.installed import Installed
 from kernel.local_pods import Pods
-from kernel.runtimes import Failed, Runtime
+from kernel.runtimes import Failed
 from resctrl_hooks.inventory.gather import gather
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.reconcile.reconcile import reconcile
 from resctrl_hooks.node.reconcile.report import Options
 from resctrl_hooks.node.resctrl.rmids import total_closids, total_rmids
-from resctrl_hooks.node.settings import load
 
 RMIDS = 16
 PODS = 18
@@ -47,16 +46,8 @@ pytestmark = pytest.mark.only(driver="cgroupfs")
 
 
 @pytest.fixture
-def context(installed: Installed, tmp_path: Path) -> Context:
-    installed.configure(runtimeRoots={"own": str(tmp_path / "crun"), "runc": "/run/runc", "crun": "/run/crun"})
-    made = Context(load(installed.config)[0])
-    made.ledger.prepare()
-    return made
-
-
-@pytest.fixture
-def own(runtime: Runtime, bundle: Callable[..., str], installed: Installed, context: Context) -> "Own":
-    return Own(runtime, bundle, installed, context)
+def own(containers: Containers, context: Context) -> "Own":
+    return Own(containers, context)
 
 
 @pytest.fixture
@@ -79,8 +70,8 @@ def storm(resctrl: Resctrl, context: Context, own: "Own", tmp_path: Path) -> Ite
 class Own:
     """Containers for which a runtime creates groups or classes, one kind after another."""
 
-    def __init__(self, runtime: Runtime, bundle: Callable[..., str], installed: Installed, context: Context) -> None:
-        self.runtime, self._bundle, self._installed, self.context = runtime, bundle, installed, context
+    def __init__(self, containers: Containers, context: Context) -> None:
+        self._containers, self.runtime, self.context = containers, containers.runtime, context
         self.refused: dict[str, str] = {}
         self.started = 0
 
@@ -88,11 +79,10 @@ class Own:
         """Create a container; return its id, empty if the runtime has failed."""
         name = f"{OWN + self.started:064x}"
         rdt = KINDS[self.runtime.name][self.started % len(KINDS[self.runtime.name])]
-        hooks = {} if self.started % WITH_HOOKS else self._installed.hooks
+        hooks: Hooks | None = {} if self.started % WITH_HOOKS else None
         self.started += 1
-        linux = {"cgroupsPath": self.runtime.cgroups_path(name), "intelRdt": rdt}
         try:
-            self.runtime.create(name, self._bundle(name, ["/bin/sleep", "10000"], hooks=hooks, linux=linux))
+            self._containers.create(name, ["/bin/sleep", "10000"], hooks=hooks, intelRdt=rdt)
         except Failed as error:
             self.refused[name] = f"{rdt}: {str(error)[-300:]}"
             return ""

@@ -15,29 +15,24 @@ from resctrl_hooks.node.watch.writes import Writes
 SCHEDULING = "class.scheduling.resctrl-hooks.io"
 BLOCKIO = "class.blockio.resctrl-hooks.io"
 CHILD = ["/bin/sh", "-c", "sleep 1000 & echo $! > /dev/child; wait"]
-
-
-@pytest.fixture
-def installed(tmp_path: Path) -> Installed:
-    return Installed(
-        str(tmp_path / "installed"),
-        monitoring={"enabled": False},
-        failurePolicy="fail",
-        scheduling={
-            "enabled": True,
-            "allow": {"": ["*"]},
-            "classes": {
-                "background": {"policy": "batch", "nice": 7, "cpuWeight": 20, "cpuMax": "50000 100000"},
-                "control": {"policy": "fifo", "priority": 5, "memoryLow": "8M"},
-                "idle": {"cpuIdle": True, "ioClass": "idle"},
-            },
+pytestmark = pytest.mark.settings(
+    monitoring={"enabled": False},
+    failurePolicy="fail",
+    scheduling={
+        "enabled": True,
+        "allow": {"": ["*"]},
+        "classes": {
+            "background": {"policy": "batch", "nice": 7, "cpuWeight": 20, "cpuMax": "50000 100000"},
+            "control": {"policy": "fifo", "priority": 5, "memoryLow": "8M"},
+            "idle": {"cpuIdle": True, "ioClass": "idle"},
         },
-        blockio={
-            "enabled": True,
-            "allow": {"": ["*"]},
-            "classes": {"slow": [{"devices": ["/dev/vd?"], "throttleReadBps": "1M", "throttleWriteIops": 100}]},
-        },
-    )
+    },
+    blockio={
+        "enabled": True,
+        "allow": {"": ["*"]},
+        "classes": {"slow": [{"devices": ["/dev/vd?"], "throttleReadBps": "1M", "throttleWriteIops": 100}]},
+    },
+)
 
 
 def child_of(pid: int) -> int:

@@ -25,23 +25,18 @@ IN_FORCE = {
     "cpu.weight": "20",
     "cpu.max": "50000 100000",
 }
-
-
-@pytest.fixture
-def installed(tmp_path: Path) -> Installed:
-    """Install all features with systemd properties."""
-    allowed = {"enabled": True, "allow": {"": ["*"]}}
-    small = {"cpuWeight": 20, "cpuMax": "50000 100000", "memoryLow": "8M"}
-    return Installed(
-        str(tmp_path / "installed"),
-        monitoring={"enabled": False},
-        failurePolicy="fail",
-        placement=allowed,
-        scheduling={**allowed, "classes": {"small": small}},
-        blockio={**allowed, "classes": {"slow": [{"devices": ["/dev/vd?"], "throttleReadBps": "1M"}]}},
-        memory={"allowLimits": {"": ["*"]}},
-        classes=[{"name": "small", "allowswap": False}],
-    )
+ALLOWED = {"enabled": True, "allow": {"": ["*"]}}
+SMALL = {"cpuWeight": 20, "cpuMax": "50000 100000", "memoryLow": "8M"}
+# All features with systemd properties.
+pytestmark = pytest.mark.settings(
+    monitoring={"enabled": False},
+    failurePolicy="fail",
+    placement=ALLOWED,
+    scheduling={**ALLOWED, "classes": {"small": SMALL}},
+    blockio={**ALLOWED, "classes": {"slow": [{"devices": ["/dev/vd?"], "throttleReadBps": "1M"}]}},
+    memory={"allowLimits": {"": ["*"]}},
+    classes=[{"name": "small", "allowswap": False}],
+)
 
 
 @pytest.fixture

@@ -8,20 +8,18 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from kernel.bare import clear_host
+from kernel.bare import clear_host, configure_host, failed_units
 from kernel.bundles import FIRST_INSTRUCTION, hooks_from
-from kernel.containers import SLEEP
+from kernel.containers import Containers
 from kernel.groups import Place, Resctrl, parse_place, place_of
 from kernel.installed import succeeds
-from kernel.runtimes import Podman, Runtime, run, wait_until
+from kernel.runtimes import IMAGE, Podman, Runtime, run, wait_until
 from kernel.test_installer_killed import compile_once
 from resctrl_hooks.install import units
 from resctrl_hooks.install.paths import VENDOR_HOOKS
 
 pytestmark = [pytest.mark.systemd, pytest.mark.only(driver="systemd", runtime_name="crun")]
-IMAGE = "localhost/busybox:test"
 QUOTA = "CPUQuota=10%"
-CONFIG = Path("/etc/resctrl-hooks/config.yaml")
 DEADLINE = "deadlineSeconds: 25\n"
 """A hook takes a second of an emulated processor, hence ten seconds of a tenth of one."""
 
@@ -56,10 +54,6 @@ def starved(runtime: Runtime) -> Iterator[Starved]:
     made.clean()
 
 
-def failed_units() -> str:
-    return run(["systemctl", "list-units", "--failed", "--plain", "--no-legend", "resctrl-hooks-*"]).strip()
-
-
 def reconcile_until(true: Callable[[], bool], what: str) -> None:
     """Run the unit as often as its timer would; each wait ends after two minutes."""
     for _ in range(3):
@@ -92,23 +86,16 @@ def test_hooks_with_a_tenth_of_a_processor_fail_no_container_and_waiting_one_get
     installed: None, starved: Starved, bundle: Callable[..., str], resctrl: Resctrl
 ) -> None:
     del installed
-    CONFIG.write_text(DEADLINE)
-    succeeds("config", "apply")
-
-    def folder(name: str, command: list[str]) -> str:
-        linux = {"cgroupsPath": starved.cgroups_path(name)}
-        return bundle(name, command, hooks=hooks_from(VENDOR_HOOKS), linux=linux)
-
+    configure_host(DEADLINE)
+    containers = Containers(starved, bundle, lambda: hooks_from(VENDOR_HOOKS))
     taken = resctrl.use_up()
-    starved.create("late", folder("late", SLEEP))
-    starved.start("late")
-    pid = starved.pid("late")
+    pid = containers.start("late")
     assert place_of(pid) == Place("", "")
     for path in taken:
         os.rmdir(path)
     reconcile_until(lambda: place_of(pid) == Place("", "late"), "the waiting container gets its group")
 
-    assert parse_place(starved.run("first", folder("first", FIRST_INSTRUCTION))) == Place("", "first")
+    assert parse_place(containers.run("first", FIRST_INSTRUCTION)) == Place("", "first")
     assert failed_units() == ""
     before, text, after = time.time(), succeeds("metrics"), time.time()
     last = metric("resctrl_hooks_last_reconcile_timestamp_seconds", text)

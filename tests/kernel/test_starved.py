@@ -24,7 +24,6 @@ from kernel.pods import KubernetesPod
 from kernel.runtimes import Runtime, wait_until
 
 pytestmark = pytest.mark.nightly
-SLEEP = ["/bin/sleep", "1000"]
 RUNTIMES = ("runc", "crun")
 OF_EACH = 6
 """Containers of each runtime."""
@@ -94,7 +93,7 @@ class Pods:
     def words(self, verb: str, container: str) -> list[str]:
         """Return the runtime's command to `create` or `delete` it."""
         pod = self.of[container]
-        how = ["--bundle", pod.make_bundle(container, SLEEP)] if verb == "create" else ["--force"]
+        how = ["--bundle", pod.bundle(container)] if verb == "create" else ["--force"]
         return [pod.runtime.name, verb, *how, container]
 
     def at_once(self, verb: str, cgroup: Path) -> dict[str, str]:

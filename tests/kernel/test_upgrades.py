@@ -15,19 +15,18 @@ import pytest
 from install.versions import version_0_2
 from prometheus_client.parser import text_string_to_metric_families
 
-from kernel.bare import clear_host
+from kernel.bare import clear_host, configure_host, failed_units
 from kernel.bundles import FIRST_INSTRUCTION, hooks_from
+from kernel.containers import Containers
 from kernel.groups import Place, Resctrl, parse_place, place_of
 from kernel.installed import succeeds
-from kernel.runtimes import Podman, Runtime, run, wait_until
+from kernel.runtimes import IMAGE, Podman, Runtime, wait_until
 from kernel.test_installer_killed import compile_once
 from resctrl_hooks.install import units
 from resctrl_hooks.install.paths import CODE, UNITS, VENDOR_HOOKS
 from resctrl_hooks.install.payload import Payload, payload
 
 pytestmark = [pytest.mark.systemd, pytest.mark.only(driver="systemd", runtime_name="crun")]
-IMAGE = "localhost/busybox:test"
-CONFIG = Path("/etc/resctrl-hooks/config.yaml")
 DEADLINE = "deadlineSeconds: 25\n"
 """Below the alarm of 30 s: an emulated processor that an installation shares takes seconds for one hook."""
 BEFORE_RELEASE = pytest.param(20, marks=[pytest.mark.measures, pytest.mark.timeout(14000)])
@@ -60,9 +59,8 @@ class Load:
     take most of the time.
     """
 
-    def __init__(self, runtime: Runtime, make_bundle: Callable[..., str]) -> None:
-        self._runtime = runtime
-        self._make_bundle = make_bundle
+    def __init__(self, containers: Containers) -> None:
+        self._containers = containers
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run)
         self.places: list[tuple[str, Place]] = []
@@ -82,13 +80,7 @@ class Load:
     def _run(self) -> None:
         while not self._over.is_set():
             name = f"short{len(self.places)}"
-            linux = {"cgroupsPath": self._runtime.cgroups_path(name)}
-            folder = self._make_bundle("load", FIRST_INSTRUCTION, hooks=hooks_from(VENDOR_HOOKS), linux=linux)
-            self.places.append((name, parse_place(self._runtime.run(name, folder))))
-
-
-def failed_units() -> str:
-    return run(["systemctl", "list-units", "--failed", "--plain", "--no-legend", "resctrl-hooks-*"]).strip()
+            self.places.append((name, parse_place(self._containers.run(name, FIRST_INSTRUCTION))))
 
 
 def counted(container: str) -> float:
@@ -112,14 +104,13 @@ def test_upgrades_and_rollbacks_under_load_lose_nothing(
     engine = podman()
     versions = (version_0_2(), payload())
     change(versions[0])
-    CONFIG.write_text(DEADLINE)
-    succeeds("config", "apply")
+    configure_host(DEADLINE)
     engine.run(IMAGE, "sleep 100000", "-d", "--name=long")
     long, pid = engine.inspect("long", "{{.Id}}"), engine.pid("long")
     group = Path(resctrl.path(group=long)).stat().st_ino
     before = counted(long)
     begun = time.monotonic()
-    with Load(runtime, bundle) as load:
+    with Load(Containers(runtime, bundle, lambda: hooks_from(VENDOR_HOOKS))) as load:
         for number in range(1, changes + 1):
             seen = len(load.places)
             change(versions[number % 2])

@@ -1,14 +1,11 @@
 """Comparison of a pod's reported memory traffic with the truth, and the table of all comparisons."""
 
-import json
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kernel.counted.steps import at_rest
 from kernel.counted.truth import ROOT, Truth, rmid_of
 from kernel.groups import Resctrl
-from kernel.installed import Installed, succeeds
-from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.settings import load
+from kernel.installed import Installed
 
 TOTAL = "mbm_total_bytes"
 NEAR = 0.02
@@ -57,7 +54,7 @@ class Comparison:
 
     def said(self, key: str) -> list[int]:
         """Return a key's total by domain, from the library."""
-        readings = Context(load(self.installed.config)[0]).monitor.read(key)
+        readings = self.installed.context().monitor.read(key)
         return [int(one.value or 0) for one in readings if one.counter.name == TOTAL]
 
     def rmid(self, key: str, rdt_class: str = "") -> int:
@@ -75,14 +72,3 @@ class Comparison:
         row = Compared(what, self._where, said, real)
         self._rows.append(row)
         assert abs(said - real) <= NEAR * real, row
-
-
-def command(installed: Installed, *words: str) -> str:
-    """Return the output of a command of the project."""
-    return succeeds("--config", installed.config, *words)
-
-
-def items(installed: Installed, *words: str) -> list[dict[str, Any]]:
-    """Return the items that a command prints as JSON."""
-    found: list[dict[str, Any]] = json.loads(command(installed, *words, "-o", "json"))["items"]
-    return found

@@ -7,7 +7,7 @@ Each test compares the project's values with that ledger.
 import pytest
 
 from kernel.counted.conftest import COUNTED
-from kernel.counted.said import NEAR, Comparison, items
+from kernel.counted.said import NEAR, Comparison
 from kernel.counted.steps import Stepped, copy, in_steps
 from kernel.pods import KubernetesPod
 
@@ -44,7 +44,7 @@ def test_first_instructions_are_counted(pods: list[KubernetesPod], comparison: C
     container.step()
     later = comparison.check(late.uid, "and copies 10 MiB then")
     assert 0.1 * counted < later < 0.3 * counted
-    (shown,) = items(comparison.installed, "show", late.uid)
+    (shown,) = comparison.installed.items("show", late.uid)
     assert {one["partial"] for one in shown["counters"] if one["counter"] == "mbm_total_bytes"} == {True}
 
 
@@ -53,8 +53,7 @@ def test_children_and_crash_loop_are_counted(pods: list[KubernetesPod], comparis
     pod.run("c0", f"({copy(10)}) & ({copy(10)}) & wait")
     last = comparison.check(pod.uid, "two children, 10 MiB each")
     for attempt in range(3):
-        container = f"attempt{attempt}"
-        pod.runtime.run(container, pod.make_bundle(container, f"{copy(10)}; exit 1"), check=False)
+        pod.run(f"attempt{attempt}", f"{copy(10)}; exit 1", check=False)
         now = comparison.check(pod.uid, f"10 MiB more in attempt {attempt}")
         assert now > last
         last = now

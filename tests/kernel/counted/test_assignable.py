@@ -3,7 +3,7 @@
 import pytest
 
 from kernel.counted.conftest import AMD, COUNTED
-from kernel.counted.said import TOTAL, Comparison, items
+from kernel.counted.said import TOTAL, Comparison
 from kernel.counted.steps import Stepped, at_rest, copy, in_steps
 from kernel.installed import Installed, resctrl_hook
 from kernel.pods import KubernetesPod
@@ -18,21 +18,21 @@ pytestmark = [
 
 def states(installed: Installed, pods: list[KubernetesPod]) -> list[str]:
     """Return the state of each pod in `list`."""
-    found = {pod["key"]: pod["state"] for pod in items(installed, "list")}
+    found = installed.states()
     return [found.get(pod.uid, "gone") for pod in pods]
 
 
 @pytest.mark.usefixtures("processor")
 def test_six_pods_share_four_counters(pods: list[KubernetesPod], installed: Installed) -> None:
     for number, pod in enumerate(pods[:6]):
-        pod.start(f"c{number}", ["/bin/sleep", "1000"])
+        pod.start(f"c{number}")
 
     assert states(installed, pods[:6]) == ["assigned"] * 4 + ["uncounted"] * 2
     assert "all bandwidth counters are in use: mbm_total_bytes of" in installed.said()
     found = resctrl_hook("--config", installed.config, "doctor")
     assert "2 pods lack a bandwidth counter" in found.stdout
     assert not [line for line in found.stdout.splitlines() if line.startswith("PROBLEM self-test")]
-    lines = items(installed, "top", "--interval", "1s")
+    lines = installed.items("top", "--interval", "1s")
     shown = {line["name"]: line for line in lines}
     for name in ("(ungrouped)", "TOTAL"):
         assert shown[name]["memoryBandwidthBytesPerSecond"] is None, "the root file is the sum of four pods"
@@ -55,11 +55,11 @@ def test_total_pauses_while_another_has_the_counter_and_continues_with_next(
     for container in containers.values():
         container.step()
     urgent = pods[4]
-    urgent.start("urgent", ["/bin/sleep", "1000"], annotations={"io.kubernetes.pod.namespace": "urgent"})
+    urgent.start("urgent", annotations={"io.kubernetes.pod.namespace": "urgent"})
     assert sorted(states(installed, pods[:5])) == ["assigned"] * 4 + ["uncounted"], installed.said()
     (loser,) = [pod for pod in containers if states(installed, [pod]) == ["uncounted"]]
     before = comparison.check(loser.uid, "copies 10 MiB and loses its counter")
-    (shown,) = items(installed, "show", loser.uid)
+    (shown,) = installed.items("show", loser.uid)
     totals = [one for one in shown["counters"] if one["counter"] == TOTAL]
     assert {one["state"] for one in totals} == {UNASSIGNED}
     assert sum(one["value"] for one in totals) == sum(comparison.said(loser.uid))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from kernel.counted.conftest import COUNTED, EACH_ONCE
-from kernel.counted.said import TOTAL, Comparison, command, items
+from kernel.counted.said import TOTAL, Comparison
 from kernel.counted.steps import Stepped, at_rest, copy, in_steps
 from kernel.counted.truth import ROOT
 from kernel.pods import KubernetesPod
@@ -35,8 +35,8 @@ def test_show_and_metrics_match_traffic(pods: list[KubernetesPod], comparison: C
     both = pods[:2]
     for size, pod in enumerate(both, 1):
         pod.run("c0", copy(10 * size))
-    shown = {one["key"]: one["counters"] for one in items(comparison.installed, "show", *(pod.uid for pod in both))}
-    metrics = command(comparison.installed, "metrics").splitlines()
+    shown = {one["key"]: one["counters"] for one in comparison.installed.items("show", *(pod.uid for pod in both))}
+    metrics = comparison.installed.prints("metrics").splitlines()
     for size, pod in enumerate(both, 1):
         what = f"one of two, {10 * size} MiB"
         total = comparison.check(pod.uid, what)

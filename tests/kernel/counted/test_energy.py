@@ -14,14 +14,11 @@ from typing import Any
 import pytest
 
 from kernel.counted.conftest import COUNTED
-from kernel.counted.said import Comparison, command, items
+from kernel.counted.said import Comparison
 from kernel.counted.steps import Stepped, at_rest, copy, in_steps
 from kernel.counted.truth import ROOT
 from kernel.groups import Resctrl
-from kernel.installed import succeeds
 from kernel.pods import KubernetesPod
-from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.settings import load
 
 pytestmark = [
     *COUNTED,
@@ -62,7 +59,7 @@ class Energy:
         return self._compare.rmid(pod.uid, rdt_class)
 
     def said(self, pod: KubernetesPod) -> int:
-        readings = Context(load(self.installed.config)[0]).monitor.read(pod.uid)
+        readings = self.installed.context().monitor.read(pod.uid)
         return round(sum(one.value or 0 for one in readings if one.counter.name == "core_energy") * 1e6)
 
     def hold(self, what: str, said: float, real: int) -> None:
@@ -74,10 +71,10 @@ class Energy:
         return real
 
     def check_commands(self, pod: KubernetesPod, what: str, real: int) -> None:
-        (shown,) = items(self.installed, "show", pod.uid)
+        (shown,) = self.installed.items("show", pod.uid)
         told = sum(one["value"] for one in shown["totals"] if one["counter"] == "core_energy")
         self.hold(f"{what}, says `show`", told * 1e6, real)
-        lines = command(self.installed, "metrics").splitlines()
+        lines = self.installed.prints("metrics").splitlines()
         mine = [line for line in lines if line.startswith("perf_core_energy_joules_total{") and pod.uid in line]
         self.hold(f"{what}, says `metrics`", sum(float(line.split()[-1]) for line in mine) * 1e6, real)
 
@@ -176,7 +173,7 @@ def test_record_and_top_match_energy(pods: list[KubernetesPod], energy: Energy, 
         finally:
             top.terminate()
     energy.hold("works in package 1, says `top`", total * 1e6, moved)
-    succeeds("--config", config, "record", "--interval", "1s", "--for", "1s", "-o", str(file))
+    energy.installed.prints("record", "--interval", "1s", "--for", "1s", "-o", str(file))
     rows = [row for row in csv.DictReader(file.read_text().splitlines()) if row["key"] == pods[0].uid]
     last_rows = [row for row in rows if row["time"] == rows[-1]["time"] and row.get("core_energy_joules")]
     recorded = sum(float(row["core_energy_joules"]) for row in last_rows)

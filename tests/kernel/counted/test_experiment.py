@@ -6,7 +6,6 @@ import pytest
 
 from kernel.bandwidth import NOISY, limits
 from kernel.counted.conftest import COUNTED
-from kernel.counted.said import items
 from kernel.groups import Resctrl
 from kernel.installed import Installed
 from kernel.runtimes import Podman
@@ -26,7 +25,7 @@ def test_experiment_measures_a_container_and_restores_the_class(
     engine = podman(installed.write_hooks_d())
     engine.run(image, SPIN, "-d", "--name=victim", "--cpuset-cpus=0")
     engine.run(image, SPIN, "-d", "--cpuset-cpus=1", f"--annotation=class.rdt.resctrl-hooks.io={NOISY}")
-    (victim,) = items(installed, "diagnose", engine.inspect("victim", "{{.Id}}"), "--experiment", "--for", "10s")
+    (victim,) = installed.items("diagnose", engine.inspect("victim", "{{.Id}}"), "--experiment", "--for", "10s")
     (effect,) = victim["experiments"]
     assert (effect["class"], effect["unit"], effect["reason"]) == (NOISY, "cycles per instruction", "")
     assert effect["costOff"] > 0

@@ -14,9 +14,7 @@ from kernel.groups import Resctrl
 from kernel.installed import Installed
 from kernel.runtimes import wait_until
 from resctrl_hooks.inventory.memory_load import memory_usage
-from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.guard.snapshots import domains_of
-from resctrl_hooks.node.settings import load
 from resctrl_hooks.node.snapshot.snapshot import open_files, take
 
 # Two memories of four processors; on AMD each processor has its own L3 domain, as this emulator's cache ids say.
@@ -67,7 +65,7 @@ def test_observed_victim_waits_and_guarded_victim_works(
 @pytest.mark.usefixtures("processor")
 def test_load_of_two_memories_is_the_truth(resctrl: Resctrl, installed: Installed, boot: dict[str, Any]) -> None:
     configure(installed, "off", int(boot["bandwidth"]))
-    context, files = Context(load(installed.config)[0]), open_files()
+    context, files = installed.context(), open_files()
     with workers(resctrl, VICTIM, HERE) as here, workers(resctrl, NOISY, THERE) as there:
         both = [*here, *there]
         for worker in both:

@@ -12,8 +12,6 @@ from kernel.pods import KubernetesPod
 from kernel.runtimes import wait_until
 from resctrl_hooks.inventory.columns import MBM
 from resctrl_hooks.inventory.rates import of_pod
-from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.settings import load
 from resctrl_hooks.node.snapshot.snapshot import open_files, take
 
 pytestmark = COUNTED
@@ -25,7 +23,7 @@ def test_total_continues_in_another_class(pods: list[KubernetesPod], comparison:
     container = Stepped(pid)
     container.step()
     before = comparison.check(pod.uid, "copies 20 MiB in the root class")
-    context, files = Context(load(comparison.installed.config)[0]), open_files()
+    context, files = comparison.installed.context(), open_files()
     samples = [take(context, files)]
     resctrl.make("gold")
     for thread in pod.threads(pid):
@@ -51,7 +49,7 @@ def test_handed_over_rmid_counts_each_pod_separately(
     giver.step()
     rmid = comparison.rmid(low.uid)
     first = comparison.check(low.uid, "copies 20 MiB and loses its RMID to another pod")
-    context, files = Context(load(installed.config)[0]), open_files()
+    context, files = installed.context(), open_files()
     before = take(context, files)
     no_rmid_left()
     taker = Stepped(high.start("taker", in_steps(copy(30)), annotations={"io.kubernetes.pod.namespace": "urgent"}))
@@ -68,7 +66,8 @@ def test_handed_over_rmid_counts_each_pod_separately(
     high.end("taker")
     os.rmdir(high.cgroup)
     wait_until(
-        lambda: installed.reconcile(check=False) == 0, "the RMID is out of limbo, and the first pod has it again"
+        lambda: installed.reconcile(check=False).returncode == 0,
+        "the RMID is out of limbo, and the first pod has it again",
     )
     assert comparison.rmid(low.uid) == rmid
     idle = sum(at_rest(comparison.truth, rmid))
