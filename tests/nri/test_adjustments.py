@@ -1,99 +1,49 @@
-"""Adjustments of a container before its creation, and their permissions."""
+"""Adjustments of a container before its creation, their permissions, and values that it has already."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import Host
-from hosts.processes import wait_until
 
-from nri.test_events import CLASS, POD, Plugin, asking, container, host, start
-from resctrl_hooks.nri.adjustments import AdjustmentError, check_owner
+from nri.conftest import (
+    IN_BATCH,
+    LIMITS,
+    MEMORY,
+    POD,
+    QUICK,
+    SCHEDULING,
+    container,
+    log,
+    message,
+    plugin_of,
+    served,
+)
+from resctrl_hooks.nri.adjustments import AdjustmentError, adjustment, check_owner, respecting
 from resctrl_hooks.nri.protobuf import decode
+from resctrl_hooks.nri.workload import workload_of
 
-__all__ = ["host", "start"]
-BATCH = {"name": "batch", "allowswap": True}
-MEMORY: dict[str, Any] = {**POD, "annotations": {CLASS: "batch", "memory.high.memtierd.nri.io": "64M"}}
-LIMITS = {"memory": {"allowLimits": {"*": ["*"]}}, "classes": [BATCH]}
+pytestmark = pytest.mark.usefixtures("alarm")
 
 
-def adjusted(plugin: Plugin, pod: dict[str, Any], **told: Any) -> dict[str, Any]:
-    code, words, payload = plugin.greet(**told).event("CreateContainer", pod, container())
-    assert not code, words
-    return dict(decode("CreateContainerResponse", payload).get("adjust", {}))
-
-
-def test_nothing_is_changed_without_permission(start: Callable[..., Plugin]) -> None:
-    assert adjusted(start(**LIMITS), MEMORY) == {}
-
-
-def test_memory_limits_are_in_specification(start: Callable[..., Plugin]) -> None:
-    found = adjusted(start(**LIMITS, nri={"adjust": ["memory"]}), MEMORY)
-    unified = {"memory.swap.max": "max", "memory.high": str(64 << 20)}
-    assert found == {"linux": {"resources": {"unified": unified}}}
-
-
-def test_rdt_class_is_set_through_runtime(host: Host, start: Callable[..., Plugin]) -> None:
-    host.add_class("gold")
-    rdt = {"enabled": True, "allow": {"*": ["gold"]}}
-    found = adjusted(start(rdt=rdt, nri={"adjust": ["rdt"]}), asking("gold"))
-    assert found == {"linux": {"resources": {"rdt_class": {"value": "gold"}}}}
-
-
-SCHEDULING = {
-    "enabled": True,
-    "allow": {"*": ["*"]},
-    "classes": {"quick": {"policy": "fifo", "priority": 7, "ioClass": "best-effort", "cpuWeight": 200}},
-}
-QUICK: dict[str, Any] = {**POD, "annotations": {"class.scheduling.resctrl-hooks.io": "quick"}}
+def adjusted(host: Host, pod: dict[str, Any], version: str = "", settings: Any = None, **of: Any) -> dict[str, Any]:
+    """Return the changes to a new container of a pod by a plugin with such settings."""
+    plugin = plugin_of(host, **(settings or {}))
+    plugin.configure({"NRI_version": version, "request_timeout": 60_000})
+    code, answer, others = served(plugin, "CreateContainer", message(pod=pod, **of))
+    assert (code, others) == (0, b"")
+    return dict(decode("CreateContainerResponse", answer).get("adjust", {}))
 
 
 @pytest.mark.parametrize(
-    "version, more",
-    [
-        ("", {}),
-        ("v0.10.0", {"io_priority": {"class": 2, "priority": 4}}),
-        ("v0.12.0", {"io_priority": {"class": 2, "priority": 4}, "scheduler": {"policy": 2, "priority": 7}}),
-    ],
+    "adjust, limits", [([], None), (["memory"], {"memory.swap.max": "max", "memory.high": str(64 << 20)})]
 )
-def test_runtime_gets_fields_of_its_version(start: Callable[..., Plugin], version: str, more: dict[str, Any]) -> None:
-    found = adjusted(start(scheduling=SCHEDULING, nri={"adjust": ["scheduling"]}), QUICK, NRI_version=version)
-    assert found == {"linux": {"resources": {"unified": {"cpu.weight": "200"}}, **more}}
-
-
-BRINGS = {
-    **BATCH,
-    "env": {"TIER": "batch"},
-    "mounts": [{"source": "/usr", "destination": "/host-usr"}],
-    "devices": [{"path": "/dev/null"}],
-}
-IN_BATCH = {**POD, "annotations": {CLASS: "batch"}}
-
-
-def test_class_adds_environment_mounts_and_devices(start: Callable[..., Plugin]) -> None:
-    found = adjusted(start(classes=[BRINGS], nri={"allow": {"shop": ["batch"]}}), IN_BATCH)
-    assert found["env"] == [{"key": "TIER", "value": "batch"}]
-    (mount,) = found["mounts"]
-    assert (mount["source"], mount["destination"], "ro" in mount["options"]) == ("/usr", "/host-usr", True)
-    (device,) = found["linux"]["devices"]
-    assert (device["path"], device["type"], device["major"], device["minor"]) == ("/dev/null", "c", 1, 3)
-
-
-def test_adjustments_apply_to_allowed_containers_only(start: Callable[..., Plugin]) -> None:
-    plugin = start(classes=[BRINGS], nri={"allow": {"elsewhere": ["*"]}})
-    assert adjusted(plugin, IN_BATCH) == {}
-    assert (
-        "namespace shop is not allowed to use the devices, mounts, variables or policy of class 'batch'" in plugin.log()
-    )
-
-
-def test_adjustments_refuse_other_containers_under_fail(start: Callable[..., Plugin]) -> None:
-    peer = start(classes=[BRINGS], failurePolicy="fail").greet()
-    code, words, _ = peer.event("CreateContainer", IN_BATCH, container())
-    assert code == 2
-    assert "is not allowed to use the devices, mounts, variables or policy of class 'batch'" in words
+def test_memory_limits_are_in_specification_with_permission(
+    host: Host, adjust: list[str], limits: dict[str, str] | None
+) -> None:
+    found = adjusted(host, MEMORY, settings={**LIMITS, "nri": {"adjust": adjust}})
+    assert found == ({"linux": {"resources": {"unified": limits}}} if limits else {})
 
 
 def test_path_writable_by_others_is_not_mounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,43 +68,126 @@ def test_path_writable_by_others_is_not_mounted(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize(
-    "earlier, left",
+    "ours, theirs, kept, differing",
     [
-        ({"memory.high": str(64 << 20)}, {"memory.swap.max": "max"}),  # the same value is a conflict for NRI
-        ({"memory.high": "100"}, {"memory.swap.max": "max"}),
-        ({"memory.high": "100", "memory.swap.max": "max"}, None),
-        ({"memory.low": "1"}, {"memory.swap.max": "max", "memory.high": str(64 << 20)}),
+        ({"scheduler": {"policy": 2}}, {}, {"scheduler": {"policy": 2}}, []),
+        ({"scheduler": {"policy": 2}}, {"scheduler": {"policy": 2}}, {}, []),
+        ({"scheduler": {"policy": 2}}, {"scheduler": {}}, {"scheduler": {"policy": 2}}, []),
+        (
+            {"io_priority": {"class": 2}},
+            {"io_priority": {"class": 3}},
+            {},
+            ["io_priority is {'class': 3} instead of {'class': 2}"],
+        ),
+        (
+            {"resources": {"rdt_class": {"value": "a"}}},
+            {"resources": {"rdt_class": {"value": "b"}}},
+            {},
+            ["rdt_class is b instead of a"],
+        ),
+        (
+            {"resources": {"blockio_class": {"value": "a"}, "cpu": {"cpus": "1", "mems": "0"}}},
+            {"resources": {"blockio_class": {"value": "a"}, "cpu": {"cpus": "2", "mems": ""}}},
+            {"resources": {"cpu": {"mems": "0"}}},
+            ["cpus is 2 instead of 1"],
+        ),
+        (
+            {"resources": {"unified": {"a": "1", "b": "2"}}, "devices": [1]},
+            {"resources": {"unified": {"a": "1"}}},
+            {"resources": {"unified": {"b": "2"}}, "devices": [1]},
+            [],
+        ),
+        ({"resources": {"unified": {"a": "1"}}}, {"resources": {"unified": {"a": "1"}}}, {}, []),
+        ({"resources": {"unified": {"a": "1"}}}, {"resources": {"unified": {"a": "2"}}}, {}, ["a is 2 instead of 1"]),
     ],
 )
-def test_values_of_earlier_plugin_are_not_sent(
-    host: Host, start: Callable[..., Plugin], earlier: dict[str, str], left: dict[str, str] | None
+def test_values_that_a_container_has_are_left(
+    ours: dict[str, Any], theirs: dict[str, Any], kept: dict[str, Any], differing: list[str]
 ) -> None:
-    plugin = start(**LIMITS, failurePolicy="fail", nri={"adjust": ["memory"]})
-    one = container(linux={"resources": {"unified": earlier}})
-    code, words, payload = plugin.greet().event("CreateContainer", MEMORY, one)
-    assert not code, words
-    found = decode("CreateContainerResponse", payload).get("adjust", {})
-    assert found == ({"linux": {"resources": {"unified": left}}} if left else {})
-    differs = earlier.get("memory.high") == "100"
-    assert ("left unchanged: memory.high is 100 instead of 67108864" in plugin.log()) == differs
-    calls = host.state / "calls"
-    wait_until(lambda: calls.exists() and "CreateContainer" in calls.read_text(), "the event is counted")
-    assert (" conflict " in calls.read_text()) == differs
+    found = respecting({"linux": ours, "env": [1]}, {"linux": theirs})
+    assert found == ({"env": [1], **({"linux": kept} if kept else {})}, differing)
 
 
-def test_rdt_class_of_earlier_plugin_stays(host: Host, start: Callable[..., Plugin]) -> None:
-    host.add_class("gold")
-    rdt = {"enabled": True, "allow": {"*": ["gold"]}, "failurePolicy": "fail"}
-    plugin = start(rdt=rdt, nri={"adjust": ["rdt"]})
-    one = container(linux={"resources": {"rdt_class": {"value": "silver"}}})
-    assert plugin.greet().event("CreateContainer", asking("gold"), one) == (0, "", b"")
+def test_long_value_is_cut_in_the_log() -> None:
+    _, (why,) = respecting({"linux": {"resources": {"unified": {"a": "1"}}}},
+                           {"linux": {"resources": {"unified": {"a": "x" * 99}}}})  # fmt: skip
+    assert why == f"a is {'x' * 80} instead of 1"
 
 
-def test_scheduler_of_earlier_plugin_stays(start: Callable[..., Plugin]) -> None:
-    plugin = start(scheduling=SCHEDULING, nri={"adjust": ["scheduling"]})
-    one = container(linux={"scheduler": {"policy": 4}})
-    code, _, payload = plugin.greet(NRI_version="v0.12.0").event("CreateContainer", QUICK, one)
-    assert not code
-    found = decode("CreateContainerResponse", payload)["adjust"]["linux"]
+@pytest.mark.parametrize(
+    "version, names",
+    [
+        ("", set()),
+        ("0.9.9", set()),
+        ("0.10.0", {"io_priority"}),
+        ("v0.11.0", {"io_priority", "scheduler"}),
+        ("v1.0", {"io_priority", "scheduler"}),
+        ("v0.x", set()),
+        ("0.11", {"io_priority", "scheduler"}),
+    ],
+)
+def test_fields_are_those_of_the_runtimes_version(host: Host, version: str, names: set[str]) -> None:
+    linux = adjusted(host, QUICK, version, {"scheduling": SCHEDULING, "nri": {"adjust": ["scheduling"]}})["linux"]
+    assert linux.keys() - {"resources"} == names
+    assert linux["resources"] == {"unified": {"cpu.weight": "200"}}
+
+
+@pytest.mark.parametrize(
+    "spec, found",
+    [
+        ({"policy": "fifo", "priority": 7}, {"scheduler": {"policy": 2, "priority": 7}}),
+        ({"policy": "rr", "priority": 3}, {"scheduler": {"policy": 3, "priority": 3}}),
+        ({"policy": "idle"}, {"scheduler": {"policy": 6}}),
+        ({"policy": "batch", "nice": 5}, {"scheduler": {"policy": 4, "nice": 5}}),
+        ({"nice": -5}, {"scheduler": {"policy": 1, "nice": -5}}),
+        ({"nice": 0}, {"scheduler": {"policy": 1}}),
+        ({"ioClass": "realtime", "ioPriority": 1}, {"io_priority": {"class": 1, "priority": 1}}),
+        ({"ioClass": "best-effort"}, {"io_priority": {"class": 2, "priority": 4}}),
+        ({"ioClass": "idle"}, {"io_priority": {"class": 3, "priority": 0}}),
+    ],
+)
+def test_scheduling_class_has_nris_numbers(host: Host, spec: dict[str, Any], found: dict[str, Any]) -> None:
+    section = {**SCHEDULING, "classes": {"quick": spec}}
+    assert adjusted(host, QUICK, "0.12", {"scheduling": section, "nri": {"adjust": ["scheduling"]}})["linux"] == found
+
+
+def test_scheduler_of_earlier_plugin_stays(host: Host) -> None:
+    settings = {"scheduling": SCHEDULING, "nri": {"adjust": ["scheduling"]}}
+    found = adjusted(host, QUICK, "v0.12.0", settings, linux={"scheduler": {"policy": 4}})["linux"]
     assert found == {"resources": {"unified": {"cpu.weight": "200"}}, "io_priority": {"class": 2, "priority": 4}}
-    assert "left unchanged: policy batch instead of policy fifo priority 7" in plugin.log()
+    assert "left unchanged: policy batch instead of policy fifo priority 7" in log(host)
+
+
+@pytest.mark.parametrize("options, mounted", [(None, ["rbind", "ro", "nosuid", "nodev"]), (["bind"], ["bind"])])
+def test_class_brings_mounts_variables_and_devices(host: Host, options: list[str] | None, mounted: list[str]) -> None:
+    mount = {"source": "/usr", "destination": "/x", **({"options": options} if options else {})}
+    brings = {"name": "batch", "env": {"A": "1"}, "mounts": [mount], "devices": [{"path": "/dev/null"}]}
+    settings = {"classes": [brings], "nri": {"allow": {"shop": ["batch"]}}}
+    found = adjusted(host, IN_BATCH, settings=settings)
+    assert found["mounts"] == [{"destination": "/x", "type": "bind", "source": "/usr", "options": mounted}]
+    assert found["env"] == [{"key": "A", "value": "1"}]
+    (device,) = found["linux"]["devices"]
+    null = {"path": "/dev/null", "type": "c", "major": 1, "minor": 3}
+    assert device == {**null, "file_mode": {"value": 0o666}, "uid": {"value": 0}, "gid": {"value": 0}}
+    assert adjusted(host, POD, settings=settings) == {}, "a container without the class"
+
+
+@pytest.mark.parametrize("policy, code", [("ignore", 0), ("fail", 2)])
+def test_adjustments_apply_to_allowed_containers_only(host: Host, policy: str, code: int) -> None:
+    classes = [{"name": "batch", "env": {"TIER": "batch"}}]
+    plugin = plugin_of(host, classes=classes, nri={"allow": {"elsewhere": ["*"]}}, failurePolicy=policy)
+    found, why, _ = served(plugin, "CreateContainer", message(pod=IN_BATCH))
+    said = "namespace shop is not allowed to use the devices, mounts, variables or policy of class 'batch'"
+    assert (found, said in log(host), said in why.decode()) == (code, True, bool(code))
+
+
+def test_file_is_no_device(host: Host) -> None:
+    brings = {"name": "batch", "devices": [{"path": "/etc/passwd"}]}
+    assert adjusted(host, IN_BATCH, settings={"classes": [brings], "nri": {"allow": {"shop": ["batch"]}}}) == {}
+    assert "/etc/passwd is not a device; container not changed" in log(host)
+
+
+def test_nothing_is_adjusted_without_a_step(host: Host) -> None:
+    settings = plugin_of(host, nri={"adjust": ["rdt"]}).refresh()
+    workload = workload_of(POD, container(), "containerd", settings)
+    assert adjustment(workload, [], settings, "0.12") == {}

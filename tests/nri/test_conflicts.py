@@ -1,20 +1,33 @@
 """Containers with values of an earlier NRI plugin: no refusal, no overwriting, and what `show` prints."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 from conftest import ID, POD_CGROUP, UID, Host
 
+from nri.conftest import (
+    FAIL,
+    LIMITS,
+    MEMORY,
+    NOTHING,
+    QUICK,
+    RDT,
+    SCHEDULING,
+    asking,
+    container,
+    log,
+    message,
+    plugin_of,
+    served,
+    synchronized,
+)
 from nri.sessions import CRIO, session
-from nri.test_adjustments import LIMITS, MEMORY, QUICK, SCHEDULING
-from nri.test_events import OK, Plugin, asking, container, host, start
 from resctrl_hooks.cli import main
-from resctrl_hooks.nri.protobuf import decode
+from resctrl_hooks.nri.protobuf import decode, encode
 
-__all__ = ["host", "start"]
+pytestmark = pytest.mark.usefixtures("alarm")
 HIGH = 200 << 20
 FILES = {"memory.high": "max", "memory.swap.max": "max", "memory.current": "0", "cgroup.controllers": "memory cpu io"}
 
@@ -45,7 +58,7 @@ def captured(method: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return message["pod"], message["container"]
 
 
-def test_captured_adjustments_of_earlier_plugin_stay(host: Host, start: Callable[..., Plugin]) -> None:
+def test_captured_adjustments_of_earlier_plugin_stay(host: Host) -> None:
     (adjusted,) = (
         one.said["message"]["adjust"]
         for one in session(CRIO)
@@ -56,10 +69,10 @@ def test_captured_adjustments_of_earlier_plugin_stay(host: Host, start: Callable
     pod, one = captured("CreateContainer")
     pod["annotations"] = {**pod.get("annotations", {}), **MEMORY["annotations"]}
     one["linux"]["resources"] = {**one["linux"]["resources"], **theirs}
-    plugin = start(**LIMITS, failurePolicy="fail", placement={"enabled": True}, nri={"adjust": ["memory", "placement"]})
-    peer = plugin.greet(runtime_name="cri-o", NRI_version="0.12.0")
-    code, words, payload = peer.event("CreateContainer", pod, one)
-    assert not code, words
+    plugin = plugin_of(host, **LIMITS, **FAIL, placement={"enabled": True}, nri={"adjust": ["memory", "placement"]})
+    plugin.configure({"runtime_name": "cri-o", "NRI_version": "0.12.0"})
+    code, payload, _ = served(plugin, "CreateContainer", encode("ContainerEvent", {"pod": pod, "container": one}))
+    assert not code, payload
     ours = decode("CreateContainerResponse", payload)["adjust"]
     assert ours == {"linux": {"resources": {"unified": {"memory.swap.max": "max"}}}}
 
@@ -68,20 +81,20 @@ def test_captured_adjustments_of_earlier_plugin_stay(host: Host, start: Callable
     path = f"{pod['linux']['cgroup_parent']}/crio-{started['id']}"
     host.process(started["pid"], path)
     folder = cgroup_with(host, path, **{"memory.high": str(HIGH)})
-    assert peer.event("StartContainer", pod, started) == OK
+    event = encode("ContainerEvent", {"pod": pod, "container": started})
+    assert served(plugin, "StartContainer", event) == NOTHING
     assert folder.joinpath("memory.high").read_text() == f"{HIGH}\n"
     why = f"memory.high is {HIGH} instead of {64 << 20}"
     assert recorded(host, pod["uid"], started["id"])["kept"]["memory"] == [why]
     assert f"kept: placement cpuset is cpus 1, memory {why}" in shown(host, pod["name"])
-    assert f"left unchanged: placement: cpuset is cpus 1; memory: {why}" in plugin.log()
+    assert f"left unchanged: placement: cpuset is cpus 1; memory: {why}" in log(host)
 
 
-def test_value_that_start_container_does_not_tell_stays(host: Host, start: Callable[..., Plugin]) -> None:
-    plugin = start(**LIMITS)
-    peer = plugin.greet()
+def test_value_that_start_container_does_not_tell_stays(host: Host) -> None:
+    plugin = plugin_of(host, **LIMITS)
     host.process(41, f"{POD_CGROUP}/{ID}")
     folder = cgroup_with(host, f"{POD_CGROUP}/{ID}", **{"memory.high": str(HIGH), "memory.swap.max": "0"})
-    assert peer.event("StartContainer", MEMORY, container(41)) == OK
+    assert served(plugin, "StartContainer", message(41, MEMORY)) == NOTHING
     assert folder.joinpath("memory.high").read_text() == f"{HIGH}\n"
     # The kubelet sets this one in every container.
     assert folder.joinpath("memory.swap.max").read_text() == "max"
@@ -92,29 +105,27 @@ def test_value_that_start_container_does_not_tell_stays(host: Host, start: Calla
 
 
 @pytest.mark.parametrize("event", ["StartContainer", "Synchronize"])
-def test_class_of_earlier_plugin_stays_and_is_shown(host: Host, start: Callable[..., Plugin], event: str) -> None:
+def test_class_of_earlier_plugin_stays_and_is_shown(host: Host, event: str) -> None:
     for name in ("gold", "silver"):
         host.add_class(name)
-    plugin = start(rdt={"enabled": True, "allow": {"*": ["gold"]}, "failurePolicy": "fail"})
+    plugin = plugin_of(host, rdt={**RDT, **FAIL})
     host.process(41, f"{POD_CGROUP}/{ID}", rdt="silver")
     if event == "Synchronize":
-        plugin.peer.introduce()
-        plugin.peer.synchronize(container(41, state=3), pod=asking("gold"))
-        plugin.wait_for_log("Synchronize: 1 containers")
+        assert synchronized(plugin, container(41, state=3), pod=asking("gold")) == NOTHING
     else:
-        assert plugin.greet().event("StartContainer", asking("gold"), container(41)) == OK
+        assert served(plugin, event, message(41, asking("gold"))) == NOTHING
     host.enforce()
     assert host.groups() == [f"silver/mon_groups/{UID}"]
     assert not (host.resctrl / "gold/tasks").read_text()
     assert "kept: rdt class is silver instead of gold" in shown(host, "web-0")
 
 
-def test_scheduler_of_earlier_plugin_stays_at_start(host: Host, start: Callable[..., Plugin]) -> None:
-    peer = start(scheduling=SCHEDULING).greet(NRI_version="v0.12.0")
+def test_scheduler_of_earlier_plugin_stays_at_start(host: Host) -> None:
+    plugin = plugin_of(host, scheduling=SCHEDULING)
     host.process(41, f"{POD_CGROUP}/{ID}")
     folder = cgroup_with(host, f"{POD_CGROUP}/{ID}", **{"cpu.weight": "50"})
     theirs = {"scheduler": {"policy": 4}, "io_priority": {"class": 3}, "resources": {"unified": {"cpu.weight": "50"}}}
-    assert peer.event("StartContainer", QUICK, container(41, linux=theirs)) == OK
+    assert served(plugin, "StartContainer", message(41, QUICK, linux=theirs)) == NOTHING
     assert recorded(host)["kept"]["scheduling"] == [
         "cpu.weight is 50 instead of 200",
         "policy batch instead of policy fifo priority 7",

@@ -1,4 +1,4 @@
-"""Placement in containers' own specifications: at creation, at arrivals and departures, and after missed events."""
+"""Cpusets in specifications: what is promised, noted, learned, forgotten and sent to the runtime."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,31 +6,47 @@ from typing import Any
 
 import pytest
 from conftest import POD_CGROUP, Host
-from hosts.machines import machine, write_sysfs
-from hosts.processes import wait_until
 
+from nri.conftest import (
+    NOTHING,
+    OK,
+    POD,
+    Answer,
+    Plugin,
+    container,
+    log,
+    message,
+    placement,
+    plugin_of,
+    served,
+    synchronized,
+)
 from nri.fake_runtime import Peer
-from nri.test_events import OK, POD, Plugin, container, host, start
+from resctrl_hooks.node.features.placement.specified import specified
 from resctrl_hooks.node.host.cpulist import parse_list
 from resctrl_hooks.nri import multiplexer, ttrpc
-from resctrl_hooks.nri.protobuf import decode
+from resctrl_hooks.nri.cpusets import cpus_of, without_cpuset
+from resctrl_hooks.nri.plugin import NodePlugin
+from resctrl_hooks.nri.protobuf import decode, encode
 
-__all__ = ["host", "start"]
+pytestmark = pytest.mark.usefixtures("alarm")
+Place = Callable[..., NodePlugin]
 CPUS = "cpus.placement.resctrl-hooks.io"
 FIRST, SECOND = "a" * 64, "b" * 64
-ASTRAY = {**POD, "annotations": {"pool.placement.resctrl-hooks.io": "nowhere"}}
 OWNER = {**POD, "id": "t" * 64, "annotations": {CPUS: "exclusive:3"}}
+ONE = {**OWNER, "annotations": {CPUS: "exclusive:1"}}
+SETTINGS = {"nri": {"adjust": ["placement"]}, "monitoring": {"enabled": False}}
 
 
 @pytest.fixture
-def place(host: Host, start: Callable[..., Plugin]) -> Callable[..., Plugin]:
-    """Start a plugin on a machine of four CPUs, with placement."""
-    sys = write_sysfs(machine(cores=4, threads=1), host.root / "sys")
-    section = {"enabled": True, "allow": {"*": ["*"]}, "kubeletPath": str(host.root / "kubelet")}
+def place(host: Host) -> Place:
+    """Return plugins on a machine of four CPUs, with placement."""
 
-    def make(policy: str = "topology-aware", **config: Any) -> Plugin:
-        values = {"nri": {"adjust": ["placement"]}, "placement": {**section, "policy": policy}, **config}
-        return start(sysPath=sys, monitoring={"enabled": False}, **values)
+    def make(section: dict[str, Any] | None = None, **config: Any) -> NodePlugin:
+        plugin = plugin_of(host, **{**SETTINGS, **placement(host, **(section or {})), **config})
+        plugin.configure({"request_timeout": 60_000})
+        host.context().ledger.prepare()
+        return plugin
 
     return make
 
@@ -45,199 +61,227 @@ def process(host: Host, pid: int, id_: str) -> None:
         (folder(host, id_) / name).touch()
 
 
-def created(peer: Peer, pod: dict[str, Any], id_: str) -> str:
-    """Create a container: the CPUs that its specification has then."""
-    code, words, payload = peer.event("CreateContainer", pod, container(id_=id_))
-    assert not code, words
-    adjusted = decode("CreateContainerResponse", payload).get("adjust", {})
-    return str(adjusted.get("linux", {}).get("resources", {}).get("cpu", {}).get("cpus", ""))
-
-
-def started(peer: Peer, host: Host, pod: dict[str, Any], id_: str, pid: int, cpus: str) -> None:
-    """Start it with its present specification."""
-    process(host, pid, id_)
-    linux = {"resources": {"cpu": {"cpus": cpus}}} if cpus else {}
-    assert peer.event("StartContainer", pod, container(pid, id_, linux=linux)) == OK
-
-
-def updated(peer: Peer, code: int = 0, words: str = "") -> dict[str, str]:
-    """Take an UpdateContainers and answer it: CPUs by container."""
-    connection, message = peer.receive()
-    asked = ttrpc.decode_request(message)
-    assert (connection, asked["method"]) == (multiplexer.RUNTIME, "UpdateContainers")
-    peer.send(ttrpc.response(message.stream, b"", code, words), multiplexer.RUNTIME)
-    found = decode("UpdateContainersRequest", asked["payload"])["update"]
-    assert all(one["ignore_failure"] for one in found), "a container that has ended by now causes no failure"
-    return {one["container_id"]: one["linux"]["resources"]["cpu"]["cpus"] for one in found}
-
-
-def reconnected(plugin: Plugin) -> Peer:
-    """Close the connection, and return the next one, before the list of containers."""
-    plugin.peer.close()
-    plugin.peer = plugin.runtime.accept()
-    plugin.peer.introduce()
-    return plugin.peer
-
-
 def runs_on(host: Host, id_: str) -> str:
     return (folder(host, id_) / "cpuset.cpus").read_text()
 
 
-def test_specification_has_cpuset_from_creation(host: Host, place: Callable[..., Plugin]) -> None:
-    peer = place().greet()
-    promised = created(peer, OWNER, FIRST)
-    assert parse_list(promised).bit_count() == 3
-    started(peer, host, OWNER, FIRST, 41, promised)
-    assert runs_on(host, FIRST) == promised, "our own cpuset does not count as a foreign choice"
-    assert peer.event("StartContainer", POD, container(99, SECOND)) == OK, "and nothing is left to tell the runtime"
+def with_cpus(pid: int, id_: str, cpus: str) -> dict[str, Any]:
+    """Return a container with these CPUs in its specification."""
+    return container(pid, id_, linux={"resources": {"cpu": {"cpus": cpus} if cpus else {}}})
 
 
-def test_foreign_cpuset_stays(host: Host, place: Callable[..., Plugin]) -> None:
-    peer = place().greet()
-    started(peer, host, OWNER, FIRST, 41, "1")
+def promised(payload: bytes) -> str:
+    """Return the CPUs in an answer to CreateContainer."""
+    return cpus_of(decode("CreateContainerResponse", payload).get("adjust", {}))
+
+
+def changes(payload: bytes) -> dict[str, str]:
+    """Return the CPUs by container in an UpdateContainers."""
+    found = decode("UpdateContainersRequest", payload).get("update", [])
+    assert all(one["ignore_failure"] for one in found), "a container that has ended by now causes no failure"
+    return {one["container_id"]: cpus_of(one) for one in found}
+
+
+def created(plugin: NodePlugin, pod: dict[str, Any], id_: str) -> str:
+    """Return the CPUs of a new container's specification."""
+    code, answer, others = served(plugin, "CreateContainer", message(0, pod, id_=id_))
+    assert (code, others) == (0, b"")
+    return promised(answer)
+
+
+def updates(found: Answer) -> dict[str, str]:
+    """Return the updates of others in an answer."""
+    assert found[:2] == (0, b"")
+    return changes(found[2])
+
+
+def started(plugin: NodePlugin, host: Host, pod: dict[str, Any], id_: str, pid: int, cpus: str) -> dict[str, str]:
+    """Start a container with these CPUs in its specification; return the updates of others."""
+    process(host, pid, id_)
+    event = encode("ContainerEvent", {"pod": pod, "container": with_cpus(pid, id_, cpus)})
+    return updates(served(plugin, "StartContainer", event))
+
+
+def start(plugin: NodePlugin, host: Host, pod: dict[str, Any], id_: str, pid: int) -> tuple[str, dict[str, str]]:
+    """Create and start a container; return its CPUs and the updates of others."""
+    cpus = created(plugin, pod, id_)
+    return cpus, started(plugin, host, pod, id_, pid, cpus)
+
+
+def listed(plugin: NodePlugin, *containers: dict[str, Any]) -> dict[str, str]:
+    """Return the updates after the runtime's list."""
+    return updates(synchronized(plugin, *containers))
+
+
+def noted(host: Host) -> dict[str, str]:
+    return specified(host.context())
+
+
+def test_specification_has_cpuset_from_creation(host: Host, place: Place) -> None:
+    cpus, sent = start(place(), host, OWNER, FIRST, 41)
+    assert parse_list(cpus).bit_count() == 3
+    assert runs_on(host, FIRST) == cpus, "our own cpuset does not count as a foreign choice"
+    assert sent == {}, "and nothing is left to tell the runtime"
+
+
+def test_foreign_cpuset_stays(host: Host, place: Place) -> None:
+    assert started(place(), host, OWNER, FIRST, 41, "1") == {}
     assert runs_on(host, FIRST) == ""
 
 
-def test_other_containers_follow_arrivals_and_departures(host: Host, place: Callable[..., Plugin]) -> None:
-    peer = place().greet()
-    started(peer, host, POD, FIRST, 41, created(peer, POD, FIRST))
-    assert runs_on(host, FIRST) == "0-3"
-    taken = created(peer, OWNER, SECOND)
+def test_other_containers_are_updated_at_arrivals_and_departures(host: Host, place: Place) -> None:
+    plugin = place()
+    assert start(plugin, host, POD, FIRST, 41) == ("0-3", {})
+    cpus = created(plugin, OWNER, SECOND)
     assert runs_on(host, FIRST) == "0-3", "a promise takes nothing"
-    started(peer, host, OWNER, SECOND, 42, taken)
+    sent = started(plugin, host, OWNER, SECOND, 42, cpus)
+    assert cpus == runs_on(host, SECOND)
     left = runs_on(host, FIRST)
-    assert parse_list(left) == 0b1111 & ~parse_list(taken)
-    assert updated(peer) == {FIRST: left}
+    assert parse_list(left) == 0b1111 & ~parse_list(cpus)
+    assert (sent, noted(host)) == ({FIRST: left}, {FIRST: left, SECOND: cpus})
+    assert "sent the cpusets of 1 containers to the runtime" in log(host)
     host.end_process(42)
-    assert peer.event("StopContainer", OWNER, container(42, SECOND)) == OK
-    assert updated(peer) == {FIRST: "0-3"}
-    assert runs_on(host, FIRST) == "0-3"
+    assert updates(served(plugin, "StopContainer", message(0, OWNER, id_=SECOND))) == {FIRST: "0-3"}
+    assert (runs_on(host, FIRST), noted(host)) == ("0-3", {FIRST: "0-3", SECOND: cpus}), "it may be started again"
+    for _ in range(2):
+        assert served(plugin, "RemoveContainer", message(0, OWNER, id_=SECOND)) == NOTHING
+        assert noted(host) == {FIRST: "0-3"}
 
 
-def test_containers_of_default_pool_follow_growth_of_another_pool(host: Host, place: Callable[..., Plugin]) -> None:
-    pools = [{"name": "db", "cpus": "0-1", "minCpus": 1}]
-    section = {"enabled": True, "allow": {"*": ["*"]}, "kubeletPath": str(host.root / "kubelet"), "pools": pools}
-    peer = place(placement={**section, "policy": "pools"}).greet()
-    started(peer, host, POD, FIRST, 41, created(peer, POD, FIRST))
-    assert runs_on(host, FIRST) == "0-3"
+def test_containers_of_default_pool_follow_growth_of_another_pool(host: Host, place: Place) -> None:
+    plugin = place({"policy": "pools", "pools": [{"name": "db", "cpus": "0-1", "minCpus": 1}]})
+    assert start(plugin, host, POD, FIRST, 41) == ("0-3", {})
     grows = {**OWNER, "annotations": {"pool.placement.resctrl-hooks.io": "db"}}
-    started(peer, host, grows, SECOND, 42, created(peer, grows, SECOND))
+    assert start(plugin, host, grows, SECOND, 42) == ("0", {FIRST: "1-3"})
     assert (runs_on(host, FIRST), runs_on(host, SECOND)) == ("1-3", "0")
-    assert updated(peer) == {FIRST: "1-3"}
 
 
-def test_containers_with_same_promised_cpus_are_separated_at_start(host: Host, place: Callable[..., Plugin]) -> None:
-    peer = place().greet()
-    two = {**OWNER, "annotations": {CPUS: "exclusive:1"}}
-    promises = [created(peer, two, id_) for id_ in (FIRST, SECOND)]
+def test_containers_with_same_promised_cpus_are_separated_at_start(host: Host, place: Place) -> None:
+    plugin = place()
+    promises = [created(plugin, ONE, id_) for id_ in (FIRST, SECOND)]
     assert promises[0] == promises[1]
-    started(peer, host, two, FIRST, 41, promises[0])
-    started(peer, host, two, SECOND, 42, promises[1])
+    assert started(plugin, host, ONE, FIRST, 41, promises[0]) == {}
+    sent = started(plugin, host, ONE, SECOND, 42, promises[1])
     assert runs_on(host, FIRST) == promises[0]
     assert runs_on(host, SECOND) != promises[1]
-    assert updated(peer) == {SECOND: runs_on(host, SECOND)}
+    assert sent == {SECOND: runs_on(host, SECOND)}
 
 
-def test_failed_update_is_reported_and_next_is_sent(host: Host, place: Callable[..., Plugin]) -> None:
+def test_container_that_the_runtime_does_not_know_is_not_updated(host: Host, place: Place) -> None:
+    """It was started without this plugin, for example by Podman, or before cpusets were put into specifications."""
+    assert start(place(nri={}), host, POD, FIRST, 41) == ("", {})
+    assert noted(host) == {}
     plugin = place()
-    peer = plugin.greet()
-    started(peer, host, POD, FIRST, 41, "")
-    assert updated(peer, 2, "no such thing") == {FIRST: "0-3"}, "created before: its specification has none yet"
-    plugin.wait_for_log("cannot send cpusets to the runtime: no such thing")
-    started(peer, host, OWNER, SECOND, 42, created(peer, OWNER, SECOND))
-    assert updated(peer) == {FIRST: runs_on(host, FIRST)}
+    cpus, sent = start(plugin, host, OWNER, SECOND, 42)
+    assert (sent, noted(host)) == ({}, {SECOND: cpus})
+    assert runs_on(host, FIRST) != "0-3"
 
 
-def test_missed_updates_are_sent_later(host: Host, place: Callable[..., Plugin]) -> None:
-    """The promise of a container that ended unnoticed is dropped; a living one gets its CPUs."""
-    plugin = place()
-    peer = plugin.greet()
-    created(peer, OWNER, FIRST)
-    again = reconnected(plugin)
-    process(host, 42, SECOND)
-    again.synchronize(container(42, SECOND, state=3), pod=POD)
-    assert updated(again) == {SECOND: "0-3"}
-    assert FIRST not in (host.state / "placement.specified").read_text()
+def test_started_container_without_a_noted_cpuset_is_updated(host: Host, place: Place) -> None:
+    assert started(place(), host, POD, FIRST, 41, "") == {FIRST: "0-3"}
 
 
-def test_lost_update_is_sent_again(host: Host, place: Callable[..., Plugin]) -> None:
-    plugin = place()
-    peer = plugin.greet()
-    before = created(peer, POD, FIRST)
-    started(peer, host, POD, FIRST, 41, before)
-    taken = created(peer, OWNER, SECOND)
-    started(peer, host, OWNER, SECOND, 42, taken)
-    left = runs_on(host, FIRST)
-    assert updated(peer, 2, "not now") == {FIRST: left}
-    again = reconnected(plugin)
-    specified = ((41, FIRST, before), (42, SECOND, taken))
-    listed = [container(pid, id_, linux={"resources": {"cpu": {"cpus": cpus}}}) for pid, id_, cpus in specified]
-    again.synchronize(*listed, pod=POD)
-    assert updated(again) == {FIRST: left}
-
-
-def test_container_unknown_to_runtime_is_left_alone(
-    host: Host, place: Callable[..., Plugin], pod: dict[str, Any]
+@pytest.mark.parametrize("cpus, sent, after", [("0-3", {}, "0-3"), ("0", {FIRST: "0-3"}, "0-3"), (None, {}, None)])
+def test_list_of_the_runtime_corrects_what_is_noted(
+    host: Host, place: Place, cpus: str | None, sent: dict[str, str], after: str | None
 ) -> None:
-    """Podman's, or one that only the hook has placed."""
-    peer = place().greet()
-    process(host, pod["pid"], pod["id"])
-    assert host.call(pod).code == 0
-    assert runs_on(host, pod["id"]) == "0-3"
-    started(peer, host, POD, FIRST, 41, created(peer, POD, FIRST))
-    assert peer.event("StartContainer", POD, container(99, SECOND)) == OK, "and nothing is left to tell the runtime"
-    assert pod["id"] not in (host.state / "placement.specified").read_text()
-
-
-def test_foreign_cpuset_is_not_taken_for_ours(host: Host, place: Callable[..., Plugin]) -> None:
     plugin = place()
-    plugin.peer.introduce()
+    start(plugin, host, POD, FIRST, 41)
     process(host, 42, SECOND)
-    plugin.peer.synchronize(container(42, SECOND, state=3, linux={"resources": {"cpu": {"cpus": "1"}}}), pod=POD)
-    plugin.wait_for_log("Synchronize: 1 containers")
+    if cpus is None:
+        host.end_process(41)
+        served(plugin, "StopContainer", message(0, POD, id_=FIRST))
+    one = [] if cpus is None else [with_cpus(41, FIRST, cpus)]
+    assert listed(plugin, *one, with_cpus(42, SECOND, "1")) == sent
+    assert noted(host) == ({} if after is None else {FIRST: after}), "a foreign cpuset is not ours"
     assert runs_on(host, SECOND) == ""
-    assert not (host.state / "placement.specified").exists()
 
 
-def test_restart_with_same_id_is_placed_again(host: Host, place: Callable[..., Plugin]) -> None:
+def test_container_of_a_missed_start_is_updated(host: Host, place: Place) -> None:
+    plugin = place()
+    created(plugin, OWNER, FIRST)
+    process(host, 42, SECOND)
+    assert listed(plugin, container(42, SECOND)) == {SECOND: "0-3"}
+    assert noted(host) == {SECOND: "0-3"}, "the promise of a container that ended unnoticed is dropped"
+
+
+def test_restart_with_same_id_is_placed_again(host: Host, place: Place) -> None:
     """Its specification still has our cpuset, of which another container has taken CPUs meanwhile."""
-    peer = place().greet()
-    own = created(peer, OWNER, FIRST)
-    started(peer, host, OWNER, FIRST, 41, own)
+    plugin = place()
+    own, _ = start(plugin, host, OWNER, FIRST, 41)
     host.end_process(41)
-    assert peer.event("StopContainer", OWNER, container(41, FIRST)) == OK
-    other = {**OWNER, "annotations": {CPUS: "exclusive:1"}}
-    started(peer, host, other, SECOND, 42, created(peer, other, SECOND))
+    served(plugin, "StopContainer", message(0, OWNER, id_=FIRST))
+    start(plugin, host, ONE, SECOND, 42)
     (folder(host, FIRST) / "cpuset.cpus").write_text("")
-    started(peer, host, OWNER, FIRST, 43, own)
+    started(plugin, host, OWNER, FIRST, 43, own)
     assert parse_list(runs_on(host, FIRST)).bit_count() == 3
     assert not parse_list(runs_on(host, FIRST)) & parse_list(runs_on(host, SECOND))
 
 
-def test_removed_container_is_forgotten(host: Host, place: Callable[..., Plugin]) -> None:
-    peer = place().greet()
-    created(peer, OWNER, FIRST)
-    assert FIRST in (host.state / "placement.specified").read_text()
-    assert peer.event("RemoveContainer", OWNER, container(id_=FIRST)) == OK
-    wait_until(lambda: FIRST not in (host.state / "placement.specified").read_text(), "it is forgotten")
+def test_container_that_cannot_be_placed_shares_cpus_under_ignore(place: Place) -> None:
+    astray = {**POD, "annotations": {"pool.placement.resctrl-hooks.io": "nowhere"}}
+    assert created(place({"policy": "pools"}), astray, FIRST) == "0-3"
 
 
-@pytest.mark.parametrize("adjust", [[], ["placement"]])
-def test_container_that_cannot_be_placed_is_refused_under_fail(place: Callable[..., Plugin], adjust: list[str]) -> None:
-    peer = place(policy="pools", failurePolicy="fail", nri={"adjust": adjust}).greet()
-    code, words, _ = peer.event("CreateContainer", ASTRAY, container())
-    assert code == 2
-    assert words.startswith("placement: unknown pool 'nowhere'")
+def test_lost_update_is_reported_and_sent_again_after_the_next_list(host: Host, start: Callable[..., Plugin]) -> None:
+    plugin = start(**SETTINGS, **placement(host))
+
+    def begin(peer: Peer, pod: dict[str, Any], id_: str, pid: int) -> str:
+        code, words, payload = peer.event("CreateContainer", pod, container(id_=id_))
+        assert not code, words
+        process(host, pid, id_)
+        assert peer.event("StartContainer", pod, with_cpus(pid, id_, promised(payload))) == OK
+        return promised(payload)
+
+    def updated(peer: Peer, code: int, words: str) -> dict[str, str]:
+        connection, asked = peer.receive()
+        request = ttrpc.decode_request(asked)
+        assert (connection, request["method"]) == (multiplexer.RUNTIME, "UpdateContainers")
+        peer.send(ttrpc.response(asked.stream, b"", code, words), multiplexer.RUNTIME)
+        return changes(request["payload"])
+
+    peer = plugin.greet()
+    before = begin(peer, POD, FIRST, 41)
+    taken = begin(peer, OWNER, SECOND, 42)
+    left = runs_on(host, FIRST)
+    assert updated(peer, 2, "not now") == {FIRST: left}
+    plugin.wait_for_log("cannot send cpusets to the runtime: not now")
+    peer.close()
+    again = plugin.runtime.accept()
+    again.introduce()
+    again.synchronize(with_cpus(41, FIRST, before), with_cpus(42, SECOND, taken), pod=POD)
+    assert updated(again, 0, "") == {FIRST: left}
 
 
-def test_container_that_cannot_be_placed_shares_cpus_under_ignore(place: Callable[..., Plugin]) -> None:
-    peer = place(policy="pools").greet()
-    assert created(peer, ASTRAY, FIRST) == "0-3"
+def test_other_events_send_nothing(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    plugin = place()
+    monkeypatch.setattr("resctrl_hooks.nri.cpusets.changes", lambda *_: pytest.fail("it was asked"))
+    assert created(plugin, POD, FIRST) == "0-3"
 
 
-def test_nothing_is_specified_by_default(host: Host, place: Callable[..., Plugin]) -> None:
-    peer = place(nri={}).greet()
-    assert created(peer, OWNER, FIRST) == ""
-    started(peer, host, OWNER, FIRST, 41, "")
-    assert parse_list(runs_on(host, FIRST)).bit_count() == 3
-    assert peer.event("StartContainer", POD, container(99, SECOND)) == OK
+@pytest.mark.parametrize(
+    "container, cpus",
+    [
+        ({}, ""),
+        ({"linux": {}}, ""),
+        ({"linux": {"resources": {"cpu": {"mems": "0"}}}}, ""),
+        ({"linux": {"resources": {"cpu": {"cpus": "1-2"}}}}, "1-2"),
+    ],
+)
+def test_cpus_of_a_message_are_optional(container: dict[str, Any], cpus: str) -> None:
+    assert cpus_of(container) == cpus
+
+
+@pytest.mark.parametrize(
+    "adjusted, kept",
+    [
+        ({"linux": {"resources": {"cpu": {"cpus": "1"}}}}, {}),
+        ({"linux": {"resources": {"cpu": {"cpus": "1"}}}, "env": [1]}, {"env": [1]}),
+        (
+            {"linux": {"resources": {"cpu": {"cpus": "1"}, "unified": {"a": "b"}}, "devices": []}},
+            {"linux": {"resources": {"unified": {"a": "b"}}}},
+        ),
+    ],
+)
+def test_adjustment_without_its_cpuset_has_the_rest(adjusted: dict[str, Any], kept: dict[str, Any]) -> None:
+    assert without_cpuset(adjusted) == kept

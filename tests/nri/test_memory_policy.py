@@ -1,20 +1,20 @@
 """Memory policies of classes: the nodes that they name, permissions, and runtimes without them."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import Host
 from hosts.machines import machine, write_sysfs
 
+from nri.conftest import POD, log
 from nri.test_adjustments import adjusted
-from nri.test_events import POD, Plugin, host, start
 from resctrl_hooks.config.check import check_text
 from resctrl_hooks.node.host.cpulist import format_list, parse_list
 from resctrl_hooks.node.host.topology_sysfs import read_topology
 from resctrl_hooks.nri.memory_policy import MemoryPolicyError, memory_policy, nodes_of
 
-__all__ = ["host", "start"]
+pytestmark = pytest.mark.usefixtures("alarm")
 NRI = (0, 12)
 SPREAD: dict[str, Any] = {"mode": "MPOL_INTERLEAVE", "nodes": "allowed-mems", "flags": ["MPOL_F_STATIC_NODES"]}
 ASKS = {**POD, "annotations": {"class.memory-policy.nri.io": "spread"}}
@@ -59,27 +59,25 @@ def test_nodes_that_the_container_may_not_use_are_named(sysfs: str) -> None:
         memory_policy({**SPREAD, "nodes": "3"}, NRI, {"mems": "0-1"}, sysfs)
 
 
-def test_policy_of_an_annotated_class_is_in_the_specification(start: Callable[..., Plugin], sysfs: str) -> None:
-    plugin = start(**CLASSES, sysPath=sysfs, nri={"allow": {"shop": ["spread"]}})
-    found = adjusted(plugin, ASKS, NRI_version="v0.12.1")
+def test_policy_of_an_annotated_class_is_in_the_specification(host: Host, sysfs: str) -> None:
+    settings = {**CLASSES, "sysPath": sysfs, "nri": {"allow": {"shop": ["spread"]}}}
+    found = adjusted(host, ASKS, "v0.12.1", settings)
     assert found == {"linux": {"memory_policy": {"mode": 3, "nodes": "0-3", "flags": [0]}}}
+    assert adjusted(host, POD, "v0.12.1", settings) == {}, "a container without the annotation"
 
 
-def test_policy_needs_permission(start: Callable[..., Plugin], sysfs: str) -> None:
-    plugin = start(**CLASSES, sysPath=sysfs)
-    assert adjusted(plugin, ASKS, NRI_version="v0.12.1") == {}
-    assert "shop is not allowed to use the devices, mounts, variables or policy of class 'spread'" in plugin.log()
-
-
-def test_policy_needs_a_runtime_that_has_it(start: Callable[..., Plugin], sysfs: str) -> None:
-    plugin = start(**CLASSES, sysPath=sysfs, nri={"allow": {"shop": ["spread"]}})
-    assert adjusted(plugin, ASKS, NRI_version="v0.11.0") == {}
-    assert "the runtime's NRI has no memory policies" in plugin.log()
-
-
-def test_container_without_the_annotation_is_not_changed(start: Callable[..., Plugin], sysfs: str) -> None:
-    plugin = start(**CLASSES, sysPath=sysfs, nri={"allow": {"*": ["*"]}})
-    assert adjusted(plugin, POD, NRI_version="v0.12.1") == {}
+@pytest.mark.parametrize(
+    "allow, version, why",
+    [
+        ({}, "v0.12.1", "not allowed to use the devices, mounts, variables or policy of class 'spread'"),
+        ({"shop": ["spread"]}, "v0.11.0", "the runtime's NRI has no memory policies"),
+    ],
+)
+def test_policy_needs_permission_and_a_runtime_that_has_it(
+    host: Host, sysfs: str, allow: dict[str, list[str]], version: str, why: str
+) -> None:
+    assert adjusted(host, ASKS, version, {**CLASSES, "sysPath": sysfs, "nri": {"allow": allow}}) == {}
+    assert why in log(host)
 
 
 @pytest.mark.parametrize(

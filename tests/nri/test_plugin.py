@@ -7,49 +7,24 @@ from typing import Any
 import pytest
 from conftest import GROUP, ID, POD_CGROUP, UID, Host
 
-from nri.test_adjustments import QUICK, SCHEDULING
-from nri.test_events import CLASS, POD, asking, container, host
-from nri.test_in_time import alarm, plugin_of
+from nri.conftest import FAIL, NOTHING, POD, RDT, asking, container, log, message, plugin_of, served
+from resctrl_hooks.node import call_metrics, lifecycle
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.ledger import Ledger
+from resctrl_hooks.node.refusals import recent_refusals
 from resctrl_hooks.nri import events
 from resctrl_hooks.nri import plugin as module
-from resctrl_hooks.nri.adjustments import adjustment, respecting
 from resctrl_hooks.nri.event import Event, container_of, has_record
-from resctrl_hooks.nri.plugin import NodePlugin
 from resctrl_hooks.nri.protobuf import decode, encode
 from resctrl_hooks.nri.service import EVENTS, NOT_YET, mask_of, pack
 from resctrl_hooks.nri.workload import cgroup_of, workload_of
 
-__all__ = ["alarm", "host"]
 pytestmark = pytest.mark.usefixtures("alarm")
-FAIL = {"failurePolicy": "fail"}
-RDT = {"rdt": {"enabled": True, "allow": {"*": ["gold"]}}}
-Answer = tuple[int, bytes, bytes]
-
-
-def message(pid: int = 0, pod: dict[str, Any] = POD, **more: Any) -> bytes:
-    return encode("ContainerEvent", {"pod": pod, "container": container(pid, **more)})
+POD_EVENT = encode("PodEvent", {"pod": POD})
 
 
 def changed(number: int, pid: int = 0) -> bytes:
     return encode("StateChangeEvent", {"event": number, "pod": POD, "container": container(pid)})
-
-
-def served(plugin: NodePlugin, event: str, payload: bytes) -> Answer:
-    """Return code, answer and updates of an event."""
-    replies: list[tuple[int, bytes]] = []
-    plugin.serve(event, payload, lambda code, answer: replies.append((code, answer)))
-    ((code, answer),) = replies
-    end = 4 + int.from_bytes(answer[:4], "big")
-    return code, answer[4:end], answer[end:]
-
-
-def log(host: Host) -> str:
-    return host.log.read_text() if host.log.exists() else ""
-
-
-OK: Answer = (0, b"", b"")
 
 
 # Settings
@@ -106,6 +81,7 @@ def test_configuration_of_the_runtime_replaces_the_file_until_the_next_connectio
     "text, why",
     [
         ("a: 1", "not JSON ("),
+        ("a: 1", "YAML requires the command `resctrl-hook nri`; put it into the configuration file and run `resctrl-"),
         ("[]", "not a JSON object"),
         ('{"failurePolicy": 3}', "failurePolicy"),
     ],
@@ -157,10 +133,10 @@ def test_number_of_containers_without_a_process_is_bounded(host: Host, monkeypat
 @pytest.mark.parametrize("event", ["StopContainer", "RemoveContainer", "RemovePodSandbox"])
 def test_end_needs_work_only_if_something_is_recorded(host: Host, event: str) -> None:
     plugin = plugin_of(host)
-    payload = encode("PodEvent", {"pod": POD}) if event == "RemovePodSandbox" else message()
+    payload = POD_EVENT if event == "RemovePodSandbox" else message()
     assert plugin.serves(event, payload) is False
     host.process(41, f"{POD_CGROUP}/{ID}")
-    assert served(plugin, "StartContainer", message(41)) == OK
+    assert served(plugin, "StartContainer", message(41)) == NOTHING
     assert plugin.serves(event, payload) is True
     assert plugin.serves(event, b"\xff") is True, "the error is reported where it is served"
 
@@ -181,7 +157,7 @@ def test_other_events_need_no_work(host: Host) -> None:
     [
         ("StopContainer", message(), "containers/" + ID),
         ("RemoveContainer:StateChange", changed(11), "containers/" + ID),
-        ("RemovePodSandbox", encode("PodEvent", {"pod": POD}), "pods/" + UID),
+        ("RemovePodSandbox", POD_EVENT, "pods/" + UID),
         ("RemovePodSandbox:StateChange", encode("StateChangeEvent", {"event": 3, "pod": POD}), "pods/" + UID),
     ],
 )
@@ -232,25 +208,25 @@ def test_container_has_its_group_from_its_start_to_its_pods_end(host: Host, olde
     plugin = plugin_of(host)
     host.process(41, f"{POD_CGROUP}/{ID}")
     start = ("StartContainer:StateChange", changed(6, 41)) if older else ("StartContainer", message(41))
-    assert served(plugin, *start) == OK
+    assert served(plugin, *start) == NOTHING
     assert host.tasks(GROUP) == [41]
     assert "StartContainer of shop/web-0/c0: " in log(host)
     text = log(host)
-    assert served(plugin, *start) == OK
+    assert served(plugin, *start) == NOTHING
     assert log(host) == text, "a container that is recorded is not served again"
-    pod_end = ("RemovePodSandbox", encode("PodEvent", {"pod": POD}))
-    assert served(plugin, *pod_end) == OK
+    pod_end = ("RemovePodSandbox", POD_EVENT)
+    assert served(plugin, *pod_end) == NOTHING
     assert f"{UID} stays: container {ID[:12]} is running" in log(host)
     host.end_process(41)
-    assert served(plugin, "StopContainer", message()) == OK
+    assert served(plugin, "StopContainer", message()) == NOTHING
     assert host.groups() == [GROUP]
     ledger = Ledger(str(host.state))
     ledger.mark("waiting", "another")
-    assert served(plugin, *pod_end) == OK
+    assert served(plugin, *pod_end) == NOTHING
     assert host.groups() == []
     assert f"released {UID} with 1 groups" in log(host)
     assert (host.state / "wake").exists(), "another pod may wait for the RMID"
-    assert served(plugin, *pod_end) == OK
+    assert served(plugin, *pod_end) == NOTHING
 
 
 def test_pods_of_another_sandbox_is_marked_idle(host: Host) -> None:
@@ -259,7 +235,7 @@ def test_pods_of_another_sandbox_is_marked_idle(host: Host) -> None:
     served(plugin, "StartContainer", message(41))
     host.end_process(41)
     (host.cgroup / POD_CGROUP.lstrip("/") / "cgroup.events").write_text("populated 1\nfrozen 0\n")
-    assert served(plugin, "RemovePodSandbox", encode("PodEvent", {"pod": POD})) == OK
+    assert served(plugin, "RemovePodSandbox", POD_EVENT) == NOTHING
     assert (host.groups(), Ledger(str(host.state)).marked("idle")) == ([GROUP], [UID])
 
 
@@ -269,22 +245,99 @@ def test_start_without_a_process_waits_for_the_late_one(host: Host) -> None:
     assert served(plugin, "StartContainer", message()) == (NOT_YET, b"", b"")
     assert "StartContainer of shop/web-0/c0 has no pid; waiting for PostStartContainer" in log(host)
     host.process(41, f"{POD_CGROUP}/{ID}")
-    assert served(plugin, "PostStartContainer", message(41)) == OK
+    assert served(plugin, "PostStartContainer", message(41)) == NOTHING
     assert (host.groups(), (host.state / "wake").exists()) == ([GROUP], True)
     assert "served late, because StartContainer has no pid: " in log(host)
     counted = [line.split()[1:4] for line in (host.state / "calls").read_text().splitlines()]
     assert [words[0] for words in counted] == ["StartContainer", "PostStartContainer"]
     assert counted[1][2] == "late"
-    assert served(plugin, "PostStartContainer", message()) == OK
+    assert served(plugin, "PostStartContainer", message()) == NOTHING
     assert "the runtime sends no pid in StartContainer and PostStartContainer; container not affected" in log(host)
 
 
 def test_late_start_of_a_served_container_is_not_counted_as_late(host: Host) -> None:
     plugin = plugin_of(host)
     host.process(41, f"{POD_CGROUP}/{ID}")
-    assert served(plugin, "StartContainer", message(41)) == OK
-    assert served(plugin, "PostStartContainer", message(41)) == OK
+    assert served(plugin, "StartContainer", message(41)) == NOTHING
+    assert served(plugin, "PostStartContainer", message(41)) == NOTHING
     assert "served late" not in log(host)
+
+
+def test_work_of_a_hook_is_not_repeated(host: Host, pod: dict[str, Any]) -> None:
+    plugin = plugin_of(host)
+    assert host.call(pod).code == 0
+    before = {path: path.lstat().st_mtime_ns for path in host.state.rglob("*") if ID in path.name}
+    assert before
+    assert served(plugin, "StartContainer", message(pod["pid"])) == NOTHING
+    assert {path: path.lstat().st_mtime_ns for path in host.state.rglob("*") if ID in path.name} == before
+    assert "StartContainer of" not in log(host)
+
+
+FORGED = {
+    "io.container.manager": "libpod",
+    "io.kubernetes.cri.sandbox-uid": "00000000-0000-0000-0000-000000000000",
+    "io.kubernetes.cri.sandbox-namespace": "elsewhere",
+    "io.kubernetes.cri.container-type": "sandbox",
+}
+
+
+@pytest.mark.parametrize(
+    "config, more, monitored",
+    [
+        ({"labelSelector": {"app": "web"}}, {}, True),
+        ({"labelSelector": {"app": "web"}}, {"labels": {"app": "db"}}, False),
+        ({"namespaces": ["shop"]}, {"annotations": FORGED}, True),
+    ],
+    ids=["labels", "other labels", "annotations by the pod's author"],
+)
+def test_pods_are_selected_by_the_fields_of_the_message(
+    host: Host, config: dict[str, Any], more: dict[str, Any], monitored: bool
+) -> None:
+    plugin = plugin_of(host, **config)
+    host.process(41, f"{POD_CGROUP}/{ID}")
+    assert served(plugin, "StartContainer", message(41, {**POD, **more}, annotations=FORGED)) == NOTHING
+    assert host.groups() == [GROUP] * monitored
+
+
+def test_malformed_resources_do_not_affect_features_that_do_not_read_them(host: Host) -> None:
+    plugin = plugin_of(host, blockio={"enabled": True, "allow": {"*": ["*"]}})
+    host.process(41, f"{POD_CGROUP}/{ID}")
+    pod = {"uid": UID, "name": "web-0", "namespace": "shop", "annotations": {"class.blockio.resctrl-hooks.io": "slow"}}
+    event = {"pod": pod, "container": {"id": ID, "name": "c0", "pid": 41, "linux": {"resources": b"\xff"}}}
+    assert served(plugin, "StartContainer", encode("ContainerEventStart", event)) == NOTHING
+    assert host.tasks(GROUP) == [41]
+    assert "cannot parse the container's resources: a varint is truncated" in log(host)
+
+
+def test_start_is_never_refused_and_applies_possible_features(host: Host) -> None:
+    plugin = plugin_of(host, rdt={**RDT, "failurePolicy": "fail"})
+    host.process(41, f"{POD_CGROUP}/{ID}", rdt="/")
+    assert served(plugin, "StartContainer", message(41, asking("silver"))) == NOTHING
+    assert "is not allowed to use RDT class 'silver'" in log(host)
+    assert host.groups() == [GROUP]
+
+
+@pytest.mark.parametrize("event", ["StopContainer", "RemoveContainer", "RemovePodSandbox"])
+def test_end_of_a_pod_without_a_record_does_nothing(host: Host, event: str) -> None:
+    plugin = plugin_of(host, **FAIL)
+    for bad in ({}, {**POD, "uid": "../.."}, {**POD, "uid": ""}, POD):
+        assert served(plugin, event, message(0, bad, id_="x/../y")) == NOTHING
+    assert "not affected" not in log(host)
+
+
+@pytest.mark.parametrize("event", ["StopContainer", "RemoveContainer", "RemovePodSandbox"])
+def test_end_that_fails_is_answered_and_counted(host: Host, event: str) -> None:
+    plugin = plugin_of(host, **FAIL)
+    host.process(41, f"{POD_CGROUP}/{ID}")
+    served(plugin, "StartContainer", message(41))
+    host.end_process(41)
+    record = host.state / "pods" / UID / "pod"
+    record.unlink()
+    record.mkdir()
+    assert served(plugin, event, message()) == NOTHING
+    assert f"cannot use {record}: Is a directory" in log(host)
+    assert "not affected" in log(host)
+    assert call_metrics.read(Ledger(str(host.state))).stages[event].failures == {"ledger": 1}
 
 
 @pytest.mark.parametrize("pid, start", [(42, 1000), (41, 2000)])
@@ -294,17 +347,21 @@ def test_record_of_an_earlier_process_does_not_count(host: Host, pid: int, start
     served(plugin, "StartContainer", message(41))
     host.end_process(41)
     host.process(pid, f"{POD_CGROUP}/{ID}", start=start)
-    assert served(plugin, "StartContainer", message(pid)) == OK
+    assert served(plugin, "StartContainer", message(pid)) == NOTHING
     assert host.tasks(GROUP)[-1] == pid
     assert log(host).count("StartContainer of shop/web-0/c0: ") == 2
 
 
 @pytest.mark.parametrize("policy, code", [("ignore", 0), ("fail", 2)])
 def test_impossible_class_refuses_a_creation_under_fail(host: Host, policy: str, code: int) -> None:
-    plugin = plugin_of(host, rdt={**RDT["rdt"], "failurePolicy": policy}, nri={"adjust": ["rdt"]})
+    plugin = plugin_of(host, rdt={**RDT, "failurePolicy": policy}, nri={"adjust": ["rdt"]})
     found, why, others = served(plugin, "CreateContainer", message(pod=asking("silver")))
     assert (found, others) == (code, b"")
     assert (b"namespace shop is not allowed to use RDT class 'silver'" in why) is (policy == "fail")
+    refused = [
+        [one[name] for name in ("namespace", "pod", "container", "id")] for one in recent_refusals(str(host.state))
+    ]
+    assert refused == [["shop", "web-0", "c0", ID]] * (policy == "fail")
     host.add_class("gold")
     found, answer, _ = served(plugin, "CreateContainer", message(pod=asking("gold")))
     adjusted = decode("CreateContainerResponse", answer)["adjust"]
@@ -314,10 +371,10 @@ def test_impossible_class_refuses_a_creation_under_fail(host: Host, policy: str,
 
 def test_class_of_an_earlier_plugin_is_left_and_counted(host: Host) -> None:
     host.add_class("gold")
-    plugin = plugin_of(host, **RDT, nri={"adjust": ["rdt"]})
+    plugin = plugin_of(host, rdt=RDT, **FAIL, nri={"adjust": ["rdt"]})
     host.context().ledger.prepare()
     theirs = message(pod=asking("gold"), linux={"resources": {"rdt_class": {"value": "silver"}}})
-    assert served(plugin, "CreateContainer", theirs) == OK
+    assert served(plugin, "CreateContainer", theirs) == NOTHING
     assert "left unchanged: class is silver instead of gold" in log(host)
     assert (host.state / "calls").read_text().split()[3] == "conflict"
 
@@ -325,11 +382,28 @@ def test_class_of_an_earlier_plugin_is_left_and_counted(host: Host) -> None:
 @pytest.mark.parametrize("policy, code", [("ignore", 0), ("fail", 2)])
 def test_unreadable_event_is_logged_and_refused_only_at_creation(host: Host, policy: str, code: int) -> None:
     plugin = plugin_of(host, failurePolicy=policy)
-    assert served(plugin, "StartContainer", b"\xff") == OK
+    assert served(plugin, "StartContainer", b"\xff") == NOTHING
     assert "StartContainer of an unknown pod: cannot parse the runtime's StartContainer" in log(host)
     assert served(plugin, "CreateContainer", b"\xff")[0] == code
-    assert served(plugin, "RemovePodSandbox", b"\xff") == OK
+    assert served(plugin, "RemovePodSandbox", b"\xff") == NOTHING
     assert log(host).splitlines()[-1].count("; pod not affected") == 1
+
+
+def test_event_examines_a_part_of_many_idle_keys_and_another_part_next_time(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lifecycle, "_MOST_SEARCHED", 5)
+    context = host.context()
+    for number in range(20):
+        with context.monitor.hold(f"k{number}") as locked:
+            locked.save()
+        context.ledger.mark("idle", f"k{number}")
+    looked: list[str] = []
+    monkeypatch.setattr(lifecycle, "looks_dead", lambda _, key: looked.append(key))
+    for call in range(1, 51):
+        assert events._tidy("StartContainer", context)
+        assert len(looked) == 5 * call
+    assert len(set(looked)) == 20
 
 
 # Lists of containers
@@ -533,124 +607,3 @@ def test_malformed_part_is_named_where_it_is_read(
     one = workload_of(POD, {"id": ID, "pid": 41, "linux": linux}, "containerd", host.context().settings)
     with pytest.raises(HookError, match=f"cannot parse {why}: "):
         read(one.bundle._config)
-
-
-# Adjustments
-
-
-@pytest.mark.parametrize(
-    "ours, theirs, kept, differing",
-    [
-        ({"scheduler": {"policy": 2}}, {}, {"scheduler": {"policy": 2}}, []),
-        ({"scheduler": {"policy": 2}}, {"scheduler": {"policy": 2}}, {}, []),
-        ({"scheduler": {"policy": 2}}, {"scheduler": {}}, {"scheduler": {"policy": 2}}, []),
-        (
-            {"io_priority": {"class": 2}},
-            {"io_priority": {"class": 3}},
-            {},
-            ["io_priority is {'class': 3} instead of {'class': 2}"],
-        ),
-        (
-            {"resources": {"rdt_class": {"value": "a"}}},
-            {"resources": {"rdt_class": {"value": "b"}}},
-            {},
-            ["rdt_class is b instead of a"],
-        ),
-        (
-            {"resources": {"blockio_class": {"value": "a"}, "cpu": {"cpus": "1", "mems": "0"}}},
-            {"resources": {"blockio_class": {"value": "a"}, "cpu": {"cpus": "2", "mems": ""}}},
-            {"resources": {"cpu": {"mems": "0"}}},
-            ["cpus is 2 instead of 1"],
-        ),
-        (
-            {"resources": {"unified": {"a": "1", "b": "2"}}, "devices": [1]},
-            {"resources": {"unified": {"a": "1"}}},
-            {"resources": {"unified": {"b": "2"}}, "devices": [1]},
-            [],
-        ),
-        ({"resources": {"unified": {"a": "1"}}}, {"resources": {"unified": {"a": "1"}}}, {}, []),
-    ],
-)
-def test_values_that_a_container_has_are_left(
-    ours: dict[str, Any], theirs: dict[str, Any], kept: dict[str, Any], differing: list[str]
-) -> None:
-    found = respecting({"linux": ours, "env": [1]}, {"linux": theirs})
-    assert found == ({"env": [1], **({"linux": kept} if kept else {})}, differing)
-
-
-def test_long_value_is_cut_in_the_log() -> None:
-    _, (why,) = respecting({"linux": {"resources": {"unified": {"a": "1"}}}},
-                           {"linux": {"resources": {"unified": {"a": "x" * 99}}}})  # fmt: skip
-    assert why == f"a is {'x' * 80} instead of 1"
-
-
-@pytest.mark.parametrize(
-    "version, names",
-    [
-        ("", set()),
-        ("0.9.9", set()),
-        ("0.10.0", {"io_priority"}),
-        ("v0.11.0", {"io_priority", "scheduler"}),
-        ("v1.0", {"io_priority", "scheduler"}),
-        ("v0.x", set()),
-        ("0.11", {"io_priority", "scheduler"}),
-    ],
-)
-def test_fields_are_those_of_the_runtimes_version(host: Host, version: str, names: set[str]) -> None:
-    plugin = plugin_of(host, scheduling=SCHEDULING, nri={"adjust": ["scheduling"]})
-    plugin.configure({"NRI_version": version, "request_timeout": 60_000})
-    _, answer, _ = served(plugin, "CreateContainer", message(pod=QUICK))
-    linux = decode("CreateContainerResponse", answer)["adjust"]["linux"]
-    assert linux.keys() - {"resources"} == names
-    assert linux["resources"] == {"unified": {"cpu.weight": "200"}}
-
-
-@pytest.mark.parametrize(
-    "spec, found",
-    [
-        ({"policy": "rr", "priority": 3}, {"scheduler": {"policy": 3, "priority": 3}}),
-        ({"policy": "idle"}, {"scheduler": {"policy": 6}}),
-        ({"policy": "batch", "nice": 5}, {"scheduler": {"policy": 4, "nice": 5}}),
-        ({"nice": -5}, {"scheduler": {"policy": 1, "nice": -5}}),
-        ({"nice": 0}, {"scheduler": {"policy": 1}}),
-        ({"ioClass": "realtime", "ioPriority": 1}, {"io_priority": {"class": 1, "priority": 1}}),
-        ({"ioClass": "best-effort"}, {"io_priority": {"class": 2, "priority": 4}}),
-        ({"ioClass": "idle"}, {"io_priority": {"class": 3, "priority": 0}}),
-    ],
-)
-def test_scheduling_class_has_nris_numbers(host: Host, spec: dict[str, Any], found: dict[str, Any]) -> None:
-    section = {"enabled": True, "allow": {"*": ["*"]}, "classes": {"quick": spec}}
-    plugin = plugin_of(host, scheduling=section, nri={"adjust": ["scheduling"]})
-    plugin.configure({"NRI_version": "0.12", "request_timeout": 60_000})
-    _, answer, _ = served(plugin, "CreateContainer", message(pod=QUICK))
-    assert decode("CreateContainerResponse", answer)["adjust"]["linux"] == found
-
-
-@pytest.mark.parametrize("options, mounted", [(None, ["rbind", "ro", "nosuid", "nodev"]), (["bind"], ["bind"])])
-def test_class_brings_mounts_variables_and_devices(host: Host, options: list[str] | None, mounted: list[str]) -> None:
-    mount = {"source": "/usr", "destination": "/x", **({"options": options} if options else {})}
-    brings = {"name": "batch", "env": {"A": "1"}, "mounts": [mount], "devices": [{"path": "/dev/null"}]}
-    plugin = plugin_of(host, classes=[brings], nri={"allow": {"shop": ["batch"]}})
-    pod = {**POD, "annotations": {CLASS: "batch"}}
-    _, answer, _ = served(plugin, "CreateContainer", message(pod=pod))
-    found = decode("CreateContainerResponse", answer)["adjust"]
-    assert found["mounts"] == [{"destination": "/x", "type": "bind", "source": "/usr", "options": mounted}]
-    assert found["env"] == [{"key": "A", "value": "1"}]
-    (device,) = found["linux"]["devices"]
-    null = {"path": "/dev/null", "type": "c", "major": 1, "minor": 3}
-    assert device == {**null, "file_mode": {"value": 0o666}, "uid": {"value": 0}, "gid": {"value": 0}}
-    assert served(plugin, "CreateContainer", message()) == OK, "a container without the class"
-
-
-def test_file_is_no_device(host: Host) -> None:
-    brings = {"name": "batch", "devices": [{"path": "/etc/passwd"}]}
-    plugin = plugin_of(host, classes=[brings], nri={"allow": {"shop": ["batch"]}})
-    payload = message(pod={**POD, "annotations": {CLASS: "batch"}})
-    assert served(plugin, "CreateContainer", payload) == OK
-    assert "/etc/passwd is not a device; container not changed" in log(host)
-
-
-def test_nothing_is_adjusted_without_a_step(host: Host) -> None:
-    settings = plugin_of(host, nri={"adjust": ["rdt"]}).refresh()
-    workload = workload_of(POD, container(), "containerd", settings)
-    assert adjustment(workload, [], settings, "0.12") == {}

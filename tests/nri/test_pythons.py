@@ -5,31 +5,32 @@ from collections.abc import Iterator
 
 import pytest
 from conftest import GROUP, ID, POD_CGROUP, Host
-from hosts.machines import machine, write_sysfs
 from hosts.processes import wait_until
 from project.test_node_half import EVERY_PYTHON
 
+from nri.conftest import CLASS, LIMITS, OK, POD, QUICK, SCHEDULING, Plugin, configure, container, placement
 from nri.sessions import CONTAINERD, CRIO, session
-from nri.test_adjustments import BRINGS, QUICK, SCHEDULING
 from nri.test_cpusets import CPUS
-from nri.test_events import CLASS, OK, POD, Plugin, container, host
 from resctrl_hooks.nri import multiplexer, ttrpc
 from resctrl_hooks.nri.protobuf import decode
 
-__all__ = ["host"]
+BRINGS = {
+    **LIMITS["classes"][0],
+    "env": {"TIER": "batch"},
+    "mounts": [{"source": "/usr", "destination": "/host-usr"}],
+    "devices": [{"path": "/dev/null"}],
+}
 EVERYTHING = {
     "classes": [BRINGS],
     "scheduling": SCHEDULING,
-    "memory": {"allowLimits": {"*": ["*"]}},
-    "placement": {"enabled": True, "allow": {"*": ["*"]}},
+    "memory": LIMITS["memory"],
     "nri": {"adjust": ["memory", "rdt", "placement", "scheduling"], "allow": {"shop": ["batch"]}},
 }
 
 
 @pytest.fixture
 def plugin(host: Host, python: str) -> Iterator[Plugin]:
-    sys = write_sysfs(machine(cores=4, threads=1), host.root / "sys")
-    host.configure(sysPath=sys, runtimeRoots={"runc": str(host.root / "none")}, **EVERYTHING)
+    configure(host, **EVERYTHING, **placement(host))
     started = Plugin(host, python=python)
     yield started
     started.end()
