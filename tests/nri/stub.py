@@ -1,7 +1,7 @@
 """A plugin that records its requests, run as a process: `python stub.py SOCKET OUT`.
 
 The pod's name selects the result of an event: `crash`, `hang`, `refuse`, `answer`, or success; after `unfit` the
-process serves no other event, after `subscribe` other events are requested; `wait` lasts until OUT.go exists.
+process serves no other event; `wait` lasts until OUT.go exists.
 """
 
 import contextlib
@@ -23,14 +23,7 @@ from resctrl_hooks.nri.workers import Workers
 if TYPE_CHECKING:
     from resctrl_hooks.nri.worker import Reply
 
-ALL_EVENTS, FEWER_EVENTS = 0x7FF, 0x7F
 HANDLED = ("CreateContainer", "StartContainer", "StopContainer", "RemovePodSandbox")
-
-
-def update(container: str) -> bytes:
-    """Return an UpdateContainers."""
-    one = {"container_id": container, "linux": {"resources": {"cpu": {"cpus": "2"}}}}
-    return encode("UpdateContainersRequest", {"update": [one]})
 
 
 class Stub:
@@ -39,7 +32,6 @@ class Stub:
     name, index = "stub", "90"
 
     def __init__(self, out: str) -> None:
-        self._subscription = ALL_EVENTS
         self._out = os.open(out, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         self._go = Path(f"{out}.go")
 
@@ -57,20 +49,20 @@ class Stub:
         return timeout * 0.8
 
     def subscription(self) -> int:
-        return self._subscription
+        return 0x7FF
 
     def generation(self) -> int:
         return 1
 
     def serve(self, event: str, payload: bytes, reply: "Reply") -> bool:
-        code, answer, others = self.answer(event, payload)
-        reply(code, pack(answer, others))
+        code, answer = self.answer(event, payload)
+        reply(code, pack(answer, b""))
         if b"unfit" in payload:
             time.sleep(0.2)  # the next event comes before it has ended
         return b"unfit" not in payload
 
-    def answer(self, event: str, payload: bytes) -> tuple[int, bytes, bytes]:
-        """Return the result of an event: its code, its answer, and updates for others."""
+    def answer(self, event: str, payload: bytes) -> tuple[int, bytes]:
+        """Return the result of an event: its code and its answer."""
         name = "StateChangeEvent" if event.endswith(":StateChange") else "ContainerEvent"
         pod = decode(name, payload).get("pod", {}).get("name", "")
         self.tell("serve", event, pod)
@@ -83,27 +75,25 @@ class Stub:
         while pod == "wait" and not self._go.exists():
             time.sleep(0.01)
         if pod == "refuse":
-            return ttrpc.UNKNOWN, b"not this one", b""
+            return ttrpc.UNKNOWN, b"not this one"
         if pod == "leave" and not os.fork():  # a process that outlives the event, and keeps its inherited descriptors
             time.sleep(2)
             os._exit(0)
         if event == "CreateContainer":
             adjust = {"env": [{"key": "A", "value": "x" * 20_000 if pod == "large" else "b"}]}
-            return 0, encode("CreateContainerResponse", {"adjust": adjust}), b""
-        return 0, b"", update("c2") if pod == "moves" else b""
+            return 0, encode("CreateContainerResponse", {"adjust": adjust})
+        return 0, b""
 
     def synchronize(self, parts: list[bytes], reply: "Reply") -> None:
         count = sum(len(decode("SynchronizeRequest", part).get("containers", [])) for part in parts)
         self.tell("synchronize", count)
-        reply(0, pack(b"", update("c1") if count == 1 else b""))
+        reply(0, pack(b"", b""))
 
     def adopt(self, reply: "Reply") -> None:
         self.tell("adopt")
         reply(0, pack(b"", b""))
 
     def served(self, event: str, payload: bytes, seconds: float, code: int | None) -> None:
-        if b"subscribe" in payload:
-            self._subscription = FEWER_EVENTS
         self.tell("served", event.partition(":")[0], code)
 
     def refusal(self, event: str, payload: bytes) -> str:

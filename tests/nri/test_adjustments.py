@@ -172,13 +172,15 @@ def test_class_brings_mounts_variables_and_devices(host: Host, options: list[str
     assert adjusted(host, POD, settings=settings) == {}, "a container without the class"
 
 
-@pytest.mark.parametrize("policy, code", [("ignore", 0), ("fail", 2)])
-def test_adjustments_apply_to_allowed_containers_only(host: Host, policy: str, code: int) -> None:
+@pytest.mark.parametrize("policy, code, reason", [("ignore", 0, "adjustment"), ("fail", 2, "refused")])
+def test_adjustments_apply_to_allowed_containers_only(host: Host, policy: str, code: int, reason: str) -> None:
     classes = [{"name": "batch", "env": {"TIER": "batch"}}]
     plugin = plugin_of(host, classes=classes, nri={"allow": {"elsewhere": ["*"]}}, failurePolicy=policy)
+    host.context().ledger.prepare()
     found, why, _ = served(plugin, "CreateContainer", message(pod=IN_BATCH))
     said = "namespace shop is not allowed to use the devices, mounts, variables or policy of class 'batch'"
     assert (found, said in log(host), said in why.decode()) == (code, True, bool(code))
+    assert (host.state / "calls").read_text().split()[3] == reason
 
 
 def test_file_is_no_device(host: Host) -> None:
