@@ -15,7 +15,7 @@ from .limit import Limit
 from .load import ClassCounts, Reader, Traffic, memory_domains, traffic
 from .pods import Pods
 from .section import ACT, OBSERVE, section, slowdown_of
-from .status import DONE, WOULD, Status
+from .status import Status, event_of, event_text
 from .sufferers import Sufferers
 
 TYPE_CHECKING = False
@@ -139,13 +139,7 @@ class Guard:
         after: ClassCounts,
     ) -> None:
         number = found.domain[0]
-        if change.kind == REPORT:
-            seen = "would be exhausted if lowering had no effect" if self.mode == OBSERVE else "is exhausted"
-            priority = NOTICE if self.mode == OBSERVE else WARNING
-            self._say(priority, f"guard: memory domain {number} {seen}: {change.reason}", domain=number)
-        elif self.mode == OBSERVE:
-            self._say(NOTICE, f"guard {WOULD[change.kind]} {self._in_words(number, change)}", domain=number)
-        else:
+        if change.kind != REPORT and self.mode == ACT:
             limit = old[change.name]
             try:
                 if change.kind == LOWER and self._shares_cores(change.name):
@@ -166,8 +160,16 @@ class Guard:
                 domain.limits[change.name] = Limit(limit.declared, limit.floor, limit.now, overridden=True)
                 self._say(WARNING, f"guard: {problem}; the guard does not change class {change.name} until it restarts")
                 return
-            self._say(NOTICE, f"guard {DONE[change.kind]} {self._in_words(number, change)}", domain=number)
-        self._status.did(number, change)
+        event = event_of(number, change)
+        pods = self._pods.largest(number, change.name)
+        by = f"; largest pods: {', '.join(pods)}" if pods else ""
+        is_report = change.kind == REPORT
+        self._say(
+            WARNING if is_report and self.mode == ACT else NOTICE,
+            f"guard{':' if is_report else ''} {event_text(event, self.mode, self._mount.unit)}{by}",
+            domain=number,
+        )
+        self._status.did(event)
 
     def _shares_cores(self, name: str) -> bool:
         """Return whether a limit of the class would also slow down a protected one."""
@@ -211,14 +213,6 @@ class Guard:
         if effective != new:
             domain.limits[name] = domain.limits[name].at(self._mount.sum(effective.values()))
         return ""
-
-    def _in_words(self, number: int, change: Change) -> str:
-        pods = self._pods.largest(number, change.name)
-        by = f"; largest pods: {', '.join(pods)}" if pods else ""
-        return (
-            f"{RESOURCE} of class {change.name} on memory domain {number} from {change.old} to {change.new} "
-            f"({self._mount.unit}): {change.reason}{by}"
-        )
 
     def end(self) -> bool:
         """Restore every declared value; return whether that succeeded. A lease of the rest stays."""

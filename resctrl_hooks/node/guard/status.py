@@ -15,16 +15,30 @@ if TYPE_CHECKING:
     from .load import Traffic
 
 NAME = "guard.json"
-DONE = {LOWER: "lowered", RAISE: "raised", RESTORE: "restored"}
-WOULD = {LOWER: "would lower", RAISE: "would raise", RESTORE: "would restore"}
+_DONE = {LOWER: "lowered", RAISE: "raised", RESTORE: "restored"}
+_WOULD = {LOWER: "would lower", RAISE: "would raise", RESTORE: "would restore"}
 _MOST_EVENTS = 50
+
+
+def event_of(number: int, change: "Change") -> "dict[str, Any]":
+    """Return an event of the file: an action on a domain."""
+    return {
+        "domain": str(number),
+        "time": time.time(),
+        "action": change.kind,
+        "class": change.name,
+        "old": change.old,
+        "new": change.new,
+        "reason": change.reason,
+    }
 
 
 def event_text(event: "dict[str, Any]", mode: str, unit: str) -> str:
     """Return an event of the file in words; a guard that only observes would have done it."""
     if event["action"] == REPORT:
-        return f"memory domain {event['domain']} is exhausted: {event['reason']}"
-    verb = (WOULD if mode == OBSERVE else DONE)[event["action"]]
+        seen = "would be exhausted if lowering had no effect" if mode == OBSERVE else "is exhausted"
+        return f"memory domain {event['domain']} {seen}: {event['reason']}"
+    verb = (_WOULD if mode == OBSERVE else _DONE)[event["action"]]
     return (
         f"{verb} MB of class {event['class']} on memory domain {event['domain']} from {event['old']} to "
         f"{event['new']} ({unit}): {event['reason']}"
@@ -80,20 +94,13 @@ class Status:
         for rdt_class in domain.cut if acts else ():
             throttled[rdt_class] = throttled.get(rdt_class, 0.0) + seconds
 
-    def did(self, number: int, change: "Change") -> None:
-        """Record an action on a domain."""
+    def did(self, event: "dict[str, Any]") -> None:
+        """Record an event."""
         actions = self.values["actions"]
-        actions[change.kind] = actions.get(change.kind, 0) + 1
-        last = {
-            "time": time.time(),
-            "action": change.kind,
-            "class": change.name,
-            "old": change.old,
-            "new": change.new,
-            "reason": change.reason,
-        }
-        self.values["domains"].setdefault(str(number), {})["last"] = last
-        self.values["events"] = [*self.values["events"], {"domain": str(number), **last}][-_MOST_EVENTS:]
+        actions[event["action"]] = actions.get(event["action"], 0) + 1
+        last = {name: value for name, value in event.items() if name != "domain"}
+        self.values["domains"].setdefault(event["domain"], {})["last"] = last
+        self.values["events"] = [*self.values["events"], event][-_MOST_EVENTS:]
 
     def write(self) -> None:
         """Write the file. Errors are ignored: the guard continues without metrics."""

@@ -16,9 +16,10 @@ from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.guard import lease as lease_module
 from resctrl_hooks.node.guard.actuator import Mount
 from resctrl_hooks.node.guard.guard import Guard
-from resctrl_hooks.node.guard.law import BLIND
+from resctrl_hooks.node.guard.law import BLIND, REPORT
 from resctrl_hooks.node.guard.lease import LOCK, Lease, Restored, restore, restore_ended
-from resctrl_hooks.node.guard.status import NAME
+from resctrl_hooks.node.guard.section import OBSERVE
+from resctrl_hooks.node.guard.status import NAME, event_text
 from resctrl_hooks.node.host.instance import only_instance
 from resctrl_hooks.node.host.topology import UNKNOWN, MemoryNode, Topology
 from resctrl_hooks.node.reconcile.reconcile import reconcile
@@ -81,6 +82,10 @@ def test_observe_writes_nothing_and_says_what_it_would_do(host: Host) -> None:
     assert node.fs.writes == []
     assert not (host.state / "guard-lease.json").exists()
     assert "guard would lower MB of class bronze on memory domain 0 from 100 to 90 (per cent): load 95%" in node.lines
+    events = json.loads((host.state / NAME).read_text())["events"]
+    (report,) = [event_text(event, OBSERVE, "per cent") for event in events if event["action"] == REPORT]
+    assert "memory domain 0 would be exhausted if lowering had no effect: load 95%" in report
+    assert f"guard: {report}" in node.lines
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before the write", "after the write"])
