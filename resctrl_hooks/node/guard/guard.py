@@ -12,7 +12,7 @@ from .actuator import Mount, shared_cores
 from .law import LOWER, REPORT, Change, Domain, Rules, Sample
 from .lease import RESOURCE, Lease, held_limits, read_limits, restore, write_limits
 from .limit import Limit
-from .load import ClassCounts, Reader, Traffic, memory_domains, traffic
+from .load import ClassCounts, Reader, Traffic, memory_domains, rates_between, traffic
 from .pods import Pods
 from .section import ACT, OBSERVE, section, slowdown_of
 from .status import Status, event_of, event_text
@@ -242,9 +242,6 @@ def _mean(old: "dict[int, float]", new: "dict[int, float]") -> "dict[int, float]
 
 
 def _use(name: str, before: ClassCounts, after: ClassCounts) -> "dict[int, float]":
-    """Return a class's traffic in each L3 domain between two samples, in bytes."""
-    found = {}
-    for number, (total, _) in after.counts.get(name, {}).items():
-        old, _ = before.counts.get(name, {}).get(number, (None, None))
-        found[number] = float(total - old) if total is not None and old is not None and total > old else 0.0
-    return found
+    """Return a class's traffic in each L3 domain between two samples, in bytes per second."""
+    rates = rates_between(before.counts.get(name, {}), after.counts.get(name, {}), after.time - before.time)
+    return {number: pair[0] if pair else 0.0 for number, pair in rates.items()}

@@ -7,22 +7,23 @@ unknown, and no other's. The load is a lower bound if a class has just come or g
 group has no assigned counter (AMD), which the kernel's sum leaves out.
 """
 
+from ..resctrl.assignment import EVENTS, Assignments, text_of
 from ..resctrl.bandwidth_unit import capacity_of
-from ..resctrl.filesystem import MON_GROUPS
-from ..resctrl.layouts import L3, domain_folder, info_folder
+from ..resctrl.layouts import L3, domain_folder
 from .churn import Groups
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import TypeVar
 
     from ..host.topology import Topology
     from ..resctrl.filesystem import Resctrl
 
     Counts = dict[int, tuple["int | None", "int | None"]]  # by L3 domain: total and local bytes
+    Number = TypeVar("Number", int, float)
 
-_TOTAL, _LOCAL = "mbm_total_bytes", "mbm_local_bytes"
-_EVENTS = "mbm_L3_assignments"
+_TOTAL, _LOCAL = EVENTS
 _DIGITS = 20  # of 64 bits
 _TRIES = 3  # of a read during which groups come or go
 
@@ -167,8 +168,11 @@ def _counts(resctrl: "Resctrl", folder: str, l3: "Sequence[int]") -> "Counts":
 
 def traffic(before: ClassCounts, after: ClassCounts, domains: "Sequence[tuple[int, ...]]") -> "list[Traffic]":
     """Return the traffic of each memory domain between two samples."""
-    seconds = after.time - before.time
-    moved = _moved(before, after, seconds) if seconds > 0 else {}
+    moved = {
+        name: rates_between({} if name in after.jumped else before.counts[name], counts, after.time - before.time)
+        for name, counts in after.counts.items()
+        if name in before.counts
+    }
     whole = before.counts.keys() == after.counts.keys()
     known = {
         domain: bool(moved) and all(of[number] is not None for of in moved.values() for number in domain)
@@ -226,52 +230,44 @@ def _pairs(
     return [pair for number in numbers if (pair := of[number]) is not None]
 
 
-def _moved(
-    before: ClassCounts, after: ClassCounts, seconds: float
-) -> "dict[str, dict[int, tuple[float, float | None] | None]]":
-    """Return by class and L3 domain the total and local bytes per second; None where a value is missing or fell.
+def rates_between(
+    before: "Mapping[int, tuple[float | None, float | None]]",
+    after: "Mapping[int, tuple[float | None, float | None]]",
+    seconds: float,
+) -> "dict[int, tuple[float, float | None] | None]":
+    """Return total and local bytes per second by L3 domain; None where a total is missing or fell."""
+    found: "dict[int, tuple[float, float | None] | None]" = {}
+    for number, (total, local) in after.items():
+        old_total, old_local = before.get(number, (None, None))
+        moved, near = grown(old_total, total), grown(old_local, local)
+        if moved is None or seconds <= 0:
+            found[number] = None
+        else:
+            found[number] = moved / seconds, None if near is None else near / seconds
+    return found
 
-    A class that is not in both reads has none.
-    """
-    moved: "dict[str, dict[int, tuple[float, float | None] | None]]" = {}
-    for name, counts in after.counts.items():
-        if name not in before.counts:
-            continue
-        moved[name] = {}
-        for number, (total, local) in counts.items():
-            old_total, old_local = before.counts[name].get(number, (None, None))
-            if total is None or old_total is None or total < old_total or name in after.jumped:
-                moved[name][number] = None
-                continue
-            near = None if local is None or old_local is None or local < old_local else (local - old_local) / seconds
-            moved[name][number] = ((total - old_total) / seconds, near)
-    return moved
+
+def grown(before: "Number | None", after: "Number | None") -> "Number | None":
+    """Return the increase of a counter; None where a value is missing or fell."""
+    return after - before if before is not None and after is not None and after >= before else None
 
 
 def _uncounted(resctrl: "Resctrl", classes: "Sequence[str]") -> "frozenset[int]":
     """Return the L3 domains in which a group has no assigned counter: the kernel omits it from its sums silently."""
-    found: "set[int]" = set()
-    counts = resctrl.fs.is_folder(f"{resctrl.root}/info/{info_folder(L3)}")
-    if not counts or not _text(resctrl, f"{resctrl.root}/{_EVENTS}"):
+    assigned = Assignments(resctrl)
+    if not assigned.of(resctrl.root):
         return frozenset()
-    for name in classes:
-        folder = resctrl.class_folder(name)
-        for group in [folder, *(f"{folder}/{MON_GROUPS}/{group}" for group in resctrl.groups(name))]:
-            for line in _text(resctrl, f"{group}/{_EVENTS}").splitlines():
-                event, _, values = line.partition(":")
-                if event == _TOTAL:
-                    found.update(int(one.partition("=")[0]) for one in values.split(";") if one.endswith("=_"))
-    return frozenset(found)
+    folders = [
+        folder
+        for name in classes
+        for folder in (resctrl.class_folder(name), *(resctrl.group_folder(name, one) for one in resctrl.groups(name)))
+    ]
+    return frozenset(
+        number for folder in folders for number, counted in assigned.of(folder).get(_TOTAL, {}).items() if not counted
+    )
 
 
 def count_in(resctrl: "Resctrl", path: str) -> "int | None":
     """Return the number in a counter's file; None without one."""
-    text = _text(resctrl, path).strip()
+    text = text_of(resctrl, path).strip()
     return int(text) if text.isdigit() and len(text) <= _DIGITS else None
-
-
-def _text(resctrl: "Resctrl", path: str) -> str:
-    try:
-        return resctrl.fs.read(path).decode("ascii", "replace")
-    except OSError:
-        return ""

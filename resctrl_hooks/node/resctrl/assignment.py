@@ -43,24 +43,23 @@ class Assignments:
 
     def __init__(self, resctrl: "Resctrl") -> None:
         self._root = resctrl.root
-        self._fs = resctrl.fs
         self._resctrl = resctrl
 
     def enabled(self) -> bool:
         """Return whether counters are assigned here: the processor can, and ``mbm_assign_mode`` is ``mbm_event``."""
-        return _MODE in self._read(f"{self._root}/{_INFO}/mbm_assign_mode")
+        return _MODE in text_of(self._resctrl, f"{self._root}/{_INFO}/mbm_assign_mode")
 
     def capacity(self) -> "dict[int, int]":
         """Return how many counters each domain has; empty where counters aren't assigned."""
-        return _numbers(self._read(f"{self._root}/{_INFO}/num_mbm_cntrs"))
+        return _numbers(text_of(self._resctrl, f"{self._root}/{_INFO}/num_mbm_cntrs"))
 
     def available(self) -> "dict[int, int]":
         """Return the number of unassigned counters by domain."""
-        return _numbers(self._read(f"{self._root}/{_INFO}/available_mbm_cntrs"))
+        return _numbers(text_of(self._resctrl, f"{self._root}/{_INFO}/available_mbm_cntrs"))
 
     def of(self, folder: str) -> "States":
         """Return a group's counters: by event and domain, whether it is counted. Empty if counters are not assigned."""
-        return parse(self._read(f"{folder}/{FILE}"))
+        return parse(text_of(self._resctrl, f"{folder}/{FILE}"))
 
     def set(self, folder: str, event: str, domain: int, *, counted: bool) -> None:
         """Assign a group a counter for an event in a domain, or release it.
@@ -73,17 +72,19 @@ class Assignments:
         """
         try:
             state = _ASSIGNED if counted else _NOT_ASSIGNED
-            self._fs.write(f"{folder}/{FILE}", f"{event}:{domain}={state}\n".encode())
+            self._resctrl.fs.write(f"{folder}/{FILE}", f"{event}:{domain}={state}\n".encode())
         except OSError as error:
             what = "cannot assign a counter for" if counted else "cannot release the counter for"
             message = f"{what} {event} of {folder} in L3 domain {domain}"
             raise self._resctrl.refused(error, message, kinds=_BY_ERRNO) from error
 
-    def _read(self, path: str) -> str:
-        try:
-            return self._fs.read(path).decode("ascii", "replace")
-        except OSError:
-            return ""
+
+def text_of(resctrl: "Resctrl", path: str) -> str:
+    """Return the text of a file below resctrl; empty if it cannot be read."""
+    try:
+        return resctrl.fs.read(path).decode("ascii", "replace")
+    except OSError:
+        return ""
 
 
 def parse(text: str) -> "States":

@@ -7,7 +7,6 @@ from ..guard.load import Reader as ClassReader
 from ..guard.load import traffic
 from ..guard.snapshots import domains_of_slots
 from ..host.files import kernel_text
-from ..resctrl.bandwidth_unit import capacity_of
 from .cgroup_waits import read_cpus, read_waits
 from .window import Counts, Window, use_between
 
@@ -57,10 +56,6 @@ class NodeReader:
         self._capacity: "dict[str, float]" = context.settings.monitoring.get("capacity") or {}
         self._classes = ClassReader(context.monitor.resctrl, l3)
         self._cgroups: "dict[str, list[str]]" = {}
-
-    def capacity(self, domain: int) -> "float | None":
-        """Return a memory domain's configured bytes per second; None if unknown."""
-        return capacity_of(self._capacity, domain) or None
 
     def cgroups(self, key: str) -> "list[str]":
         """Return the folders of a pod's cgroup, or of its containers' cgroups where it has none of its own."""

@@ -3,7 +3,7 @@
 from types import MappingProxyType
 from typing import NamedTuple
 
-from ..guard.load import to_memories
+from ..guard.load import grown, rates_between, to_memories
 from .constants import AET, LEAST_CPU, LEAST_RUNNING, PERF, TRAFFIC
 
 TYPE_CHECKING = False
@@ -129,8 +129,8 @@ def use_between(before: Counts, after: Counts, seconds: float, domains: "Domains
         waits.get("cpu_full"),
         waits.get("memory_some"),
         waits.get("memory_full"),
-        _grown(before.waits and before.waits.throttles, after.waits and after.waits.throttles),
-        _grown(before.waits and before.waits.memory_events, after.waits and after.waits.memory_events),
+        grown(before.waits and before.waits.throttles, after.waits and after.waits.throttles),
+        grown(before.waits and before.waits.memory_events, after.waits and after.waits.memory_events),
         after.cpus,
         cycles,
     )
@@ -155,9 +155,9 @@ def _price(
 ) -> "tuple[str, float | None, float | None, float | None, float, float | None]":
     """Return grade, cost, work, clock, cycles and bytes by work, of the best grade that counted."""
     moved = None if traffic is None else sum(traffic.values()) * seconds
-    cycles, operations = _less(before.cycles, after.cycles), _less(before.operations, after.operations)
+    cycles, operations = grown(before.cycles, after.cycles), grown(before.operations, after.operations)
     if cycles is not None and operations is not None:
-        references = _less(before.references, after.references)
+        references = grown(before.references, after.references)
         clock = cycles / references if references else None
         return AET, references or cycles, operations, clock, cycles, _by(moved, operations)
     one, other = before.perf, after.perf
@@ -166,8 +166,8 @@ def _price(
         if enabled > 0 and running >= LEAST_RUNNING * enabled:
             scale = enabled / running
             spent, done = (other.cycles - one.cycles) * scale, (other.instructions - one.instructions) * scale
-            references = _less(one.references, other.references)
-            misses = _less(one.misses, other.misses)
+            references = grown(one.references, other.references)
+            misses = grown(one.misses, other.misses)
             clock = spent / scale / references if references else None
             lines = misses * scale * 64 if misses is not None else None
             by_work = _by(lines if lines is not None else moved, done)
@@ -181,35 +181,21 @@ def _by(moved: "float | None", work: float) -> "float | None":
     return moved / work if moved is not None and work > 0 else None
 
 
-def _less(before: "float | None", after: "float | None") -> "float | None":
-    return after - before if before is not None and after is not None and after >= before else None
-
-
-def _grown(before: "int | None", after: "int | None") -> "int | None":
-    return after - before if before is not None and after is not None and after >= before else None
-
-
 def _between(before: "Waits | None", after: "Waits | None", seconds: float) -> "dict[str, float]":
     if before is None or after is None or seconds <= 0 or after.cpu < before.cpu:
         return {}
     found = {}
     for name, old, new in zip(Waits._fields, before, after):
-        grown = _less(old, new)
-        if grown is not None:
-            found[name] = grown / seconds if name == "cpu" else min(1.0, grown / seconds)
+        part = grown(old, new)
+        if part is not None:
+            found[name] = part / seconds if name == "cpu" else min(1.0, part / seconds)
     return found
 
 
 def _traffic(before: Counts, after: Counts, seconds: float, domains: "Domains") -> "dict[int, float] | None":
     """Return a pod's bytes per second to each memory domain; None if a part is unknown."""
-    moved: "dict[int, tuple[float, float | None]]" = {}
-    for number, (total, local) in after.traffic.items():
-        old_total, old_local = before.traffic.get(number, (None, None))
-        grown = _less(old_total, total)
-        if grown is None or seconds <= 0:
-            return None
-        near = _less(old_local, local)
-        moved[number] = grown / seconds, None if near is None else near / seconds
-    if not moved or any(number not in moved for domain in domains for number in domain):
+    rates = rates_between(before.traffic, after.traffic, seconds)
+    moved = {number: pair for number, pair in rates.items() if pair is not None}
+    if not moved or len(moved) < len(rates) or any(number not in moved for domain in domains for number in domain):
         return None
     return to_memories(moved, domains)
