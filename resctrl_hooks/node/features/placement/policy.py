@@ -9,7 +9,9 @@ from ...host.cpulist import format_list, parse_list
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Final
+
+    from typing_extensions import Unpack
 
     from ...records import DecisionRecord, RequestRecord
 
@@ -71,64 +73,25 @@ class Request:
     requested class of its exclusive CPUs. ``options`` is the ``placement`` section of the settings.
     """
 
+    namespace = pod = container = qos = ""
+    exclusive = milli = limit = memory = 0
+    isolated = only_isolated = one_thread = any_memory = strict_hints = by_hints = quiet = False
+    pool = matched = group = wide = cpu_class = ""
+
     def __init__(
-        self,
-        id_: str,
-        key: str = "",
-        *,
-        namespace: str = "",
-        pod: str = "",
-        container: str = "",
-        qos: str = "",
-        kind: str = SHARED,
-        exclusive: int = 0,
-        milli: int = 0,
-        limit: int = 0,
-        memory: int = 0,
-        isolated: bool = False,
-        one_thread: bool = False,
-        any_memory: bool = False,
-        only_isolated: bool = False,
-        pool: str = "",
-        matched: str = "",
-        group: str = "",
-        pulls: "list[list[Any]] | None" = None,
-        hints: "list[list[str]] | None" = None,
-        strict_hints: bool = False,
-        by_hints: bool = False,
-        quiet: bool = False,
-        memory_kinds: "list[str] | None" = None,
-        wide: str = "",
-        cpu_class: str = "",
-        options: "dict[str, Any] | None" = None,
+        self, id_: str, key: str = "", *, options: "dict[str, Any] | None" = None, **values: "Unpack[RequestRecord]"
     ) -> None:
         self.id = id_
         self.key = key or id_
-        self.namespace = namespace
-        self.pod = pod
-        self.container = container
-        self.qos = qos
-        self.kind = kind
-        self.exclusive = exclusive
-        self.milli = milli
-        self.limit = limit
-        self.memory = memory
-        self.isolated = isolated
-        self.one_thread = one_thread
-        self.any_memory = any_memory
-        self.only_isolated = only_isolated
-        self.pool = pool
-        self.matched = matched
-        self.group = group
-        self.pulls = pulls or []
-        self.hints = hints or []
-        self.strict_hints = strict_hints
-        self.by_hints = by_hints
-        self.quiet = quiet
-        self.memory_kinds = memory_kinds or []
-        self.wide = wide
-        self.cpu_class = cpu_class
+        self.kind = SHARED
+        self.pulls: "list[list[Any]]" = []
+        self.hints: "list[list[str]]" = []
+        self.memory_kinds: "list[str]" = []
         self.options = {**FEATURES["placement"].defaults, **(options or {})}
+        unknown = [name for name in values if not hasattr(self, name)]
+        if unknown:
+            raise TypeError(f"a request has no value {unknown[0]!r}")
+        vars(self).update(values)
 
     @property
     def shared_milli(self) -> int:
@@ -150,6 +113,9 @@ class Request:
         said: "Any" = {name: one for name, one in vars(self).items() if one and name not in ("options", "id", "key")}
         request: "RequestRecord" = said
         return request
+
+
+_SETS: "Final" = ("cpus", "owned", "hidden", "mems", "quiet")
 
 
 class Decision:
@@ -216,7 +182,7 @@ class Decision:
     def as_record(self) -> "DecisionRecord":
         """Return plain JSON values."""
         record: "DecisionRecord" = {"kind": self.kind, "pool": self.pool, "milli": self.milli}
-        for name in ("cpus", "owned", "hidden", "mems", "quiet"):
+        for name in _SETS:
             value = getattr(self, name)
             if value:
                 record[name] = format_list(value)
@@ -231,14 +197,7 @@ class Decision:
         Raises:
             KeyError, TypeError, ValueError, AttributeError: they are invalid.
         """
-        return cls(
-            record["kind"],
-            record["pool"],
-            cpus=parse_list(record.get("cpus", "")),
-            owned=parse_list(record.get("owned", "")),
-            hidden=parse_list(record.get("hidden", "")),
-            mems=parse_list(record.get("mems", "")),
-            quiet=parse_list(record.get("quiet", "")),
-            cpu_class=str(record.get("cpu_class", "")),
-            milli=record["milli"],
-        )
+        given: "dict[str, Any]" = {**record}
+        sets: "Any" = {name: parse_list(given.get(name, "")) for name in _SETS}
+        cpu_class = str(record.get("cpu_class", ""))
+        return cls(record["kind"], record["pool"], **sets, cpu_class=cpu_class, milli=record["milli"])
