@@ -1,5 +1,9 @@
 """Sets of CPUs or memory nodes as integers, one bit each, and their conversion to the kernel's list format."""
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 _MOST = 1 << 14  # CPUs; the kernel's own limit is 8192 (CONFIG_NR_CPUS)
 
 
@@ -72,7 +76,7 @@ def members(mask: int) -> "list[int]":
     return found
 
 
-def union(sets: "list[int]") -> int:
+def union(sets: "Iterable[int]") -> int:
     """Return the union of sets."""
     found = 0
     for one in sets:

@@ -7,7 +7,7 @@ line. A container's own record has its decision too, from which a lost or damage
 from ...errors import LedgerError
 from ...file_shapes import ALLOCATIONS, PLACES, TOPOLOGY
 from ...flags import set_flag
-from ...host.cpulist import format_list, parse_list
+from ...host.cpulist import format_list, parse_list, union
 from ...host.files import format_json, is_there, kernel_text, read_file, write_file
 from ...host.topology import Topology
 from ...shapes import parse
@@ -154,7 +154,7 @@ class Book:
             place = entry.decision, entry.key == key
             grant = grants.get(place)
             if grant is None:
-                grant = grants[place] = Grant("", key if place[1] else "", entry.decision, milli=0, users=0)
+                grant = grants[place] = Grant(entry.decision, key if place[1] else "", milli=0, users=0)
             grant.milli += entry.milli
             grant.memory += entry.memory
             grant.users += 1
@@ -162,7 +162,7 @@ class Book:
         if self._balloons:
             from .balloons import parts_of  # as above
 
-            usage.parts, usage.homes = parts_of(self._balloons, self.topology, usage)
+            usage.parts, usage.homes = parts_of(self._balloons, usage)
         if not key:
             self._usage = usage
         return usage
@@ -179,10 +179,7 @@ class Book:
     @property
     def taken(self) -> int:
         """The CPUs of other programs' containers."""
-        found = 0
-        for cpus in self.others.values():
-            found |= cpus
-        return found
+        return union(self.others.values())
 
     def respect(self, others: "dict[str, int]") -> None:
         """Replace the CPUs that other programs have given."""

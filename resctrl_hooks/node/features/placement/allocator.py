@@ -30,7 +30,7 @@ def decide(book: "Book", request: "Request", context: "Context", *, share: bool)
             usage = book.usage(request.key)
             usage.pulls = book.pulls(request)
             decision = choose(book.topology, usage, request)
-        check(decision, usage, book.topology)
+        check(decision, usage)
         if request.quiet and decision.owned:
             decision.quiet = decision.owned
             decision.why += "; without interrupts"

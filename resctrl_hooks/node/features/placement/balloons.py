@@ -4,7 +4,7 @@ A pool has one instance with its own name, or several (``web:1``). No size is st
 each instance, and the CPUs from their decision, so reconcile finds the same CPUs as a hook.
 """
 
-from ...host.cpulist import count
+from ...host.cpulist import count, union
 from .policy import DEFAULT_POOL, GROWTH, MILLI, VARIATIONS, changes, grows
 from .pool_sets import pool_of, sets_in
 
@@ -50,7 +50,7 @@ def facts(pools: "list[Pool]") -> str:
     return ";".join(f"{name}={'/'.join(texts)}" for name, texts in values)
 
 
-def instances_of(pools: "list[Pool]", topology: "Topology", usage: "Usage") -> "list[Instance]":
+def instances_of(pools: "list[Pool]", usage: "Usage") -> "list[Instance]":
     """Return the instances of all growing pools with their CPUs, in the order of the settings.
 
     They use whole cores, or if these leave another one or the default pool too few CPUs, exactly their size.
@@ -58,9 +58,9 @@ def instances_of(pools: "list[Pool]", topology: "Topology", usage: "Usage") -> "
     Raises:
         PlacementError: a pool is invalid.
     """
-    found, left = _with_homes(pools, topology, usage, exact=False)
+    found, left = _with_homes(pools, usage, exact=False)
     if count(left) < kept_for_default(usage) or any(count(one.home) < one.size() for one in found):
-        found, _ = _with_homes(pools, topology, usage, exact=True)
+        found, _ = _with_homes(pools, usage, exact=True)
     return found
 
 
@@ -70,9 +70,7 @@ def kept_for_default(usage: "Usage") -> int:
     return max(-(-milli // MILLI), 1)
 
 
-def _with_homes(
-    pools: "list[Pool]", topology: "Topology", usage: "Usage", *, exact: bool
-) -> "tuple[list[Instance], int]":
+def _with_homes(pools: "list[Pool]", usage: "Usage", *, exact: bool) -> "tuple[list[Instance], int]":
     """Return all instances, and the CPUs that none uses.
 
     Each uses its anchor first, so that few containers move when another one starts or ends; then free CPUs near to it.
@@ -96,18 +94,18 @@ def _with_homes(
         found += [one for one in named.values() if one.anchor or pool.get("minInstances")]
     for instance in found:
         own = instance.anchor & instance.inside & free
-        instance.home = take(own, instance.size(), topology, instance.pool, exact=exact)
+        instance.home = take(own, instance.size(), usage.topology, instance.pool, exact=exact)
         free &= ~instance.home
     for instance in sorted(found, key=lambda one: bool(one.anchor)):  # CPUs kept for an empty one come before growth
         missing = instance.size() - count(instance.home)
         if missing > 0:
-            more = take_near(instance.home, free & instance.inside, missing, topology, instance.pool, exact=exact)
+            more = take_near(instance, free & instance.inside, missing, usage.topology, exact=exact)
             instance.home |= more
             free &= ~more
     return found, free
 
 
-def parts_of(pools: "list[Pool]", topology: "Topology", usage: "Usage") -> "tuple[dict[str, int], dict[str, int]]":
+def parts_of(pools: "list[Pool]", usage: "Usage") -> "tuple[dict[str, int], dict[str, int]]":
     """Return the CPUs on which containers of each instance run, and those of them that are the instance's own.
 
     Pools whose CPUs do not change are left out. `DEFAULT_POOL` has all CPUs that no pool uses; a declared pool with
@@ -118,17 +116,15 @@ def parts_of(pools: "list[Pool]", topology: "Topology", usage: "Usage") -> "tupl
     """
     sets = sets_in(pools)
     fixed = [(name, inside & usage.common, pool) for name, inside, pool in sets if not grows(pool)]
-    growing = [(one.name, one.home, one.pool) for one in instances_of(pools, topology, usage)]
-    rest = usage.common
-    for _, home, _ in fixed + growing:
-        rest &= ~home
+    growing = [(one.name, one.home, one.pool) for one in instances_of(pools, usage)]
+    rest = usage.common & ~union(home for _, home, _ in fixed + growing)
     parts = {name: 0 for name, _, pool in sets if grows(pool) and is_single(pool)}
     homes = {}
     for name, home, pool in [one for one in fixed if changes(one[2])] + growing:
         level = pool.get("shareIdleCpus")
-        idle = _within(level, home, topology) & rest if level else 0
+        idle = _within(level, home, usage.topology) & rest if level else 0
         homes[name] = home
-        parts[name] = idle | (_first_threads(home, topology) if pool.get("hideHyperthreads") else home)
+        parts[name] = idle | (_first_threads(home, usage.topology) if pool.get("hideHyperthreads") else home)
     if all(name != DEFAULT_POOL for name, _, _ in sets):
         parts[DEFAULT_POOL] = rest
     return parts, homes
@@ -162,14 +158,14 @@ def take(cpus: int, number: int, topology: "Topology", pool: "Pool", *, exact: b
     return found
 
 
-def take_near(home: int, free: int, number: int, topology: "Topology", pool: "Pool", *, exact: bool = False) -> int:
-    """Return so many free CPUs, in whole cores or ``exact`` ones, as near to a set of CPUs as possible."""
+def take_near(one: Instance, free: int, number: int, topology: "Topology", *, exact: bool) -> int:
+    """Return so many free CPUs, in whole cores or ``exact`` ones, as near to an instance's CPUs as possible."""
     found = 0
     for domain in topology.domains:
         if number <= count(found):
             break
-        if domain.cpus & home or domain is topology.root:
-            found |= take(free & domain.cpus & ~found, number - count(found), topology, pool, exact=exact)
+        if domain.cpus & one.home or domain is topology.root:
+            found |= take(free & domain.cpus & ~found, number - count(found), topology, one.pool, exact=exact)
     return found
 
 
@@ -190,10 +186,7 @@ def place_for(number: int, free: int, topology: "Topology", pool: "Pool", near: 
 
 
 def _first_threads(cpus: int, topology: "Topology") -> int:
-    found = 0
-    for core in topology.cores:
-        found |= core & cpus & -(core & cpus)
-    return found
+    return union(core & cpus & -(core & cpus) for core in topology.cores)
 
 
 def _within(level: str, home: int, topology: "Topology") -> int:
@@ -207,8 +200,4 @@ def _within(level: str, home: int, topology: "Topology") -> int:
         "l3": [*topology.l3.values()],
         "core": topology.cores,
     }
-    found = 0
-    for cpus in parts[level]:
-        if cpus & home:
-            found |= cpus
-    return found
+    return union(cpus for cpus in parts[level] if cpus & home)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def exclusive(
-    order: "list[Domain]", topology: "Topology", usage: "Usage", request: "Request", *, isolated: bool = False
+    order: "list[Domain]", usage: "Usage", request: "Request", *, isolated: bool = False
 ) -> "Decision | None":
     """Return exclusive CPUs in whole cores from the first part with enough, or single threads, or None.
 
@@ -24,9 +24,9 @@ def exclusive(
     """
     fallen = ""
     if isolated or request.isolated:
-        owned = _take(topology, topology.isolated & ~usage.owned & ~usage.reserved, request)
+        owned = _take(usage, usage.topology.isolated & ~usage.owned & ~usage.reserved, request)
         if owned:
-            return _own(order, owned, "isolated CPUs", topology, usage, request)
+            return _own(order, owned, "isolated CPUs", usage, request)
         if request.only_isolated:
             raise PlacementError(
                 "too few isolated CPUs are free",
@@ -39,19 +39,18 @@ def exclusive(
             break
         for split in (False,) if request.one_thread else (False, True):
             for domain in order:
-                owned = 0 if squeeze or split else _take_spare(domain, topology, usage, request)
-                owned = owned or _take_spare(domain, topology, usage, request, squeeze=squeeze, lent=True, split=split)
+                owned = 0 if squeeze or split else _take_spare(domain, usage, request)
+                owned = owned or _take_spare(domain, usage, request, squeeze=squeeze, lent=True, split=split)
                 if owned:
                     why = f"{domain.name} has {'single threads' if split else 'whole cores'} free{fallen}"
                     if squeeze:
                         why += " (its shared pools become narrow)"
-                    return _own(order, owned, why, topology, usage, request, domain)
+                    return _own(order, owned, why, usage, request, domain)
     return None
 
 
 def _take_spare(
     domain: "Domain",
-    topology: "Topology",
     usage: "Usage",
     request: "Request",
     *,
@@ -64,28 +63,28 @@ def _take_spare(
     With ``squeeze`` shared pools may lose CPUs that they need; with ``lent`` idle threads count as theirs.
     """
     free = domain.cpus & (usage.common | usage.idle if split else usage.common)
-    owned = _take_near(topology, free, request, split=split)
-    if owned and not usage.can_give(owned if lent else whole(topology, owned), squeeze=squeeze, lent=lent):
+    owned = _take_near(usage, free, request, split=split)
+    if owned and not usage.can_give(owned if lent else whole(usage.topology, owned), squeeze=squeeze, lent=lent):
         # The first cores may be the last ones of some shared pool.
-        cores = [1 << cpu for cpu in members(free)] if split else whole_cores(topology, free)
-        owned = _take_near(topology, usage.spare(cores, squeeze=squeeze, lent=lent), request, split=split)
+        cores = [1 << cpu for cpu in members(free)] if split else whole_cores(usage.topology, free)
+        owned = _take_near(usage, usage.spare(cores, squeeze=squeeze, lent=lent), request, split=split)
     return owned
 
 
-def _take_near(topology: "Topology", free: int, request: "Request", *, split: bool) -> int:
+def _take_near(usage: "Usage", free: int, request: "Request", *, split: bool) -> int:
     """Return its number of CPUs, for ``by_hints`` those near to its devices first."""
     if request.by_hints and request.hints:
         near = free & union(request.near)
-        mixed = take_cores(topology, near, min(count(near), request.exclusive))
+        mixed = take_cores(usage.topology, near, min(count(near), request.exclusive))
         rest = request.exclusive - count(mixed)
-        more = take_cores(topology, free & ~mixed, rest) if rest > 0 else 0
+        more = take_cores(usage.topology, free & ~mixed, rest) if rest > 0 else 0
         if mixed and (more or rest <= 0):
             return mixed | more
-    return _take(topology, free, request, split=split)
+    return _take(usage, free, request, split=split)
 
 
-def _take(topology: "Topology", free: int, request: "Request", *, split: bool = False) -> int:
-    return take_cores(topology, free, request.exclusive, exact=not request.one_thread, split=split)
+def _take(usage: "Usage", free: int, request: "Request", *, split: bool = False) -> int:
+    return take_cores(usage.topology, free, request.exclusive, exact=not request.one_thread, split=split)
 
 
 def take_cores(topology: "Topology", free: int, number: int, *, exact: bool = True, split: bool = False) -> int:
@@ -120,23 +119,13 @@ def whole_cores(topology: "Topology", free: int) -> "list[int]":
 
 
 def _own(
-    order: "list[Domain]",
-    owned: int,
-    why: str,
-    topology: "Topology",
-    usage: "Usage",
-    request: "Request",
-    domain: "Domain | None" = None,
+    order: "list[Domain]", owned: int, why: str, usage: "Usage", request: "Request", domain: "Domain | None" = None
 ) -> Decision:
-    hidden = 0
-    if request.one_thread:
-        for core in topology.cores:
-            if core & owned:
-                hidden |= core & owned & ~(core & -core)
+    hidden = union(core & owned & ~(core & -core) for core in usage.topology.cores) if request.one_thread else 0
     pool = "isolated" if domain is None else domain.name
     # The shared part of a mixed container is as near as shared CPUs are available.
     free = (usage.common | usage.idle) & ~owned
-    shared = next((wider for wider in (domain or topology.root).above if wider.cpus & free), None)
+    shared = next((wider for wider in (domain or usage.topology.root).above if wider.cpus & free), None)
     mixed = request.kind == MIXED and request.shared_milli > 0 and shared is not None
     return Decision(
         MIXED if mixed else EXCLUSIVE,
@@ -144,7 +133,7 @@ def _own(
         cpus=shared.cpus if mixed and shared is not None else 0,
         owned=owned,
         hidden=hidden,
-        mems=memory_for(topology, owned, usage, request),
+        mems=memory_for(owned, usage, request),
         milli=request.shared_milli if mixed else 0,
         why=f"CPUs {format_list(owned)} of its own: {why}",
         runners_up=runners_up(order, usage, pool),

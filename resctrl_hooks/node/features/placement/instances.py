@@ -1,6 +1,6 @@
 """The choice of an instance for a container of a growing pool: an existing one with room, or a new one."""
 
-from ...host.cpulist import count
+from ...host.cpulist import count, union
 from .balloons import Instance, instances_of, is_single, kept_for_default, place_for, take
 from .policy import MILLI, PlacementError
 
@@ -8,33 +8,25 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ...host.topology import Topology
     from .policy import Request
     from .usage import Usage
 
 CONTAINER, POD, NAMESPACE = "container", "pod", "namespace"
 
 
-def instance_for(
-    pool: "dict[str, Any]",
-    inside: int,
-    pools: "list[dict[str, Any]]",
-    topology: "Topology",
-    usage: "Usage",
-    request: "Request",
-) -> "tuple[str, int]":
+def instance_for(pool: "dict[str, Any]", inside: int, usage: "Usage", request: "Request") -> "tuple[str, int]":
     """Return the name and the anchor of the instance of a pool for a container. ``inside`` are the pool's CPUs.
 
     Raises:
         PlacementError: no instance has room, and no further one is possible.
     """
     name = pool["name"]
-    every = instances_of(pools, topology, usage)
+    every = instances_of(request.options["pools"], usage)
     free = inside & usage.common
     loose = 0  # threads that instances have only because they use whole cores
     for one in every:
         free &= ~one.home
-        loose |= inside & one.home & ~take(one.home, one.size(), topology, one.pool, exact=True)
+        loose |= inside & one.home & ~take(one.home, one.size(), usage.topology, one.pool, exact=True)
     spare = count(free | loose) - (kept_for_default(usage) if pool.get("cpus") is None else 0)
     own = [one for one in every if one.pool["name"] == name]
     group = _group(name, pool, request)
@@ -57,13 +49,11 @@ def instance_for(
     if best is None and (not most or len(own) < most):
         new = Instance(group or _next_name(name, pool, own), pool, inside & usage.common)
         if _fits(new, milli, spare, loose):
-            anchors = 0
-            for one in every:
-                anchors |= one.anchor
+            anchors = union(one.anchor for one in every)
             size = new.size(milli)
             room = free & ~anchors if count(free & ~anchors) >= size else free
             room = room if count(room) >= size else free | loose
-            return new.name, place_for(size, room, topology, pool, request.near)
+            return new.name, place_for(size, room, usage.topology, pool, request.near)
     if best is None:  # a preference of groups for instances of their own cannot be met
         best = min((one for one in own if _fits(one, milli, spare, loose)), key=lambda one: one.milli, default=None)
     if best is None:

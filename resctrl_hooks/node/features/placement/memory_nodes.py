@@ -4,17 +4,16 @@ from .policy import PlacementError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ...host.topology import Topology
     from .policy import Request
     from .usage import Usage
 
 
-def short_of_memory(topology: "Topology", usage: "Usage", request: "Request") -> "set[int]":
+def short_of_memory(usage: "Usage", request: "Request") -> "set[int]":
     """Return the CPUs of the parts into whose NUMA nodes the memory limit does not fit."""
     found: "set[int]" = set()
     fits: "dict[int, bool]" = {}
-    for domain in topology.domains if request.binds_memory and not request.memory_kinds else ():
-        mems = sum(1 << node.id for node in topology.nodes if node.cpus & domain.cpus)
+    for domain in usage.topology.domains if request.binds_memory and not request.memory_kinds else ():
+        mems = sum(1 << node.id for node in usage.topology.nodes if node.cpus & domain.cpus)
         if mems not in fits:
             fits[mems] = usage.memory_fits(mems, request.memory)
         if not fits[mems]:
@@ -22,17 +21,18 @@ def short_of_memory(topology: "Topology", usage: "Usage", request: "Request") ->
     return found
 
 
-def memory_for(topology: "Topology", cpus: int, usage: "Usage", request: "Request") -> int:
+def memory_for(cpus: int, usage: "Usage", request: "Request") -> int:
     """Return the NUMA nodes of a set of CPUs, and next ones until the memory limit fits; 0 for all nodes.
 
     A container without a limit is not bound: the kernel takes memory from the CPU's own node while some is free there,
     and the next node's memory is better than the end of a process.
     """
     if request.memory_kinds and request.options["pinMemory"] and not request.any_memory:
-        return _memory_of_kinds(topology, cpus, usage, request)
+        return _memory_of_kinds(cpus, usage, request)
     if not request.binds_memory:
         return 0
     mems = 0
+    topology = usage.topology
     for node in topology.memory_near(cpus):
         if not node.cpus & cpus and usage.memory_fits(mems, request.memory):
             break
@@ -40,13 +40,13 @@ def memory_for(topology: "Topology", cpus: int, usage: "Usage", request: "Reques
     return mems if mems != topology.memory_nodes and usage.memory_fits(mems, request.memory) else 0
 
 
-def _memory_of_kinds(topology: "Topology", cpus: int, usage: "Usage", request: "Request") -> int:
+def _memory_of_kinds(cpus: int, usage: "Usage", request: "Request") -> int:
     """Return nodes of the requested kinds: the nearest of each until the limit fits; all of them without a limit.
 
     Raises:
         PlacementError: it does not fit, or a kind is missing.
     """
-    kinds = request.memory_kinds
+    kinds, topology = request.memory_kinds, usage.topology
     near = [topology.memory_near(cpus, kind) for kind in kinds]
     for kind, nodes in zip(kinds, near):
         if not nodes:

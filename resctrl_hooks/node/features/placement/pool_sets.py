@@ -1,6 +1,6 @@
 """The CPUs of pools by the settings, and the names of their instances."""
 
-from ...host.cpulist import parse_list
+from ...host.cpulist import parse_list, union
 from .policy import PlacementError
 
 TYPE_CHECKING = False
@@ -20,9 +20,7 @@ def sets_in(pools: "list[dict[str, Any]]") -> "list[tuple[str, int, dict[str, An
         PlacementError: the name, the CPUs or a number is missing or invalid.
     """
     try:
-        listed = 0
-        for pool in pools:
-            listed |= parse_list(pool.get("cpus") or "")
+        listed = union(parse_list(pool.get("cpus") or "") for pool in pools)
         return [
             (pool["name"], ~listed if pool.get("cpus") is None else parse_list(pool["cpus"]), _with_numbers(pool))
             for pool in pools

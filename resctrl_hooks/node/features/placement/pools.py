@@ -4,7 +4,7 @@ A pool has a name, CPUs, and the namespaces whose containers run in it. CPUs out
 With ``minCpus`` it uses some of its CPUs; see `balloons`.
 """
 
-from ...host.cpulist import count, parse_list
+from ...host.cpulist import count, parse_list, union
 from ...host.topology import Domain
 from .exclusive_cpus import exclusive
 from .memory_nodes import memory_for
@@ -29,7 +29,7 @@ def choose(topology: "Topology", usage: "Usage", request: "Request") -> Decision
     if request.kind == RESERVED and usage.reserved:
         return Decision(RESERVED, "reserved", cpus=usage.reserved, milli=request.milli, why="the reserved CPUs")
     declared = request.options.get("pools") or []
-    pools = sets_of(declared, topology, usage)
+    pools = sets_of(declared, usage)
     name, why = _pool_of(request, pools)
     pool: "dict[str, Any]" = next((pool for pool in declared if pool["name"] == name), {})
     domain = Domain("pool", name, pools[name][0] & ~_others(name, usage))
@@ -41,7 +41,7 @@ def choose(topology: "Topology", usage: "Usage", request: "Request") -> Decision
     domain.above = domain.above or [domain]
     cpu_class = pool.get("cpuClass")
     if request.exclusive:
-        found = exclusive([domain], topology, usage, request, isolated=bool(pool.get("preferIsolCpus")))
+        found = exclusive([domain], usage, request, isolated=bool(pool.get("preferIsolCpus")))
         if found is not None and _leaves_default(found.owned, domain.cpus, pool, usage):
             found.mems = mems or found.mems
             found.runners_up = []
@@ -56,13 +56,12 @@ def choose(topology: "Topology", usage: "Usage", request: "Request") -> Decision
     if _has_instances(pool):
         from .instances import instance_for  # few nodes have such pools
 
-        place, cpus = instance_for(pool, pools[name][0], declared, topology, usage, request)
+        place, cpus = instance_for(pool, pools[name][0], usage, request)
     return Decision(
         SHARED,
         place,
         cpus=cpus,
-        mems=mems
-        or (memory_for(topology, cpus, usage, request) if name != DEFAULT_POOL or request.memory_kinds else 0),
+        mems=mems or (memory_for(cpus, usage, request) if name != DEFAULT_POOL or request.memory_kinds else 0),
         milli=request.milli,
         why=f"pool {place}, {why}" + (f"; CPU class {cpu_class}" if cpu_class and domain.name == name else ""),
         runners_up=[
@@ -88,16 +87,10 @@ def _leaves_default(owned: int, cpus: int, pool: "dict[str, Any]", usage: "Usage
 
 def _others(name: str, usage: "Usage") -> int:
     """Return the CPUs that instances of pools use, but for those of a pool with this name and one instance."""
-    found = 0
-    for place, cpus in usage.homes.items():
-        if place != name:
-            found |= cpus
-    return found
+    return union(cpus for place, cpus in usage.homes.items() if place != name)
 
 
-def sets_of(
-    pools: "list[dict[str, Any]]", topology: "Topology", usage: "Usage"
-) -> "dict[str, tuple[int, int, list[str]]]":
+def sets_of(pools: "list[dict[str, Any]]", usage: "Usage") -> "dict[str, tuple[int, int, list[str]]]":
     """Return the pools by name: CPUs, NUMA nodes, and patterns of namespaces. The default one is last.
 
     Raises:
@@ -107,7 +100,7 @@ def sets_of(
     left = usage.usable
     for name, cpus, pool in sets_in(pools):
         try:
-            mems = parse_list(pool.get("mems") or "") & topology.memory_nodes
+            mems = parse_list(pool.get("mems") or "") & usage.topology.memory_nodes
             found[name] = cpus & usage.usable, mems, pool.get("namespaces") or []
         except (TypeError, ValueError, AttributeError) as error:
             raise PlacementError(f"invalid placement.pools: {error}") from error

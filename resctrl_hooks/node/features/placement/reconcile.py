@@ -244,7 +244,7 @@ def _take_back(container: str, record: "MemberRecord", needs: "PlacementNeeds", 
     """Restore a recorded decision in the allocations, and return whether that was possible."""
     try:
         decision = Decision.of_record(needs["decision"])
-        check(decision, book.usage(), book.topology)
+        check(decision, book.usage())
     except (PlacementError, KeyError, TypeError, ValueError, AttributeError):
         return False  # no record, or the CPUs have another owner by now
     leaf = _cgroup_of(container, record, context)

@@ -19,26 +19,26 @@ def choose(topology: "Topology", usage: "Usage", request: "Request") -> Decision
     """Place a container; see `policy`."""
     if request.kind == RESERVED and usage.reserved:
         return Decision(RESERVED, "reserved", cpus=usage.reserved, milli=request.milli, why="the reserved CPUs")
-    order = ranked(topology, usage, request)
+    order = ranked(usage, request)
     decision = None
     if request.exclusive:
         from .exclusive_cpus import exclusive  # most containers share
 
-        decision = exclusive(order, topology, usage, request)
-    decision = decision or _shared(order, topology, usage, request)
+        decision = exclusive(order, usage, request)
+    decision = decision or _shared(order, usage, request)
     if request.hints:
         explain_hints(decision, request)
     return decision
 
 
-def ranked(topology: "Topology", usage: "Usage", request: "Request") -> "list[Domain]":
+def ranked(usage: "Usage", request: "Request") -> "list[Domain]":
     """Return the parts of the machine, the best first.
 
     They are near to its devices, near to or far from the containers of its affinities, small, have memory for the
     request, are near to the pod's other containers, and have most CPU time free.
     """
     near, devices = usage.near(request.key), request.near
-    short = short_of_memory(topology, usage, request)
+    short = short_of_memory(usage, request)
 
     def rank(domain: "Domain") -> "tuple[int, int, int, bool, int, int, int, int]":
         milli, users = usage.load(domain.cpus)
@@ -57,7 +57,7 @@ def ranked(topology: "Topology", usage: "Usage", request: "Request") -> "list[Do
             lowest(domain.cpus),
         )
 
-    return sorted(topology.domains, key=rank)
+    return sorted(usage.topology.domains, key=rank)
 
 
 def _common(domain: "Domain", cpus: int) -> "Domain":
@@ -92,7 +92,8 @@ def explain_hints(decision: Decision, request: "Request") -> None:
     decision.why += f"; not only near to {', '.join(far)}" if far else ""
 
 
-def _shared(order: "list[Domain]", topology: "Topology", usage: "Usage", request: "Request") -> Decision:
+def _shared(order: "list[Domain]", usage: "Usage", request: "Request") -> Decision:
+    topology = usage.topology
     milli = max(request.milli, request.exclusive * MILLI)
     wide = -(-max(request.limit, milli) // MILLI)  # a limit of 4 CPUs has no use in a pool of two
     failed = "no exclusive CPUs are free, so " if request.exclusive else ""
@@ -115,7 +116,7 @@ def _shared(order: "list[Domain]", topology: "Topology", usage: "Usage", request
         SHARED,
         domain.name,
         cpus=domain.cpus,
-        mems=0 if whole and not request.memory_kinds else memory_for(topology, domain.cpus, usage, request),
+        mems=0 if whole and not request.memory_kinds else memory_for(domain.cpus, usage, request),
         milli=milli,
         why=why,
         runners_up=runners_up(order, usage, domain.name),

@@ -1,6 +1,6 @@
 """The present use of CPUs, as a policy sees it, and the resulting CPUs of each container."""
 
-from ...host.cpulist import count, format_list, members
+from ...host.cpulist import count, format_list, union
 from .policy import EXCLUSIVE, KINDS, MILLI, MIXED, RESERVED, SHARED, Decision, PlacementError
 
 TYPE_CHECKING = False
@@ -19,27 +19,28 @@ _MOST_UNIONS = 256  # of a machine with 8 NUMA nodes
 
 
 class Grant:
-    """An active decision: its owner, the number of its containers (``users``), and their total request.
+    """An active decision: the number of its containers (``users``), and their total request.
 
-    ``memory`` is the sum of their memory limits, in bytes.
+    ``key`` is their pod if the next request is of that pod too, else empty. ``memory`` is the sum of their memory
+    limits, in bytes.
     """
 
-    __slots__ = ("decision", "id", "key", "memory", "milli", "users")
+    __slots__ = ("decision", "key", "memory", "milli", "users")
 
     def __init__(
-        self, id_: str, key: str, decision: Decision, *, milli: "int | None" = None, users: int = 1, memory: int = 0
+        self, decision: Decision, key: str = "", *, milli: "int | None" = None, users: int = 1, memory: int = 0
     ) -> None:
-        self.id = id_
-        self.key = key
         self.decision = decision
+        self.key = key
         self.milli = decision.milli if milli is None else milli
         self.users = users
         self.memory = memory
 
 
 class Usage:
-    """All grants. ``reserved`` CPUs are for the system, and ``taken`` ones for containers of other programs.
+    """All grants on the machine ``topology``.
 
+    ``reserved`` CPUs are for the system, and ``taken`` ones for containers of other programs.
     ``common`` are the shared CPUs without an owner: neither reserved nor isolated nor offline. ``idle`` are the
     other threads of exclusive cores: no container runs on them, until the requests in a pool exceed the pool's
     common CPUs. Then those of the pool are common too. ``parts`` are the present CPUs of pools that grow and
@@ -48,22 +49,18 @@ class Usage:
     """
 
     def __init__(self, topology: "Topology", grants: "list[Grant]", reserved: int = 0, taken: int = 0) -> None:
+        self.topology = topology
         self.grants = grants
         self.parts: "dict[str, int]" = {}
         self.homes: "dict[str, int]" = {}
         self.pulls: "list[tuple[int, int]]" = []
         self.reserved = reserved & topology.online
         self.online = topology.online
-        own = 0
-        for grant in grants:
-            own |= grant.decision.owned
+        own = union(grant.decision.owned for grant in grants)
         self.owned = own | taken & topology.online
         self.usable = topology.online & ~self.reserved & ~topology.isolated
         self.idle = whole(topology, own) & self.usable & ~self.owned if own else 0
         self.common = self.usable & ~self.owned & ~self.idle
-        self._topology = topology
-        self._nodes = topology.memory_nodes
-        self._sizes = {node.id: node.memory for node in topology.nodes}
         self._bound: "dict[int, int]" = {}  # memory limits by the set of nodes
         self._pools: "dict[int, list[int]]" = {}
         for grant in grants:
@@ -91,7 +88,7 @@ class Usage:
 
     def beside(self, cpus: int) -> int:
         """Return the idle threads of the cores of some CPUs."""
-        return whole(self._topology, cpus) & self.idle if cpus & self.owned else 0
+        return whole(self.topology, cpus) & self.idle if cpus & self.owned else 0
 
     def pools(self) -> "list[int]":
         """Return the sets that some container shares with others."""
@@ -122,22 +119,23 @@ class Usage:
         unknown size counts as full, and so do too many unions.
         """
         unions = [mems]
-        for union in unions:  # grows meanwhile
-            if union == self._nodes:
+        for nodes in unions:  # grows meanwhile
+            if nodes == self.topology.memory_nodes:
                 continue
-            inside = need + sum(limits for bound, limits in self._bound.items() if not bound & ~union)
-            if len(unions) > _MOST_UNIONS or inside > sum(self._sizes.get(node, 0) for node in members(union)):
+            inside = need + sum(limits for bound, limits in self._bound.items() if not bound & ~nodes)
+            memory = sum(node.memory for node in self.topology.nodes if nodes >> node.id & 1)
+            if len(unions) > _MOST_UNIONS or inside > memory:
                 return False
-            unions += {union | bound for bound in self._bound if union & bound}.difference(unions)
+            unions += {nodes | bound for bound in self._bound if nodes & bound}.difference(unions)
         return True
 
     def near(self, key: str) -> int:
         """Return the CPUs of the other containers of a pod."""
-        found = 0
-        for grant in self.grants:
-            if grant.key == key and grant.decision.kind != RESERVED:
-                found |= grant.decision.cpus | grant.decision.owned
-        return found
+        return union(
+            grant.decision.cpus | grant.decision.owned
+            for grant in self.grants
+            if grant.key == key and grant.decision.kind != RESERVED
+        )
 
     def can_give(self, cpus: int, *, squeeze: bool = False, lent: bool = False) -> bool:
         """Return whether these CPUs can become exclusive.
@@ -173,11 +171,7 @@ class Usage:
 
 def whole(topology: "Topology", cpus: int) -> int:
     """Return all threads of the cores of some CPUs."""
-    found = cpus
-    for core in topology.cores:
-        if core & cpus:
-            found |= core
-    return found
+    return cpus | union(core for core in topology.cores if core & cpus)
 
 
 def effective(decision: Decision, usage: Usage) -> int:
@@ -211,13 +205,13 @@ def short_of_cpus(usage: Usage) -> str:
     return f"no shared CPUs left: {users} containers run on {where}"
 
 
-def check(decision: Decision, usage: Usage, topology: "Topology") -> None:
+def check(decision: Decision, usage: Usage) -> None:
     """Check a decision against the rules for all policies.
 
     Raises:
         PlacementError: it grants reserved, offline or owned CPUs, or leaves a container without CPUs.
     """
-    taken = decision.owned & (usage.owned | usage.reserved | ~topology.online)
+    taken = decision.owned & (usage.owned | usage.reserved | ~usage.online)
     if decision.kind not in KINDS:
         problem = f"unknown kind of placement {decision.kind!r}"
     elif not decision.pool.isprintable():
@@ -225,7 +219,7 @@ def check(decision: Decision, usage: Usage, topology: "Topology") -> None:
     elif not decision.cpu_class.isprintable():
         problem = f"invalid CPU class name {decision.cpu_class!r}"
     elif taken:
-        problem = f"it assigns CPUs {format_list(taken & topology.online) or 'that are offline'}, which are not free"
+        problem = f"it assigns CPUs {format_list(taken & usage.online) or 'that are offline'}, which are not free"
     elif decision.hidden & ~decision.owned or (decision.kind == EXCLUSIVE and not decision.owned & ~decision.hidden):
         problem = "it leaves the container no exclusive CPUs"
     elif decision.owned and not usage.can_give(decision.owned & usage.usable, squeeze=True, lent=True):

@@ -28,11 +28,11 @@ def parts(*grants: Grant) -> dict[str, str]:
     topology = machine(1, 1, 2, 4, 2)  # cores 0,8 to 7,15
     pools: list[dict[str, Any]] = [{"name": "db", "cpus": "0-3,8-11", "minCpus": 2}, {"name": "fixed", "cpus": "4,12"}]
     usage = Usage(topology, list(grants))
-    return {name: format_list(cpus) for name, cpus in parts_of(pools, topology, usage)[0].items()}
+    return {name: format_list(cpus) for name, cpus in parts_of(pools, usage)[0].items()}
 
 
 def shares(milli: int, pool: str = "db", users: int = 1) -> Grant:
-    return Grant("", "", Decision(SHARED, pool, cpus=parse_list("0-3,8-11")), milli=milli, users=users)
+    return Grant(Decision(SHARED, pool, cpus=parse_list("0-3,8-11")), milli=milli, users=users)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_pool_without_containers_uses_no_cpus() -> None:
 
 
 def test_exclusive_cpus_of_pool_are_outside_its_part() -> None:
-    owns = Grant("", "", Decision(EXCLUSIVE, "db", owned=parse_list("0,8")))
+    owns = Grant(Decision(EXCLUSIVE, "db", owned=parse_list("0,8")))
     assert parts(owns) == {"db": "", "default": "1-3,5-7,9-11,13-15"}
     assert parts(owns, shares(3000)) == {"db": "1-2,9-10", "default": "3,5-7,11,13-15"}
 
@@ -73,11 +73,10 @@ def test_parts_are_disjoint_and_enough_on_every_machine(name: str) -> None:
         ]
         milli = {one: chance.randrange(9000) for one in sets}
         grants = [
-            Grant("", "", Decision(SHARED, one, cpus=sum(1 << cpu for cpu in of)), milli=milli[one])
-            for one, of in sets.items()
+            Grant(Decision(SHARED, one, cpus=sum(1 << cpu for cpu in of)), milli=milli[one]) for one, of in sets.items()
         ]
         usage = Usage(topology, grants)
-        usage.parts, usage.homes = parts_of(pools, topology, usage)
+        usage.parts, usage.homes = parts_of(pools, usage)
         total = 0
         for grant, pool in zip(grants, pools, strict=True):
             own = usage.parts[grant.decision.pool]

@@ -14,7 +14,7 @@ from resctrl_hooks.node.host.cpulist import format_list, parse_list
 
 def assigned(options: dict[str, Any], *decisions: Decision) -> list[tuple[str, str]]:
     topology = machine(1, 1, 2, 4, 2, isolated=0b1000 << 4)
-    usage = Usage(topology, [Grant(str(n), "", one) for n, one in enumerate(decisions)], reserved=0b1)
+    usage = Usage(topology, [*map(Grant, decisions)], reserved=0b1)
     return [(name, format_list(cpus)) for name, cpus in assign(usage, options)]
 
 

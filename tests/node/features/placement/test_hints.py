@@ -46,7 +46,7 @@ def near(*cpus: int, **values: Any) -> Request:
 
 
 def chosen(request: Request, *others: Decision) -> Decision:
-    return choose(TWO, Usage(TWO, [Grant("x", "x", one) for one in others]), request)
+    return choose(TWO, Usage(TWO, [*map(Grant, others)]), request)
 
 
 def test_devices_and_pci_variables_are_hints(node: PlacedHost) -> None:

@@ -165,7 +165,7 @@ def test_impossible_instances_are_refused(pool: str, error: str) -> None:
 
 def usage_of(topology: Topology, grants: list[Grant], pools: list[dict[str, Any]]) -> Usage:
     usage = Usage(topology, grants)
-    usage.parts, usage.homes = parts_of(pools, topology, usage)
+    usage.parts, usage.homes = parts_of(pools, usage)
     return usage
 
 
@@ -193,15 +193,15 @@ def test_instances_are_disjoint_and_independent_of_the_order_of_ends(name: str) 
             usage = usage_of(topology, list(grants.values()), pools)
             try:
                 decision = choose(topology, usage, request)
-                check(decision, usage, topology)
+                check(decision, usage)
             except PlacementError:
                 continue
-            grants[request.id] = Grant(request.id, request.key, decision)
+            grants[request.id] = Grant(decision, request.key)
             if chance.random() < 0.3:
                 del grants[chance.choice(list(grants))]
             usage = usage_of(topology, list(grants.values()), pools)
             taken = 0
-            for one in instances_of(pools, topology, usage):
+            for one in instances_of(pools, usage):
                 assert not one.home & (taken | ~usage.common), "a CPU has one instance"
                 taken |= one.home
                 assert count(one.home) <= max(one.size(), 1) + 1, "whole cores, no more"
@@ -219,6 +219,6 @@ def test_instances_are_disjoint_and_independent_of_the_order_of_ends(name: str) 
             decision = choose(topology, usage, Request("x", pool="a", milli=2500, options={"pools": pools}))
         except PlacementError:
             continue
-        usage_of(topology, [*listed, Grant("x", "", decision)], pools)
+        usage_of(topology, [*listed, Grant(decision)], pools)
         after = usage_of(topology, listed, pools).parts
         assert {place: format_list(cpus) for place, cpus in after.items()} == before, "an end restores the state before"

@@ -26,7 +26,7 @@ def placed(topology: Topology, *requests: Request) -> list[Decision]:
     grants: list[Grant] = []
     for request in requests:
         decision = choose(topology, Usage(topology, grants), request)
-        grants.append(Grant(request.id, request.key, decision, memory=request.memory))
+        grants.append(Grant(decision, request.key, memory=request.memory))
     return [grant.decision for grant in grants]
 
 

@@ -77,13 +77,13 @@ def test_any_sequence_of_changes_stays_consistent(policy: str, name: str, events
             )  # fmt: skip
             usage = Usage(topology, grants, reserved)
             decision = POLICIES[policy](topology, usage, request)
-            check(decision, usage, topology)
+            check(decision, usage)
             if kind in (SHARED, RESERVED):
                 assert not decision.owned
             if decision.owned:
                 assert count(decision.owned) == exclusive or (one and not split_cores(topology, decision.owned))
             assert not decision.mems & ~topology.memory_nodes
-            grants.append(Grant(request.id, key, decision))
+            grants.append(Grant(decision, key))
         usage = Usage(topology, grants, reserved)
         owned = 0
         for grant in grants:
@@ -112,7 +112,7 @@ def place(topology: Topology, *wanted: Request, reserved: int = 0) -> list[Decis
     grants: list[Grant] = []
     for request in wanted:
         decision = policy_topology.choose(topology, Usage(topology, grants, reserved), request)
-        grants.append(Grant(request.id, request.key, decision, memory=request.memory))
+        grants.append(Grant(decision, request.key, memory=request.memory))
     return [grant.decision for grant in grants]
 
 
@@ -164,7 +164,7 @@ def test_request_larger_than_a_part_extends_it() -> None:
     topology = machine(1, 4, 1, 3, 2)
     shared, own = place(topology, Request("a"), Request("b", kind=EXCLUSIVE, exclusive=7))
     assert (shared.pool, own.kind, count(own.owned)) == ("numa0", EXCLUSIVE, 7)
-    assert effective(shared, Usage(topology, [Grant("a", "a", shared), Grant("b", "b", own)]))
+    assert effective(shared, Usage(topology, [Grant(shared), Grant(own)]))
     wanted = [Request("a", milli=3500), *(Request(f"c{n}", kind=EXCLUSIVE, exclusive=6) for n in range(3))]
     loaded, *owners = place(topology, *wanted)
     assert [count(decision.owned) for decision in owners] == [6, 6, 6]
@@ -187,7 +187,7 @@ def test_exclusive_and_mixed_requests_get_cores_of_their_own() -> None:
     )
     assert (own.kind, own.owned, own.cpus) == (EXCLUSIVE, parse_list("0-1,8"), 0)
     assert (mixed.kind, mixed.owned, mixed.milli) == (MIXED, parse_list("4,12"), 500)
-    usage = Usage(topology, [Grant("a", "a", own), Grant("b", "b", mixed)])
+    usage = Usage(topology, [Grant(own), Grant(mixed)])
     assert usage.idle == parse_list("9")
     assert effective(mixed, usage) == parse_list("4-7,12-15")
     (whole,) = place(topology, Request("a", kind=MIXED, exclusive=2, milli=2000))
@@ -206,7 +206,7 @@ def test_one_thread_of_each_core_is_used() -> None:
     topology = machine(1, 1, 1, 4)
     (own,) = place(topology, Request("a", kind=EXCLUSIVE, exclusive=4, one_thread=True))
     assert (own.owned, own.hidden) == (parse_list("0-1,4-5"), parse_list("4-5"))
-    assert effective(own, Usage(topology, [Grant("a", "a", own)])) == parse_list("0-1")
+    assert effective(own, Usage(topology, [Grant(own)])) == parse_list("0-1")
 
 
 def test_isolated_cpus_are_granted_on_request() -> None:
@@ -224,7 +224,7 @@ def test_pool_that_prefers_isolated_cpus_gets_them_while_some_are_free() -> None
     wanted = Request("a", namespace="shop", kind=EXCLUSIVE, exclusive=6, options=pools)
     first = policy_pools.choose(topology, Usage(topology, []), wanted)
     assert (first.pool, first.owned & ~topology.isolated, count(first.owned)) == ("isolated", 0, 6)
-    second = policy_pools.choose(topology, Usage(topology, [Grant("a", "a", first)]), wanted)
+    second = policy_pools.choose(topology, Usage(topology, [Grant(first)]), wanted)
     assert not second.owned & topology.isolated
     other = Request("b", namespace="other", kind=EXCLUSIVE, exclusive=1, options=pools)
     assert not policy_pools.choose(topology, Usage(topology, []), other).owned & topology.isolated
@@ -240,7 +240,7 @@ def test_container_that_requires_isolated_cpus_gets_no_others(choose: Any) -> No
     first = choose(topology, Usage(topology, []), wanted)
     assert (first.pool, first.owned & ~topology.isolated) == ("isolated", 0)
     with pytest.raises(PlacementError, match="too few isolated CPUs are free"):
-        choose(topology, Usage(topology, [Grant("a", "a", first)]), wanted)
+        choose(topology, Usage(topology, [Grant(first)]), wanted)
 
 
 def test_container_that_preserves_memory_is_bound_to_no_nodes() -> None:
@@ -264,7 +264,7 @@ def test_other_thread_of_exclusive_core_is_idle_until_it_is_needed() -> None:
     own = Request("a", kind=EXCLUSIVE, exclusive=1, milli=1000)
     for milli, cpus, idle in ((6000, "1-3,5-7", "4"), (7000, "1-7", "")):
         first, shared = place(topology, own, Request("b", milli=milli))
-        usage = Usage(topology, [Grant("a", "a", first), Grant("b", "b", shared)])
+        usage = Usage(topology, [Grant(first), Grant(shared)])
         assert (first.owned, effective(first, usage)) == (1, 1)
         assert (effective(shared, usage), usage.idle) == (parse_list(cpus), parse_list(idle))
     assert "with idle threads of exclusive cores" in shared.why
@@ -277,8 +277,8 @@ def test_single_threads_are_exclusive_if_no_whole_core_is_free() -> None:
     assert [format_list(decision.owned) for decision in found] == ["0", "1", "2", "3", "4", "5", "6"]
     assert ["single threads free" in decision.why for decision in found] == [False] * 4 + [True] * 3
     shared = Request("s", milli=500)
-    last = policy_topology.choose(topology, Usage(topology, [Grant(d.pool, d.pool, d) for d in found]), shared)
-    grants = [*(Grant(f"{place}", "", one) for place, one in enumerate(found)), Grant("s", "s", last)]
+    last = policy_topology.choose(topology, Usage(topology, [*map(Grant, found)]), shared)
+    grants = [*map(Grant, found), Grant(last)]
     assert effective(last, Usage(topology, grants)) == parse_list("7")
 
 
@@ -297,24 +297,24 @@ def test_exhausted_cores_give_shared_pool() -> None:
 def test_reserved_cpus_go_to_reserved_namespaces_only() -> None:
     system, user = place(machine(), Request("a", kind=RESERVED), Request("b", milli=100), reserved=0b11)
     topology = machine()
-    usage = Usage(topology, [Grant("a", "a", system), Grant("b", "b", user)], 0b11)
+    usage = Usage(topology, [Grant(system), Grant(user)], 0b11)
     assert effective(system, usage) == 0b11
     assert effective(user, usage) == topology.online & ~0b11
 
 
 def test_owned_or_reserved_cpus_are_shared_when_no_other_is_left() -> None:
     topology = machine(1, 1, 1, 4, 1)
-    own = Grant("o", "o", Decision(EXCLUSIVE, "x", owned=0b0111))
+    own = Grant(Decision(EXCLUSIVE, "x", owned=0b0111))
     shared = Decision(SHARED, "node", cpus=topology.online)
     mixed = Decision(MIXED, "node", cpus=topology.online, owned=0b1000)
-    full = Grant("m", "m", mixed)
-    some = Usage(topology, [own, Grant("s", "s", shared)])
+    full = Grant(mixed)
+    some = Usage(topology, [own, Grant(shared)])
     assert (effective(shared, some), short_of_cpus(some)) == (0b1000, "")
-    none = Usage(topology, [own, full, Grant("", "", shared, milli=10, users=3)])
+    none = Usage(topology, [own, full, Grant(shared, milli=10, users=3)])
     assert effective(mixed, none) == 0b1000
     assert effective(shared, none) == topology.online
     assert short_of_cpus(none) == "no shared CPUs left: 3 containers run on exclusive CPUs of other containers"
-    reserved = Usage(topology, [own, Grant("s", "s", shared)], 0b1000)
+    reserved = Usage(topology, [own, Grant(shared)], 0b1000)
     assert effective(shared, reserved) == 0b1000
     assert short_of_cpus(reserved) == "no shared CPUs left: 1 containers run on reserved CPUs"
     assert short_of_cpus(Usage(topology, [own, full])) == ""
@@ -324,8 +324,8 @@ def test_owned_or_reserved_cpus_are_shared_when_no_other_is_left() -> None:
 
 def test_one_grant_can_represent_several() -> None:
     topology = machine(1, 1, 2, 4, 1)
-    one = [Grant(f"c{number}", "p", Decision(SHARED, "l3-0", cpus=0b1111, milli=300)) for number in range(3)]
-    all_ = [Grant("", "p", Decision(SHARED, "l3-0", cpus=0b1111), milli=900, users=3)]
+    one = [Grant(Decision(SHARED, "l3-0", cpus=0b1111, milli=300), "p") for _ in range(3)]
+    all_ = [Grant(Decision(SHARED, "l3-0", cpus=0b1111), "p", milli=900, users=3)]
     for grants in (one, all_):
         usage = Usage(topology, grants)
         assert (usage.load(0b1111), usage.room(0b1111), usage.near("p")) == ((900, 3), 3100, 0b1111)
@@ -358,9 +358,9 @@ def test_memory_larger_than_a_node_spans_several() -> None:
 )
 def test_policy_violations_are_refused(decision: Decision, words: str) -> None:
     topology = machine(cores=4, threads=2)
-    usage = Usage(topology, [Grant("a", "a", Decision(EXCLUSIVE, "y", owned=0b1))], reserved=0b10)
+    usage = Usage(topology, [Grant(Decision(EXCLUSIVE, "y", owned=0b1))], reserved=0b10)
     with pytest.raises(PlacementError, match=words):
-        check(decision, usage, topology)
+        check(decision, usage)
 
 
 def test_named_pools_are_used() -> None:
@@ -417,7 +417,7 @@ def test_unusable_policy_is_reported(tmp_path: Path, text: str, mode: int, words
     [(0b1111, 0, SHARED, True), (0b0111, 0b1000, SHARED, True), (0b0111, 0b1000, RESERVED, False)],
 )
 def test_container_without_a_cpu_to_run_on_is_refused(owned: int, reserved: int, kind: str, *, fails: bool) -> None:
-    own = Grant("o", "o", Decision(EXCLUSIVE, "x", owned=owned))
+    own = Grant(Decision(EXCLUSIVE, "x", owned=owned))
     usage = Usage(machine(1, 1, 1, 4, 1), [own], reserved)
     if fails:
         with pytest.raises(PlacementError, match="no shared CPUs left"):

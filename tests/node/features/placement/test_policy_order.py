@@ -106,8 +106,8 @@ class Machine:
         for request in requests:
             usage = self.usage(list(grants.values()))
             decision = POLICIES[policy](self.topology, usage, request)
-            check(decision, usage, self.topology)
-            grants[request.id] = Grant(request.id, request.key, decision)
+            check(decision, usage)
+            grants[request.id] = Grant(decision, request.key)
         return grants
 
     def whole(self, cpus: int) -> int:

@@ -10,11 +10,11 @@ MACHINE = machine(cores=4, threads=1)
 
 def test_pool_is_a_set_of_shared_cpus() -> None:
     grants = [
-        Grant("a", "A", Decision(SHARED, "all", cpus=0b1111, milli=500)),
-        Grant("b", "B", Decision(SHARED, "all", cpus=0b1111, milli=250), users=2),
-        Grant("c", "C", Decision(MIXED, "all", cpus=0b1111, owned=0b0010, milli=100)),
-        Grant("d", "D", Decision(EXCLUSIVE, "all", owned=0b0100, milli=1000)),  # shares nothing
-        Grant("e", "E", Decision(RESERVED, "reserved", cpus=0b0001, milli=700)),  # no other container has those either
+        Grant(Decision(SHARED, "all", cpus=0b1111, milli=500)),
+        Grant(Decision(SHARED, "all", cpus=0b1111, milli=250), users=2),
+        Grant(Decision(MIXED, "all", cpus=0b1111, owned=0b0010, milli=100)),
+        Grant(Decision(EXCLUSIVE, "all", owned=0b0100, milli=1000)),  # shares nothing
+        Grant(Decision(RESERVED, "reserved", cpus=0b0001, milli=700)),  # no other container has those either
     ]
     usage = Usage(MACHINE, grants, reserved=0b0001)
     assert usage.pools() == [0b1111]
