@@ -5,7 +5,7 @@ that a `daemon-reload` and the runtime's own updates keep the values.
 """
 
 from ..node.features.placement.allocations import Book, lock
-from ..node.features.placement.finishing import NAME
+from ..node.features.placement.policy import NAME
 from ..node.features.placement.specified import specified, write_specified
 from ..node.features.placement.usage import effective
 from ..node.host.cpulist import format_list

@@ -8,7 +8,7 @@ from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.feature import Step
 from resctrl_hooks.node.features.placement.feature import preview
-from resctrl_hooks.node.features.placement.finishing import NAME
+from resctrl_hooks.node.features.placement.policy import NAME
 from resctrl_hooks.node.host.cpulist import format_list, parse_list
 from resctrl_hooks.node.host.files import kernel_text
 

@@ -7,6 +7,7 @@ from ...container.annotation_yaml import parse_yaml
 from ...container.labels import pod_labels
 from ...container.recorded import recorded_workload
 from ...errors import HookError
+from .entries import needs_of, record_of
 from .expressions import OPERATORS, facts_of, holds, needs_pod_labels, unknown_key
 from .policy import AFFINITIES, PlacementError
 
@@ -88,22 +89,13 @@ def _checked(expression: "dict[str, Any]") -> "dict[str, Any]":
 
 def _facts_of(container: str, context: "Context", *, labelled: bool) -> "dict[str, str]":
     """Return the facts of a recorded container; none if its record or its labels cannot be read."""
+    record = record_of(container, context)
+    if record is None:
+        return {}
+    needs = needs_of(record)
+    qos = needs["request"].get("qos", "") if needs else ""
     try:
-        key = context.ledger.key_of(container)
-        record = context.ledger.read_member(key, container) if key else None
-        if record is None:
-            return {}
-        requests = [
-            step["needs"].get("request", {}) for step in record.get("steps", []) if step["feature"] == "placement"
-        ]
-        qos = requests[0].get("qos", "") if requests else ""
-        if not labelled:
-            name, namespace, pod = record.get("container", ""), record.get("namespace", ""), record.get("pod", "")
-            facts = {"id": container, "name": name, "namespace": namespace, "qosclass": qos, "pod/name": pod}
-            facts |= {"pod/namespace": namespace, "pod/qosclass": qos, "pod/uid": record["key"]}
-            facts["labels/io.kubernetes.container.name"] = name
-            return {fact: value for fact, value in facts.items() if value}
-        workload = recorded_workload(container, record.get("pid", 0), record, context.settings)
-        return facts_of(workload, qos, pod_labels(workload))
+        workload = recorded_workload(container, record.get("pid", 0), record, context.settings) if labelled else None
+        return facts_of(container, record["key"], record, qos, pod_labels(workload) if workload else {})
     except HookError:
         return {}

@@ -1,13 +1,15 @@
 """One container's place, as the allocations keep it: its owner, its process, its cgroup, and the decision."""
 
+from ...errors import LedgerError
 from ...host.procfs import lives
-from .policy import Decision
+from .policy import NAME, Decision
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from ...context import Context
+    from ...records import MemberRecord, PlacementNeeds
 
 
 class Entry:
@@ -59,3 +61,18 @@ class Entry:
     def is_dead(self, context: "Context") -> bool:
         """Return whether its init process is gone."""
         return not lives(context.proc, self.pid, self.start)
+
+
+def record_of(container: str, context: "Context") -> "MemberRecord | None":
+    """Return a container's record; None if missing or unreadable, which `discovery` reports."""
+    try:
+        key = context.ledger.key_of(container)
+        return context.ledger.read_member(key, container) if key else None
+    except LedgerError:
+        return None
+
+
+def needs_of(record: "MemberRecord | None") -> "PlacementNeeds | None":
+    """Return the parameters of a record's placement; None without one."""
+    steps = record.get("steps", []) if record is not None else []
+    return next((step["needs"] for step in steps if step["feature"] == NAME), None)

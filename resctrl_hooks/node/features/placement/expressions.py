@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
-    from ...container.workload import Workload
+    from ...records import MemberRecord
 
 OPERATORS = {
     "Equals": 1,
@@ -85,27 +85,28 @@ def needs_pod_labels(keys: "Iterable[str]") -> bool:
     return any(one.startswith(POD_LABELS) for key in keys for one in keys_in(key)[0])
 
 
-def facts_of(workload: "Workload", qos: str, labels: "Mapping[str, str]") -> "dict[str, str]":
-    """Return a container's facts. ``labels`` are its pod's."""
+def facts_of(id_: str, key: str, record: "MemberRecord", qos: str, labels: "Mapping[str, str]") -> "dict[str, str]":
+    """Return a container's facts. ``record`` has its names, and ``labels`` are its pod's."""
+    namespace, pod, name = record.get("namespace", ""), record.get("pod", ""), record.get("container", "")
     kubelets = {
-        "io.kubernetes.container.name": workload.container,
-        "io.kubernetes.pod.name": workload.pod,
-        "io.kubernetes.pod.namespace": workload.namespace,
-        "io.kubernetes.pod.uid": workload.key if workload.in_pod else "",
+        "io.kubernetes.container.name": name,
+        "io.kubernetes.pod.name": pod,
+        "io.kubernetes.pod.namespace": namespace,
+        "io.kubernetes.pod.uid": key if key != id_ else "",
     }
     facts = {
-        "id": workload.id,
-        "name": workload.container,
-        "namespace": workload.namespace,
+        "id": id_,
+        "name": name,
+        "namespace": namespace,
         "qosclass": qos,
-        "pod/name": workload.pod,
-        "pod/namespace": workload.namespace,
+        "pod/name": pod,
+        "pod/namespace": namespace,
         "pod/qosclass": qos,
-        "pod/uid": workload.key,
-        **{f"{LABELS}{name}": value for name, value in kubelets.items()},
-        **{f"{POD_LABELS}{name}": value for name, value in labels.items()},
+        "pod/uid": key,
+        **{f"{LABELS}{label}": value for label, value in kubelets.items()},
+        **{f"{POD_LABELS}{label}": value for label, value in labels.items()},
     }
-    return {key: value for key, value in facts.items() if value or key.startswith(POD_LABELS)}
+    return {fact: value for fact, value in facts.items() if value or fact.startswith(POD_LABELS)}
 
 
 def value_of(key: str, facts: "Mapping[str, str]") -> "str | None":

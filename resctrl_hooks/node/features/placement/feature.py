@@ -9,7 +9,8 @@ from ...feature import SKIP, Feature, Step
 from ...host.cpulist import format_list
 from .allocations import Book, lock
 from .cpuset_writer import follow
-from .finishing import NAME, finish
+from .finishing import finish
+from .policy import NAME
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,14 +3,13 @@
 from ...feature_table import FEATURES
 from ...host.files import is_there
 from .cpuset_writer import tell_others
+from .policy import NAME
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ...context import Context
     from .allocations import Book
     from .entries import Entry
-
-NAME = "placement"
 
 
 def finish(book: "Book", others: "list[Entry]", context: "Context") -> None:

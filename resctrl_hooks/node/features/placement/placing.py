@@ -9,9 +9,9 @@ from ...log import INFO
 from ...registry import refuses
 from .allocator import anywhere, decide, policy_name, shares_instead
 from .cpuset_writer import follow, settle_in
-from .entries import Entry
-from .finishing import NAME, finish
-from .policy import AFFINITIES, SHARED, PlacementError
+from .entries import Entry, needs_of
+from .finishing import finish
+from .policy import AFFINITIES, NAME, SHARED, PlacementError
 from .request import PRESERVE_CPUS, preserves, request_of, shared_request
 
 TYPE_CHECKING = False
@@ -137,10 +137,9 @@ def record_decision(context: "Context", key: str, container: str, decision: "Dec
     record = context.ledger.read_member(key, container)
     if record is None:
         return
-    for step in record.get("steps", []):
-        if step["feature"] == NAME:
-            needs: PlacementNeeds = step["needs"]
-            needs.pop("decision", None)
-            if decision is not None:
-                needs["decision"] = {**decision.as_record(), "why": decision.why}
+    needs = needs_of(record)
+    if needs is not None:
+        needs.pop("decision", None)
+        if decision is not None:
+            needs["decision"] = {**decision.as_record(), "why": decision.why}
     context.ledger.write_member(key, container, record)

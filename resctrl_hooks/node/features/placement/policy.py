@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     Place = tuple[str, str, int, int, int, int, int, str]
 
+NAME = "placement"
+"""The name of the feature."""
 EXCLUSIVE, SHARED, MIXED, RESERVED = "exclusive", "shared", "mixed", "reserved"
 KINDS = (EXCLUSIVE, SHARED, MIXED, RESERVED)
 MILLI = 1000
@@ -37,7 +39,7 @@ AFFINITIES = ("resource-policy.nri.io/affinity", "resource-policy.nri.io/anti-af
 class PlacementError(HookError):
     """A container's request cannot be met, or a policy is invalid."""
 
-    reason = "placement"
+    reason = NAME
 
 
 def pools_in_use(options: "dict[str, Any]") -> "list[Any]":
@@ -87,7 +89,7 @@ class Request:
         self.pulls: "list[list[Any]]" = []
         self.hints: "list[list[str]]" = []
         self.memory_kinds: "list[str]" = []
-        self.options = {**FEATURES["placement"].defaults, **(options or {})}
+        self.options = {**FEATURES[NAME].defaults, **(options or {})}
         unknown = [name for name in values if not hasattr(self, name)]
         if unknown:
             raise TypeError(f"a request has no value {unknown[0]!r}")

@@ -31,7 +31,7 @@ def choose_pool(request: "Request", workload: "Workload", pools: "list[Pool]") -
         keys = [expression["key"] for pool in pools for expression in _expressions(pool)]
         keys += [key for pool in pools for _, key in references(pool.get("instancePer") or "")]
         labels = pod_labels(workload) if needs_pod_labels(keys) else {}
-        facts = facts_of(workload, request.qos, labels)
+        facts = facts_of(workload.id, workload.key, workload.details(), request.qos, labels)
         for pool in pools if not request.pool else ():
             if any(matches(pattern, request.namespace) for pattern in pool.get("namespaces") or []) or any(
                 holds(expression, facts) for expression in _expressions(pool)

@@ -1,7 +1,7 @@
 """Reconcile's part of placement: place unplaced containers, and make records, allocations and cpusets agree."""
 
 from ...container.recorded import recorded_workload
-from ...errors import HookError, InputError, LedgerError
+from ...errors import HookError, InputError
 from ...fault_report import as_hook_error
 from ...feature import SKIP
 from ...host.cgroup import CgroupError, leaf_of
@@ -9,8 +9,7 @@ from ...log import DEBUG, INFO
 from ...resctrl.locked_key import record_is_dead
 from .allocations import Book, lock
 from .cpuset_writer import follow, tell_all, to_tell
-from .entries import Entry
-from .finishing import NAME
+from .entries import Entry, needs_of, record_of
 from .kubelet import check_kubelet
 from .node_changes import apply_all
 from .others import taken_by_others
@@ -49,7 +48,7 @@ def adopt_all(
         # An unrecorded container was recorded by its plan meanwhile, or has no step yet.
         if (one.record.get("bundle") or "told" in one.record)
         and (one.recorded or not one.record["steps"])
-        and not _needs_of(_record_of(one.id, context))
+        and not needs_of(record_of(one.id, context))
     ]
     if late:
         check_kubelet(context.settings)
@@ -122,11 +121,9 @@ def _repair_places(
     book: Book, known: "set[str]", problems: "list[str]", context: "Context"
 ) -> "tuple[int, list[Entry]]":
     """Return the number of repaired containers, and the entries whose cpusets were written."""
-    records = {container: _record_of(container, context) for container in sorted(known)}
+    records = {container: record_of(container, context) for container in sorted(known)}
     living = {
-        container: record
-        for container, record in records.items()
-        if _needs_of(record) and not _is_dead(record, context)
+        container: record for container, record in records.items() if needs_of(record) and not _is_dead(record, context)
     }
     if living or book.entries:
         check_kubelet(context.settings)
@@ -170,8 +167,8 @@ def read_allocations(context: "Context") -> Book:
 def recall(book: Book, context: "Context", but: str = "") -> None:
     """Recreate lost allocations from the records of living containers; reconcile repairs outdated ones."""
     for container in context.ledger.containers():
-        record = _record_of(container, context)
-        step = _needs_of(record)
+        record = record_of(container, context)
+        step = needs_of(record)
         if (
             container != but
             and record is not None
@@ -184,23 +181,8 @@ def recall(book: Book, context: "Context", but: str = "") -> None:
                 continue
 
 
-def _record_of(container: str, context: "Context") -> "MemberRecord | None":
-    """Return a container's record; None if missing or unreadable, which `discovery` reports."""
-    try:
-        key = context.ledger.key_of(container)
-        return context.ledger.read_member(key, container) if key else None
-    except LedgerError:
-        return None
-
-
 def _is_dead(record: "MemberRecord | None", context: "Context") -> bool:
     return record_is_dead(record, context.monitor.boot, context.proc)
-
-
-def _needs_of(record: "MemberRecord | None") -> "PlacementNeeds | None":
-    """Return the parameters of a record's placement; None without one."""
-    steps = record.get("steps", []) if record is not None else []
-    return next((step["needs"] for step in steps if step["feature"] == NAME), None)
 
 
 def _forget_dead(book: Book, known: "set[str]", context: "Context") -> int:
@@ -217,7 +199,7 @@ def _forget_dead(book: Book, known: "set[str]", context: "Context") -> int:
 
 def _repair_one(container: str, record: "MemberRecord", book: Book, context: "Context") -> int:
     """Place a living container that the allocations lack: by its recorded decision if possible, else by a new one."""
-    needs, key = _needs_of(record), record["key"]
+    needs, key = needs_of(record), record["key"]
     if needs is None:
         return 0
     entry = book.entries.get(container)

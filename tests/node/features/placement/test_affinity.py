@@ -36,6 +36,7 @@ def rule(key: str, value: str, **more: object) -> str:
         ({FAR: rule("qosclass", "Guaranteed")}, [2, 3]),
         ({FAR: rule("qosclass", "Burstable")}, [0]),
         ({FAR: rule("labels/io.kubernetes.container.name", "first")}, [2, 3]),
+        ({FAR: rule("labels/io.kubernetes.pod.name", "web-0")}, [2, 3]),
         ({FAR: rule("name", "first").replace("late", "another")}, [0]),
     ],
 )
