@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ...records import AllocationsRecord
     from .policy import Place, Request
 
-LOCK = "placement"
 _BOOK = "placement"
 _TOPOLOGY = "topology"
 _LIMIT = 16 << 20
@@ -212,7 +211,7 @@ def lock(context: "Context") -> "Lock":
     Raises:
         LockTimeoutError: another process held it for too long.
     """
-    return context.ledger.lock_named(LOCK, context.monitor.patience)
+    return context.ledger.lock_named(_BOOK, context.monitor.patience)
 
 
 def topology_of(context: "Context", *, keep: bool = True) -> Topology:

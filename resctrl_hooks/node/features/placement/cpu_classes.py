@@ -4,8 +4,8 @@ The settings are those of the balloons policy (nri-plugins, docs/resource-policy
 the kernel (Documentation/admin-guide/pm: cpufreq.rst, cpuidle.rst, intel_uncore_frequency_scaling.rst).
 """
 
-from .policy import pools_in_use
-from .pool_sets import pool_of, sets_in
+from ...host.cpulist import union
+from .pool_sets import used_by_key
 from .usage import effective
 
 TYPE_CHECKING = False
@@ -44,18 +44,9 @@ def assign(usage: "Usage", options: "dict[str, Any]") -> "Assigned":
         PlacementError: a pool is invalid.
     """
     found = [(grant.decision.cpu_class, grant.decision.owned) for grant in usage.grants if grant.decision.cpu_class]
-    for name, inside, pool in sets_in(pools_in_use(options)):
-        if pool.get("cpuClass"):
-            cpus = 0
-            for grant in usage.grants:
-                if pool_of(grant.decision.pool) == name:
-                    own = usage.homes.get(grant.decision.pool, inside)
-                    cpus |= grant.decision.owned | effective(grant.decision, usage) & own
-            found.append((pool["cpuClass"], cpus))
+    found += used_by_key("cpuClass", usage, options)
     if options.get("idleCpuClass"):
-        busy = usage.owned
-        for grant in usage.grants:
-            busy |= effective(grant.decision, usage)
+        busy = usage.owned | union(effective(grant.decision, usage) for grant in usage.grants)
         found.append((options["idleCpuClass"], usage.usable & ~busy))
     if any(spec["name"] == DEFAULT_CLASS for spec in _specs(options)):
         found.append((DEFAULT_CLASS, usage.usable))

@@ -4,13 +4,11 @@ Source of the files: Linux, Documentation/core-api/irq/irq-affinity.rst. Interru
 move (EIO, on Linux 7.2 EPERM; kernel/irq/proc.c, write_irq_affinity).
 """
 
-from ...host.cpulist import format_list, format_mask, parse_list, parse_mask
+from ...host.cpulist import format_list, format_mask, parse_list, parse_mask, union
 from ...host.files import is_folder, list_folder
 from . import irqbalance
 from .node_values import NodeValues
-from .policy import pools_in_use
-from .pool_sets import pool_of, sets_in
-from .usage import effective
+from .pool_sets import used_by_key
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,14 +32,8 @@ def quiet_cpus(usage: "Usage", options: "dict[str, Any]") -> int:
     Raises:
         PlacementError: a pool is invalid.
     """
-    found = 0
-    inside = {name: cpus for name, cpus, pool in sets_in(pools_in_use(options)) if pool.get("irqMode") == "isolate"}
-    for grant in usage.grants:
-        decision = grant.decision
-        found |= decision.quiet
-        if pool_of(decision.pool) in inside:
-            own = usage.homes.get(decision.pool, inside[pool_of(decision.pool)])
-            found |= decision.owned | effective(decision, usage) & own
+    found = union(cpus for mode, cpus in used_by_key("irqMode", usage, options) if mode == "isolate")
+    found |= union(grant.decision.quiet for grant in usage.grants)
     found |= usage.beside(found)  # an interrupt on a core's other thread slows the exclusive one
     found &= usage.online
     return found if usage.online & ~found else 0

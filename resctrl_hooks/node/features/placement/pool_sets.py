@@ -1,11 +1,14 @@
-"""The CPUs of pools by the settings, and the names of their instances."""
+"""The CPUs of pools, by the settings and by their containers, and the names of their instances."""
 
 from ...host.cpulist import parse_list, union
-from .policy import PlacementError
+from .policy import PlacementError, pools_in_use
+from .usage import effective
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from .usage import Usage
 
 
 def pool_of(name: str) -> str:
@@ -27,6 +30,23 @@ def sets_in(pools: "list[dict[str, Any]]") -> "list[tuple[str, int, dict[str, An
         ]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise PlacementError(f"invalid placement.pools: {error}") from error
+
+
+def used_by_key(key: str, usage: "Usage", options: "dict[str, Any]") -> "list[tuple[str, int]]":
+    """Return the values of a key of pools, each with the pool's CPUs on which its containers run, and their own ones.
+
+    ``options`` is the ``placement`` section.
+
+    Raises:
+        PlacementError: a pool is invalid.
+    """
+    found: "list[tuple[str, int]]" = []
+    for name, inside, pool in sets_in(pools_in_use(options)):
+        if pool.get(key):
+            own = [grant.decision for grant in usage.grants if pool_of(grant.decision.pool) == name]
+            cpus = union(one.owned | effective(one, usage) & usage.homes.get(one.pool, inside) for one in own)
+            found.append((pool[key], cpus))
+    return found
 
 
 def _with_numbers(pool: "dict[str, Any]") -> "dict[str, Any]":
