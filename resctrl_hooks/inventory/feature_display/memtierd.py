@@ -57,8 +57,8 @@ def _lacks(name: str, workload: Workload, settings: Settings) -> tuple[list[str]
     except HookError as error:
         fatal.append(str(error))
     text = next(str(spec["memtierdconfig"]) for spec in settings.classes if spec.get("name") == name)
-    lacks = lacking(Needs(text), settings, workload.cgroup)
-    return [*fatal, *lacks.fatal], lacks.idle
+    more, idle = lacking(Needs(text), settings, workload.cgroup)
+    return [*fatal, *more], idle
 
 
 MEMTIERD = Display(_describe, _probe, COLUMNS)

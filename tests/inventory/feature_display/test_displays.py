@@ -13,7 +13,6 @@ from resctrl_hooks.inventory.feature_display.model import Display, Found
 from resctrl_hooks.inventory.feature_display.table import DISPLAYS
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.feature import Step
-from resctrl_hooks.node.features.memtierd.preflight import Lacking
 from resctrl_hooks.node.features.placement.policy import Decision
 
 CGROUP = f"{POD_CGROUP}/crio-{ID}"
@@ -130,7 +129,7 @@ def test_cells_of_memory_are_those_of_served_containers(
 @pytest.fixture
 def node(host: Host, monkeypatch: pytest.MonkeyPatch) -> Iterator[MemtierdHost]:
     made = MemtierdHost(host)
-    monkeypatch.setattr(memtierd, "lacking", always(Lacking([], [])))
+    monkeypatch.setattr(memtierd, "lacking", always(([], [])))
     host.process(100, CGROUP)
     yield made
     made.clean()
@@ -165,7 +164,7 @@ def test_missing_requirements_of_memtierd_are_found(
     assert node.start().code == 0
     step = node.step()
     node.clean()
-    monkeypatch.setattr(memtierd, "lacking", always(Lacking(fatal, idle)))
+    monkeypatch.setattr(memtierd, "lacking", always((fatal, idle)))
     if binary:
         node.configure(binary=binary)
     where, finds, possible = DISPLAYS["memtierd"].probe(step, workload_of(node.host), node.host.context())

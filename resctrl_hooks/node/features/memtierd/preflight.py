@@ -19,16 +19,6 @@ if TYPE_CHECKING:
 _CAPABILITIES = (("CAP_SYS_PTRACE", 19), ("CAP_SYS_ADMIN", 21), ("CAP_SYS_NICE", 23))
 
 
-class Lacking:
-    """Missing requirements: ``fatal`` ones prevent memtierd's work, with ``idle`` ones it has nothing to do."""
-
-    __slots__ = ("fatal", "idle")
-
-    def __init__(self, fatal: "list[str]", idle: "list[str]") -> None:
-        self.fatal = fatal
-        self.idle = idle
-
-
 class Needs:
     """Requirements of a memtierd configuration: the trackers that it names, and whether it swaps out."""
 
@@ -41,8 +31,11 @@ class Needs:
         self.swaps = any(name == "swapoutms" and value.strip() not in ("", "0") for name, value in values)
 
 
-def lacking(needs: Needs, settings: "Settings", cgroup: str = "") -> Lacking:
-    """Return the missing requirements of a configuration on this node, for the container in this cgroup folder."""
+def lacking(needs: Needs, settings: "Settings", cgroup: str) -> "tuple[list[str], list[str]]":
+    """Return the missing requirements of a configuration on this node, for the container in this cgroup folder.
+
+    The first ones prevent memtierd's work. The second ones leave it nothing to do.
+    """
     fatal = [words for words in (tracker_lacks(settings, tracker) for tracker in needs.trackers) if words]
     missing = missing_capabilities()
     if missing:
@@ -51,10 +44,10 @@ def lacking(needs: Needs, settings: "Settings", cgroup: str = "") -> Lacking:
     if needs.swaps:
         if not swap_total(settings.proc_path):
             idle.append("this node has no swap space (swapon); memtierd cannot swap")
-        closed = swap_forbidden_by(cgroup, settings.cgroup_path) if cgroup else ""
+        closed = swap_forbidden_by(cgroup, settings.cgroup_path)
         if closed:
             idle.append(f"{SWAP} is 0 in {closed}; memtierd cannot swap; set allowswap to allow it")
-    return Lacking(fatal, idle)
+    return fatal, idle
 
 
 def tracker_lacks(settings: "Settings", tracker: str) -> str:

@@ -66,13 +66,13 @@ def check_needs(text: str, leaf: "Leaf", container: "Container", context: "Conte
     """
     from .preflight import Needs, lacking
 
-    found = lacking(Needs(text), context.settings, leaf.folder)
-    for words in found.idle:
+    fatal, idle = lacking(Needs(text), context.settings, leaf.folder)
+    for words in idle:
         context.log(
             WARNING, f"memtierd of {container}: {words}", key=container.key, container=container.id, reason="idle"
         )
-    if found.fatal:
-        raise MemtierdError("; ".join(found.fatal), hint="run `resctrl-hook doctor` to check this node")
+    if fatal:
+        raise MemtierdError("; ".join(fatal), hint="run `resctrl-hook doctor` to check this node")
 
 
 def start(

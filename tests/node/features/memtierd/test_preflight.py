@@ -34,15 +34,15 @@ def test_missing_requirements_are_listed(host: Host) -> None:
     leaf.mkdir(parents=True)
     (host.cgroup / "a/memory.swap.max").write_text("0\n")
     (leaf / "memory.swap.max").write_text("max\n")
-    found = lacking(Needs("name: idlepage\nswapoutms: 10"), settings, str(leaf))
-    assert "CONFIG_IDLE_PAGE_TRACKING" in found.fatal[0]
-    assert "no swap space" in found.idle[0]
-    assert f"memory.swap.max is 0 in {host.cgroup}/a; memtierd cannot swap" in found.idle[1]
+    fatal, idle = lacking(Needs("name: idlepage\nswapoutms: 10"), settings, str(leaf))
+    assert "CONFIG_IDLE_PAGE_TRACKING" in fatal[0]
+    assert "no swap space" in idle[0]
+    assert f"memory.swap.max is 0 in {host.cgroup}/a; memtierd cannot swap" in idle[1]
     (host.proc / "meminfo").write_text("MemTotal: 100 kB\nSwapTotal: 50 kB\n")
     (host.cgroup / "a/memory.swap.max").write_text("max\n")
     (host.root / "sys/kernel/mm/page_idle").mkdir(parents=True)
-    found = lacking(Needs("name: idlepage\nswapoutms: 10"), settings, str(leaf))
-    assert (found.idle, [words for words in found.fatal if "idlepage" in words]) == ([], [])
+    fatal, idle = lacking(Needs("name: idlepage\nswapoutms: 10"), settings, str(leaf))
+    assert (idle, [words for words in fatal if "idlepage" in words]) == ([], [])
 
 
 # The numbers are capability.h's, of the kernel's interface.
@@ -51,8 +51,10 @@ def test_missing_capabilities_are_named(host: Host, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(memtierd_needs, "kernel_text", always(f"CapEff:\t{1 << bit:016x}"))
     others = [one for one in ("CAP_SYS_PTRACE", "CAP_SYS_ADMIN", "CAP_SYS_NICE") if one != name]
     assert memtierd_needs.missing_capabilities() == others
-    found = lacking(Needs(""), Settings({"procPath": str(host.proc), "sysPath": "/sys", "cgroupPath": "/x"}))
-    assert found.fatal == [f"{', '.join(others)} is missing from the capabilities; memtierd cannot work without it"]
+    settings = Settings({"procPath": str(host.proc), "sysPath": "/sys", "cgroupPath": "/x"})
+    assert lacking(Needs(""), settings, "")[0] == [
+        f"{', '.join(others)} is missing from the capabilities; memtierd cannot work without it"
+    ]
 
 
 @pytest.mark.parametrize(
