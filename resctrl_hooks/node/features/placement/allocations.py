@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ...records import AllocationsRecord
     from .policy import Place, Request
 
-_BOOK = "placement"
+LOCK = _BOOK = "placement"
 _TOPOLOGY = "topology"
 _LIMIT = 16 << 20
 _FORMAT = 4
@@ -211,7 +211,7 @@ def lock(context: "Context") -> "Lock":
     Raises:
         LockTimeoutError: another process held it for too long.
     """
-    return context.ledger.lock_named(_BOOK, context.monitor.patience)
+    return context.ledger.lock_named(LOCK, context.monitor.patience)
 
 
 def topology_of(context: "Context", *, keep: bool = True) -> Topology:
