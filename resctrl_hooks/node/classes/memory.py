@@ -24,6 +24,14 @@ OOM_GROUP = "memory.oom.group"
 UNIFIED = (*LIMITS, "memory.swap.high", "memory.min", "memory.low", "memory.max", "memory.zswap.max", OOM_GROUP)
 """The files that memory-qos' annotations may set, if ``unifiedAnnotations`` has them."""
 MAX = "max"
+_PROPERTIES = {
+    SWAP: "MemorySwapMax",
+    HIGH: "MemoryHigh",
+    "memory.min": "MemoryMin",
+    "memory.low": "MemoryLow",
+    "memory.max": "MemoryMax",
+}
+"""By file, the systemd property that keeps its value (systemd.resource-control(5))."""
 _BY_RATIO = ""  # no annotation sets this value
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _DIGITS = frozenset("0123456789")
@@ -41,6 +49,15 @@ class MemoryLimitError(HookError):
     """The value of memory.swap.max or memory.high is invalid, or would stall the container."""
 
     reason = "memory-limit"
+
+
+def memory_properties(limits: "dict[str, str]") -> "dict[str, str]":
+    """Return the systemd properties that keep those of some files' values that have one."""
+    return {
+        _PROPERTIES[name]: "infinity" if value == MAX else value
+        for name, value in limits.items()
+        if name in _PROPERTIES
+    }
 
 
 class Choice:

@@ -3,7 +3,7 @@
 from ..cgroup_settings.foreign import without_foreign
 from ..cgroup_settings.own import living_cgroup, own_cgroup
 from ..cgroup_settings.values import CgroupFeature, part_of_max, resolved
-from ..classes.memory import HIGH, MAX, SWAP, MemoryLimitError, choice_of
+from ..classes.memory import HIGH, MAX, MemoryLimitError, choice_of, memory_properties
 from ..feature import SKIP, Step
 from ..host.cgroup import read_value, same_value
 
@@ -18,14 +18,6 @@ if TYPE_CHECKING:
     from ..records import LimitNeeds
 
 NAME = "memory"
-_PROPERTIES = {  # systemd.resource-control(5)
-    SWAP: "MemorySwapMax",
-    HIGH: "MemoryHigh",
-    "memory.min": "MemoryMin",
-    "memory.low": "MemoryLow",
-    "memory.max": "MemoryMax",
-}
-_INFINITY = "infinity"
 SMALLEST_HIGH = 4 << 20  # bytes; a runtime's own init needs that much, and is extremely slow with less
 
 
@@ -78,8 +70,7 @@ class Memory(CgroupFeature):
         if "part" in needs:
             limits = {**limits, HIGH: resolved(part_of_max(needs["part"]), leaf)}
         _check_room(leaf, limits.get(HIGH, MAX))
-        kept = {name: _INFINITY if value == MAX else value for name, value in limits.items() if name in _PROPERTIES}
-        return {_PROPERTIES[name]: value for name, value in kept.items()}
+        return memory_properties(limits)
 
 
 def _values(limits: "dict[str, str]") -> "list[list[str]]":

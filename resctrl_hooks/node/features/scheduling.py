@@ -10,7 +10,7 @@ from ..cgroup_settings.foreign import without_foreign
 from ..cgroup_settings.own import own_cgroup
 from ..cgroup_settings.values import CgroupFeature
 from ..classes.choice import ClassError, chosen_class
-from ..classes.memory import MAX, canonical
+from ..classes.memory import MAX, canonical, memory_properties
 from ..feature import SKIP, Step
 
 TYPE_CHECKING = False
@@ -34,20 +34,8 @@ _IONICE_PATIENCE = 1.0
 _IO_PRIORITY = "{ioClass}: prio {ioPriority}"
 IO_PRIORITY_UNSET = 4
 _RESET_ON_FORK = 0x40000000  # sched(7): a flag in the kernel's answer
-_INFINITY = "infinity"
 _PARTS = (("policy", "priority", "nice"), ("ioClass", "ioPriority"))
-# Settings with the cgroup's file and the systemd property of each, if any (systemd.resource-control(5)).
-_MEMORY = (
-    ("memoryMin", "memory.min", "MemoryMin"),
-    ("memoryLow", "memory.low", "MemoryLow"),
-    ("memoryMax", "memory.max", "MemoryMax"),
-)
-_PROPERTIES = {
-    "cpu.idle": ("CPUWeight",),
-    "cpu.weight": ("CPUWeight",),
-    "cpu.max": ("CPUQuota", "CPUQuotaPeriodSec"),
-    **{file: (unit_property,) for _, file, unit_property in _MEMORY},
-}
+_MEMORY = {"memoryMin": "memory.min", "memoryLow": "memory.low", "memoryMax": "memory.max"}
 
 
 class Scheduling(CgroupFeature):
@@ -65,17 +53,15 @@ class Scheduling(CgroupFeature):
         name, spec, why = chosen_class(workload, context.settings, NAME, ANNOTATIONS)
         if not name:
             return [Step(NAME, SKIP, {}, why)]
-        wanted, properties = cgroup_values_of(spec)
+        wanted = cgroup_values_of(spec)
         values, kept = without_foreign(wanted, workload, context) if wanted else ([], [])
-        for name_ in {name_ for name_, _ in wanted} - {name_ for name_, _ in values}:
-            for unit_property in _PROPERTIES.get(name_, ()):
-                properties.pop(unit_property, None)
         process = _process_of(spec, workload.bundle.scheduled, kept)
         if values:
             own_cgroup(workload, context)  # raises here, so that `explain` reports it too
         shown = ", ".join(
             [*(f"{key} {value}" for key, value in process.items()), *(f"{file} {value}" for file, value in values)]
         )
+        properties = properties_of(values)
         needs: "SchedulingNeeds" = {"class": name, "process": process, "values": values, "properties": properties}
         return [Step(NAME, "schedule", needs, f"{shown or 'nothing'}: {why}", kept)]
 
@@ -102,39 +88,45 @@ class Scheduling(CgroupFeature):
         return _is_scheduled(container.pid, needs["process"]) and super().holds(step, container, context)
 
 
-def cgroup_values_of(spec: "dict[str, Any]") -> "tuple[list[list[str]], dict[str, str]]":
-    """Return a class's values for the cgroup's files, and the systemd properties that keep them.
+def cgroup_values_of(spec: "dict[str, Any]") -> "list[list[str]]":
+    """Return a class's values for the cgroup's files.
 
     Raises:
         MemoryLimitError: an amount of memory is invalid.
     """
     values: "list[list[str]]" = []
-    properties: "dict[str, str]" = {}
     if spec.get("cpuIdle") is not None:
         values.append(["cpu.idle", "1" if spec["cpuIdle"] else "0"])
-        if spec["cpuIdle"]:
-            properties["CPUWeight"] = "idle"
     if spec.get("cpuWeight"):
         values.append(["cpu.weight", str(spec["cpuWeight"])])
-        properties["CPUWeight"] = str(spec["cpuWeight"])
     if spec.get("cpuMax"):
         quota, _, period = str(spec["cpuMax"]).partition(" ")
-        period = period or "100000"
-        values.append(["cpu.max", f"{quota} {period}"])
-        # systemd parses percentages of a CPU with two decimals.
-        properties["CPUQuota"] = "" if quota == MAX else f"{int(quota) * 10000 // int(period) / 100:.2f}%"
-        properties["CPUQuotaPeriodSec"] = f"{period}us"
+        values.append(["cpu.max", f"{quota} {period or '100000'}"])
     for key, file in (("uclampMin", "cpu.uclamp.min"), ("uclampMax", "cpu.uclamp.max")):
         if spec.get(key) is not None:
             values.append([file, f"{spec[key]:.2f}"])
-    for key, file, unit_property in _MEMORY:
+    for key, file in _MEMORY.items():
         if spec.get(key) is not None:
-            value = canonical(file, str(spec[key]))
-            values.append([file, value])
-            properties[unit_property] = _INFINITY if value == MAX else value
+            values.append([file, canonical(file, str(spec[key]))])
     for size, value in (spec.get("hugepages") or {}).items():
         values.append([f"hugetlb.{size}.max", canonical(f"hugetlb.{size}.max", str(value))])
-    return values, properties
+    return values
+
+
+def properties_of(values: "list[list[str]]") -> "dict[str, str]":
+    """Return the systemd properties that keep values of the cgroup's files."""
+    properties = memory_properties(dict(values))
+    for file, value in values:
+        if file == "cpu.max":
+            quota, period = value.split()
+            # systemd parses percentages of a CPU with two decimals.
+            properties["CPUQuota"] = "" if quota == MAX else f"{int(quota) * 10000 // int(period) / 100:.2f}%"
+            properties["CPUQuotaPeriodSec"] = f"{period}us"
+        elif file == "cpu.weight":
+            properties["CPUWeight"] = value
+        elif file == "cpu.idle" and value == "1":
+            properties["CPUWeight"] = "idle"
+    return properties
 
 
 def _process_of(spec: "dict[str, Any]", theirs: "dict[str, Any]", kept: "list[str]") -> "Any":

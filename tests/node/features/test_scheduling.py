@@ -173,7 +173,8 @@ def test_default_class_applies(host: Host) -> None:
     ],
 )
 def test_class_gives_values(spec: dict[str, Any], values: list[list[str]], properties: dict[str, str]) -> None:
-    assert scheduling.cgroup_values_of(spec) == (values, properties)
+    assert scheduling.cgroup_values_of(spec) == values
+    assert scheduling.properties_of(values) == properties
 
 
 @pytest.mark.parametrize(
