@@ -43,10 +43,10 @@ def container(host: MonitoredHost, key: str, id_: str, storage: Path) -> None:
         locked.add_member(id_, {"runtime": "podman", "bundle": str(bundle)})
 
 
-def stored(storage: Path, file: str, *names: tuple[str, str]) -> None:
+def stored(storage: Path, *names: tuple[str, str]) -> None:
     (storage / "overlay-containers").mkdir(parents=True, exist_ok=True)
     entries = [{"id": id_, "names": [name], "metadata": "{}"} for id_, name in names]
-    (storage / "overlay-containers" / file).write_text(json.dumps(entries))
+    (storage / "overlay-containers/containers.json").write_text(json.dumps(entries))
 
 
 def names_of(host: MonitoredHost, *keys: str) -> list[PodName]:
@@ -62,11 +62,9 @@ def test_kubernetes_names_come_from_record(host: MonitoredHost, asked: list[str]
 
 
 def test_podman_container_name_comes_from_storage(host: MonitoredHost, tmp_path: Path, asked: list[str]) -> None:
-    for id_ in (WEB, GONE):
-        container(host, id_, id_, tmp_path)
-    stored(tmp_path, "containers.json", (WEB, "web"))
-    stored(tmp_path, "volatile-containers.json", (GONE, "once"))
-    assert names_of(host, WEB, GONE) == [PodName("", "web", "web"), PodName("", "once", "once")]
+    container(host, WEB, WEB, tmp_path)
+    stored(tmp_path, (WEB, "web"))
+    assert names_of(host, WEB) == [PodName("", "web", "web")]
     assert asked == []
 
 
@@ -111,15 +109,6 @@ def test_names_of_removed_keys_are_forgotten_and_known_ones_kept(host: Monitored
     assert asked == []
 
 
-@pytest.mark.parametrize("content", ["", "{", "{}", "[1, {}]", '[{"id": 1, "names": null}]'])
-def test_damaged_storage_names_nothing(host: MonitoredHost, tmp_path: Path, asked: list[str], content: str) -> None:
-    container(host, WEB, WEB, tmp_path)
-    stored(tmp_path, "containers.json")
-    (tmp_path / "overlay-containers/containers.json").write_text(content)
-    assert names_of(host, WEB) == [PodName("", "a" * 12, "")]
-    assert asked
-
-
 def test_key_of_program_is_its_name(host: MonitoredHost, asked: list[str]) -> None:
     host.context.monitor.ensure_group("job-17-of-the-batch")
     assert names_of(host, "job-17-of-the-batch") == [PodName("", "job-17-of-the-batch", "")]
@@ -128,7 +117,7 @@ def test_key_of_program_is_its_name(host: MonitoredHost, asked: list[str]) -> No
 
 def test_container_samples_have_container_name(host: MonitoredHost, tmp_path: Path, asked: list[str]) -> None:
     container(host, WEB, WEB, tmp_path)
-    stored(tmp_path, "containers.json", (WEB, "web"))
+    stored(tmp_path, (WEB, "web"))
     lines = [line for line in host.run("metrics").stdout.splitlines() if line.startswith("l3_llc_occupancy_bytes{")]
     assert len(lines) == 1
     assert 'namespace="",pod="web"' in lines[0]

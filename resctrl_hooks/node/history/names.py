@@ -58,7 +58,8 @@ def stored_names(bundles: "dict[str, str]") -> "dict[str, str]":
     """Return the names of containers by id from the storage that holds their bundles.
 
     Source: containers-storage's ``overlay-containers/containers.json``, in the parent folder of the containers'
-    folders, and ``volatile-containers.json`` for those of ``podman run --rm``.
+    folders, and ``volatile-containers.json`` for those of ``podman run --rm``. A container of a plain root folder
+    (``--rootfs``) is not listed there.
     """
     folders = {bundle.rpartition("/")[0].rpartition("/")[0] for bundle in bundles.values() if bundle[:1] == "/"}
     found: "dict[str, str]" = {}

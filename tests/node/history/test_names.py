@@ -34,7 +34,17 @@ def test_recorded_pod_has_its_names_and_an_unknown_key_a_short_id(tmp_path: Path
         assert names.of(ALONE) == ("", ALONE[:12], "")
 
 
-def test_damaged_storage_is_ignored(tmp_path: Path) -> None:
-    (tmp_path / "containers.json").write_text("{")
+@pytest.mark.parametrize(
+    "content, names",
+    [
+        ('[{"id": "a", "names": ["web", "alias"]}, {"id": "b", "names": ["db"]}]', {"a": "web", "b": "db"}),
+        ('[{"id": "a", "names": []}, {"id": "b"}, "text", 1, {"names": ["x"]}, {"id": "c", "names": ["x"]}]', {}),
+        ('[{"id": "a", "names": "text"}, {"id": "b", "names": null}]', {}),
+        *((damaged, {}) for damaged in ("", "{", '{"id": "a", "names": ["web"]}', '"text"')),
+    ],
+)
+def test_names_of_storage_are_those_of_usable_entries(tmp_path: Path, content: str, names: dict[str, str]) -> None:
+    (tmp_path / "containers.json").write_text(content)
     (tmp_path / "volatile-containers.json").symlink_to("/dev/zero")
-    assert stored_names({ALONE: f"{tmp_path}/{ALONE}/userdata"}) == {}
+    assert stored_names({"a": f"{tmp_path}/a/userdata", "b": f"{tmp_path}/b/userdata"}) == names
+    assert stored_names({"a": "a/userdata", "b": ""}) == {}
