@@ -6,6 +6,7 @@ from resctrl_hooks.node.history.rows import GROUP, PACKAGE, POD, REST, Row
 from resctrl_hooks.recording.analysis import (
     BANDWIDTH,
     MEASURES,
+    OTHERS,
     Times,
     User,
     by_namespace,
@@ -17,7 +18,7 @@ from resctrl_hooks.recording.analysis import (
 )
 from resctrl_hooks.recording.tables import uncovered_table
 
-from .test_noise import L3, START, rows_of
+from .rows import L3, START, rows_of
 
 
 @pytest.mark.parametrize(
@@ -44,8 +45,8 @@ def test_two_hosts_have_two_users_of_one_name() -> None:
     rows = [{**row, "host": host} for host in ("n2", "n1") for row in rows_of({"web": [1]})]
     found = recording_of(rows)
     assert [*found.times] == ["n1", "n2"]
-    assert [user.name for user in found.users] == ["n2: batch/web", "n1: batch/web"]
-    assert [user.name for user in recording_of(rows[:2]).users] == ["batch/web"]
+    assert [user.name for user in found.users] == ["n2: shop/web", "n1: shop/web"]
+    assert [user.name for user in recording_of(rows[:2]).users] == ["shop/web"]
 
 
 def test_rates_come_before_gauges() -> None:
@@ -109,8 +110,10 @@ def test_namespace_is_the_sum_of_its_pods_where_any_has_a_value() -> None:
     assert found == {"shop": {0.0: 1, 1.0: 5, 2.0: 4}, "(r)": {0.0: 7}}
 
 
-def test_no_line_of_others_if_all_are_drawn() -> None:
-    assert largest({"a": {0.0: 1.0}, "b": {0.0: 2.0}}, 2) == {"b": {0.0: 2.0}, "a": {0.0: 1.0}}
+def test_smallest_lines_are_drawn_as_one_of_others_if_there_are_more() -> None:
+    lines = {f"p{number}": {0.0: float(number), 1.0: float(number)} for number in range(5)}
+    assert largest(lines, 2) == {"p4": {0.0: 4, 1.0: 4}, "p3": {0.0: 3, 1.0: 3}, OTHERS: {0.0: 3, 1.0: 3}}
+    assert [*largest(lines, 5)] == ["p4", "p3", "p2", "p1", "p0"]
 
 
 def test_missing_values_are_counted_by_user_column_and_word_most_frequent_first() -> None:

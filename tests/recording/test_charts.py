@@ -2,7 +2,6 @@
 
 import json
 import re
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -15,9 +14,7 @@ from resctrl_hooks.recording.page import page_of
 from resctrl_hooks.recording.style import SCRIPT
 from resctrl_hooks.recording.texts import number
 
-from .test_noise import L3, START, rows_of
-from .test_slowdown import slowdown
-from .test_turns import rows_of as turn_rows
+from .rows import L3, rows_of, slowdown, turns
 
 GREY = "#999999"
 
@@ -44,7 +41,7 @@ def test_twelve_largest_pods_have_a_line_and_a_color_each() -> None:
     ]
     gone = [row for row in rows if row["key"] == "p13"]
     (data, _), (sums, _), (cache, _), _ = charts(page_of(recording_of([*occupied, *gone])))
-    names = [f"batch/p{one:02}" for one in range(13, 1, -1)]
+    names = [f"shop/p{one:02}" for one in range(13, 1, -1)]
     assert [line["name"] for line in data] == [*names, OTHERS]
     assert data[-1]["y"] == [None, 3, 3], "in GB/s; no rate before the second sample"
     found = colors(data)
@@ -55,22 +52,22 @@ def test_twelve_largest_pods_have_a_line_and_a_color_each() -> None:
     # the same color in all charts, apart from the smallest pods, which get the remaining ones
     same = names[1:11]
     assert {name: colors(cache)[name] for name in same} == {name: found[name] for name in same}
-    assert {line["name"]: line["y"][0] for line in cache}["batch/p12"] == 13, "in MiB"
+    assert {line["name"]: line["y"][0] for line in cache}["shop/p12"] == 13, "in MiB"
 
 
 def test_pod_that_was_created_again_is_one_line() -> None:
-    rows = [*rows_of({"old": [1, 1]}), *rows_of({"new": [3]}, start=START + timedelta(seconds=3))]
+    rows = [*rows_of({"old": [1, 1]}), *rows_of({"new": [3]}, start=3)]
     (data, _), _ = charts(page_of(recording_of([{**row, "pod": "web"} for row in rows])))
-    assert [(line["name"], line["y"]) for line in data] == [("batch/web", [None, 1, 1, None, 3])]
+    assert [(line["name"], line["y"]) for line in data] == [("shop/web", [None, 1, 1, None, 3])]
 
 
 def test_name_is_once_in_the_legend_of_several_domains() -> None:
     (data, layout), (sums, _) = charts(page_of(recording_of(rows_of({"a": [1], "b": [2]}, domains=L3))))
     assert [(line["name"], line["yaxis"], line["showlegend"]) for line in data] == [
-        ("batch/b", "y", True),
-        ("batch/a", "y", True),
-        ("batch/b", "y2", False),
-        ("batch/a", "y2", False),
+        ("shop/b", "y", True),
+        ("shop/a", "y", True),
+        ("shop/b", "y2", False),
+        ("shop/a", "y2", False),
     ]
     assert [title["text"] for title in layout["annotations"]] == list(L3)
     assert layout["xaxis"]["matches"] == "x2", "one time axis"
@@ -91,7 +88,7 @@ def test_twenty_largest_noisy_times_of_a_domain_are_shaded_in_the_color_of_their
     (data, layout), (_, sums) = charts(page_of(recording))
     first, second = ([one for one in layout["shapes"] if one["xref"] == axis] for axis in ("x", "x2"))
     assert len(first) == 20
-    assert {one["fillcolor"] for one in first} == {colors(data)["batch/loud"]}
+    assert {one["fillcolor"] for one in first} == {colors(data)["shop/loud"]}
     assert len(second) == 1
     assert "shapes" not in sums
     largest = max(noisy(recording), key=lambda one: one.moved)
@@ -116,21 +113,18 @@ def test_last_twenty_changes_of_a_domain_are_dotted_lines() -> None:
 def test_four_pods_with_the_most_slowed_time_have_charts() -> None:
     rows = rows_of({f"p{one}": [1] * 8 for one in range(5)})
     for one in range(5):
-        ratios = slowdown([2.0] * (one + 2))
-        rows += [{**row, "key": f"p{one}", "pod": f"p{one}", "namespace": "batch"} for row in ratios]
-    shifted = [{**row, "time": str(row["time"]).replace("T00", "T01")} for row in rows]
-    page = page_of(recording_of(shifted))
-    assert re.findall(r"<h3>(.*?)</h3>", page) == ["batch/p4", "batch/p3", "batch/p2", "batch/p1"]
+        rows += slowdown([2.0] * (one + 2), key=f"p{one}")
+    page = page_of(recording_of(rows))
+    assert re.findall(r"<h3>(.*?)</h3>", page) == ["shop/p4", "shop/p3", "shop/p2", "shop/p1"]
     assert len(charts(page)) == 2 + 4
-    assert page.count("<td>batch/p0</td>") == 1, "the table has all"
+    assert page.count("<td>shop/p0</td>") == 1, "the table has all"
     assert page.count("* plotly.js v") == 1, "the library is in the page once"
 
 
 def test_fifty_fastest_of_the_pods_that_took_turns_have_bars() -> None:
-    turns = turn_rows(LEAST_TURNS)
     rows: list[Row] = []
     for one in range(51):
-        for row in turns:
+        for row in turns(LEAST_TURNS):
             value = row["mbm_total_bytes"]
             assert value is None or isinstance(value, float)
             more = {"mbm_total_bytes": None if value is None else value * (one + 1) * 1e8}

@@ -6,29 +6,19 @@ from pathlib import Path
 import pytest
 from hosts.guard_and_packages import write_zone
 
-from resctrl_hooks.metrics.classes import package_family
 from resctrl_hooks.node.history.rows import Row
 from resctrl_hooks.node.snapshot.packages import Packages
 from resctrl_hooks.recording.analysis import recording_of
 from resctrl_hooks.recording.energy import Share, shares, write_csv
 from resctrl_hooks.recording.page import page_of
 
+from .rows import row_of
+
 
 def row(second: int, kind: str, joules: float | None, name: str = "", namespace: str = "", package: int = 0) -> Row:
     column = "package_energy_joules" if kind == "package" else "core_energy_joules"
     domain = f"package-{package}" if kind == "package" else f"mon_PERF_PKG_{package:02d}"
-    found: dict[str, str | float | None] = {
-        "time": f"2026-11-20T10:00:{second:02d}+00:00",
-        "host": "n1",
-        "kind": kind,
-        "domain": domain,
-        "key": name,
-        "namespace": namespace,
-        "pod": name,
-    }
-    if joules is not None:
-        found[column] = joules
-    return found
+    return row_of(second, kind, name, domain=domain, namespace=namespace, **{} if joules is None else {column: joules})
 
 
 ROWS = [
@@ -101,10 +91,3 @@ def test_package_that_wraps_counts_on(powercap: Path) -> None:
 def test_package_that_cannot_be_read_is_left_out(powercap: Path) -> None:
     (powercap / "intel-rapl:0/energy_uj").unlink()
     assert Packages(str(powercap)).read() == Packages(str(powercap / "none")).read() == {}
-
-
-def test_metrics_have_the_packages_energy(powercap: Path) -> None:
-    family = package_family(Packages(str(powercap)))
-    assert [(one.name, one.labels, one.value) for one in family.samples] == [
-        ("resctrl_package_energy_joules_total", {"package": "0"}, 0.9)
-    ]

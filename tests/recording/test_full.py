@@ -18,32 +18,9 @@ from resctrl_hooks.recording.files import writing
 from resctrl_hooks.recording.full import Full, full_times, memories
 from resctrl_hooks.recording.tables import full_table
 
-GB = 1e9
+from .rows import GB, L3, memory, rows_of
+
 RATES = {"etl": [10.0, 80.0, 80.0, 80.0, 10.0, 10.0, 10.0, 10.0], "web": [5.0, 10.0, 10.0, 10.0, 5.0, 5.0, 5.0, 5.0]}
-
-
-def pods(rates: dict[str, list[float]]) -> list[Row]:
-    """A sample each second of one L3 domain: what each pod has moved, by its GB/s."""
-    return [
-        {
-            "time": f"2026-01-01T00:00:{second:02}.000+00:00", "host": "n1", "kind": "pod", "key": pod,
-            "domain": "mon_L3_00", "namespace": "shop", "pod": pod, "mbm_total_bytes": sum(of[:second]) * GB,
-        }
-        for pod, of in rates.items()
-        for second in range(len(of) + 1)
-    ]  # fmt: skip
-
-
-def memory(rates: list[float | None], capacity: float = 100.0) -> list[Row]:
-    """The rows of a memory domain."""
-    return [
-        {
-            "time": f"2026-01-01T00:00:{second:02}.000+00:00", "host": "n1", "kind": MEMORY, "key": "mon_L3_00",
-            "domain": "mon_L3_00", "memory_bytes_per_second": None if rate is None else rate * GB,
-            "capacity_bytes_per_second": capacity * GB,
-        }
-        for second, rate in enumerate(rates, 1)
-    ]  # fmt: skip
 
 
 def times(rows: list[Row], capacity: float | None = None) -> list[Full]:
@@ -51,19 +28,19 @@ def times(rows: list[Row], capacity: float | None = None) -> list[Full]:
 
 
 def test_full_domain_has_its_time_load_and_the_bytes_of_each_pod() -> None:
-    (found,) = times([*pods(RATES), *memory([15, 90, 90, 96, 15, 15, 15, 15])])
+    (found,) = times([*rows_of(RATES), *memory([15, 90, 90, 96, 15, 15, 15, 15])])
     assert (found.start % 60, found.end % 60, round(found.load, 4)) == (1, 4, 0.92)
     assert {user.name: moved / GB for user, moved in found.moved.items()} == {"shop/etl": 240, "shop/web": 30}
 
 
 def test_capacity_option_is_enough_for_a_recording_without_settings() -> None:
-    assert times(pods(RATES)) == []
-    (found,) = times(pods(RATES), 100)
+    assert times(rows_of(RATES)) == []
+    (found,) = times(rows_of(RATES), 100)
     assert (found.start % 60, found.end % 60, found.load, found.memory.estimated) == (1, 4, 0.9, True)
 
 
 def test_capacity_option_replaces_the_recorded_capacity() -> None:
-    rows = [*pods(RATES), *memory([15, 90, 90, 90, 15, 15, 15, 15])]
+    rows = [*rows_of(RATES), *memory([15, 90, 90, 90, 15, 15, 15, 15])]
     assert times(rows, 200) == []
 
 
@@ -71,26 +48,24 @@ def test_capacity_option_replaces_the_recorded_capacity() -> None:
     "capacity, domain", [({"0": 100 * GB}, 0), ({"1": 100 * GB}, 1), ({"*": 100 * GB, "1": GB}, 0)]
 )
 def test_capacity_of_a_domain_is_that_of_its_number(capacity: dict[str, float], domain: int) -> None:
-    both = [{**row, "domain": f"mon_L3_0{number}"} for number in (0, 1) for row in pods(RATES)]
+    both = rows_of(RATES, domains=L3)
     found = {one.name: one.loads for one in memories(recording_of(both), capacity)}
     assert max(found[f"mon_L3_0{domain}"].values()) == 0.9
     assert memories(recording_of([{**row, "domain": "of another kind"} for row in both]), {"1": GB}) == []
 
 
 def test_memory_domain_without_a_capacity_is_never_full() -> None:
-    assert times([*pods(RATES), *memory([90, 90, 90], capacity=0)]) == []
+    assert times([*rows_of(RATES), *memory([90, 90, 90], capacity=0)]) == []
 
 
 @pytest.mark.parametrize("load, is_full", [(85.0, True), (84.9, False)])
 def test_domain_is_full_from_85_percent_on(load: float, is_full: bool) -> None:
-    assert bool(times([*pods(RATES), *memory([15, load, 15])])) is is_full
+    assert bool(times([*rows_of(RATES), *memory([15, load, 15])])) is is_full
 
 
 def test_memory_domain_has_the_traffic_of_all_its_l3_domains() -> None:
-    second = [{**row, "domain": "mon_L3_01"} for row in pods(RATES)]
-    third = [{**row, "domain": "mon_L3_02"} for row in pods(RATES)]
-    shared = [{**row, "key": "mon_L3_00 mon_L3_01"} for row in memory([15, 90, 90, 90, 15])]
-    (found,) = times([*pods(RATES), *second, *third, *shared])
+    shared = [{**row, "key": " ".join(L3)} for row in memory([15, 90, 90, 90, 15])]
+    (found,) = times([*rows_of(RATES, domains=[*L3, "mon_L3_02"]), *shared])
     assert {user.name: moved / GB for user, moved in found.moved.items()} == {"shop/etl": 480, "shop/web": 60}
     (one,) = memories(recording_of([{**row, "key": ""} for row in memory([15])]), {})
     assert one.l3 == ["mon_L3_00"]
@@ -108,28 +83,28 @@ def test_full_times_are_in_order_of_time_and_name() -> None:
 
 
 def test_sample_without_a_load_is_not_full() -> None:
-    assert times([*pods(RATES), *memory([15, None, None, None, 15, 15, 15, 15])]) == []
+    assert times([*rows_of(RATES), *memory([15, None, None, None, 15, 15, 15, 15])]) == []
 
 
 @pytest.mark.parametrize("pause, count", [(3, 1), (4, 2)])
 def test_short_pause_does_not_end_the_time(pause: int, count: int) -> None:
     rates: list[float | None] = [90, *[80.0] * pause, 90]
-    assert len(times([*pods({"etl": [80.0] * len(rates)}), *memory(rates)])) == count
+    assert len(times([*rows_of({"etl": [80.0] * len(rates)}), *memory(rates)])) == count
 
 
 def test_rows_of_memory_and_guard_are_not_users() -> None:
     event: Row = {**memory([90])[0], "kind": GUARD, "event": "lowered"}
-    found = recording_of([*pods(RATES), *memory([90]), event])
+    found = recording_of([*rows_of(RATES), *memory([90]), event])
     assert {user.kind for user in found.users} == {"pod"}
     assert [one.name for one in memories(found, {})] == ["mon_L3_00"]
 
 
 def test_table_names_the_largest_pods_with_their_share() -> None:
-    found = recording_of([*pods(RATES), *memory([15, 90, 90, 90, 15, 15, 15, 15])])
+    found = recording_of([*rows_of(RATES), *memory([15, 90, 90, 90, 15, 15, 15, 15])])
     table = full_table(found, {})
     assert "shop/etl 240 GB (89%), shop/web 30 GB (11%)" in table
     assert ">3 s<" in table
-    assert full_table(recording_of(pods(RATES)), {}) == ""
+    assert full_table(recording_of(rows_of(RATES)), {}) == ""
 
 
 def test_recorded_domain_and_guard_event_are_on_the_page(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from datetime import timedelta
 
 import pytest
 
@@ -14,10 +13,8 @@ from resctrl_hooks.recording.page import page_of
 from resctrl_hooks.recording.slowdown import slowed_pods
 from resctrl_hooks.recording.tables import uncovered_table
 
+from .rows import GB, L3, memory, rows_of, slowdown
 from .test_charts import charts
-from .test_full import GB, memory, pods
-from .test_noise import L3, START, rows_of
-from .test_slowdown import slowdown
 
 
 def on(host: str, rows: Sequence[Row]) -> list[Row]:
@@ -26,7 +23,7 @@ def on(host: str, rows: Sequence[Row]) -> list[Row]:
 
 def two(second: float = 0.4) -> Recording:
     """Return loud, alone on n1, and four pods on n2, which is sampled some seconds later."""
-    others = rows_of({f"p{one}": [6] * 10 for one in range(4)}, start=START + timedelta(seconds=second))
+    others = rows_of({f"p{one}": [6] * 10 for one in range(4)}, start=second)
     return recording_of([*rows_of({"loud": [8] * 10}), *on("n2", others)])
 
 
@@ -34,8 +31,8 @@ def two(second: float = 0.4) -> Recording:
 def test_pod_is_noisy_by_the_traffic_of_its_own_host(second: float) -> None:
     found = two(second)
     (one,) = noisy(found)
-    assert (one.user.name, one.domain, one.moved, one.of) == ("n1: batch/loud", "n1/mon_L3_00", 80e9, 80e9)
-    assert answer(found) == "n1: batch/loud moved 100% of all memory traffic, 01:00:00 to 01:00:10 UTC (8 GB/s)."
+    assert (one.user.name, one.domain, one.moved, one.of) == ("n1: shop/loud", "n1/mon_L3_00", 80e9, 80e9)
+    assert answer(found) == "n1: shop/loud moved 100% of all memory traffic, 01:00:00 to 01:00:10 UTC (8 GB/s)."
 
 
 def test_line_has_only_the_times_of_its_host() -> None:
@@ -43,18 +40,18 @@ def test_line_has_only_the_times_of_its_host() -> None:
     (data, layout), (sums, titles) = charts(page_of(two()))
     assert [one["text"] for one in layout["annotations"]] == ["n1/mon_L3_00", "n2/mon_L3_00"]
     lines = {line["name"]: line for line in data}
-    assert (lines["n1: batch/loud"]["y"], lines["n1: batch/loud"]["x"][1]) == (
+    assert (lines["n1: shop/loud"]["y"], lines["n1: shop/loud"]["x"][1]) == (
         [None, *[8] * 10],
         "2026-01-01T01:00:01+00:00",
     )
-    assert lines["n2: batch/p0"]["x"][1] == "2026-01-01T01:00:01.400000+00:00"
-    assert lines["n2: batch/p0"]["y"] == [None, *[pytest.approx(6)] * 10]
+    assert lines["n2: shop/p0"]["x"][1] == "2026-01-01T01:00:01.400000+00:00"
+    assert lines["n2: shop/p0"]["y"] == [None, *[pytest.approx(6)] * 10]
     assert layout["xaxis"]["range"] == ["2026-01-01T01:00:00+00:00", "2026-01-01T01:00:10.400000+00:00"]
     assert [one["text"] for one in titles["annotations"]] == [
         "by namespace, n1/mon_L3_00",
         "by namespace, n2/mon_L3_00",
     ]
-    assert {line["name"]: line["y"][1] for line in sums} == {"n1: batch": 8, "n2: batch": pytest.approx(24)}
+    assert {line["name"]: line["y"][1] for line in sums} == {"n1: shop": 8, "n2: shop": pytest.approx(24)}
 
 
 def test_chart_by_namespace_of_several_domains_names_its_host() -> None:
@@ -76,8 +73,8 @@ def test_change_is_marked_on_its_host() -> None:
 
 
 def test_full_domain_has_the_bytes_of_its_own_host() -> None:
-    second = [{**row, "time": str(row["time"]).replace(".000", ".500")} for row in pods({"other": [50.0] * 5})]
-    rows = [*pods({"etl": [90.0] * 5}), *memory([90] * 5), *on("n2", second)]
+    second = rows_of({"other": [50.0] * 5}, start=0.5)
+    rows = [*rows_of({"etl": [90.0] * 5}), *memory([90] * 5), *on("n2", second)]
     (one,) = full_times(recording_of(rows), {})
     assert (one.memory.name, one.memory.l3, one.end - one.start) == ("n1/mon_L3_00", ["n1/mon_L3_00"], 5)
     assert {user.name: moved / GB for user, moved in one.moved.items()} == {"n1: shop/etl": 450}
@@ -86,8 +83,8 @@ def test_full_domain_has_the_bytes_of_its_own_host() -> None:
 
 
 def test_slowed_pod_has_its_hosts_seconds_and_domain() -> None:
-    later = [{**row, "time": str(row["time"]).replace(".000", ".500")} for row in pods({"other": [1.0] * 5})]
-    found = recording_of([*pods({"etl": [80.0] * 5}), *slowdown([1.0, 1.6, 1.6, 1.6]), *on("n2", later)])
+    later = rows_of({"other": [1.0] * 5}, start=0.5)
+    found = recording_of([*rows_of({"etl": [80.0] * 5}), *slowdown([1.0, 1.6, 1.6, 1.6]), *on("n2", later)])
     (one,) = slowed_pods(found, {})
     assert (one.user.name, one.seconds, one.domain) == ("n1: shop/web", 3, "n1/mon_L3_00")
     assert [user.name for user in one.culprits] == ["n1: shop/etl"]

@@ -1,49 +1,21 @@
 """Noisy pods of a recording: the limits at which a noisy time begins, goes on and ends, and the answer in words."""
 
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
-from itertools import accumulate
+from typing import Any
 
 import pytest
 
-from resctrl_hooks.node.history.rows import POD, REST, Row
+from resctrl_hooks.node.history.rows import REST
 from resctrl_hooks.recording.analysis import Recording, recording_of
 from resctrl_hooks.recording.noise import answer, noisy
 
-START = datetime(2026, 1, 1, 1, tzinfo=UTC)
-L3 = ("mon_L3_00", "mon_L3_01")
+from .rows import L3, START, rows_of
 
 
-def recorded(
-    rates: Mapping[str, Sequence[float]],
-    step: float = 1,
-    domains: Sequence[str] = L3[:1],
-    start: datetime = START,
-    kind: str = POD,
-) -> Recording:
-    """Return a recording with the GB/s of each pod in each domain, a sample each ``step`` seconds."""
-    return recording_of(rows_of(rates, step, domains, start, kind))
+def recorded(*given: Any, **named: Any) -> Recording:
+    return recording_of(rows_of(*given, **named))
 
 
-def rows_of(
-    rates: Mapping[str, Sequence[float]],
-    step: float = 1,
-    domains: Sequence[str] = L3[:1],
-    start: datetime = START,
-    kind: str = POD,
-) -> list[Row]:
-    return [
-        {
-            "time": (start + timedelta(seconds=step * sample)).isoformat(), "host": "n1", "kind": kind, "key": pod,
-            "domain": domain, "namespace": "batch", "pod": pod, "mbm_total_bytes": total * step * 1e9,
-        }
-        for pod, of in rates.items()
-        for sample, total in enumerate(accumulate(of, initial=0.0))
-        for domain in domains
-    ]  # fmt: skip
-
-
-def times(found: Recording, name: str = "batch/loud") -> list[tuple[float, float]]:
+def times(found: Recording, name: str = "shop/loud") -> list[tuple[float, float]]:
     """Return the noisy times of a pod, in seconds since the start, in order of time."""
     begin = START.timestamp()
     return sorted((one.start - begin, one.end - begin) for one in noisy(found) if one.user.name == name)
@@ -122,7 +94,7 @@ def test_time_with_a_twentieth_of_the_largest_traffic_is_left_out() -> None:
     for rate, is_listed in ((20.0, False), (20.1, True)):
         small = rows_of({"small": [rate, *[0] * 19]}, domains=["mon_L3_02"])
         found = recording_of([*rows_of({"loud": [20] * 20}, domains=L3), *small])
-        assert bool(times(found, "batch/small")) is is_listed
+        assert bool(times(found, "shop/small")) is is_listed
     assert [one.user.key for one in noisy(found)] == ["loud", "loud", "small"], "most bytes first"
 
 
@@ -143,8 +115,8 @@ def test_wavering_burst_is_one_time_and_neighbours_have_none() -> None:
     quiet = [0.05] * 10
     neighbour = [0.25, 0.25, 0.25, 0.25, 0.3, 0.25, 0.25, 0.45, 0.25, 0.25] * 2
     found = recorded({"loud": [*quiet, *burst, *quiet], "web": [*quiet, *neighbour, *quiet]}, 60, L3)
-    assert [(one.user.name, one.domain) for one in noisy(found)] == [("batch/loud", domain) for domain in L3]
-    assert answer(found) == "batch/loud moved 75% of all memory traffic, 01:10 to 01:30 UTC (1.62 GB/s)."
+    assert [(one.user.name, one.domain) for one in noisy(found)] == [("shop/loud", domain) for domain in L3]
+    assert answer(found) == "shop/loud moved 75% of all memory traffic, 01:10 to 01:30 UTC (1.62 GB/s)."
 
 
 def test_answer_joins_the_same_burst_of_other_domains() -> None:
@@ -154,7 +126,7 @@ def test_answer_joins_the_same_burst_of_other_domains() -> None:
     rows += rows_of({"other": [0, 0, 0, 0, 2, 2, 2]})
     found = recording_of(rows)
     # 24 + 14 GB of 40 GB in 4 s
-    assert answer(found) == "batch/loud moved 95% of all memory traffic, 01:00:01 to 01:00:05 UTC (9.5 GB/s)."
+    assert answer(found) == "shop/loud moved 95% of all memory traffic, 01:00:01 to 01:00:05 UTC (9.5 GB/s)."
 
 
 def test_answer_is_not_extended_by_the_time_of_another_pod() -> None:
@@ -172,9 +144,9 @@ def test_answer_is_not_extended_by_the_time_of_another_pod() -> None:
     ],
 )
 def test_answer_has_seconds_of_short_times_and_dates_of_different_days(step: int, hour: int, words: str) -> None:
-    start = datetime(2026, 1, 1, hour, tzinfo=UTC)
+    start = (hour - 1) * 3600
     if hour == 23:
-        start += timedelta(minutes=59, seconds=30 if step == 60 else 0)
+        start += 59 * 60 + (30 if step == 60 else 0)
         before, _, after = words.partition(" to ")
         words = f"2026-01-01 {before} to 2026-01-02 {after}"
     assert f", {words} (" in answer(recorded({"loud": [8]}, step, start=start))

@@ -12,6 +12,8 @@ from resctrl_hooks.recording.analysis import recording_of
 from resctrl_hooks.recording.page import page_of
 from resctrl_hooks.recording.tables import events_table
 
+from .rows import L3, row_of, rows_of
+
 MEASURE = """<!DOCTYPE html><body><iframe id="page" src="page.html" style="width: WIDTHpx; height: 2000px"></iframe>
 <script>
 const found = {};
@@ -35,20 +37,14 @@ document.getElementById("page").onload = () => setTimeout(() => { try {
 
 def _rows() -> list[Row]:
     """Return a recording of two domains, of pods with long names, in which the guard acted on one domain."""
-    common = {"host": "worker-3.example.com", "namespace": "shop"}
-    rows: list[Row] = [
-        common
-        | {"time": f"2026-01-01T00:00:{second:02}.000+00:00", "kind": "pod", "key": f"key{number}", "domain": domain}
-        | {"pod": f"a-pod-with-a-very-long-name-{number}", "mbm_total_bytes": second * (number + 1) * 1e9}
-        for second in range(30)
-        for number in range(5)
-        for domain in ("mon_L3_00", "mon_L3_01")
-    ]
+    pods = {f"a-pod-with-a-very-long-name-{number}": [number + 1.0] * 29 for number in range(5)}
     event = "lower batch to 50 " + "and more " * 20
-    at = {"time": "2026-01-01T00:00:12.000+00:00", "kind": GUARD, "key": "lower", "domain": "mon_L3_00"}
-    limit = {"time": "2026-01-01T00:00:20.000+00:00", "kind": SCHEMATA, "key": SCHEMATA, "domain": "mon_L3_00"}
-    limited = limit | {"rdt_class": "batch", "event": "class batch: L3 fff to 00f"}
-    return [*rows, common | at | {"rdt_class": "batch", "event": event}, common | limited]
+    rows = [
+        *rows_of(pods, domains=L3),
+        row_of(12, GUARD, "lower", rdt_class="batch", event=event),
+        row_of(20, SCHEMATA, rdt_class="batch", event="class batch: L3 fff to 00f"),
+    ]
+    return [{**row, "host": "worker-3.example.com"} for row in rows]
 
 
 def _measured(folder: Path, width: int, *options: str) -> dict[str, str]:

@@ -23,8 +23,10 @@ from hosts.monitored import KEYS, MonitoredHost, plain_host
 from resctrl_hooks.cli import main
 from resctrl_hooks.errors import NotPermittedError
 from resctrl_hooks.node.history.rows import LABELS, SCHEMATA, Row, Sampler
-from resctrl_hooks.recording.analysis import BANDWIDTH, OTHERS, largest, recording_of, series, uncovered
+from resctrl_hooks.recording.analysis import BANDWIDTH, recording_of, series
 from resctrl_hooks.recording.files import RecordingError, read, writing
+
+from .rows import row_of
 
 NASTY = "</script><script>document.title='forged'</script>"
 
@@ -120,14 +122,12 @@ def test_recording_of_another_name_is_refused(tmp_path: Path) -> None:
 def rows_of(**pods: list[float | None]) -> list[Row]:
     """Return a recording of one domain: each pod's mbm_total_bytes, one sample per second."""
     return [
-        {
-            "time": f"2026-01-01T00:00:{second:02}.000+00:00", "host": "n1", "kind": "pod", "key": pod,
-            "domain": "mon_L3_00", "namespace": "shop", "pod": pod, "mbm_total_bytes": value,
-            "missing": "" if value is not None else "mbm_total_bytes:Unassigned",
-        }
+        row_of(
+            second, key=pod, mbm_total_bytes=value, missing="" if value is not None else "mbm_total_bytes:Unassigned"
+        )
         for pod, values in pods.items()
         for second, value in enumerate(values)
-    ]  # fmt: skip
+    ]
 
 
 def test_rates_use_counted_values_only() -> None:
@@ -138,8 +138,6 @@ def test_rates_use_counted_values_only() -> None:
     }
     # b's counter restarted in the third sample: its traffic until then is unknown
     assert rates == {"shop/a": {1: 10, 4: 10}, "shop/b": {1: 0, 3: 10, 4: 10}}
-    (gap,) = uncovered(found)
-    assert (gap.user.name, gap.column, gap.word, gap.rows, gap.of) == ("shop/a", "mbm_total_bytes", "Unassigned", 1, 5)
 
 
 def test_namespaces_have_bandwidth_where_other_domains_have_energy() -> None:
@@ -148,18 +146,6 @@ def test_namespaces_have_bandwidth_where_other_domains_have_energy() -> None:
     energy = [{**row, "domain": "mon_PERF_PKG_00", BANDWIDTH.column: None} for row in rows]
     (points,) = series(recording_of([*rows, *energy]), BANDWIDTH).values()
     assert list(points.values()) == [100.0, 100.0]
-
-
-def test_smallest_pods_are_drawn_as_one() -> None:
-    lines = {f"p{number}": {0.0: float(number), 1.0: float(number)} for number in range(5)}
-    assert largest(lines, 2) == {"p4": {0.0: 4, 1.0: 4}, "p3": {0.0: 3, 1.0: 3}, OTHERS: {0.0: 3, 1.0: 3}}
-
-
-def test_gaps_are_longer_than_two_intervals() -> None:
-    times = {0, 4, 6, 8, 10, 20, 22, 24, 26}
-    rows = [row for row in rows_of(a=[*map(float, range(27))]) if int(str(row["time"])[17:19]) in times]
-    ((start, end),) = recording_of(rows).times["n1"].gaps
-    assert (int(start % 60), int(end % 60)) == (10, 20)
 
 
 class Tags(HTMLParser):
@@ -234,25 +220,19 @@ def test_record_ends_cleanly_at_signal(host: MonitoredHost, tmp_path: Path) -> N
     assert read(str(target))
 
 
-@pytest.mark.parametrize("name", ["x.csv", "x.parquet"])
-def test_record_refuses_an_existing_file_without_force(host: MonitoredHost, tmp_path: Path, name: str) -> None:
-    target = tmp_path / name
-    target.write_text("yesterday's")
+@pytest.mark.parametrize(
+    "name, there", [("x.csv", "x.csv"), ("x.parquet", "x.parquet"), ("x.parquet", "x.parquet.unfinished")]
+)
+def test_record_refuses_an_existing_or_unfinished_file_without_force(
+    host: MonitoredHost, tmp_path: Path, name: str, there: str
+) -> None:
+    """An unfinished file is of a recording that was killed, or still runs."""
+    target, existing = tmp_path / name, tmp_path / there
+    existing.write_text("yesterday's")
     refused = recorded(host, target)
     assert refused.exit_code == 1
-    assert refused.output == f"resctrl-hook: {target} exists; choose another name or use --force\n"
-    assert target.read_text() == "yesterday's"
-    assert recorded(host, target, "--force").exit_code == 0
-    assert read(str(target))
-
-
-def test_record_refuses_an_unfinished_file_without_force(host: MonitoredHost, tmp_path: Path) -> None:
-    target, unfinished = tmp_path / "x.parquet", tmp_path / "x.parquet.unfinished"
-    unfinished.write_text("of a recording that was killed, or still runs")
-    refused = recorded(host, target)
-    assert refused.exit_code == 1
-    assert refused.output == f"resctrl-hook: {unfinished} exists; choose another name or use --force\n"
-    assert unfinished.read_text().startswith("of a recording")
+    assert refused.output == f"resctrl-hook: {existing} exists; choose another name or use --force\n"
+    assert existing.read_text() == "yesterday's"
     assert recorded(host, target, "--force").exit_code == 0
     assert read(str(target))
 
@@ -334,10 +314,3 @@ def test_changed_schemata_are_rows_of_their_class_and_domain(host: MonitoredHost
     assert [len(sample) for sample in samples] == [0, 0, 1], "the first sample is no change"
     (row,) = samples[2]
     assert (row["domain"], row["rdt_class"], row["event"]) == ("mon_L3_00", "", "class /: L3 fff to 00f")
-
-
-def test_recorded_rates_use_counted_seconds() -> None:
-    rows = [dict(row) | {"counted_seconds": counted} for row, counted in zip(
-        rows_of(a=[0, 6, 10, 30]), (0.0, 0.6, 1.0, 2.0), strict=True)]  # fmt: skip
-    ((points,),) = [[*series(recording_of(rows), BANDWIDTH).values()]]
-    assert {int(at % 60): round(rate, 6) for at, rate in points.items()} == {1: 10, 3: 20}

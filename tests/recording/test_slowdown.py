@@ -17,26 +17,15 @@ from resctrl_hooks.recording.files import read, writing
 from resctrl_hooks.recording.page import page_of
 from resctrl_hooks.recording.slowdown import slowed_pods
 
-from .test_full import GB, memory, pods
+from .rows import GB, memory, rows_of, slowdown
 
 RATIOS = [1.0, 1.02, 1.6, 1.7, 1.6, 1.0]
-WEB = {"key": "web", "namespace": "shop", "pod": "web", "host": "n1"}
-
-
-def slowdown(ratios: list[float], domain: str = "mon_L3_00") -> list[Row]:
-    """The rows of web, which etl slows."""
-    found: list[Row] = []
-    for second, ratio in enumerate(ratios, 1):
-        row: dict[str, str | float | None] = {**WEB, "kind": SLOWED, "domain": domain, RATIO: ratio}
-        row["time"] = f"2026-01-01T00:00:{second:02}.000+00:00"
-        found.append(row | ({"event": "memory-bandwidth", "culprits": "etl"} if ratio >= 1.15 else {}))
-    return found
 
 
 def rows() -> list[Row]:
     """Two pods, the load of their memory, and the ratio of one."""
     moved = {"etl": [1.0, 1.0, 80.0, 80.0, 80.0, 1.0], "web": [5.0, 5.0, 3.0, 3.0, 3.0, 5.0]}
-    return [*pods(moved), *memory([6, 6, 83, 83, 83, 6]), *slowdown(RATIOS)]
+    return [*rows_of(moved), *memory([6, 6, 83, 83, 83, 6]), *slowdown(RATIOS)]
 
 
 @pytest.mark.parametrize("enabled", [True, False])
@@ -76,13 +65,13 @@ def test_slowed_pod_has_its_time_causes_culprits_and_load_from_each_format(tmp_p
 
 
 def test_pod_that_was_never_slowed_is_not_listed() -> None:
-    assert slowed_pods(recording_of([*pods({"web": [1.0] * 3}), *slowdown([1.0, 1.1, 1.14])]), {}) == []
+    assert slowed_pods(recording_of([*rows_of({"web": [1.0] * 3}), *slowdown([1.0, 1.1, 1.14])]), {}) == []
 
 
 def test_slowed_pod_without_known_cause_or_domain_has_only_its_ratio() -> None:
     found = slowdown([1.0, 1.5], domain="")
     bare = [{name: value for name, value in row.items() if name not in ("event", "culprits")} for row in found]
-    (one,) = slowed_pods(recording_of([*pods({"web": [1.0] * 3}), *bare]), {})
+    (one,) = slowed_pods(recording_of([*rows_of({"web": [1.0] * 3}), *bare]), {})
     assert (one.domain, dict(one.causes), one.culprits, one.load) == ("", {}, {}, {})
 
 
@@ -115,12 +104,12 @@ def test_chart_has_a_gap_at_a_missing_value_and_a_unit_at_each_axis() -> None:
 def test_domain_of_a_pod_is_the_one_in_which_it_was_slowed_most_often() -> None:
     first, second = slowdown([2.0, 1.0, 2.0, 1.0, 2.0]), slowdown([1.0, 2.0, 1.0, 2.0], domain="mon_L3_01")
     seconds = {row["time"]: row for row in [*first, *[row for row in second if row[RATIO] == 2.0]]}
-    (one,) = slowed_pods(recording_of([*pods({"web": [1.0] * 5}), *seconds.values()]), {})
+    (one,) = slowed_pods(recording_of([*rows_of({"web": [1.0] * 5}), *seconds.values()]), {})
     assert (one.domain, one.seconds) == ("mon_L3_00", 5)
 
 
 def test_page_without_judged_pods_says_nothing_of_slowdown() -> None:
-    assert "Slowed pods" not in page_of(recording_of(pods({"web": [1.0] * 3})))
+    assert "Slowed pods" not in page_of(recording_of(rows_of({"web": [1.0] * 3})))
 
 
 def test_minute_has_the_mean_ratio_and_the_largest_and_is_stored_whole() -> None:

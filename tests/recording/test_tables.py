@@ -4,15 +4,14 @@ import re
 
 import pytest
 
-from resctrl_hooks.node.history.rows import SCHEMATA, Row
+from resctrl_hooks.node.history.rows import SCHEMATA
 from resctrl_hooks.recording.analysis import recording_of
 from resctrl_hooks.recording.energy import Share
 from resctrl_hooks.recording.noise import noisy
 from resctrl_hooks.recording.slowdown import slowed_pods
 from resctrl_hooks.recording.tables import energy_table, events_table, full_table, noisy_table, slowed_table
 
-from .test_noise import L3, rows_of
-from .test_slowdown import slowdown
+from .rows import L3, row_of, rows_of, slowdown
 
 
 def cells(table: str) -> list[str]:
@@ -22,7 +21,7 @@ def cells(table: str) -> list[str]:
 def test_noisy_table_has_time_bandwidth_and_share() -> None:
     found = noisy(recording_of(rows_of({"loud": [0, 6, 6, 0], "other": [2, 2, 2, 2]}, 2)))
     time = "2026-01-01 01:00:02 UTC"
-    assert cells(noisy_table(found)) == ["batch/loud", L3[0], time, "4 s", "6 GB/s", "75 %"]
+    assert cells(noisy_table(found)) == ["shop/loud", L3[0], time, "4 s", "6 GB/s", "75 %"]
     assert "more than 33% of its L3 domain" in noisy_table(found)
     assert "No noisy pods by this rule." in noisy_table([])
 
@@ -47,7 +46,7 @@ def test_only_numbers_with_a_unit_are_right_aligned() -> None:
 
 
 def test_table_has_at_most_fifty_rows_and_says_how_many_more() -> None:
-    event: Row = {"time": "2026-01-01T00:00:00+00:00", "kind": SCHEMATA, "domain": L3[0], "event": "class batch"}
+    event = row_of(0, SCHEMATA, event="class batch")
     for number, note in ((50, ""), (53, '<p class="note">and 3 more.</p>')):
         table = events_table(recording_of([event] * number))
         assert (table.count("<td>class batch</td>"), table[table.index("</table></div>") + 14 :]) == (50, note)
@@ -55,14 +54,14 @@ def test_table_has_at_most_fifty_rows_and_says_how_many_more() -> None:
 
 def test_full_table_has_the_five_users_with_the_most_traffic() -> None:
     found = recording_of(rows_of({f"p{one}": [one + 10] * 20 for one in range(7)}))
-    names = [f"batch/p{one} {(one + 10) * 20} GB ({(one + 10) / 91:.0%})" for one in (6, 5, 4, 3, 2)]
+    names = [f"shop/p{one} {(one + 10) * 20} GB ({(one + 10) / 91:.0%})" for one in (6, 5, 4, 3, 2)]
     assert cells(full_table(found, {"*": 100e9})) == [
         *(L3[0], "2026-01-01 01:00:00 UTC", "20 s", "~91%", ", ".join(names)),
     ]
     assert "The load is estimated" in full_table(found, {"*": 100e9})
     assert "No domain was full." in full_table(found, {"*": 1e12})
     huge = recording_of(rows_of({"web": [1000] * 20}))
-    assert cells(full_table(huge, {"*": 1e12}))[-1] == "batch/web 20000 GB (100%)"
+    assert cells(full_table(huge, {"*": 1e12}))[-1] == "shop/web 20000 GB (100%)"
 
 
 def test_slowed_table_has_unknown_causes_and_nobody_beside() -> None:
