@@ -8,7 +8,7 @@ import pytest
 from conftest import Host
 from hosts.monitored import run
 from jsonschema import validate
-from node.guard.node import Node
+from node.guard.node import FULL, Node, lowered_once
 
 from resctrl_hooks.cli import uninstall
 from resctrl_hooks.cli.schemas import schemas
@@ -18,16 +18,11 @@ from resctrl_hooks.node.reconcile.cleanup import tidy
 from resctrl_hooks.node.reconcile.report import Report
 
 PAGES = ("index.md", "recording.md", "dev/architecture.md")
-FULL = {"gold": 20.0, "silver": 20.0, "bronze": 55.0}
 
 
 @pytest.fixture
 def node(host: Host) -> Node:
-    """Return a node whose guard has lowered a class once."""
-    made = Node(host)
-    host.process(100)
-    made.pass_time(made.guard(pid=100), FULL, 6)
-    return made
+    return lowered_once(host)
 
 
 def test_status_shows_load_state_and_lowered_class(node: Node) -> None:

@@ -20,6 +20,7 @@ from resctrl_hooks.node.slowdown.window import Use, Window
 
 def write_guard_state(context: Context) -> None:
     """Write the state of a guard whose process is this one: bronze is lowered from 100 to 60 per cent on domain 0."""
+    os.makedirs(context.settings.state_dir, exist_ok=True)
     start = start_time(context.proc, os.getpid())
     status = Status(context.settings.state_dir, os.getpid(), start, "act", "per cent")
     limit = {"declared": 100, "now": 60, "wanted": 60, "floor": 20, "overridden": False, "rate": 1e9}

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from hosts.counter_tree import say
+from hosts.guard_and_packages import write_guard_state
 from hosts.monitored import MonitoredHost, plain_host
 from hosts.past import sample
 from jsonschema import validate
@@ -206,15 +207,12 @@ class Stepped:
     """The status file of a guard that has lowered class bronze on domain 0 from 70 to 60 per cent."""
 
     def __init__(self, limited: Limited, when: float) -> None:
-        self.one = {"declared": 100, "now": 60, "wanted": 60, "floor": 20, "overridden": False, "rate": 1.0}
-        last = {"time": when, "action": "cut", "class": "bronze", "old": 70, "new": 60, "reason": "load 94%"}
-        self.domain: dict[str, Any] = {"l3": [0], "state": "holding", "since": 1, "load": 0.8, "estimated": False}
-        self.domain |= {"classes": {"bronze": self.one}, "last": last}
-        self.status: dict[str, Any] = {"mode": "act", "why": "", "unit": "%", "started": 1.0, "updated": 2.0}
-        self.status |= {"pid": 1, "start": 1, "actions": {}, "invalidSamples": 0, "throttledSeconds": {}, "events": []}
-        self.status["domains"] = {"0": self.domain}
+        write_guard_state(limited.host.context)
         self.path = Path(limited.host.context.settings.state_dir, NAME)
-        self.path.parent.mkdir(exist_ok=True)
+        self.status: dict[str, Any] = json.loads(self.path.read_text())
+        self.domain: dict[str, Any] = self.status["domains"]["0"]
+        last = {"time": when, "action": "cut", "class": "bronze", "old": 70, "new": 60, "reason": "load 94%"}
+        self.domain["last"] = last
         self.write()
 
     def write(self) -> None:
@@ -225,7 +223,7 @@ def test_step_of_the_guard_is_shown_while_its_value_stays(limited: Limited) -> N
     guard = Stepped(limited, 1000.5)
     (change,) = limited.newest()
     assert (change.since, change.source, change.change) == (1000.5, "guard", "MB 70 to 60 (memory domain 0)")
-    guard.one["now"] = 80
+    guard.domain["classes"]["bronze"]["now"] = 80
     guard.write()
     assert limited.newest() == []
 

@@ -6,20 +6,14 @@ from typing import Any
 
 import pytest
 from conftest import Host
-from node.guard.node import Node
+from node.guard.node import Node, lowered_once
 
 from resctrl_hooks.inventory.guard import guard_status, held_values, lowered_values
-
-FULL = {"gold": 20.0, "silver": 20.0, "bronze": 55.0}
 
 
 @pytest.fixture
 def node(host: Host) -> Node:
-    """Return a node whose guard has lowered a class once."""
-    made = Node(host)
-    host.process(100)
-    made.pass_time(made.guard(pid=100), FULL, 6)
-    return made
+    return lowered_once(host)
 
 
 def change(node: Node, file: str = "guard.json", **values: Any) -> None:

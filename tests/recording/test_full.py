@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from hosts.counter_tree import say
+from hosts.guard_and_packages import write_guard_state
 from hosts.monitored import monitored_host
 
 from resctrl_hooks.cli import main
@@ -112,23 +113,18 @@ def test_recorded_domain_and_guard_event_are_on_the_page(tmp_path: Path) -> None
     (resctrl / "mon_groups").mkdir(parents=True)
     (resctrl / "info").mkdir()
     say(resctrl, mbm_total_bytes=0, mbm_local_bytes=0)
-    event = {
-        "domain": "0", "action": "lower", "class": "<bronze>", "old": 100, "new": 90, "reason": "load 95%",
-    }  # fmt: skip
-    status: dict[str, Any] = {
-        "pid": 1, "start": 1, "started": 0.0, "updated": 0.0, "mode": "observe", "unit": "per cent", "why": "",
-        "domains": {}, "actions": {}, "invalidSamples": 0, "throttledSeconds": {},
-        "events": [{"time": time.time() - 5, **event}],
-    }  # fmt: skip
     with monitored_host(tmp_path, str(resctrl)) as host:
         host.context.settings.monitoring["capacity"] = {"*": 1.0}
-        state = Path(host.context.settings.state_dir)
-        state.mkdir(parents=True, exist_ok=True)
-        (state / NAME).write_text(json.dumps(status))
+        write_guard_state(host.context)
+        path = Path(host.context.settings.state_dir, NAME)
+        status: dict[str, Any] = {**json.loads(path.read_text()), "mode": "observe"}
+        event = {"domain": "0", "action": "lower", "class": "<bronze>", "old": 100, "new": 90, "reason": "load 95%"}
+        status["events"] = [{"time": time.time() - 5, **event}]
+        path.write_text(json.dumps(status))
         sampler = Sampler(host.context)
         rows = sampler.sample()
         status["events"].append({"time": time.time() + 1, **event})
-        (state / NAME).write_text(json.dumps(status))
+        path.write_text(json.dumps(status))
         time.sleep(0.01)
         say(resctrl, mbm_total_bytes=1_000_000, mbm_local_bytes=1_000_000)
         rows += sampler.sample()

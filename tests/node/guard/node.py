@@ -13,6 +13,7 @@ from resctrl_hooks.node.resctrl.filesystem import Filesystem
 from resctrl_hooks.node.settings import load
 
 GB = 1_000_000_000
+FULL = {"gold": 20.0, "silver": 20.0, "bronze": 55.0}
 
 
 class Schemata(Filesystem):
@@ -122,3 +123,11 @@ class Node:
     def limit(self, name: str) -> str:
         """Return the MB line of a class."""
         return (self.root / name / "schemata").read_text().strip()
+
+
+def lowered_once(host: Host) -> Node:
+    """Return a node whose guard, a process that runs, has lowered a class once."""
+    made = Node(host)
+    host.process(100)
+    made.pass_time(made.guard(pid=100), FULL, 6)
+    return made

@@ -18,9 +18,8 @@ from resctrl_hooks.node.host.instance import RunningError, only_instance
 from resctrl_hooks.node.sampler.command import guard_command
 from resctrl_hooks.node.settings import load
 
-from .node import Node
+from .node import FULL, Node
 
-FULL = {"gold": 20.0, "silver": 20.0, "bronze": 55.0}
 STATUS = {"act": "READY=1\nSTATUS=mode act", "observe": "READY=1\nSTATUS=mode observe"}
 
 

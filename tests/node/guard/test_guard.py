@@ -25,9 +25,8 @@ from resctrl_hooks.node.host.topology import UNKNOWN, MemoryNode, Topology
 from resctrl_hooks.node.reconcile.reconcile import reconcile
 from resctrl_hooks.node.reconcile.release import release_everything
 
-from .node import GB, Node
+from .node import FULL, GB, Node
 
-FULL = {"gold": 20.0, "silver": 20.0, "bronze": 55.0}
 CALM = {"gold": 5.0, "silver": 1.0, "bronze": 1.0}
 
 

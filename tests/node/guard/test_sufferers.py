@@ -12,10 +12,9 @@ from resctrl_hooks.node.guard.law import EVIDENCE
 from resctrl_hooks.node.guard.sufferers import FRESH
 from resctrl_hooks.node.names import SLOWDOWN_STATUS
 
-from .node import GB, Node
+from .node import FULL, GB, Node
 
 BUSY = {"gold": 20.0, "silver": 5.0, "bronze": 35.0}
-FULL = {"gold": 20.0, "silver": 20.0, "bronze": 55.0}
 
 
 class Protected:
