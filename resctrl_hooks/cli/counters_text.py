@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.markup import escape
 
-from resctrl_hooks.cli.tables import counted, duration, print_table, table
+from resctrl_hooks.cli.tables import class_text, counted, duration, print_table, table
 from resctrl_hooks.inventory.amounts import scaled, with_margin
 from resctrl_hooks.inventory.columns import RATES, value_in
 from resctrl_hooks.inventory.coverage import MARK
@@ -13,7 +13,6 @@ from resctrl_hooks.inventory.pod_details import Counter, PodRates, TurnRate
 from resctrl_hooks.node.resctrl.counters import AVAILABLE
 from resctrl_hooks.node.resctrl.layouts import in_words
 
-_ROOT = "/"
 _ALL_CLASSES = "(all)"
 _ALL = 100.0  # percent
 _UNITS = {"By": ("B", True), "J": ("J", False), "F": ("F", False)}
@@ -34,7 +33,7 @@ def print_counters(
         return
     heads = ("  COUNTER", "DOMAIN", "CLASS", "VALUE", "COUNTED")
     rows = table(*heads, right=frozenset({"VALUE", "COUNTED"}), headers=headers)
-    shown = [(counter, "-" if counter.rdt_class is None else counter.rdt_class or _ROOT) for counter in counters]
+    shown = [(counter, class_text(counter.rdt_class)) for counter in counters]
     if len({name for _, name in shown}) > 1:
         shown += [(counter, _ALL_CLASSES) for counter in totals]
     for counter, rdt_class in shown:

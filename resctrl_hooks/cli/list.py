@@ -11,11 +11,13 @@ from rich.text import Text
 
 from resctrl_hooks.cli.document import Column, attributes, print_listing
 from resctrl_hooks.cli.errors import FailedError
-from resctrl_hooks.cli.list_columns import NONE, ROOT, columns_of, list_table, styled
+from resctrl_hooks.cli.list_columns import columns_of, list_table, styled
 from resctrl_hooks.cli.list_options import WATCH_SECONDS, ListOptions, list_options
 from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.cli.params import at_option, refuse_with_at
 from resctrl_hooks.cli.tables import (
+    NONE,
+    ROOT,
     Name,
     age,
     console,

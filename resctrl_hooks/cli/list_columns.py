@@ -7,19 +7,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from resctrl_hooks.cli.list_options import ListOptions
-from resctrl_hooks.cli.tables import (
-    Name,
-    age,
-    table,
-)
+from resctrl_hooks.cli.tables import NONE, ROOT, Name, age, class_text, table
 from resctrl_hooks.inventory.feature_display.model import Columns
 from resctrl_hooks.inventory.feature_display.table import DISPLAYS
 from resctrl_hooks.inventory.models import STATES, Container, Pod, State
 from resctrl_hooks.inventory.slowdown import HEADING, as_text
 from resctrl_hooks.node.history.names import short_id
 
-ROOT, NONE = "/", "-"
-"""The name of the root class, and the text of an empty cell."""
 Cell = str | Name
 
 
@@ -45,7 +39,7 @@ def columns_of(pods: Sequence[Pod], options: ListOptions) -> list[Column]:
         Column(
             "CLASS",
             lambda pod: escape(",".join(name or ROOT for name in pod.classes)) or NONE,
-            lambda one: escape((one.rdt_class or ROOT) if one.rdt_class is not None else NONE),
+            lambda one: escape(class_text(one.rdt_class)),
         ),
         Column("TASKS", lambda pod: str(pod.tasks), lambda one: str(one.threads)),
         Column("AGE", lambda pod: age(pod.since), lambda one: age(one.since)),

@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from resctrl_hooks.cli.counters_text import print_counters, print_rates
 from resctrl_hooks.cli.document import Column, Form, attributes, is_table, print_listing
-from resctrl_hooks.cli.tables import Name, age, console, duration, print_table, table
+from resctrl_hooks.cli.tables import Name, age, class_text, console, duration, print_table, table
 from resctrl_hooks.inventory.envelope import written
 from resctrl_hooks.inventory.pod_names import PodNames
 from resctrl_hooks.inventory.slowdown import HEADING, as_text
@@ -21,7 +21,6 @@ from resctrl_hooks.past.view import Found, Past, clock
 
 LIST = "PastPodList"
 """The kind of a document of past pods."""
-_ROOT, _NONE = "/", "-"
 _CSV: tuple[Column, ...] = attributes(
     *("namespace", "pod", "key", "rdt_class", "slowdown", "causes", "culprits", "known")
 )
@@ -91,7 +90,11 @@ def print_list(form: Form, found: Found, pods: Sequence[PastPod], *, headers: bo
     heads = ("POD", "CLASS", "COUNTERS", *([HEADING] if judged else []))
     printed = table(*heads, right=frozenset({"COUNTERS", HEADING}), names="POD", headers=headers)
     for one in pods:
-        cells = [_class(one), f"{one.known}/{len(one.counters)}", *([as_text(one.slowdown)] if judged else [])]
+        cells = [
+            class_text(one.rdt_class),
+            f"{one.known}/{len(one.counters)}",
+            *([as_text(one.slowdown)] if judged else []),
+        ]
         printed.add_row(Name(one.name), *map(escape, cells))
     if pods:
         print_table(out, printed)
@@ -108,7 +111,7 @@ def print_details(form: Form, found: Found, pods: Sequence[PastPod], *, headers:
     out = _begin(found)
     for one in pods:
         out.print(f"\n[bold]{escape(one.name)}[/]", soft_wrap=True)
-        out.print(f"key       {one.key}\nclass     {escape(_class(one))}", soft_wrap=True)
+        out.print(f"key       {one.key}\nclass     {escape(class_text(one.rdt_class))}", soft_wrap=True)
         if one.slowdown is not None:
             out.print(escape(f"slowdown  {_slowdown(one)}"), soft_wrap=True)
         print_counters(out, one.counters, headers=headers)
@@ -139,10 +142,6 @@ def _begin(found: Found) -> Console:
     note = gap_note(found)
     out.print(f"{heading(found)}  {escape(found.sample.host)}{f'  {note}' if note else ''}", soft_wrap=True)
     return out
-
-
-def _class(pod: PastPod) -> str:
-    return _NONE if pod.rdt_class is None else pod.rdt_class or _ROOT
 
 
 def _slowdown(pod: PastPod) -> str:

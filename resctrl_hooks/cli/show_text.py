@@ -7,6 +7,7 @@ from rich.text import Text
 from resctrl_hooks.cli.counters_text import print_counters, print_rates, turns_said
 from resctrl_hooks.cli.tables import (
     NO_BREAK,
+    ROOT,
     age,
     console,
     counted,
@@ -24,7 +25,6 @@ from resctrl_hooks.node.history.names import short_id
 _MOST_THREADS = 20
 MOST_LINES = 10
 """The number of errors that are shown."""
-_ROOT = "/"
 _FIELD = 10  # column at which the values of the first lines begin
 
 
@@ -76,7 +76,7 @@ def _line(out: Console, text: str, indent: int) -> None:
 def _print_groups(out: Console, pod: Pod) -> None:
     out.print("\n[bold]Groups[/]" + ("" if pod.groups else ": none"))
     for group in pod.groups:
-        rdt_class = escape(group.rdt_class or _ROOT)
+        rdt_class = escape(group.rdt_class or ROOT)
         out.print(f"  class [bold]{rdt_class}[/]: {group.origin}, {counted(group.tasks, 'task')}")
         out.print(f"    {escape(group.path)}", soft_wrap=True)
 
@@ -85,7 +85,7 @@ def _print_containers(out: Console, pod: Pod) -> None:
     out.print("\n[bold]Containers[/]" + ("" if pod.containers else ": none"))
     for one in pod.containers:
         state = f"pid {one.pid}, {counted(one.threads, 'thread')}, {age(one.since)}" if one.alive else "ended"
-        where = "" if one.rdt_class is None else f", class{NO_BREAK}{escape(one.rdt_class or _ROOT)}"
+        where = "" if one.rdt_class is None else f", class{NO_BREAK}{escape(one.rdt_class or ROOT)}"
         name = f"[bold]{escape(one.name or short_id(one.id))}[/]"
         _line(out, f"  {name} ({one.runtime} {short_id(one.id)}): {state}{where}", 4)
         if one.outside and not pod.groups:
@@ -95,7 +95,7 @@ def _print_containers(out: Console, pod: Pod) -> None:
             for thread in one.outside_threads[:_MOST_THREADS]:
                 group = f"group {thread.group}" if thread.group else "no group"
                 known = thread.rdt_class != "?"
-                where = f"class {thread.rdt_class or _ROOT}, {group}" if known else "unknown group"
+                where = f"class {thread.rdt_class or ROOT}, {group}" if known else "unknown group"
                 _line(out, f"      {thread.thread} {escape(where)}", 8)
         for feature, values in one.details.items():
             amounts = feature == CGROUP  # the kernel's values, in bytes

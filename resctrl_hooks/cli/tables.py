@@ -21,6 +21,8 @@ _LEAST_NAME = 12
 _LEAST_TEXT = 30
 _CUT = "…"
 Item = TypeVar("Item")
+ROOT, NONE = "/", "-"
+"""The name of the root class, and the text of an empty cell."""
 NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
@@ -123,6 +125,11 @@ def print_wrapped(out: Console, text: Text, indent: int) -> None:
     printed = text[:indent] + Text("\n" + " " * indent).join(lines)
     printed.plain = printed.plain.replace(NO_BREAK, " ")
     out.print(printed, soft_wrap=True)
+
+
+def class_text(rdt_class: str | None) -> str:
+    """Return the name of a class, which is empty for the root class; None is an empty cell."""
+    return NONE if rdt_class is None else rdt_class or ROOT
 
 
 def age(since: int, now: float | None = None) -> str:
