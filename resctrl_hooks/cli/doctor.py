@@ -9,7 +9,7 @@ from rich.text import Text
 
 from resctrl_hooks.cli.document import Form, attributes, is_table, output_option, print_listing
 from resctrl_hooks.cli.tables import console, counted, print_wrapped
-from resctrl_hooks.doctor import Finding, Host, Level, examine
+from resctrl_hooks.doctor import Host, Level, examine
 
 _MARKS: dict[Level, tuple[str, str]] = {
     "ok": ("ok", "green"),
@@ -57,34 +57,30 @@ def command(config: str, *, form: Form, fix: bool, root: str) -> None:
     found = []
     out = console()
     for name, finding in examine(host):
-        fixed = finding.fix() if fix and finding.fix else ""
-        found.append((name, finding, fixed))
+        one = CheckResult(
+            check=name,
+            level=finding.level,
+            text=finding.text,
+            remedy=finding.remedy,
+            fixable=finding.fix is not None,
+            fixed=finding.fix() if fix and finding.fix else "",
+        )
+        found.append(one)
         if is_table(form):
-            _print(out, name, finding, fixed)
-    left = [finding for _, finding, fixed in found if finding.level == "problem" and not fixed]
+            _print(out, one)
+    left = [one for one in found if one.level == "problem" and not one.fixed]
     if not is_table(form):
-        items = [
-            CheckResult(
-                check=name,
-                level=finding.level,
-                text=finding.text,
-                remedy=finding.remedy,
-                fixable=finding.fix is not None,
-                fixed=fixed,
-            )
-            for name, finding, fixed in found
-        ]
-        print_listing(form, "FindingList", items, _CSV, ok=not left)
+        print_listing(form, "FindingList", found, _CSV, ok=not left)
     else:
-        warnings = sum(finding.level == "warning" for _, finding, _ in found)
+        warnings = sum(one.level == "warning" for one in found)
         click.echo(f"{counted(len(left), 'problem')}, {counted(warnings, 'warning')}")
     raise SystemExit(_FAILED if left else 0)
 
 
-def _print(out: Console, name: str, finding: Finding, fixed: str) -> None:
-    word, colour = _MARKS[finding.level]
-    print_wrapped(out, Text.assemble((f"{word:<7}", colour), f" {name:<13} {finding.text}"), _INDENT)
-    mark, text = ("fixed: ", fixed) if fixed else ("-> ", finding.remedy)
+def _print(out: Console, one: CheckResult) -> None:
+    word, colour = _MARKS[one.level]
+    print_wrapped(out, Text.assemble((f"{word:<7}", colour), f" {one.check:<13} {one.text}"), _INDENT)
+    mark, text = ("fixed: ", one.fixed) if one.fixed else ("-> ", one.remedy)
     indent = _INDENT if out.width >= _WIDE else _NARROW_INDENT
     if text:
         print_wrapped(out, Text(f"{'':{indent}}{mark}{text}"), indent + len(mark))

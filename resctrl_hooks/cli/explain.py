@@ -7,7 +7,7 @@ import sys
 import click
 
 from resctrl_hooks.cli.document import Form, attributes, is_table, output_option, print_listing
-from resctrl_hooks.cli.errors import FailedError
+from resctrl_hooks.cli.errors import INVALID, FailedError
 from resctrl_hooks.cli.list_options import complete
 from resctrl_hooks.config import find_effective
 from resctrl_hooks.explanation.explain import explain
@@ -15,18 +15,9 @@ from resctrl_hooks.explanation.model import Explanation, StepModel
 from resctrl_hooks.node.container.oci import CREATE_RUNTIME, POSTSTOP, STATE_LIMIT
 from resctrl_hooks.node.errors import InputError, SettingsError
 
-INVALID = 2
 STOPPED = "stopped"
-_WORDS = {
-    "runtime": "runtime",
-    "key": "key",
-    "namespace": "namespace",
-    "pod": "pod",
-    "container": "container",
-    "cgroup": "cgroup",
-    "podCgroup": "pod's cgroup",
-    "bundle": "bundle",
-}
+_FACTS = ("runtime", "key", "namespace", "pod", "container", "cgroup", "podCgroup", "bundle")
+_WORDS = {"podCgroup": "pod's cgroup"}
 
 _CSV = attributes("feature", "action", "why", "where", "finds")
 
@@ -88,11 +79,11 @@ def _print(said: Explanation) -> None:
     status = f"status {said.status}" if stopped else f"evaluated as stopped; the state's status is {said.status}"
     click.echo(f"{said.stage} of container {said.container} ({status}, {process})")
     click.echo(f"settings: {said.settings}")
-    for name, word in _WORDS.items():
+    for name in _FACTS:
         value = said.workload.get(name)
         if value:
             of = f" (the {said.workload['keyOf']}'s)" if name == "key" and "keyOf" in said.workload else ""
-            click.echo(f"  {word}: {_plain(value)}{of}")
+            click.echo(f"  {_WORDS.get(name, name)}: {_plain(value)}{of}")
     click.echo("steps:" if said.steps else "steps: none")
     for step in said.steps:
         _print_step(step)

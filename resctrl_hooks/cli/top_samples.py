@@ -68,13 +68,11 @@ class LiveSamples:
 
     def _is_wanted(self, line: Line) -> bool:
         if line.key not in self._wanted:
-            pod = pod_of(self._context, line.key) if self._options.selector else None
-            self._wanted[line.key] = (
-                (not self._keys or line.key in self._keys)
-                and (not self._options.namespace or line.namespace == self._options.namespace)
-                and (
-                    self._options.selector is None
-                    or (pod is not None and bool(self._options.chosen(self._context, [pod])))
-                )
-            )
+            if self._options.selector:
+                pod = pod_of(self._context, line.key)
+                wanted = pod is not None and bool(self._options.chosen(self._context, [pod]))
+            else:
+                wanted = not self._keys or line.key in self._keys
+                wanted = wanted and (not self._options.namespace or line.namespace == self._options.namespace)
+            self._wanted[line.key] = wanted
         return self._wanted[line.key]
