@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import click
 
 from resctrl_hooks import __version__
-from resctrl_hooks.cli.errors import drop_unwritten, in_one_line, no_such_command
+from resctrl_hooks.cli.errors import OneLineGroup, drop_unwritten, no_such_command
 from resctrl_hooks.node.settings import DEFAULT_CONFIG
 
 
@@ -148,13 +148,11 @@ def _give_examples(command: click.Command, path: str) -> None:
         _give_examples(inner, f"{path} {name}")
 
 
-class _LazyGroup(click.Group):
-    """Group that imports a command's module when the command is called, and reports each failure in one line."""
-
-    _arguments: Sequence[str] = ()
+class _LazyGroup(OneLineGroup):
+    """Group that imports a command's module when the command is called."""
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **named: Any) -> Any:
-        self._arguments = tuple(sys.argv[1:] if args is None else args)  # `list` is a command of this package
+        self.arguments = tuple(sys.argv[1:] if args is None else args)  # `list` is a command of this package
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 # the terminal's encoding has no sort arrows; sort works without them
@@ -163,14 +161,6 @@ class _LazyGroup(click.Group):
             return super().main(args, *rest, **named)
         finally:
             drop_unwritten()
-
-    def make_context(self, *given: Any, **named: Any) -> click.Context:
-        with in_one_line():
-            return super().make_context(*given, **named)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        with in_one_line(self._arguments):
-            return super().invoke(ctx)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

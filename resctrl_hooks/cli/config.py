@@ -13,7 +13,7 @@ import click
 import yaml
 
 from resctrl_hooks.cli.document import Column, Form, attributes, is_table, output_option, print_listing
-from resctrl_hooks.cli.errors import FailedError, print_problems
+from resctrl_hooks.cli.errors import INVALID, FailedError, print_problems
 from resctrl_hooks.config.applied import Applied, Change, apply_file, is_newer
 from resctrl_hooks.config.balloons_file import Conversion
 from resctrl_hooks.config.check import Checked, check_file, trust_problems
@@ -23,8 +23,6 @@ from resctrl_hooks.config.schema import json_schema
 from resctrl_hooks.config.show import Shown, show_settings
 from resctrl_hooks.node.errors import SettingsError
 from resctrl_hooks.node.settings import DEFAULT_CONFIG, compiled_path
-
-INVALID = 2
 
 _SOURCES = {
     "compiled": "active, from {path}",

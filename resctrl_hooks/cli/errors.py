@@ -16,6 +16,8 @@ from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.fault_report import lacks_root
 
 NAME = "resctrl-hook"
+INVALID = 2
+"""The exit code of wrong use and of invalid input, as click's."""
 KUBECTL = "kubectl resctrl"
 """The second program of the package, as its users call it."""
 TRACEBACK = "RESCTRL_HOOK_TRACEBACK"  # environment variable that prints the traceback of an internal error
@@ -79,6 +81,22 @@ def in_one_line(arguments: Sequence[str] = ()) -> Iterator[None]:
         if os.environ.get(TRACEBACK):
             traceback.print_exception(error, file=sys.stderr)
         raise FailedError(_forbidden(error, arguments) or _fault(error)) from error
+
+
+class OneLineGroup(click.Group):
+    """Group that reports each failure in one line."""
+
+    arguments: Sequence[str] = ()
+
+    def make_context(self, *given: Any, **named: Any) -> click.Context:
+        """Return the context of a call."""
+        with in_one_line():
+            return super().make_context(*given, **named)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        with in_one_line(self.arguments):
+            return super().invoke(ctx)
 
 
 def drop_unwritten() -> None:

@@ -1,12 +1,11 @@
 """`resctrl-hook events`: Kubernetes Events of this node's pods, from what the node's own processes have written."""
 
 import os
-import signal
-import threading
 
 import click
 
 from resctrl_hooks.cli.node import find_settings
+from resctrl_hooks.cli.params import ended_by_signals
 from resctrl_hooks.events.api import api_of_pod
 from resctrl_hooks.events.conditions import conditions
 from resctrl_hooks.events.sender import Sender
@@ -27,7 +26,7 @@ def command(config: str) -> None:
     The DaemonSet resctrl-hooks-events runs it, if `events: true` is set. It only reads records, listens nowhere, and
     may create and change Events, nothing else.
     """
-    ended = _end()
+    ended = ended_by_signals()
     said: list[str] = []
 
     def say(text: str) -> None:
@@ -49,11 +48,3 @@ def command(config: str) -> None:
             say(str(error))
         if ended.wait(_SECONDS):
             return
-
-
-def _end() -> threading.Event:
-    """Return what SIGTERM and SIGINT set."""
-    ended = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ended.set())
-    return ended

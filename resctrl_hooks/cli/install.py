@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import click
 
-from resctrl_hooks.cli.errors import FailedError, print_problems
+from resctrl_hooks.cli.errors import INVALID, FailedError, print_problems
 from resctrl_hooks.cli.installed import installed_config, leave_to_machine_config, warn
 from resctrl_hooks.config.problems import InvalidConfigError
 from resctrl_hooks.install import systemd
@@ -22,7 +22,6 @@ from resctrl_hooks.install.tree import Tree
 from resctrl_hooks.install.units import KEEP_RUNNING, MOUNT, NRI, WITHOUT_SYSTEMD
 from resctrl_hooks.install.watching import LOOKS_PAST, looks_past
 
-_INVALID = 2
 OTHERS = """`namespaces: ["?*"]` in the configuration excludes containers without a Kubernetes namespace"""
 
 
@@ -87,10 +86,10 @@ def command(
         with_units = before is None or UNIT in before.files.values()
     wanted = tuple(dict.fromkeys([*runtimes, *earlier] or _found(tree)))
     if not wanted:
-        raise FailedError("no container runtime found; specify one with --runtime", _INVALID)
+        raise FailedError("no container runtime found; specify one with --runtime", INVALID)
     for option, path in (("--config", config), ("--python", python)):
         if not os.path.isabs(path):
-            raise FailedError(f"{option} must be an absolute path on the host: {path}", _INVALID)
+            raise FailedError(f"{option} must be an absolute path on the host: {path}", INVALID)
     leave_to_machine_config(tree.root, config)
     try:
         todo = plan(
@@ -106,7 +105,7 @@ def command(
         )
     except InvalidConfigError as error:
         print_problems(error.problems)
-        raise FailedError(f"{config} is invalid; not installed", _INVALID) from error
+        raise FailedError(f"{config} is invalid; not installed", INVALID) from error
     except RuntimeConfigError as error:
         raise FailedError(f"cannot read a runtime's configuration: {error}; not installed") from error
     except OSError as error:

@@ -5,7 +5,7 @@ from typing import Final
 
 import click
 
-from resctrl_hooks.cli.errors import FailedError, print_problems
+from resctrl_hooks.cli.errors import INVALID, FailedError, print_problems
 from resctrl_hooks.config.applied import compile_file
 from resctrl_hooks.config.problems import InvalidConfigError
 from resctrl_hooks.install.paths import PYTHON
@@ -21,7 +21,6 @@ from resctrl_hooks.openshift.machineconfig import (
 from resctrl_hooks.openshift.release import entries
 from resctrl_hooks.openshift.text import to_yaml
 
-_INVALID: Final = 2
 _DEFAULTS: Final = b'{"format": 1, "managedBy": "%s"}\n' % MANAGED_BY.encode()
 
 
@@ -60,9 +59,9 @@ def command(
         return
     problem = role_problem(role)
     if problem:
-        raise FailedError(problem, _INVALID)
+        raise FailedError(problem, INVALID)
     if not os.path.isabs(python):
-        raise FailedError(f"--python must be an absolute path on the nodes: {python}", _INVALID)
+        raise FailedError(f"--python must be an absolute path on the nodes: {python}", INVALID)
     content = delivery(
         _settings(config),
         mount=mount,
@@ -79,7 +78,7 @@ def command(
     text = to_yaml(value)
     problems = machine_config_problems(value, text)
     if problems:
-        raise FailedError("; ".join(problems), _INVALID)
+        raise FailedError("; ".join(problems), INVALID)
     click.echo(to_yaml(butane(content, role, arguments)) if as_butane else text, nl=False)
 
 
@@ -90,4 +89,4 @@ def _settings(config: str) -> bytes:
         return compile_file(config, managed_by=MANAGED_BY)
     except InvalidConfigError as error:
         print_problems(error.problems)
-        raise FailedError(f"{config} is invalid; not rendered", _INVALID) from error
+        raise FailedError(f"{config} is invalid; not rendered", INVALID) from error

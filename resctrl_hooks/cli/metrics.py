@@ -1,18 +1,16 @@
 """`resctrl-hook metrics`: OpenMetrics on stdout, in a file for node_exporter, or over HTTP."""
 
 import os
-import signal
 import tempfile
-import threading
 from collections.abc import Callable
 
 import click
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 
-from resctrl_hooks.cli.errors import FailedError
+from resctrl_hooks.cli.errors import INVALID, FailedError
 from resctrl_hooks.cli.node import open_node
-from resctrl_hooks.cli.params import Duration
+from resctrl_hooks.cli.params import Duration, ended_by_signals
 from resctrl_hooks.metrics.collector import NodeCollector, registry_of
 from resctrl_hooks.metrics.diagnoses import diagnoses
 from resctrl_hooks.metrics.selection import Selection
@@ -26,7 +24,6 @@ from resctrl_hooks.slowdown.diagnosis import DIAGNOSES
 
 _READABLE = 0o644
 _FAILED = 1
-_WRONG_USE = 2
 _PUSH_SECONDS = 60.0
 _WRITERS: dict[str, Callable[[CollectorRegistry], bytes]] = {
     "openmetrics": generate_openmetrics,
@@ -129,15 +126,13 @@ def _push(context: Context, url: str, interval: float, selection: Selection) -> 
         if not (error.name or "").startswith("opentelemetry"):
             raise
         raise FailedError("--otlp needs OpenTelemetry's SDK: install the extra `otel` (see README)", _FAILED) from error
-    ended = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ended.set())
+    ended = ended_by_signals()
     try:
         with Pusher(context, url, interval, lambda line: click.echo(f"resctrl-hook: {line}", err=True), selection):
             click.echo(f"resctrl-hook: metrics are pushed to {url} every {interval:g} s", err=True)
             ended.wait()
     except EndpointError as error:
-        raise FailedError(f"--otlp: {error}", _WRONG_USE) from error
+        raise FailedError(f"--otlp: {error}", INVALID) from error
 
 
 def _check_counters(context: Context, selection: Selection) -> None:
@@ -156,7 +151,7 @@ def _address(listen: str) -> tuple[str, int]:
     try:
         return parse_address(listen)
     except ListenAddressError as error:
-        raise FailedError(f"--listen: {error}", _WRONG_USE) from error
+        raise FailedError(f"--listen: {error}", INVALID) from error
 
 
 def _replace(path: str, text: bytes) -> None:

@@ -1,5 +1,7 @@
-"""Option types for durations, bandwidths and times, and options that several commands have."""
+"""What several commands have: option types for durations, bandwidths and times, options, and the end by a signal."""
 
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -7,12 +9,11 @@ from typing import Any
 
 import click
 
-from resctrl_hooks.cli.errors import FailedError
+from resctrl_hooks.cli.errors import INVALID, FailedError
 from resctrl_hooks.node.durations import seconds_of
 from resctrl_hooks.past.times import FORMS, parse_time
 from resctrl_hooks.recording.files import FORMATS, RecordingError
 
-_WRONG_USE = 2
 _LONGEST = 86_400.0  # one day; Python's sleep accepts at most 292 years, and "inf" is a typing error
 
 
@@ -70,6 +71,14 @@ class Past(click.FloatRange):
             self.fail(f"{error}.", param, ctx)
 
 
+def ended_by_signals() -> threading.Event:
+    """Return what SIGTERM and SIGINT set."""
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    return ended
+
+
 def at_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--at`` to a command, which receives the time as ``when``: seconds since 1970, or None."""
     text = f"Show the history of this node at a time: {FORMS}."
@@ -90,7 +99,7 @@ def recording_errors(output: str) -> Iterator[None]:
     try:
         yield
     except RecordingError as error:
-        raise FailedError(f"--output: {error}", _WRONG_USE) from error
+        raise FailedError(f"--output: {error}", INVALID) from error
     except FileExistsError as error:
         raise FailedError(f"{error.filename} exists; choose another name or use --force") from error
     except OSError as error:

@@ -1,7 +1,6 @@
 """`resctrl-hook record`: sample every counter of the node into a file."""
 
 import math
-import signal
 import threading
 import time
 from collections.abc import Sequence
@@ -9,7 +8,7 @@ from collections.abc import Sequence
 import click
 
 from resctrl_hooks.cli.node import open_node
-from resctrl_hooks.cli.params import Duration, recording_errors, recording_options
+from resctrl_hooks.cli.params import Duration, ended_by_signals, recording_errors, recording_options
 from resctrl_hooks.inventory.amounts import scaled
 from resctrl_hooks.inventory.pod_names import PodNames
 from resctrl_hooks.node.errors import HookError
@@ -30,9 +29,7 @@ def command(config: str, *, interval: float, duration: float | None, output: str
     A row for each sample, pod and L3 domain, and for ungrouped tasks. `resctrl-hook report FILE` draws it. An existing
     file is replaced only with --force. Exit code 1 if nothing could be recorded.
     """
-    ended = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ended.set())
+    ended = ended_by_signals()
     node = open_node(config)
     sampler = Sampler(node, PodNames(node))
     first = sampler.sample()  # a first sample that fails, for example without permission, ends the command

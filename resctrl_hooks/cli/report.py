@@ -4,15 +4,13 @@ import time
 
 import click
 
-from resctrl_hooks.cli.errors import FailedError
+from resctrl_hooks.cli.errors import INVALID, FailedError
 from resctrl_hooks.cli.params import Bandwidth, Past
 from resctrl_hooks.node.history.rows import Row
 from resctrl_hooks.past.times import FORMS
 from resctrl_hooks.recording.analysis import recording_of
 from resctrl_hooks.recording.energy import write_csv
 from resctrl_hooks.recording.files import RecordingError, read
-
-_WRONG_USE = 2
 
 
 @click.command()
@@ -66,7 +64,7 @@ def command(
         found = recording_of(rows)
         text = page_of(found, grams_per_kwh, {"*": capacity} if capacity else None)
     except RecordingError as error:
-        raise FailedError(str(error), _WRONG_USE) from error
+        raise FailedError(str(error), INVALID) from error
     try:
         with open(target, "w", encoding="utf-8") as file:
             file.write(text)

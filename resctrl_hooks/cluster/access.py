@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from resctrl_hooks.cli.errors import FailedError
+from resctrl_hooks.cli.errors import INVALID, FailedError
 from resctrl_hooks.cli.params import Duration
 
 from .api import NAMESPACE, Cluster, MetricsPod
@@ -16,7 +16,6 @@ MOST_NODES = 200
 """Nodes that are read without being asked to. More is a load on the API server, for which Prometheus exists."""
 _EXTRA = "the Kubernetes client is missing: install the extra `kubernetes` (see README)"
 _CLIENT = frozenset({"kr8s", "httpx"})
-_WRONG_USE = 2
 Result = TypeVar("Result")
 
 
@@ -52,7 +51,7 @@ class Access(NamedTuple):
         """
         if len(pods) > MOST_NODES and not self.every:
             text = f"{len(pods)} nodes have metrics pods, and more than {MOST_NODES} are read only on request"
-            raise FailedError(f"{text}: give {others}, or --all", _WRONG_USE)
+            raise FailedError(f"{text}: give {others}, or --all", INVALID)
 
 
 def access_options(command: Callable[..., Any]) -> Callable[..., Any]:

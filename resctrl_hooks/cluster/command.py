@@ -5,14 +5,14 @@ too are named as there.
 """
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
 
 from resctrl_hooks import __version__
 from resctrl_hooks.cli.document import Column, Form, attributes, is_table, output_option, print_listing
-from resctrl_hooks.cli.errors import KUBECTL, FailedError, in_one_line
+from resctrl_hooks.cli.errors import KUBECTL, FailedError, OneLineGroup
 
 from .access import Access, access_options
 from .api import Cluster
@@ -29,17 +29,7 @@ _NODE_CSV: tuple[Column, ...] = attributes(*Node.model_fields)
 _POD_CSV: tuple[Column, ...] = attributes(*PodUsage.model_fields)
 
 
-class _Group(click.Group):
-    def make_context(self, *given: Any, **named: Any) -> click.Context:
-        with in_one_line():
-            return super().make_context(*given, **named)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        with in_one_line():
-            return super().invoke(ctx)
-
-
-@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=OneLineGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name=KUBECTL)
 def group() -> None:
     """Show caches, memory bandwidth, energy and RMIDs of all nodes of a cluster.
@@ -125,14 +115,17 @@ def top_command(
         prometheus=prometheus or "",
     )
     found, problems = access.run(work)
-    lines = ordered(grouped(found, by), sort, reverse=reverse)
-    if is_table(form):
-        print_pods(lines, by, headers=not no_headers)
-    else:
-        names = [name_of(line) for line in lines]
-        print_listing(form, "ClusterUsageList", lines, _POD_CSV, names=names, headers=not no_headers, by=by)
+    _print_pods(form, ordered(grouped(found, by), sort, reverse=reverse), by, headers=not no_headers, by=by)
     for problem in problems:
         click.echo(f"{KUBECTL}: {problem}", err=True)
+
+
+def _print_pods(form: Form, lines: Sequence[PodUsage], of: str, *, headers: bool, **more: Any) -> None:
+    if is_table(form):
+        print_pods(lines, of, headers=headers)
+    else:
+        names = [name_of(line) for line in lines]
+        print_listing(form, "ClusterUsageList", lines, _POD_CSV, names=names, headers=headers, **more)
 
 
 async def _top(
@@ -179,12 +172,7 @@ def show_command(*, access: Access, form: Form, namespace: str, pod: str, no_hea
     if not found:
         hint = "it is not selected for monitoring, waits for an RMID, or has ended: see `kubectl resctrl nodes`"
         raise FailedError(f"{pod} has no counters on its node; {hint}")
-    if is_table(form):
-        print_pods(found, "pod", headers=not no_headers)
-    else:
-        print_listing(
-            form, "ClusterUsageList", found, _POD_CSV, names=[name_of(one) for one in found], headers=not no_headers
-        )
+    _print_pods(form, found, "pod", headers=not no_headers)
 
 
 async def _show(cluster: Cluster, *, access: Access, namespace: str, name: str) -> tuple[list[PodUsage], list[str]]:

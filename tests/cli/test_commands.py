@@ -21,7 +21,7 @@ from resctrl_hooks.cli import guard as guard_module
 from resctrl_hooks.cli import nri as nri_module
 from resctrl_hooks.cli import reconcile as reconcile_module
 from resctrl_hooks.cli import watch as watch_module
-from resctrl_hooks.cli.params import Duration, Past, recording_errors, refuse_with_at
+from resctrl_hooks.cli.params import Duration, Past, ended_by_signals, recording_errors, refuse_with_at
 from resctrl_hooks.doctor import Finding
 from resctrl_hooks.inventory.models import Refusal
 from resctrl_hooks.inventory.pod_details import Failure
@@ -148,6 +148,7 @@ def test_help_of_simulate_has_defaults_and_limits() -> None:
         *("default: 32; 1<=x<=65536", "default: 8; 1<=x<=4096", "default: 2; 1<=x<=1024", "default: 1s; 0<=x<=86400"),
         *("0<=x<=65536", "0<=x<=256", "0<=x<=4096", "default: 1; 1<=x<=64"),
     ]
+    assert invoke("simulate", "/nowhere", "--pmg", "2").exit_code == 2
 
 
 # Durations and times
@@ -547,7 +548,7 @@ def test_events_are_sent_until_the_signal_and_a_remark_is_said_once(
     monkeypatch.setattr(events, "api_of_pod", always("api"))
     monkeypatch.setattr(events, "Sender", Sender)
     monkeypatch.setattr(events, "conditions", always(["one"]))
-    monkeypatch.setattr(events, "_end", always(SimpleNamespace(wait=wait)))
+    monkeypatch.setattr(events, "ended_by_signals", always(SimpleNamespace(wait=wait)))
     monkeypatch.setenv("NODE_NAME", "worker-1")
     done = run(host, "events")
     assert done.exit_code == 0
@@ -556,10 +557,10 @@ def test_events_are_sent_until_the_signal_and_a_remark_is_said_once(
     assert passes == [10.0] * 5
 
 
-def test_signal_sets_the_end_of_events() -> None:
+def test_signal_sets_the_end_of_a_command() -> None:
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        ended = events._end()
+        ended = ended_by_signals()
         assert not ended.is_set()
         signal.raise_signal(signal.SIGTERM)
         assert ended.is_set()
