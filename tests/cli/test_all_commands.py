@@ -143,6 +143,12 @@ def test_missing_configuration_exits_with_2_and_prints_nothing_on_stdout(tmp_pat
     assert (done.exit_code, done.stdout) == (2, ""), done.output
 
 
+def test_schemas_allow_keys_of_later_versions() -> None:
+    text = json.dumps(schemas())
+    assert '"additionalProperties": false' not in text
+    assert '"additionalProperties": {"type": ' in text
+
+
 def test_both_applies_have_the_same_options_in_the_same_order() -> None:
     config, rdt = ([one.name for one in COMMANDS[f"{name} apply"].params] for name in ("config", "rdt"))
     assert [name for name in config if name != "if_newer"] == rdt

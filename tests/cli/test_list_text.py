@@ -179,9 +179,9 @@ def gathered(monkeypatch: pytest.MonkeyPatch) -> Inventory:
     ],
 )
 def test_pods_are_in_the_order_of_the_column(gathered: Inventory, sort: str, order: str) -> None:
-    for reverse in (False, True):
-        found = command._gathered(NO_ONE, ListOptions(sort=sort, reverse=reverse))
-        assert [pod.pod for pod in found.pods] == [*(order[::-1] if reverse else order)]
+    for options, expected in ((ListOptions(sort=sort), order), (ListOptions(sort=sort, reverse=True), order[::-1])):
+        found = command._gathered(NO_ONE, options)
+        assert [pod.pod for pod in found.pods] == [*expected]
     assert found.warnings == ["full"]
     assert (len(found.foreign), len(found.refusals)) == (1, 3)
 

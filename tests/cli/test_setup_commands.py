@@ -216,7 +216,8 @@ def test_other_runtimes_that_read_the_folder_are_named(monkeypatch: pytest.Monke
 
 def test_runtime_that_has_not_looked_there_needs_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(install, "looks_past", lambda runtime, tree, folder: folder == "/b")
-    todo = Plan(None, [], {"crio": [f"/a/{HOOK_NAME}", f"/b/{HOOK_NAME}", "/b/other"]}, "", "", [])  # type: ignore[arg-type]
+    paths = {"crio": [f"/a/{HOOK_NAME}", f"/b/{HOOK_NAME}", "/b/other"], "podman": ["/b/other"]}
+    todo = Plan(None, [], paths, "", "", [])  # type: ignore[arg-type]
     (line,) = install._restarts(todo, Tree("/"))
     assert "/b" in line
     assert "crio" in line

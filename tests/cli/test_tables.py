@@ -3,11 +3,12 @@
 import io
 
 import pytest
+import yaml
 from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from resctrl_hooks.cli.document import print_listing
+from resctrl_hooks.cli.document import Form, print_listing
 from resctrl_hooks.cli.tables import (
     NO_BREAK,
     Name,
@@ -41,7 +42,7 @@ def test_narrow_terminal_loses_no_column(width: int) -> None:
     head, row = printed(width)
     assert head.split() == list(COLUMNS)
     assert row.split()[1:] == ["0f0ac7f2-8a3b", "2/2", "2", "assigned"]
-    assert len(row) <= max(width, LEAST)
+    assert LEAST <= len(row) <= max(width, LEAST)
 
 
 def test_name_keeps_both_ends_and_is_whole_if_it_fits() -> None:
@@ -108,6 +109,17 @@ def test_printed_text_has_no_foreign_control_characters(monkeypatch: pytest.Monk
     text = written.getvalue()
     assert text.replace("\r\n", "").replace("\n", "").isprintable()
     assert text.count(SAFE) == 5
+
+
+@pytest.mark.parametrize("form, starts", [("json", ("{\n", '{"')), ("yaml", ("apiVersion: ", "---\napiVersion: "))])
+def test_compact_documents_follow_each_other(
+    capsys: pytest.CaptureFixture[str], form: Form, starts: tuple[str, str]
+) -> None:
+    for compact, start in zip((False, True), starts, strict=True):
+        print_listing(form, "PodList", ["a"], [], compact=compact)
+        text = capsys.readouterr().out
+        assert text.startswith(start)
+        assert yaml.safe_load(text)["items"] == ["a"]
 
 
 def test_console_keeps_its_own_colours_and_lines() -> None:

@@ -1,5 +1,6 @@
 """`top` by L3 cache: a full cache next to an empty one is visible, and the busiest pods stand out."""
 
+import csv
 import io
 import re
 from collections.abc import Iterator
@@ -41,6 +42,15 @@ def test_full_cache_next_to_empty_one_is_visible(host: MonitoredHost) -> None:
     assert [one["peakBytesPerSecond"] for one in made["domains"]] == [1e9, 1e9]
     text = host.run("top", "--once", "--interval", "0.1", "--capacity", "1G").stdout
     assert "L3 0 0 B/s (0% of 1.00 GB/s), 100% full   L3 1 0 B/s (0% of 1.00 GB/s), 0% full" in text
+
+
+def test_csv_has_each_line_with_its_class(host: MonitoredHost) -> None:
+    rows = csv.DictReader(io.StringIO(host.run("top", "-o", "csv", "--interval", "0.1").stdout))
+    assert [(row["kind"], row["name"], row["rdtClass"]) for row in rows] == [
+        ("pod", "shop/web-0", "/"),
+        ("ungrouped", "(ungrouped)", ""),
+        ("total", "TOTAL", ""),
+    ]
 
 
 @pytest.mark.parametrize("domain, share", [("0", 100.0), ("1", 0.0)])

@@ -64,6 +64,14 @@ def test_order_is_marked_once() -> None:
     assert head.startswith("POD  LLC\N{BLACK DOWN-POINTING SMALL TRIANGLE}  L3%  MBM  ")
 
 
+def test_columns_and_pictures_are_added_at_these_widths() -> None:
+    def columns(width: int) -> int:
+        options = {"by": "pod", "sort": "mbm", "reverse": False, "pictures": True, "headers": True}
+        return len(usage_table(Scene("n", "t", PODS, llc_bytes=1000), PODS, width=width, **options).columns)  # type: ignore[arg-type]
+
+    assert [width for width in range(41, 200) if columns(width) != columns(width - 1)] == [50, 66, 76, 96, 110, 130]
+
+
 def test_columns_without_values_are_left_out() -> None:
     plain = [line(POD, "a", 5, 3.0, 1.0), line(TOTAL, "TOTAL", 5, 3.0, 1.0)]
     assert rows(Scene("n", "t", plain), headers=False) == ["a  5 B  3 B/s  1 B/s", "TOTAL  5 B  3 B/s  1 B/s"]
