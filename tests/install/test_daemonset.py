@@ -9,11 +9,12 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import pytest
 import yaml
 
+from install.daemonsets import FOLDER, command_of, daemonset, metrics_container, mounts, rights
 from install.staged import CONFIG, HOOKS, Place, files, given, install
 from resctrl_hooks import Monitor, __version__
 from resctrl_hooks.demo.podman import Podman
@@ -26,17 +27,6 @@ from resctrl_hooks.node.settings import DEFAULT_CONFIG
 
 if TYPE_CHECKING:
     from resctrl_hooks.demo.stage import Stage
-
-FOLDER = Path(__file__).parents[2] / "contrib/daemonset"
-
-
-def daemonset(name: str) -> dict[str, Any]:
-    documents = list(yaml.safe_load_all((FOLDER / name).read_text()))
-    (found,) = [document for document in documents if document["kind"] == "DaemonSet"]
-    pod: dict[str, Any] = found["spec"]["template"]
-    assert found["spec"]["selector"]["matchLabels"] == pod["metadata"]["labels"]
-    return pod
-
 
 NSENTER = """
 echo "$*" >>{told}
@@ -240,32 +230,6 @@ def short() -> Iterator[Path]:
         yield Path(folder)
 
 
-def metrics_container() -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the container that serves metrics, and the host's paths by volume."""
-    spec = daemonset("metrics.yaml")["spec"]
-    (container,) = spec["containers"]
-    return container, {volume["name"]: volume["hostPath"]["path"] for volume in spec["volumes"]}
-
-
-def rights(container: dict[str, Any]) -> list[str]:
-    """Return its security context in Podman's terms."""
-    context = container["securityContext"]
-    assert context["allowPrivilegeEscalation"] is False
-    assert context["readOnlyRootFilesystem"] is True
-    dropped = [f"--cap-drop={name}" for name in context["capabilities"]["drop"]]
-    return [f"--user={context['runAsUser']}", "--security-opt=no-new-privileges", "--read-only", *dropped]
-
-
-def mounts(container: dict[str, Any], paths: dict[str, str], host: Path) -> list[str]:
-    """Return the folders of a host below `host`, where the manifest mounts them."""
-    found = []
-    for mount in container["volumeMounts"]:
-        source = host / paths[mount["name"]].lstrip("/")
-        target = mount["mountPath"].replace(RESCTRL_ROOT, RESCTRL)
-        found.append(f"--volume={source}:{target}:{'ro' if mount.get('readOnly') else 'rw'}")
-    return found
-
-
 def code() -> list[str]:
     """Return the image's code: Python, its packages, the project."""
     repository = str(Path(__file__).parents[2])
@@ -291,13 +255,12 @@ def test_manifest_rights_suffice_for_metrics(tmp_path: Path, short: Path) -> Non
     host = tmp_path / "host"
     monitored(host)
     container, paths = metrics_container()
-    program, *words = [word.replace("$(POD_IP)", "127.0.0.1") for word in container["command"]]
-    assert program == "resctrl-hook"
     podman = Podman(cast("Stage", Place(str(short), ["/bin/true"])))
     *options, rootfs, folder = podman.rootfs("image")
-    given = [*rights(container), *mounts(container, paths, host), *code(), *options, "--network=none", "--name=metrics"]
-    serve = [sys.executable, "-m", "resctrl_hooks", *words]
-    podman.call("run", "--detach", "--log-driver=k8s-file", *given, rootfs, folder, *serve)
+    given = [*rights(container), *mounts(container, paths, host, RESCTRL), *code(), *options]
+    serve = [sys.executable, "-m", "resctrl_hooks", *command_of(container)]
+    how = ["--detach", "--log-driver=k8s-file", "--network=none", "--name=metrics"]
+    podman.call("run", *how, *given, rootfs, folder, *serve)
     try:
         text = podman.call("exec", "metrics", "/usr/bin/python3", "-c", ASK)
     finally:

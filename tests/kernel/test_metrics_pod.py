@@ -8,16 +8,15 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
+from install.daemonsets import command_of, metrics_container, mounts, rights
 
 from kernel.groups import Resctrl
 from kernel.installed import Installed
 from kernel.runtimes import Podman, wait_until
 
-FOLDER = Path(__file__).parents[2] / "contrib/daemonset"
+TROUBLE = Path(__file__).parents[2] / "docs/troubleshooting.md"
 PORT = 9777
 STATE = "/run/resctrl-hooks"
 CONFIG = "/etc/resctrl-hooks"
@@ -55,28 +54,6 @@ def image_root(tmp_path: Path) -> Iterator[str]:
     subprocess.run(["umount", str(root)], check=True)
 
 
-def spec() -> dict[str, Any]:
-    manifests = yaml.safe_load_all((FOLDER / "metrics.yaml").read_text())
-    (manifest,) = [one for one in manifests if one["kind"] == "DaemonSet"]
-    pod: dict[str, Any] = manifest["spec"]["template"]["spec"]
-    return pod
-
-
-def as_podman_has_it(pod: dict[str, Any]) -> list[str]:
-    """Return the container's rights and mounts as options."""
-    (container,) = pod["containers"]
-    context = container["securityContext"]
-    assert context["allowPrivilegeEscalation"] is False
-    options = [f"--user={context['runAsUser']}", "--security-opt=no-new-privileges"]
-    options += [f"--cap-drop={name}" for name in context["capabilities"]["drop"]]
-    options += ["--read-only"] * context["readOnlyRootFilesystem"]
-    paths = {volume["name"]: volume["hostPath"]["path"] for volume in pod["volumes"]}
-    for mount in container["volumeMounts"]:
-        mode = "ro" if mount.get("readOnly") else "rw"
-        options.append(f"--volume={paths[mount['name']]}:{mount['mountPath']}:{mode}")
-    return options
-
-
 def code() -> list[str]:
     """Return the project and its packages, which a real image has inside."""
     folders = [path for path in sys.path if path.startswith(("/job", "/opt"))]
@@ -86,11 +63,9 @@ def code() -> list[str]:
 
 def test_metrics_pod_serves_node_metrics(engine: Podman, image_root: str, resctrl: Resctrl) -> None:
     (group,) = resctrl.groups()
-    pod = spec()
-    words = [word.replace("$(POD_IP)", "127.0.0.1") for word in pod["containers"][0]["command"]]
-    assert words[0] == "resctrl-hook"
-    command = [sys.executable, "-m", "resctrl_hooks", *words[1:]]
-    options = ["--detach", "--network=host", "--name=metrics", *as_podman_has_it(pod), *code()]
+    container, paths = metrics_container()
+    command = [sys.executable, "-m", "resctrl_hooks", *command_of(container)]
+    options = ["--detach", "--network=host", "--name=metrics", *rights(container), *mounts(container, paths), *code()]
     engine.command("run", *options, "--rootfs", image_root, *command)
 
     def scrape() -> str:
@@ -110,8 +85,7 @@ def test_metrics_pod_serves_node_metrics(engine: Podman, image_root: str, resctr
 
 def test_command_in_container_sees_node(engine: Podman, image_root: str, resctrl: Resctrl) -> None:
     (group,) = resctrl.groups()
-    page = (FOLDER.parents[1] / "docs/troubleshooting.md").read_text()
-    _, _, typed = page.partition("podman run ")
+    _, _, typed = TROUBLE.read_text().partition("podman run ")
     options = [word for word in typed.partition(" IMAGE ")[0].replace("\\\n", " ").split() if word != "--rm"]
     command = [sys.executable, "-m", "resctrl_hooks", "list", "--json"]
     printed = engine.command("run", "--rm", *options, *code(), "--rootfs", image_root, *command)
