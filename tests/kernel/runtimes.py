@@ -186,10 +186,6 @@ class Podman:
         words = ["run", "--network=none", "--log-driver=k8s-file", *options, image, "/bin/sh", "-c", command]
         return self.command(*words, check=check).strip()
 
-    def create_pod(self, *options: str) -> str:
-        """Create pod `p`, without network; return its id."""
-        return self.command("pod", "create", "--name=p", "--network=none", *options).strip().splitlines()[-1]
-
     def inspect(self, container: str, template: str) -> str:
         """Return a field of a container, by a Go template."""
         return self.command("inspect", "--format", template, container).strip()

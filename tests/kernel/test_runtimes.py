@@ -1,6 +1,5 @@
 """Behaviour of runc, crun and Podman around a hook, on which the project's hooks depend."""
 
-import json
 import os
 from collections.abc import Callable
 
@@ -43,15 +42,6 @@ def test_init_waits_alone_in_cgroup_and_class(containers: Containers, recorder: 
     assert place_of(pid) == Place("gold", "")
 
 
-def test_group_joined_at_create_runtime_holds_at_first_instruction(containers: Containers, resctrl: Resctrl) -> None:
-    group = resctrl.make(group="pod")
-    join = f'for t in /proc/$(jq .pid)/task/*; do echo "${{t##*/}}" >{group}/tasks; done'
-    hooks = {"createRuntime": [{"path": "/bin/sh", "args": ["sh", "-c", join], "env": ["PATH=/usr/bin:/bin"]}]}
-    printed = containers.run("c3", OWN_PLACE, hooks=hooks)
-    assert parse_place(printed) == Place("", "pod")
-    assert resctrl.tasks(group="pod") == set()
-
-
 def test_refusal_at_create_runtime_fails_the_container(containers: Containers, recorder: Recorder) -> None:
     hooks = {**recorder.hooks, "createRuntime": [{"path": "/bin/sh", "args": ["sh", "-c", "echo no >&2; exit 79"]}]}
     with pytest.raises(Failed) as refused:
@@ -83,13 +73,3 @@ def test_podman_runs_hooks_of_folder(podman: Callable[..., Podman], image: str, 
     assert stopped["state"]["status"] == "stopped"
     assert stopped["state"]["id"] == created["state"]["id"]
     assert stopped["environment"].split() == created["environment"].split()
-
-
-def test_podman_pod_shares_a_cgroup(podman: Callable[..., Podman], image: str, recorder: Recorder) -> None:
-    engine = podman(recorder.write_hooks_d(os.path.join(recorder.folder, "hooks.d")))
-    pod = engine.create_pod()
-    engine.run(image, "sleep 1000", "-d", "--pod=p", "--name=one")
-    cgroups = [call["cgroup"] for call in recorder.calls()]
-    assert len(cgroups) == 2, json.dumps(recorder.calls())
-    for cgroup in cgroups:
-        assert pod in cgroup

@@ -23,18 +23,6 @@ def test_daemon_reload_undoes_manual_writes_to_scope(containers: Containers) -> 
     wait_until(lambda: high.read_text() == after, "daemon-reload restores the scope's own settings")
 
 
-def test_unit_bound_to_a_scope_ends_with_it(containers: Containers) -> None:
-    containers.create("c2", hooks={})
-    options = ["--collect", "--unit=companion", "-p", "BindsTo=test-c2.scope", "-p", "After=test-c2.scope"]
-    run(["systemd-run", *options, "sleep", "1000"])
-    assert run(["systemctl", "is-active", "companion"]).strip() == "active"
-    containers.end("c2")
-    wait_until(
-        lambda: run(["systemctl", "is-active", "companion"], check=False).strip() == "inactive",
-        "the companion ends with the scope",
-    )
-
-
 def test_journal_accepts_fields() -> None:
     mark = uuid.uuid4().hex
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as journal:
