@@ -85,16 +85,9 @@ def test_existing_group_is_eexist(resctrl: Resctrl) -> None:
             resctrl.mkdir(path)
 
 
-@pytest.mark.parametrize("path", ["new\nline", "mon_groups/new\nline"])
-def test_newline_in_name_is_einval_without_words(resctrl: Resctrl, path: str) -> None:
-    resctrl.poison()
-    with resctrl.refused(errno.EINVAL, Resctrl.POISON):
-        resctrl.mkdir(path)
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
+REFUSED: dict[tuple[int, str | None], list[str]] = {
+    (errno.EINVAL, Resctrl.POISON): ["new\nline", "mon_groups/new\nline"],
+    (errno.EPERM, "ok"): [
         "gold/a",
         "gold/mon_data/a",
         "gold/mon_data/mon_L3_00/a",
@@ -106,11 +99,15 @@ def test_newline_in_name_is_einval_without_words(resctrl: Resctrl, path: str) ->
         "mon_data/a",
         "mon_data/mon_L3_00/a",
     ],
-)
-def test_mkdir_outside_group_folders_is_eperm(resctrl: Resctrl, path: str) -> None:
+    (errno.ENOENT, None): ["nope/mon_groups/a", "mon_groups/nope/a"],
+}
+
+
+@pytest.mark.parametrize("path, why", [(path, why) for why, paths in REFUSED.items() for path in paths])
+def test_mkdir_of_or_in_other_folders_is_refused(resctrl: Resctrl, path: str, why: tuple[int, str | None]) -> None:
     resctrl.make("gold", "gold/mon_groups/g")
     resctrl.poison()
-    with resctrl.refused(errno.EPERM, "ok"):
+    with resctrl.refused(*why):
         resctrl.mkdir(path)
 
 
@@ -118,12 +115,6 @@ def test_mkdir_outside_group_folders_is_eperm(resctrl: Resctrl, path: str) -> No
 def test_mkdir_in_info_is_enodev_without_words(resctrl: Resctrl, path: str) -> None:
     resctrl.poison()
     with resctrl.refused(errno.ENODEV, Resctrl.POISON):
-        resctrl.mkdir(path)
-
-
-@pytest.mark.parametrize("path", ["nope/mon_groups/a", "mon_groups/nope/a"])
-def test_mkdir_below_a_missing_group_is_enoent(resctrl: Resctrl, path: str) -> None:
-    with resctrl.refused(errno.ENOENT):
         resctrl.mkdir(path)
 
 

@@ -29,6 +29,11 @@ def limits(resctrl: Resctrl) -> Limits:
     )
 
 
+def everywhere(limits: Limits, mask: int) -> str:
+    """Return what gives a class a mask in all domains."""
+    return f"L3:{';'.join(f'{domain}={mask:x}' for domain in limits.domains)}\n"
+
+
 @pytest.fixture
 def gold(resctrl: Resctrl) -> str:
     """Return the schemata of a new class."""
@@ -189,53 +194,49 @@ def test_invalid_mode_is_einval(resctrl: Resctrl, gold: str, text: str, words: s
 
 
 def test_exclusive_class_shares_no_ways(resctrl: Resctrl, gold: str, limits: Limits) -> None:
-    low, high = "3", "c"
-    everywhere = {mask: ";".join(f"{d}={mask}" for d in limits.domains) for mask in (low, high, f"{limits.mask:x}")}
     try:
-        resctrl.write("schemata", f"L3:{everywhere[low]}\n")
-        resctrl.write(gold, f"L3:{everywhere[high]}\n")
+        resctrl.write("schemata", everywhere(limits, 0x3))
+        resctrl.write(gold, everywhere(limits, 0xC))
         resctrl.write("gold/mode", "exclusive\n")
         assert resctrl.read("gold/mode") == "exclusive\n"
         with resctrl.refused(errno.EINVAL, "Overlaps with exclusive group"):
-            resctrl.write("schemata", f"L3:0={high}\n")
+            resctrl.write("schemata", "L3:0=c\n")
         with resctrl.refused(errno.EINVAL, "Overlaps with other group"):
-            resctrl.write(gold, f"L3:0={low}\n")
+            resctrl.write(gold, "L3:0=3\n")
         resctrl.make("silver")
-        rest = limits.mask & ~int(high, 16)
+        rest = limits.mask & ~0xC
         assert all(int(mask, 16) & ~rest == 0 for mask in values(resctrl, "L3", group="silver"))
         resctrl.write("gold/mode", "shareable\n")
-        resctrl.write("schemata", f"L3:0={high}\n")
+        resctrl.write("schemata", "L3:0=c\n")
     finally:
         resctrl.write("gold/mode", "shareable\n")
-        resctrl.write("schemata", f"L3:{everywhere[f'{limits.mask:x}']}\n")
+        resctrl.write("schemata", everywhere(limits, limits.mask))
 
 
 def test_exclusive_needs_ways_that_the_root_class_lacks(resctrl: Resctrl, gold: str, limits: Limits) -> None:
-    low = "".join(f"L3:{d}=3\n" for d in limits.domains)
-    rest = limits.mask & ~0x3
     try:
-        resctrl.write(gold, low)
+        resctrl.write(gold, everywhere(limits, 0x3))
         with resctrl.refused(errno.EINVAL, "Schemata overlaps"):
             resctrl.write("gold/mode", "exclusive\n")
-        resctrl.write("schemata", "".join(f"L3:{d}={rest:x}\n" for d in limits.domains))
+        resctrl.write("schemata", everywhere(limits, limits.mask & ~0x3))
         resctrl.write("gold/mode", "exclusive\n")
         resctrl.write("gold/mode", "exclusive\n")
         with resctrl.refused(errno.EINVAL, "Overlaps with exclusive group"):
             resctrl.write("schemata", f"L3:0={limits.mask:x}\n")
     finally:
         resctrl.write("gold/mode", "shareable\n")
-        resctrl.write("schemata", "".join(f"L3:{d}={limits.mask:x}\n" for d in limits.domains))
+        resctrl.write("schemata", everywhere(limits, limits.mask))
 
 
 def test_ways_of_hardware_cannot_be_exclusive(resctrl: Resctrl, gold: str, limits: Limits) -> None:
     lowest = limits.shareable & -limits.shareable
-    resctrl.write("schemata", "".join(f"L3:{d}=1\n" for d in limits.domains))
+    resctrl.write("schemata", everywhere(limits, 0x1))
     try:
-        resctrl.write(gold, "".join(f"L3:{d}={lowest:x}\n" for d in limits.domains))
+        resctrl.write(gold, everywhere(limits, lowest))
         with resctrl.refused(errno.EINVAL, "Schemata overlaps"):
             resctrl.write("gold/mode", "exclusive\n")
     finally:
-        resctrl.write("schemata", "".join(f"L3:{d}={limits.mask:x}\n" for d in limits.domains))
+        resctrl.write("schemata", everywhere(limits, limits.mask))
 
 
 def test_mon_groups_have_no_schemata(resctrl: Resctrl) -> None:

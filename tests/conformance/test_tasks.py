@@ -60,11 +60,25 @@ def test_mon_group_of_another_class_is_einval(resctrl: Resctrl, task: int, origi
     assert task in resctrl.tasks(os.path.dirname(origin))
 
 
-def test_task_joins_class_then_its_mon_group(resctrl: Resctrl, task: int) -> None:
-    resctrl.make("gold", "gold/mon_groups/a")
-    resctrl.write("gold/tasks", str(task))
-    resctrl.write("gold/mon_groups/a/tasks", str(task))
-    assert resctrl.tasks("gold/mon_groups/a") == {task}
+@pytest.mark.parametrize(
+    "moves, groups",
+    [
+        (["gold", "gold/mon_groups/c"], ["gold", "gold/mon_groups/c"]),
+        (["mon_groups/a", "mon_groups/b"], ["", "mon_groups/b"]),
+        (["mon_groups/a", "mon_groups/a"], ["", "mon_groups/a"]),
+        (["mon_groups/a", ""], [""]),
+        (["mon_groups/a", "gold"], ["gold"]),
+        (["gold", "gold/mon_groups/c", "gold"], ["gold"]),
+    ],
+)
+def test_task_is_in_one_class_and_at_most_one_mon_group(
+    resctrl: Resctrl, task: int, moves: list[str], groups: list[str]
+) -> None:
+    made = ["mon_groups/a", "mon_groups/b", "gold", "gold/mon_groups/c"]
+    resctrl.make(*made)
+    for group in moves:
+        resctrl.write(f"{group}/tasks".lstrip("/"), str(task))
+    assert [group for group in ["", *made] if task in resctrl.tasks(group)] == groups
 
 
 def test_class_lists_the_tasks_of_its_mon_groups_too(resctrl: Resctrl, process: Callable[[], int]) -> None:
@@ -85,38 +99,6 @@ def test_root_lists_all_tasks_except_those_of_other_classes(resctrl: Resctrl, pr
     resctrl.write("gold/tasks", str(there))
     assert {1, here, os.getpid()} <= resctrl.tasks()
     assert there not in resctrl.tasks()
-
-
-def test_task_is_in_one_mon_group_only(resctrl: Resctrl, task: int) -> None:
-    for group in ("mon_groups/a", "mon_groups/b"):
-        resctrl.make(group)
-        resctrl.write(f"{group}/tasks", str(task))
-    assert resctrl.tasks("mon_groups/a") == set()
-    assert resctrl.tasks("mon_groups/b") == {task}
-
-
-@pytest.mark.parametrize("target", ["tasks", "gold/tasks"])
-def test_write_to_class_removes_task_from_its_mon_group(resctrl: Resctrl, task: int, target: str) -> None:
-    resctrl.make("gold", "mon_groups/a")
-    resctrl.write("mon_groups/a/tasks", str(task))
-    resctrl.write(target, str(task))
-    assert resctrl.tasks("mon_groups/a") == set()
-    assert task in resctrl.tasks(os.path.dirname(target))
-
-
-def test_write_to_own_class_removes_task_from_its_mon_group(resctrl: Resctrl, task: int) -> None:
-    resctrl.make("gold", "gold/mon_groups/a")
-    for path in ("gold", "gold/mon_groups/a", "gold"):
-        resctrl.write(f"{path}/tasks", str(task))
-    assert resctrl.tasks("gold/mon_groups/a") == set()
-    assert resctrl.tasks("gold") == {task}
-
-
-def test_repeated_move_succeeds(resctrl: Resctrl, task: int) -> None:
-    resctrl.make("mon_groups/a")
-    for _ in range(2):
-        resctrl.write("mon_groups/a/tasks", str(task))
-    assert resctrl.tasks("mon_groups/a") == {task}
 
 
 def test_pid_moves_one_thread(resctrl: Resctrl, own_process: int) -> None:
