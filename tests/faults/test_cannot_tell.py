@@ -27,7 +27,7 @@ from resctrl_hooks.node.watch.containers import Containers
 from resctrl_hooks.node.watch.move import MOVED, serve
 
 FULL = {"gold": 20.0, "silver": 20.0, "bronze": 55.0}
-ERRORS = [errno.EIO, errno.EMFILE, errno.ENOMEM]
+ERRORS = (errno.EIO, errno.EMFILE, errno.EACCES, errno.ENOMEM)
 GUARD: dict[str, tuple[Any, str]] = {
     "counters and schemata": (Filesystem, "read"),
     "classes and groups": (Filesystem, "listdir"),
@@ -39,25 +39,18 @@ GUARD: dict[str, tuple[Any, str]] = {
 
 
 @pytest.fixture(params=ERRORS, ids=lambda number: errno.errorcode[number])
-def error(request: pytest.FixtureRequest) -> OSError:
+def no_answer(request: pytest.FixtureRequest) -> OSError:
     """An error that says nothing about the file."""
     return OSError(request.param, "no answer", "/some/file")
 
 
-@contextlib.contextmanager
-def unanswered(operation: tuple[Any, str], error: OSError) -> Iterator[None]:
-    """Let an operation fail."""
-    with failing(*operation, error):
-        yield
-
-
 @pytest.mark.parametrize("operation", GUARD.values(), ids=GUARD)
-def test_guard_holds_a_cut_while_it_cannot_read(host: Host, operation: tuple[Any, str], error: OSError) -> None:
+def test_guard_holds_a_cut_while_it_cannot_read(host: Host, operation: tuple[Any, str], no_answer: OSError) -> None:
     node = Node(host)
     guard = node.guard()
     node.pass_time(guard, FULL, 6)
     assert node.limit("bronze") == "MB:0=90"
-    with unanswered(operation, error):
+    with failing(*operation, no_answer):
         node.pass_time(guard, FULL, 2)
     assert node.limit("bronze") == "MB:0=90"
     assert (host.state / NAME).exists()
@@ -98,16 +91,6 @@ NODE: dict[str, tuple[Any, str]] = {
 }
 """Reads of a pass of reconcile and of the exec watcher."""
 
-
-UNREADABLE = (errno.EIO, errno.EMFILE, errno.EACCES)
-
-
-@pytest.fixture(params=UNREADABLE, ids=lambda number: errno.errorcode[number])
-def no_answer(request: pytest.FixtureRequest) -> OSError:
-    """An error that says nothing about the file."""
-    return OSError(request.param, "no answer", "/some/file")
-
-
 ANSWERS = {"empty": b"", "a line": b"\n", "no text": b"\xff\xfe\0garbage\n\n0::", "digits": b"9" * 5000}
 """Contents that no file of the kernel has."""
 CONTENTS = ("/proc", "tasks of a cgroup", "groups and tasks")
@@ -131,7 +114,7 @@ def answering(read: tuple[Any, str], answer: bytes) -> Iterator[None]:
 def troubles() -> Iterator[Any]:
     """Yield a context for each read that fails with each error, or returns each content."""
     for name, read in NODE.items():
-        for number in UNREADABLE:
+        for number in ERRORS:
             error = OSError(number, "no answer", "/some/file")
             yield pytest.param(partial(failing, *read, error), id=f"{name}, {errno.errorcode[number]}")
     for name in CONTENTS:

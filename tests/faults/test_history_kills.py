@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import random
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from hosts.past import T0
 
 from resctrl_hooks.node.history.store import Store
@@ -18,7 +16,6 @@ from resctrl_hooks.node.history.tables import number
 WRITER = Path(__file__).parents[1] / "hosts" / "history_writer.py"
 EFFECTS = ("pwrite64", "fdatasync", "fsync", "ftruncate", "unlink", "fchmod", "fallocate")
 KILLS = 200
-needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
 
 
 def command(path: Path, count: int) -> list[str]:
@@ -48,7 +45,6 @@ def check(path: Path, known: list[int]) -> None:
         store.close()
 
 
-@needs_strace
 def test_writer_killed_at_each_effect_loses_at_most_one_sample(tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     counting = ["strace", "-o", str(trace), "-e", f"trace={','.join(EFFECTS)}"]
@@ -83,7 +79,6 @@ def test_writer_killed_at_random_moments_loses_at_most_one_sample(tmp_path: Path
     check(path, [last])
 
 
-@needs_strace
 def test_full_disk_loses_samples_only_while_it_is_full(tmp_path: Path) -> None:
     path = tmp_path / "history.sqlite"
     subprocess.run(command(path, 5), check=True, capture_output=True)

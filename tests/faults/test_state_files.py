@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from conftest import UID, Host
+from hosts.hostile_inputs import WRONG
 from hosts.placed import CPUS, PlacedHost, id_of
 
 from resctrl_hooks.node.features.placement.reconcile import repair_all
@@ -16,10 +17,6 @@ from resctrl_hooks.node.reconcile.report import Options
 from resctrl_hooks.node.sharing.claims import begin_to_hold
 from resctrl_hooks.node.watch.containers import Containers
 
-WRONG: tuple[Any, ...] = (
-    None, True, False, 0, -1, 1 << 70, 1.5, float("nan"), float("inf"), "", "x", "/", "../..", "a\0b", "\ud800",
-    "\u00e9", [], [None], {}, {"a": 1}, {"": []},
-)  # fmt: skip
 SAME = 1
 """How many items named by numbers are damaged: they are all alike."""
 DAMAGED, OTHER = "damaged", "other"

@@ -39,6 +39,18 @@ def sleepers() -> Iterator[list[subprocess.Popen[bytes]]]:
         process.wait()
 
 
+def host_on(resctrl: str, folder: Path, deadline: float, **config: Any) -> Host:
+    """Return a host on a mounted resctrl, whose runtime is crun."""
+    return Host(
+        folder,
+        real_proc=True,
+        resctrl=Path(resctrl),
+        deadlineSeconds=deadline,
+        runtimeRoots={"crun": str(folder / "crun")},
+        **config,
+    )
+
+
 def pods_of(host: Host, sleepers: list[subprocess.Popen[bytes]]) -> dict[str, tuple[str, dict[str, Any]]]:
     """By key the namespace and the state for the hook; the pods that matter come spread over all the others."""
     found = {}
@@ -60,14 +72,7 @@ def test_two_hundred_parallel_hooks_end_as_the_rules_require(
     tmp_path: Path, sleepers: list[subprocess.Popen[bytes]], deadline: float
 ) -> None:
     with mounted(tmp_path / "resctrl", rmids=COUNTED + 1, limbo=0.1) as resctrl:
-        host = Host(
-            tmp_path,
-            real_proc=True,
-            resctrl=Path(resctrl),
-            deadlineSeconds=deadline,
-            runtimeRoots={"crun": str(tmp_path / "crun")},
-            monitoring={"priority": RULES},
-        )
+        host = host_on(resctrl, tmp_path, deadline, monitoring={"priority": RULES})
         pods = pods_of(host, sleepers)
         started = time.monotonic()
         outcomes = outcomes_of(host, [told for _, told in pods.values()])
@@ -97,14 +102,8 @@ def test_two_hundred_parallel_hooks_end_as_the_rules_require(
 def test_hooks_run_during_turns(tmp_path: Path, sleepers: list[subprocess.Popen[bytes]]) -> None:
     """Two reconciles pass without a pause, each pass a round of turns, while all hooks come at once."""
     with mounted(tmp_path / "resctrl", rmids=COUNTED + 1, limbo=0.1) as resctrl:
-        host = Host(
-            tmp_path,
-            real_proc=True,
-            resctrl=Path(resctrl),
-            deadlineSeconds=PATIENT,
-            runtimeRoots={"crun": str(tmp_path / "crun")},
-            monitoring={"priority": RULES, "share": {"interval": 0.001, "atLeast": 0}},
-        )
+        monitoring = {"priority": RULES, "share": {"interval": 0.001, "atLeast": 0}}
+        host = host_on(resctrl, tmp_path, PATIENT, monitoring=monitoring)
         pods = pods_of(host, sleepers[:100])
         watching = [*host.command("reconcile"), "--watch", "0.01"]
         passing = [subprocess.Popen(watching, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for _ in range(2)]

@@ -11,17 +11,18 @@ import threading
 import time
 import uuid
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from conftest import Host, crio_annotations, state
 from hosts import crun
 
+from faults.test_storm_by_priority import host_on
 from resctrl_hooks.simulation.mount import mounted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 KILLS = int(os.environ.get("STORM_KILLS", "10"))
 """How many hooks and reconciles are killed at least; `nox -s deep` kills 500."""
@@ -106,13 +107,7 @@ class Storm:
 def storm(tmp_path: Path) -> Iterator[Storm]:
     with mounted(tmp_path / "resctrl", rmids=2 * PODS + 8, limbo=0.0) as resctrl:
         root = tmp_path / "host"
-        host = Host(
-            root,
-            real_proc=True,
-            resctrl=Path(resctrl),
-            deadlineSeconds=PATIENT,
-            runtimeRoots={"crun": str(root / "crun")},
-        )
+        host = host_on(resctrl, root, PATIENT)
         (root / "crun").mkdir()
         found = Storm(host)
         yield found

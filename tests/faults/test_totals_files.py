@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hosts.counter_tree import remake, say_paths
 from hosts.guard_and_packages import write_packages
+from hosts.hostile_inputs import WRONG
 from hosts.monitored import KEYS, MonitoredHost, plain_host
 
-from faults.test_state_files import WRONG, places, replaced
+from faults.test_state_files import places, replaced
 from resctrl_hooks.metrics.collector import NodeCollector
 
 if TYPE_CHECKING:

@@ -4,11 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 from conftest import Host, state
 from hosts import crun
-
-from resctrl_hooks.cli import main
+from hosts.monitored import run
 
 WORDS = (
     "resctrl is not mounted at {path}; mount it: mount -t resctrl resctrl {path}; run `resctrl-hook doctor` for details"
@@ -20,10 +18,6 @@ def unmounted(tmp_path: Path) -> Host:
     folder = tmp_path / "mnt"
     folder.mkdir()
     return Host(tmp_path, resctrl=folder, runtimeRoots={"all": str(tmp_path / "runtime")})
-
-
-def run(host: Host, *arguments: str) -> Result:
-    return CliRunner().invoke(main, ["--config", str(host.config), *arguments])
 
 
 @pytest.mark.parametrize(

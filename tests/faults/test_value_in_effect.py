@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from conftest import Host
+from conftest import Host, always, raising
 from hosts.cpufreq import ClassHost
 from hosts.interrupts import EXCLUSIVE, InterruptHost
 from hosts.placed import PlacedHost
@@ -151,21 +151,19 @@ def test_refused_value_is_told(
     assert "EIO" in told_by(writer, host)
 
 
-def test_process_that_the_kernel_does_not_schedule_is_told(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(posix, "setpriority", lambda *_: None)
+@pytest.mark.parametrize(
+    "answer, told",
+    [
+        (always(None), "the kernel did not schedule process"),
+        (raising(OSError(errno.EPERM, "no")), "EPERM"),
+        (raising(OSError(errno.EINVAL, "no")), "EINVAL"),
+    ],
+)
+def test_process_that_the_kernel_does_not_schedule_is_told(
+    host: Host, monkeypatch: pytest.MonkeyPatch, answer: Any, told: str
+) -> None:
+    monkeypatch.setattr(posix, "setpriority", answer)
     container: Any = SimpleNamespace(pid=os.getpid(), threads=lambda _: [os.getpid()])
     step = Step("scheduling", "schedule", {"process": {"nice": 7}, "values": []}, "")
-    with pytest.raises(HookError, match="the kernel did not schedule process"):
+    with pytest.raises(HookError, match=told):
         scheduling.FEATURE.apply(step, container, None, host.context())  # type: ignore[arg-type]  # no lock is needed
-
-
-@pytest.mark.parametrize("number", [errno.EPERM, errno.EINVAL])
-def test_refused_scheduling_is_told(host: Host, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    def refuse(*_: Any) -> None:
-        raise OSError(number, "no")
-
-    monkeypatch.setattr(posix, "setpriority", refuse)
-    container: Any = SimpleNamespace(pid=os.getpid(), threads=lambda _: [os.getpid()])
-    step = Step("scheduling", "schedule", {"process": {"nice": 7}, "values": []}, "")
-    with pytest.raises(HookError, match=errno.errorcode[number]):
-        scheduling.FEATURE.apply(step, container, None, host.context())  # type: ignore[arg-type]  # as above

@@ -15,25 +15,12 @@ NASTY = (
     UID, UID.upper(), UID.replace("-", ""), UID + "/..", "F" * 36, "0" * 64, "gold", "created",
     "stopped", "NaN", "1e999",
 )  # fmt: skip
-STRANGE: tuple[Any, ...] = (
-    None,
-    True,
-    False,
-    0,
-    -1,
-    1,
-    2**31,
-    2**63,
-    10**40,
-    1.5,
-    1e308,
-    [],
-    {},
-    [[]],
-    {"a": {}},
-    [None],
-    *NASTY,
-)
+WRONG: tuple[Any, ...] = (
+    None, True, False, 0, -1, 1 << 70, 1.5, float("nan"), float("inf"), "", "x", "/", "../..", "a\0b", "\ud800",
+    "\u00e9", [], [None], {}, {"a": 1}, {"": []},
+)  # fmt: skip
+"""JSON values that are wrong in most places."""
+STRANGE: tuple[Any, ...] = (*WRONG, 1, 2**31, 2**63, 1e308, [[]], {"a": {}}, *NASTY)
 STATUSES = ("creating", "created", "running", "stopped", "paused", "", "CREATED")
 CAPTURED = sorted(FIXTURES.glob("*-state.json"))
 ANNOTATIONS = sorted({name for path in CAPTURED for name in json.loads(path.read_text()).get("annotations", {})})
