@@ -6,22 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hosts.monitored import monitored_host
+from inventory.test_package_energy import line
 
 from resctrl_hooks.cli.top_table import Scene, power_lines
 from resctrl_hooks.inventory.package_energy import PackagePower, power_usage
-from resctrl_hooks.inventory.rates import Rates
-from resctrl_hooks.inventory.usage import FOREIGN, POD, TOTAL, UNGROUPED, Line
+from resctrl_hooks.inventory.usage import POD, TOTAL
 from resctrl_hooks.simulation import mounted
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-
-def line(kind: str, watts: float | None) -> Line:
-    return Line(kind, kind, kind, Rates({"watts": watts}))
-
-
-LINES = [line(POD, 40.0), line(POD, None), line(POD, 8.0), line(FOREIGN, 1.5), line(UNGROUPED, 2.5), line(TOTAL, 52.0)]
 
 
 def test_power_without_energy_of_pods_has_no_line() -> None:

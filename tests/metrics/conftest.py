@@ -5,7 +5,7 @@ import http.client
 import json
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from email.message import Message
 from pathlib import Path
 
@@ -13,12 +13,27 @@ import pytest
 from hosts.counter_tree import say, say_paths
 from hosts.guard_and_packages import call_metrics_and_guard, write_packages, write_slowdown_state
 from hosts.monitored import KEYS, MonitoredHost, plain_host
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Metric
+from prometheus_client.openmetrics import parser as openmetrics
+from prometheus_client.samples import Sample
 
 from resctrl_hooks.metrics.answers import NONE, Documents
 from resctrl_hooks.metrics.server import Server
 
 WEB, DB = "a" * 64, "b" * 64
+parse: Callable[[str], Iterator[Metric]] = openmetrics.text_string_to_metric_families  # it has no types
+
+
+def samples_of(text: str) -> list[Sample]:
+    """Return the samples of a text in OpenMetrics."""
+    return [sample for family in parse(text) for sample in family.samples]
+
+
+def scraped(host: MonitoredHost, *options: str) -> list[Sample]:
+    """Return the samples that `metrics` prints."""
+    done = host.run("metrics", *options)
+    assert done.exit_code == 0, done.output
+    return samples_of(done.stdout)
 
 
 class Served:

@@ -2,7 +2,6 @@
 
 import re
 import subprocess
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,8 @@ import pytest
 import yaml
 from hosts.monitored import MonitoredHost
 from hosts.promtool import RULES, run_promtool, values
-from prometheus_client import Metric
-from prometheus_client.openmetrics import parser as openmetrics
+
+from metrics.conftest import scraped
 
 REPOSITORY = Path(__file__).parents[2]
 METRICS_PAGE = REPOSITORY / "docs/metrics.md"
@@ -19,7 +18,6 @@ NAME = re.compile(r"(?<![\w:])(?:l3|perf|resctrl)_\w+(?![\w:])")
 RECORDED = re.compile(r"(?<![\w:])\w+:\w+:\w+")
 MATCHER = re.compile(r'\b(\w+)(?:=|!=|=~|!~)"')
 GROUPING = re.compile(r"(?:by|on|ignoring) \(([^)]*)\)")
-parse: Callable[[str], Iterator[Metric]] = openmetrics.text_string_to_metric_families  # it has no types
 
 
 @pytest.fixture(scope="module")
@@ -36,9 +34,7 @@ def alerts(groups: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
 def test_rule_metrics_and_labels_are_exported(
     full_host: MonitoredHost, groups: dict[str, list[dict[str, Any]]]
 ) -> None:
-    result = full_host.run("metrics")
-    assert result.exit_code == 0, result.output
-    samples = [sample for family in parse(result.stdout) for sample in family.samples]
+    samples = scraped(full_host)
     names = {sample.name for sample in samples}
     labels = {label for sample in samples for label in sample.labels} | {"instance"}  # Prometheus' own
     labels |= {"job"}

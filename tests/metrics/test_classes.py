@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hosts.counter_tree import say, say_paths
 from hosts.monitored import KEYS, MonitoredHost, plain_host
-from prometheus_client.parser import text_string_to_metric_families as parse
 
+from metrics.conftest import scraped
 from resctrl_hooks.metrics.class_totals import ClassTotal, ClassTotals
 from resctrl_hooks.metrics.classes import class_totals
 from resctrl_hooks.node.resctrl.energy_baseline import baseline
@@ -43,14 +43,11 @@ def count(host: MonitoredHost, pods: tuple[int, ...], kepler: int, ungrouped: in
 
 def scrape(host: MonitoredHost, *options: str) -> dict[tuple[str, str], float]:
     """Return all samples of the L3 by name and class (or group)."""
-    done = host.run("metrics", "--format", "prometheus", *options)
-    assert done.exit_code == 0, done.output
     return {
         (sample.name.removeprefix("resctrl_"), sample.labels.get("group") or sample.labels.get("rdt_class", "")): (
             sample.value
         )
-        for family in parse(done.stdout)
-        for sample in family.samples
+        for sample in scraped(host, *options)
         if sample.name.startswith(("resctrl_class_", "resctrl_ungrouped_", "resctrl_foreign_"))
     }
 
@@ -194,8 +191,7 @@ def test_energy_before_first_scrape_is_in_pod_and_class(host: MonitoredHost) -> 
     say_paths(host.resctrl, {energy: 124.5})
     found = {
         (sample.name, sample.labels.get("pod_uid"), sample.labels["rdt_class"]): sample.value
-        for family in parse(host.run("metrics", "--format", "prometheus").stdout)
-        for sample in family.samples
+        for sample in scraped(host)
         if sample.name.endswith("core_energy_joules_total")
     }
     assert found["perf_core_energy_joules_total", KEYS[3], ""] == 24.5
@@ -228,13 +224,8 @@ def empty(group: Path) -> None:
 
 
 def domain_bytes(host: MonitoredHost) -> dict[str, float]:
-    done = host.run("metrics", "--format", "prometheus")
-    return {
-        sample.labels["domain"]: sample.value
-        for family in parse(done.stdout)
-        for sample in family.samples
-        if sample.name == "resctrl_domain_mbm_bytes_total"
-    }
+    name = "resctrl_domain_mbm_bytes_total"
+    return {sample.labels["domain"]: sample.value for sample in scraped(host) if sample.name == name}
 
 
 def test_memory_domain_traffic_never_decreases(host: MonitoredHost, tmp_path: Path) -> None:

@@ -15,8 +15,10 @@ import pytest
 import yaml
 from hosts.monitored import MonitoredHost
 from hosts.promtool import RULES, run_promtool, values
-from prometheus_client.parser import text_string_to_metric_families as parse
+from prometheus_client.samples import Sample
 from requirements import grafana_schema
+
+from metrics.conftest import scraped
 
 CONTRIB = Path(__file__).parents[2] / "contrib"
 FLEET, NODE = (CONTRIB / f"grafana/{name}.json" for name in ("resctrl-hooks", "resctrl-hooks-node"))
@@ -92,15 +94,14 @@ def test_panels_of_many_series_have_ten_lines_at_most(dashboard: dict[str, Any])
                 assert "[$__range] @ end()" in target["expr"]
 
 
-def series_of(text: str, instance: str) -> dict[str, str]:
+def series_of(samples: list[Sample], instance: str) -> dict[str, str]:
     """Return a host's metrics as promtool takes them: counters go up by 600 a minute."""
     found = {}
-    for family in parse(text):
-        for sample in family.samples:
-            labels = ",".join(f'{name}="{value}"' for name, value in {**sample.labels, "instance": instance}.items())
-            rises = sample.name.endswith(("_total", "_bucket", "_count", "_sum"))
-            numbers = f"{sample.value}+600x30" if rises else f"{sample.value}x30"
-            found[f"{sample.name}{{{labels}}}"] = numbers
+    for sample in samples:
+        labels = ",".join(f'{name}="{value}"' for name, value in {**sample.labels, "instance": instance}.items())
+        rises = sample.name.endswith(("_total", "_bucket", "_count", "_sum"))
+        numbers = f"{sample.value}+600x30" if rises else f"{sample.value}x30"
+        found[f"{sample.name}{{{labels}}}"] = numbers
     return found
 
 
@@ -108,7 +109,7 @@ def series_of(text: str, instance: str) -> dict[str, str]:
 def test_equal_container_names_on_two_hosts_are_separate(
     tmp_path: Path, full_host: MonitoredHost, dashboard: dict[str, Any]
 ) -> None:
-    text = full_host.run("metrics", "--format", "prometheus").stdout
+    samples = scraped(full_host)
     asked = queries(dashboard)
     pods = {name: expr for name, expr in asked.items() if expr.startswith("instance_namespace_pod:")}
     assert pods
@@ -117,7 +118,7 @@ def test_equal_container_names_on_two_hosts_are_separate(
     each = {f'{{instance="{instance}",pod="{pod}"}}': 1 for instance in instances for pod in ("web", "db")}
     checks = [values(f"count by (instance, namespace, pod) ({expr})", "20m", each) for expr in pods.values()]
     checks += [values(f"count({expr}) > bool 0", "20m", {"{}": 1}) for expr in asked.values()]
-    series = series_of(text, "a") | series_of(text, "b") | {'resctrl_scrape_ok{instance="c"}': "0x30"}
+    series = series_of(samples, "a") | series_of(samples, "b") | {'resctrl_scrape_ok{instance="c"}': "0x30"}
     run_promtool(tmp_path, series, *checks)
 
 

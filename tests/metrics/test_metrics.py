@@ -1,21 +1,20 @@
 """Metrics: foreign parsers accept them, names are goresctrl's, missing values have no sample, the file is complete."""
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hosts.counter_tree import say, say_paths
 from hosts.monitored import KEYS, MonitoredHost, plain_host
-from prometheus_client import CollectorRegistry, Metric
-from prometheus_client.openmetrics import parser as openmetrics
+from prometheus_client import CollectorRegistry
 from prometheus_client.openmetrics.exposition import generate_latest
 
+from metrics.conftest import parse, samples_of
 from resctrl_hooks.metrics.collector import NodeCollector, registry_of
 from resctrl_hooks.node.errors import HookError
 
-parse_openmetrics: Callable[[str], Iterator[Metric]] = openmetrics.text_string_to_metric_families  # it has no types
 NASTY = 'a"b\\c\nd'
 
 
@@ -56,15 +55,14 @@ def samples(text: str) -> dict[tuple[str, ...], float]:
     telling = ("stage", "reason", "le", "state", "owner", "rdt_class")
     return {
         (sample.name, *(sample.labels[name] for name in telling if name in sample.labels)): sample.value
-        for family in parse_openmetrics(text)
-        for sample in family.samples
+        for sample in samples_of(text)
     }
 
 
 def test_names_match_go_exporter_and_foreign_parser_accepts_them(host: MonitoredHost) -> None:
     result = host.run("metrics")
     assert result.exit_code == 0, result.output
-    families: dict[str, Any] = {family.name: family for family in parse_openmetrics(result.stdout)}
+    families: dict[str, Any] = {family.name: family for family in parse(result.stdout)}
     kinds = {name: (family.type, family.unit) for name, family in families.items() if name.startswith(("l3", "perf"))}
     assert kinds == {
         "l3_llc_occupancy_bytes": ("gauge", "bytes"),
@@ -92,7 +90,7 @@ def test_names_match_go_exporter_and_foreign_parser_accepts_them(host: Monitored
 def test_missing_value_is_a_sample_with_its_reason(host: MonitoredHost) -> None:
     text = host.run("metrics").stdout
     assert "l3_mbm_local_bytes" not in text
-    found = [family for family in parse_openmetrics(text) if family.name == "resctrl_unavailable"]
+    found = [family for family in parse(text) if family.name == "resctrl_unavailable"]
     assert [sample.labels["state"] for sample in found[0].samples] == ["Unavailable", "Unavailable"]
 
 
@@ -123,7 +121,7 @@ def test_pods_waiting_by_rules_are_separate(host: MonitoredHost, monitoring: dic
 
 def test_histogram_is_cumulative(host: MonitoredHost) -> None:
     text = host.run("metrics").stdout
-    family = next(family for family in parse_openmetrics(text) if family.name == "resctrl_hooks_duration_seconds")
+    family = next(family for family in parse(text) if family.name == "resctrl_hooks_duration_seconds")
     create = [sample for sample in family.samples if sample.labels["stage"] == "createRuntime"]
     buckets = [sample.value for sample in create if sample.name.endswith("_bucket")]
     assert buckets == sorted(buckets)
@@ -147,5 +145,5 @@ def test_pod_recorded_after_a_scrape_has_its_name_afterwards(host: MonitoredHost
         text_of(found)
         locked.record.update({"namespace": "shop", "pod": "late-0"})
         say(Path(locked.ensure_group().path), llc_occupancy=7)
-    labels_of = [sample.labels for family in parse_openmetrics(text_of(found)) for sample in family.samples]
+    labels_of = [sample.labels for sample in samples_of(text_of(found))]
     assert {one["pod"] for one in labels_of if one.get("pod_uid") == KEYS[2]} == {"late-0"}

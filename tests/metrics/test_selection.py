@@ -1,17 +1,15 @@
 """Fewer series: only some counters, only some namespaces; figures about the hook itself stay."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hosts.monitored import MonitoredHost, plain_host
-from prometheus_client import Metric
-from prometheus_client.openmetrics import parser as openmetrics
 
+from metrics.conftest import parse
 from resctrl_hooks.metrics.selection import Selection
 
-parse: Callable[[str], Iterator[Metric]] = openmetrics.text_string_to_metric_families  # it has no types
 ALL = {"l3_llc_occupancy_bytes", "l3_mbm_total_bytes", "l3_mbm_local_bytes", "resctrl_unavailable"}
 
 

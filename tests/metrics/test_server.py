@@ -14,18 +14,15 @@ from typing import Any
 import pytest
 from hosts.monitored import MonitoredHost, plain_host
 from hosts.processes import wait_until
-from prometheus_client import CollectorRegistry, Metric
-from prometheus_client.openmetrics import parser as openmetrics
+from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families as parse_classic
 
-from metrics.conftest import Served, served
+from metrics.conftest import Served, parse, served
 from resctrl_hooks.metrics import answers
 from resctrl_hooks.metrics import server as serving
 from resctrl_hooks.metrics.answers import Answer, Scrape
 from resctrl_hooks.metrics.collector import NodeCollector, registry_of
 from resctrl_hooks.metrics.server import ListenAddressError, Server, parse_address
-
-parse_openmetrics: Callable[[str], Iterator[Metric]] = openmetrics.text_string_to_metric_families  # it has no types
 
 
 @pytest.fixture
@@ -78,8 +75,8 @@ def test_response_has_requested_format(ask: Served, accept: str, kind: str) -> N
     status, headers, body = ask("/metrics", Accept=accept)
     assert status == 200
     assert headers["Content-Type"].startswith(kind)
-    parse = parse_openmetrics if "openmetrics" in kind else parse_classic
-    assert any(family.name == "l3_llc_occupancy_bytes" for family in parse(body.decode()))
+    parsed = parse if "openmetrics" in kind else parse_classic
+    assert any(family.name == "l3_llc_occupancy_bytes" for family in parsed(body.decode()))
 
 
 def test_head_has_headers_of_get_and_no_body(ask: Served) -> None:
