@@ -5,7 +5,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from hosts.faults import Fail
@@ -29,20 +28,15 @@ def room(monkeypatch: pytest.MonkeyPatch, **values: int) -> None:
     monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(**found))
 
 
-@pytest.mark.parametrize("full", [{"f_bfree": 0}, {"f_ffree": 0}, {"f_bfree": 15}], ids=["blocks", "inodes", "little"])
-def test_full_state_directory_is_in_list_and_metrics(
-    host: MonitoredHost, monkeypatch: pytest.MonkeyPatch, full: dict[str, int]
-) -> None:
-    room(monkeypatch)
-    assert "is full" not in host.run("list").stdout
-    assert samples(host.run("metrics").stdout)["resctrl_hooks_state_free_bytes",] == 1 << 32
-    room(monkeypatch, **full)
-    assert "is full: new containers start without monitoring" in host.run("list").stdout.replace("\n", " ")
-    assert samples(host.run("metrics").stdout)["resctrl_hooks_state_free_bytes",] < 1 << 16
-
-
 @pytest.mark.parametrize(
-    "values, free", [({"f_files": 0, "f_ffree": 0}, 1 << 32), ({"f_bfree": 16}, 1 << 16), ({"f_bfree": 2}, 1 << 13)]
+    "values, free",
+    [
+        ({"f_files": 0, "f_ffree": 0}, 1 << 32),
+        ({"f_bfree": 16}, 1 << 16),
+        ({"f_bfree": 15}, 15 << 12),
+        ({"f_bfree": 0}, 0),
+        ({"f_ffree": 0}, 0),
+    ],
 )
 def test_file_system_is_full_below_64_kib(
     host: MonitoredHost, monkeypatch: pytest.MonkeyPatch, values: dict[str, int], free: int
@@ -76,15 +70,23 @@ def test_unreadable_call_metrics_have_no_age(host: MonitoredHost, fail: Fail) ->
     assert reconcile_age(host.context) is None
 
 
-def test_late_reconcile_is_in_list_and_metrics(host: MonitoredHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    def passed(seconds: float) -> dict[Any, float]:
+def test_full_state_directory_and_late_reconcile_are_in_list_and_metrics(
+    host: MonitoredHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def shown(seconds: float, **values: int) -> tuple[str, float, float]:
         monkeypatch.setattr(time, "time", lambda: real() + seconds)
-        return samples(host.run("metrics").stdout)
+        room(monkeypatch, **values)
+        found = samples(host.run("metrics").stdout)
+        free, age = found["resctrl_hooks_state_free_bytes",], found["resctrl_hooks_reconcile_age_seconds",]
+        return host.run("list").stdout.replace("\n", " "), free, age
 
     real = time.time
     host.context.ledger.prepare()
     host.context.ledger.count_call("reconcile", 0.1)
-    assert passed(0)["resctrl_hooks_reconcile_age_seconds",] < LATE
-    assert "reconcile last completed" not in host.run("list").stdout
-    assert passed(LATE + 60)["resctrl_hooks_reconcile_age_seconds",] > LATE
-    assert "reconcile last completed a pass" in host.run("list").stdout
+    listed, free, age = shown(0)
+    assert not any(words in listed for words in ("is full", "reconcile last completed"))
+    assert (free, age < LATE) == (1 << 32, True)
+    listed, free, age = shown(LATE + 60, f_bfree=0)
+    assert "is full: new containers start without monitoring" in listed
+    assert "reconcile last completed a pass" in listed
+    assert (free, age > LATE) == (0, True)

@@ -44,6 +44,7 @@ def test_twelve_largest_pods_have_a_line_and_a_color_each() -> None:
     names = [f"shop/p{one:02}" for one in range(13, 1, -1)]
     assert [line["name"] for line in data] == [*names, OTHERS]
     assert data[-1]["y"] == [None, 3, 3], "in GB/s; no rate before the second sample"
+    assert not any(line["connectgaps"] for line in data)
     found = colors(data)
     assert found.pop(OTHERS) == GREY
     assert len({*found.values(), GREY}) == 13

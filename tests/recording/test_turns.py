@@ -1,6 +1,6 @@
 """Pods that took turns in a recording, and the error bars of their rates."""
 
-from resctrl_hooks.inventory.interval import LEAST_TURNS
+from resctrl_hooks.inventory.interval import LEAST_TURNS, Interval
 from resctrl_hooks.recording.analysis import recording_of
 from resctrl_hooks.recording.page import page_of
 from resctrl_hooks.recording.turns import turn_rates
@@ -23,6 +23,13 @@ def test_domain_with_a_single_turn_does_not_hide_the_others() -> None:
     rows = turns(2 * LEAST_TURNS)
     single = [{**row, "domain": "mon_L3_01"} for row in turns(1)]
     assert turn_rates(recording_of([*rows, *single])) == turn_rates(recording_of(rows))
+
+
+def test_turns_without_traffic_have_the_rate_zero() -> None:
+    idle = [
+        {**row, "mbm_total_bytes": None if row["mbm_total_bytes"] is None else 5.0} for row in turns(LEAST_TURNS + 1)
+    ]
+    assert [*turn_rates(recording_of(idle)).values()] == [Interval(0.0, 0.0)]
 
 
 def test_samples_without_more_counted_time_are_no_turn() -> None:
