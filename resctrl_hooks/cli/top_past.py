@@ -79,11 +79,11 @@ class PastSamples:
         found = self._found
         if found is None:
             raise click.UsageError("no time is selected")
-        pair = pair_of(found.before, found.sample)
-        self.scenes.learn(pair.now)
+        before, now = pair_of(found.before, found.sample)
+        self.scenes.learn(now)
         users = PastUsers(found.sample, self._names)
         watts = packages_watts(found.before, found.sample)
-        scene = self.scenes.between(pair.before, pair.now, users, watts)
+        scene = self.scenes.between(before, now, users, watts)
         when = found.entry.time / 1000
         scene.host, scene.time = found.sample.host, clock(when)
         scene.when, scene.past, scene.note = (

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from functools import cache
-from typing import Final, NamedTuple
+from typing import Final
 
 from resctrl_hooks.inventory.pod_names import PodName, PodNames
 from resctrl_hooks.inventory.rates import Rates
@@ -115,26 +115,15 @@ def _reading(row: Row, slot: Slot, value: Raw) -> Reading:
     return Reading(slot.domain, slot.counter, known, state, None, float(seconds) if seconds is not None else None)
 
 
-class Pair(NamedTuple):
-    """A stored sample and the one before it, as snapshots of which ``before`` may be the same one after a gap.
-
-    ``seconds`` is between them.
-    """
-
-    before: Snapshot
-    now: Snapshot
-    seconds: float
-
-
-def pair_of(before: Sample | None, now: Sample) -> Pair:
+def pair_of(before: Sample | None, now: Sample) -> tuple[Snapshot, Snapshot]:
     """Return two samples as snapshots. Without one before, the later one twice, which has no rates."""
     later = snapshot_of(now)
     if before is None:
-        return Pair(later, later, 0.0)
-    earlier, seconds = snapshot_of(before), now.since(before)
-    earlier.when = later.when - seconds  # of another boot: by the clock
+        return later, later
+    earlier = snapshot_of(before)
+    earlier.when = later.when - now.since(before)  # of another boot: by the clock
     _forget_gaps(earlier, later)
-    return Pair(earlier, later, seconds)
+    return earlier, later
 
 
 def _forget_gaps(before: Snapshot, now: Snapshot) -> None:

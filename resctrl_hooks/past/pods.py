@@ -44,13 +44,13 @@ def pods_at(found: Found, names: PodNames) -> list[PastPod]:
         found: the sample, and the one before it.
         names: the names of now, for pods whose names the sample does not have.
     """
-    pair = pair_of(found.before, found.sample)
+    before, now = pair_of(found.before, found.sample)
     users = PastUsers(found.sample, names)
-    users.learn(pair.now.pods)
-    lines = {key: users.line(key, Rates(), readings) for key, readings in pair.now.pods.items()}
+    users.learn(now.pods)
+    lines = {key: users.line(key, Rates(), readings) for key, readings in now.pods.items()}
     judged = {str(row["key"]): row for row in found.sample.rows if row["kind"] == SLOWED}
     pods = []
-    for key, readings in pair.now.pods.items():
+    for key, readings in now.pods.items():
         line, row = lines[key], judged.get(key, {})
         pods.append(
             PastPod(
@@ -65,7 +65,7 @@ def pods_at(found: Found, names: PodNames) -> list[PastPod]:
                     lines[one].name if one in lines else short_id(one) for one in str(row.get("culprits") or "").split()
                 ],
                 counters=[counter_of(one).model_copy(update={"rdt_class": line.rdt_class}) for one in readings],
-                rates=pod_rates(pair.before, pair.now, key) if pair.seconds else None,
+                rates=pod_rates(before, now, key) if found.before else None,
             )
         )
     return sorted(pods, key=lambda one: one.name)

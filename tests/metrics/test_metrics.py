@@ -119,16 +119,6 @@ def test_pods_waiting_by_rules_are_separate(host: MonitoredHost, monitoring: dic
     assert (found["resctrl_hooks_waiting_pods",], found["resctrl_hooks_queued_pods",]) == (1, queued)
 
 
-def test_histogram_is_cumulative(host: MonitoredHost) -> None:
-    text = host.run("metrics").stdout
-    family = next(family for family in parse(text) if family.name == "resctrl_hooks_duration_seconds")
-    create = [sample for sample in family.samples if sample.labels["stage"] == "createRuntime"]
-    buckets = [sample.value for sample in create if sample.name.endswith("_bucket")]
-    assert buckets == sorted(buckets)
-    assert buckets[-1] == 2
-    assert [sample.value for sample in create if sample.name.endswith("_sum")] == [pytest.approx(0.202)]
-
-
 def test_own_metrics_remain_without_resctrl(host: MonitoredHost) -> None:
     shutil.rmtree(host.resctrl)
     result = host.run("metrics")

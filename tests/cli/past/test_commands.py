@@ -230,7 +230,7 @@ def test_pod_of_podman_has_its_name_while_it_exists(past: Past, monkeypatch: pyt
     answer = PodmanNames({}, {exists: "kitchen"})
     monkeypatch.setattr(pod_names, "podman_names", lambda: answer)
     made = Sample(one.time, one.uptime, one.boot, one.host, rows)
-    pair = pair_of(None, made)
+    _, now = pair_of(None, made)
     users = PastUsers(made, pod_names.PodNames(past.host.context))
-    names = {line.name for line in usage(pair.before, pair.now, users) if line.kind == "pod"}
+    names = {line.name for line in usage(now, now, users) if line.kind == "pod"}
     assert names == {"kitchen", ended[:12]}
