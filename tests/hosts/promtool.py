@@ -10,6 +10,11 @@ import yaml
 RULES = Path(__file__).parents[2] / "contrib/prometheus/resctrl-hooks.rules.yaml"
 
 
+def rules_of(file: Path = RULES) -> list[dict[str, Any]]:
+    """Return the rules of all groups of a file."""
+    return [rule for group in yaml.safe_load(file.read_text())["groups"] for rule in group["rules"]]
+
+
 def values(expression: str, at: str, expected: Mapping[str, float]) -> dict[str, Any]:
     """Return a check that a query has these values at a time, by labels as promtool writes them, and no others."""
     samples = [{"labels": labels, "value": value} for labels, value in expected.items()]

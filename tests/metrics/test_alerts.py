@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 from hosts.monitored import MonitoredHost
-from hosts.promtool import RULES, run_promtool, values
+from hosts.promtool import RULES, rules_of, run_promtool, values
 
 from metrics.conftest import scraped
 
@@ -21,25 +21,17 @@ GROUPING = re.compile(r"(?:by|on|ignoring) \(([^)]*)\)")
 
 
 @pytest.fixture(scope="module")
-def groups() -> dict[str, list[dict[str, Any]]]:
-    """Rules by group."""
-    return {group["name"]: group["rules"] for group in yaml.safe_load(RULES.read_text())["groups"]}
+def alerts() -> list[dict[str, Any]]:
+    return [rule for rule in rules_of() if "alert" in rule]
 
 
-@pytest.fixture(scope="module")
-def alerts(groups: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
-    return groups["resctrl-hooks"]
-
-
-def test_rule_metrics_and_labels_are_exported(
-    full_host: MonitoredHost, groups: dict[str, list[dict[str, Any]]]
-) -> None:
+def test_rule_metrics_and_labels_are_exported(full_host: MonitoredHost) -> None:
     samples = scraped(full_host)
     names = {sample.name for sample in samples}
     labels = {label for sample in samples for label in sample.labels} | {"instance"}  # Prometheus' own
     labels |= {"job"}
     recorded: set[str] = set()
-    for rule in [rule for rules in groups.values() for rule in rules]:
+    for rule in rules_of():
         expression = rule["expr"]
         asked, of_rules = set(NAME.findall(expression)), set(RECORDED.findall(expression))
         assert asked | of_rules, rule
@@ -182,8 +174,7 @@ def test_alert_of_full_domain_names_largest_namespaces(tmp_path: Path) -> None:
         labels = f'namespace="{namespace}",pod="p",pod_uid="p",rdt_class=""'
         series[f"l3_mbm_total_bytes_total{{{labels}}}"] = f"0+{rate}x60"
         series[f'resctrl_counter_seconds_total{{{labels},counter="mbm_total_bytes"}}'] = "0+60x60"
-    rules = yaml.safe_load(RULES.read_text())["groups"][-1]["rules"]
-    (rule,) = [rule for rule in rules if rule.get("alert") == "ResctrlMemoryDomainFull"]
+    (rule,) = [rule for rule in rules_of() if rule.get("alert") == "ResctrlMemoryDomainFull"]
     begin, _, rest = rule["annotations"]["description"].partition("{{")
     end = rest.rpartition("}}")[2]
     alert = {

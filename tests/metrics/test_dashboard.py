@@ -12,9 +12,8 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
-import yaml
 from hosts.monitored import MonitoredHost
-from hosts.promtool import RULES, run_promtool, values
+from hosts.promtool import rules_of, run_promtool, values
 from prometheus_client.samples import Sample
 from requirements import grafana_schema
 
@@ -76,12 +75,11 @@ def test_schema_of_grafana_accepts_dashboards(tmp_path: Path, dashboard: dict[st
 
 def test_every_query_uses_recorded_series(dashboard: dict[str, Any]) -> None:
     """So a panel costs the same whatever the exporters print; and only these series need be kept for long."""
-    rules = [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
     texts = list(queries(dashboard).values())
     texts += [variable["query"] for variable in dashboard["templating"]["list"] if variable["type"] == "query"]
     asked = {name for text in texts for name in re.findall(r"[\w:]*(?:l3|perf|resctrl)_[\w:]+", text)}
     assert len(asked) > 15
-    assert asked <= {rule.get("record") for rule in rules}
+    assert asked <= {rule.get("record") for rule in rules_of()}
     assert [text for text in texts if not re.search(r"\w:\w", text)] == []
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hosts.promtool import RULES, run_promtool, values
+from hosts.promtool import rules_of, run_promtool, values
 
 REPOSITORY = Path(__file__).parents[2]
 GLOBAL_RULES = REPOSITORY / "contrib/prometheus/resctrl-hooks-global.rules.yaml"
@@ -36,18 +36,14 @@ def settings() -> dict[str, Any]:
     return found
 
 
-def rules(file: Path) -> list[dict[str, str]]:
-    return [rule for group in yaml.safe_load(file.read_text())["groups"] for rule in group["rules"]]
-
-
 def test_global_rules_use_series_that_shards_send_or_their_own() -> None:
     keep, drop = (re.compile(one["regex"]) for one in settings()["remote_write"][0]["write_relabel_configs"])
-    shard = {rule["record"] for rule in rules(RULES) if "record" in rule}
+    shard = {rule["record"] for rule in rules_of() if "record" in rule}
     sent = {name for name in shard if keep.fullmatch(name) and not drop.fullmatch(name)}
-    made = {rule["record"] for rule in rules(GLOBAL_RULES)}
+    made = {rule["record"] for rule in rules_of(GLOBAL_RULES)}
     assert sent | made == shard
     assert not sent & made
-    for rule in rules(GLOBAL_RULES):
+    for rule in rules_of(GLOBAL_RULES):
         asked = set(RECORDED.findall(rule["expr"]))
         assert asked, rule
         assert asked <= sent | made, rule
