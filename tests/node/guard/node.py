@@ -8,12 +8,14 @@ from conftest import Host
 
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.guard.guard import Guard
+from resctrl_hooks.node.host.topology import Topology
 from resctrl_hooks.node.log import Log
 from resctrl_hooks.node.resctrl.filesystem import Filesystem
 from resctrl_hooks.node.settings import load
 
 GB = 1_000_000_000
 FULL = {"gold": 20.0, "silver": 20.0, "bronze": 55.0}
+"""Rates of classes, in GB/s, that fill a domain beyond the guard's high load."""
 
 
 class Schemata(Filesystem):
@@ -89,11 +91,11 @@ class Node:
         context.log = lambda _, message, **__: self.lines.append(message)  # type: ignore[assignment]
         return context
 
-    def guard(self, pid: int = 100) -> Guard:
+    def guard(self, pid: int = 100, topology: Topology | None = None) -> Guard:
         """Return a guard that begins now."""
         context = self.context()
         context.ledger.prepare()
-        return Guard(context, None, pid, self.now)
+        return Guard(context, topology, pid, self.now)
 
     def add_class(self, name: str) -> None:
         """Make a class with counters at 0 and every limit open."""

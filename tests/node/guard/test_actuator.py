@@ -6,13 +6,11 @@ import pytest
 from conftest import Host
 
 from resctrl_hooks.node.guard.actuator import Mount, shared_cores
-from resctrl_hooks.node.guard.guard import Guard
 from resctrl_hooks.node.guard.limit import Limit
 from resctrl_hooks.node.host.topology import UNKNOWN, MemoryNode, Topology
 
-from .node import Node
+from .node import FULL, Node
 
-FULL = {"gold": 20.0, "silver": 20.0, "bronze": 55.0}
 TOPOLOGY = Topology(0b1111, [0b0011, 0b1100], l3={0: 0b1111}, nodes=[MemoryNode(0, 0b1111, {}, 1, UNKNOWN)])
 
 
@@ -69,9 +67,7 @@ def test_class_on_cores_of_a_protected_one_is_not_lowered(
     node = Node(host)
     (node.root / "info/MB/thread_throttle_mode").write_text(f"{mode}\n")
     run_on(node, monkeypatch, bronze=0b0010, gold=0b0001)
-    context = node.context()
-    context.ledger.prepare()
-    node.pass_time(Guard(context, TOPOLOGY if topology else None, 100, 0.0), FULL, 6)
+    node.pass_time(node.guard(topology=TOPOLOGY if topology else None), FULL, 6)
     assert bool(node.fs.writes) is lowers
     assert any("shares processor cores with a protected class" in line for line in node.lines) is not lowers
 
@@ -80,9 +76,7 @@ def test_cut_class_that_comes_to_share_cores_is_raised_again(host: Host, monkeyp
     node = Node(host)
     (node.root / "info/MB/thread_throttle_mode").write_text("max\n")
     run_on(node, monkeypatch, bronze=0b1000, gold=0b0001)
-    context = node.context()
-    context.ledger.prepare()
-    guard = Guard(context, TOPOLOGY, 100, 0.0)
+    guard = node.guard(topology=TOPOLOGY)
     node.pass_time(guard, FULL, 6)
     assert node.limit("bronze") == "MB:0=90"
     run_on(node, monkeypatch, bronze=0b0010, gold=0b0001)

@@ -15,7 +15,6 @@ from resctrl_hooks.errors import HookError
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.guard import lease as lease_module
 from resctrl_hooks.node.guard.actuator import Mount
-from resctrl_hooks.node.guard.guard import Guard
 from resctrl_hooks.node.guard.law import BLIND, REPORT
 from resctrl_hooks.node.guard.lease import LOCK, Lease, Restored, restore, restore_ended
 from resctrl_hooks.node.guard.section import OBSERVE
@@ -268,9 +267,7 @@ def test_spread_load_of_caches_declared_as_numa_nodes_is_one_load(host: Host) ->
     node = Node(host, l3=tuple(range(8)), amd=True)
     nodes = [MemoryNode(number, 1 << number, {}, 1, UNKNOWN) for number in range(8)]
     topology = Topology(0xFF, [], l3={number: 1 << number for number in range(8)}, nodes=nodes)
-    context = node.context()
-    context.ledger.prepare()
-    guard = Guard(context, topology, 100, 0.0)
+    guard = node.guard(topology=topology)
     for second in range(1, 8):
         for number in range(8):
             for name, each in (("gold", 2), ("bronze", 10)):
@@ -287,9 +284,7 @@ def test_spread_load_of_caches_declared_as_numa_nodes_is_one_load(host: Host) ->
 def test_per_cent_are_the_same_on_all_caches_of_one_memory(host: Host) -> None:
     node = Node(host, l3=(0, 1))
     topology = Topology(0b1111, [1, 2, 4, 8], l3={0: 0b11, 1: 0b1100}, nodes=[MemoryNode(0, 0b1111, {}, 1, UNKNOWN)])
-    context = node.context()
-    context.ledger.prepare()
-    guard = Guard(context, topology, 100, 0.0)
+    guard = node.guard(topology=topology)
     node.pass_time(guard, FULL, 6)
     assert node.fs.writes == [("bronze", "MB:0=90;1=90")]
     guard.end()

@@ -20,6 +20,7 @@ from resctrl_hooks.node.guard.law import (
     REPORT,
     RESTORE,
     SETTLING,
+    Change,
     Domain,
     Rules,
     Sample,
@@ -31,6 +32,13 @@ from resctrl_hooks.node.resctrl.bandwidth_unit import AMD_UNIT
 from .plants import CAPACITY, RESPONSES, Plant, Queue, Run
 
 LONG = 600
+RULES = Rules(["gold"], ["bronze"], 0.85, 0.70)
+
+
+def decided(domain: Domain, time: float, load: float | None, **rates: float) -> list[Change]:
+    """Return the changes for a sample of these rates in GB/s under `RULES`, on Intel."""
+    sample = Sample(time, load, CAPACITY, {name: rate * 1e9 for name, rate in rates.items()})
+    return domain.decide(sample, RULES, PerCent(10))
 
 
 def plants() -> st.SearchStrategy[Plant]:
@@ -101,14 +109,13 @@ def test_pressure_with_a_victim_lowers_the_first_class() -> None:
     assert run.domain.state == SETTLING
 
 
-def test_full_domain_without_protected_class_is_left_alone() -> None:
-    run = Run(Plant(1, demand={"gold": 0.0, "silver": 30e9, "bronze": 90e9})).step(60)
-    assert run.writes() == []
-
-
-def test_full_domain_with_protected_classes_only_is_left_alone() -> None:
-    run = Run(Plant(1, demand={"gold": 120e9, "silver": 1e9, "bronze": 1e9})).step(60)
-    assert run.writes() == []
+@pytest.mark.parametrize(
+    "demand",
+    [{"gold": 0.0, "silver": 30e9, "bronze": 90e9}, {"gold": 120e9, "silver": 1e9, "bronze": 1e9}],
+    ids=["no protected class", "protected classes only"],
+)
+def test_full_domain_without_a_victim_or_a_class_to_cut_is_left_alone(demand: dict[str, float]) -> None:
+    assert Run(Plant(1, demand=demand)).step(60).writes() == []
 
 
 def test_cut_without_effect_is_followed_by_double_cut() -> None:
@@ -151,20 +158,14 @@ def test_class_that_idles_at_its_limit_is_released() -> None:
 
 
 def test_pressure_soon_after_a_release_doubles_the_wait() -> None:
-    rules, scale = Rules(["gold"], ["bronze"], 0.85, 0.70), PerCent(10)
     domain = Domain({"bronze": Limit(100, 20, 80)}, 0)
     time, waits, since = 0.0, [], 0.0
     for _ in range(3):
-        while True:
+        time += 1
+        while not any(one.kind == RAISE for one in decided(domain, time, 0.3, gold=20, bronze=10)):
             time += 1
-            calm = Sample(time, 0.3, CAPACITY, {"gold": 20e9, "bronze": 10e9})
-            if any(change.kind == RAISE for change in domain.decide(calm, rules, scale)):
-                waits.append(time - since)
-                break
-        while not any(
-            change.kind == LOWER
-            for change in domain.decide(Sample(time, 0.95, CAPACITY, {"gold": 20e9, "bronze": 70e9}), rules, scale)
-        ):
+        waits.append(time - since)
+        while not any(one.kind == LOWER for one in decided(domain, time, 0.95, gold=20, bronze=70)):
             time += 1
         since = time
     assert waits[1] > 1.5 * waits[0]
@@ -175,13 +176,11 @@ def test_tenth_calm_sample_in_a_row_releases_one_step() -> None:
     domain = Domain({"bronze": Limit(100, 20, 80)}, 0)
     changes = {}
     for time in range(1, 22):
-        load = 0.8 if time == 5 else 0.3
-        sample = Sample(float(time), load, CAPACITY, {"gold": 20e9, "bronze": 10e9})
-        for change in domain.decide(sample, Rules(["gold"], ["bronze"], 0.85, 0.70), PerCent(10)):
+        for change in decided(domain, time, 0.8 if time == 5 else 0.3, gold=20, bronze=10):
             changes[time] = change.new
     assert (changes, domain.state) == ({15: 90}, RELEASING)
     domain.limits["bronze"] = Limit(100, 20)
-    domain.decide(Sample(22.0, 0.3, CAPACITY, {}), Rules(["gold"], ["bronze"], 0.85, 0.70), PerCent(10))
+    decided(domain, 22.0, 0.3)
     assert (domain.state, domain.since) == (IDLE, 22.0)
 
 
@@ -189,8 +188,7 @@ def test_tenth_calm_sample_in_a_row_releases_one_step() -> None:
 def test_pressure_half_a_minute_after_a_release_does_not_double_the_wait(after: float, wait: int) -> None:
     domain = Domain({"bronze": Limit(100, 20, 80)}, 0)
     domain._raised, domain._window = 100.0, [True] * 3
-    full = Sample(100.0 + after, 0.95, CAPACITY, {"gold": 20e9, "bronze": 70e9})
-    domain.decide(full, Rules(["gold"], ["bronze"], 0.85, 0.70), PerCent(10))
+    decided(domain, 100.0 + after, 0.95, gold=20, bronze=70)
     assert domain._wait == wait
 
 
@@ -210,21 +208,18 @@ def test_limit_without_a_rate_has_no_rate_before_its_cut() -> None:
 
 
 def test_unconfirmed_cut_is_released_by_a_probe() -> None:
-    rules, scale = Rules(["gold"], ["bronze"], 0.85, 0.70), PerCent(10)
     domain = Domain({"bronze": Limit(100, 20, 50)}, 0)
     changes: list[Any] = []
     for time in range(1, 700):
-        sample = Sample(float(time), 0.8, CAPACITY, {"gold": 70e9, "bronze": 10e9})
-        changes += [(time, change.kind, change.new) for change in domain.decide(sample, rules, scale)]
+        changes += [(time, one.kind, one.new) for one in decided(domain, time, 0.8, gold=70, bronze=10)]
     assert changes == [(600, RAISE, 60)]
 
 
 def test_unknown_load_holds_first_and_restores_after_ten_seconds() -> None:
-    rules, scale = Rules(["gold"], ["bronze"], 0.85, 0.70), PerCent(10)
     domain = Domain({"bronze": Limit(100, 20, 50)}, 0)
     found = {}
     for time in range(1, 20):
-        for change in domain.decide(Sample(float(time), None, CAPACITY, {}), rules, scale):
+        for change in decided(domain, time, None):
             found[time] = (change.kind, change.new)
         if time == 3:
             assert domain.state == BLIND
@@ -254,7 +249,7 @@ def test_victim_in_a_queue_has_its_work_back_and_its_neighbours_theirs(
 ) -> None:
     plant = Queue(1, amd=amd)
     limits = {"bronze": Limit(2048, 160) if amd else Limit(100, 20)}
-    run = Run(plant, limits, Rules(["gold"], ["bronze"], 0.85, 0.70))
+    run = Run(plant, limits, RULES)
     work = []
     for _ in range(120):
         run.step()
@@ -301,12 +296,10 @@ def test_single_burst_causes_no_cut(busy: int) -> None:
 
 
 def test_unknown_samples_between_full_ones_do_not_prevent_a_cut() -> None:
-    domain = Domain({"bronze": Limit(100, 20)}, 0)
-    rules, cut = Rules(["gold"], ["bronze"], 0.85, 0.70), []
+    domain, cut = Domain({"bronze": Limit(100, 20)}, 0), []
     for time in range(1, 12):
         load = None if time % 2 else 0.95
-        sample = Sample(float(time), load, CAPACITY, {"gold": 20e9, "bronze": 75e9})
-        cut += [change.new for change in domain.decide(sample, rules, PerCent(10)) if change.kind == LOWER]
+        cut += [one.new for one in decided(domain, time, load, gold=20, bronze=75) if one.kind == LOWER]
     assert cut
 
 

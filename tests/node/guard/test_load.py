@@ -70,35 +70,37 @@ def test_class_that_comes_or_goes_makes_the_load_a_lower_bound(gone: str, come: 
     assert (found.rate, found.estimated) == (10.0 * (1 + (not gone)), True)
 
 
-def caches(nodes: list[int], packages: dict[int, int] | None = None) -> Topology:
-    """Return a machine of eight L3 caches with two CPUs each, and NUMA nodes of these CPUs."""
+def machine(l3: dict[int, int], nodes: list[int], packages: dict[int, int] | None = None) -> Topology:
+    """Return a machine of L3 caches, NUMA nodes and packages, each as a set of CPUs."""
     found = [MemoryNode(number, cpus, {}, 1, UNKNOWN) for number, cpus in enumerate(nodes)]
-    return Topology(0xFFFF, [], packages=packages, l3={n: 0b11 << 2 * n for n in range(8)}, nodes=found)
+    return Topology(0xFFFF, [], packages=packages, l3=l3, nodes=found)
 
 
-EACH = [0b11 << 2 * number for number in range(8)]
-ALL = tuple(range(8))
+EIGHT = {number: 0b11 << 2 * number for number in range(8)}
+EACH = [*EIGHT.values()]
+ALL = tuple(EIGHT)
+TWO = {0: 0b0011, 1: 0b1100}
 
 
 @pytest.mark.parametrize(
-    "topology, by, expected",
+    "numbers, topology, by, expected",
     [
-        (caches(EACH), "auto", [ALL]),  # a package's L3s declared as NUMA nodes share its memory
-        (caches(EACH), "node", [(number,) for number in ALL]),
-        (caches([0xFF, 0xFF00]), "auto", [(0, 1, 2, 3), (4, 5, 6, 7)]),  # two nodes per socket are real
-        (caches([0xFF, 0xFF00]), "package", [ALL]),
-        (caches([0xFF, 0xFF00]), "l3", [(number,) for number in ALL]),
-        (caches(EACH, {0: 0xFF, 1: 0xFF00}), "auto", [(0, 1, 2, 3), (4, 5, 6, 7)]),
+        (ALL, machine(EIGHT, EACH), "auto", [ALL]),  # a package's L3s declared as NUMA nodes share its memory
+        (ALL, machine(EIGHT, EACH), "node", [(number,) for number in ALL]),
+        (ALL, machine(EIGHT, [0xFF, 0xFF00]), "auto", [(0, 1, 2, 3), (4, 5, 6, 7)]),  # two nodes per socket are real
+        (ALL, machine(EIGHT, [0xFF, 0xFF00]), "package", [ALL]),
+        (ALL, machine(EIGHT, [0xFF, 0xFF00]), "l3", [(number,) for number in ALL]),
+        (ALL, machine(EIGHT, EACH, {0: 0xFF, 1: 0xFF00}), "auto", [(0, 1, 2, 3), (4, 5, 6, 7)]),
+        ((0, 1), machine(TWO, [*TWO.values()], TWO), "auto", [(0,), (1,)]),  # a node for each package
+        ((8, 0, 5), machine({0: 0b11, 8: 0b1100}, [0b1111]), "auto", [(0, 8), (5,)]),
+        ((8, 0), None, "auto", [(0,), (8,)]),
+        ((0,), machine({0: 0b11}, [0b01, 0b10]), "auto", [(0,)]),  # clusters of one cache
     ],
 )
-def test_caches_are_grouped_by_node_or_package(topology: Topology, by: str, expected: list[tuple[int, ...]]) -> None:
-    assert memory_domains(ALL, topology, by) == expected
-
-
-def test_node_for_each_package_keeps_one_domain_for_each() -> None:
-    nodes = [MemoryNode(0, 0b0011, {}, 1, UNKNOWN), MemoryNode(1, 0b1100, {}, 1, UNKNOWN)]
-    two = Topology(0b1111, [], packages={0: 0b0011, 1: 0b1100}, l3={0: 0b0011, 1: 0b1100}, nodes=nodes)
-    assert memory_domains([0, 1], two) == [(0,), (1,)]
+def test_caches_are_grouped_by_node_or_package(
+    numbers: tuple[int, ...], topology: Topology | None, by: str, expected: list[tuple[int, ...]]
+) -> None:
+    assert memory_domains(numbers, topology, by) == expected
 
 
 def test_load_is_the_share_of_the_configured_capacity() -> None:
@@ -106,18 +108,6 @@ def test_load_is_the_share_of_the_configured_capacity() -> None:
     assert found.load({"3": 100.0}) == 0.5
     assert found.load({"*": 200.0}) == 0.25
     assert found.load({}) is None
-
-
-def test_caches_with_one_memory_are_one_domain() -> None:
-    node = MemoryNode(0, 0b1111, {0: 10}, 1 << 30, UNKNOWN)
-    topology = Topology(0b1111, [1, 2, 4, 8], l3={0: 0b11, 8: 0b1100}, nodes=[node])
-    assert memory_domains([8, 0, 5], topology) == [(0, 8), (5,)]
-    assert memory_domains([8, 0], None) == [(0,), (8,)]
-
-
-def test_clusters_of_one_cache_are_one_domain() -> None:
-    nodes = [MemoryNode(0, 0b01, {}, 1, UNKNOWN), MemoryNode(1, 0b10, {}, 1, UNKNOWN)]
-    assert memory_domains([0], Topology(0b11, [1, 2], l3={0: 0b11}, nodes=nodes)) == [(0,)]
 
 
 def test_limit_is_spread_over_the_caches_by_use() -> None:

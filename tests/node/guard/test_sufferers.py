@@ -7,7 +7,6 @@ import pytest
 from conftest import Host
 
 from resctrl_hooks.config.rdt import Guard as GuardSection
-from resctrl_hooks.node.guard.guard import Guard
 from resctrl_hooks.node.guard.law import EVIDENCE
 from resctrl_hooks.node.guard.sufferers import FRESH
 from resctrl_hooks.node.names import SLOWDOWN_STATUS
@@ -35,9 +34,6 @@ class Protected:
             slowdown={"enabled": True},
         )
 
-    def guard(self) -> Guard:
-        return self.node.guard()
-
     def press(self, since: float, **changes: Any) -> None:
         """Write that a pod of gold is slowed in windows that began then, and end now."""
         pod = {"ratio": 1.5, "classes": ["gold"], "domains": [0], "since": since, "until": self.node.now, **changes}
@@ -54,7 +50,7 @@ def protected(host: Host) -> Protected:
 
 
 def test_suffering_pod_lowers_the_first_class_below_the_high_load(protected: Protected) -> None:
-    guard = protected.guard()
+    guard = protected.node.guard()
     protected.node.pass_time(guard, BUSY, 2)
     protected.press(0.0)
     protected.node.pass_time(guard, BUSY, 4)
@@ -64,7 +60,7 @@ def test_suffering_pod_lowers_the_first_class_below_the_high_load(protected: Pro
 
 
 def test_full_domain_without_a_suffering_pod_changes_nothing(protected: Protected) -> None:
-    guard = protected.guard()
+    guard = protected.node.guard()
     protected.calm()
     protected.node.pass_time(guard, FULL, 60)
     assert protected.node.fs.writes == []
@@ -72,12 +68,12 @@ def test_full_domain_without_a_suffering_pod_changes_nothing(protected: Protecte
 
 def test_class_without_a_slowdown_is_protected_at_the_load(host: Host) -> None:
     protected = Protected(host, silver={})
-    protected.node.pass_time(protected.guard(), FULL, 6)
+    protected.node.pass_time(protected.node.guard(), FULL, 6)
     assert protected.node.fs.writes == [("bronze", "MB:0=90")]
 
 
 def test_next_step_needs_windows_from_after_the_last_one(protected: Protected) -> None:
-    guard = protected.guard()
+    guard = protected.node.guard()
     protected.press(0.0)
     protected.node.pass_time(guard, BUSY, 20)
     assert len(protected.node.fs.writes) == 1, "windows from before the step do not show its effect"
@@ -92,14 +88,14 @@ def test_next_step_needs_windows_from_after_the_last_one(protected: Protected) -
     ids=["below its slowdown", "another class", "another domain", "an old window"],
 )
 def test_other_evidence_changes_nothing(protected: Protected, changes: dict[str, Any]) -> None:
-    guard = protected.guard()
+    guard = protected.node.guard()
     protected.press(0.0, **changes)
     protected.node.pass_time(guard, FULL, 30)
     assert protected.node.fs.writes == []
 
 
 def test_end_of_the_sampling_is_the_end_of_the_evidence(protected: Protected) -> None:
-    guard = protected.guard()
+    guard = protected.node.guard()
     protected.press(0.0)
     protected.node.pass_time(guard, BUSY, 1)
     (protected.host.state / SLOWDOWN_STATUS).unlink()
@@ -110,7 +106,7 @@ def test_end_of_the_sampling_is_the_end_of_the_evidence(protected: Protected) ->
 @pytest.mark.parametrize("field", ["ratio", "classes", "domains", "since", "until"])
 @pytest.mark.parametrize("wrong", [None, 5, "gold", [None], {"gold": 1}, float("nan")], ids=str)
 def test_misshapen_evidence_is_none_and_ends_no_guard(protected: Protected, field: str, wrong: Any) -> None:
-    guard = protected.guard()
+    guard = protected.node.guard()
     if field in ("ratio", "since", "until") and wrong == 5:
         wrong = "5"
     protected.press(**{"since": 0.0, field: wrong})
@@ -122,18 +118,18 @@ def test_misshapen_evidence_is_none_and_ends_no_guard(protected: Protected, fiel
 
 
 def test_guard_without_the_sampling_says_so_once(protected: Protected) -> None:
-    protected.guard()
+    protected.node.guard()
     assert not [line for line in protected.node.lines if "slowdown.enabled" in line]
     protected.host.configure(
         rdt={"guard": {"mode": "act", "protect": {"gold": {"slowdown": 1.2}}, "throttle": {"bronze": {"floor": 20}}}},
         slowdown={},
     )
-    protected.guard()
+    protected.node.guard()
     assert len([line for line in protected.node.lines if "slowdown.enabled" in line]) == 1
 
 
 def test_step_up_waits_until_its_need_could_show_and_longer_after_each_relapse(protected: Protected) -> None:
-    guard = protected.guard()
+    guard = protected.node.guard()
     node = protected.node
     waits: list[float] = []
     for _ in range(3):
