@@ -2,7 +2,6 @@
 
 import json
 import time
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,28 +22,15 @@ from resctrl_hooks.node.slowdown import reader
 from resctrl_hooks.node.slowdown.section import LOCK
 from resctrl_hooks.node.slowdown.store import NAME
 from resctrl_hooks.slowdown.session import Session
-from slowdown.world import KEY, World
-
-CAPACITY = 60e9
+from slowdown.world import CAPACITY, KEY, World
 
 
 class Shop:
     """The world of the experiment as `diagnose` sees it: its clock, and baselines in the host's folder."""
 
     def __init__(self, host: Host, monkeypatch: pytest.MonkeyPatch, **more: Any) -> None:
-        self.world = World(host)
-        self.store = Path(host.root, "var")
-        settings = {"directory": str(self.store), "perf": False}
-        guard = {"throttle": {"bronze": {"floor": 20}}}
-        host.configure(
-            **{
-                "cgroupPath": str(host.root / "cgroup"),
-                "rdt": {"guard": guard},
-                "slowdown": settings,
-                "monitoring": {"capacity": {"*": CAPACITY}},
-                **more,
-            }
-        )
+        self.world = World(host, monitoring=CAPACITY, **more)
+        self.store = self.world.store
         self.host = host
         monkeypatch.setattr(reader, "time", SimpleNamespace(monotonic=lambda: self.world.seconds))
         monkeypatch.setattr(diagnose, "Session", self.session)

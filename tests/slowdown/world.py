@@ -3,7 +3,7 @@
 import math
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from conftest import Host
 from node.guard.node import GB, Node
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 KEY = "4f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
 DECLARED = "MB:0=100"
+CAPACITY = {"capacity": {"*": 60e9}}
 STAYS = 0.7
 TRUTH = {"bronze": -0.5, "silver": 0.0}
 """The effect of each class's limit on the victim's cost."""
@@ -32,15 +33,18 @@ class World:
         noise: the standard deviation of the logarithm of the victim's speed by stretch of time. A part of it remains in
             the next stretch, as a program's phases do.
         chance: where the noise comes from.
+        settings: more top-level settings.
     """
 
-    def __init__(self, host: Host, noise: float = 0.0, chance: Random | None = None) -> None:
+    def __init__(self, host: Host, noise: float = 0.0, chance: Random | None = None, **settings: Any) -> None:
         self.node = Node(host)
         throttle = {"bronze": {"floor": 20}, "silver": {"floor": 50}}
+        self.store = host.root / "var"
         host.configure(
             cgroupPath=str(host.root / "cgroup"),
             rdt={"guard": {"throttle": throttle}},
-            slowdown={"directory": str(host.root / "var"), "perf": False},
+            slowdown={"enabled": True, "directory": str(self.store), "perf": False},
+            **settings,
         )
         self.context = self.node.context()
         self.context.ledger.prepare()

@@ -8,6 +8,7 @@ from node.slowdown.samples import NOISY, OTHER, SECONDS, VICTIM, WORK, diagnose,
 from resctrl_hooks.node.slowdown.baseline import Baseline
 from resctrl_hooks.node.slowdown.causes import Cause
 from resctrl_hooks.node.slowdown.verdict import latest
+from resctrl_hooks.node.slowdown.window import Use, Window
 
 BANDWIDTH, CACHE, OWN = "memory-bandwidth", "l3-cache", "own-change"
 
@@ -22,8 +23,13 @@ def culprits(cause: Cause) -> list[str]:
     return [one.key for one in cause.pods]
 
 
+def six(load: float | None = 0.1, **uses: Use) -> list[Window]:
+    """Return six equal windows."""
+    return [window(number, load, **uses) for number in range(6)]
+
+
 def test_full_memory_slows_the_pod_and_names_the_neighbour() -> None:
-    windows = [window(i, 0.9, victim=use(3.2, 6e8), noisy=use(2.0, 4e9)) for i in range(6)]
+    windows = six(0.9, victim=use(3.2, 6e8), noisy=use(2.0, 4e9))
     verdict, causes = diagnose(windows, quiet_baseline())
     assert verdict.verdict == "slowed"
     assert verdict.ratio == pytest.approx(1.6, rel=0.05)
@@ -34,9 +40,7 @@ def test_full_memory_slows_the_pod_and_names_the_neighbour() -> None:
 
 
 def test_two_culprits_are_named_with_their_parts_and_a_small_one_is_not() -> None:
-    windows = [
-        window(i, 0.9, victim=use(3.2), noisy=use(2.0, 6e9), other=use(2.0, 3e9), small=use(2.0, 5e8)) for i in range(6)
-    ]
+    windows = six(0.9, victim=use(3.2), noisy=use(2.0, 6e9), other=use(2.0, 3e9), small=use(2.0, 5e8))
     _, causes = diagnose(windows, quiet_baseline())
     assert culprits(causes[BANDWIDTH]) == [NOISY, OTHER]
     assert [one.share for one in causes[BANDWIDTH].pods] == pytest.approx([6 / 9.5, 3 / 9.5])
@@ -76,32 +80,25 @@ def test_loud_neighbour_in_another_memory_domain_is_not_blamed() -> None:
 
 def test_lost_cache_names_the_pod_that_holds_it() -> None:
     baseline = quiet_baseline(occupancy={0: 8e6})
-    windows = [
-        window(
-            i,
-            0.3,
-            victim=use(5.0, missed=8.0, occupancy={0: 5e6}),
-            noisy=use(2.0, occupancy={0: 6e6}),
-            other=use(2.0, occupancy={1: 9e6}),
-        )
-        for i in range(6)
-    ]
+    windows = six(
+        0.3,
+        victim=use(5.0, missed=8.0, occupancy={0: 5e6}),
+        noisy=use(2.0, occupancy={0: 6e6}),
+        other=use(2.0, occupancy={1: 9e6}),
+    )
     _, causes = diagnose(windows, baseline)
     assert supported(causes) == {CACHE}
     assert culprits(causes[CACHE]) == [NOISY]
 
 
 def test_more_misses_without_neighbours_are_the_pods_own_change() -> None:
-    windows = [window(i, 0.3, victim=use(5.0, missed=8.0, occupancy={0: 8e6})) for i in range(6)]
+    windows = six(0.3, victim=use(5.0, missed=8.0, occupancy={0: 8e6}))
     verdict, causes = diagnose(windows, quiet_baseline(occupancy={0: 2e6}))
     assert (verdict.verdict, supported(causes)) == ("slowed", {OWN})
 
 
 def test_work_that_moves_more_is_the_pods_own_change_also_beside_full_memory() -> None:
-    windows = [
-        window(i, 0.9, victim=use(5.0, missed=8.0, occupancy={0: 8e6}), noisy=use(2.0, 4e9, occupancy={0: 1e5}))
-        for i in range(6)
-    ]
+    windows = six(0.9, victim=use(5.0, missed=8.0, occupancy={0: 8e6}), noisy=use(2.0, 4e9, occupancy={0: 1e5}))
     verdict, causes = diagnose(windows, quiet_baseline(occupancy={0: 8e6}))
     assert (verdict.verdict, supported(causes)) == ("slowed", {OWN})
     assert causes[BANDWIDTH].state == "unknown"
@@ -109,26 +106,20 @@ def test_work_that_moves_more_is_the_pods_own_change_also_beside_full_memory() -
 
 
 def test_taken_cache_does_not_excuse_full_memory() -> None:
-    windows = [
-        window(i, 0.9, victim=use(5.0, missed=8.0, occupancy={0: 4e6}), noisy=use(2.0, 4e9, occupancy={0: 8e6}))
-        for i in range(6)
-    ]
+    windows = six(0.9, victim=use(5.0, missed=8.0, occupancy={0: 4e6}), noisy=use(2.0, 4e9, occupancy={0: 8e6}))
     _, causes = diagnose(windows, quiet_baseline(occupancy={0: 8e6}))
     assert supported(causes) == {BANDWIDTH, CACHE}
 
 
 def test_more_misses_prove_nothing_where_nobody_counts_the_cache() -> None:
-    windows = [window(i, 0.3, victim=use(5.0, missed=8.0, occupancy={}), noisy=use(2.0, 4e9)) for i in range(6)]
+    windows = six(0.3, victim=use(5.0, missed=8.0, occupancy={}), noisy=use(2.0, 4e9))
     verdict, causes = diagnose(windows, quiet_baseline())
     assert (verdict.verdict, supported(causes)) == ("slowed", set())
     assert causes[CACHE].state == "unknown"
 
 
 def test_own_limit_slows_beside_a_loud_neighbour_that_is_not_blamed() -> None:
-    windows = [
-        window(i, 0.9, victim=use(2.0, throttled=0.5, waited=0.5, stood=0.5, throttles=50), noisy=use(2.0, 4e9))
-        for i in range(6)
-    ]
+    windows = six(0.9, victim=use(2.0, throttled=0.5, waited=0.5, stood=0.5, throttles=50), noisy=use(2.0, 4e9))
     verdict, causes = diagnose(windows, quiet_baseline())
     assert verdict.verdict == "slowed"
     assert verdict.ratio == pytest.approx(2.0, rel=0.05)
@@ -137,31 +128,27 @@ def test_own_limit_slows_beside_a_loud_neighbour_that_is_not_blamed() -> None:
 
 
 def test_shared_cpu_names_the_busy_pods_that_may_run_there() -> None:
-    windows = [
-        window(
-            i,
-            victim=use(2.0, cpu=0.5, waited=0.5, stood=0.5, cpus=1),
-            noisy=use(2.0, cpu=0.5, cpus=1),
-            other=use(2.0, cpu=1.0, cpus=2),
-        )
-        for i in range(6)
-    ]
+    windows = six(
+        victim=use(2.0, cpu=0.5, waited=0.5, stood=0.5, cpus=1),
+        noisy=use(2.0, cpu=0.5, cpus=1),
+        other=use(2.0, cpu=1.0, cpus=2),
+    )
     verdict, causes = diagnose(windows, quiet_baseline())
     assert (verdict.verdict, supported(causes)) == ("slowed", {"cpu-contention"})
     assert culprits(causes["cpu-contention"]) == [NOISY]
 
 
 def test_own_memory_limit_and_slower_clock_have_their_own_evidence() -> None:
-    limited = [window(i, victim=use(2.0, reclaimed=0.4, reclaimed_fully=0.4, memory_events=9)) for i in range(6)]
+    limited = six(victim=use(2.0, reclaimed=0.4, reclaimed_fully=0.4, memory_events=9))
     verdict, causes = diagnose(limited, quiet_baseline())
     assert (verdict.verdict, supported(causes)) == ("slowed", {"memory-limit"})
-    slow = [window(i, victim=use(3.0, clock=0.66)) for i in range(6)]
+    slow = six(victim=use(3.0, clock=0.66))
     _, causes = diagnose(slow, quiet_baseline())
     assert supported(causes) == {"frequency"}
 
 
 def test_without_a_baseline_the_verdict_is_unknown_and_never_normal() -> None:
-    windows = [window(i, 0.9, victim=use(3.2), noisy=use(2.0, 4e9)) for i in range(6)]
+    windows = six(0.9, victim=use(3.2), noisy=use(2.0, 4e9))
     for baseline in (None, quiet_baseline(samples=9)):
         verdict, causes = diagnose(windows, baseline)
         assert (verdict.verdict, verdict.ratio, supported(causes)) == ("unknown", None, set())
@@ -169,7 +156,7 @@ def test_without_a_baseline_the_verdict_is_unknown_and_never_normal() -> None:
 
 
 def test_other_intensity_of_work_is_unknown() -> None:
-    idle = [window(i, victim=use(3.2, work=WORK / 1000)) for i in range(6)]
+    idle = six(victim=use(3.2, work=WORK / 1000))
     verdict, _ = diagnose(idle, quiet_baseline())
     assert (verdict.verdict, verdict.reason) == (
         "unknown",
@@ -179,7 +166,7 @@ def test_other_intensity_of_work_is_unknown() -> None:
 
 def test_slowed_pod_is_compared_although_it_does_less_work() -> None:
     for slowdown in (1.3, 2.0, 3.5):
-        windows = [window(i, 0.9, victim=use(2.0 * slowdown, work=WORK / slowdown)) for i in range(6)]
+        windows = six(0.9, victim=use(2.0 * slowdown, work=WORK / slowdown))
         verdict, _ = diagnose(windows, quiet_baseline())
         assert verdict.ratio == pytest.approx(slowdown, rel=0.05)
 
@@ -194,20 +181,20 @@ def test_noisy_workload_needs_a_larger_ratio() -> None:
     baseline = Baseline()
     for number in range(40):
         baseline.learn(use(2.0 if number % 3 else 4.0), SECONDS)
-    verdict, _ = diagnose([window(i, victim=use(2.6)) for i in range(6)], baseline)
+    verdict, _ = diagnose(six(victim=use(2.6)), baseline)
     assert verdict.verdict == "normal"
 
 
 def test_program_that_lived_in_the_cache_and_misses_now_lost_it_to_its_neighbour() -> None:
     lost = use(2.6, missed=0.5, occupancy={0: 1e6})
-    windows = [window(i, 0.2, victim=lost, noisy=use(2.0, 4e8, occupancy={0: 4e6})) for i in range(6)]
+    windows = six(0.2, victim=lost, noisy=use(2.0, 4e8, occupancy={0: 4e6}))
     _, causes = diagnose(windows, quiet_baseline(missed=0.0, occupancy={0: 4e6}))
     assert supported(causes) == {CACHE}
     assert culprits(causes[CACHE]) == [NOISY]
 
 
 def test_pod_without_traffic_has_no_memory_domain() -> None:
-    windows = [window(i, 0.9, victim=use(2.6, 0.0), noisy=use(2.0, 4e9)) for i in range(6)]
+    windows = six(0.9, victim=use(2.6, 0.0), noisy=use(2.0, 4e9))
     _, causes = diagnose(windows, quiet_baseline())
     assert causes[BANDWIDTH].state == "excluded"
     assert VICTIM not in culprits(causes[BANDWIDTH])
@@ -215,7 +202,7 @@ def test_pod_without_traffic_has_no_memory_domain() -> None:
 
 @pytest.mark.parametrize("load, verdict", [(0.9, "slowed"), (0.3, "unknown"), (None, "unknown")])
 def test_estimate_by_traffic_needs_a_loaded_domain(load: float | None, verdict: str) -> None:
-    windows = [window(i, load, victim=use(3.2, method="traffic"), noisy=use(2.0, 4e9)) for i in range(6)]
+    windows = six(load, victim=use(3.2, method="traffic"), noisy=use(2.0, 4e9))
     found, _ = diagnose(windows, quiet_baseline(method="traffic"))
     assert found.verdict == verdict
     assert (found.ratio is None) is (verdict == "unknown")
@@ -231,7 +218,7 @@ def test_small_rise_by_traffic_is_no_slowdown_and_one_by_counters_or_with_waits_
     method: str, price: float, stood: float, verdict: str
 ) -> None:
     victim = use(price, method=method, stood=stood, waited=stood, throttled=stood)
-    windows = [window(i, 0.9, victim=victim, noisy=use(2.0, 4e9)) for i in range(6)]
+    windows = six(0.9, victim=victim, noisy=use(2.0, 4e9))
     found, _ = diagnose(windows, quiet_baseline(method=method))
     assert found.verdict == verdict
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from conftest import Host
-from slowdown.world import KEY, World
+from slowdown.world import CAPACITY, KEY, World
 
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.names import SLOWDOWN_STATUS
@@ -20,7 +20,6 @@ from resctrl_hooks.node.slowdown.status import read_status
 from resctrl_hooks.node.slowdown.store import NAME
 from resctrl_hooks.node.snapshot.snapshot import take
 
-CAPACITY = 60e9
 QUIET, LOUD = 10, 100
 
 
@@ -28,13 +27,8 @@ class Resident:
     """The part in the world of the experiment, on its clock."""
 
     def __init__(self, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.world = World(host)
-        self.store = Path(host.root, "var")
-        host.configure(
-            cgroupPath=str(host.root / "cgroup"),
-            slowdown={"enabled": True, "directory": str(self.store), "perf": False},
-            monitoring={"capacity": {"*": CAPACITY}},
-        )
+        self.world = World(host, monitoring=CAPACITY)
+        self.store = self.world.store
         self.context = host.context()
         self.log = host.log
         own = Path(self.context.proc, str(os.getpid()))

@@ -1,5 +1,7 @@
 """Quiet windows: which samples belong to a pod's baseline."""
 
+from collections.abc import Iterable
+
 import pytest
 
 from node.slowdown.samples import VICTIM, use, window
@@ -7,11 +9,15 @@ from resctrl_hooks.node.slowdown.quiet import Peaks, disturbance, is_quiet
 from resctrl_hooks.node.slowdown.window import Use, Window
 
 
-def quiet(one: Window, *before: Window, sizes: dict[int, float] | None = None) -> bool:
+def seen(windows: Iterable[Window]) -> Peaks:
     peaks = Peaks()
-    for each in (*before, one):
-        peaks.saw(each)
-    return is_quiet(one, VICTIM, peaks, sizes or {})
+    for one in windows:
+        peaks.saw(one)
+    return peaks
+
+
+def quiet(one: Window, *before: Window, sizes: dict[int, float] | None = None) -> bool:
+    return is_quiet(one, VICTIM, seen((*before, one)), sizes or {})
 
 
 @pytest.mark.parametrize("load, expected", [(0.1, True), (0.49, True), (0.5, False), (0.9, False)])
@@ -67,10 +73,7 @@ def test_others_in_the_pods_cache_are_not_quiet() -> None:
     ids=["quiet", "load", "waits", "traffic", "cache", "work"],
 )
 def test_most_frequent_disturbance_is_named(windows: list[Window], text: str) -> None:
-    peaks = Peaks()
-    for one in windows:
-        peaks.saw(one)
-    assert disturbance(windows, VICTIM, peaks, {}) == text
+    assert disturbance(windows, VICTIM, seen(windows), {}) == text
 
 
 @pytest.mark.parametrize("bad", [use(None), use()._replace(traffic=None), use(waited=0.2), use(reclaimed=0.2)])
