@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _MICRO = 1e-6
-_PRESSURES = ("cpu_some", "cpu_full", "memory_some", "memory_full")
+_PRESSURES = ("waited", "stood", "reclaimed", "reclaimed_fully")
 
 
 def read_waits(folders: "Sequence[str]") -> "Waits | None":

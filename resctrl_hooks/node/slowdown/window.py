@@ -1,5 +1,6 @@
 """What each pod used in one window of time: the input of baselines and causes. Differences of counters; pure."""
 
+from math import inf
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -26,14 +27,18 @@ class Waits(NamedTuple):
     """CPU time used."""
     throttled: "float | None" = None
     throttles: "int | None" = None
-    cpu_some: "float | None" = None
+    waited: "float | None" = None
     """Some task waited for a CPU (pressure stall information)."""
-    cpu_full: "float | None" = None
+    stood: "float | None" = None
     """All of them did, so the pod stood still."""
-    memory_some: "float | None" = None
-    memory_full: "float | None" = None
+    reclaimed: "float | None" = None
+    """As ``waited``, for memory."""
+    reclaimed_fully: "float | None" = None
     memory_events: "int | None" = None
     """How often memory.high or memory.max was reached."""
+
+
+_COUNTS = ("throttles", "memory_events")
 
 
 class Counts(NamedTuple):
@@ -74,7 +79,7 @@ class Use(NamedTuple):
     clock: "float | None" = None
     """Cycles by reference cycle."""
     throttled: "float | None" = None
-    """Parts of the window, as the next four."""
+    """Of `Waits`, as all until ``memory_events``: parts of the window, and counts in it."""
     waited: "float | None" = None
     stood: "float | None" = None
     reclaimed: "float | None" = None
@@ -119,20 +124,13 @@ def use_between(before: Counts, after: Counts, seconds: float, domains: "Domains
         method,
         cost,
         work,
-        cpu,
-        traffic,
-        dict(after.occupancy),
-        missed,
-        clock,
-        waits.get("throttled"),
-        waits.get("cpu_some"),
-        waits.get("cpu_full"),
-        waits.get("memory_some"),
-        waits.get("memory_full"),
-        grown(before.waits and before.waits.throttles, after.waits and after.waits.throttles),
-        grown(before.waits and before.waits.memory_events, after.waits and after.waits.memory_events),
-        after.cpus,
-        cycles,
+        traffic=traffic,
+        occupancy=dict(after.occupancy),
+        missed=missed,
+        clock=clock,
+        cpus=after.cpus,
+        cycles=cycles,
+        **{"cpu": None, **waits},
     )
 
 
@@ -181,14 +179,16 @@ def _by(moved: "float | None", work: float) -> "float | None":
     return moved / work if moved is not None and work > 0 else None
 
 
-def _between(before: "Waits | None", after: "Waits | None", seconds: float) -> "dict[str, float]":
+def _between(before: "Waits | None", after: "Waits | None", seconds: float) -> "dict[str, Any]":
+    """Return CPUs in use, the parts of a window for which tasks waited, and counts of limits, as far as known."""
     if before is None or after is None or seconds <= 0 or after.cpu < before.cpu:
         return {}
     found = {}
     for name, old, new in zip(Waits._fields, before, after):
         part = grown(old, new)
         if part is not None:
-            found[name] = part / seconds if name == "cpu" else min(1.0, part / seconds)
+            most = inf if name == "cpu" else 1.0
+            found[name] = part if name in _COUNTS else min(most, part / seconds)
     return found
 
 
