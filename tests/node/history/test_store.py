@@ -49,6 +49,10 @@ class FullDisk:
         return self._file.execute(query, *values)
 
 
+def with_rows(one: Sample, rows: list[Any]) -> Sample:
+    return Sample(one.time, one.uptime, one.boot, one.host, rows)
+
+
 def pods(one: Sample) -> dict[Any, Any]:
     return {row["pod"]: row["mbm_total_bytes"] for row in one.rows if row["kind"] == "pod"}
 
@@ -63,7 +67,7 @@ def test_stored_sample_is_the_same_to_the_last_digit(path: Path) -> None:
     made = sample(10, {"a": 1e9 + 0.1, "b": 3}, domains=2, core_energy_joules=0.1 + 0.2, missing="x:Unavailable")
     event = {"kind": "guard", "domain": "mon_L3_00", "key": "lower", "rdt_class": "bronze", "event": "lowered"}
     common = {name: made.rows[0][name] for name in ("time", "host")}
-    made = Sample(made.time, made.uptime, made.boot, made.host, [*made.rows, {**common, **event}])
+    made = with_rows(made, [*made.rows, {**common, **event}])
     store.add(made)
     assert same(stored(store)[0], made)
     assert same(stored(Store(str(path)))[0], made)
@@ -119,13 +123,7 @@ def test_values_before_a_layouts_first_sample_and_of_other_kinds_are_exact(path:
     ]
     made = [sample(second, {"a": 100.0}, **row) for second, row in enumerate(values * 40)]
     made = [
-        Sample(
-            one.time,
-            one.uptime,
-            one.boot,
-            one.host,
-            [{name: value for name, value in row.items() if value is not None} for row in one.rows],
-        )
+        with_rows(one, [{name: value for name, value in row.items() if value is not None} for row in one.rows])
         for one in made
     ]
     for one in made:
@@ -278,7 +276,7 @@ def test_damaged_samples_are_skipped_and_counted(path: Path) -> None:
     for second in (1, 2, 3):
         one = sample(second, {"a": second})
         event = {"kind": "guard", "domain": "mon_L3_00", "event": "lowered"}
-        store.add(Sample(one.time, one.uptime, one.boot, one.host, [*one.rows, event]))
+        store.add(with_rows(one, [*one.rows, event]))
     with sqlite3.connect(path) as file:
         file.execute("UPDATE sample SET data = x'00' WHERE id = 2")
     assert [one.time for one in stored(store)] == [T0 + 1000, T0 + 3000]

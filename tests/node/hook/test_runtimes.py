@@ -64,6 +64,13 @@ def until(truth: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
+def start(bundle: Bundle) -> None:
+    """Start a container; it must run."""
+    bundle.create()
+    bundle.start()
+    assert json.loads(bundle.call("state", bundle.id))["status"] == "running"
+
+
 def podman_pid(podman: Podman, name: str = NAME) -> int:
     return int(podman.call("inspect", "--format", "{{.State.Pid}}", name))
 
@@ -126,42 +133,35 @@ def test_fail_refuses_with_79_and_leaves_nothing(stage: Stage, runc: Callable[..
 def test_ignore_starts_container_despite_hook_error(stage: Stage, runc: Callable[..., Bundle]) -> None:
     stage.configure(resctrlPath=NOWHERE)
     bundle = runc()
-    bundle.create()
-    bundle.start()
-    assert json.loads(bundle.call("state", bundle.id))["status"] == "running"
+    start(bundle)
     assert any(NOWHERE in line for line in stage.new_log())
     bundle.remove()
     assert stage.records() == []
 
 
-@pytest.mark.parametrize("settings", ["{", '{"format": 1, "failurePolicy": 7}'])
-def test_damaged_settings_start_container(stage: Stage, runc: Callable[..., Bundle], settings: str) -> None:
-    Path(stage.config).write_text(settings)
-    bundle = runc()
-    bundle.create()
-    bundle.start()
-    assert json.loads(bundle.call("state", bundle.id))["status"] == "running"
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda stage: Path(stage.config).write_text("{"),
+        lambda stage: Path(stage.config).write_text('{"format": 1, "failurePolicy": 7}'),
+        lambda stage: stage.configure(stateDir="/proc/self/state"),  # procfs takes no folders, not even root's
+    ],
+    ids=["no JSON", "invalid settings", "read-only state directory"],
+)
+def test_damaged_settings_or_read_only_state_start_container(
+    stage: Stage, runc: Callable[..., Bundle], spoil: Callable[[Stage], object]
+) -> None:
+    spoil(stage)
+    start(runc())
     assert stage.groups() == []
 
 
 def test_hook_output_on_stderr_does_not_stall_runc(stage: Stage, runc: Callable[..., Bundle]) -> None:
     """Runc reads the hook's stderr until it is closed; the hook's is closed when the hook ends, whatever it says."""
     Path(stage.config).unlink()
-    bundle = runc()
     hook = subprocess.run(stage.hook, input=b"{}", capture_output=True, check=False, env={}, cwd="/", timeout=300)
     assert hook.stderr.startswith(b"resctrl-hook: ")
-    bundle.create()
-    bundle.start()
-    assert json.loads(bundle.call("state", bundle.id))["status"] == "running"
-
-
-def test_read_only_state_directory_starts_container(stage: Stage, runc: Callable[..., Bundle]) -> None:
-    stage.configure(stateDir="/proc/self/state")  # procfs takes no folders, not even root's
-    bundle = runc()
-    bundle.create()
-    bundle.start()
-    assert json.loads(bundle.call("state", bundle.id))["status"] == "running"
-    assert stage.groups() == []
+    start(runc())
 
 
 def test_podman_init_waits_in_group_until_start(stage: Stage, podman: Podman) -> None:

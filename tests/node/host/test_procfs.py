@@ -31,7 +31,7 @@ def test_unified_host_is_parsed(host: Host) -> None:
 
 def test_both_cgroup_versions_are_parsed(host: Host) -> None:
     host.process(7)
-    (host.proc / "7/cgroup").write_text("9:name=systemd:/a\n4:memory:/b:c\n1:cpu,cpuacct:/\n0::/d\nrubbish\n")
+    (host.proc / "7/cgroup").write_text("9:name=systemd:/a\n4:memory:/b:c\n1:cpu,cpuacct:/\n0::/d\nrubbish\njunk:x\n")
     found = [(cgroup.hierarchy, cgroup.path) for cgroup in cgroups_of(str(host.proc), 7)]
     assert found == [("unified", "/d"), ("systemd", "/a"), ("memory", "/b:c"), ("cpu,cpuacct", "/")]
     assert Cgroup("memory", "/b").folder("/c") == "/c/memory/b"
@@ -147,13 +147,6 @@ def test_boot_id_is_read(host: Host, tmp_path: Path) -> None:
 def test_user_namespace_is_recognized() -> None:
     mapped = Path("/proc/self/uid_map").read_text().split()
     assert in_initial_user_namespace() == (mapped == ["0", "0", "4294967295"])
-
-
-def test_line_of_two_fields_is_not_a_cgroup(host: Host) -> None:
-    host.process(7)
-    (host.proc / "7/cgroup").write_text("junk:x\n0::/d\n1:cpu:/e\n")
-    found = [(cgroup.hierarchy, cgroup.path) for cgroup in cgroups_of(str(host.proc), 7)]
-    assert found == [("unified", "/d"), ("cpu", "/e")]
 
 
 def test_process_0_does_not_exist(host: Host) -> None:
