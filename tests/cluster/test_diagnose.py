@@ -112,17 +112,6 @@ def test_node_without_diagnoses_costs_a_line(two: FakeCluster, page: str | None,
     assert (refused.exit_code, why in refused.stderr) == (1, True)
 
 
-@pytest.mark.parametrize(
-    "page", ["[" * 100_000, '{"judged": true, "time": "", "items": [' + '{"a":' * 50_000], ids=["lists", "objects"]
-)
-def test_node_that_answers_with_a_deep_document_costs_a_line(two: FakeCluster, page: str) -> None:
-    two.diagnoses["worker-1"] = page
-    done = run(two, "diagnose")
-    assert done.exit_code == 0, done.output
-    assert "team/etl: slowed" in done.stdout
-    assert "did not answer with diagnoses" in done.stderr
-
-
 def test_message_of_a_node_reaches_the_terminal_without_control_characters(
     two: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,22 +146,25 @@ def test_document_of_a_real_metrics_server_is_understood(two: FakeCluster, tmp_p
     assert "because: memory-bandwidth" in done.stdout
 
 
-@pytest.mark.parametrize("since", ["1e300", "1e15", "-1e18", "NaN", "Infinity", '"nan"'])
-def test_node_with_an_impossible_time_costs_a_line(two: FakeCluster, since: str) -> None:
-    change = ClassChange(rdt_class="bronze", since=12345.0, change="MB 100 to 30", source="guard")
-    wrong = pod("shop/search").model_copy(update={"class_changes": [change]})
-    two.diagnoses["worker-1"] = document(wrong).replace("12345.0", since)
-    done = run(two, "diagnose")
-    assert done.exit_code == 0, done.output
-    assert "team/etl: slowed" in done.stdout
-    assert "shop/search" not in done.stdout
-    assert "did not answer with diagnoses" in done.stderr
+CHANGE = ClassChange(rdt_class="bronze", since=12345.0, change="MB 100 to 30", source="guard")
+LATE = document(pod("shop/search").model_copy(update={"class_changes": [CHANGE]}))
+UNUSABLE = {
+    "lists": "[" * 100_000,
+    "objects": '{"judged": true, "time": "", "items": [' + '{"a":' * 50_000,
+    **{
+        f"time {since}": LATE.replace("12345.0", since)
+        for since in ("1e300", "1e15", "-1e18", "NaN", "Infinity", '"nan"')
+    },
+    **{
+        f"ratio {ratio}": document(pod("shop/search", ratio=12345.0)).replace("12345.0", ratio)
+        for ratio in ("NaN", "1e999", '"inf"')
+    },
+}
 
 
-@pytest.mark.parametrize("ratio", ["NaN", "1e999", '"inf"'])
-def test_node_with_an_infinite_ratio_costs_a_line(two: FakeCluster, ratio: str) -> None:
-    two.diagnoses["worker-1"] = document(pod("shop/search", ratio=12345.0)).replace("12345.0", ratio)
-    done = run(two, "diagnose", "-o", "json")
-    assert done.exit_code == 0, done.output
-    assert [item["name"] for item in json.loads(done.stdout)["items"]] == ["team/etl", "shop/cart"]
+@pytest.mark.parametrize("page", UNUSABLE.values(), ids=UNUSABLE)
+def test_node_with_an_unusable_document_costs_a_line(two: FakeCluster, page: str) -> None:
+    two.diagnoses["worker-1"] = page
+    done = run(two, "diagnose", "-o", "name")
+    assert (done.exit_code, done.stdout.split()) == (0, ["team/etl", "shop/cart"])
     assert "did not answer with diagnoses" in done.stderr

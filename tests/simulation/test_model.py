@@ -2,13 +2,17 @@
 
 import errno
 import os
+import re
 import subprocess
 import threading
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from resctrl_hooks.cli.simulate import command as simulate
 from resctrl_hooks.node.host.cpulist import format_list
 from resctrl_hooks.simulation import cpus, schemata
 from resctrl_hooks.simulation.errors import RefusedError
@@ -283,6 +287,23 @@ def test_machine_has_at_least_one_of_each(name: str) -> None:
 def test_limbo_ends(seconds: float) -> None:
     with pytest.raises(ValueError, match="limbo"):
         Machine(limbo=seconds)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *("--rmids=99999999999", "--closids=1000000", "--l3-domains=1000000", "--clusters=1000"),
+        *("--vendor=amd --assignable-counters=99999999", "--limbo=9999h", "--limbo=inf", "--limbo=-1"),
+        *("--rmids=4 --clusters=8", "--assignable-counters=8", "--rmids=0", "--closids=x", "--l3-domains=0"),
+        *("--vendor=arm", "--pmg=2", "--vendor=arm --pmg=2 --partids=2 --cdp"),
+    ],
+)
+def test_impossible_machine_is_wrong_use(tmp_path: Path, options: str) -> None:
+    done = CliRunner().invoke(simulate, [str(tmp_path / "r"), "--background", *options.split()])
+    assert done.exit_code == 2, done.output
+    named = ("Arm's processors", "AMD processors", "clusters", *re.findall(r"--[a-z0-9-]+", options))
+    assert any(word in done.output for word in named), done.output
+    assert not (tmp_path / "r").exists()
 
 
 def test_procfs_describes_this_process() -> None:

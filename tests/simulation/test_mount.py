@@ -46,25 +46,6 @@ def sleeping() -> Iterator[int]:
             process.kill()
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        ["--rmids", "99999999999"],
-        ["--closids", "1000000"],
-        ["--l3-domains", "1000000"],
-        ["--clusters", "1000"],
-        ["--vendor", "amd", "--assignable-counters", "99999999"],
-        ["--limbo", "9999h"],
-        ["--rmids", "4", "--clusters", "8"],
-        ["--assignable-counters", "8"],
-    ],
-)
-def test_impossible_machine_is_wrong_use(tmp_path: Path, options: list[str]) -> None:
-    done = CliRunner().invoke(simulate, [str(tmp_path / "r"), "--background", *options])
-    assert done.exit_code == 2, done.output
-    assert not (tmp_path / "r").exists()
-
-
 def test_background_returns_after_mount_and_closes_pipes(tmp_path: Path) -> None:
     path = tmp_path / "new" / "r"
     # Reading the output to its end would wait for ever if the server kept the pipes.
@@ -115,7 +96,7 @@ def test_simulation_in_use_ends(tmp_path: Path) -> None:
             os.close(descriptor)
 
 
-def test_mount_of_killed_process_is_cleaned_up(tmp_path: Path) -> None:
+def test_simulation_replaces_the_mount_of_a_killed_one(tmp_path: Path) -> None:
     process = start(str(tmp_path / "r"), Machine(rmids=5))
     process.kill()
     process.wait()
@@ -123,16 +104,8 @@ def test_mount_of_killed_process_is_cleaned_up(tmp_path: Path) -> None:
         with pytest.raises(OSError, match=f"Errno {errno.ENOTCONN}"):
             os.listdir(tmp_path / "r")
     finally:
-        prepare(str(tmp_path / "r"))
-    assert os.listdir(tmp_path / "r") == []
-
-
-def test_simulation_replaces_killed_one(tmp_path: Path) -> None:
-    process = start(str(tmp_path / "r"), Machine(rmids=5))
-    process.kill()
-    process.wait()
-    with mounted(tmp_path / "r", rmids=6) as path:
-        assert Path(path, "info/L3_MON/num_rmids").read_text() == "6\n"
+        with mounted(tmp_path / "r", rmids=6) as path:
+            assert Path(path, "info/L3_MON/num_rmids").read_text() == "6\n"
     eventually_not(tmp_path / "r")
 
 
@@ -151,17 +124,6 @@ def test_mountpoint_that_is_a_file_is_one_line(tmp_path: Path) -> None:
     assert result.output == f"Error: cannot create the mount point {tmp_path}/file: File exists\n"
     with pytest.raises(SimulationError, match="Not a directory"):
         prepare(str(tmp_path / "file" / "below"))
-
-
-@pytest.mark.parametrize("option", ["--rmids=0", "--closids=x", "--limbo=-1", "--l3-domains=0", "--nonsense"])
-def test_wrong_option_is_wrong_use(tmp_path: Path, option: str) -> None:
-    assert CliRunner().invoke(simulate, [str(tmp_path), option]).exit_code == 2
-
-
-def test_endless_limbo_is_refused(tmp_path: Path) -> None:
-    result = CliRunner().invoke(simulate, [str(tmp_path / "r"), "--limbo=inf"])
-    assert result.exit_code == 2
-    assert "limbo" in result.output
 
 
 def test_two_simulations_are_independent(tmp_path: Path) -> None:

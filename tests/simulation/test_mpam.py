@@ -7,11 +7,9 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from click.testing import CliRunner
 from hosts.monitored import monitored_host
 from hosts.shared_node import RULES, SharedNode
 
-from resctrl_hooks.cli.simulate import command as simulate
 from resctrl_hooks.inventory.gather import rmids_of
 from resctrl_hooks.node.resctrl.rmids import free_rmids, rmids_of_each_class
 from resctrl_hooks.simulation import mounted
@@ -78,15 +76,6 @@ def test_group_renamed_into_a_class_can_have_the_id_of_another_there() -> None:
     moved, other = sim.root.monitored["a"], sim.classes["gold"].monitored["a"]
     sim.rename(moved, sim.classes["gold"], "b")
     assert moved.rmid == other.rmid
-
-
-@pytest.mark.parametrize(
-    "wrong", [["--vendor", "arm"], ["--pmg", "2"], ["--vendor", "arm", "--pmg", "2", "--partids", "2", "--cdp"]]
-)
-def test_impossible_processor_is_refused(wrong: list[str]) -> None:
-    result = CliRunner().invoke(simulate, ["/nowhere", *wrong])
-    assert result.exit_code == 2
-    assert "Arm's processors" in result.output
 
 
 def test_free_rmids_are_those_of_the_class(tmp_path: Path) -> None:
