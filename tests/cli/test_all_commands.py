@@ -1,6 +1,7 @@
 """Every command of the table: its help has examples, its JSON fits its schema, its errors leave stdout empty."""
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import click
 import pytest
 import yaml
 from click.testing import CliRunner, Result
-from hosts.monitored import MonitoredHost, monitored_host
+from hosts.monitored import KEYS, MonitoredHost, monitored_host
 from schema_checks import refusal
 
 from resctrl_hooks.cli import TASKS, examples_of, main
@@ -106,7 +107,8 @@ def test_wrong_use_exits_with_2_and_prints_nothing_on_stdout(path: str) -> None:
 
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[MonitoredHost]:
-    with mounted(tmp_path / "sim") as root, monitored_host(tmp_path, root) as host:
+    classes = {"gold": {"MB": 50}}
+    with mounted(tmp_path / "sim") as root, monitored_host(tmp_path, root, rdt={"classes": classes}) as host:
         host.pod(0, "web-0")
         yield host
 
@@ -121,16 +123,25 @@ def test_unknown_pod_exits_with_1_and_prints_nothing_on_stdout(node: MonitoredHo
 
 @pytest.mark.fuse
 @pytest.mark.parametrize("path", [path for path in WITH_JSON if path not in WITHOUT_DOCUMENT])
-def test_json_fits_the_schema(node: MonitoredHost, path: str) -> None:
+def test_json_is_the_envelope_that_its_schema_describes(node: MonitoredHost, path: str) -> None:
     yaml_file = node.config.with_name("config.yaml")
     values = {name: value for name, value in json.loads(node.config.read_text()).items() if name != "format"}
-    yaml_file.write_text(yaml.safe_dump(values))
+    # The log names no file, which is nowhere an error, and something for `config check` to remark on.
+    yaml_file.write_text(yaml.safe_dump(values | {"log": {"target": "file"}, "namespaces": ["no-such-*"]}))
     yaml_file.chmod(0o644)
     config = yaml_file if path.startswith("config") else node.config
+    if path == "reconcile":
+        node.end()
+    node.context.ledger.mark("waiting", KEYS[3])
+    os.mkdir(node.resctrl / "mon_groups/somebody")
     done = call("--config", str(config), *path.split(), *ARGUMENTS.get(path, ()), "-o", "json")
     assert done.stdout, done.stderr
     schema = schemas()[SCHEMAS.get(path, path.replace(" ", "-"))]
-    assert refusal(json.loads(done.stdout), schema) == ""
+    made = json.loads(done.stdout)
+    assert made["items"]
+    assert refusal(made, schema) == ""
+    assert refusal(made | {"apiVersion": "resctrl-hooks/v2"}, schema)
+    assert set(made) == set(schema["properties"])
 
 
 @pytest.mark.parametrize("path", WITH_JSON)
