@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
 
-from .assignment import UNASSIGNED, Assignments
+from .assignment import EVENTS, UNASSIGNED, Assignments
 from .group import Group
 from .machine import (
     BYTES_PER_SECOND,
@@ -26,7 +26,7 @@ from .machine import (
 _UNAVAILABLE = "Unavailable"
 WORDS = (_UNAVAILABLE, UNASSIGNED, "Error")
 """Values of a counter without a number."""
-L3_EVENTS = ("llc_occupancy", "mbm_total_bytes", "mbm_local_bytes")
+L3_EVENTS = ("llc_occupancy", *EVENTS)
 ENERGY_EVENTS = ("core_energy", "activity")
 
 _FADE_SECONDS = 0.25

@@ -68,16 +68,13 @@ def prepare(mountpoint: str) -> str:
     """
     path = os.path.abspath(mountpoint)
     try:
-        try:
-            os.stat(path)
-        except OSError as error:
-            if error.errno != errno.ENOTCONN:
-                raise
-            _detach(path)
+        os.stat(path)
     except FileNotFoundError:
         pass
     except OSError as error:
-        raise SimulationError(f"cannot access {path}: {error.strerror}") from None
+        if error.errno != errno.ENOTCONN:
+            raise SimulationError(f"cannot access {path}: {error.strerror}") from None
+        _detach(path)
     try:
         os.makedirs(path, exist_ok=True)
         mounted_on = os.path.ismount(path)

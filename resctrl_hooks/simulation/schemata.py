@@ -5,7 +5,7 @@ Linux 7.2.
 """
 
 import errno
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from .errors import RefusedError
@@ -137,25 +137,20 @@ def set_mode(text: str, group: Group, others: list[Group]) -> None:
     group.mode = text
 
 
-def _lines(caches: dict[str, dict[int, str]], mb: dict[int, int]) -> str:
-    rows: dict[str, dict[int, str] | dict[int, int]] = {"MB": mb, **caches}
+def _lines(group: Group, of_mask: Callable[[int], str]) -> str:
+    caches = {name: {domain: of_mask(mask) for domain, mask in used.items()} for name, used in group.masks.items()}
+    rows: dict[str, dict[int, str] | dict[int, int]] = {"MB": group.mb, **caches}
     return "".join(f"{name:>6}:{';'.join(f'{d}={v}' for d, v in values.items())}\n" for name, values in rows.items())
 
 
 def schemata_text(group: Group) -> str:
     """Return the content of a CTRL group's `schemata`."""
-    caches = {name: {domain: f"{mask:x}" for domain, mask in used.items()} for name, used in group.masks.items()}
-    return _lines(caches, group.mb)
+    return _lines(group, "{:x}".format)
 
 
 def size_text(group: Group) -> str:
     """Return the content of a CTRL group's `size`: the bytes of cache of its masks."""
-    way = CACHE_BYTES // CBM_BITS
-    caches = {
-        name: {domain: str(way * mask.bit_count()) for domain, mask in used.items()}
-        for name, used in group.masks.items()
-    }
-    return _lines(caches, group.mb)
+    return _lines(group, lambda mask: str(CACHE_BYTES // CBM_BITS * mask.bit_count()))
 
 
 def bit_usage_text(machine: Machine, classes: Iterable[Group]) -> str:
