@@ -2,7 +2,6 @@
 
 import os
 import re
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -66,12 +65,6 @@ def test_pod_in_two_classes_shows_both(host: MonitoredHost) -> None:
     assert "/,gold" in host.run("list").output
 
 
-def test_each_container_has_its_own_line(host: MonitoredHost) -> None:
-    host.pod(0, "whole", processes=2)
-    assert "main1" not in host.run("list").output
-    assert "main1" in host.run("list", "--all").output
-
-
 def test_list_without_resctrl_shows_records_and_a_remark(tmp_path: Path) -> None:
     with monitored_host(tmp_path, str(tmp_path / "nothing")) as host:
         host.context.monitor.ledger.prepare()
@@ -79,31 +72,6 @@ def test_list_without_resctrl_shows_records_and_a_remark(tmp_path: Path) -> None
         assert result.exit_code == 1
         assert "resctrl is not mounted at" in result.stderr
         assert "No monitored pods" in result.stdout
-
-
-def test_without_resctrl_no_reconcile_is_promised(host: MonitoredHost, tmp_path: Path) -> None:
-    host.pod(0, "web-0", outside=1)
-    host.context.ledger.mark("waiting", KEYS[1])
-    brought, given = "reconcile moves these threads", "reconcile creates the pod's group"
-    text = host.run("list").stdout
-    assert brought in text
-    assert given in text
-    assert brought in host.run("show", "web-0").stdout
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    host.configure(resctrlPath=str(empty))
-    done = host.run("list")
-    assert f"mount it: mount -t resctrl resctrl {empty}" in done.stderr
-    assert (
-        "partly: some threads of the pod's containers are ungrouped; reconcile cannot move them without resctrl"
-        in done.stdout
-    )
-    assert "waiting: no RMID was free; reconcile cannot create a group without resctrl" in done.stdout
-    shown = host.run("show", "web-0").stdout
-    assert "reconcile cannot move them without resctrl" in shown
-    for promise in (brought, given):
-        assert promise not in done.stdout
-        assert promise not in shown
 
 
 def test_show_prints_all_facts_of_one_pod(host: MonitoredHost) -> None:
@@ -144,14 +112,6 @@ def test_markup_in_names_is_printed_literally(host: MonitoredHost) -> None:
     host.pod(0, "[red]web")
     assert "shop/[red]web" in host.run("list").output
     assert "shop/[red]web" in host.run("show", KEYS[0]).output
-
-
-def test_ages_have_one_unit() -> None:
-    from resctrl_hooks.cli.tables import age  # noqa: PLC0415  # click is imported here, not by the others
-
-    now = time.time()
-    assert [age(int(now - seconds), now) for seconds in (5, 65, 7300, 200_000)] == ["5s", "1m", "2h", "2d"]
-    assert age(0) == "-"
 
 
 def test_pod_without_group_shows_other_features(host: MonitoredHost) -> None:

@@ -13,6 +13,7 @@ from resctrl_hooks.cli.tables import (
     NO_BREAK,
     Name,
     SafeConsole,
+    age,
     console,
     often,
     print_table,
@@ -83,6 +84,12 @@ def wrapped(text: str, width: int) -> list[str]:
     out = io.StringIO()
     print_wrapped(Console(file=out, width=width), Text(text), 4)
     return out.getvalue().splitlines()
+
+
+def test_ages_have_one_unit() -> None:
+    now = 1_700_000_000.0
+    assert [age(int(now - seconds), now) for seconds in (5, 65, 7300, 200_000)] == ["5s", "1m", "2h", "2d"]
+    assert age(0) == "-"
 
 
 def test_repeated_items_are_shown_once_with_count() -> None:
