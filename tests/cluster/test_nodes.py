@@ -55,6 +55,7 @@ def test_node_that_counts_has_its_rmids_load_and_versions(cluster: FakeCluster) 
         (lambda count: node_page(count, moves=False), "no", "no counter moved"),
         (lambda count: node_page(count, waiting=3), "yes", "3 pods wait"),
         (lambda count: node_page(count, reconciled=1e9), "yes", "reconcile has not run"),
+        (lambda count: f"{node_page(count)}resctrl_hooks_groups_vanished_total 1\n", "yes", "removed 1 groups"),
     ],
 )
 def test_problem_of_a_node_is_named(cluster: FakeCluster, page: Any, counting: str, problem: str) -> None:
