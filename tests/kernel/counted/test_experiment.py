@@ -10,7 +10,7 @@ from kernel.groups import Resctrl
 from kernel.installed import Installed
 from kernel.runtimes import Podman
 
-pytestmark = [*COUNTED, pytest.mark.guest(cpus=4, numa=2, bandwidth=640, core=640, pmu=1)]
+pytestmark = [*COUNTED, pytest.mark.guest(cpus=4, numa=2, pmu=1)]
 SPIN = "while :; do :; done"
 
 
