@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import ID, POD_CGROUP, Host, workload_of
+from conftest import ID, POD_CGROUP, Host, raising, workload_of
 
 from resctrl_hooks.node import registry
 from resctrl_hooks.node.classes.choice import ClassError
@@ -148,9 +148,5 @@ def test_class_is_not_applied_over_limits_of_the_specification(
     context: Any = SimpleNamespace(settings=None)
     monkeypatch.setattr(blockio, "chosen_class", lambda *_: (name, {}, ""))
     assert blockio._kept(nothing, context) == kept
-
-    def refuse(*_: object) -> None:
-        raise ClassError("no such class")
-
-    monkeypatch.setattr(blockio, "chosen_class", refuse)
+    monkeypatch.setattr(blockio, "chosen_class", raising(ClassError("no such class")))
     assert blockio._kept(nothing, context) == []

@@ -2,7 +2,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ID, POD_CGROUP, UID, Host, crio_annotations
+from conftest import ID, POD_CGROUP, UID, Host, crio_annotations, state
 from hosts.cluster import Cluster
 from hosts.faults import Fail
 
@@ -159,10 +159,5 @@ def test_group_without_a_counter_gets_one(host: Host, monkeypatch: pytest.Monkey
         "resctrl_hooks.node.sharing.bandwidth_counters.ensure_counted", lambda _, key: counted.append(key)
     )
     host.process(100, f"{POD_CGROUP}/crio-{ID}")
-    assert (
-        host.call(
-            {"id": ID, "status": "created", "pid": 100, "bundle": host.bundle(), "annotations": crio_annotations()}
-        ).code
-        == 0
-    )
+    assert host.call(state(bundle=host.bundle(), annotations=crio_annotations())).code == 0
     assert counted == ([UID] if lacks else [])

@@ -127,28 +127,30 @@ def test_container_without_namespace_is_described_so(rdt_host: Host) -> None:
     assert plan(rdt_host, PODMAN).why.endswith("by the default of containers without a namespace")
 
 
+def start(host: Host, name: str) -> Any:
+    return host.call(state(bundle=host.bundle(), annotations=crio_annotations() | {OURS: name}))
+
+
 def test_class_is_joined_before_group(rdt_host: Host) -> None:
-    pod = state(bundle=rdt_host.bundle(), annotations=crio_annotations() | {OURS: "gold"})
-    assert rdt_host.call(pod)[:2] == (0, "")
+    assert start(rdt_host, "gold")[:2] == (0, "")
     assert rdt_host.tasks("gold") == [100, 101]
     assert rdt_host.groups() == [f"gold/mon_groups/{UID}"]
     assert rdt_host.tasks(f"gold/mon_groups/{UID}") == [100, 101]
 
 
 def test_refusal_follows_policy_of_section(rdt_host: Host) -> None:
-    pod = state(bundle=rdt_host.bundle(), annotations=crio_annotations() | {OURS: "silver"})
-    outcome = rdt_host.call(pod)
+    outcome = start(rdt_host, "silver")
     assert outcome.code == 0
     assert "is not allowed to use RDT class 'silver'" in outcome.log
     assert rdt_host.groups() == [f"mon_groups/{UID}"]
     rdt_host.configure(rdt={"enabled": True, "failurePolicy": "fail"})
-    assert rdt_host.call(pod).code == 79
+    assert start(rdt_host, "silver").code == 79
 
 
 def test_process_still_in_root_class_was_not_moved(rdt_host: Host) -> None:
     rdt_host.process(100, f"{POD_CGROUP}/crio-{ID}", rdt="/")
     rdt_host.configure(rdt={"enabled": True, "failurePolicy": "fail", "allow": {"shop": ["gold"]}})
-    outcome = rdt_host.call(state(bundle=rdt_host.bundle(), annotations=crio_annotations() | {OURS: "gold"}))
+    outcome = start(rdt_host, "gold")
     assert outcome.code == 79
     assert "was moved to RDT class gold but is in the root class" in outcome.stderr
 
@@ -156,8 +158,7 @@ def test_process_still_in_root_class_was_not_moved(rdt_host: Host) -> None:
 def test_reconcile_repairs_tasks_in_root_class(rdt_host: Host) -> None:
     rdt_host.end_process(100)
     rdt_host.process(100, f"{POD_CGROUP}/crio-{ID}", rdt="/")
-    pod = state(bundle=rdt_host.bundle(), annotations=crio_annotations() | {OURS: "gold"})
-    rdt_host.call(pod)
+    start(rdt_host, "gold")
     (rdt_host.resctrl / "gold" / "tasks").write_text("")
     (rdt_host.cgroup / f"{POD_CGROUP}/crio-{ID}".lstrip("/") / "cgroup.threads").write_text("100\n")
     rdt_host.enforce()  # which finds that this simulated /proc still says otherwise
@@ -170,7 +171,7 @@ def test_reconcile_repairs_tasks_in_root_class(rdt_host: Host) -> None:
 def test_class_removed_under_running_container_is_reported(rdt_host: Host) -> None:
     rdt_host.end_process(100)
     rdt_host.process(100, f"{POD_CGROUP}/crio-{ID}", rdt="/")
-    rdt_host.call(state(bundle=rdt_host.bundle(), annotations=crio_annotations() | {OURS: "gold"}))
+    start(rdt_host, "gold")
     (rdt_host.resctrl / "gold").rename(rdt_host.root / "away")
     for _ in range(2):
         (why,) = rdt_host.enforce().failures.values()

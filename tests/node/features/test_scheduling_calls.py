@@ -5,6 +5,7 @@ import posix
 from typing import Any, cast
 
 import pytest
+from conftest import raising
 
 from resctrl_hooks.node.classes.choice import ClassError
 from resctrl_hooks.node.feature import Step
@@ -13,11 +14,8 @@ from resctrl_hooks.node.features import scheduling
 
 @pytest.mark.parametrize("wanted", [{"policy": "batch"}, {"priority": 3}, {"nice": 5}])
 def test_process_that_has_ended_needs_no_scheduling(monkeypatch: pytest.MonkeyPatch, wanted: Any) -> None:
-    def gone(*_: object) -> None:
-        raise ProcessLookupError
-
     for name in ("sched_getscheduler", "sched_getparam", "getpriority"):
-        monkeypatch.setattr(posix, name, gone)
+        monkeypatch.setattr(posix, name, raising(ProcessLookupError()))
     assert scheduling._is_scheduled(100, wanted) is True
 
 
@@ -27,10 +25,7 @@ def test_process_that_has_ended_needs_no_scheduling(monkeypatch: pytest.MonkeyPa
 def test_refused_real_time_policy_has_a_hint(
     monkeypatch: pytest.MonkeyPatch, number: int, policy: Any, *, hint: bool
 ) -> None:
-    def refuse(*_: object) -> None:
-        raise OSError(number, os.strerror(number))
-
-    monkeypatch.setattr(posix, "sched_setscheduler", refuse)
+    monkeypatch.setattr(posix, "sched_setscheduler", raising(OSError(number, os.strerror(number))))
     with pytest.raises(ClassError) as caught:
         scheduling._schedule(100, {"policy": policy})
     assert (caught.value.errno, "has no real-time budget" in str(caught.value)) == (number, hint)

@@ -54,12 +54,9 @@ def test_run_folders_of_containers_without_pod_are_separate(tmp_path: Path) -> N
         RunFolder("/run", ("", "", ""), "../x")
 
 
+@pytest.mark.usefixtures("open_umask")
 def test_run_folders_are_private_to_root_under_any_umask(tmp_path: Path) -> None:
-    old = os.umask(0)
-    try:
-        RunFolder(str(tmp_path / "run"), ("shop", "web-0", "app"), ID).make().close()
-    finally:
-        os.umask(old)
+    RunFolder(str(tmp_path / "run"), ("shop", "web-0", "app"), ID).make().close()
     folders = [tmp_path / "run", *(tmp_path / "run").rglob("*")]
     assert len(folders) == 5
     assert {folder.stat().st_mode & 0o777 for folder in folders} == {0o700}
