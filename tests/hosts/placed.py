@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from conftest import UID, Host, crio_annotations, state
+from conftest import UID, Host, Outcome, crio_annotations, state
 
 from hosts import crun
 from hosts.machines import machine, write_sysfs
@@ -27,6 +27,8 @@ class PlacedHost:
         self.last_pid = 1000
         self.memory = 64 << 20
         """The memory limit of new containers; 0 for none."""
+        self.devices: list[dict[str, Any]] = []
+        """The devices of new containers."""
 
     def configure(self, *, monitoring: bool = False, **section: Any) -> None:
         values = {"enabled": True, "allow": {"shop": ["*"]}, "kubeletPath": str(self.host.root / "kubelet")}
@@ -42,7 +44,8 @@ class PlacedHost:
 
     def state(self, name: str, milli: int = 0, status: str = "created", **annotations: str) -> dict[str, Any]:
         cpu = {"shares": milli * 1024 // 1000} if milli else {}
-        config = {"linux": {"resources": {"cpu": cpu, "memory": {"limit": self.memory} if self.memory else {}}}}
+        resources = {"cpu": cpu, "memory": {"limit": self.memory} if self.memory else {}}
+        config = {"linux": {"resources": resources, "devices": self.devices}}
         notes = crio_annotations() | {"io.kubernetes.container.name": name} | annotations
         bundle = self.host.bundle(config, f"bundle-{name}")
         return state(id=id_of(name), pid=self.pids.get(name, 0), bundle=bundle, status=status, annotations=notes)
@@ -55,9 +58,13 @@ class PlacedHost:
         (folder / "cpuset.cpus").touch()
         (folder / "cpuset.mems").touch()
 
-    def start(self, name: str, milli: int = 0, **annotations: str) -> str:
+    def attempt(self, name: str, milli: int = 0, **annotations: str) -> Outcome:
+        """Start a container that may be refused."""
         self.process(name)
-        outcome = self.host.call(self.state(name, milli, **annotations))
+        return self.host.call(self.state(name, milli, **annotations))
+
+    def start(self, name: str, milli: int = 0, **annotations: str) -> str:
+        outcome = self.attempt(name, milli, **annotations)
         assert outcome.code == 0
         return outcome.log
 
@@ -69,6 +76,12 @@ class PlacedHost:
         bundle.write_text(json.dumps(json.loads(bundle.read_text()) | {"annotations": told["annotations"]}))
         crun.record(self.host.root / "crun", id_of(name), self.pids[name], told["bundle"], self.pids[name])
         return told
+
+    def kubelet(self, policy: str = "static", file: str = "cpu_manager_state") -> None:
+        """Write the state of a manager of the kubelet."""
+        folder = self.host.root / "kubelet"
+        folder.mkdir(exist_ok=True)
+        (folder / file).write_text(json.dumps({"policyName": policy, "checksum": 1}))
 
     def die(self, name: str) -> None:
         self.host.end_process(self.pids.pop(name))

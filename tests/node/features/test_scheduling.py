@@ -177,38 +177,6 @@ def test_class_gives_values(spec: dict[str, Any], values: list[list[str]], prope
     assert scheduling.properties_of(values) == properties
 
 
-@pytest.mark.parametrize(
-    "text, error",
-    [
-        ("scheduling: {classes: {a: {policy: fifo}}}", "needs a priority"),
-        ("scheduling: {classes: {a: {priority: 3}}}", "only fifo and rr have a priority"),
-        ("scheduling: {classes: {a: {cpuIdle: true, cpuWeight: 3}}}", "rejects cpu.weight with cpu.idle"),
-        ("scheduling: {classes: {a: {memoryLow: '010'}}}", "invalid memory '010'"),
-        ("scheduling: {classes: {a: {cpuMax: '50%'}}}", "is not a cpu.max value"),
-        ("scheduling: {classes: {a: {ioPriority: 3}}}", "have an ioPriority"),
-        ("scheduling: {defaults: {qos: {BestEffort: gone}}}", "unknown class 'gone'"),
-        ("blockio: {classes: {a: [{throttleReadBps: 1M}]}}", "limits need devices"),
-        ("blockio: {classes: {a: [{devices: [sda], weight: 3}]}}", "is not a device pattern"),
-        ("blockio: {classes: {a: [{devices: ['/dev/sd[!a]'], weight: 3}]}}", "has invalid brackets"),
-        ("blockio: {classes: {a: [{devices: ['/dev/sd[b-a]'], weight: 3}]}}", "has invalid brackets"),
-        ("blockio: {classes: {a: [{devices: ['/dev/sd[a]b]'], weight: 3}]}}", "has invalid brackets"),
-        ("blockio: {classes: {a: [{devices: ['/dev/[a][b][c]'], weight: 3}]}}", "has invalid brackets"),
-        ("blockio: {classes: {a: [{Weight: 3, weight: 4}]}}", "duplicate key weight"),
-        ("blockio: {classes: {a: [{devices: [/dev/sda], throttleReadBps: 1.5M}]}}", "is not an amount"),
-    ],
-)
-def test_config_check_reports_problems(text: str, error: str) -> None:
-    assert error in " ".join(str(problem) for problem in check_text(text.encode(), "config.yaml").errors)
-
-
-def test_valid_classes_are_accepted() -> None:
-    text = b"""
-scheduling: {enabled: true, classes: {rt: {policy: rr, priority: 5, ioClass: realtime, ioPriority: 0}}}
-blockio: {enabled: true, classes: {slow: [{devices: ['/dev/nvme?n1'], throttleReadBps: 10M, weight: 50}, {weight: 80}]}}
-"""
-    assert check_text(text, "config.yaml").problems == []
-
-
 # Block I/O
 
 

@@ -64,10 +64,8 @@ def test_affinities_pull_and_push(host: Host, annotations: dict[str, str], place
 def test_invalid_annotation_follows_the_failure_policy(host: Host, value: str, error: str) -> None:
     node = PlacedHost(host)
     node.configure(failurePolicy="fail")
-    node.process("late")
-    outcome = host.call(node.state("late", 500, **{FAR: value}))
-    assert outcome.code == 79
-    assert error in outcome.log
+    outcome = node.attempt("late", 500, **{FAR: value})
+    assert (outcome.code, error in outcome.log) == (79, True)
 
 
 def test_affinities_are_read() -> None:

@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from conftest import BOOT, UID, Host
+from conftest import BOOT, UID
 from hosts.placed import CPUS, MACHINE, PlacedHost
 
 from resctrl_hooks.node.features.placement import allocations
@@ -11,11 +11,6 @@ from resctrl_hooks.node.features.placement.policy import SHARED, Decision
 from resctrl_hooks.node.host.cpulist import parse_list
 from resctrl_hooks.node.host.files import format_json
 from resctrl_hooks.node.reconcile.reconcile import reconcile
-
-
-@pytest.fixture
-def node(host: Host) -> PlacedHost:
-    return PlacedHost(host)
 
 
 def test_allocations_keep_place_of_every_container(node: PlacedHost) -> None:

@@ -122,20 +122,6 @@ def test_pool_makes_room_for_exclusive_cpus(node: PlacedHost) -> None:
     assert node.cpus("a") == "0-1,16-17"
 
 
-def test_reconcile_finds_same_parts_from_records(node: PlacedHost) -> None:
-    for number in range(5):
-        node.start(f"c{number}", 700)
-    node.start("other", 0, **{POOL: "default"})
-    before = {name: node.cpus(name) for name in node.pids}
-    assert before["c0"] == "0-1,16-17"
-    (node.host.state / "placement").unlink()
-    for name in node.pids:
-        (node.folder(name) / "cpuset.cpus").write_text("")
-    assert reconcile(node.host.context()).problems == []
-    assert {name: node.cpus(name) for name in node.pids} == before
-    node.assert_sound()
-
-
 def test_size_follows_deaths_without_poststop(node: PlacedHost) -> None:
     node.start("a", 500)
     node.start("b", 5100)

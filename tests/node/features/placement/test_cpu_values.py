@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import Host
+from conftest import Host, raising
 from hosts.cpufreq import FAST, FAST_VALUES, POOLS, SLOW, ClassHost, Cpufreq, on
 from hosts.faults import failing
 from hosts.machines import machine, write_sysfs
@@ -202,11 +202,8 @@ def test_value_of_file_that_appears_later_is_restored(node: ClassHost, *, unread
 
 
 def test_value_that_cannot_be_read_is_not_changed(node: ClassHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    def unreadable(path: str) -> bytes:
-        raise OSError(16, "Device or resource busy", path)
-
     monkeypatch.setattr(node_values, "kernel_text", lambda _: "")
-    monkeypatch.setattr(node_values, "read_kernel_file", unreadable)
+    monkeypatch.setattr(node_values, "read_kernel_file", raising(OSError(16, "Device or resource busy")))
     assert "cannot set scaling_governor of cpufreq/policy0 and 3 more to performance (EBUSY)" in node.start("a", 500)
     assert node.cpufreq.changed() == {}
     monkeypatch.undo()
@@ -274,15 +271,9 @@ def test_preference_of_another_program_is_restored_after_class_with_governor_onl
     assert node.cpufreq.changed() == {"policy2/energy_performance_preference": "power"}
 
 
-def static_kubelet(node: ClassHost) -> None:
-    folder = node.host.root / "kubelet"
-    folder.mkdir()
-    (folder / "cpu_manager_state").write_text('{"policyName": "static"}')
-
-
 def test_no_class_is_applied_while_kubelet_places_containers(node: ClassHost) -> None:
     node.classes(idle="slow")
-    static_kubelet(node)
+    node.kubelet()
     assert reconcile(node.host.context()).ok
     assert node.cpufreq.changed() == {}
 
@@ -292,7 +283,7 @@ def test_values_are_restored_once_kubelet_places_containers(node: ClassHost, *, 
     node.classes(idle="slow")
     for name in ("a", "b"):
         node.start(name, 500)
-    static_kubelet(node)
+    node.kubelet()
     if by_hook:
         node.stop("a")
     else:

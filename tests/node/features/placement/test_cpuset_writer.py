@@ -21,11 +21,6 @@ from resctrl_hooks.node.flags import set_flag
 Told = list[tuple[str, dict[str, str], float]]
 
 
-@pytest.fixture
-def node(host: Host) -> PlacedHost:
-    return PlacedHost(host)
-
-
 def with_units(node: PlacedHost, count: int, monkeypatch: pytest.MonkeyPatch) -> Told:
     """Return containers in separate scopes, some of them not yet sent to systemd, and the calls, in time."""
     told: Told = []
@@ -109,15 +104,6 @@ def test_written_cpuset_is_trusted_unless_checked(node: PlacedHost) -> None:
     assert node.cpus("a") == "5"
     assert [one.id for one in placement_effect.follow(book, real, grow=True, checked=True)] == [id_of("a")]
     assert node.cpus("a") != "5"
-
-
-def test_containers_losing_cpus_are_written_before_those_gaining(node: PlacedHost) -> None:
-    for name in ("gets", "loses", "gets more"):
-        node.start(name, 500)
-    for name, cpus in (("gets", "0"), ("loses", "0-31"), ("gets more", "1")):
-        (node.folder(name) / "cpuset.cpus").write_text(cpus)
-    done = placement_effect.follow(Book(node.host.context()), node.host.context(), grow=True, checked=True)
-    assert [one.id for one in done] == [id_of(name) for name in ("loses", "gets", "gets more")]
 
 
 def test_all_units_are_updated_in_one_call_if_time_allows(node: PlacedHost, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,11 +15,6 @@ from resctrl_hooks.node.features.placement.request import PRESERVE_CPUS
 from resctrl_hooks.node.host.cpulist import parse_list
 
 
-@pytest.fixture
-def node(host: Host) -> PlacedHost:
-    return PlacedHost(host)
-
-
 def test_placement_is_disabled_by_default(host: Host) -> None:
     assert not host.context().settings.placement["enabled"]
 
@@ -90,9 +85,7 @@ def test_cpuset_of_runtime_stays(node: PlacedHost) -> None:
     ],
 )
 def test_placement_avoids_kubelet_cpu_manager(node: PlacedHost, file: str, policy: str, pins: bool) -> None:
-    folder = node.host.root / "kubelet"
-    folder.mkdir()
-    (folder / file).write_text(f'{{"policyName": "{policy}", "checksum": 1}}')
+    node.kubelet(policy, file)
     log = node.start("a", 500)
     assert ("placement is inactive" in log) is pins
     assert (node.cpus("a") == "") is pins
@@ -106,7 +99,7 @@ def test_placement_is_inactive_while_kubelet_state_is_damaged(node: PlacedHost, 
     (folder / "cpu_manager_state").write_text(text)
     assert "cpu_manager_state has no policyName: whether the kubelet pins containers is unknown" in node.start("a", 500)
     assert node.cpus("a") == ""
-    (folder / "cpu_manager_state").write_text('{"policyName": "none"}')
+    node.kubelet("none")
     node.start("b", 500)
     assert node.cpus("b") != ""
 
@@ -135,10 +128,15 @@ def test_cpuset_that_cannot_be_written_changes_nothing(node: PlacedHost) -> None
     assert set(Book(node.host.context()).entries) == {id_of("a")}
 
 
+def limit(node: PlacedHost, name: str, cpus: str) -> None:
+    """Let the parent cgroups of a container allow these CPUs."""
+    node.folder(name).mkdir(parents=True)
+    (node.folder(name) / "cpuset.cpus.effective").write_text(cpus)
+
+
 def test_parent_cgroup_with_fewer_cpus_limits_placement(node: PlacedHost) -> None:
-    node.process("b")
-    (node.folder("b") / "cpuset.cpus.effective").write_text("1-3")
-    log = node.host.call(node.state("b", 1000, **{CPUS: "exclusive"})).log
+    limit(node, "b", "1-3")
+    log = node.start("b", 1000, **{CPUS: "exclusive"})
     assert "the kernel set the container's CPUs to 1-3 instead of 0; a parent cgroup" in log
     (entry,) = Book(node.host.context()).entries.values()
     assert (entry.decision.kind, entry.decision.owned, node.cpus("b")) == (SHARED, 0, "0-31")
@@ -147,10 +145,8 @@ def test_parent_cgroup_with_fewer_cpus_limits_placement(node: PlacedHost) -> Non
 
 def test_parent_cgroup_with_fewer_cpus_refuses_under_fail(node: PlacedHost) -> None:
     node.configure(failurePolicy="fail")
-    node.process("b")
-    (node.folder("b") / "cpuset.cpus.effective").write_text("1-3")
-    outcome = node.host.call(node.state("b", 1000, **{CPUS: "exclusive"}))
-    assert outcome.code == 79
+    limit(node, "b", "1-3")
+    assert node.attempt("b", 1000, **{CPUS: "exclusive"}).code == 79
     assert Book(node.host.context()).entries == {}
 
 
@@ -179,8 +175,7 @@ def test_container_that_cannot_be_placed_shares_cpus(
     assert not parse_list(node.cpus("odd")) & parse_list(node.cpus("own"))
     node.assert_sound()
     node.configure(failurePolicy="fail", **section)
-    node.process("refused")
-    outcome = node.host.call(node.state("refused", 500, **annotations))
+    outcome = node.attempt("refused", 500, **annotations)
     assert (outcome.code, words in outcome.stderr) == (79, True)
     assert id_of("refused") not in Book(node.host.context()).entries
 
@@ -195,23 +190,6 @@ def test_external_policy_is_used(node: PlacedHost) -> None:
     node.configure(policy=str(file))
     node.start("a")
     assert node.cpus("a") == "3"
-
-
-@pytest.mark.parametrize("have, said", [("0,4-8", "the kernel set"), ("0,16,40", ""), ("40", "the kernel set")])
-def test_missing_exclusive_cpu_is_reported_as_too_few(node: PlacedHost, have: str, said: str) -> None:
-    node.process("b")
-    (node.folder("b") / "cpuset.cpus.effective").write_text(have)
-    log = node.host.call(node.state("b", 2000, **{CPUS: "exclusive"})).log
-    assert said in log
-    assert ("the kernel set" in log) == bool(said)
-
-
-def test_shared_container_limited_to_some_cpus_is_reported(node: PlacedHost) -> None:
-    node.process("a")
-    (node.folder("a") / "cpuset.cpus.effective").write_text("1-3")
-    log = node.host.call(node.state("a", 500)).log
-    assert "does not allow CPUs 0,16-19" in log
-    assert node.cpus("a") == "0-3,16-19"
 
 
 def test_preview_shows_the_cpus_that_the_container_would_get(node: PlacedHost) -> None:

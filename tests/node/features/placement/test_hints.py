@@ -1,7 +1,5 @@
 """Hints from devices: which devices count, and the parts of the machine that placement prefers."""
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -100,19 +98,9 @@ def test_strict_hint_refuses_other_parts() -> None:
 
 
 def test_hook_places_container_near_to_its_device(node: PlacedHost) -> None:
-    node.process("a")
-    told = node.state("a", 2000, **{CPUS: "exclusive"})
-    config = Path(told["bundle"]) / "config.json"
-    bundle = json.loads(config.read_text())
-    bundle["linux"]["devices"] = [CARD]
-    config.write_text(json.dumps(bundle))
-    outcome = node.host.call(told)
-    assert outcome.code == 0
-    assert "near to /dev/dri/card0" in outcome.log
+    node.devices = [CARD]
+    assert "near to /dev/dri/card0" in node.start("a", 2000, **{CPUS: "exclusive"})
     assert not parse_list(node.cpus("a")) & ~MACHINE.nodes[1].cpus
     node.stop("a")
-    node.process("a")
-    told = node.state("a", 2000, **{CPUS: "exclusive", HINTS: "false"})
-    config.write_text(json.dumps(bundle))
-    assert node.host.call(told).code == 0
+    node.start("a", 2000, **{CPUS: "exclusive", HINTS: "false"})
     assert not parse_list(node.cpus("a")) & ~MACHINE.nodes[0].cpus

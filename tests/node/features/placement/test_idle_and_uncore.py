@@ -157,8 +157,8 @@ def test_class_with_lower_turbo_priority_has_base_frequency_while_the_higher_one
 @pytest.mark.parametrize("idle", ["", "slow"])
 def test_default_class_applies_to_cpus_without_another_class(node: ClassHost, idle: str) -> None:
     classes = [{"name": "default", "disabledCstates": ["C6"]}, {"name": "slow", "maxCstateLatency": 2}]
-    pools = [POOLS[0] | {"cpuClass": "slow"}, *POOLS[1:2], *POOLS[2:]]
-    node.classes(idle=idle, pools=[pools[0], POOLS[2]], cpuClasses=classes, reservedCpus="31")
+    pools = [POOLS[0] | {"cpuClass": "slow"}, POOLS[2]]
+    node.classes(idle=idle, pools=pools, cpuClasses=classes, reservedCpus="31")
     node.start("a", 500)
     node.start("p", 500, **{POOL: "plain"})
     busy = disabled("0-3", "state2", "state3") | disabled("8-9", "state3")

@@ -8,7 +8,6 @@ from conftest import Host
 from hosts.machines import MACHINES
 from hosts.placed import PlacedHost
 
-from resctrl_hooks.config.check import check_text
 from resctrl_hooks.node.features.placement.balloons import instances_of, parts_of
 from resctrl_hooks.node.features.placement.policy import SHARED, PlacementError, Request
 from resctrl_hooks.node.features.placement.pools import choose
@@ -121,8 +120,7 @@ def test_group_takes_an_instance_without_containers(host: Host) -> None:
 def test_full_pool_follows_the_failure_policy(host: Host, policy: str, code: int) -> None:
     node = placed(host, {"name": "web", "maxCpus": 2, "maxInstances": 2}, failurePolicy=policy)
     starts(node, 2000, 2000)
-    node.process("late")
-    outcome = host.call(node.state("late", 500))
+    outcome = node.attempt("late", 500)
     assert outcome.code == code
     assert "no room for 500m in pool web: 2 instances of at most 2 CPUs, 27 CPUs free" in outcome.log
 
@@ -130,8 +128,7 @@ def test_full_pool_follows_the_failure_policy(host: Host, policy: str, code: int
 def test_cpus_of_default_stay_for_its_containers(host: Host) -> None:
     node = placed(host, {"name": "web", "namespaces": []}, failurePolicy="fail")
     node.start("other", 20_000)
-    node.process("a")
-    assert host.call(node.state("a", 13_000, **{POOL: "web"})).code == 79
+    assert node.attempt("a", 13_000, **{POOL: "web"}).code == 79
     node.start("b", 12_000, **{POOL: "web"})
     assert node.cpus("other") == "6-15,22-31"
 
@@ -145,22 +142,6 @@ def test_reconcile_finds_same_instances_from_records(host: Host) -> None:
     assert reconcile(host.context()).problems == []
     assert [node.cpus(name) for name in node.pids] == before
     node.assert_sound()
-
-
-@pytest.mark.parametrize(
-    "pool, error",
-    [
-        ("minCpus: 4, maxCpus: 2", "minCpus 4 is above maxCpus 2"),
-        ("minInstances: 4, maxInstances: 2", "minInstances 4 is above maxInstances 2"),
-        ("instancePer: node", "unknown group 'node'"),
-        ("instancePer: '${pod/color}'", "unknown key 'pod/color'"),
-        ("instancePer: '${name'", "a reference without an end"),
-        ("shareIdleCpus: l2", "shareIdleCpus"),
-    ],
-)
-def test_impossible_instances_are_refused(pool: str, error: str) -> None:
-    text = f"placement: {{pools: [{{name: a, {pool}}}]}}"
-    assert error in " ".join(str(problem) for problem in check_text(text.encode(), "config.yaml").errors)
 
 
 def usage_of(topology: Topology, grants: list[Grant], pools: list[dict[str, Any]]) -> Usage:

@@ -4,30 +4,15 @@ from itertools import combinations
 
 import pytest
 from conftest import Host
-from hosts.machines import machine, write_sysfs
+from hosts.machines import machine, place, write_sysfs
 from hosts.placed import MACHINE, PlacedHost
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resctrl_hooks.node.features.placement.policy import Decision, PlacementError, Request
-from resctrl_hooks.node.features.placement.topology_aware import choose
-from resctrl_hooks.node.features.placement.usage import Grant, Usage
+from resctrl_hooks.node.features.placement.policy import PlacementError, Request
 from resctrl_hooks.node.host.topology import DRAM, FAST, SLOW, MemoryNode, Topology
 
 GIB = 1 << 30
-
-
-@pytest.fixture
-def node(host: Host) -> PlacedHost:
-    return PlacedHost(host)
-
-
-def placed(topology: Topology, *requests: Request) -> list[Decision]:
-    grants: list[Grant] = []
-    for request in requests:
-        decision = choose(topology, Usage(topology, grants), request)
-        grants.append(Grant(decision, request.key, memory=request.memory))
-    return [grant.decision for grant in grants]
 
 
 def excess(topology: Topology, bound: list[tuple[int, int]]) -> list[str]:
@@ -48,9 +33,9 @@ def test_full_node_gets_no_more_pods_even_if_its_cpus_are_free() -> None:
     topology = machine(2, 1, 1, 8, memory=64 * GIB)
     requests = [Request("busy", milli=14000, memory=GIB)]
     requests += [Request(f"c{number}", milli=100, memory=10 * GIB) for number in range(12)]
-    found = placed(topology, *requests)
+    found = place(topology, *requests)
     assert [one.mems for one in found] == [0b01, *[0b10] * 6, *[0b01] * 6]
-    more = placed(topology, *requests, Request("more", milli=100, memory=10 * GIB))[-1]
+    more = place(topology, *requests, Request("more", milli=100, memory=10 * GIB))[-1]
     assert more.mems == 0, "both nodes are full"
 
 
@@ -80,23 +65,23 @@ def with_kinds(fast: int = GIB, slow: int = 4 * GIB) -> Topology:
     ],
 )
 def test_memory_is_the_nearest_of_its_kinds_with_room(kinds: list[str], memory: int, mems: int) -> None:
-    (found,) = placed(with_kinds(), Request("a", milli=1000, memory=memory, memory_kinds=kinds))
+    (found,) = place(with_kinds(), Request("a", milli=1000, memory=memory, memory_kinds=kinds))
     assert found.mems == mems
 
 
 def test_second_container_gets_the_other_fast_memory_and_the_third_none() -> None:
     topology = with_kinds()
     requests = [Request(name, milli=100, memory=GIB, memory_kinds=[FAST]) for name in "abc"]
-    found = placed(topology, *requests[:2])
+    found = place(topology, *requests[:2])
     # The limit is bound to both nodes once the nearest one is full.
     assert [one.mems for one in found] in ([0b0100, 0b1000], [0b0100, 0b1100])
     with pytest.raises(PlacementError, match="no room for its memory limit in fast memory"):
-        placed(topology, *requests)
+        place(topology, *requests)
 
 
 def test_missing_kind_of_memory_is_refused() -> None:
     with pytest.raises(PlacementError, match="no fast memory on this machine"):
-        placed(machine(), Request("a", memory_kinds=[FAST]))
+        place(machine(), Request("a", memory_kinds=[FAST]))
 
 
 def test_memory_type_annotation_binds_and_is_recorded(host: Host) -> None:
@@ -128,15 +113,15 @@ def test_one_large_pod_moves_small_ones_to_the_other_node() -> None:
     topology = machine(2, 1, 1, 8, memory=64 * GIB)
     requests = [Request("large", milli=100, memory=60 * GIB)]
     requests += [Request(f"c{number}", milli=100, memory=5 * GIB) for number in range(12)]
-    assert [one.mems for one in placed(topology, *requests)] == [0b01, *[0b10] * 12]
+    assert [one.mems for one in place(topology, *requests)] == [0b01, *[0b10] * 12]
 
 
 def test_container_without_limit_is_bound_to_no_node() -> None:
-    assert placed(machine(2, 1, 1, 8), Request("a", milli=100))[0].mems == 0
+    assert place(machine(2, 1, 1, 8), Request("a", milli=100))[0].mems == 0
 
 
 def test_sizes_of_nodes_must_be_known() -> None:
-    assert placed(machine(2, 1, 1, 8, memory=0), Request("a", milli=100, memory=1))[0].mems == 0
+    assert place(machine(2, 1, 1, 8, memory=0), Request("a", milli=100, memory=1))[0].mems == 0
 
 
 @given(
@@ -145,7 +130,7 @@ def test_sizes_of_nodes_must_be_known() -> None:
 )
 def test_no_set_of_nodes_has_more_bound_to_it_than_memory(topology: Topology, wanted: list[tuple[int, int]]) -> None:
     requests = [Request(f"c{number}", milli=milli, memory=gib * GIB) for number, (milli, gib) in enumerate(wanted)]
-    found = placed(topology, *requests)
+    found = place(topology, *requests)
     assert excess(topology, [(one.mems, request.memory) for one, request in zip(found, requests, strict=True)]) == []
     assert all(one.mems != topology.memory_nodes for one in found)
 

@@ -20,7 +20,6 @@ from resctrl_hooks.node.reconcile.reconcile import reconcile
 CLAIM = "5d2f8f6e-5a7c-4a1e-9a55-1d9d3b7e6c01"
 NAME = f"dra.k8s.io-cpu_claim-{CLAIM}.json"
 DEFAULT = "0-27"
-KUBELET = {"policyName": "static", "defaultCpuSet": DEFAULT, "entries": {"pod": {"c": "28-31"}}, "checksum": 1}
 
 
 class Node(PlacedHost):
@@ -158,9 +157,7 @@ def test_claim_that_was_never_readable_is_named_and_others_are_repaired(node: No
 def test_static_policy_that_appears_later_ends_all_assignments(node: Node) -> None:
     node.start("ours", 2000, **{CPUS: "exclusive"})
     before = node.runs("ours")
-    folder = node.host.root / "kubelet"
-    folder.mkdir()
-    (folder / "cpu_manager_state").write_text(json.dumps(KUBELET))
+    node.kubelet()
     (node.folder("ours") / "cpuset.cpus").write_text(DEFAULT)  # as the kubelet does
     report = reconcile(node.host.context())
     assert "placement is inactive" in report.failures["placement"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from conftest import examples
-from hosts.machines import MACHINES, machine
+from hosts.machines import MACHINES, POLICIES, machine, place
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,8 +26,6 @@ from resctrl_hooks.node.features.placement.policy_file import load_policy
 from resctrl_hooks.node.features.placement.usage import Grant, Usage, check, effective, short_of_cpus
 from resctrl_hooks.node.host.cpulist import count, format_list, parse_list
 from resctrl_hooks.node.host.topology import Topology
-
-POLICIES = {"topology-aware": policy_topology.choose, "pools": policy_pools.choose}
 
 
 def options(topology: Topology) -> dict[str, object]:
@@ -106,14 +104,6 @@ def test_any_sequence_of_changes_stays_consistent(policy: str, name: str, events
 def split_cores(topology: Topology, owned: int) -> list[int]:
     """Return the cores of which only some threads are owned."""
     return [core for core in topology.cores if core & owned and core & ~owned]
-
-
-def place(topology: Topology, *wanted: Request, reserved: int = 0) -> list[Decision]:
-    grants: list[Grant] = []
-    for request in wanted:
-        decision = policy_topology.choose(topology, Usage(topology, grants, reserved), request)
-        grants.append(Grant(decision, request.key, memory=request.memory))
-    return [grant.decision for grant in grants]
 
 
 def test_small_container_gets_tightest_part() -> None:
@@ -382,14 +372,6 @@ from .policy import Decision, SHARED
 def choose(topology, usage, request):
     return Decision(SHARED, "mine", cpus=topology.online, why="I say so")
 """
-
-
-def test_external_policy_is_loaded(tmp_path: Path) -> None:
-    file = tmp_path / "mine.py"
-    file.write_text(MINE)
-    topology = machine()
-    decision = load_policy(str(file))(topology, Usage(topology, []), Request("a"))
-    assert (decision.pool, decision.why) == ("mine", "I say so")
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,10 @@ from typing import Any, NamedTuple
 
 import pytest
 from conftest import examples
-from hosts.machines import MACHINES
+from hosts.machines import MACHINES, POLICIES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from resctrl_hooks.node.features.placement import pools as policy_pools
-from resctrl_hooks.node.features.placement import topology_aware as policy_topology
 from resctrl_hooks.node.features.placement.policy import (
     EXCLUSIVE,
     MILLI,
@@ -30,7 +28,6 @@ from resctrl_hooks.node.features.placement.usage import Grant, Usage, check, eff
 from resctrl_hooks.node.host.cpulist import count, format_list
 
 pytestmark = pytest.mark.no_cover
-POLICIES = {"topology-aware": policy_topology.choose, "pools": policy_pools.choose}
 
 
 class Wish(NamedTuple):

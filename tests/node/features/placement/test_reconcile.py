@@ -2,8 +2,7 @@
 
 from typing import Any
 
-import pytest
-from conftest import BOOT, UID, Host
+from conftest import BOOT, UID
 from hosts.faults import Fail, failing
 from hosts.machines import machine, write_sysfs
 from hosts.placed import CPUS, PlacedHost, id_of
@@ -15,11 +14,6 @@ from resctrl_hooks.node.features.placement.allocations import Book
 from resctrl_hooks.node.host.cpulist import parse_list
 from resctrl_hooks.node.reconcile.reconcile import reconcile
 from resctrl_hooks.node.reconcile.report import Options
-
-
-@pytest.fixture
-def node(host: Host) -> PlacedHost:
-    return PlacedHost(host)
 
 
 def test_repair_restores_overwritten_cpusets(node: PlacedHost) -> None:
@@ -119,9 +113,7 @@ def test_running_container_cannot_be_refused(node: PlacedHost) -> None:
 
 def test_reconcile_avoids_kubelet_cpu_manager(node: PlacedHost) -> None:
     node.run_unseen("late", 500)
-    folder = node.host.root / "kubelet"
-    folder.mkdir()
-    (folder / "cpu_manager_state").write_text('{"policyName": "static"}')
+    node.kubelet()
     report = reconcile(node.host.context())
     assert report.placed == []
     assert "placement is inactive" in report.failures["placement"]

@@ -96,32 +96,41 @@ def test_forbidden_request_is_refused(annotations: dict[str, str], words: str) -
         request_of(workload("Burstable", 1024, annotations), Settings({"placement": {}}))
 
 
-def test_permission_for_exclusive_cpus_excludes_isolated_ones() -> None:
-    settings = Settings({"placement": {"allow": {"shop": ["exclusive"]}}})
-    asks = workload("Guaranteed", 2048, {f"prefer-isolated-cpus.{NRI}": "true"})
+ANY = {"allow": {"shop": ["*"]}}
+OWN = {"allow": {"shop": ["exclusive"]}}
+POOL, BALLOON = "pool.placement.resctrl-hooks.io", f"balloon.balloons.{NRI}/container.c0"
+PREFER, REQUIRE = f"prefer-isolated-cpus.{NRI}", f"require-isolated-cpus.{NRI}"
+
+
+@pytest.mark.parametrize(
+    "section, annotations, values",
+    [
+        ({}, {}, {"kind": SHARED, "one_thread": False, "any_memory": False}),
+        ({}, {f"hide-hyperthreads.{NRI}": "true"}, {"one_thread": True}),
+        ({}, {f"hide-hyperthreads.{NRI}": "false"}, {"one_thread": False}),
+        ({}, {f"memory.preserve.{NRI}": "true"}, {"any_memory": True}),
+        ({"reservedNamespaces": ["sh*"]}, {}, {"kind": RESERVED}),
+        (ANY | {"policy": "pools"}, {BALLOON: "quick"}, {"pool": "quick"}),
+        (ANY | {"policy": "pools"}, {BALLOON: "quick", POOL: "db"}, {"pool": "db"}),
+        (ANY, {BALLOON: "quick"}, {"pool": ""}),
+        (ANY, {POOL: "x" * 253}, {"pool": "x" * 253}),
+        (ANY, {PREFER: "true"}, {"isolated": True, "only_isolated": False}),
+        (ANY, {REQUIRE: "true", PREFER: "false"}, {"isolated": True, "only_isolated": True}),
+        (OWN | {"preferIsolCpus": True}, {}, {"isolated": True}),
+        (OWN | {"preferIsolCpus": True}, {PREFER: "false"}, {"isolated": False}),
+    ],
+)
+def test_settings_and_annotations_give_values_of_request(
+    section: dict[str, Any], annotations: dict[str, str], values: dict[str, Any]
+) -> None:
+    request = request_of(workload("Guaranteed", 2048, annotations), Settings({"placement": section}))
+    assert {name: getattr(request, name) for name in values} == values
+
+
+@pytest.mark.parametrize("name", [PREFER, REQUIRE])
+def test_permission_for_exclusive_cpus_excludes_isolated_ones(name: str) -> None:
     with pytest.raises(PlacementError, match="is not allowed to use isolated CPUs"):
-        request_of(asks, settings)
-
-
-@pytest.mark.parametrize("said, alone", [("true", True), ("false", False), ("", False)])
-def test_one_thread_per_core_is_parsed(said: str, alone: bool) -> None:
-    annotations = {f"hide-hyperthreads.{NRI}": said} if said else {}
-    assert request_of(workload("Burstable", 2048, annotations), Settings({"placement": {}})).one_thread is alone
-
-
-@pytest.mark.parametrize("policy, pool", [("pools", "quick"), ("topology-aware", "")])
-def test_balloon_annotation_selects_a_pool(policy: str, pool: str) -> None:
-    settings = Settings({"placement": {"allow": {"shop": ["*"]}, "policy": policy}})
-    balloon = {f"balloon.balloons.{NRI}/container.c0": "quick"}
-    assert request_of(workload("Burstable", 1024, balloon), settings).pool == pool
-    own = balloon | {"pool.placement.resctrl-hooks.io": "db"}
-    assert request_of(workload("Burstable", 1024, own), settings).pool == "db"
-
-
-def test_pool_name_has_maximum_length_of_names() -> None:
-    settings = Settings({"placement": {"allow": {"shop": ["*"]}}})
-    asks = workload("Burstable", 1024, {"pool.placement.resctrl-hooks.io": "x" * 253})
-    assert request_of(asks, settings).pool == "x" * 253
+        request_of(workload("Guaranteed", 2048, {name: "true"}), Settings({"placement": OWN}))
 
 
 def test_record_gives_request_or_belongs_to_another_version() -> None:
@@ -133,47 +142,12 @@ def test_record_gives_request_or_belongs_to_another_version() -> None:
         request_from(newer, "c" * 64, UID, {})
 
 
-def test_required_isolated_cpus_need_permission() -> None:
-    asks = workload(
-        "Guaranteed", 2048, {f"require-isolated-cpus.{NRI}": "true", f"prefer-isolated-cpus.{NRI}": "false"}
-    )
-    found = request_of(asks, Settings({"placement": {"allow": {"shop": ["exclusive", "isolated"]}}}))
-    assert (found.isolated, found.only_isolated) == (True, True)
-    with pytest.raises(PlacementError, match="is not allowed to use isolated CPUs"):
-        request_of(asks, Settings({"placement": {"allow": {"shop": ["exclusive"]}}}))
-
-
-@pytest.mark.parametrize("said, isolated", [("", True), ("true", True), ("false", False)])
-def test_preference_for_isolated_cpus_in_settings_needs_no_permission(said: str, isolated: bool) -> None:
-    allow = ["exclusive", "isolated"] if said == "true" else ["exclusive"]
-    settings = Settings({"placement": {"preferIsolCpus": True, "allow": {"shop": allow}}})
-    annotations = {f"prefer-isolated-cpus.{NRI}": said} if said else {}
-    assert request_of(workload("Guaranteed", 2048, annotations), settings).isolated is isolated
-
-
 def test_permission_to_preserve_cpus_is_needed() -> None:
     asks = workload("Burstable", 1024, {f"cpu.preserve.{NRI}/container.c0": "true"})
     assert preserves(asks, Settings({"placement": {"allow": {"shop": ["preserve"]}}}))
     assert not preserves(workload("Burstable", 1024, {}), Settings({}))
     with pytest.raises(PlacementError, match="is not allowed to keep its CPUs unchanged"):
         preserves(asks, Settings({"placement": {"allow": {"shop": ["exclusive"]}}}))
-
-
-def test_preserved_memory_is_part_of_request() -> None:
-    asks = workload("Burstable", 1024, {f"memory.preserve.{NRI}": "true"})
-    assert request_of(asks, Settings({"placement": {}})).as_record()["any_memory"]
-
-
-def test_guaranteed_pod_without_permission_shares_cpus() -> None:
-    assert request_of(workload("Guaranteed", 2048, {}), Settings({})).kind == SHARED
-
-
-def test_isolated_cpus_and_reserved_namespaces_are_parsed() -> None:
-    settings = Settings({"placement": {"allow": {"shop": ["*"]}}})
-    wanted = request_of(workload("Guaranteed", 2048, {f"prefer-isolated-cpus.{NRI}": "true"}), settings)
-    assert wanted.isolated
-    settings = Settings({"placement": {"reservedNamespaces": ["sh*"]}})
-    assert request_of(workload("Guaranteed", 2048, {}), settings).kind == RESERVED
 
 
 @pytest.mark.parametrize(
