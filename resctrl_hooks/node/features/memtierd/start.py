@@ -10,6 +10,8 @@ from .template import TemplateError, fill
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ...context import Context
     from ...feature import Container
     from ...host.cgroup import Leaf
@@ -100,14 +102,11 @@ def _start_service(
     memory_max: str = settings.memtierd["memoryMax"]
     seconds = patience(settings.deadline)
     service.start_service(container.id, leaf, command, memory_max, seconds, bound=bound)
-    until = time.monotonic() + _start_seconds(settings)
-    while True:
-        found = service.service_processes(settings.cgroup_path, container.id)
-        if not found:
-            raise _ended(service.last_lines(container.id, seconds))
-        if time.monotonic() >= until:
-            break
-        time.sleep(_NAP)
+    found = _watch(
+        lambda: service.service_processes(settings.cgroup_path, container.id),
+        lambda: service.last_lines(container.id, seconds),
+        settings,
+    )
     opened.write(PID, f"{found[0]}\n".encode())
 
 
@@ -119,19 +118,23 @@ def _start_process(command: "list[str]", container: "Container", opened: "Opened
     cgroup = cgroup_folder(context.settings.cgroup_path, container.id)
     began = start_time(context.proc, container.pid)
     supervisor.start(supervisor.Kept(command, cgroup, context.proc, container.pid, began), opened)
-    until = time.monotonic() + _start_seconds(context.settings)
-    while time.monotonic() < until:
-        if not living(opened):
-            lines = opened.read(OUTPUT).decode("utf-8", "replace").splitlines()
-            raise _ended("\n".join(lines))
+    _watch(lambda: living(opened), lambda: opened.read(OUTPUT).decode("utf-8", "replace"), context.settings)
+
+
+def _watch(running: "Callable[[], list[int]]", output: "Callable[[], str]", settings: "Settings") -> "list[int]":
+    """Return memtierd's processes if it still runs after ``startSeconds``.
+
+    Raises:
+        MemtierdError: it has ended; its ``output`` has the cause.
+    """
+    until = time.monotonic() + float(settings.memtierd["startSeconds"])
+    while True:
+        found = running()
+        if not found:
+            from .ended import last_words
+
+            words = last_words(output())
+            raise MemtierdError(f"memtierd exited immediately; {words}", hint="fix the class's memtierdconfig")
+        if time.monotonic() >= until:
+            return found
         time.sleep(_NAP)
-
-
-def _start_seconds(settings: "Settings") -> float:
-    return float(settings.memtierd["startSeconds"])
-
-
-def _ended(output: str) -> MemtierdError:
-    from .ended import last_words
-
-    return MemtierdError(f"memtierd exited immediately; {last_words(output)}", hint="fix the class's memtierdconfig")
