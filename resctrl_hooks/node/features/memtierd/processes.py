@@ -7,7 +7,7 @@ from _signal import SIGKILL, SIGTERM
 from ...errors import HookError
 from ...file_shapes import SUPERVISOR
 from ...host.cgroup import processes
-from ...host.files import GONE, format_json
+from ...host.files import GONE, format_json, write_kernel_file
 from ...host.procfs import boot_id, lives, start_time
 from ...shapes import parse
 
@@ -88,7 +88,7 @@ def end(folder: "Opened", cgroup: str) -> None:
         if not targets:
             break
         if number == SIGKILL:
-            tell(f"{cgroup}/cgroup.kill", b"1")
+            tell(f"{cgroup}/cgroup.kill", "1")
         for pid in targets:
             _kill(pid, number)
         until = time.monotonic() + _PATIENCE
@@ -130,14 +130,10 @@ def _remove_cgroup(cgroup: str) -> None:
         pass  # it contains other containers' cgroups
 
 
-def tell(path: str, data: bytes) -> bool:
+def tell(path: str, value: str) -> bool:
     """Write to a kernel file; return whether it was accepted."""
     try:
-        fd = posix.open(path, posix.O_WRONLY)
-        try:
-            posix.write(fd, data)
-        finally:
-            posix.close(fd)
+        write_kernel_file(path, value)
     except OSError:
         return False
     return True

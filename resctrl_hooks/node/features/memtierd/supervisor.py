@@ -9,7 +9,7 @@ import posix
 import time
 from _signal import SIG_IGN, SIGKILL, SIGTERM, signal
 
-from ...host.files import list_folder
+from ...host.files import list_folder, read_beginning
 from ...host.procfs import lives
 from ...host.programs import spawn
 from .processes import SupervisorError, end, record, tell
@@ -60,21 +60,13 @@ def start(kept: Kept, folder: "Opened") -> None:
         posix.close(theirs)
         theirs = -1
         posix.waitpid(child, 0)
-        report = _read(ours)
+        report = read_beginning(ours, _REPORT_LIMIT)
     finally:
         posix.close(ours)
         if theirs >= 0:
             posix.close(theirs)
     if report != b"started":
         raise SupervisorError(f"cannot start memtierd: {report.decode('utf-8', 'replace') or 'its supervisor died'}")
-
-
-def _read(fd: int) -> bytes:
-    report = chunk = posix.read(fd, _REPORT_LIMIT)
-    while chunk:
-        chunk = posix.read(fd, _REPORT_LIMIT)
-        report += chunk
-    return report
 
 
 def _detach(kept: Kept, folder: "Opened", report: int) -> None:
@@ -98,7 +90,7 @@ def _keep(kept: Kept, folder: "Opened", report: int) -> None:
     posix.chdir("/")
     _leave_everything({folder.fd, report})
     _move_to(kept.cgroup)
-    tell("/proc/self/oom_score_adj", b"0")  # protects against the OOM killer, as the runtime's own processes are
+    tell("/proc/self/oom_score_adj", "0")  # protects against the OOM killer, as the runtime's own processes are
     record(folder, [])
     import _socket  # the read has a time limit
 
@@ -163,8 +155,8 @@ def _move_to(cgroup: str) -> None:
             posix.mkdir(path, 0o755)
         except OSError:
             continue  # it exists, or the next call fails too
-    if not tell(f"{cgroup}/cgroup.procs", b"0"):
-        tell(f"{root}/cgroup.procs", b"0")
+    if not tell(f"{cgroup}/cgroup.procs", "0"):
+        tell(f"{root}/cgroup.procs", "0")
 
 
 def _append(folder: "Opened", data: bytes) -> None:

@@ -58,8 +58,8 @@ def cgroup(tmp_path: Path) -> Path:
     return folder
 
 
-def end(monkeypatch: pytest.MonkeyPatch, machine: Machine, cgroup: Path) -> list[tuple[str, bytes]]:
-    told: list[tuple[str, bytes]] = []
+def end(monkeypatch: pytest.MonkeyPatch, machine: Machine, cgroup: Path) -> list[tuple[str, str]]:
+    told: list[tuple[str, str]] = []
     monkeypatch.setattr(processes, "processes", lambda _: machine.cgroup)
     monkeypatch.setattr(processes, "_group", lambda _: machine.group)
     monkeypatch.setattr(processes, "_kill", machine.kill)
@@ -84,7 +84,7 @@ def test_process_that_ignores_sigterm_is_killed_with_its_cgroup(
 ) -> None:
     machine = Machine(cgroup_has, group_has if not cgroup_has else [], SIGKILL)
     (target,) = cgroup_has or group_has
-    assert end(monkeypatch, machine, cgroup) == [(f"{cgroup}/cgroup.kill", b"1")]
+    assert end(monkeypatch, machine, cgroup) == [(f"{cgroup}/cgroup.kill", "1")]
     assert machine.killed == [(target, SIGTERM), (target, SIGKILL)]
     assert machine.waited == pytest.approx(0.5, abs=0.02)
     assert not cgroup.exists()
@@ -111,9 +111,9 @@ def test_empty_cgroup_is_removed(monkeypatch: pytest.MonkeyPatch, cgroup: Path) 
 
 def test_kernel_write_returns_whether_it_succeeded(tmp_path: Path) -> None:
     file = tmp_path / "cgroup.kill"
-    assert not processes.tell(str(file), b"1")
+    assert not processes.tell(str(file), "1")
     file.touch()
-    assert processes.tell(str(file), b"1")
+    assert processes.tell(str(file), "1")
     assert file.read_bytes() == b"1"
 
 
