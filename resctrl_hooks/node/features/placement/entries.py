@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...context import Context
+    from ...host.cgroup import Leaf
     from ...records import MemberRecord, PlacementNeeds
 
 
@@ -47,6 +48,14 @@ class Entry:
         self.milli = decision.milli if milli is None else milli
         self.memory = memory
         self.applied = 0
+
+    @classmethod
+    def in_leaf(
+        cls, id_: str, key: str, pid: int, start: int, leaf: "Leaf", decision: Decision, memory: int
+    ) -> "Entry":
+        """Return the place of a container with this cgroup."""
+        unit = leaf.unit if leaf.own_scope else ""
+        return cls(id_, key, pid, start, leaf.folder, decision, unit=unit, scope=leaf.scope, memory=memory)
 
     def as_row(self) -> "list[str | int]":
         """Return all but the decision and the written set."""

@@ -103,17 +103,7 @@ def place(request: "Request", pid: int, leaf: "Leaf", book: "Book", context: "Co
 def _enter(request: "Request", pid: int, leaf: "Leaf", decision: "Decision", book: "Book", context: "Context") -> None:
     """Apply a decision, and undo it if that fails."""
     key = request.key
-    entry = Entry(
-        request.id,
-        key,
-        pid,
-        start_time(context.proc, pid),
-        leaf.folder,
-        decision,
-        unit=leaf.unit if leaf.own_scope else "",
-        scope=leaf.scope,
-        memory=request.memory,
-    )
+    entry = Entry.in_leaf(request.id, key, pid, start_time(context.proc, pid), leaf, decision, request.memory)
     book.add(entry)
     try:
         book.save()

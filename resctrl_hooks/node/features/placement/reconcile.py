@@ -169,12 +169,7 @@ def recall(book: Book, context: "Context", but: str = "") -> None:
     for container in context.ledger.containers():
         record = record_of(container, context)
         step = needs_of(record)
-        if (
-            container != but
-            and record is not None
-            and step
-            and not record_is_dead(record, context.monitor.boot, context.proc)
-        ):
+        if container != but and record is not None and step and not _is_dead(record, context):
             try:
                 _take_back(container, record, step, book, context)
             except HookError:
@@ -231,11 +226,8 @@ def _take_back(container: str, record: "MemberRecord", needs: "PlacementNeeds", 
         return False  # no record, or the CPUs have another owner by now
     leaf = _cgroup_of(container, record, context)
     if leaf is not None:
-        unit = leaf.unit if leaf.own_scope else ""
-        pid, start = record["pid"], record["start"]
-        entry = Entry(container, record["key"], pid, start, leaf.folder, decision, unit=unit, scope=leaf.scope)
-        entry.memory = needs["request"].get("memory", 0)
-        book.add(entry)
+        memory = needs["request"].get("memory", 0)
+        book.add(Entry.in_leaf(container, record["key"], record["pid"], record["start"], leaf, decision, memory))
     return True
 
 
