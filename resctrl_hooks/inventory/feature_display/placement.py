@@ -9,7 +9,7 @@ from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.feature import Step
 from resctrl_hooks.node.features.placement.feature import preview
 from resctrl_hooks.node.features.placement.policy import NAME
-from resctrl_hooks.node.host.cpulist import format_list, parse_list
+from resctrl_hooks.node.host.cpulist import format_list, parse_list, union
 from resctrl_hooks.node.host.files import kernel_text
 
 from .model import Columns, Details, Display, Found
@@ -52,9 +52,7 @@ def _cells(containers: Sequence[Details]) -> tuple[str, ...]:
     if not placed:
         return (_NONE,) * len(_HEADS)
     places = sorted({f"{one['kind']} {one['pool']}" if "kind" in one else _NOT_YET for one in placed})
-    cpus = 0
-    for one in placed:
-        cpus |= parse_list(one.get("effective", ""))
+    cpus = union(parse_list(one.get("effective", "")) for one in placed)
     return ", ".join(places), format_list(cpus) or _NONE
 
 

@@ -6,6 +6,7 @@ sysfs-kernel-iommu_groups; /proc/driver/nvidia is in the README of NVIDIA's driv
 
 import posix
 
+from .cpulist import union
 from .files import kernel_text, list_folder
 from .topology_sysfs import read_list
 
@@ -23,10 +24,8 @@ def near_device(sys_path: str, proc_path: str, path: str, kind: str, major: int,
     """
     number = path[len(_VFIO) :]
     if path.startswith(_VFIO) and number.isdigit():
-        near = 0
-        for address in list_folder(f"{sys_path}/kernel/iommu_groups/{number}/devices"):
-            near |= near_pci(sys_path, address)
-        return near
+        devices = list_folder(f"{sys_path}/kernel/iommu_groups/{number}/devices")
+        return union(near_pci(sys_path, address) for address in devices)
     if major == _NVIDIA_MAJOR and path[len(_NVIDIA) :].isdigit():
         return _near_nvidia(sys_path, f"{proc_path}/driver/nvidia/gpus", minor)
     try:

@@ -12,7 +12,7 @@ from ...container.resources import cpu_request
 from ...container.runtimes import bundle_of
 from ...errors import HookError
 from ...host.cgroup import read_value
-from ...host.cpulist import count, parse_list
+from ...host.cpulist import count, parse_list, union
 from ...host.files import list_folder, parse_json, read_file
 from .policy import MILLI
 
@@ -72,13 +72,9 @@ def taken_by_others(
 
 def _claimed(path: str) -> int:
     """Return the CPUs in a CDI file."""
-    found = 0
-    for device in parse_json(read_file(path, _LIMIT))["devices"]:
-        for variable in device["containerEdits"]["env"]:
-            name, _, cpus = variable.partition("=")
-            if name.startswith(_VARIABLE):
-                found |= parse_list(cpus)
-    return found
+    devices = parse_json(read_file(path, _LIMIT))["devices"]
+    variables = [variable.partition("=") for device in devices for variable in device["containerEdits"]["env"]]
+    return union(parse_list(cpus) for name, _, cpus in variables if name.startswith(_VARIABLE))
 
 
 def _is_filled(id_: str, record: "MemberRecord", cpus: int, context: "Context") -> bool:
