@@ -31,7 +31,6 @@ POLICIES = {"normal": 0, "fifo": 1, "rr": 2, "batch": 3, "idle": 5}
 IO_CLASSES = {"realtime": "1", "best-effort": "2", "idle": "3"}
 _PRIO_PROCESS = 0
 _IONICE_PATIENCE = 1.0
-_IO_PRIORITY = "{ioClass}: prio {ioPriority}"
 IO_PRIORITY_UNSET = 4
 _RESET_ON_FORK = 0x40000000  # sched(7): a flag in the kernel's answer
 _PARTS = (("policy", "priority", "nice"), ("ioClass", "ioPriority"))
@@ -170,12 +169,10 @@ def _has_io_priority(pid: int, process: "ProcessRecord") -> bool:
     from ..host.programs import find_program, run
 
     code, output = run([find_program("ionice"), "-p", str(pid)], _IONICE_PATIENCE)
-    wanted = process["ioClass"] if process["ioClass"] == "idle" else _IO_PRIORITY.format(**_io(process))
+    wanted = process["ioClass"]
+    if wanted != "idle":
+        wanted += f": prio {process.get('ioPriority', IO_PRIORITY_UNSET)}"
     return code != 0 or output.strip() == wanted  # ionice fails for an ended process
-
-
-def _io(process: "ProcessRecord") -> "ProcessRecord":
-    return {"ioClass": process["ioClass"], "ioPriority": process.get("ioPriority", IO_PRIORITY_UNSET)}
 
 
 def _schedule(tid: int, process: "ProcessRecord") -> None:

@@ -41,10 +41,6 @@ class Kept:
         self.pid = pid
         self.start = start
 
-    def container_lives(self) -> bool:
-        """Return whether the container's init is still the same process."""
-        return lives(self.proc, self.pid, self.start)
-
 
 def start(kept: Kept, folder: "Opened") -> None:
     """Start memtierd and its supervisor, detached, and return once memtierd is executed.
@@ -128,7 +124,7 @@ def _attend(kept: Kept, folder: "Opened", child: int, output: "socket") -> None:
                 break
         if due:
             next_check = time.monotonic() + _CHECK_EVERY
-            if not kept.container_lives():
+            if not lives(kept.proc, kept.pid, kept.start):
                 end(folder, kept.cgroup)
     code = posix.waitstatus_to_exitcode(status)
     _append(folder, f"{ENDED} {code}\n".encode())

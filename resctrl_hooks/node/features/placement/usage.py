@@ -145,7 +145,7 @@ class Usage:
         """
         return all(count(pool & cpus) <= most for pool, most in self._losable(squeeze, lent))
 
-    def spare(self, cores: "list[int]", *, squeeze: bool = False, lent: bool = False) -> int:
+    def spare(self, cores: "list[int]", *, squeeze: bool, lent: bool) -> int:
         """Return those of these cores, or CPUs, that can become exclusive together, the first ones first."""
         free = sum(cores)
         tight = [(pool, most) for pool, most in self._losable(squeeze, lent) if count(pool & free) > most]
