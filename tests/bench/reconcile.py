@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from host import TMPFS
 from pods import add_bundle, add_process, add_to_crun, annotations_of
 
 from resctrl_hooks.node.context import Context
@@ -25,7 +26,6 @@ from resctrl_hooks.node.reconcile.reconcile import reconcile
 from resctrl_hooks.node.reconcile.report import Options
 from resctrl_hooks.node.settings import Settings
 
-TMPFS = Path("/dev/shm")
 BAR = 3.0
 JUDGED = 1000
 LINEAR = 1.5

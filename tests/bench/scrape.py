@@ -7,7 +7,6 @@ asks a CPU of the domain for each counter.
 """
 
 import argparse
-import posix
 import statistics
 import sys
 import tempfile
@@ -16,7 +15,9 @@ import tracemalloc
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from host import TMPFS
 from prometheus_client.openmetrics.exposition import generate_latest
+from reconcile import with_posix
 
 from resctrl_hooks.metrics.collector import NodeCollector, registry_of
 from resctrl_hooks.node.context import Context
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
     from resctrl_hooks.node.errors import HookError
 
-TMPFS = Path("/dev/shm")
 BAR = 3.0
 MOST_MEMORY = 8 << 20
 """Maximum allocation of a scrape of 500 pods, in bytes."""
@@ -63,14 +63,6 @@ def with_open(paths: list[str]) -> None:
     for path in paths:
         with open(path) as file:
             int(file.read())
-
-
-def with_posix(paths: list[str]) -> None:
-    """The least that Python can do."""
-    for path in paths:
-        fd = posix.open(path, posix.O_RDONLY)
-        posix.read(fd, 64)
-        posix.close(fd)
 
 
 def main() -> int:
