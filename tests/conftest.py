@@ -63,7 +63,6 @@ def examples(number: int) -> int:
 LONG = {
     "test_kill_features.py",
     "test_kill.py",
-    "test_real_runtimes.py",
     "test_model.py",
     "test_storm.py",
     "test_storm_by_priority.py",

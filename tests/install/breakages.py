@@ -98,13 +98,8 @@ def settings_garbage(host: Path) -> None:
         path.write_bytes(b"\xff{")
 
 
-def settings_gone(host: Path) -> None:
-    shutil.rmtree(host / "etc/resctrl-hooks")
-
-
 BROKEN: list[Breakage] = [
     *(code_gone, modules_gone, half_of_it, bytecode_cut, bytecode_rubbish, module_wrong, module_fifo),
     *(script_rubbish, script_folder, script_empty),
 ]
 HANGING: list[Breakage] = [script_fifo, bytecode_fifo, dead_loop, module_loop, sleeper]
-SETTINGS: list[Breakage] = [settings_garbage, settings_gone]

@@ -135,11 +135,11 @@ def command(root: Path, hook: str = HOOKS) -> list[str]:
     return [value["path"], *(led(root, word) for word in words[1:])]
 
 
-def impatient(words: list[str], seconds: int = SOON) -> list[str]:
+def impatient(words: list[str]) -> list[str]:
     """Return a command with alarms that go off sooner."""
     for before, after in ((f"alarm({ALARM})", "alarm({})"), (f"ITIMER_PROF,{BUSY_ALARM}", "ITIMER_PROF,{}")):
         assert sum(word.count(before) for word in words) == 1
-        words = [word.replace(before, after.format(seconds)) for word in words]
+        words = [word.replace(before, after.format(SOON)) for word in words]
     return words
 
 
