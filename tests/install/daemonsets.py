@@ -5,8 +5,6 @@ from typing import Any
 
 import yaml
 
-from resctrl_hooks.node.names import RESCTRL_ROOT
-
 FOLDER = Path(__file__).parents[2] / "contrib/daemonset"
 
 
@@ -35,16 +33,12 @@ def rights(container: dict[str, Any]) -> list[str]:
     return [f"--user={context['runAsUser']}", "--security-opt=no-new-privileges", "--read-only", *dropped]
 
 
-def mounts(
-    container: dict[str, Any], paths: dict[str, str], host: Path = Path("/"), resctrl: str = RESCTRL_ROOT
-) -> list[str]:
-    """Return the folders of a host below `host` where the manifest mounts them, resctrl's elsewhere."""
-    found = []
-    for mount in container["volumeMounts"]:
-        source = host / paths[mount["name"]].lstrip("/")
-        target = mount["mountPath"].replace(RESCTRL_ROOT, resctrl)
-        found.append(f"--volume={source}:{target}:{'ro' if mount.get('readOnly') else 'rw'}")
-    return found
+def mounts(container: dict[str, Any], paths: dict[str, str]) -> list[str]:
+    """Return the host's folders where the manifest mounts them."""
+    return [
+        f"--volume={paths[mount['name']]}:{mount['mountPath']}:{'ro' if mount.get('readOnly') else 'rw'}"
+        for mount in container["volumeMounts"]
+    ]
 
 
 def command_of(container: dict[str, Any]) -> list[str]:

@@ -6,16 +6,14 @@ import json
 import shutil
 import subprocess
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import yaml
 from click.testing import CliRunner, Result
 from openshift.rendering import unpacked
 
 from resctrl_hooks.cli import main
-from resctrl_hooks.demo.stage import Stage
 from resctrl_hooks.install.guard import ALARM, BUSY_ALARM
 from resctrl_hooks.install.installation import Say, compile_modules
 from resctrl_hooks.install.paths import CODE, HOOK_NAME, VENDOR_HOOKS
@@ -28,17 +26,6 @@ SOON = 2
 HOOKS = f"{VENDOR_HOOKS}/{HOOK_NAME}"
 FIRST = Path(__file__).parents[1] / "fixtures/machineconfig-0.1.0.yaml"
 """`machineconfig`'s output of version 0.1.0: all of its code."""
-
-
-@dataclass
-class Place:
-    """A runtime's requirements of a stage: a folder, and the hook's command."""
-
-    folder: str
-    hook: list[str]
-
-    def hook_entry(self) -> dict[str, Any]:
-        return Stage.hook_entry(cast("Stage", self))
 
 
 def run(*words: str) -> Result:

@@ -1,32 +1,24 @@
 """The DaemonSets: well-formed; installing on a host and leaving nothing there; serving metrics with few rights."""
 
-import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
 
 import pytest
 import yaml
 
-from install.daemonsets import FOLDER, command_of, daemonset, metrics_container, mounts, rights
-from install.staged import CONFIG, HOOKS, Place, files, given, install
+from install.daemonsets import FOLDER, daemonset, metrics_container
+from install.staged import CONFIG, HOOKS, files, given, install
 from resctrl_hooks import Monitor, __version__
-from resctrl_hooks.demo.podman import Podman
 from resctrl_hooks.install.paths import LAUNCH
 from resctrl_hooks.install.pod import VARIABLE
 from resctrl_hooks.install.units import ENABLED, EXEC
 from resctrl_hooks.node.ledger import TOTALS
 from resctrl_hooks.node.names import RESCTRL_ROOT, STATE_DIR
 from resctrl_hooks.node.settings import DEFAULT_CONFIG
-
-if TYPE_CHECKING:
-    from resctrl_hooks.demo.stage import Stage
 
 NSENTER = """
 echo "$*" >>{told}
@@ -72,6 +64,7 @@ def run(
 
 
 KILLED = 99
+UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
 CONFIGURED = """\
 namespaces: [shop]
 resctrlPath: {host}/resctrl
@@ -208,67 +201,6 @@ def test_deleted_pod_ends_with_0(name: str) -> None:
 
 
 # Metrics
-
-UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
-RESCTRL = "/resctrl"
-"""In place of the kernel's, which many machines that run tests don't have; the rest is where the manifest has it."""
-ASK = """
-import time, urllib.error, urllib.request
-for _ in range(600):
-    try:
-        print(urllib.request.urlopen("http://127.0.0.1:9777/metrics").read().decode())
-        break
-    except urllib.error.URLError:  # it is still starting
-        time.sleep(0.1)
-"""
-
-
-@pytest.fixture
-def short() -> Iterator[Path]:
-    """Return a folder for Podman's own files, whose paths may not be long."""
-    with tempfile.TemporaryDirectory(prefix="m-") as folder:
-        yield Path(folder)
-
-
-def code() -> list[str]:
-    """Return the image's code: Python, its packages, the project."""
-    repository = str(Path(__file__).parents[2])
-    folders = {repository, sys.prefix, sys.base_prefix}
-    return [f"--volume={folder}:{folder}:ro" for folder in folders if not folder.startswith("/usr")]
-
-
-def monitored(host: Path) -> None:
-    """A host with one pod in a group, laid out as a node is."""
-    group = host / RESCTRL_ROOT.lstrip("/") / "mon_groups" / UID
-    (group / "mon_data/mon_L3_00").mkdir(parents=True)
-    (group / "mon_data/mon_L3_00/llc_occupancy").write_text("4096\n")
-    (group.parents[1] / "info/L3_MON").mkdir(parents=True)
-    (group.parents[1] / "info/L3_MON/num_rmids").write_text("8\n")
-    Monitor(str(group.parents[1]), state_dir=str(host / STATE_DIR.lstrip("/"))).ensure_group(UID)
-    settings = host / os.path.dirname(DEFAULT_CONFIG).lstrip("/")
-    settings.mkdir(parents=True)
-    (settings / "config.json").write_text(json.dumps({"format": 1, "resctrlPath": RESCTRL}))
-
-
-@pytest.mark.runtime
-def test_manifest_rights_suffice_for_metrics(tmp_path: Path, short: Path) -> None:
-    host = tmp_path / "host"
-    monitored(host)
-    container, paths = metrics_container()
-    podman = Podman(cast("Stage", Place(str(short), ["/bin/true"])))
-    *options, rootfs, folder = podman.rootfs("image")
-    given = [*rights(container), *mounts(container, paths, host, RESCTRL), *code(), *options]
-    serve = [sys.executable, "-m", "resctrl_hooks", *command_of(container)]
-    how = ["--detach", "--log-driver=k8s-file", "--network=none", "--name=metrics"]
-    podman.call("run", *how, *given, rootfs, folder, *serve)
-    try:
-        text = podman.call("exec", "metrics", "/usr/bin/python3", "-c", ASK)
-    finally:
-        podman.call("rm", "-f", "-t", "0", "metrics")
-        podman.release_key()
-    assert f'pod_uid="{UID}"' in text.partition("l3_llc_occupancy_bytes{")[2]
-    assert "resctrl_scrape_ok 1" in text
-    assert (host / STATE_DIR.lstrip("/") / "totals/counters").exists()  # totals are kept
 
 
 def test_pod_monitor_selects_metrics_pods_which_wait_for_resctrl() -> None:
