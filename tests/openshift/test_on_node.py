@@ -101,18 +101,6 @@ def node(tmp_path: Path, value: dict[str, Any]) -> Node:
     return Node(tmp_path, value)
 
 
-def test_hook_runs_at_ignition_path(node: Node) -> None:
-    with subprocess.Popen(["/bin/sleep", "100"]) as process:
-        try:
-            done = call(node.command, node.state("created", process.pid))
-            assert (done.returncode, done.stderr) == (0, b"")
-            assert (node.resctrl / "mon_groups" / UID / "tasks").read_text().split() == [str(process.pid)]
-        finally:
-            process.kill()
-    done = call(node.command, node.state("stopped", 0))
-    assert (done.returncode, done.stderr) == (0, b"")
-
-
 def test_reconcile_runs_at_ignition_path(node: Node) -> None:
     done = call([*node.unit_command("resctrl-hooks-reconcile.service"), "--json"])
     assert json.loads(done.stdout), done.stderr
@@ -120,20 +108,21 @@ def test_reconcile_runs_at_ignition_path(node: Node) -> None:
 
 
 @EVERY_PYTHON
-def test_archive_serves_every_python_before_and_after_compilation(node: Node, tmp_path: Path, python: str) -> None:
+def test_hook_runs_by_every_python_before_and_after_compilation(node: Node, tmp_path: Path, python: str) -> None:
     """3.9 is that of RHEL 9's CoreOS, 3.12 that of RHEL 10's."""
     command = [python if word == PYTHON else word for word in node.command]
     with subprocess.Popen(["/bin/sleep", "100"]) as process:
         first = call(command, node.state("created", process.pid))
         assert (first.returncode, first.stderr) == (0, b"")
-        assert (node.resctrl / "mon_groups" / UID).is_dir()
-        (node.resctrl / "mon_groups" / UID / "tasks").write_text("")
+        assert (node.resctrl / "mon_groups" / UID / "tasks").read_text().split() == [str(process.pid)]
         made = tmp_path / "run"
         compiled = call([python, *node.unit_command("resctrl-hooks-compile.service")[1:-1], str(made)])
         assert (compiled.returncode, compiled.stderr) == (0, b"")
         assert len(list(made.iterdir())) == 2
         assert node.unit_command("resctrl-hooks-compile.service")[0] == PYTHON
         process.kill()
+    stopped = call(command, node.state("stopped", 0))
+    assert (stopped.returncode, stopped.stderr) == (0, b"")
 
 
 def test_damaged_archive_lets_container_start(node: Node) -> None:
