@@ -204,28 +204,3 @@ def test_package_is_installed_upgraded_and_removed(inside: Callable[[str], str])
     inside("resctrl-hook metrics --format prometheus >/dev/null || [ $? = 1 ]")
     inside("dpkg -r resctrl-hooks")
     assert inside(LEFT).splitlines() in ([], ["/run/resctrl-hooks"])
-
-
-@pytest.mark.debian
-def test_container_is_monitored_by_installed_hook(inside: Callable[[str], str]) -> None:
-    """The hook that the package installs, called as a runtime does; a plain tree stands for resctrl."""
-    inside("dpkg -i /package.deb; mkdir -p /sys/fs/resctrl/mon_groups /bundle; touch /sys/fs/resctrl/tasks")
-    inside("resctrl-hook install --runtime podman")
-    command = """
-        set -- $(python3 -c 'import json, shlex
-hook = json.load(open("/usr/share/containers/oci/hooks.d/resctrl-hooks.json"))["hook"]
-open("/call", "w").write(shlex.join(hook["args"]))')
-        mount -t proc proc /proc
-        echo '{"ociVersion": "1.1.0", "root": {"path": "/"}}' >/bundle/config.json
-        sleep 60 & pid=$!
-        id=$(printf 'a%.0s' $(seq 64))
-        state() { printf '{"ociVersion":"1.1.0","id":"%s","status":"%s","pid":%s,"bundle":"/bundle"}' $id $1 $2; }
-        state creating $pid | sh /call
-        ls /sys/fs/resctrl/mon_groups
-        grep -c . /sys/fs/resctrl/mon_groups/$id/tasks
-        resctrl-hook metrics | grep -c 'resctrl_hooks_runs_total{stage="createRuntime"} 1' || true
-        kill $pid; wait $pid || true
-        state stopped 0 | sh /call
-        rm -f /sys/fs/resctrl/mon_groups/$id/tasks; ls /sys/fs/resctrl/mon_groups
-    """
-    assert inside(command).split() == ["a" * 64, "1", "1"]
