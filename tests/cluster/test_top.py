@@ -125,7 +125,8 @@ def test_pods_of_all_nodes_are_sorted_by_their_use(two: FakeCluster) -> None:
         ["shop/cart", "a"],
     ]
     assert "9.00 MB/s" in lines[1]
-    assert run(two, "top", "--no-headers").stdout.splitlines() == lines[1:]
+    rows = run(two, "top", "--no-headers").stdout.splitlines()
+    assert [line.split() for line in rows] == [line.split() for line in lines[1:]]
 
 
 @pytest.mark.parametrize(
