@@ -12,11 +12,11 @@ from resctrl_hooks.inventory.records import classes_of
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.guard.section import section as guard_section
 from resctrl_hooks.node.host.instance import RunningError, only_instance
-from resctrl_hooks.node.slowdown.choice import Candidate, chosen
 from resctrl_hooks.node.slowdown.live import Live
 from resctrl_hooks.node.slowdown.section import LOCK, section
 from resctrl_hooks.node.slowdown.status import record_of
 from resctrl_hooks.node.slowdown.store import Store
+from resctrl_hooks.node.slowdown.watched import Candidate, chosen
 from resctrl_hooks.node.snapshot.snapshot import open_files
 
 from .diagnosis import Diagnosis, diagnosis

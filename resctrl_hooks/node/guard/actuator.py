@@ -9,8 +9,7 @@ import posix
 from ..host.files import kernel_text
 from ..resctrl.bandwidth_unit import AMD, PER_CENT, convert, is_mbps, rounded, unit_of
 from .lease import RESOURCE, read_limits
-from .limit import Limit
-from .scale import OfRate, PerCent
+from .limit import Limit, OfRate, PerCent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from .limit import Limit
-    from .scale import OfRate, PerCent
+    from .limit import Limit, OfRate, PerCent
 
 IDLE, PRESSED, SETTLING, HOLDING = "idle", "pressed", "settling", "holding"
 RELEASING, EXHAUSTED, BLIND = "releasing", "exhausted", "blind"

@@ -6,17 +6,17 @@ import time
 
 from ..context import Context
 from ..durations import seconds_of
-from ..errors import HookError, SettingsError
+from ..errors import HookError, InputError, SettingsError
 from ..fault_report import lacks_root
 from ..fault_report import report as report_fault
-from ..host.files import format_json, is_there
+from ..host.files import format_json, is_there, parse_json, read_file
 from ..host.procfs import in_initial_user_namespace
 from ..host.programs import ALL_FOLDERS, ProgramError, find_program, run
 from ..log import ERROR, NOTICE, WARNING, Log
+from ..names import canonical_pod_uid, default_key_validator
 from ..settings import is_unapplied, load
 from ..version import note_version
 from .budget import Budget
-from .live_keys import read_live
 from .reconcile import reconcile
 from .report import Options
 
@@ -31,6 +31,7 @@ INTERRUPTED = 130  # as a shell says it of SIGINT
 PEOPLES_COMMAND = "resctrl-hook"
 _PATIENCE_TO_APPLY = 60.0
 _LONGEST_PAUSE = 86400.0
+_LIMIT = 16 << 20  # of a file of live keys
 
 
 def apply_edited(config: str) -> None:
@@ -134,6 +135,27 @@ def once(config: str, live: str, flags: "dict[str, bool]") -> int:
     written = _print(format_json(report.as_document()).decode() if flags["--json"] else report.as_text())
     well = report.well if flags["--waiting-ok"] else report.ok
     return OK if well and written else WRONG
+
+
+def read_live(path: str) -> "set[str]":
+    """Read the keys in the file: a JSON list of strings, or one key per line, pod UIDs in any spelling.
+
+    Raises:
+        InputError: the file is unreadable, has another format, or contains an invalid key: keys that it omits are
+            released.
+    """
+    try:
+        data = read_file(path, _LIMIT, follow=True)
+        listed = data.lstrip()[:1] == b"["
+        keys = parse_json(data) if listed else [line.strip() for line in data.decode().split("\n") if line.strip()]
+    except OSError as error:
+        raise InputError.of_file(error, path, "read") from error
+    except ValueError as error:
+        raise InputError(f"{path} is neither a JSON list nor one key per line: {error}") from error
+    for key in keys:
+        if not isinstance(key, str) or not default_key_validator(key):
+            raise InputError(f"{path} is neither a JSON list nor one key per line: invalid key {str(key)[:80]!r}")
+    return {canonical_pod_uid(key) for key in keys}
 
 
 def _print(text: str) -> bool:

@@ -1,9 +1,9 @@
 """What the rules of causes look at: one pod in the windows that judge it, and its neighbours' part of its use. Pure."""
 
+from math import log, sqrt
 from typing import NamedTuple
 
-from .constants import LEAST_MISSED, SLOWED, TRAFFIC
-from .correlation import correlation
+from .constants import CHANGES, LEAST_MISSED, SLOWED, TRAFFIC, VARIES
 from .quiet import caches_of, memory_of
 
 TYPE_CHECKING = False
@@ -98,3 +98,20 @@ def mean(values: "Iterable[float | None]") -> "float | None":
     """Return the mean of the known values; None without one."""
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
+
+
+def correlation(pairs: "Sequence[tuple[float, float]]") -> "float | None":
+    """Return Pearson's correlation of the cost's logarithm with a use, from pairs of both at the same time.
+
+    None with fewer than `CHANGES` changes, or where one of them hardly varies: noise correlates with anything.
+    """
+    if len(pairs) <= CHANGES or any(price <= 0 for price, _ in pairs):
+        return None
+    costs, uses = [log(price) for price, _ in pairs], [use for _, use in pairs]
+    cost_mean, use_mean = sum(costs) / len(costs), sum(uses) / len(uses)
+    cost_spread = sqrt(sum((cost - cost_mean) ** 2 for cost in costs) / len(costs))
+    use_spread = sqrt(sum((use - use_mean) ** 2 for use in uses) / len(uses))
+    if cost_spread < VARIES or use_spread < VARIES * use_mean or use_spread == 0:
+        return None
+    together = sum((cost - cost_mean) * (use - use_mean) for cost, use in zip(costs, uses)) / len(costs)
+    return together / (cost_spread * use_spread)

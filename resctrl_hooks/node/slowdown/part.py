@@ -9,7 +9,6 @@ from ..host.instance import RunningError, only_instance
 from ..log import WARNING
 from ..names import SLOWDOWN_STATUS
 from ..part import Moment, Part
-from .choice import Candidate, chosen
 from .constants import FEWEST, JUDGED, WINDOW
 from .live import Live
 from .quiet import memory_of
@@ -17,7 +16,7 @@ from .section import LOCK, section
 from .status import Status, is_bandwidth
 from .store import Store
 from .verdict import SLOWED_WORD, latest
-from .watched import turn_of
+from .watched import Candidate, chosen, turn_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

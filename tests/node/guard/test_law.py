@@ -25,8 +25,7 @@ from resctrl_hooks.node.guard.law import (
     Rules,
     Sample,
 )
-from resctrl_hooks.node.guard.limit import Limit
-from resctrl_hooks.node.guard.scale import OfRate, PerCent
+from resctrl_hooks.node.guard.limit import Limit, OfRate, PerCent
 from resctrl_hooks.node.resctrl.bandwidth_unit import AMD_UNIT
 
 from .plants import CAPACITY, RESPONSES, Plant, Queue, Run

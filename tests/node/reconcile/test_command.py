@@ -23,8 +23,7 @@ from resctrl_hooks.install.units import RECONCILE, units
 from resctrl_hooks.node.errors import NoRMIDsError
 from resctrl_hooks.node.host.programs import ProgramError
 from resctrl_hooks.node.reconcile import command
-from resctrl_hooks.node.reconcile.command import reconcile_command
-from resctrl_hooks.node.reconcile.live_keys import read_live
+from resctrl_hooks.node.reconcile.command import read_live, reconcile_command
 from resctrl_hooks.node.reconcile.report import Report
 from resctrl_hooks.node.settings import load
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from resctrl_hooks.node.errors import InputError
-from resctrl_hooks.node.reconcile.live_keys import read_live
+from resctrl_hooks.node.reconcile.command import read_live
 
 
 def test_live_file_can_be_a_link(tmp_path: Path) -> None:

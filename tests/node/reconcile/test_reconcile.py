@@ -17,7 +17,7 @@ from hosts import crun
 from hosts.cluster import NOW, POD, Cluster, pod_number
 
 from resctrl_hooks.errors import HookError
-from resctrl_hooks.node.reconcile.live_keys import read_live
+from resctrl_hooks.node.reconcile.command import read_live
 from resctrl_hooks.node.reconcile.reconcile import reconcile
 from resctrl_hooks.node.reconcile.report import Options
 

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from resctrl_hooks.node.slowdown import perf, watched
-from resctrl_hooks.node.slowdown.choice import Candidate, chosen
 from resctrl_hooks.node.slowdown.perf import PerfCount, PerfError, PodGoneError, TooManyError
-from resctrl_hooks.node.slowdown.watched import Watched, turn_of
+from resctrl_hooks.node.slowdown.watched import Candidate, Watched, chosen, turn_of
 
 
 class Counters:
