@@ -199,8 +199,8 @@ def podman(runtime_name: str, driver: str, image: str) -> Iterator[Callable[...,
     del image
     made: list[Podman] = []
 
-    def make(hooks: str | None = None, *options: str) -> Podman:
-        made.append(Podman(runtime_name, driver, hooks, options))
+    def make(hooks: str | None = None) -> Podman:
+        made.append(Podman(runtime_name, driver, hooks))
         return made[-1]
 
     yield make

@@ -68,11 +68,9 @@ class Runtime:
     def __repr__(self) -> str:
         return f"{self.name}/{self.driver}"
 
-    def cgroups_path(self, container: str, parent: str = "") -> str:
-        """`linux.cgroupsPath` for a container, below a slice or folder `parent`."""
-        if self.driver == "systemd":
-            return f"{parent or 'system.slice'}:test:{container}"
-        return f"{parent or '/test'}/{container}"
+    def cgroups_path(self, container: str) -> str:
+        """`linux.cgroupsPath` for a container that is in no pod."""
+        return f"system.slice:test:{container}" if self.driver == "systemd" else f"/test/{container}"
 
     def command(self, *words: str, check: bool = True) -> str:
         """Any command of the runtime."""
@@ -152,12 +150,11 @@ class Podman:
         runtime: `runc` or `crun`.
         driver: `cgroupfs` or `systemd`.
         hooks: the hooks.d folder, if any.
-        options: more of Podman's own options.
     """
 
-    def __init__(self, runtime: str, driver: str, hooks: str | None = None, options: Sequence[str] = ()) -> None:
+    def __init__(self, runtime: str, driver: str, hooks: str | None = None) -> None:
         self.runtime, self.driver = runtime, driver
-        self.words = ["podman", f"--runtime={runtime}", f"--cgroup-manager={driver}", "--events-backend=file", *options]
+        self.words = ["podman", f"--runtime={runtime}", f"--cgroup-manager={driver}", "--events-backend=file"]
         if hooks:
             self.words.append(f"--hooks-dir={hooks}")
         self._pods = False

@@ -84,9 +84,9 @@ def energy(comparison: Comparison) -> Energy:
     return Energy(comparison)
 
 
-def working(pod: KubernetesPod, steps: int, rdt_class: str = "") -> tuple[int, Stepped]:
+def working(pod: KubernetesPod, steps: int) -> tuple[int, Stepped]:
     """Return a container that copies 20 MiB in each step."""
-    pid = pod.start(f"c{pod.uid[0]}", in_steps(*[copy(20)] * steps), rdt_class=rdt_class)
+    pid = pod.start(f"c{pod.uid[0]}", in_steps(*[copy(20)] * steps))
     container = Stepped(pid)
     container.rest()
     return pid, container
