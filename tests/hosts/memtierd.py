@@ -77,8 +77,8 @@ class MemtierdHost:
     def pid(self, id_: str = ID) -> int:
         return int((self.folder(id_) / "memtierd.pid").read_text())
 
-    def supervisor(self, id_: str = ID) -> int:
-        pid: int = json.loads((self.folder(id_) / "memtierd.keeper").read_text())["processes"][0][0]
+    def supervisor(self) -> int:
+        pid: int = json.loads((self.folder() / "memtierd.keeper").read_text())["processes"][0][0]
         return pid
 
     def record(self) -> "MemberRecord":
