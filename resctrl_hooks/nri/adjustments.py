@@ -12,10 +12,10 @@ from ..node.feature import SKIP
 from ..node.features.scheduling import IO_PRIORITY_UNSET
 from ..node.host.files import S_IFBLK, S_IFCHR, S_IFLNK, S_IFMT, S_IWGRP, S_IWOTH
 from .wanted import BROUGHT
+from .workload import resources_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any, Final
 
     from ..node.container.workload import Workload
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 _POLICIES = {"normal": 1, "fifo": 2, "rr": 3, "batch": 4, "idle": 6}
 _IO_CLASSES = {"realtime": 1, "best-effort": 2, "idle": 3}
 _SCHEDULER_SINCE, _IO_PRIORITY_SINCE = (0, 11), (0, 10)
+_TREES = ("linux", "resources", "unified", "cpu")
+"""Parts whose fields belong to one plugin each; others are fields themselves."""
+_ADDED = ("env", "mounts", "devices", "memory_policy")
+"""Fields that do not replace those of others."""
 MOUNT_OPTIONS: "Final" = ("rbind", "ro", "nosuid", "nodev")
 
 
@@ -37,114 +41,94 @@ class AdjustmentError(HookError):
     reason = "adjustment"
 
 
-def adjustment(workload: "Workload", steps: "list[Step]", settings: "Settings", version: str) -> "Adjustment":
-    """Return the changes to a container; empty for none. ``version`` is the NRI version of the runtime.
+def adjustment(
+    workload: "Workload", steps: "list[Step]", settings: "Settings", version: str, container: "Adjustment"
+) -> "tuple[Adjustment, list[str]]":
+    """Return the changes to a container, empty for none, and its values that differ from them and stay.
+
+    Args:
+        workload: the container.
+        steps: what its features plan for it.
+        settings: the active ones.
+        version: the NRI version of the runtime.
+        container: the message's container, after earlier plugins.
 
     Raises:
         AdjustmentError: a path of the class is not private to root.
         HookError: the class is unavailable.
     """
     wanted = settings.nri.get("adjust") or []
-    resources: "Adjustment" = {}
-    linux: "Adjustment" = {}
+    linux: "Adjustment" = {"resources": {"unified": {}, "cpu": {}}}
+    since = _parsed(version)
     for step in steps:
         if step.feature in wanted and step.action != SKIP:
-            _BY_FEATURE[step.feature](step.parameters, linux, resources, _parsed(version))
-    cpu = {**workload.bundle.resources.get("cpu", {}), **resources.get("cpu", {})}
-    found = _of_class(workload, settings, _parsed(version), cpu)
-    linux.update({name: value for name in ("devices", "memory_policy") if (value := found.pop(name, None))})
-    if resources:
-        linux["resources"] = resources
-    if linux:
-        found["linux"] = linux
-    return {name: value for name, value in found.items() if value}
+            _add(step, linux, since)
+    cpu = {**workload.bundle.resources.get("cpu", {}), **linux["resources"]["cpu"]}
+    brought = _of_class(workload, settings, since, cpu)
+    linux.update(brought.pop("linux", {}))
+    return respecting({**brought, "linux": linux}, container)
 
 
 def respecting(adjusted: "Adjustment", container: "Adjustment") -> "tuple[Adjustment, list[str]]":
     """Return an adjustment without values that the container already has, and the container's differing values.
 
     An earlier plugin or the runtime's client has set them. Two plugins that set one field make the creation fail, even
-    with the same value.
-
-    Args:
-        adjusted: the result of `adjustment`.
-        container: the message's container, after earlier plugins.
+    with the same value. Empty parts are left out.
     """
-    linux: "Adjustment" = adjusted.get("linux", {})
-    told: "Adjustment" = container.get("linux", {})
-    resources, has = linux.get("resources", {}), told.get("resources", {})
+    linux = container.get("linux", {})
     differing: "list[str]" = []
-    kept: "Adjustment" = {
-        **{name: value for name, value in linux.items() if name != "resources"},
-        "resources": {name: value for name, value in resources.items() if name not in ("unified", "cpu")},
-    }
-    for name in ("scheduler", "io_priority"):
-        _leave(name, kept, told, differing)
-    for name in ("rdt_class", "blockio_class"):
-        _leave(name, kept["resources"], has, differing)
-    for group in ("unified", "cpu"):
-        if group in resources:
-            kept["resources"][group] = dict(resources[group])
-            for name in resources[group]:
-                _leave(name, kept["resources"][group], has.get(group, {}), differing)
-    kept["resources"] = {name: value for name, value in kept["resources"].items() if value}
-    whole = {**adjusted, "linux": {name: value for name, value in kept.items() if value}}
-    return {name: value for name, value in whole.items() if value}, differing
+    theirs = {"linux": {**linux, "resources": resources_of(linux)}}
+    return _without(theirs, adjusted, differing), differing
 
 
-def _leave(name: str, ours: "Adjustment", theirs: "Adjustment", differing: "list[str]") -> None:
-    """Remove a value from ours that is among theirs, and record it if it differs."""
-    if name in ours and theirs.get(name) not in (None, "", {}):
-        if ours[name] != theirs[name]:
-            differing.append(f"{name} is {_text(theirs[name])} instead of {_text(ours[name])}")
-        del ours[name]
+def _without(theirs: "Adjustment", ours: "Adjustment", differing: "list[str]") -> "Adjustment":
+    kept: "Adjustment" = {}
+    for name in ours:
+        value, their = ours[name], theirs.get(name)
+        if name in _TREES:
+            value = _without(their or {}, value, differing)
+        elif name not in _ADDED and their not in (None, "", {}):
+            if value != their:
+                differing.append(f"{name} is {_text(their)} instead of {_text(value)}")
+            continue
+        if value:
+            kept[name] = value
+    return kept
 
 
 def _text(value: "Any") -> str:
     return str(value.get("value", value) if isinstance(value, dict) else value)[:80]
 
 
-def _memory(needs: "Adjustment", linux: "Adjustment", resources: "Adjustment", version: "tuple[int, int]") -> None:
-    resources.setdefault("unified", {}).update(needs["limits"])
+def _add(step: "Step", linux: "Adjustment", version: "tuple[int, int]") -> None:
+    """Add the values of a step, of one of the features that ``nri.adjust`` can have."""
+    needs, resources = step.parameters, linux["resources"]
+    if step.feature == "memory":
+        resources["unified"].update(needs["limits"])
+    elif step.feature == "placement":
+        if needs.get("cpus"):  # else it could not be placed, and its start says why
+            resources["cpu"] = {name: needs[name] for name in ("cpus", "mems") if needs[name]}
+    elif step.feature == "scheduling":
+        resources["unified"].update(needs["values"])
+        linux.update(_of_process(needs["process"], version))
+    else:  # rdt and blockio
+        resources[f"{step.feature}_class"] = {"value": needs["class"]}
 
 
-def _rdt(needs: "Adjustment", linux: "Adjustment", resources: "Adjustment", version: "tuple[int, int]") -> None:
-    resources["rdt_class"] = {"value": needs["class"]}
-
-
-def _placement(needs: "Adjustment", linux: "Adjustment", resources: "Adjustment", version: "tuple[int, int]") -> None:
-    if needs.get("cpus"):  # else it could not be placed, and its start says why
-        resources["cpu"] = {name: needs[name] for name in ("cpus", "mems") if needs[name]}
-
-
-def _blockio(needs: "Adjustment", linux: "Adjustment", resources: "Adjustment", version: "tuple[int, int]") -> None:
-    resources["blockio_class"] = {"value": needs["class"]}
-
-
-def _scheduling(needs: "Adjustment", linux: "Adjustment", resources: "Adjustment", version: "tuple[int, int]") -> None:
-    process = needs["process"]
-    values = dict(needs["values"])
-    if values:
-        resources.setdefault("unified", {}).update(values)
-    scheduler = {
-        "policy": _POLICIES[process.get("policy") or "normal"],
-        "nice": process.get("nice"),
-        "priority": process.get("priority"),
-    }
+def _of_process(process: "Adjustment", version: "tuple[int, int]") -> "Adjustment":
+    """Return the scheduler and the I/O priority that a runtime of this version knows."""
+    found: "Adjustment" = {}
     if version >= _SCHEDULER_SINCE and (process.get("policy") or process.get("nice") is not None):
-        linux["scheduler"] = {name: value for name, value in scheduler.items() if value}
+        scheduler = {
+            "policy": _POLICIES[process.get("policy") or "normal"],
+            "nice": process.get("nice"),
+            "priority": process.get("priority"),
+        }
+        found["scheduler"] = {name: value for name, value in scheduler.items() if value}
     if version >= _IO_PRIORITY_SINCE and process.get("ioClass"):
         priority = process.get("ioPriority", IO_PRIORITY_UNSET) if process["ioClass"] != "idle" else 0
-        linux["io_priority"] = {"class": _IO_CLASSES[process["ioClass"]], "priority": priority}
-
-
-_BY_FEATURE: "dict[str, Callable[[Adjustment, Adjustment, Adjustment, tuple[int, int]], None]]" = {
-    "memory": _memory,
-    "rdt": _rdt,
-    "placement": _placement,
-    "blockio": _blockio,
-    "scheduling": _scheduling,
-}
+        found["io_priority"] = {"class": _IO_CLASSES[process["ioClass"]], "priority": priority}
+    return found
 
 
 def _parsed(version: str) -> "tuple[int, int]":
@@ -166,20 +150,16 @@ def _of_class(
         return {}
     what = f"use the devices, mounts, variables or policy of class {choice.name[:80]!r}"
     settings.check_allowed("nri.allow", workload, choice.name, what, AdjustmentError)
+    linux: "Adjustment" = {"devices": [_device(one) for one in brings["devices"] or []]}
+    if brings["policy"]:
+        from .memory_policy import memory_policy  # few nodes use one
+
+        linux["memory_policy"] = memory_policy(brings["policy"], version, cpu, settings.sys_path)
     return {
         "env": [{"key": key, "value": value} for key, value in (brings["env"] or {}).items()],
         "mounts": [_mount(one) for one in brings["mounts"] or []],
-        "devices": [_device(one) for one in brings["devices"] or []],
-        "memory_policy": _memory_policy(brings["policy"], version, cpu, settings) if brings["policy"] else {},
+        "linux": linux,
     }
-
-
-def _memory_policy(
-    spec: "Adjustment", version: "tuple[int, int]", cpu: "Adjustment", settings: "Settings"
-) -> "Adjustment":
-    from .memory_policy import memory_policy  # few nodes use one
-
-    return memory_policy(spec, version, cpu, settings.sys_path)
 
 
 def _mount(spec: "dict[str, Any]") -> "Adjustment":

@@ -9,6 +9,7 @@ from ..node.features.placement.policy import NAME
 from ..node.features.placement.specified import specified, write_specified
 from ..node.features.placement.usage import effective
 from ..node.host.cpulist import format_list
+from .workload import resources_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,14 +19,6 @@ if TYPE_CHECKING:
 
 STAGE = NAME
 """The stage that log lines about cpusets name."""
-
-
-def without_cpuset(adjusted: "dict[str, Any]") -> "dict[str, Any]":
-    """Return an adjustment without the cpuset that a preview brought into it."""
-    resources = {name: value for name, value in adjusted["linux"]["resources"].items() if name != "cpu"}
-    linux = {**adjusted["linux"], "resources": resources}
-    kept = {**adjusted, "linux": {name: value for name, value in linux.items() if value}}
-    return {name: value for name, value in kept.items() if value}
 
 
 def note(container: str, cpus: str, context: "Context") -> None:
@@ -56,8 +49,12 @@ def forget(containers: "set[str]", context: "Context") -> None:
 
 
 def cpus_of(container: "dict[str, Any]") -> str:
-    """Return the CPUs in the specification of a container, as the runtime tells of it; empty for none."""
-    cpus: str = container.get("linux", {}).get("resources", {}).get("cpu", {}).get("cpus", "")
+    """Return the CPUs in the specification of a container, as the runtime tells of it; empty for none.
+
+    Raises:
+        InputError: its resources are malformed.
+    """
+    cpus: str = resources_of(container.get("linux", {})).get("cpu", {}).get("cpus", "")
     return cpus
 
 

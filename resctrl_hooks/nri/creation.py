@@ -15,7 +15,7 @@ from ..node.refusals import RefusedError
 from ..node.registry import concerns, incomplete_refuses, is_in_use, kind_of, refuses
 from ..node.steps import with_room
 from .adjustments import adjustment, respecting
-from .cpusets import STAGE, note, without_cpuset
+from .cpusets import STAGE, note
 from .event import CREATE_CONTAINER
 from .protobuf import encode
 from .wanted import strict_features
@@ -56,9 +56,10 @@ def create_container(event: "Event", context: "Context") -> "tuple[str, bytes]":
     except Exception as caught:  # noqa: BLE001  # internal errors refuse too
         error = concluded(caught, pending, context)
         raise error from error.__cause__
-    cpu = adjusted.get("linux", {}).get("resources", {}).get("cpu")
-    if cpu and not is_noted(workload.id, cpu["cpus"], context):
-        adjusted = without_cpuset(adjusted)
+    resources = adjusted.get("linux", {}).get("resources", {})
+    if "cpu" in resources and not is_noted(workload.id, resources["cpu"]["cpus"], context):
+        del resources["cpu"]
+        adjusted, _ = respecting(adjusted, {})
     if not adjusted:
         return "", b""
     linux = adjusted.get("linux", {})
@@ -73,7 +74,7 @@ def adjusted_by(steps: "list[Step]", workload: "Workload", event: "Event", conte
         RefusedError: they are impossible, and the general policy is ``fail``.
     """
     try:
-        found, differing = respecting(adjustment(workload, steps, context.settings, event.version), event.container)
+        found, differing = adjustment(workload, steps, context.settings, event.version, event.container)
         differing = [*(value for step in steps for value in step.kept), *differing]
         if differing:
             context.failures.append(CONFLICT)

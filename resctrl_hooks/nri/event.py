@@ -19,7 +19,7 @@ ENDS = ("StopContainer", "RemoveContainer", *POD_EVENTS)
 class Event:
     """One event, read: its name, its pod and container, the runtime's name and its version of NRI.
 
-    Of a start and an end, only the fields are read that it needs.
+    An end needs the heads of pod and container only.
     """
 
     def __init__(self, name: str, payload: bytes, runtime: str, version: str) -> None:
@@ -27,7 +27,7 @@ class Event:
         self.runtime = runtime
         self.version = version
         try:
-            message = decode(_type_of(name), payload)
+            message = decode(_type_of(name), payload, head=self.name in ENDS)
         except WireError as error:
             raise HookError(f"cannot parse the runtime's {self.name}: {error}") from error
         self.pod: "dict[str, Any]" = message.get("pod", {})
@@ -71,13 +71,12 @@ def has_record(name: str, payload: bytes, state_dir: str) -> bool:
 
 def _head_of(name: str, payload: bytes) -> "dict[str, Any]":
     try:
-        return decode(_type_of(name, "Head"), payload)
+        return decode(_type_of(name), payload, head=True)
     except WireError:
         return {}
 
 
-def _type_of(name: str, part: str = "") -> str:
-    """Return an event's type in `messages`: the ``part`` of its fields, by default those that it needs."""
+def _type_of(name: str) -> str:
+    """Return an event's type in `messages`."""
     event, _, dialect = name.partition(":")
-    kind = "StateChangeEvent" if dialect else "PodEvent" if event in POD_EVENTS else "ContainerEvent"
-    return kind + (part or ("Start" if event in STARTS else "Head" if event in ENDS else ""))
+    return "StateChangeEvent" if dialect else "PodEvent" if event in POD_EVENTS else "ContainerEvent"

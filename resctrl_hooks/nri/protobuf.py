@@ -48,7 +48,7 @@ class _Field:
         self.number = number
         self.name = words[-1]
         self.kind = words[-2]
-        self.shape = words[0] if len(words) > 2 else ""  # noqa: PLR2004  # "repeated string args"
+        self.shape = words[0] if len(words) > 2 else ""  # noqa: PLR2004  # "repeated string options"
         self.is_text = self.kind == "string" and not self.shape
         self.is_map = self.shape == "map"
 
@@ -57,16 +57,21 @@ _BY_NUMBER = {
     message: {number: _Field(number, declared) for number, declared in fields.items()}
     for message, fields in MESSAGES.items()
 }
+# Names and numbers: maps, lists and the settings of a container take most of the time.
+_HEADS = {
+    message: {number: field for number, field in fields.items() if not field.shape and field.name != "linux"}
+    for message, fields in _BY_NUMBER.items()
+}
 _BY_NAME = {message: {field.name: field for field in fields.values()} for message, fields in _BY_NUMBER.items()}
 
 
-def decode(name: str, data: bytes) -> "Message":
-    """Decode a message of the type ``name``, one of `MESSAGES`.
+def decode(name: str, data: bytes, *, head: bool = False) -> "Message":
+    """Decode a message of the type ``name``, one of `MESSAGES`; of a ``head``, only names and numbers.
 
     Raises:
         WireError: the bytes are not such a message, or it has too many levels or fields.
     """
-    return _Decoder(data).message(name, 0, len(data), {}, 0)
+    return _Decoder(data, _HEADS if head else _BY_NUMBER).message(name, 0, len(data), {}, 0)
 
 
 def encode(name: str, message: "Message") -> bytes:
@@ -82,14 +87,15 @@ def encode(name: str, message: "Message") -> bytes:
 class _Decoder:
     """Reads one message, with a budget of fields for all that it holds."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, types: "dict[str, dict[int, _Field]]") -> None:
         self._data = data
+        self._types = types
         self._fields = 0
 
     def message(self, name: str, at: int, end: int, found: "Message", depth: int) -> "Message":
         if depth > MOST_DEPTH:
             raise WireError(f"{name} is nested more than {MOST_DEPTH} deep")
-        fields = _BY_NUMBER[name]
+        fields = self._types[name]
         data = self._data
         while at < end:
             self._fields += 1
@@ -158,7 +164,9 @@ class _Decoder:
                 _put(found, field, self._packed(field, at, end))
         elif field.shape == "repeated":
             _put(found, field, [self.message(field.kind, at, end, {}, depth + 1)])
-        else:  # one that comes in pieces is put together
+        elif field.shape == "lazy":  # one that comes in pieces is put together, here and below
+            found[field.name] = found.get(field.name, b"") + self._data[at:end]
+        else:
             found[field.name] = self.message(field.kind, at, end, found.get(field.name, {}), depth + 1)
 
     def _packed(self, field: _Field, at: int, end: int) -> "list[int]":
@@ -204,7 +212,7 @@ def _single(field: _Field, value: "Any") -> bytes:
         return _varint(field.number << 3 | _VARINT) + _varint(int(value))
     if field.kind == "string":
         return _delimited(field, value.encode())
-    return _delimited(field, value if field.kind == "bytes" else encode(field.kind, value))
+    return _delimited(field, value if isinstance(value, bytes) else encode(field.kind, value))
 
 
 def _delimited(field: _Field, data: bytes) -> bytes:

@@ -190,7 +190,7 @@ class Service:
                 self._gap.open(connected=True)
 
     def _synchronize(self, stream: int, payload: bytes, timeout: float) -> None:
-        more = decode("SynchronizeRequestHead", payload).get("more", False)
+        more = decode("SynchronizeRequest", payload, head=True).get("more", False)
         self._parts.append(payload)
         if sum(map(len, self._parts)) > _MOST_PARTS:
             raise WireError(f"Synchronize is larger than {_MOST_PARTS} bytes")
@@ -209,7 +209,7 @@ class Service:
         self._connection.answer(stream)
 
     def _state_change(self, stream: int, payload: bytes, timeout: float) -> None:
-        number = decode("StateChangeHead", payload).get("event", 0)
+        number = decode("StateChangeNumber", payload).get("event", 0)
         event = EVENTS[number] if 0 < number < len(EVENTS) else ""
         if not event:
             self._connection.answer(stream)  # of a newer NRI: it didn't ask whether we know it

@@ -79,10 +79,9 @@ def _as_oci(linux: "dict[str, Any]", *, created: bool) -> "dict[str, Any]":
     Before a container is ``created``, the RDT class is the one that an earlier plugin has asked for; afterwards its
     process tells the class, since a runtime without RDT support takes the value and does nothing.
     """
-    told = linux.get("resources", {})
-    config: "dict[str, Any]" = {"cgroupsPath": linux.get("cgroups_path", ""), "resources": lambda: _resources(told)}
-    if not created and _value(told.get("rdt_class", {})):
-        config["intelRdt"] = {"closID": told["rdt_class"]["value"]}
+    config: "dict[str, Any]" = {"cgroupsPath": linux.get("cgroups_path", ""), "resources": lambda: _resources(linux)}
+    if not created and (asked := _value(resources_of(linux).get("rdt_class", {}))):
+        config["intelRdt"] = {"closID": asked}
     if "rdt" in linux:
         rdt = linux["rdt"]
         config["intelRdt"] = {
@@ -96,18 +95,28 @@ def _as_oci(linux: "dict[str, Any]", *, created: bool) -> "dict[str, Any]":
 
 def _device(told: bytes) -> "dict[str, Any]":
     """Return a LinuxDevice as an entry of linux.devices of a bundle."""
-    try:
-        return decode("LinuxDevice", told)
-    except WireError as error:
-        raise InputError(f"cannot parse a device of the container: {error}") from error
+    return _decoded("LinuxDevice", told, "a device of the container")
 
 
-def _resources(told: "dict[str, Any] | bytes") -> "dict[str, Any]":
-    """Return LinuxResources, decoded or not, as linux.resources of a bundle."""
+def resources_of(linux: "dict[str, Any]") -> "dict[str, Any]":
+    """Return the LinuxResources of a container.
+
+    Raises:
+        InputError: they are malformed.
+    """
+    return _decoded("LinuxResources", linux.get("resources", b""), "the container's resources")
+
+
+def _decoded(kind: str, data: bytes, what: str) -> "dict[str, Any]":
     try:
-        said = decode("LinuxResources", told) if isinstance(told, bytes) else told
+        return decode(kind, data)
     except WireError as error:
-        raise InputError(f"cannot parse the container's resources: {error}") from error
+        raise InputError(f"cannot parse {what}: {error}") from error
+
+
+def _resources(linux: "dict[str, Any]") -> "dict[str, Any]":
+    """Return a container's LinuxResources as linux.resources of a bundle."""
+    said = resources_of(linux)
     resources: "dict[str, Any]" = {
         "cpu": {name: _value(value) for name, value in said.get("cpu", {}).items()},
         "memory": {name: _value(value) for name, value in said.get("memory", {}).items()},

@@ -21,7 +21,7 @@ from nri.conftest import (
     served,
 )
 from resctrl_hooks.nri.adjustments import AdjustmentError, adjustment, check_owner, respecting
-from resctrl_hooks.nri.protobuf import decode
+from resctrl_hooks.nri.protobuf import decode, encode
 from resctrl_hooks.nri.workload import workload_of
 
 pytestmark = pytest.mark.usefixtures("alarm")
@@ -67,6 +67,11 @@ def test_path_writable_by_others_is_not_mounted(tmp_path: Path, monkeypatch: pyt
             check_owner(bad)
 
 
+def has(linux: dict[str, Any]) -> dict[str, Any]:
+    """Return a container with these values."""
+    return {"linux": decode("LinuxContainer", encode("LinuxContainer", linux))}
+
+
 @pytest.mark.parametrize(
     "ours, theirs, kept, differing",
     [
@@ -104,13 +109,13 @@ def test_path_writable_by_others_is_not_mounted(tmp_path: Path, monkeypatch: pyt
 def test_values_that_a_container_has_are_left(
     ours: dict[str, Any], theirs: dict[str, Any], kept: dict[str, Any], differing: list[str]
 ) -> None:
-    found = respecting({"linux": ours, "env": [1]}, {"linux": theirs})
+    found = respecting({"linux": ours, "env": [1]}, has(theirs))
     assert found == ({"env": [1], **({"linux": kept} if kept else {})}, differing)
 
 
 def test_long_value_is_cut_in_the_log() -> None:
-    _, (why,) = respecting({"linux": {"resources": {"unified": {"a": "1"}}}},
-                           {"linux": {"resources": {"unified": {"a": "x" * 99}}}})  # fmt: skip
+    ours = {"linux": {"resources": {"unified": {"a": "1"}}}}
+    _, (why,) = respecting(ours, has({"resources": {"unified": {"a": "x" * 99}}}))
     assert why == f"a is {'x' * 80} instead of 1"
 
 
@@ -192,4 +197,4 @@ def test_file_is_no_device(host: Host) -> None:
 def test_nothing_is_adjusted_without_a_step(host: Host) -> None:
     settings = plugin_of(host, nri={"adjust": ["rdt"]}).refresh()
     workload = workload_of(POD, container(), "containerd", settings)
-    assert adjustment(workload, [], settings, "0.12") == {}
+    assert adjustment(workload, [], settings, "0.12", container()) == ({}, [])

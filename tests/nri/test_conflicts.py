@@ -68,7 +68,7 @@ def test_captured_adjustments_of_earlier_plugin_stay(host: Host) -> None:
     assert theirs == {"cpu": {"cpus": "1"}, "unified": {"memory.high": str(HIGH)}}
     pod, one = captured("CreateContainer")
     pod["annotations"] = {**pod.get("annotations", {}), **MEMORY["annotations"]}
-    one["linux"]["resources"] = {**one["linux"]["resources"], **theirs}
+    one["linux"]["resources"] += encode("LinuxResources", theirs)  # a message in pieces is one message
     plugin = plugin_of(host, **LIMITS, **FAIL, placement={"enabled": True}, nri={"adjust": ["memory", "placement"]})
     plugin.configure({"runtime_name": "cri-o", "NRI_version": "0.12.0"})
     code, payload, _ = served(plugin, "CreateContainer", encode("ContainerEvent", {"pod": pod, "container": one}))
@@ -77,7 +77,7 @@ def test_captured_adjustments_of_earlier_plugin_stay(host: Host) -> None:
     assert ours == {"linux": {"resources": {"unified": {"memory.swap.max": "max"}}}}
 
     _, started = captured("StartContainer")
-    assert started["linux"]["resources"]["unified"] == {"memory.high": str(HIGH)}
+    assert decode("LinuxResources", started["linux"]["resources"])["unified"] == {"memory.high": str(HIGH)}
     path = f"{pod['linux']['cgroup_parent']}/crio-{started['id']}"
     host.process(started["pid"], path)
     folder = cgroup_with(host, path, **{"memory.high": str(HIGH)})
@@ -111,7 +111,7 @@ def test_class_of_earlier_plugin_stays_and_is_shown(host: Host, event: str) -> N
     plugin = plugin_of(host, rdt={**RDT, **FAIL})
     host.process(41, f"{POD_CGROUP}/{ID}", rdt="silver")
     if event == "Synchronize":
-        assert synchronized(plugin, container(41, state=3), pod=asking("gold")) == NOTHING
+        assert synchronized(plugin, container(41), pod=asking("gold")) == NOTHING
     else:
         assert served(plugin, event, message(41, asking("gold"))) == NOTHING
     host.enforce()

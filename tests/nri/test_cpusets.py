@@ -25,7 +25,6 @@ from nri.fake_runtime import Peer
 from resctrl_hooks.node.features.placement.specified import specified
 from resctrl_hooks.node.host.cpulist import parse_list
 from resctrl_hooks.nri import multiplexer, ttrpc
-from resctrl_hooks.nri.cpusets import cpus_of, without_cpuset
 from resctrl_hooks.nri.plugin import NodePlugin
 from resctrl_hooks.nri.protobuf import decode, encode
 
@@ -68,6 +67,10 @@ def runs_on(host: Host, id_: str) -> str:
 def with_cpus(pid: int, id_: str, cpus: str) -> dict[str, Any]:
     """Return a container with these CPUs in its specification."""
     return container(pid, id_, linux={"resources": {"cpu": {"cpus": cpus} if cpus else {}}})
+
+
+def cpus_of(adjusted: dict[str, Any]) -> str:
+    return str(adjusted.get("linux", {}).get("resources", {}).get("cpu", {}).get("cpus", ""))
 
 
 def promised(payload: bytes) -> str:
@@ -257,31 +260,3 @@ def test_other_events_send_nothing(place: Place, monkeypatch: pytest.MonkeyPatch
     plugin = place()
     monkeypatch.setattr("resctrl_hooks.nri.cpusets.changes", lambda *_: pytest.fail("it was asked"))
     assert created(plugin, POD, FIRST) == "0-3"
-
-
-@pytest.mark.parametrize(
-    "container, cpus",
-    [
-        ({}, ""),
-        ({"linux": {}}, ""),
-        ({"linux": {"resources": {"cpu": {"mems": "0"}}}}, ""),
-        ({"linux": {"resources": {"cpu": {"cpus": "1-2"}}}}, "1-2"),
-    ],
-)
-def test_cpus_of_a_message_are_optional(container: dict[str, Any], cpus: str) -> None:
-    assert cpus_of(container) == cpus
-
-
-@pytest.mark.parametrize(
-    "adjusted, kept",
-    [
-        ({"linux": {"resources": {"cpu": {"cpus": "1"}}}}, {}),
-        ({"linux": {"resources": {"cpu": {"cpus": "1"}}}, "env": [1]}, {"env": [1]}),
-        (
-            {"linux": {"resources": {"cpu": {"cpus": "1"}, "unified": {"a": "b"}}, "devices": []}},
-            {"linux": {"resources": {"unified": {"a": "b"}}}},
-        ),
-    ],
-)
-def test_adjustment_without_its_cpuset_has_the_rest(adjusted: dict[str, Any], kept: dict[str, Any]) -> None:
-    assert without_cpuset(adjusted) == kept

@@ -35,9 +35,9 @@ def test_usual_map_entry_is_read_without_a_message_of_its_own(
     monkeypatch: pytest.MonkeyPatch, key: str, value: str
 ) -> None:
     """Most of a container's bytes are entries of maps."""
-    data = encode("PodStart", {"labels": {key: value, "x": "y"}})
+    data = encode("PodSandbox", {"labels": {key: value, "x": "y"}})
     monkeypatch.delitem(protobuf._BY_NUMBER, "MapEntry")
-    assert decode("PodStart", data) == {"labels": {key: value, "x": "y"}}
+    assert decode("PodSandbox", data) == {"labels": {key: value, "x": "y"}}
 
 
 @pytest.mark.parametrize(
@@ -60,14 +60,14 @@ def test_usual_map_entry_is_read_without_a_message_of_its_own(
 def test_unusual_map_entry_is_read_as_a_message(entry: bytes, found: dict[str, str]) -> None:
     size = len(entry)
     head = bytes((size,)) if size < 128 else bytes((size & 127 | 128, size >> 7))
-    assert decode("PodStart", b"\x2a" + head + entry) == {"labels": found}
+    assert decode("PodSandbox", b"\x2a" + head + entry) == {"labels": found}
 
 
 @pytest.mark.parametrize("entry", [b"\x0a\x05a", b"\x0a\x01a\x12\x05b", b"\x0a", b"\x0a\x02ab\x12"])
 def test_truncated_map_entry_is_refused(entry: bytes) -> None:
     """Also if bytes of the message follow, which are not the entry's."""
     with pytest.raises(WireError):
-        decode("PodStart", b"\x2a" + bytes((len(entry),)) + entry + b"\x12\x04more")
+        decode("PodSandbox", b"\x2a" + bytes((len(entry),)) + entry + b"\x12\x04more")
 
 
 @pytest.mark.parametrize(
@@ -102,10 +102,20 @@ def test_enum_is_a_signed_number_of_32_bits(kind: str, number: int, found: int) 
     assert decode("OptionalUInt32", b"\x08" + varint) == {"value": number % (1 << 32)}
 
 
-def test_large_tag_is_read() -> None:
+def test_large_tag_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """A field above 15 has a tag of two bytes."""
-    assert decode("Container", b"\xaa\x01\x01u") == {"user": b"u"}
-    assert encode("Container", {"user": b"u"}) == b"\xaa\x01\x01u"
+    field = protobuf._Field(21, "bytes user")
+    monkeypatch.setitem(protobuf._BY_NUMBER, "Large", {21: field})
+    monkeypatch.setitem(protobuf._BY_NAME, "Large", {"user": field})
+    assert decode("Large", b"\xaa\x01\x01u") == {"user": b"u"}
+    assert encode("Large", {"user": b"u"}) == b"\xaa\x01\x01u"
+
+
+def test_lazy_message_is_bytes_and_comes_in_pieces() -> None:
+    parts = [encode("LinuxContainer", {"resources": {"cpu": {name: "1"}}}) for name in ("cpus", "mems")]
+    found = decode("LinuxContainer", b"".join(parts))
+    assert decode("LinuxResources", found["resources"]) == {"cpu": {"cpus": "1", "mems": "1"}}
+    assert decode("LinuxContainer", encode("LinuxContainer", found)) == found
 
 
 def test_packed_numbers_count_as_fields() -> None:
@@ -181,6 +191,8 @@ def values_of(name: str, depth: int = 3) -> st.SearchStrategy[dict[str, Any]]:
         one = SCALARS[kind] if kind in SCALARS else values_of(kind, depth - 1)
         if shape == ["map"]:
             one = st.dictionaries(one, one, min_size=1, max_size=3)
+        elif shape == ["lazy"]:
+            one = SCALARS["bytes"]
         elif shape:
             one = st.lists(one, min_size=1, max_size=3)
         fields[field] = one

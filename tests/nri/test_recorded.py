@@ -65,7 +65,7 @@ def test_labels_and_annotations_complete_a_container_that_reconcile_adopted_firs
     reconcile(host.context(), Options())
     assert ("told" in recorded(host), [step["feature"] for step in recorded(host)["steps"]]) == (False, ["monitoring"])
     if event == "Synchronize":
-        assert synchronized(plugin, container(41, state=3), pod=asking("gold")) == NOTHING
+        assert synchronized(plugin, container(41), pod=asking("gold")) == NOTHING
     else:
         assert served(plugin, event, message(41, asking("gold"))) == NOTHING
     reconcile(host.context(), Options())
