@@ -243,12 +243,13 @@ def _tidy(stage: str, context: "Context") -> bool:
     return True
 
 
-def adopt(context: "Context") -> None:
-    """Adopt running containers that the node itself shows, without data from the runtime."""
+def adopt(context: "Context") -> bytes:
+    """Adopt running containers that the node itself shows, without data from the runtime; return nothing to update."""
     from ..node.reconcile.reconcile import reconcile
     from ..node.reconcile.report import Options
 
     reconcile(context, Options())
+    return b""
 
 
 def synchronize(parts: "list[bytes]", runtime: str, context: "Context") -> bytes:

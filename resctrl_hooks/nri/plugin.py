@@ -165,25 +165,21 @@ class NodePlugin:
 
     def synchronize(self, parts: "list[bytes]", reply: "Reply") -> None:
         """As `events.synchronize`."""
-        others = b""
-        try:
-            others = events.synchronize(parts, self._runtime, self._prepared(refusable=False))
-        except Exception as error:  # noqa: BLE001  # the cause is worth a line, whatever it is
-            self.log(ERROR, f"Synchronize: {as_hook_error(error)}; the reconcile timer will adopt the containers")
-            reply(ttrpc.UNKNOWN, b"")
-            return
-        reply(ttrpc.OK, pack(b"", others))
+        self._adopt("Synchronize", lambda context: events.synchronize(parts, self._runtime, context), reply)
 
     def adopt(self, reply: "Reply") -> None:
         """As `events.adopt`, with priority: on a starved node a pass takes seconds otherwise."""
         become_urgent()
+        self._adopt("adopting", events.adopt, reply)
+
+    def _adopt(self, what: str, work: "Callable[[Context], bytes]", reply: "Reply") -> None:
         try:
-            events.adopt(self._prepared(refusable=False))
-        except Exception as error:  # noqa: BLE001  # as in `synchronize`
-            self.log(ERROR, f"adopting: {as_hook_error(error)}; the reconcile timer will adopt the containers")
+            others = work(self._prepared(refusable=False))
+        except Exception as error:  # noqa: BLE001  # the cause is worth a line, whatever it is
+            self.log(ERROR, f"{what}: {as_hook_error(error)}; the reconcile timer will adopt the containers")
             reply(ttrpc.UNKNOWN, b"")
             return
-        reply(ttrpc.OK, pack(b"", b""))
+        reply(ttrpc.OK, pack(b"", others))
 
     def _prepared(self, *, refusable: bool) -> Context:
         """Return the context, shared by all events of a process; a refusal has an effect only if ``refusable``."""

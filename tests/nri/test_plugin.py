@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from conftest import GROUP, ID, POD_CGROUP, UID, Host
 
-from nri.conftest import FAIL, NOTHING, POD, RDT, asking, container, log, message, plugin_of, served
+from nri.conftest import FAIL, NOTHING, POD, RDT, answer_of, asking, container, log, message, plugin_of, served
 from resctrl_hooks.node import call_metrics, lifecycle
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.ledger import Ledger
@@ -16,7 +16,7 @@ from resctrl_hooks.nri import events
 from resctrl_hooks.nri import plugin as module
 from resctrl_hooks.nri.event import Event, container_of, has_record
 from resctrl_hooks.nri.protobuf import decode, encode
-from resctrl_hooks.nri.service import EVENTS, NOT_YET, mask_of, pack
+from resctrl_hooks.nri.service import EVENTS, NOT_YET, mask_of
 from resctrl_hooks.nri.workload import cgroup_of, workload_of
 
 pytestmark = pytest.mark.usefixtures("alarm")
@@ -419,10 +419,8 @@ def test_listed_containers_are_adopted_from_all_parts(host: Host) -> None:
         {"pods": [POD], "containers": [container(41, ids[0]), ended, container(0, ids[1])]},
         {"containers": [bad, container(42, ids[1])]},
     ]
-    replies: list[tuple[int, bytes]] = []
     encoded = [encode("SynchronizeRequest", part) for part in parts]
-    plugin.synchronize(encoded, lambda code, answer: replies.append((code, answer)))
-    assert replies == [(0, pack(b"", b""))]
+    assert answer_of(lambda reply: plugin.synchronize(encoded, reply)) == NOTHING
     assert host.tasks(GROUP) == [41, 42]
     assert "Synchronize: container ../x: the runtime sent no valid container id: '../x'" in log(host)
     assert "Synchronize: 5 containers, 2 that started earlier were adopted" in log(host)
@@ -431,9 +429,7 @@ def test_listed_containers_are_adopted_from_all_parts(host: Host) -> None:
 
 def test_unreadable_list_is_left_to_reconcile(host: Host) -> None:
     plugin = plugin_of(host)
-    replies: list[tuple[int, bytes]] = []
-    plugin.synchronize([b"\xff"], lambda code, answer: replies.append((code, answer)))
-    assert replies == [(2, b"")]
+    assert answer_of(lambda reply: plugin.synchronize([b"\xff"], reply)) == (2, b"", b"")
     assert "Synchronize: internal error in resctrl-hook: WireError: " in log(host)
 
 
@@ -441,16 +437,11 @@ def test_adopting_replies_and_reports_its_failure(host: Host, monkeypatch: pytes
     plugin = plugin_of(host)
     asked: list[str] = []
     monkeypatch.setattr(module, "become_urgent", lambda: asked.append("urgent"))
-    monkeypatch.setattr(events, "adopt", lambda _: asked.append("adopt"))
-    replies: list[tuple[int, bytes]] = []
-
-    def reply(code: int, answer: bytes) -> None:
-        replies.append((code, answer))
-
-    plugin.adopt(reply)
+    monkeypatch.setattr(events, "adopt", lambda _: b"adopt")
+    assert answer_of(plugin.adopt) == (0, b"", b"adopt")
     monkeypatch.setattr(events, "adopt", lambda _: 1 / 0)
-    plugin.adopt(reply)
-    assert (asked, replies) == (["urgent", "adopt", "urgent"], [(0, pack(b"", b"")), (2, b"")])
+    assert answer_of(plugin.adopt) == (2, b"", b"")
+    assert asked == ["urgent"] * 2
     assert "adopting: internal error in resctrl-hook: ZeroDivisionError" in log(host)
 
 
