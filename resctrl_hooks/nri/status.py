@@ -3,7 +3,8 @@
 import posix
 import time
 
-from ..node.host.files import format_json, parse_json, read_file, write_file
+from ..node.host.files import format_json, write_file
+from ..node.watch.status import read_status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,7 +14,6 @@ NAME = "nri.json"
 BOUNDS = (0.0005, 0.001, 0.005, 0.025, 0.1, 0.5, 2.0)
 """Upper bounds in seconds of an event's histogram; the runtime's timeout is 2 s by default."""
 _OFTEN = 1.0  # seconds: figures are written no more often
-_LIMIT = 1 << 20
 
 
 class Status:
@@ -27,7 +27,7 @@ class Status:
             "pid": posix.getpid(),
             "socket": socket,
             "started": time.time(),
-            "starts": _earlier_starts(self._path) + 1,
+            "starts": (read_status(folder, NAME) or {}).get("starts", 0) + 1,
             "connected": False,
             "connections": 0,
             "drops": 0,
@@ -74,12 +74,3 @@ class Status:
             write_file(self._path, format_json(self.values), 0o600)
         except OSError:
             pass
-
-
-def _earlier_starts(path: str) -> int:
-    """Return the number of starts since boot that an earlier instance recorded."""
-    try:
-        found = parse_json(read_file(path, _LIMIT))
-        return int(found["starts"])
-    except (OSError, ValueError, TypeError, KeyError):
-        return 0

@@ -44,22 +44,14 @@ class Status:
         self._path = f"{folder}/{NAME}"
         self._written = 0.0
         self._was = b""
-        self.values: "WatchRecord" = {
+        fresh: "Any" = {
             "pid": posix.getpid(),
             "started": time.time(),
             "mode": OFF,
             "why": "",
-            "events": 0,
-            "moved": 0,
-            "threads": 0,
-            "gone": 0,
-            "left": 0,
-            "failed": 0,
-            "overruns": 0,
-            "degraded": 0,
-            "samples": 0,
-            "sampled": 0,
+            **dict.fromkeys(_COUNTS, 0),
         }
+        self.values: "WatchRecord" = fresh
 
     def become(self, mode: str, why: str = "") -> None:
         """Record how execs are found from now on, and why not by events."""
