@@ -10,11 +10,12 @@ from resctrl_hooks.cli.list_options import ListOptions
 from resctrl_hooks.cli.top_table import Scene
 from resctrl_hooks.inventory.columns import LLC, MBM
 from resctrl_hooks.inventory.package_energy import power_usage
-from resctrl_hooks.inventory.usage import POD, TOTAL, Line, Users, usage, with_total
+from resctrl_hooks.inventory.rates import Rates
+from resctrl_hooks.inventory.usage import POD, Line, Users, total, usage, with_total
 from resctrl_hooks.inventory.usage_models import DomainUsage
 from resctrl_hooks.node.resctrl.counters import Slot
 from resctrl_hooks.node.resctrl.layouts import L3
-from resctrl_hooks.node.snapshot.snapshot import Snapshot, in_domain
+from resctrl_hooks.node.snapshot.snapshot import Snapshot
 
 
 class Scenes:
@@ -43,8 +44,6 @@ class Scenes:
         self._peaks: dict[int, float] = {}
         self._made = 0
         self._domains: dict[int, str] = {}
-        self._split: Snapshot | None = None
-        self._parts: dict[int, Snapshot] = {}
         self.domain = domain
 
     def learn(self, snapshot: Snapshot) -> None:
@@ -66,32 +65,26 @@ class Scenes:
     def between(self, before: Snapshot, now: Snapshot, users: Users, watts: float | None) -> Scene:
         """Return the scene of two snapshots; ``watts`` is the power of all processor packages between them."""
         self._made += 1
-        earlier, later = self._by_domain(before), self._by_domain(now)
-        domains = [self._usage_of(id_, usage(earlier[id_], later[id_])) for id_ in sorted(later)]
-        whole = (before, now) if self.domain is None else (earlier[self.domain], later[self.domain])
-        lines = usage(*whole, users)
+        lines = whole = usage(before, now, users)
+        seconds = now.when - before.when
+        caches = [(id_, total(whole, now, seconds, self._domains[id_])) for id_ in sorted(self._domains)]
+        domains = [self._usage_of(id_, rates) for id_, rates in caches]
+        if self.domain is not None:
+            lines = usage(before, now, users, self._domains[self.domain])
         power = power_usage(watts, lines) if self.domain is None else None
         if self._options.filtered:
             lines = with_total([line for line in lines if line.kind == POD and self._wanted(line)])
         scene = self.of(lines)
-        scene.seconds, scene.power = now.when - before.when, power
+        scene.seconds, scene.power = seconds, power
         scene.domains = domains if len(domains) > 1 or self._capacity else ()
         return scene
-
-    def _by_domain(self, snapshot: Snapshot) -> dict[int, Snapshot]:
-        """Return a snapshot's parts by L3 cache; those of the last call are kept: it is the next scene's beginning."""
-        if self._split is not snapshot:
-            self._parts = {id_: in_domain(snapshot, folder) for id_, folder in self._domains.items()}
-            self._split = snapshot
-        return self._parts
 
     def of(self, lines: list[Line]) -> Scene:
         """Return a scene of these lines at this moment, without anything else."""
         size = sum(self._sizes.values()) if self.domain is None else self._sizes.get(self.domain, 0)
         return Scene(os.uname().nodename, time.strftime("%H:%M:%S"), lines, llc_bytes=size, domain=self.domain)
 
-    def _usage_of(self, domain: int, lines: list[Line]) -> DomainUsage:
-        rates = next(line.rates for line in lines if line.kind == TOTAL)
+    def _usage_of(self, domain: int, rates: Rates) -> DomainUsage:
         self._peaks[domain] = max(self._peaks.get(domain, 0.0), rates[MBM] or 0.0)
         # the first interval has no predecessor to compare with
         peak = self._capacity or (self._peaks[domain] if self._made > 1 else None)

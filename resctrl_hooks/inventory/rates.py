@@ -29,12 +29,13 @@ class Rates:
     """Hardware use, by `Column.key`; None or no entry: unknown.
 
     ``counted`` is the part of the interval that was counted, None without a rate; ``moved`` is the counted amount, for
-    any part of the interval.
+    any part of the interval, and ``by_domain`` that of each counter in each domain.
     """
 
     values: dict[str, float | None] = field(default_factory=dict)
     counted: float | None = None
     moved: Amounts = field(default_factory=dict)
+    by_domain: dict[tuple[str, str], float | None] = field(default_factory=dict)
 
     def __getitem__(self, column: Column) -> float | None:
         """Return the value of a column."""
@@ -51,17 +52,21 @@ class Rates:
         return None if self.counted is None else round(self.counted * 100, 1)
 
 
-def of_pod(before: Snapshot, now: Snapshot, key: str, rdt_class: str | None = None) -> Rates:
-    """Return the rates of a pod between two snapshots; with ``rdt_class``, of its tasks in that class."""
+def of_pod(before: Snapshot, now: Snapshot, key: str, rdt_class: str | None = None, domain: str = "") -> Rates:
+    """Return the rates of a pod between two snapshots; only of its tasks in a class, only in a domain, if given."""
     gauges = [
         (reading.counter.name, reading.value if reading.state == AVAILABLE else None)
         for reading in of_class(now.pods[key], rdt_class)
-        if reading.kind != CUMULATIVE and reading.domain.node is None
+        if reading.kind != CUMULATIVE and reading.domain.node is None and domain in ("", reading.domain.folder)
     ]
-    return _rates(gauges, growths(before, now, key, rdt_class), now.when - before.when)
+    grown = growths(before, now, key, rdt_class)
+    grown = {place: growth for place, growth in grown.items() if domain in ("", place[1])}
+    return _rates(gauges, grown, now.when - before.when)
 
 
-def of_values(before: Values | None, now: Values, snapshot: Snapshot, seconds: float, *, is_new: bool) -> Rates:
+def of_values(
+    before: Values | None, now: Values, snapshot: Snapshot, seconds: float, *, is_new: bool, domain: str = ""
+) -> Rates:
     """Return the rates of a foreign group, or of a class's ungrouped tasks, from their counter values.
 
     Args:
@@ -70,12 +75,13 @@ def of_values(before: Values | None, now: Values, snapshot: Snapshot, seconds: f
         snapshot: the later one.
         seconds: between the two.
         is_new: it was created between them, so its memory traffic began at 0.
+        domain: the only domain to look at; empty for all.
     """
     gauges: list[tuple[str, float | None]] = []
     grown: dict[tuple[str, str], Growth] = {}
     for path, value in now.items():
         slot = snapshot.slots[path]
-        if slot.domain.node is not None or value is None:
+        if slot.domain.node is not None or value is None or domain not in ("", slot.domain.folder):
             continue
         if slot.counter.kind != CUMULATIVE:
             gauges.append((slot.counter.name, value if isinstance(value, (int, float)) else None))
@@ -89,7 +95,7 @@ def of_values(before: Values | None, now: Values, snapshot: Snapshot, seconds: f
 
 def _rates(gauges: list[tuple[str, float | None]], grown: dict[tuple[str, str], Growth], interval: float) -> Rates:
     """Return the rates from the values of gauges, and from the increases of counters by domain."""
-    found = Rates()
+    found = Rates(by_domain={place: growth.moved for place, growth in grown.items()})
     for column in GAUGES:
         parts = [value for name, value in gauges if name == column.counter]
         found.values[column.key] = total_of(parts) if parts else None
@@ -132,6 +138,8 @@ def added(parts: Sequence[Rates]) -> Rates:
         found.values[column.key] = total_of(part[column] for part in parts) if parts else None
         if any(column.counter in part.moved for part in parts):
             found.moved[column.counter] = total_of(part.moved.get(column.counter) for part in parts)
+    for place in dict.fromkeys(place for part in parts for place in part.by_domain):
+        found.by_domain[place] = total_of(part.by_domain.get(place) for part in parts)
     shares = [part.counted for part in parts if part.counted is not None]
     found.counted = min(shares, default=None) if _has_rate(found) else None
     return found

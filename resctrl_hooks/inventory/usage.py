@@ -91,32 +91,35 @@ def is_uncounted(readings: Iterable[Reading]) -> bool:
     return any(reading.counter.name == MBM.counter and reading.state != AVAILABLE for reading in readings)
 
 
-def usage(before: Snapshot, now: Snapshot, users: Users | None = None) -> list[Line]:
+def usage(before: Snapshot, now: Snapshot, users: Users | None = None, domain: str = "") -> list[Line]:
     """Return the unsorted lines: pods, foreign groups, ungrouped tasks, and last the node's total.
 
-    Without ``users``, pods have their keys as names, and no record is read: enough for sums.
+    Without ``users``, pods have their keys as names, and no record is read: enough for sums. With ``domain``, such as
+    ``mon_L3_01``, the lines are those of a node that has no other.
     """
     seconds = now.when - before.when
     if users is not None:
         users.learn(now.pods)
-    lines = [_pod(before, now, key, users) for key in now.pods]
+    lines = [_pod(before, now, key, users, domain) for key in now.pods]
     for (rdt_class, name), counts in now.foreign.items():
         earlier = before.foreign.get((rdt_class, name))
         values = earlier.values if earlier is not None and earlier.identity == counts.identity else None
-        rates = of_values(values, counts.values, now, seconds, is_new=True)
+        rates = of_values(values, counts.values, now, seconds, is_new=True, domain=domain)
         lines.append(Line(FOREIGN, group_name(rdt_class, name), "", rates))
     ungrouped = []
     for rdt_class, found in now.classes.items():
         was = before.classes.get(rdt_class)
         values = was.ungrouped if was is not None and was.identity == found.identity else None
-        ungrouped.append(of_values(values, found.ungrouped, now, seconds, is_new=False))
+        ungrouped.append(of_values(values, found.ungrouped, now, seconds, is_new=False, domain=domain))
     lines.append(Line(UNGROUPED, "(ungrouped)", "", added(ungrouped)))
-    return [*lines, _node(lines, now, seconds)]
+    rates = total(lines, now, seconds, domain)
+    return [*lines, Line(TOTAL, "TOTAL", "", rates, members=len(lines), uncounted=_uncounted(lines))]
 
 
-def _pod(before: Snapshot, now: Snapshot, key: str, users: Users | None) -> Line:
+def _pod(before: Snapshot, now: Snapshot, key: str, users: Users | None, domain: str) -> Line:
     """Return the line of a pod, with its share of each class that it has or had a group in."""
-    readings, rates = now.pods[key], of_pod(before, now, key)
+    readings = [one for one in now.pods[key] if not domain or one.domain.folder.partition("/")[0] == domain]
+    rates = of_pod(before, now, key, domain=domain)
     line = users.line(key, rates, readings) if users else Line(POD, key, key, rates)
     classes = sorted(before.held.get(key, set()) | now.held.get(key, set()))
     if len(classes) == 1:
@@ -127,7 +130,7 @@ def _pod(before: Snapshot, now: Snapshot, key: str, users: Users | None) -> Line
             replace(
                 line,
                 rdt_class=one,
-                rates=of_pod(before, now, key, one),
+                rates=of_pod(before, now, key, one, domain),
                 uncounted=int(is_uncounted(of_class(readings, one))),
             )
             for one in classes
@@ -135,22 +138,27 @@ def _pod(before: Snapshot, now: Snapshot, key: str, users: Users | None) -> Line
     return line
 
 
-def _node(lines: list[Line], now: Snapshot, seconds: float) -> Line:
-    """Return the total of the node; None if any part is unknown."""
+def total(lines: list[Line], now: Snapshot, seconds: float, domain: str = "") -> Rates:
+    """Return the total of the node, or of one domain, from the lines of all users; None if any part is unknown."""
     sums: dict[str, float | None] = {}
+    parts = [one.rates for one in lines if one.kind != TOTAL]
     for column in RATES:
-        amount = total_of(line.rates.moved.get(column.counter, 0.0) for line in lines)
-        there = any(column.counter in line.rates.moved for line in lines)
-        sums[column.key] = amount / seconds if there and amount is not None and seconds > 0 else None
+        place = column.counter, domain
+        moved = [one.by_domain[place] for one in parts if place in one.by_domain]
+        if not domain:
+            moved = [one.moved[column.counter] for one in parts if column.counter in one.moved]
+        amount = total_of(moved) if moved else None
+        sums[column.key] = amount / seconds if amount is not None and seconds > 0 else None
     for column in GAUGES:
-        parts = [
+        slots = {path: slot for path, slot in now.slots.items() if slot.counter.name == column.counter}
+        values = [
             value if isinstance(value, (int, float)) else None
             for found in now.classes.values()
             for path, value in found.whole.items()
-            if now.slots[path].counter.name == column.counter and now.slots[path].domain.node is None
+            if path in slots and slots[path].domain.node is None and domain in ("", slots[path].domain.folder)
         ]
-        sums[column.key] = total_of(parts) if parts else None
-    return Line(TOTAL, "TOTAL", "", Rates(sums), members=len(lines), uncounted=_uncounted(lines))
+        sums[column.key] = total_of(values) if values else None
+    return Rates(sums)
 
 
 def with_total(lines: list[Line]) -> list[Line]:

@@ -15,7 +15,6 @@ from resctrl_hooks.cli.top_table import Scene, usage_table
 from resctrl_hooks.inventory.rates import Rates
 from resctrl_hooks.inventory.usage import Line
 from resctrl_hooks.inventory.usage_models import DomainUsage
-from resctrl_hooks.node.snapshot.snapshot import in_domain, take
 
 SIZE = 1200
 
@@ -65,13 +64,6 @@ def test_pod_share_is_of_its_cache(host: MonitoredHost, domain: str, share: floa
 )
 def test_impossible_cache_or_capacity_is_wrong_use(host: MonitoredHost, words: list[str]) -> None:
     assert host.run("top", "--once", "--interval", "0.1", *words).exit_code == 2
-
-
-def test_snapshot_of_one_domain_excludes_the_others(host: MonitoredHost) -> None:
-    part = in_domain(take(host.context), "mon_L3_01")
-    assert {slot.domain.folder for slot in part.slots.values()} == {"mon_L3_01"}
-    assert {reading.domain.folder for readings in part.pods.values() for reading in readings} == {"mon_L3_01"}
-    assert all(path.startswith("mon_L3_01/") for found in part.classes.values() for path in found.whole)
 
 
 def scene() -> Scene:

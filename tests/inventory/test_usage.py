@@ -6,11 +6,22 @@ from typing import Any
 import pytest
 from hosts.monitored import KEYS, plain_host
 
-from inventory.test_rates import KEY, OCCUPANCY, TOTAL, reading, snapshot
+from inventory.test_rates import KEY, OCCUPANCY, OTHER, TOTAL, reading, snapshot
 from resctrl_hooks.inventory import usage as lines_of
 from resctrl_hooks.inventory.columns import LLC, MBM
 from resctrl_hooks.inventory.rates import Rates
-from resctrl_hooks.inventory.usage import FOREIGN, POD, UNGROUPED, Line, Users, grouped, ordered, usage, with_total
+from resctrl_hooks.inventory.usage import (
+    FOREIGN,
+    POD,
+    UNGROUPED,
+    Line,
+    Users,
+    grouped,
+    ordered,
+    total,
+    usage,
+    with_total,
+)
 from resctrl_hooks.inventory.usage import TOTAL as NODE
 from resctrl_hooks.node.resctrl.counters import UNASSIGNED, UNAVAILABLE, WAITING, slot_at
 from resctrl_hooks.node.snapshot.snapshot import ClassCounts, Counts, Snapshot
@@ -67,6 +78,26 @@ def test_ungrouped_tasks_of_a_class_created_again_have_no_rate(identity: str, ra
 
     (line,) = [line for line in usage(look(100, "1", 10), look(102, identity, 50)) if line.kind == UNGROUPED]
     assert line.rates[MBM] == rate
+
+
+def test_lines_of_a_domain_have_only_its_values() -> None:
+    cache = OCCUPANCY.replace("00", "01")
+
+    def look(when: float, here: float, there: float) -> Snapshot:
+        gauges = [reading(5, 0, path=cache), reading(9, 0, path=OCCUPANCY)]
+        found = [reading(here, when), reading(there, when, path=OTHER), *gauges]
+        classes = {"": ClassCounts("0", {OCCUPANCY: 9, cache: 5}, {TOTAL: here, OTHER: there}, {}, {})}
+        groups = {("", "job"): Counts("1", {TOTAL: here, OTHER: there})}
+        slots = {path: slot_at(path) for path in (TOTAL, OTHER, OCCUPANCY, cache)}
+        return Snapshot(when, slots, {KEY: found}, {KEY: {""}}, groups, classes)
+
+    before, now = look(100, 0, 0), look(102, 40, 20)
+    lines = usage(before, now, None, "mon_L3_01")
+    assert [line.rates[MBM] for line in lines] == [10, 10, 10, 30]
+    assert [line.rates[LLC] for line in lines] == [5, None, None, 5]
+    whole = usage(before, now)
+    assert [line.rates[MBM] for line in whole] == [30, 30, 30, 90]
+    assert [total(whole, now, 2, f"mon_L3_0{number}")[MBM] for number in (0, 1, 2)] == [60, 30, None]
 
 
 def test_waiting_pod_is_in_no_class() -> None:

@@ -151,37 +151,6 @@ def take(context: "Context", files: "OpenFiles | None" = None) -> Snapshot:
     return found
 
 
-def in_domain(snapshot: Snapshot, folder: str) -> Snapshot:
-    """Return a snapshot's data for one domain, such as ``mon_L3_01``, as if the node had no other."""
-    slots = {path: slot for path, slot in snapshot.slots.items() if _is_in(slot.domain.folder, folder)}
-
-    def values(found: "Values") -> "Values":
-        return {path: value for path, value in found.items() if path in slots}
-
-    def of_class(found: ClassCounts) -> ClassCounts:
-        groups = {identity: values(group) for identity, group in found.groups.items()}
-        unknown = {path: number for path, number in found.unknown.items() if path in slots}
-        return ClassCounts(found.identity, values(found.whole), values(found.ungrouped), groups, unknown)
-
-    return Snapshot(
-        snapshot.when,
-        slots,
-        {
-            key: [reading for reading in readings if _is_in(reading.domain.folder, folder)]
-            for key, readings in snapshot.pods.items()
-        },
-        snapshot.held,
-        {name: Counts(one.identity, values(one.values)) for name, one in snapshot.foreign.items()},
-        {name: of_class(found) for name, found in snapshot.classes.items()},
-        snapshot.rmids,
-        snapshot.turns,
-    )
-
-
-def _is_in(folder: str, domain: str) -> bool:
-    return folder == domain or folder.startswith(f"{domain}/")
-
-
 def is_known(slot: "Slot", value: "Raw") -> bool:
     """Return whether a value can be added.
 
