@@ -1,4 +1,4 @@
-"""One event of a runtime's, decoded."""
+"""The names of a runtime's events, and one event, decoded."""
 
 from ..node.errors import HookError
 from ..node.host.files import is_there
@@ -7,8 +7,25 @@ from .protobuf import WireError, decode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
+# The events by the number that StateChange gives them; direct calls have these names.
+EVENTS = (
+    "",
+    "RunPodSandbox",
+    "StopPodSandbox",
+    "RemovePodSandbox",
+    "CreateContainer",
+    "PostCreateContainer",
+    "StartContainer",
+    "PostStartContainer",
+    "UpdateContainer",
+    "PostUpdateContainer",
+    "StopContainer",
+    "RemoveContainer",
+)
+SYNCHRONIZE = "Synchronize"
 POD_EVENTS = ("RemovePodSandbox",)
 CREATE_CONTAINER = "CreateContainer"
 START, LATE_START = "StartContainer", "PostStartContainer"
@@ -49,6 +66,11 @@ class Event:
     def __str__(self) -> str:
         words = (self.pod.get("namespace"), self.pod.get("name"), self.container.get("name"))
         return "/".join(word for word in words if word) or self.id[:12] or "an unknown pod"
+
+
+def mask_of(events: "Iterable[str]") -> int:
+    """Return the events' bits, as Configure's answer has them."""
+    return sum(1 << EVENTS.index(event) - 1 for event in events)
 
 
 def container_of(name: str, payload: bytes) -> str:

@@ -26,8 +26,8 @@ from ..node.resctrl.locked_key import record_is_dead
 from . import ttrpc
 from .event import CREATE_CONTAINER, ENDS, LATE_START, POD_EVENTS, START, STARTS, Event
 from .protobuf import decode, encode
-from .service import NOT_YET, pack
 from .wanted import is_specified
+from .worker import NOT_YET, pack
 from .workload import workload_of
 
 TYPE_CHECKING = False

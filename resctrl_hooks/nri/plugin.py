@@ -9,9 +9,9 @@ from ..node.registry import failure_policy, features_in_use
 from ..node.settings import Settings, compiled_path, load
 from ..node.watch.priority import become_urgent
 from . import events, ttrpc
-from .event import CREATE_CONTAINER, ENDS, LATE_START, Event, container_of, has_record
-from .service import NOT_YET, SYNCHRONIZE, mask_of, pack
+from .event import CREATE_CONTAINER, ENDS, LATE_START, SYNCHRONIZE, Event, container_of, has_record, mask_of
 from .wanted import adjusts, is_specified, strict_features
+from .worker import NOT_YET, pack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class NodePlugin:
             from . import creation  # noqa: F401  # here, so that all processes share it
 
     def generation(self) -> int:
-        """Return how often the settings have changed."""
+        """Return how often the settings have changed: processes of an earlier generation serve by the old ones."""
         return self._generation
 
     def subscription(self) -> int:
@@ -137,8 +137,9 @@ class NodePlugin:
             )
 
     def serves(self, event: str, payload: bytes) -> bool:
-        """Return whether the event needs a process; one look at the records tells whether there is anything to end.
+        """Return whether the event, by its name as `serve` takes it, needs a process.
 
+        One look at the records tells whether there is anything to end.
         PostStartContainer does only after a StartContainer without a pid, which containerd sends for containers that it
         found again after a crash.
         """
@@ -164,7 +165,7 @@ class NodePlugin:
         return events.serve(event, payload, (self._runtime, self._nri), context, reply)
 
     def synchronize(self, parts: "list[bytes]", reply: "Reply") -> None:
-        """As `events.synchronize`."""
+        """As `events.synchronize`; reply as `serve` does."""
         self._adopt("Synchronize", lambda context: events.synchronize(parts, self._runtime, context), reply)
 
     def adopt(self, reply: "Reply") -> None:
@@ -190,11 +191,11 @@ class NodePlugin:
         return context
 
     def limit(self, timeout: float) -> float:
-        """When a process is killed: while the runtime still waits."""
+        """When the process of an event is killed to which the runtime gives so many seconds: while it still waits."""
         return min(timeout or self._timeout, self._timeout) * _PATIENCE
 
     def served(self, event: str, payload: bytes, seconds: float, code: "int | None") -> None:
-        """Count an event, and log a failure of its process."""
+        """Count an event; its code is 0 for success, and None for a failure of its process, which is logged."""
         name = event.partition(":")[0]
         self._status.served(name, seconds, failed=code not in (ttrpc.OK, NOT_YET))
         if code == NOT_YET:
@@ -215,7 +216,7 @@ class NodePlugin:
             return ""
 
     def refusal(self, event: str, payload: bytes) -> str:
-        """Return why a container is refused whose CreateContainer failed before its features were known.
+        """Return why a container is refused whose CreateContainer no process has answered; empty where it goes on.
 
         The general policy decides, and those of features for every container of its namespace: on a node without time
         left, pods of other namespaces still start.
@@ -237,14 +238,14 @@ class NodePlugin:
             self.log(WARNING, f"cannot send cpusets to the runtime: {why}; they stay set in the cgroups")
 
     def connected(self) -> None:
-        """Say so."""
+        """Record and log that the runtime has registered and configured this plugin."""
         self._told = ""
         self._status.connected(self._runtime, self._version)
         self._notify(READY="1", STATUS=f"connected to {self._runtime} {self._version}")
         self.log(NOTICE, f"connected to {self._runtime} {self._version} as {self.index}-{self.name}")
 
     def dropped(self, why: str) -> None:
-        """Say so, once for each reason."""
+        """Record the end, or the failure, of a connection; log it once for each reason."""
         self._status.dropped(why)
         if why != self._told:
             self._told = why

@@ -12,7 +12,7 @@ from .service import RegistrationError, ResubscribeError, Service
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..node.host.notify import Notify
-    from .interface import ResidentPlugin
+    from .plugin import NodePlugin
     from .workers import Workers
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 1.0  # seconds until the next attempt to connect; each is twice the one before
@@ -22,7 +22,7 @@ _LASTED = 10.0  # a connection of this duration resets the pauses
 class Resident:
     """Serves ``plugin`` on the runtime's socket at ``path`` until SIGTERM or SIGINT."""
 
-    def __init__(self, path: str, plugin: "ResidentPlugin", notify: "Notify") -> None:
+    def __init__(self, path: str, plugin: "NodePlugin", notify: "Notify") -> None:
         self._path = path
         self._plugin = plugin
         self._notify = notify

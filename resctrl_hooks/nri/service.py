@@ -9,44 +9,26 @@ import select
 import time
 
 from . import ttrpc
-from .event import ENDS
+from .event import ENDS, EVENTS, SYNCHRONIZE
 from .protobuf import WireError, decode, encode
+from .worker import NOT_YET, unpack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from ..node.host.notify import Notify
     from .connection import Connection
     from .gap import Gap
-    from .interface import Plugin
+    from .plugin import NodePlugin
     from .worker import Done
     from .workers import Workers
 
 NRI_VERSION = "v0.12.0"
-# The events by the number that StateChange gives them; direct calls have these names.
-EVENTS = (
-    "",
-    "RunPodSandbox",
-    "StopPodSandbox",
-    "RemovePodSandbox",
-    "CreateContainer",
-    "PostCreateContainer",
-    "StartContainer",
-    "PostStartContainer",
-    "UpdateContainer",
-    "PostUpdateContainer",
-    "StopContainer",
-    "RemoveContainer",
-)
-SYNCHRONIZE = "Synchronize"
-NOT_YET = 1
-"""The code of an answer without a process that could be served: the container's next event is waited for."""
 
 _REGISTRATION = 5.0  # seconds that a runtime may take to configure us
 _SYNCHRONIZE_LIMIT = 600.0
 _UPDATE = "UpdateContainers"
-_HEAD = 4  # bytes of a process's answer that say how long the event's is in it
 _LOOK_AGAIN = 2.0  # seconds after which settings that need other events are noticed without an event
 _SOON = 0.5  # seconds between two looks before Synchronize
 _MOST_PARTS = 64 << 20  # bytes of a node's containers that Synchronize may tell
@@ -60,21 +42,11 @@ class ResubscribeError(Exception):
     """The settings need other events than those that this connection has subscribed to."""
 
 
-def mask_of(events: "Iterable[str]") -> int:
-    """Return the events' bits, as Configure's answer has them."""
-    return sum(1 << EVENTS.index(event) - 1 for event in events)
-
-
-def pack(payload: bytes, others: bytes) -> bytes:
-    """Return a process's answer: the event's payload or why it is refused, and an UpdateContainers for afterwards."""
-    return len(payload).to_bytes(_HEAD, "big") + payload + others
-
-
 class Service:
     """Serves a plugin on a connection."""
 
     def __init__(
-        self, connection: "Connection", plugin: "Plugin", workers: "Workers", notify: "Notify", gap: "Gap"
+        self, connection: "Connection", plugin: "NodePlugin", workers: "Workers", notify: "Notify", gap: "Gap"
     ) -> None:
         self._connection = connection
         self._gap = gap
@@ -236,8 +208,7 @@ class Service:
         begun = time.monotonic()
 
         def done(code: "int | None", answer: bytes) -> None:
-            end = _HEAD + int.from_bytes(answer[:_HEAD], "big")
-            payload, others = answer[_HEAD:end], answer[end:]
+            payload, others = unpack(answer)
             status = ttrpc.OK if code == NOT_YET else code
             if code is None:
                 payload = self._plugin.refusal(event, asked).encode()

@@ -23,6 +23,8 @@ MOST_IN_JOB = 1 << 16
 """Bytes that a socket takes at once; a larger job is inherited by a process of its own."""
 FREE, WORN = 255, 254
 """The codes of a process that has nothing left to do after its answer, and can serve another event or not."""
+NOT_YET = 1
+"""The code of an answer without a process that could be served: the container's next event is waited for."""
 NEVER = float("inf")
 
 
@@ -127,3 +129,14 @@ def reply_on(fd: int) -> "Reply":
             answer = answer[posix.write(fd, answer) :]
 
     return reply
+
+
+def pack(payload: bytes, others: bytes) -> bytes:
+    """Return an answer: the event's payload or why it is refused, and an UpdateContainers for afterwards."""
+    return len(payload).to_bytes(LENGTH, "big") + payload + others
+
+
+def unpack(answer: bytes) -> "tuple[bytes, bytes]":
+    """Return the two parts of an answer; both are empty in that of a process that has failed."""
+    end = LENGTH + int.from_bytes(answer[:LENGTH], "big")
+    return answer[LENGTH:end], answer[end:]

@@ -16,6 +16,7 @@ from resctrl_hooks.node.host.notify import Notify
 from resctrl_hooks.nri.plugin import NodePlugin
 from resctrl_hooks.nri.protobuf import encode
 from resctrl_hooks.nri.status import Status
+from resctrl_hooks.nri.worker import unpack
 
 Answer = tuple[int, bytes, bytes]
 """Code, payload and updates of other containers."""
@@ -109,8 +110,7 @@ def answer_of(serve: Callable[[Callable[[int, bytes], None]], object]) -> Answer
     replies: list[tuple[int, bytes]] = []
     serve(lambda code, answer: replies.append((code, answer)))
     ((code, answer),) = replies
-    end = 4 + int.from_bytes(answer[:4], "big")
-    return code, answer[4:end], answer[end:]
+    return (code, *unpack(answer))
 
 
 def served(plugin: NodePlugin, event: str, payload: bytes) -> Answer:

@@ -17,7 +17,8 @@ from resctrl_hooks.nri.connection import Connection
 from resctrl_hooks.nri.gap import Gap
 from resctrl_hooks.nri.protobuf import decode, encode
 from resctrl_hooks.nri.resident import Resident
-from resctrl_hooks.nri.service import Service, pack
+from resctrl_hooks.nri.service import Service
+from resctrl_hooks.nri.worker import pack
 from resctrl_hooks.nri.workers import Workers
 
 if TYPE_CHECKING:
@@ -121,7 +122,8 @@ def main() -> None:
     """Serve as the real one does, or with a third argument so many connections, one after the other without pauses."""
     path, out, *count = sys.argv[1:]
     workers.PATIENCE = 60  # no test depends on this machine's speed
-    stub, notify = Stub(out), Notify()
+    stub: Any = Stub(out)
+    notify = Notify()
     resident = Resident(path, stub, notify)
     if not count:
         resident.run(Workers(resident.close, stub.serve))

@@ -21,7 +21,7 @@ from resctrl_hooks.node.resctrl.locked_key import LockedKey
 from resctrl_hooks.nri import creation, events
 from resctrl_hooks.nri.plugin import NodePlugin
 from resctrl_hooks.nri.protobuf import decode, encode
-from resctrl_hooks.nri.service import pack
+from resctrl_hooks.nri.worker import pack
 
 pytestmark = pytest.mark.usefixtures("alarm")
 Serve = Callable[..., tuple[int, bytes]]

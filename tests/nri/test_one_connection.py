@@ -16,9 +16,11 @@ from resctrl_hooks.nri import multiplexer, ttrpc
 from resctrl_hooks.nri import resident as resident_module
 from resctrl_hooks.nri import service as module
 from resctrl_hooks.nri.connection import SERVICE, ClosedError, Connection
+from resctrl_hooks.nri.event import EVENTS
 from resctrl_hooks.nri.protobuf import WireError, encode
 from resctrl_hooks.nri.resident import Resident
-from resctrl_hooks.nri.service import EVENTS, NOT_YET, RegistrationError, ResubscribeError, Service, pack
+from resctrl_hooks.nri.service import RegistrationError, ResubscribeError, Service
+from resctrl_hooks.nri.worker import NOT_YET, pack
 
 Sent = tuple[str, Any]
 

@@ -14,9 +14,9 @@ from resctrl_hooks.node.ledger import Ledger
 from resctrl_hooks.node.refusals import recent_refusals
 from resctrl_hooks.nri import events
 from resctrl_hooks.nri import plugin as module
-from resctrl_hooks.nri.event import Event, container_of, has_record
+from resctrl_hooks.nri.event import EVENTS, Event, container_of, has_record, mask_of
 from resctrl_hooks.nri.protobuf import decode, encode
-from resctrl_hooks.nri.service import EVENTS, NOT_YET, mask_of
+from resctrl_hooks.nri.worker import NOT_YET
 from resctrl_hooks.nri.workload import cgroup_of, workload_of
 
 pytestmark = pytest.mark.usefixtures("alarm")
