@@ -6,6 +6,7 @@ import posix
 from ..node.errors import HookError
 from ..node.host.instance import RunningError, only_instance
 from ..node.host.notify import Notify
+from ..node.ledger import Ledger
 from ..node.log import ERROR, Log
 from ..node.settings import load
 from ..node.watch.priority import become_urgent
@@ -50,7 +51,7 @@ def nri_command(config: str, arguments: "list[str]", find: "Find" = load, compil
         Log(stderr=stderr)(ERROR, f"nri: {error}", stage="nri", reason=error.reason)
         return _WRONG_USE
     try:
-        prepare(node_state)
+        Ledger(node_state).prepare()
         lock = only_instance(f"{node_state}/{LOCK}")
     except RunningError as error:
         Log(settings.log)(ERROR, f"nri: {error}", stage="nri")
@@ -119,13 +120,6 @@ def parse(arguments: "list[str]") -> "dict[str, str] | None":
             return None
     index = given.get("idx", DEFAULT_INDEX)
     return given if len(index) == 2 and index.isascii() and index.isdigit() else None  # noqa: PLR2004  # two digits
-
-
-def prepare(folder: str) -> None:
-    """Make the state directory."""
-    from ..node.ledger import Ledger
-
-    Ledger(folder).prepare()
 
 
 def _overriding(find: "Find", given: "dict[str, str]") -> "Find":

@@ -1,6 +1,5 @@
 """The plugin's life between connections: connect again after a while, tell systemd, end when told to."""
 
-import select
 import time
 from _signal import SIGINT, SIGTERM, signal
 
@@ -80,11 +79,7 @@ class Resident:
         """Supervise children, and notify the watchdog, while there is no connection."""
         until = time.monotonic() + seconds
         while not self._ended and (left := until - time.monotonic()) > 0:
-            waiting = select.poll()
-            for fd in workers.descriptors():
-                waiting.register(fd, select.POLLIN)
-            ready = waiting.poll(int(min(left, self._notify.alive()) * 1000) + 1)
-            workers.collect([fd for fd, _ in ready])
+            workers.wait(min(left, self._notify.alive()))
             self._gap.serve(workers)
 
     def _end(self, *_: object) -> None:

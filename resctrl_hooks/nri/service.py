@@ -5,7 +5,6 @@ Events without work are answered at once. So are ends, which nothing can refuse,
 for the whole node. Other processes (`workers`) do the work.
 """
 
-import select
 import time
 
 from . import ttrpc
@@ -80,15 +79,8 @@ class Service:
         begun = time.monotonic()
         try:
             own = self._connection.fileno()
-            polled: "list[int]" = []
             while not until():
-                descriptors = self._workers.descriptors()
-                if descriptors != polled:
-                    polled, waiting = descriptors, select.poll()
-                    for fd in (own, *polled):
-                        waiting.register(fd, select.POLLIN)
-                ready = [fd for fd, _ in waiting.poll(self._patience(begun))]
-                self._workers.collect(ready)
+                ready = self._workers.wait(self._patience(begun), own)
                 if own in ready:
                     for message in self._connection.read():
                         self._take(message)
@@ -104,15 +96,14 @@ class Service:
             if self._configured:
                 self._gap.open(connected=False)
 
-    def _patience(self, begun: float) -> int:
-        """Return the milliseconds until the next scheduled work."""
-        now = time.monotonic()
-        seconds = min(self._notify.alive(), self._workers.next_limit() - now, _LOOK_AGAIN)
+    def _patience(self, begun: float) -> float:
+        """Return the seconds until the next scheduled work."""
+        seconds = min(self._notify.alive(), _LOOK_AGAIN)
         if not (self._registered and self._configured):
-            seconds = min(seconds, begun + _REGISTRATION - now)
+            seconds = min(seconds, begun + _REGISTRATION - time.monotonic())
         elif not self._synchronized:
             seconds = min(seconds, _SOON)
-        return max(0, int(seconds * 1000) + 1)
+        return seconds
 
     def _look_around(self, begun: float) -> None:
         """Look, while nothing happens, whether the runtime has configured us, and whether we need other events."""

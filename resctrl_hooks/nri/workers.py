@@ -46,7 +46,7 @@ class Companion:
 class Workers:
     """The processes of this one. ``forget`` is called in each of them first, to close what is not theirs.
 
-    Signals wake pollers of `descriptors`: the end of a process, and what the process has handlers for.
+    Signals end a `wait`: the end of a process, and what the process has handlers for.
     """
 
     def __init__(self, forget: "Callable[[], None]", serve: "Serve") -> None:
@@ -56,6 +56,7 @@ class Workers:
         set_wakeup_fd(self._waker, warn_on_full_buffer=False)
         signal(SIGCHLD, lambda *_: None)
         self._living: "dict[int, Worker]" = {}
+        self._polled: "list[int]" = []
         self._ready: "Worker | None" = None
         self._ending: "list[int]" = []
         self._companion: "Companion | None" = None
@@ -155,20 +156,27 @@ class Workers:
         ):
             self._read(worker)
 
-    def descriptors(self) -> "list[int]":
-        """Return the sockets on which answers come, and the pipe on which signals do, for poll."""
-        return [self._awake, *self._living]
+    def wait(self, seconds: float, *others: int) -> "list[int]":
+        """Wait at most so long for answers, for signals, and for other descriptors; return those that are ready.
 
-    def next_limit(self) -> float:
-        """When the first process is to be killed, by the monotonic clock; infinite for none."""
-        return min((worker.limit for worker in self._living.values()), default=NEVER)
+        Answers are taken, late processes are killed, and those that have ended are reaped.
+        """
+        descriptors = [*others, self._awake, *self._living]
+        if descriptors != self._polled:
+            self._polled, self._poll = descriptors, select.poll()
+            for fd in descriptors:
+                self._poll.register(fd, select.POLLIN)
+        limit = min((worker.limit for worker in self._living.values()), default=NEVER)
+        seconds = min(seconds, limit - time.monotonic())
+        ready = [fd for fd, _ in self._poll.poll(max(0, int(seconds * 1000) + 1))]
+        self._collect(ready)
+        return ready
 
     def is_busy(self) -> bool:
         """Return whether any event is being served."""
         return any(worker.is_asked for worker in self._living.values())
 
-    def collect(self, ready: "list[int]") -> None:
-        """Take the answers that have come; kill the processes that are late; reap those that have ended."""
+    def _collect(self, ready: "list[int]") -> None:
         for fd in ready:
             worker = self._living.get(fd)
             if fd == self._awake:

@@ -16,6 +16,7 @@ from hosts.faults import Fail
 
 from resctrl_hooks.node.errors import LedgerError, SettingsError
 from resctrl_hooks.node.host.instance import RunningError
+from resctrl_hooks.node.ledger import Ledger
 from resctrl_hooks.node.settings import Settings, load
 from resctrl_hooks.nri import command
 from resctrl_hooks.nri import status as status_module
@@ -69,18 +70,18 @@ def test_options_replace_settings(given: dict[str, str], cgroups: str, run: str 
 
 
 @pytest.mark.parametrize(
-    "name, error, status, words",
+    "owner, name, error, words",
     [
-        ("only_instance", RunningError(7), 1, "nri: another instance is running"),
-        ("only_instance", PermissionError(13, "Permission denied"), 1, "/nri.lock: Permission denied"),
-        ("prepare", LedgerError("no room"), 1, "/nri.lock: no room"),
+        (command, "only_instance", RunningError(7), "nri: another instance is running"),
+        (command, "only_instance", PermissionError(13, "Permission denied"), "/nri.lock: Permission denied"),
+        (Ledger, "prepare", LedgerError("no room"), "/nri.lock: no room"),
     ],
 )
 def test_instance_that_cannot_run_says_why(
-    host: Host, fail: Fail, name: str, error: Exception, status: int, words: str
+    host: Host, fail: Fail, owner: Any, name: str, error: Exception, words: str
 ) -> None:
-    fail(command, name, error)
-    assert nri_command(str(host.config), []) == status
+    fail(owner, name, error)
+    assert nri_command(str(host.config), []) == 1
     assert words in host.log.read_text()
 
 

@@ -2,7 +2,6 @@
 
 import os
 import socket
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -40,7 +39,7 @@ class Runtime:
         self.busy = self.broken = False
         self.stream = -1
         self.now = 100.0
-        self.alive_for, self.limit_at = 60.0, float("inf")
+        self.alive_for = 60.0
 
     # the connection
 
@@ -105,9 +104,6 @@ class Runtime:
 
     def is_busy(self) -> bool:
         return self.busy
-
-    def next_limit(self) -> float:
-        return self.limit_at
 
     # the watchdog and the gap
 
@@ -322,17 +318,14 @@ def test_list_in_parts_is_served_after_the_last_one(
 
 
 def test_patience_ends_with_the_first_scheduled_work(service: Service, runtime: Runtime) -> None:
-    assert service._patience(runtime.now) == 2001, "another look at the settings"
-    assert service._patience(runtime.now - 4.5) == 501, "the end of registration"
-    assert service._patience(runtime.now - 10) == 0
+    assert service._patience(runtime.now) == 2, "another look at the settings"
+    assert service._patience(runtime.now - 4.5) == 0.5, "the end of registration"
     registered(service, runtime)
-    assert service._patience(0) == 501, "a look before Synchronize"
+    assert service._patience(0) == 0.5, "a look before Synchronize"
     service._take(asked("Synchronize"))
-    assert service._patience(0) == 2001
+    assert service._patience(0) == 2
     runtime.alive_for = 0.25
-    assert service._patience(0) == 251
-    runtime.limit_at = runtime.now + 0.125
-    assert service._patience(0) == 126
+    assert service._patience(0) == 0.25
 
 
 def test_runtime_that_does_not_configure_is_left(service: Service, runtime: Runtime) -> None:
@@ -513,27 +506,23 @@ def test_missing_runtime_is_named(tmp_path: Path) -> None:
 
 def test_children_are_looked_after_between_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     """A child's answer ends the wait for it, and the watchdog is served."""
-    reading, writing = os.pipe()
-    os.write(writing, b"x")
-    collected: list[list[int]] = []
+    now = [0]
+    waits: list[float] = []
     passes: list[bool] = []
-    notify: Any = SimpleNamespace(alive=lambda: 0.01)
     plugin: Any = SimpleNamespace(adopt=None)
+    notify: Any = SimpleNamespace(alive=lambda: 10)
     resident = Resident("/x", plugin, notify)
 
-    def collect(ready: list[int]) -> None:
-        collected.append(ready)
-        if ready:
-            os.read(reading, 10)
+    def wait(seconds: int) -> None:
+        now[0] += seconds if waits else 4
+        waits.append(seconds)
 
-    workers: Any = SimpleNamespace(descriptors=lambda: [reading], collect=collect)
+    workers: Any = SimpleNamespace(wait=wait)
+    monkeypatch.setattr(resident_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
     monkeypatch.setattr(resident, "_gap", SimpleNamespace(serve=lambda _: passes.append(True)))
-    begun = time.monotonic()
-    resident._wait(0.1, workers)
-    assert time.monotonic() - begun >= 0.1
-    assert collected[:2] == [[reading], []]
-    assert len(passes) == len(collected) > 3
+    resident._wait(25, workers)
+    assert waits == [10, 10, 10, 1]
+    assert len(passes) == len(waits)
     resident._end()
     resident._wait(60, workers)
-    os.close(reading)
-    os.close(writing)
+    assert len(waits) == 4

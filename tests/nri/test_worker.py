@@ -2,9 +2,9 @@
 
 import contextlib
 import os
-import select
 import signal
 import socket
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -113,13 +113,12 @@ def test_process_with_a_part_of_a_job_is_killed_and_another_one_serves(
     answers: list[tuple[int | None, bytes]] = []
     workers.ask("StartContainer", b"payload", 1, 60, lambda *answer: answers.append(answer))
     while not answers:
-        ready, _, _ = select.select(workers.descriptors(), [], [], 60)
-        workers.collect(ready)
+        workers.wait(60)
     assert answers == [(0, b"payload")]
     pid = standing.pid
     wait_until(lambda: not is_alive(pid))
     while workers._ending:
-        workers.collect([])
+        workers.wait(0)
     assert pid not in [one.pid for one in workers._living.values()]
 
 
@@ -134,8 +133,17 @@ def test_process_is_replaced_after_its_largest_number_of_jobs(
         workers.ask("StartContainer", b"payload", 1, 60, lambda *answer, into=answers: into.append(answer))
         served += [one.pid for one in workers._living.values() if one.is_asked]
         while not answers or any(one.state != STANDING_BY for one in workers._living.values()):
-            ready, _, _ = select.select(workers.descriptors(), [], [], 60)
-            workers.collect(ready)
+            workers.wait(60)
         assert answers == [(0, b"payload")]
     first, second, third = served
     assert first == second != third
+
+
+def test_process_is_killed_at_its_limit(workers: Workers) -> None:
+    answers: list[tuple[int | None, bytes]] = []
+    begun = time.monotonic()
+    workers.start(lambda _: time.sleep(60), 0.05, lambda *answer: answers.append(answer))
+    while not answers:
+        workers.wait(30)
+    assert answers == [(None, b"")]
+    assert 0.05 <= time.monotonic() - begun < 30
