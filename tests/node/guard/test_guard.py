@@ -212,10 +212,13 @@ def test_load_is_a_lower_bound_beside_a_group_without_an_assigned_counter(host: 
     node = Node(host)
     (node.root / "info/L3_MON").mkdir()
     (node.root / "mbm_L3_assignments").write_text("mbm_total_bytes:0=e\nmbm_local_bytes:0=e\n")
+    guard = node.guard()
+    node.pass_time(guard, CALM, 2)
+    assert '"estimated": false' in (host.state / NAME).read_text()
     group = node.root / "bronze/mon_groups/pod"
     group.mkdir()
     (group / "mbm_L3_assignments").write_text("mbm_total_bytes:0=_\nmbm_local_bytes:0=_\n")
-    node.pass_time(node.guard(), FULL, 20)
+    node.pass_time(guard, FULL, 20)
     assert node.fs.writes[0] == ("bronze", "MB:0=90")
     assert '"estimated": true' in (host.state / NAME).read_text()
 

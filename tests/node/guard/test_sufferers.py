@@ -59,13 +59,6 @@ def test_suffering_pod_lowers_the_first_class_below_the_high_load(protected: Pro
     assert any(line in one for one in protected.node.lines)
 
 
-def test_full_domain_without_a_suffering_pod_changes_nothing(protected: Protected) -> None:
-    guard = protected.node.guard()
-    protected.calm()
-    protected.node.pass_time(guard, FULL, 60)
-    assert protected.node.fs.writes == []
-
-
 def test_class_without_a_slowdown_is_protected_at_the_load(host: Host) -> None:
     protected = Protected(host, silver={})
     protected.node.pass_time(protected.node.guard(), FULL, 6)
@@ -84,13 +77,16 @@ def test_next_step_needs_windows_from_after_the_last_one(protected: Protected) -
 
 @pytest.mark.parametrize(
     "changes",
-    [{"ratio": 1.19}, {"classes": ["silver"]}, {"domains": [1]}, {"until": -FRESH}],
-    ids=["below its slowdown", "another class", "another domain", "an old window"],
+    [None, {"ratio": 1.19}, {"classes": ["silver"]}, {"domains": [1]}, {"until": -FRESH}],
+    ids=["no suffering pod", "below its slowdown", "another class", "another domain", "an old window"],
 )
-def test_other_evidence_changes_nothing(protected: Protected, changes: dict[str, Any]) -> None:
+def test_full_domain_with_other_evidence_changes_nothing(protected: Protected, changes: dict[str, Any] | None) -> None:
     guard = protected.node.guard()
-    protected.press(0.0, **changes)
-    protected.node.pass_time(guard, FULL, 30)
+    if changes is None:
+        protected.calm()
+    else:
+        protected.press(0.0, **changes)
+    protected.node.pass_time(guard, FULL, 60)
     assert protected.node.fs.writes == []
 
 

@@ -49,24 +49,23 @@ def test_foreign_pod_uid_is_refused(
 
 
 @BOTH_POLICIES
-def test_missing_class_is_not_created(host: Host, pod: dict[str, Any], policy: str, code: int) -> None:
-    host.configure(failurePolicy=policy)
-    host.bundle({"linux": {"intelRdt": {"closID": "platinum"}}})
-    outcome = host.call(pod)
-    assert (outcome.code, outcome.stderr.count("\n")) == (code, 1)
-    assert "RDT class 'platinum' does not exist" in outcome.stderr
-    assert not (host.resctrl / "platinum").exists()
-
-
-@BOTH_POLICIES
-@pytest.mark.parametrize("name", ["../../etc", "mon_groups", "a\nb", "\ud800"])
-def test_invalid_class_is_refused(host: Host, pod: dict[str, Any], name: str, policy: str, code: int) -> None:
+@pytest.mark.parametrize(
+    "name, words",
+    [
+        ("platinum", "RDT class 'platinum' does not exist"),
+        *((name, "invalid RDT class name") for name in ("../../etc", "mon_groups", "a\nb", "\ud800")),
+    ],
+)
+def test_missing_or_invalid_class_is_refused_and_not_created(
+    host: Host, pod: dict[str, Any], name: str, words: str, policy: str, code: int
+) -> None:
     host.configure(failurePolicy=policy)
     host.bundle({"linux": {"intelRdt": {"closID": name}}})
     outcome = host.call(pod)
     assert (outcome.code, outcome.stderr.count("\n")) == (code, 1)
-    assert "invalid RDT class name" in outcome.stderr
+    assert words in outcome.stderr
     assert host.groups() == []
+    assert not (host.resctrl / "platinum").exists()
 
 
 # The call, its errno, the message, and whether the pod waits for an RMID

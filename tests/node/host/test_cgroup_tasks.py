@@ -80,18 +80,20 @@ def process(proc: Path, pid: int, **children: str) -> None:
             (folder / "children").write_text(listed_children)
 
 
-def test_ending_thread_without_cgroup_hides_no_descendants(tmp_path: Path) -> None:
-    process(tmp_path, 5, t5="ended", t6="8", t7="ended")
-    process(tmp_path, 8, t8="9 ")
+@pytest.mark.parametrize(
+    "children, others, found",
+    [
+        ({"t5": "ended", "t6": "8", "t7": "ended"}, "9 ", [5, 6, 7, 8, 9]),  # ending threads hide no descendants
+        ({"t5": "9 8", "t6": "8"}, "", [5, 6, 8, 9]),  # 8 went from one to the other between our looks
+    ],
+)
+def test_each_descendant_of_a_container_without_cgroup_is_found_once(
+    tmp_path: Path, children: dict[str, str], others: str, found: list[int]
+) -> None:
+    process(tmp_path, 5, **children)
+    process(tmp_path, 8, t8=others)
     process(tmp_path, 9, t9="")
-    assert sorted(tasks.threads_of_container(str(tmp_path), "", 5)) == [5, 6, 7, 8, 9]
-
-
-def test_process_named_by_two_threads_is_counted_once(tmp_path: Path) -> None:
-    process(tmp_path, 5, t5="9 8", t6="8")  # 8 went from one to the other between our looks
-    process(tmp_path, 8, t8="")
-    process(tmp_path, 9, t9="")
-    assert sorted(tasks.threads_of_container(str(tmp_path), "", 5)) == [5, 6, 8, 9]
+    assert sorted(tasks.threads_of_container(str(tmp_path), "", 5)) == found
 
 
 def test_processes_file_is_read_only_in_plain_folders(tmp_path: Path) -> None:

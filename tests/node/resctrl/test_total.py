@@ -1,6 +1,6 @@
 """The one rule of totals, and the events that choose a last value."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hosts.counter_tree import ENERGY, TOTAL
@@ -25,46 +25,34 @@ class Reads:
         return self.total.amounts.get(path, -1), self.total.seconds.get(path, 0.0)
 
 
-def test_value_adds_its_difference_and_the_time_since_the_last_read() -> None:
-    reads = Reads()
-    assert reads.at(20, 5) == (5, 0)
-    assert reads.at(30, 7) == (7, 10)
-    assert reads.at(35, 7) == (7, 15)
-
-
-@pytest.mark.parametrize("word", [None, ERROR, UNAVAILABLE])
-def test_missing_value_keeps_the_last_one(word: "Raw") -> None:
-    reads = Reads()
-    reads.at(20, 5)
-    assert reads.at(30, word) == (5, 0)
-    assert reads.at(40, 8) == (8, 10)
-
-
-def test_unassigned_counter_begins_at_zero() -> None:
-    reads = Reads()
-    reads.at(20, 5)
-    assert reads.at(30, UNASSIGNED) == (5, 0)
-    assert reads.at(40, 3) == (8, 0)
-    reads.at(50, UNASSIGNED)
-    assert reads.at(60, 2, since=57.5) == (10, 2.5)
-
-
-def test_lower_value_is_a_new_start() -> None:
-    reads = Reads()
-    reads.at(20, 5)
-    assert reads.at(30, 3) == (5, 0)
-    assert reads.at(40, 4) == (6, 10)
+@pytest.mark.parametrize(
+    "reads",
+    [
+        [((20, 5), (5, 0)), ((30, 7), (7, 10)), ((35, 7), (7, 15))],
+        *([((20, 5), (5, 0)), ((30, word), (5, 0)), ((40, 8), (8, 10))] for word in (None, ERROR, UNAVAILABLE)),
+        [((20, 5), (5, 0)), ((30, UNASSIGNED), (5, 0)), ((40, 3), (8, 0))],
+        [((20, 5), (5, 0)), ((50, UNASSIGNED), (5, 0)), ((60, 2, TOTAL, 57.5), (7, 2.5))],
+        [((20, 5), (5, 0)), ((30, 3), (5, 0)), ((40, 4), (6, 10))],
+        [((20, 700.0, ENERGY, 10.0), (0, 0)), ((30, 702.5, ENERGY), (2.5, 10))],
+    ],
+    ids=[
+        "adds its difference and the time since the last read",
+        *(f"{word} keeps the last value" for word in ("no file", "error", "unavailable")),
+        "unassigned begins at zero",
+        "unassigned begins when it was assigned",
+        "lower value is a new start",
+        "energy without a start counts from its first value",
+    ],
+)
+def test_value_is_added_to_its_total(reads: list[tuple[tuple[Any, ...], tuple[float, float]]]) -> None:
+    of = Reads()
+    for given, found in reads:
+        assert of.at(*given) == found
 
 
 @pytest.mark.parametrize("start, amount, seconds", [(4.0, 1.5, 10), (0.0, 5.5, 10), (6.0, 0, 0), (None, 0, 0)])
 def test_first_value_counts_from_the_start(start: float | None, amount: float, seconds: float) -> None:
     assert Reads({ENERGY: start}).at(20, 5.5, ENERGY, since=10.0) == (amount, seconds)
-
-
-def test_energy_without_a_start_counts_from_its_first_value() -> None:
-    reads = Reads()
-    assert reads.at(20, 700.0, ENERGY, since=10.0) == (0, 0)
-    assert reads.at(30, 702.5, ENERGY) == (2.5, 10)
 
 
 def test_sum_of_fractions_is_exact() -> None:

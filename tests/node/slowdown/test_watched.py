@@ -96,17 +96,16 @@ def test_pod_with_too_many_containers_leaves_the_turn_to_the_next(lines: list[st
     assert [key for key in ("many", "b", "c") if key in pods] == ["b", "c"]
 
 
-def test_ended_pod_is_skipped_and_others_are_watched(lines: list[str]) -> None:
-    Counters.refusals = [PodGoneError("cannot open cgroup /a", errno=errno.ENOENT)]
-    pods = make(lines)
-    pods.turn(["a", "b"])
-    assert "b" in pods
-    assert (pods.why_not, len(lines)) == ("", 1)
-
-
-@pytest.mark.parametrize("number", [errno.ENOMEM, errno.EINTR, errno.EBUSY, errno.EIO])
-def test_error_of_one_moment_leaves_counters_on(lines: list[str], number: int) -> None:
-    Counters.refusals = [PerfError("perf_event_open", errno=number)]
+@pytest.mark.parametrize(
+    "error",
+    [
+        PodGoneError("cannot open cgroup /a", errno=errno.ENOENT),
+        *(PerfError("perf_event_open", errno=number) for number in (errno.ENOMEM, errno.EINTR, errno.EBUSY, errno.EIO)),
+    ],
+    ids=lambda error: errno.errorcode[error.errno],
+)
+def test_ended_pod_or_error_of_one_moment_leaves_counters_on(lines: list[str], error: PerfError) -> None:
+    Counters.refusals = [error]
     pods = make(lines)
     pods.turn(["a", "b"])
     assert "b" in pods

@@ -1,7 +1,10 @@
 """Windows from two readings: the grade of each pod, its scaled counts, and what is dropped."""
 
+from pathlib import Path
+
 import pytest
 
+from resctrl_hooks.node.slowdown.cgroup_waits import read_cpus, read_waits
 from resctrl_hooks.node.slowdown.perf import PerfCount
 from resctrl_hooks.node.slowdown.window import Counts, Use, Waits, use_between
 
@@ -76,3 +79,25 @@ def test_fallen_or_missing_counter_is_unknown_and_not_zero() -> None:
 def test_remote_traffic_belongs_to_the_other_memory() -> None:
     use = between(counts(0.0), counts(10.0, traffic={0: (10e9, 4e9), 1: (0.0, 0.0)}))
     assert use.traffic == pytest.approx({0: 0.4e9, 1: 0.6e9})
+
+
+def test_waits_of_several_cgroups_are_their_sums_and_their_largest_pressure(tmp_path: Path) -> None:
+    for name, scale in (("one", 1), ("other", 3)):
+        files = {
+            "cpu.stat": f"usage_usec {scale}000000\nnr_throttled {scale}\nthrottled_usec 500000\n",
+            "cpu.pressure": f"some avg10=0.00 total={scale}000000\nfull avg10=0.00 total=250000\n",
+            "memory.pressure": f"some avg10=0.00 total=750000\nfull avg10=0.00 total={scale}000000\n",
+            "memory.events": "low 5\nhigh 1\nmax 2\n",
+            "cpuset.cpus.effective": f"{scale}\n",
+        }
+        (tmp_path / name).mkdir()
+        for file, text in files.items():
+            (tmp_path / name / file).write_text(text)
+    one, other = str(tmp_path / "one"), str(tmp_path / "other")
+    assert read_waits([one]) == Waits(1.0, 0.5, 1, 1.0, 0.25, 0.75, 1.0, 3)
+    assert read_waits([one, other]) == Waits(4.0, 1.0, 4, 3.0, 0.25, 0.75, 3.0, 6)
+    assert (read_cpus([one, other]), read_cpus([])) == (0b1010, 0)
+    (tmp_path / "other/memory.pressure").unlink()
+    assert (read_waits([one, other]) or Waits()).reclaimed == 0.75
+    (tmp_path / "other/cpu.stat").unlink()
+    assert read_waits([one, other]) is None
