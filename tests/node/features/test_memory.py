@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 NOSWAP = {"name": "noswap", "allowswap": False}
 CLASSES = [NOSWAP, {"name": "swap", "allowswap": True}, {"name": "leave"}]
-ANYTHING = {"*": ["*"]}
 CGROUP = f"{POD_CGROUP}/crio-{ID}"
 VALUES = {
     "memory.swap.max": "max\n",

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import Host
 from hosts.placed import PlacedHost
 
 from resctrl_hooks.node.container.unread import unread
@@ -40,8 +39,7 @@ def rule(key: str, value: str, **more: object) -> str:
         ({FAR: rule("name", "first").replace("late", "another")}, [0]),
     ],
 )
-def test_affinities_pull_and_push(host: Host, annotations: dict[str, str], places: list[int]) -> None:
-    node = PlacedHost(host)
+def test_affinities_pull_and_push(node: PlacedHost, annotations: dict[str, str], places: list[int]) -> None:
     node.start("first", 500)
     assert node.cpus("first") == L3[0]
     node.start("late", 500, **annotations)
@@ -61,8 +59,7 @@ def test_affinities_pull_and_push(host: Host, annotations: dict[str, str], place
         (rule("name", "x", weight="heavy"), "invalid annotation"),
     ],
 )
-def test_invalid_annotation_follows_the_failure_policy(host: Host, value: str, error: str) -> None:
-    node = PlacedHost(host)
+def test_invalid_annotation_follows_the_failure_policy(node: PlacedHost, value: str, error: str) -> None:
     node.configure(failurePolicy="fail")
     outcome = node.attempt("late", 500, **{FAR: value})
     assert (outcome.code, error in outcome.log) == (79, True)
@@ -73,9 +70,8 @@ def test_affinities_are_read() -> None:
 
 
 @pytest.mark.parametrize("app, places", [("web", [2, 3]), ("db", [0])])
-def test_labels_of_other_pods_count(host: Host, app: str, places: list[int]) -> None:
-    node = PlacedHost(host)
-    sandbox = host.bundle({"annotations": {"app": "web"}}, "sandbox")
+def test_labels_of_other_pods_count(node: PlacedHost, app: str, places: list[int]) -> None:
+    sandbox = node.host.bundle({"annotations": {"app": "web"}}, "sandbox")
     told = node.state("first", 500)
     node.start("first", 500)
     bundle = Path(told["bundle"]) / "config.json"

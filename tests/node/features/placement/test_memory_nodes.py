@@ -3,7 +3,6 @@
 from itertools import combinations
 
 import pytest
-from conftest import Host
 from hosts.machines import machine, place, write_sysfs
 from hosts.placed import MACHINE, PlacedHost
 from hypothesis import given
@@ -84,9 +83,8 @@ def test_missing_kind_of_memory_is_refused() -> None:
         place(machine(), Request("a", memory_kinds=[FAST]))
 
 
-def test_memory_type_annotation_binds_and_is_recorded(host: Host) -> None:
-    node = PlacedHost(host)
-    node.sys = write_sysfs(with_kinds(), host.root / "kinds")
+def test_memory_type_annotation_binds_and_is_recorded(node: PlacedHost) -> None:
+    node.sys = write_sysfs(with_kinds(), node.host.root / "kinds")
     node.configure()
     node.start("a", 1000, **{"memory-type.resource-policy.nri.io": "hbm"})
     assert node.mems("a") == "2"
@@ -102,8 +100,7 @@ def test_memory_type_annotation_binds_and_is_recorded(host: Host) -> None:
     "level, part",
     [("l3cache", "l3-0"), ("numa", "package0"), ("package", "package0"), ("system", "node"), ("", "l3-0")],
 )
-def test_unlimited_container_gets_a_part_of_the_annotated_level(host: Host, level: str, part: str) -> None:
-    node = PlacedHost(host)
+def test_unlimited_container_gets_a_part_of_the_annotated_level(node: PlacedHost, level: str, part: str) -> None:
     notes = {"unlimited-burstable.resource-policy.nri.io": level} if level else {}
     log = node.start("a", 500, **notes)
     assert f"it shares {part}, " in log

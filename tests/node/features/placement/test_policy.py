@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from resctrl_hooks.node.features.placement import allocator
 from resctrl_hooks.node.features.placement import pools as policy_pools
 from resctrl_hooks.node.features.placement import topology_aware as policy_topology
+from resctrl_hooks.node.features.placement.exclusive_cpus import whole_cores
 from resctrl_hooks.node.features.placement.policy import (
     EXCLUSIVE,
     MIXED,
@@ -321,6 +322,28 @@ def test_one_grant_can_represent_several() -> None:
         assert (usage.load(0b1111), usage.room(0b1111), usage.near("p")) == ((900, 3), 3100, 0b1111)
         assert usage.load(0b1111) == (900, 3)
         assert usage.can_give(0b111)
+
+
+def test_pool_is_a_set_of_shared_cpus() -> None:
+    grants = [
+        Grant(Decision(SHARED, "all", cpus=0b1111, milli=500)),
+        Grant(Decision(SHARED, "all", cpus=0b1111, milli=250), users=2),
+        Grant(Decision(MIXED, "all", cpus=0b1111, owned=0b0010, milli=100)),
+        Grant(Decision(EXCLUSIVE, "all", owned=0b0100, milli=1000)),  # shares nothing
+        Grant(Decision(RESERVED, "reserved", cpus=0b0001, milli=700)),  # no other container has those either
+    ]
+    usage = Usage(machine(cores=4, threads=1), grants, reserved=0b0001)
+    assert usage.pools() == [0b1111]
+    assert usage.load(0b1111) == (850, 4)
+    assert usage.load(0b0001) == (0, 0)
+    assert (usage.owned, usage.usable, usage.common) == (0b0110, 0b1110, 0b1000)
+
+
+def test_whole_cores_have_all_threads_and_fast_ones_come_first() -> None:
+    cores = [0b11, 0b1100, 0b110000]
+    assert whole_cores(Topology(0b111111, cores), 0b111011) == [0b11, 0b110000]
+    hybrid = Topology(0b111111, cores, kinds={"efficient": 0b1111, "performance": 0b110000})
+    assert whole_cores(hybrid, 0b111111) == [0b110000, 0b11, 0b1100]
 
 
 def test_memory_larger_than_a_node_spans_several() -> None:
