@@ -71,19 +71,13 @@ def shares_instead(error: "HookError", container: str, key: str, context: "Conte
     )
 
 
-def policy_name(settings: "Settings") -> str:
-    """Return the policy's name in the settings."""
-    name: str = settings.placement["policy"]
-    return name
-
-
 def policy_of(settings: "Settings") -> "Choose":
     """Return the configured policy: a built-in one, or a file of the operator's.
 
     Raises:
         PlacementError: it does not exist, or the file is unusable.
     """
-    name = policy_name(settings)
+    name: str = settings.placement["policy"]
     if name == TOPOLOGY_AWARE:
         from . import topology_aware as policy_topology
 

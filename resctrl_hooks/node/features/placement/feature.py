@@ -93,10 +93,15 @@ class Placement(Feature):
         return Step(NAME, step.action, {**step.parameters, "cpus": cpus, "mems": format_list(decision.mems)}, step.why)
 
     def repair(self, context: "Context", known: "set[str]") -> int:
-        """Repair all placements and the values of the node; see `placement.reconcile`."""
-        from .reconcile import repair_all, restore_values  # hooks don't
+        """Repair all placements and the values of the node; after placement was disabled, restore these values."""
+        if context.settings.placement["enabled"]:
+            from .reconcile import repair_all  # hooks don't
 
-        return repair_all(context, known) if context.settings.placement["enabled"] else restore_values(context)
+            return repair_all(context, known)
+        from .node_changes import apply_all  # as above
+
+        with lock(context):
+            return apply_all(None, context)
 
     def withdraw(self, context: "Context") -> None:
         """Restore the values of the node that containers' places have changed."""

@@ -7,7 +7,7 @@ from ...host.cpulist import format_list
 from ...host.procfs import start_time
 from ...log import INFO
 from ...registry import refuses
-from .allocator import anywhere, decide, policy_name, shares_instead
+from .allocator import anywhere, decide, shares_instead
 from .cpuset_writer import follow, settle_in
 from .entries import Entry, needs_of
 from .finishing import finish
@@ -56,7 +56,7 @@ def steps_for(workload: "Workload", context: "Context", *, share: bool) -> "list
         shares_instead(error, workload.id, workload.key, context)
         request, why = shared_request(workload, context.settings), f": {error}"
     what = f"{request.exclusive} exclusive CPUs" if request.exclusive else f"{request.kind} CPUs"
-    why = f"{what} for a request of {request.milli}m, policy {policy_name(context.settings)}{why}"
+    why = f"{what} for a request of {request.milli}m, policy {context.settings.placement['policy']}{why}"
     needs: "PlacementNeeds" = {"request": request.as_record()}
     return [Step(NAME, "place", needs, why)]
 

@@ -146,16 +146,6 @@ def _repair_places(
     return repaired + len({entry.id for entry in done}), done
 
 
-def restore_values(context: "Context") -> int:
-    """Restore the values of the node after placement was disabled; return the number of changed values.
-
-    Raises:
-        HookError: the record cannot be written.
-    """
-    with lock(context):
-        return apply_all(None, context)
-
-
 def read_allocations(context: "Context") -> Book:
     """Return the allocations, read-only; lost ones as the records have them, until the next hook recreates the file."""
     book = Book(context, read_only=True)
