@@ -36,6 +36,7 @@ def restore_all(context: "Context") -> None:
     Raises:
         PlacementError: the kernel refuses one of them.
     """
-    problems = [problem for kind in KINDS for problem in kind(context).restore_all()]
+    apply_all(None, context)
+    problems = [problem for kind in KINDS for problem in kind(context).refused()]
     if problems:
         raise PlacementError("; ".join(problems))

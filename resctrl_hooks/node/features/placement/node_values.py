@@ -121,11 +121,6 @@ class NodeValues:
             self.context.failures.append(error.reason)
             self.context.log(WARNING, f"cannot apply {self.title}: {error}", reason=error.reason)
 
-    def restore_all(self) -> "list[str]":
-        """Restore all values before the state directory is removed; return a sentence for each refused one."""
-        self.apply(None, checked=True)
-        return self.refused()
-
     def apply(self, usage: "Usage | None", *, checked: bool = False) -> int:
         """Write all wanted values and restore the others; return the number of changed values.
 
