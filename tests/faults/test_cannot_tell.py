@@ -1,4 +1,4 @@
-"""A read that fails says nothing: neither that a value is gone, nor that it is another's."""
+"""A read that fails says nothing: neither that a value is gone, nor that it is another's, nor that a CPU is free."""
 
 import contextlib
 import errno
@@ -12,13 +12,15 @@ from conftest import Host
 from hosts.cluster import POD, Cluster
 from hosts.cpufreq import FAST_VALUES, ClassHost, on
 from hosts.faults import failing
+from hosts.placed import PlacedHost
 from node.guard.node import Node
 
 from resctrl_hooks.node.errors import HookError, LedgerError
-from resctrl_hooks.node.features.placement import node_values
+from resctrl_hooks.node.features.placement import allocations, kubelet, node_values, others
 from resctrl_hooks.node.guard import lease
 from resctrl_hooks.node.guard.lease import NAME
 from resctrl_hooks.node.host import cgroup_tasks, procfs
+from resctrl_hooks.node.host.cpulist import parse_list
 from resctrl_hooks.node.ledger import Ledger
 from resctrl_hooks.node.reconcile.reconcile import reconcile
 from resctrl_hooks.node.resctrl.filesystem import Filesystem
@@ -216,3 +218,43 @@ def test_previous_values_of_the_node_survive_a_record_that_cannot_be_read(host: 
         node.stop(name)
     assert reconcile(host.context()).ok
     assert node.cpufreq.changed() == {}
+
+
+CPUS = "cpus.resctrl-hooks.io"
+PLACEMENT: dict[str, tuple[Any, str]] = {
+    "allocations and topology": (allocations, "read_file"),
+    "online CPUs": (allocations, "kernel_text"),
+    "kubelet's state": (kubelet, "read_file"),
+    "folders of others": (others, "list_folder"),
+    "/proc": (procfs, "read_kernel_file"),
+    "records of containers": (Ledger, "read_member"),
+}
+"""Reads of placement in a pass of reconcile: each one's owner and name."""
+
+
+@pytest.mark.parametrize("operation", PLACEMENT.values(), ids=PLACEMENT)
+def test_exclusive_cpus_stay_while_placement_cannot_read(
+    host: Host, operation: tuple[Any, str], no_answer: OSError
+) -> None:
+    node = PlacedHost(host)
+    (host.root / "kubelet").mkdir()
+    (host.root / "kubelet/cpu_manager_state").write_text('{"policyName": "none"}')
+    node.start("gold", 4000, **{CPUS: "exclusive"})
+    node.start("bronze", 500)
+    before = {name: node.cpus(name) for name in ("gold", "bronze")}
+    assert parse_list(before["gold"]).bit_count() == 4
+    asked: list[Any] = []
+    context = host.context()
+
+    def ask(*words: Any, **_: Any) -> bool:
+        asked.append(words)
+        return True
+
+    with failing(*operation, no_answer, when=ask), contextlib.suppress(HookError):
+        reconcile(context)
+    assert asked
+    assert {name: node.cpus(name) for name in before} == before
+    reconcile(host.context())
+    assert {name: node.cpus(name) for name in before} == before
+    node.start("new", 4000, **{CPUS: "exclusive"})
+    assert not parse_list(node.cpus("new")) & parse_list(before["gold"])
