@@ -22,16 +22,20 @@ GUARD: Final = "resctrl-hooks-guard.service"
 TIMER: Final = "resctrl-hooks-reconcile.timer"
 WAKE: Final = "resctrl-hooks-reconcile.path"
 
-WANTED_BY: Final = {
-    MOUNT: "local-fs.target",
-    COMPILE: "multi-user.target",
-    TIMER: "timers.target",
-    WAKE: "paths.target",
-    NRI: "multi-user.target",
-    EXEC: "multi-user.target",
-    GUARD: "multi-user.target",
+_HOST: Final = "multi-user.target"
+_TABLE: Final = {
+    MOUNT: (unit_texts.MOUNT, "local-fs.target"),
+    COMPILE: (unit_texts.COMPILE, _HOST),
+    RECONCILE: (unit_texts.RECONCILE, ""),
+    NRI: (unit_texts.NRI, _HOST),
+    EXEC: (unit_texts.EXEC, _HOST),
+    GUARD: (unit_texts.GUARD, _HOST),
+    TIMER: (unit_texts.TIMER, "timers.target"),
+    WAKE: (unit_texts.WAKE, "paths.target"),
 }
-"""The target that starts each unit. Timer and path units start the reconcile service."""
+"""The text of each unit, and the target that starts it. Timer and path units start the reconcile service."""
+ALL: Final = tuple(_TABLE)
+WANTED_BY: Final = {name: target for name, (_, target) in _TABLE.items() if target}
 ENABLED: Final = tuple(WANTED_BY)
 """Units to enable and start."""
 RESIDENT: Final = (GUARD, NRI, EXEC)
@@ -50,17 +54,6 @@ KEEP_RUNNING: Final = {
 
 _RUNTIMES: Final = "crio.service containerd.service podman.service podman-restart.service kubelet.service"
 
-_TEXTS: Final = {
-    MOUNT: unit_texts.MOUNT,
-    COMPILE: unit_texts.COMPILE,
-    RECONCILE: unit_texts.RECONCILE,
-    NRI: unit_texts.NRI,
-    EXEC: unit_texts.EXEC,
-    GUARD: unit_texts.GUARD,
-    TIMER: unit_texts.TIMER,
-    WAKE: unit_texts.WAKE,
-}
-ALL: Final = tuple(_TEXTS)
 _PERIOD: Final = 30
 _BY_CHANCE: Final = 10
 """Seconds between two passes of reconcile at most, and the random part: turns must not be in step with a load."""
@@ -112,8 +105,10 @@ def units(
         "wake": f"{state}/wake".replace("%", "%%"),
         "writes": f"-{BOOT_CODE}" if boot_code else f"-{CODE}",
     }
-    install = {name: _INSTALL.format(target) for name, target in WANTED_BY.items()}
-    return {name: (text.format(**fields) + install.get(name, "")).encode() for name, text in _TEXTS.items()}
+    return {
+        name: (text.format(**fields) + (_INSTALL.format(target) if target else "")).encode()
+        for name, (text, target) in _TABLE.items()
+    }
 
 
 def enabling_link(path: str) -> str:
