@@ -66,11 +66,7 @@ class PodExplanation(Record):
     @property
     def name(self) -> str:
         """The pod as `list` names it."""
-        return _name(self)
-
-
-def _name(pod: Pod | PodExplanation) -> str:
-    return "/".join(filter(None, (pod.namespace, pod.pod))) or short_id(pod.key)
+        return "/".join(filter(None, (self.namespace, self.pod))) or short_id(self.key)
 
 
 def explain_pod(host: Host, what: str) -> PodExplanation:
@@ -128,7 +124,6 @@ def _running(host: Host, what: str) -> list[tuple[Found, Workload]]:
 def _recorded(host: Host, pod: Pod) -> PodExplanation:
     resctrl = _resctrl_problem(host)
     text = meaning(pod.state, resctrl=not resctrl)
-    show = f"resctrl-hook show {_name(pod)}"
     reason: Reason
     if pod.state == "unmonitored":
         return _not_selected(host, pod)
@@ -137,7 +132,7 @@ def _recorded(host: Host, pod: Pod) -> PodExplanation:
     if pod.state == "waiting":
         reason, after = "waiting", "resctrl-hook list --demand"
     elif pod.state in ("assigned", "idle"):
-        reason, after = "grouped", show
+        reason, after = "grouped", f"resctrl-hook show {pod.name}"
     else:
         reason, after = "incomplete", _RECONCILE
     lacking = [f"without {name}: {why}" for one in pod.containers for name, why in one.without.items()]
