@@ -50,7 +50,7 @@ def chosen(request: Request, *others: Decision) -> Decision:
 def test_devices_and_pci_variables_are_hints(node: PlacedHost) -> None:
     config: dict[str, Any] = {
         "linux": {"devices": [CARD, {"path": "/dev/null", "type": "c", "major": 1, "minor": 3}, "x", {"path": 1}]},
-        "process": {"env": ["A=b", f"PCIDEVICE_X_COM_NIC={NIC},none", f"PCIDEVICE_X_COM_NIC_INFO={NIC}", 7]},
+        "process": {"env": ["A=b", f"PCIDEVICE_X_COM_NIC={NIC},none", f"PCIDEVICE_X_COM_NIC_INFO={GPU}", 7]},
     }
     first, second = (format_list(one.cpus) for one in MACHINE.nodes)
     both = [["/dev/dri/card0", second], [NIC, first]]

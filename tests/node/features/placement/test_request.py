@@ -105,7 +105,9 @@ PREFER, REQUIRE = f"prefer-isolated-cpus.{NRI}", f"require-isolated-cpus.{NRI}"
 @pytest.mark.parametrize(
     "section, annotations, values",
     [
-        ({}, {}, {"kind": SHARED, "one_thread": False, "any_memory": False}),
+        ({}, {}, {"kind": SHARED, **dict.fromkeys(("one_thread", "any_memory", "strict_hints", "by_hints"), False)}),
+        (OWN, {}, {"quiet": False}),
+        (OWN, {"irq-load-balancing.crio.io": "disable"}, {"quiet": True}),
         ({}, {f"hide-hyperthreads.{NRI}": "true"}, {"one_thread": True}),
         ({}, {f"hide-hyperthreads.{NRI}": "false"}, {"one_thread": False}),
         ({}, {f"memory.preserve.{NRI}": "true"}, {"any_memory": True}),
