@@ -55,16 +55,16 @@ def names_of(host: MonitoredHost, *keys: str) -> list[PodName]:
     return [names.of(key) for key in keys]
 
 
-def test_kubernetes_names_come_from_record(host: MonitoredHost, asked: list[str]) -> None:
+def test_podman_is_not_asked_for_names_of_records_storage_and_programs(
+    host: MonitoredHost, tmp_path: Path, asked: list[str]
+) -> None:
     host.pod(0, "web-0")
-    assert names_of(host, KEYS[0]) == [PodName("shop", "web-0", "")]
-    assert asked == []
-
-
-def test_podman_container_name_comes_from_storage(host: MonitoredHost, tmp_path: Path, asked: list[str]) -> None:
     container(host, WEB, WEB, tmp_path)
     stored(tmp_path, (WEB, "web"))
-    assert names_of(host, WEB) == [PodName("", "web", "web")]
+    job = "job-17-of-the-batch"
+    host.context.monitor.ensure_group(job)
+    named = [PodName("shop", "web-0", ""), PodName("", "web", "web"), PodName("", job, "")]
+    assert names_of(host, KEYS[0], WEB, job) == named
     assert asked == []
 
 
@@ -106,12 +106,6 @@ def test_names_of_removed_keys_are_forgotten_and_known_ones_kept(host: Monitored
     assert [names.of(key).whole for key in KEYS[:2]] == ["shop/web-0", "shop/db-0"]
     names.learn(KEYS[:1])
     assert [names.of(key).whole for key in KEYS[:2]] == ["shop/web-0", KEYS[1][:12]]
-    assert asked == []
-
-
-def test_key_of_program_is_its_name(host: MonitoredHost, asked: list[str]) -> None:
-    host.context.monitor.ensure_group("job-17-of-the-batch")
-    assert names_of(host, "job-17-of-the-batch") == [PodName("", "job-17-of-the-batch", "")]
     assert asked == []
 
 
