@@ -33,7 +33,6 @@ from resctrl_hooks.node.resctrl.counters import (
     COUNTERS,
     CUMULATIVE,
     INCOMPLETE,
-    Counter,
     Domain,
     Raw,
     Reading,
@@ -96,16 +95,12 @@ def _values(row: Row) -> Iterator[tuple[Slot, Raw]]:
 
 @cache
 def _slot(folder: str, column: str) -> Slot:
-    return Slot(_domain(folder), _counter(column))
+    return Slot(_domain(folder), _COUNTERS.get(column) or counter_named(column))
 
 
 @cache
 def _domain(folder: str) -> Domain:
     return domain_named(folder) or Domain(folder, folder, 0)
-
-
-def _counter(column: str) -> Counter:
-    return _COUNTERS.get(column) or counter_named(column)
 
 
 def _reading(row: Row, slot: Slot, value: Raw) -> Reading:
