@@ -40,43 +40,38 @@ def test_parts_are_nested(host: Host) -> None:
     )
 
 
-def test_containers_are_listed_at_their_part(host: Host) -> None:
-    topology(host, machine(2, 1, 2, 2, 2))
+def place(host: Host, *placed: tuple[str, str, Decision]) -> None:
+    """Record containers on the machine of the picture: the id, the pod's key and the decision of each."""
+    topology(host, PICTURED)
     context = host.context()
     context.ledger.prepare()
     book = Book(context)
-    shared = Decision(SHARED, "l3-0", cpus=0b1100000011, milli=500)
-    book.add(Entry("a" * 64, "pod-a", 1, 1, "/x", shared))
-    book.add(Entry("b" * 64, "pod-b", 1, 1, "/y", Decision(EXCLUSIVE, "l3-0", owned=0b100000001)))
+    for id_, key, decision in placed:
+        book.add(Entry(id_, key, 1, 1, f"/{id_}", decision))
     book.save()
     book.written()
-    shown = topology(host, machine(2, 1, 2, 2, 2), "--usage")
+
+
+def test_containers_are_listed_at_their_part(host: Host) -> None:
+    shared = Decision(SHARED, "l3-0", cpus=0b1100000011, milli=500)
+    own = Decision(EXCLUSIVE, "l3-0", owned=0b100000001)
+    place(host, ("a" * 64, "pod-a", shared), ("b" * 64, "pod-b", own))
+    shown = topology(host, PICTURED, "--usage")
     assert "    l3-0  CPUs 0-1,8-9  2 of 4 CPUs shared by 1 container requesting 500m  [## ..]\n" in shown
     assert "      - aaaaaaaaaaaa of pod-a: shared, CPUs 1,9\n" in shown
     assert "      - bbbbbbbbbbbb of pod-b: exclusive, CPUs 0,8\n" in shown
-    made = json.loads(topology(host, machine(2, 1, 2, 2, 2), "--usage", "--json"))
+    made = json.loads(topology(host, PICTURED, "--usage", "--json"))
     usage = made["items"][0]["usage"]
     assert [entry["runsOn"] for entry in usage] == ["1,9", "0,8"]
     assert [entry["requestMilliCpus"] for entry in usage] == [500, 0]
 
 
 def test_usage_of_each_part_is_drawn(host: Host) -> None:
-    topology(host, PICTURED)
-    context = host.context()
-    context.ledger.prepare()
-    book = Book(context)
-    for number, (key, pool, cpus) in enumerate(
-        (
-            ("pod-b", "l3-0", 0x0303),
-            ("pod-a", "l3-0", 0x0303),
-            ("p" * 40, "package0", 0x0F0F),
-            ("pod-n", "node", 0xFFFF),
-        )
-    ):
-        book.add(Entry(f"{number}" * 64, key, 1, 1, f"/{number}", Decision(SHARED, pool, cpus=cpus, milli=500)))
-    book.add(Entry("9" * 64, "pod-x", 1, 1, "/9", Decision(EXCLUSIVE, "l3-3", owned=0xC0C0, hidden=0x8080)))
-    book.save()
-    book.written()
+    shared = [("pod-b", "l3-0", 0x0303), ("pod-a", "l3-0", 0x0303), ("p" * 40, "package0", 0x0F0F)]
+    shared.append(("pod-n", "node", 0xFFFF))
+    decisions = [(key, Decision(SHARED, pool, cpus=cpus, milli=500)) for key, pool, cpus in shared]
+    own = Decision(EXCLUSIVE, "l3-3", owned=0xC0C0, hidden=0x8080)
+    place(host, *((f"{number}" * 64, *of) for number, of in enumerate(decisions)), ("9" * 64, "pod-x", own))
     assert topology(host, PICTURED, "--usage", reservedCpus="0").splitlines() == [
         "node  CPUs 0-15  11 of 16 CPUs shared by 4 containers requesting 2000m",
         "  - 333333333333 of pod-n: shared, CPUs 1-5,8-13",
@@ -95,18 +90,12 @@ def test_usage_of_each_part_is_drawn(host: Host) -> None:
 
 
 def test_recorded_output_of_the_picture_is_that_of_the_command(host: Host) -> None:
-    topology(host, PICTURED, reservedCpus="0")
-    context = host.context()
-    context.ledger.prepare()
-    book = Book(context)
-    for id_, key, decision in (
+    place(
+        host,
         ("6f1c9b04d2aa", "343e47a0-7237-4009-92af-9c9bd197514c", Decision(EXCLUSIVE, "l3-1", owned=0x0C0C)),
         ("b29d0e77c415", "77a6cab6-fb2f-4f14-9dbf-5b9e243bdc1d", Decision(SHARED, "l3-0", cpus=0x0303, milli=1500)),
         ("e85a3310f9d6", "9d2f6c1e-0b7a-4c55-8f43-2a61d5b7e901", Decision(SHARED, "package1", cpus=0xF0F0, milli=3000)),
-    ):
-        book.add(Entry(id_, key, 1, 1, f"/{id_}", decision))
-    book.save()
-    book.written()
+    )
     shown = topology(host, PICTURED, "--usage", reservedCpus="0")
     assert (REPOSITORY / "contrib/topology.txt").read_text() == shown
     drawn = (REPOSITORY / "docs/topology.svg").read_text().replace("&#160;", " ")
