@@ -3,7 +3,7 @@
 A captured state can be explained after its process has ended; unknown facts are marked.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from resctrl_hooks.config import Effective
 from resctrl_hooks.inventory.feature_display.model import Found
@@ -23,6 +23,9 @@ from resctrl_hooks.node.log import WARNING, Log
 from resctrl_hooks.node.registry import incomplete_refuses, refuses
 
 from .model import Explanation, StepModel
+
+if TYPE_CHECKING:
+    from resctrl_hooks.node.records import MemberRecord
 
 _FATES = {
     LIVES: "stays: other containers of the key are running",
@@ -111,7 +114,8 @@ def _own_bundle(state: State, said: Explanation) -> Bundle:
 def _create_runtime(state: State, bundle: Bundle, context: Context, said: Explanation) -> None:
     cgroups = cgroups_of(context.proc, state.pid)
     workload = derive(state, bundle, cgroups, context.settings.cgroup_path)
-    said.workload = _described(workload)
+    key_of = "pod" if workload.in_pod else "container"
+    said.workload = {"key": workload.key, "keyOf": key_of, **_recorded(workload.details())}
     gone = f"process {state.pid} has ended" if state.pid else "the state has no pid"
     if said.process != "lives":
         said.notes.append(
@@ -156,18 +160,10 @@ def _said_step(step: Step, workload: Workload, context: Context) -> StepModel:
     return StepModel(step.feature, step.action, step.parameters, step.why + kept, *found)
 
 
-def _described(workload: Workload) -> dict[str, Any]:
-    return {
-        "key": workload.key,
-        "keyOf": "pod" if workload.in_pod else "container",
-        "runtime": workload.runtime,
-        "namespace": workload.namespace,
-        "pod": workload.pod,
-        "container": workload.container,
-        "cgroup": workload.cgroup,
-        "podCgroup": workload.pod_cgroup,
-        "bundle": workload.bundle_path,
-    }
+def _recorded(record: "MemberRecord") -> dict[str, Any]:
+    """Return the names and places of a container as its record has them."""
+    names = ("runtime", "namespace", "pod", "container", "cgroup", "podCgroup", "bundle")
+    return {name: record.get(name, "") for name in names}
 
 
 def _look_back(workload: Workload, context: Context, said: Explanation) -> None:
@@ -186,8 +182,7 @@ def _poststop(state: State, context: Context, said: Explanation) -> None:
     if record is None or pod is None:
         said.outcome = "no record of this container; no action"
         return
-    names = ("runtime", "namespace", "pod", "container", "cgroup", "podCgroup", "bundle")
-    said.workload = {"key": key, **{name: record.get(name, "") for name in names}}
+    said.workload = {"key": key, **_recorded(record)}
     if is_of_earlier_run(record, context):
         said.outcome = "ignored: late poststop of an earlier run; the container is running again"
         return
