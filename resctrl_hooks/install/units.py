@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from resctrl_hooks.node.guard.section import OFF, guard_mode
+from resctrl_hooks.node.guard.section import OFF
+from resctrl_hooks.node.guard.section import section as guard
 from resctrl_hooks.node.history.section import section as history
 from resctrl_hooks.node.names import NODE_FEATURES, RESCTRL_ROOT, STATE_DIR
 from resctrl_hooks.node.settings import Settings
@@ -123,7 +124,7 @@ def resident(settings: Settings, *, nri: bool) -> list[str]:
     The plugin's service watches execs too.
     """
     watching = [NRI] if nri else [EXEC] if settings.monitoring["exec"] == WATCH else []
-    samples = guard_mode(settings) != OFF or history(settings)["enabled"] or slowdown(settings)["enabled"]
+    samples = guard(settings)["mode"] != OFF or history(settings)["enabled"] or slowdown(settings)["enabled"]
     return [GUARD, *watching] if samples else watching
 
 

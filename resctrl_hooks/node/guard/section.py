@@ -21,9 +21,3 @@ def slowdown_of(settings: "dict[str, Any]") -> "dict[str, float]":
     protect = settings["protect"]
     rules = protect.items() if isinstance(protect, dict) else ()
     return {name: rule["slowdown"] for name, rule in rules if rule and rule.get("slowdown")}
-
-
-def guard_mode(settings: "Settings") -> str:
-    """Return `OFF`, `OBSERVE` or `ACT`."""
-    mode: str = section(settings)["mode"]
-    return mode

@@ -39,23 +39,25 @@ def read_cpus(folders: "Sequence[str]") -> int:
 
 
 def _read(folder: str) -> "Waits | None":
-    stat = _words(f"{folder}/cpu.stat")
+    stat, events = _numbers(f"{folder}/cpu.stat"), _numbers(f"{folder}/memory.events")
     used = stat.get("usage_usec")
     if used is None:
         return None
-    throttled, times = stat.get("throttled_usec"), stat.get("nr_throttled")
-    cpu, memory = _pressure(f"{folder}/cpu.pressure"), _pressure(f"{folder}/memory.pressure")
-    events = _words(f"{folder}/memory.events")
+    cpu, memory = _numbers(f"{folder}/cpu.pressure"), _numbers(f"{folder}/memory.pressure")
     return Waits(
         used * _MICRO,
-        None if throttled is None else throttled * _MICRO,
-        times,
-        cpu.get("some"),
-        cpu.get("full"),
-        memory.get("some"),
-        memory.get("full"),
+        _seconds(stat.get("throttled_usec")),
+        stat.get("nr_throttled"),
+        _seconds(cpu.get("some")),
+        _seconds(cpu.get("full")),
+        _seconds(memory.get("some")),
+        _seconds(memory.get("full")),
         events.get("high", 0) + events.get("max", 0) if events else None,
     )
+
+
+def _seconds(microseconds: "int | None") -> "float | None":
+    return None if microseconds is None else microseconds * _MICRO
 
 
 def _together(one: Waits, other: Waits) -> Waits:
@@ -68,22 +70,12 @@ def _together(one: Waits, other: Waits) -> Waits:
     return Waits(*map(both, Waits._fields))  # type: ignore[arg-type]  # the sum of whole numbers is one
 
 
-def _words(path: str) -> "dict[str, int]":
-    """Return the numbers of a file with a word and a number in each line."""
-    found = {}
-    for line in kernel_text(path).splitlines():
-        word, _, number = line.partition(" ")
-        if number.isdigit():
-            found[word] = int(number)
-    return found
-
-
-def _pressure(path: str) -> "dict[str, float]":
-    """Return the seconds of ``some`` and ``full``; empty where the kernel counts none."""
+def _numbers(path: str) -> "dict[str, int]":
+    """Return the numbers of a file with a word and a number in each line, of pressures the ``total`` at its end."""
     found = {}
     for line in kernel_text(path).splitlines():
         word, _, rest = line.partition(" ")
         number = rest.rpartition("total=")[2]
         if number.isdigit():
-            found[word] = int(number) * _MICRO
+            found[word] = int(number)
     return found
