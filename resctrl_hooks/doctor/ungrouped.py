@@ -25,8 +25,8 @@ from resctrl_hooks.node.container.runtimes import Found, living_containers
 from resctrl_hooks.node.container.workload import Workload, workload_of
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.features.monitoring import why_not
-from resctrl_hooks.node.history.names import short_id
 from resctrl_hooks.node.names import namespace_in_words
+from resctrl_hooks.node.snapshot.names import short_id
 from resctrl_hooks.node.watch.status import read_status
 from resctrl_hooks.nri.status import NAME as NRI_STATUS
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.history.names import short_id
 from resctrl_hooks.node.host.cgroup_tasks import threads_of_container
 from resctrl_hooks.node.host.procfs import resctrl_groups_of
 from resctrl_hooks.node.reconcile.tasks import outside
@@ -15,6 +14,7 @@ from resctrl_hooks.node.refusals import recent_refusals
 from resctrl_hooks.node.resctrl.rmids import free_rmids, rmids_of_each_class, total_rmids
 from resctrl_hooks.node.sharing.limits import limit_of
 from resctrl_hooks.node.sharing.runtimes_group import group_name
+from resctrl_hooks.node.snapshot.names import short_id
 
 from .account import Account
 from .coverage import bandwidth_counters, counted_state, free_counters

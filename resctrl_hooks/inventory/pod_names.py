@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.history.names import RecordedNames
+from resctrl_hooks.node.snapshot.names import RecordedNames
 
 from .podman import PodmanNames, is_podmans, podman_names
 

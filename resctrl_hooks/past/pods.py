@@ -7,8 +7,8 @@ from resctrl_hooks.inventory.coverage import counter_of
 from resctrl_hooks.inventory.pod_details import Counter, PodRates
 from resctrl_hooks.inventory.pod_names import PodNames
 from resctrl_hooks.inventory.rates import Rates, pod_rates
-from resctrl_hooks.node.history.names import short_id
 from resctrl_hooks.node.history.rows import SLOWED
+from resctrl_hooks.node.snapshot.names import short_id
 
 from .moments import PastUsers, pair_of
 from .view import Found

@@ -1,6 +1,7 @@
 """The largest pods of a class in a full memory domain, for the guard's log: a cut slows their traffic."""
 
 from ..resctrl.layouts import L3, domain_folder
+from ..snapshot.names import RecordedNames
 from .load import count_in
 
 TYPE_CHECKING = False
@@ -17,6 +18,7 @@ class Pods:
 
     def __init__(self, context: "Context") -> None:
         self._context = context
+        self._names = RecordedNames(context)
         self._last: "dict[tuple[int, str], dict[str, int]]" = {}
         self._moved: "dict[tuple[int, str], dict[str, int]]" = {}
 
@@ -42,14 +44,6 @@ class Pods:
         """Return the names of the pods with the most traffic between the last two samples, the largest first."""
         moved = self._moved.get((domain, name), {})
         groups = sorted((group for group, value in moved.items() if value > 0), key=lambda group: -moved[group])
-        return [self._named(group) for group in groups[:_SHOWN]]
-
-    def _named(self, group: str) -> str:
-        key = group[len(self._context.settings.group_prefix) :]
-        try:
-            record = self._context.ledger.read_pod(key)
-        except (OSError, ValueError):
-            record = None
-        pod = record.get("pod", "") if record else ""
-        namespace = record.get("namespace", "") if record else ""
-        return f"{namespace}/{pod}" if namespace and pod else pod or group
+        keys = [group.removeprefix(self._context.settings.group_prefix) for group in groups[:_SHOWN]]
+        self._names.learn(keys)
+        return ["/".join(filter(None, self._names.of(key)[:2])) for key in keys]

@@ -17,10 +17,10 @@ from ..slowdown.causes import SUPPORTED
 from ..slowdown.section import section as slowdown_section
 from ..slowdown.status import read_status
 from ..snapshot.growth import ENERGY, TOTAL, growths
+from ..snapshot.names import RecordedNames
 from ..snapshot.packages import Packages
 from ..snapshot.snapshot import open_files, take
 from .class_changes import changes
-from .names import RecordedNames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

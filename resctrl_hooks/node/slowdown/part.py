@@ -4,11 +4,11 @@ import posix
 
 from ..errors import HookError
 from ..guard.section import section as guard_section
-from ..history.names import RecordedNames
 from ..host.instance import RunningError, only_instance
 from ..log import WARNING
 from ..names import SLOWDOWN_STATUS
 from ..part import Moment, Part
+from ..snapshot.names import RecordedNames
 from .constants import FEWEST, JUDGED, WINDOW
 from .live import Live
 from .quiet import memory_of
