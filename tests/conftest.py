@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import pytest
 from hosts.faults import Fail, failing
@@ -52,6 +52,7 @@ UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
 POD_CGROUP = f"/kubepods/burstable/pod{UID}"
 BOOT = "0d5d0a52-6e2c-4a3c-8f2e-000000000001"
 GROUP = f"mon_groups/{UID}"
+Value = TypeVar("Value")
 BOTH_POLICIES = pytest.mark.parametrize("policy, code", [("ignore", 0), ("fail", 79)])
 
 
@@ -308,6 +309,12 @@ def fail() -> Iterator[Fail]:
             faults.enter_context(failing(owner, name, error, **named))
 
         yield add
+
+
+def not_none(value: Value | None) -> Value:
+    """Return a value that a test expects to exist."""
+    assert value is not None
+    return value
 
 
 def always(value: Any) -> Any:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from conftest import not_none
 from hosts.shared_node import SharedNode
 from hypothesis import given
 from hypothesis import strategies as st
@@ -77,8 +78,7 @@ def test_creator_is_recognized_by_name(group: str, program: str) -> None:
 
 def test_program_with_most_groups_is_the_greediest() -> None:
     groups = {"": ["pqos-1-0", "pqos-1-1", "mine", "c1"]}
-    found = greediest(account_of(Facts({"L3": 16}, 4, 0, groups, {}, {"c1": "c1"})))
-    assert found is not None
+    found = not_none(greediest(account_of(Facts({"L3": 16}, 4, 0, groups, {}, {"c1": "c1"}))))
     assert found[0].name == "pqos"
     assert [one.group for one in found[1]] == ["pqos-1-0", "pqos-1-1"]
     assert greediest(account_of(Facts({"L3": 16}, 4, 0, {"": []}, {}, {}))) is None
@@ -92,8 +92,7 @@ def test_node_names_pods_runtimes_and_foreign_groups(tmp_path: Path) -> None:
     fs.mkdir(f"{root}/mon_groups/{pod.id}")  # as a runtime does for enableMonitoring
     fs.mkdir(f"{root}/mon_groups/pqos-7-0")
     inventory = gather(node.context())
-    found = inventory.account
-    assert found is not None
+    found = not_none(inventory.account)
     expected = {"pods": 1, "classes": 1, "runtimes": 1, "foreign": 1, "limbo": 0, "free": 4}
     assert found.rmids == expected
     assert [one.name for one in found.of("runtimes")] == ["shop/web-0"]
@@ -119,9 +118,9 @@ def test_rmids_that_the_kernel_refuses_are_in_limbo(tmp_path: Path) -> None:
     first = node.start("shop")
     node.end(first)
     node.start("shop")
-    found = gather(node.context()).account
-    assert found is not None
+    found = not_none(gather(node.context()).account)
     assert (found.rmids["limbo"], found.rmids["free"]) == (1, 0)
+    assert account(node.context(), {}).rmids["limbo"] == 0, "no pod waits"
 
 
 def test_runtimes_folders_are_read_only_for_unexplained_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

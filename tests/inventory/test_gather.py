@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import not_none
 from hosts.cluster import Cluster
 from hosts.monitored import KEYS, plain_host
 from hosts.shared_node import SharedNode
@@ -121,8 +122,7 @@ def test_container_whose_process_has_ended_or_is_another_is_not_alive(tmp_path: 
     stat = Path(node.context().proc, str(pod.pid), "stat")
     text = stat.read_text()
     stat.write_text(text.replace(" 100000 ", " 100001 "))
-    found = pod_of(node.context(), pod.key)
-    assert found is not None
+    found = not_none(pod_of(node.context(), pod.key))
     (one,) = found.containers
     assert (found.state, one.alive, one.rdt_class, one.threads, found.living) == ("idle", False, None, 0, [])
 
@@ -134,8 +134,7 @@ def test_container_without_a_pid_counts_as_alive(tmp_path: Path) -> None:
     with context.monitor.hold(KEYS[0]) as locked:
         locked.ensure_group("")
         locked.add_member("job", {}, 0)
-    found = pod_of(context, KEYS[0])
-    assert found is not None
+    found = not_none(pod_of(context, KEYS[0]))
     assert [(one.alive, one.monitored, one.threads) for one in found.containers] == [(True, True, 0)]
     assert found.state == "assigned"
 
@@ -160,8 +159,7 @@ def test_container_that_ends_or_is_unreadable_hides_no_other(
         return "", pod.key
 
     monkeypatch.setattr(module, "resctrl_groups_of", fails)
-    found = pod_of(node.context(), pod.key)
-    assert found is not None
+    found = not_none(pod_of(node.context(), pod.key))
     assert [one.alive for one in found.containers] == [alive, True]
     assert (found.problems, found.state) == (problems, "assigned")
 
@@ -172,8 +170,7 @@ def test_pod_of_an_earlier_boot_is_shown_only_if_it_waits(tmp_path: Path) -> Non
     node.kernel.boot(2)
     context = node.context()
     assert pod_of(context, pod.key) is None
-    found = pod_of(context, pod.key, {pod.key})
-    assert found is not None
+    found = not_none(pod_of(context, pod.key, {pod.key}))
     assert (found.state, found.groups, found.containers, found.namespace) == ("waiting", [], [], "")
     assert pod_of(context, "unknown") is None
     context.ledger.mark("waiting", "unknown")
@@ -184,12 +181,10 @@ def test_pod_without_containers_begins_with_its_record(tmp_path: Path) -> None:
     with plain_host(tmp_path) as host:
         host.group(0, "web")
         os.utime(Path(host.context.ledger.folder, "pods", KEYS[0], "pod"), (1234, 1234))
-        found = pod_of(host.context, KEYS[0])
-        assert found is not None
+        found = not_none(pod_of(host.context, KEYS[0]))
         assert (found.since, found.name) == (1234, "shop/web")
         host.context.ledger.mark("waiting", KEYS[1])
-        found = pod_of(host.context, KEYS[1])
-        assert found is not None
+        found = not_none(pod_of(host.context, KEYS[1]))
         assert (found.since, found.state) == (0, "waiting")
 
 
@@ -199,8 +194,7 @@ def test_pod_begins_with_its_first_container_and_has_the_names_of_any(tmp_path: 
             locked.add_member("a" * 64, {"time": 0})
             locked.add_member("b" * 64, {"time": 50, "pod": "web"})
             locked.add_member("c" * 64, {"time": 40, "namespace": "shop"})
-        found = pod_of(host.context, KEYS[0])
-        assert found is not None
+        found = not_none(pod_of(host.context, KEYS[0]))
         assert (found.since, found.namespace, found.pod) == (40, "shop", "web")
 
 
@@ -220,12 +214,10 @@ def test_inventory_without_resctrl_has_the_problem_and_the_pods(tmp_path: Path) 
 def test_pod_has_the_bandwidth_counters_of_its_present_groups(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, rmids=8, assignable_counters=4)
     pod = node.start("shop")
-    found = pod_of(node.context(), pod.key)
-    assert found is not None
+    found = not_none(pod_of(node.context(), pod.key))
     assert found.bandwidth_counters == {"mbm_total_bytes": {0: True}, "mbm_local_bytes": {0: True}}
     node.kernel.rmdir(f"{node.context().monitor.resctrl.root}/mon_groups/{pod.key}")
-    found = pod_of(node.context(), pod.key)
-    assert found is not None
+    found = not_none(pod_of(node.context(), pod.key))
     assert found.bandwidth_counters == {}
 
 
@@ -264,8 +256,7 @@ def test_pod_known_only_by_refusals_is_refused_since_the_first(tmp_path: Path, m
         for when, key, pod in ((100, KEYS[0], "web"), (200, KEYS[1], "db"), (300, KEYS[0], "web-0"), (400, "", "x")):
             monkeypatch.setattr("time.time", lambda when=when: float(when))
             record_refusal(folder, {"key": key, "namespace": "shop", "pod": pod}, "no RMID")
-        found = refused_pod(host.context, KEYS[0])
-        assert found is not None
+        found = not_none(refused_pod(host.context, KEYS[0]))
         assert (found.key, found.name, found.state, found.since) == (KEYS[0], "shop/web-0", "refused", 100)
         assert refused_pod(host.context, KEYS[2]) is None
         assert refused_pod(host.context, "") is None
@@ -299,9 +290,7 @@ def test_free_rmids_where_each_class_has_its_own(tmp_path: Path) -> None:
     for name in ("a", "b", "c"):
         node.kernel.mkdir(f"{resctrl.root}/gold/mon_groups/{name}")
     node.start("shop")
-    found = rmids_of(resctrl, 6)
-    assert found is not None
+    found = not_none(rmids_of(resctrl, 6))
     assert (found.used, found.free_by_class, found.free) == (6, {"": 2, "gold": 0}, 2)
-    whole = rmids_of(SharedNode(tmp_path / "other", rmids=5).context().monitor.resctrl, 2)
-    assert whole is not None
+    whole = not_none(rmids_of(SharedNode(tmp_path / "other", rmids=5).context().monitor.resctrl, 2))
     assert (whole.total, whole.free_by_class, whole.free) == (5, {}, 3)

@@ -11,6 +11,7 @@ import random
 from typing import NamedTuple
 
 import pytest
+from conftest import not_none
 
 from resctrl_hooks.install.units import TIMER, units
 from resctrl_hooks.inventory.interval import LEAST_TURNS, Interval, interval_of
@@ -151,8 +152,7 @@ def test_pods_in_step_with_the_timer_have_true_rates(turn: float, rmids: int, ph
     for number in range(windows):
         chances = random.Random(f"{load} {number}")
         found = turns_of(load, 60 * turn * load.pods, chances, by_chance=True, passes=timer())[1:21]
-        interval = interval_of([(end - begin, load.moved(begin, end, phase)) for begin, end in found])
-        assert interval is not None
+        interval = not_none(interval_of([(end - begin, load.moved(begin, end, phase)) for begin, end in found]))
         truth = load.busy / load.period
         near += abs(interval.rate / truth - 1) <= 0.2
         inside += interval.low <= truth <= interval.high
@@ -187,14 +187,17 @@ def test_interval_needs_minimum_number_of_turns() -> None:
     ],
 )
 def test_half_width_follows_from_variance_and_quantile(turns: tuple[int, ...], half: float) -> None:
-    found = interval_of([(10.0, float(moved)) for moved in turns])
-    assert found is not None
+    found = not_none(interval_of([(10.0, float(moved)) for moved in turns]))
     assert found.rate == pytest.approx(10)
     assert found.half == pytest.approx(half)
 
 
 @pytest.mark.parametrize(
-    "turns, quantile", [(9, 2.306), (11, 2.228), (20, 2.131), (21, 2.086), (30, 2.086), (31, 2.042), (40, 2.042)]
+    "turns, quantile",
+    [
+        *((9, 2.306), (11, 2.228), (13, 2.179), (20, 2.131), (21, 2.086)),
+        *((30, 2.086), (31, 2.042), (40, 2.042), (41, 2.021)),
+    ],
 )
 def test_quantile_is_that_of_the_next_smaller_degree_of_freedom(turns: int, quantile: float) -> None:
     moved = [10.0] * (turns - 1) + [11.0]
@@ -202,8 +205,7 @@ def test_quantile_is_that_of_the_next_smaller_degree_of_freedom(turns: int, quan
     variance = sum((one - rate) ** 2 for one in moved) + 2 * max(
         0.0, sum((one - rate) * (other - rate) for one, other in itertools.pairwise(moved))
     )
-    found = interval_of([(1.0, one) for one in moved])
-    assert found is not None
+    found = not_none(interval_of([(1.0, one) for one in moved]))
     assert found.half == pytest.approx(1.2 * quantile * math.sqrt(variance * turns / (turns - 1)) / turns)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import not_none
 from hosts.past import BOOT, T0, sample
 
 from resctrl_hooks.node.history.sample import Sample
@@ -135,12 +136,10 @@ def test_time_finds_the_last_sample_before_it_and_steps_go_both_ways(path: Path)
     store = new(path)
     for second in range(0, 100, 10):
         store.add(sample(second, {"a": 1}))
-    entry = store.at(T0 + 45_000)
-    assert entry is not None
+    entry = not_none(store.at(T0 + 45_000))
     assert entry.time == T0 + 40_000
     for steps, second in ((1, 50), (-1, 30), (3, 70), (-10, 0), (100, 90)):
-        found = store.near(entry, steps)
-        assert found is not None
+        found = not_none(store.near(entry, steps))
         assert found.time == T0 + second * 1000
     assert store.at(T0 - 1) is None
     assert store.ends() == (T0, T0 + 90_000)
@@ -151,10 +150,8 @@ def test_clock_that_is_set_back_keeps_the_order_of_writing(path: Path) -> None:
     for second, time in ((0, 0), (10, 10), (20, -3600), (30, -3590)):
         made = sample(second, {"a": 1})
         store.add(Sample(T0 + time * 1000, made.uptime, made.boot, made.host, made.rows))
-    entry = store.at(T0 - 3590_000)
-    assert entry is not None
-    before = store.near(entry, -1)
-    assert before is not None
+    entry = not_none(store.at(T0 - 3590_000))
+    before = not_none(store.near(entry, -1))
     now, then = store.read(entry), store.read(before)
     assert now is not None
     assert then is not None
@@ -200,8 +197,7 @@ def test_size_is_never_exceeded_and_the_oldest_go_first(path: Path) -> None:
         store.tidy(T0 + second * 1000, DAY, 30 * DAY)
     store.close()
     assert path.stat().st_size <= size
-    found = Store(str(path)).ends()
-    assert found is not None
+    found = not_none(Store(str(path)).ends())
     assert found[0] > T0
     assert found[1] == T0 + 1499_000
     with sqlite3.connect(path) as file:
@@ -284,7 +280,6 @@ def test_damaged_samples_are_skipped_and_counted(path: Path) -> None:
     found = [(entry.id, entry.time, len(events)) for entry, events in store.events(0, 10, BOOT)]
     assert found == [(3, T0 + 3000, 1), (2, T0 + 2000, 0), (1, T0 + 1000, 1)]
     assert [*store.skipped] == [2]
-    entry = store.at(T0 + 2000)
-    assert entry is not None
+    entry = not_none(store.at(T0 + 2000))
     assert store.read(entry) is None
     assert f"invalid sample at {T0 + 2000}" in str(store.skipped[2])
