@@ -79,6 +79,11 @@ def ended_by_signals() -> threading.Event:
     return ended
 
 
+def interval_option(default: str, text: str) -> Callable[[Any], Any]:
+    """Add ``--interval``, of a tenth of a second or more, to a command."""
+    return click.option("--interval", type=Duration(0.1), default=default, show_default=True, help=text)
+
+
 def at_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--at`` to a command, which receives the time as ``when``: seconds since 1970, or None."""
     text = f"Show the history of this node at a time: {FORMS}."

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import click
 
 from resctrl_hooks.cli.node import open_node
-from resctrl_hooks.cli.params import Duration, ended_by_signals, recording_errors, recording_options
+from resctrl_hooks.cli.params import Duration, ended_by_signals, interval_option, recording_errors, recording_options
 from resctrl_hooks.inventory.amounts import scaled
 from resctrl_hooks.inventory.pod_names import PodNames
 from resctrl_hooks.node.errors import HookError
@@ -17,7 +17,7 @@ from resctrl_hooks.recording.files import Write, writing
 
 
 @click.command()
-@click.option("--interval", type=Duration(0.1), default="1s", show_default=True, help="Time between two samples.")
+@interval_option("1s", "Time between two samples.")
 @click.option(
     "--for", "duration", type=Duration(0.1), help="Duration of the recording, such as 10m or 2h; default: until Ctrl-C."
 )

@@ -13,7 +13,7 @@ import click
 from resctrl_hooks.cli.document import Column, print_listing
 from resctrl_hooks.cli.list_options import WATCH_SECONDS, ListOptions, list_options
 from resctrl_hooks.cli.node import open_node
-from resctrl_hooks.cli.params import Duration, at_option, refuse_with_at
+from resctrl_hooks.cli.params import at_option, interval_option, refuse_with_at
 from resctrl_hooks.cli.show_text import MOST_LINES, print_pod
 from resctrl_hooks.cli.tables import console
 from resctrl_hooks.inventory.coverage import counter_of, is_partial
@@ -47,13 +47,7 @@ _CSV: tuple[Column, ...] = (
 @click.command()
 @list_options(tuple(_SORTS), "name")
 @click.option("--rates", is_flag=True, help="Also measure bandwidth and power for one interval.")
-@click.option(
-    "--interval",
-    type=Duration(0.1),
-    default="1s",
-    show_default=True,
-    help="Interval of --rates, such as 500ms, 2s or 1m.",
-)
+@interval_option("1s", "Interval of --rates, such as 500ms, 2s or 1m.")
 @at_option
 @click.pass_obj
 def command(config: str, *, options: ListOptions, rates: bool, interval: float, when: float | None) -> None:

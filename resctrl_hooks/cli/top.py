@@ -14,7 +14,7 @@ from resctrl_hooks.cli.class_lines import BY_CLASS, changed
 from resctrl_hooks.cli.document import Column, print_listing
 from resctrl_hooks.cli.list_options import ListOptions, list_options
 from resctrl_hooks.cli.node import open_node
-from resctrl_hooks.cli.params import Bandwidth, Duration, at_option
+from resctrl_hooks.cli.params import Bandwidth, at_option, interval_option
 from resctrl_hooks.cli.tables import console, print_table
 from resctrl_hooks.cli.top_table import Scene, domain_line, head_line, memory_lines, power_lines, usage_table
 from resctrl_hooks.inventory.columns import BY_KEY, COLUMNS, values_of
@@ -40,13 +40,7 @@ _CSV: tuple[Column, ...] = tuple(
 @click.command()
 @list_options((*BY_KEY, SLOW, "name"), "mbm")
 @click.option("--once", is_flag=True, help="Measure for one interval, print and exit.")
-@click.option(
-    "--interval",
-    type=Duration(0.1),
-    default="2s",
-    show_default=True,
-    help="Time between two samples, such as 500ms, 2s or 1m.",
-)
+@interval_option("2s", "Time between two samples, such as 500ms, 2s or 1m.")
 @click.option("--domain", type=click.IntRange(0), metavar="N", help="Only counters of this L3 domain.")
 @click.option(
     "--capacity",

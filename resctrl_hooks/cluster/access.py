@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 import click
 
 from resctrl_hooks.cli.errors import INVALID, FailedError
-from resctrl_hooks.cli.params import Duration
+from resctrl_hooks.cli.params import Duration, interval_option
 
 from .api import NAMESPACE, Cluster, MetricsPod
 
@@ -74,9 +74,7 @@ def access_options(command: Callable[..., Any]) -> Callable[..., Any]:
             show_default=True,
             help="Time for each node's answer.",
         ),
-        click.option(
-            "--interval", type=Duration(0.1), default="2s", show_default=True, help="Time between two readings."
-        ),
+        interval_option("2s", "Time between two readings."),
         click.option("--all", "every", is_flag=True, help=f"Also read more than {MOST_NODES} nodes."),
     )
 
