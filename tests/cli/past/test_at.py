@@ -82,17 +82,6 @@ def test_rates_after_a_gap_are_null_and_the_gap_is_said(past: Past) -> None:
     assert "no samples in the 10m10s before, so no rates" in past.run("show", "web", "--at", past.at(1805)).stdout
 
 
-@pytest.mark.parametrize("command", ["list", "show", "diagnose"])
-def test_time_in_a_gap_is_an_error_of_each_command(past: Past, command: str) -> None:
-    result = past.run(command, "web", "--at", past.at(1500))
-    assert (result.exit_code, "the last one before it is at" in result.output) == (1, True)
-
-
-def test_pod_that_was_not_there_is_an_error(past: Past) -> None:
-    result = past.run("show", "batch", "--at", past.at(3015))
-    assert (result.exit_code, "batch had no counters at" in result.output) == (1, True)
-
-
 def test_diagnose_has_ratio_and_causes_of_that_time(judged: Past) -> None:
     (found,) = document(judged, "diagnose", JUDGED)["items"]
     assert (found["name"], found["slowdown"]) == ("shop/web", 1.62)
@@ -116,19 +105,34 @@ def test_ratio_is_a_column_of_list_and_top(judged: Past) -> None:
 
 
 @pytest.mark.parametrize(
-    "words, option",
+    "words, code, text",
     [
-        (["list", "--demand"], "--demand"),
-        (["list", "-w"], "--watch"),
-        (["list", "-l", "app=web"], "--selector"),
-        (["show", "web", "-w"], "--watch"),
-        (["diagnose", "web", "--experiment"], "--experiment"),
-        (["diagnose", "--for", "30s"], "--for"),
+        (("top", "--at", -60), 1, "the history begins at"),
+        (("top", "--at", 1500), 1, "no sample at"),
+        (("top", "--at", 1500), 1, "and the next one at"),
+        *(
+            ((name, "web", "--at", 1500), 1, "the last one before it is at")
+            for name in ("top", "list", "show", "diagnose")
+        ),
+        (("show", "batch", "--at", 3015), 1, "batch had no counters at"),
+        (("report", "--since", 1300, "--until", 1400), 1, "the history is from"),
+        (("report",), 2, "name either a FILE or --since"),
+        (("report", "--until", "now"), 2, "name either a FILE or --since"),
+        (("top", "--at", "soon"), 2, "is not a time such as 14:00"),
+        (("top", "--at", 605, "-l", "app=web"), 2, "the history has no labels"),
+        (("list", "--at", 605, "--demand"), 2, "--at cannot be combined with --demand"),
+        (("list", "--at", 605, "-w"), 2, "--at cannot be combined with --watch"),
+        (("list", "--at", 605, "-l", "app=web"), 2, "--at cannot be combined with --selector"),
+        (("show", "web", "--at", 605, "-w"), 2, "--at cannot be combined with --watch"),
+        (("diagnose", "web", "--at", 605, "--experiment"), 2, "--at cannot be combined with --experiment"),
+        (("diagnose", "--at", 605, "--for", "30s"), 2, "--at cannot be combined with --for"),
     ],
 )
-def test_option_of_the_present_is_refused_with_a_time(past: Past, words: list[str], option: str) -> None:
-    result = past.run(*words, "--at", past.at(605))
-    assert (result.exit_code, f"--at cannot be combined with {option}" in result.output) == (2, True)
+def test_impossible_time_pod_or_option_is_an_error(
+    past: Past, words: tuple[str | int, ...], code: int, text: str
+) -> None:
+    result = past.run(*(past.at(word) if isinstance(word, int) else word for word in words))
+    assert (result.exit_code, text in result.output) == (code, True), result.output
 
 
 def test_damaged_sample_gives_way_to_the_one_before_it_with_one_line(past: Past) -> None:

@@ -59,8 +59,6 @@ def test_pod_that_has_ended_since_is_there_and_later_it_is_not(past: Past) -> No
 def test_options_of_the_present_select_in_the_past(past: Past) -> None:
     assert [*items(past.top(605, "-n", "other"))] == ["TOTAL"]
     assert [*items(past.top(605, "--by", "class"))] == ["/", "(ungrouped)", "TOTAL"]
-    refused = past.run("top", "--at", past.at(605), "-l", "app=web")
-    assert (refused.exit_code, "the history has no labels" in refused.output) == (2, True)
 
 
 def test_first_line_says_that_it_is_the_past(past: Past) -> None:
@@ -69,23 +67,10 @@ def test_first_line_says_that_it_is_the_past(past: Past) -> None:
     assert "ago)  node-1  6.01 kB/s" in first
 
 
-def test_time_in_a_gap_names_both_ends(past: Past) -> None:
-    result = past.run("top", "--at", past.at(1500))
-    assert result.exit_code == 1
-    assert "no sample at" in result.output
-    assert "the last one before it is at" in result.output
-    assert "and the next one at" in result.output
-
-
 def test_first_sample_after_a_gap_has_no_rates(past: Past) -> None:
     web = items(past.top(1805))["shop/web"]
     assert (web["memoryBandwidthBytesPerSecond"], web["llcOccupancyBytes"]) == (None, 1800)
     assert items(past.top(1815))["shop/web"]["memoryBandwidthBytesPerSecond"] == 1000
-
-
-def test_time_before_the_history_names_its_beginning(past: Past) -> None:
-    result = past.run("top", "--at", past.at(-60))
-    assert (result.exit_code, "the history begins at" in result.output) == (1, True)
 
 
 def test_node_without_a_history_says_how_to_enable_it(tmp_path: Path) -> None:
@@ -101,11 +86,6 @@ def test_file_that_only_root_can_read_says_so(past: Past) -> None:
     with failing(os, "stat", PermissionError(13, "Permission denied"), when=lambda path, **_: path == str(past.file)):
         result = past.run("top", "--at", past.at(605))
     assert (result.exit_code, "permission denied; run it as root" in result.output) == (1, True)
-
-
-def test_wrong_time_is_wrong_use(past: Past) -> None:
-    result = past.run("top", "--at", "soon")
-    assert (result.exit_code, "is not a time such as 14:00" in result.output) == (2, True)
 
 
 @pytest.mark.parametrize("name", ["x.csv", "x.parquet"])
@@ -142,17 +122,6 @@ def test_undecodable_samples_are_left_out_with_one_line(past: Past, tmp_path: Pa
         result = past.run(*words, "--since", past.at(0), "--until", past.at(3000), "-o", str(tmp_path / output))
         assert result.exit_code in (0, code), result.output
         assert result.output.count("samples left out that cannot be decoded: ") == 1
-
-
-@pytest.mark.parametrize("words", [[], ["--until", "now"]])
-def test_report_needs_a_file_or_a_time(past: Past, words: list[str]) -> None:
-    result = past.run("report", *words)
-    assert (result.exit_code, "name either a FILE or --since" in result.output) == (2, True)
-
-
-def test_report_of_an_empty_range_names_the_ends(past: Past) -> None:
-    result = past.run("report", "--since", past.at(1300), "--until", past.at(1400))
-    assert (result.exit_code, "the history is from" in result.output) == (1, True)
 
 
 def test_status_has_the_ends_and_the_size(past: Past) -> None:
