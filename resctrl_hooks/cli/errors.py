@@ -114,7 +114,7 @@ def drop_unwritten() -> None:
 
 def no_such_command(name: str, known: Sequence[str]) -> str:
     """Return the error for a mistyped command, or for one of kubectl's."""
-    close = [_KUBECTLS[name]] if name in _KUBECTLS else difflib.get_close_matches(name, known, 1)
+    close = [_KUBECTLS[name]] if name in _KUBECTLS else difflib.get_close_matches(name, known)
     return f"unknown command {name!r}; did you mean {close[0]}?" if close else f"unknown command {name!r}"
 
 

@@ -1,6 +1,7 @@
 """Commands that pass their options on: what the called part gets, and what is printed of its answer."""
 
 import json
+import os
 import re
 import signal
 import sys
@@ -465,6 +466,18 @@ def test_show_needs_a_selection_and_prints_pods_in_order(node: MonitoredHost) ->
     assert lines[1].startswith(f"shop,api,{KEYS[1]},mon_L3_00,/,")
 
 
+# list
+
+
+def test_other_pid_namespace_is_reported_as_unknown_liveness(
+    node: MonitoredHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = os.stat("/proc/self/ns/pid").st_ino
+    for initial, said in ((own, False), (own + 1, True)):
+        monkeypatch.setattr("resctrl_hooks.cli.list._INITIAL_PID_NAMESPACE", initial)
+        assert ("not in the node's PID namespace" in node.run("list").stderr) == said
+
+
 # diagnose, doctor, events, view
 
 
@@ -575,11 +588,12 @@ def test_view_reads_before_it_mounts(node: MonitoredHost, monkeypatch: pytest.Mo
     pods.write_text('{"items": []}')
     monkeypatch.setattr(view, "prepare", lambda path: path if noted(calls, 1)("prepare") else "")
     monkeypatch.setattr(view, "check_fuse", lambda: calls.append("fuse"))
-    monkeypatch.setattr(view, "serve", lambda path, _, **more: calls.append((path, more["ro"], more["subtype"])))
+    monkeypatch.setattr(view, "serve", lambda path, _, **more: calls.append((path, more)))
     filesystem = SimpleNamespace(Filesystem=lambda read, say: calls.append(read.__self__._pods_file))
     monkeypatch.setitem(sys.modules, "resctrl_hooks.view.filesystem", filesystem)
     assert node.run("view", "/run/view", "--pods", str(pods)).exit_code == 0
-    assert calls == ["prepare", "fuse", str(pods), ("/run/view", True, "resctrl-view")]
+    fresh = {"use_ino": False, "entry_timeout": 0, "attr_timeout": 0}
+    assert calls == ["prepare", "fuse", str(pods), ("/run/view", {"ro": True, "subtype": "resctrl-view", **fresh})]
     monkeypatch.setattr(Contents, "read", raising(HookError("unreadable")))
     calls.clear()
     done = node.run("view", "/run/view")

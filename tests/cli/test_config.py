@@ -169,7 +169,9 @@ def test_active_settings_for_programs_are_flat_in_csv(monkeypatch: pytest.Monkey
 
 
 def test_schema_is_json(file: Path) -> None:
-    assert "properties" in json.loads(invoke(file, "schema").stdout)
+    text = invoke(file, "schema").stdout
+    assert text.startswith('{\n  "')
+    assert "properties" in json.loads(text)
 
 
 def test_balloons_names_what_it_cannot_convert(tmp_path: Path, file: Path) -> None:

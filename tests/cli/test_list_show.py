@@ -25,15 +25,6 @@ def listed(host: MonitoredHost) -> Any:
     return host.json("list")
 
 
-def test_other_pid_namespace_is_reported_as_unknown_liveness(
-    host: MonitoredHost, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    own = os.stat("/proc/self/ns/pid").st_ino
-    for initial, said in ((own, False), (own + 1, True)):
-        monkeypatch.setattr("resctrl_hooks.cli.list._INITIAL_PID_NAMESPACE", initial)
-        assert ("not in the node's PID namespace" in host.run("list").stderr) == said
-
-
 def test_each_state_is_shown(host: MonitoredHost) -> None:
     host.pod(0, "whole", processes=2)
     host.pod(1, "part", outside=1)

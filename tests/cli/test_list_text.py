@@ -103,7 +103,7 @@ def test_wide_table_has_ids_threads_and_the_columns_of_features(capsys: pytest.C
 
 def test_sums_of_the_node_follow_the_table(capsys: pytest.CaptureFixture[str]) -> None:
     refusals = [
-        Refusal(time=NOW - 60, namespace="shop", pod=f"p{number}", why="no") for number in (1, 2, 3, 4, 5, 6, 6)
+        Refusal(time=NOW - 60, namespace="shop", pod=f"p{number}", why="no :x:") for number in (1, 2, 3, 4, 5, 6, 6)
     ]
     found = inventory(
         warnings=["the disk is full"],
@@ -116,8 +116,8 @@ def test_sums_of_the_node_follow_the_table(capsys: pytest.CaptureFixture[str]) -
     rest = [
         "",
         "Recently rejected",
-        *(f"  1m ago  shop/p{number}: no" for number in (2, 3, 4, 5)),
-        "  1m ago  shop/p6: no (2 times)",
+        *(f"  1m ago  shop/p{number}: no :x:" for number in (2, 3, 4, 5)),
+        "  1m ago  shop/p6: no :x: (2 times)",
     ]
     assert printed(capsys, found) == [
         "No monitored pods.",

@@ -122,6 +122,7 @@ def test_next_installation_is_as_before(
     "error, text, code",
     [
         (InvalidConfigError([Problem("wrong", file="/c")]), "is invalid; not installed", 2),
+        (InvalidConfigError([Problem("wrong", file="/c")]), "error: /c: wrong\n", 2),
         (RuntimeConfigError("bad toml"), "cannot read a runtime's configuration: bad toml; not installed", 1),
         (OSError(13, "Permission denied", "/f"), "/f: Permission denied; not installed", 1),
     ],

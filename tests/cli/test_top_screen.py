@@ -162,6 +162,8 @@ def test_long_table_scrolls() -> None:
         assert names(made, height=11) == whole[first : first + 3], keys
     assert "(ungrouped)" in "\n".join(picture(made, height=11)), "the sums stay"
     assert len(names(made, height=5)) == 1
+    made.press("end")
+    assert names(made) == whole, "a larger terminal shows all"
 
 
 def test_help_lists_keys_and_any_key_closes_it() -> None:
