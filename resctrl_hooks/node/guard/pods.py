@@ -1,5 +1,6 @@
 """The largest pods of a class in a full memory domain, for the guard's log: a cut slows their traffic."""
 
+from ..errors import LedgerError
 from ..resctrl.layouts import L3, domain_folder
 from ..snapshot.names import RecordedNames
 from .load import count_in
@@ -45,5 +46,8 @@ class Pods:
         moved = self._moved.get((domain, name), {})
         groups = sorted((group for group, value in moved.items() if value > 0), key=lambda group: -moved[group])
         keys = [group.removeprefix(self._context.settings.group_prefix) for group in groups[:_SHOWN]]
-        self._names.learn(keys)
+        try:
+            self._names.learn(keys)
+        except LedgerError:
+            pass  # as above
         return ["/".join(filter(None, self._names.of(key)[:2])) for key in keys]

@@ -2,8 +2,11 @@
 
 import pytest
 from conftest import Host
+from hosts.faults import Fail
 
+from resctrl_hooks.node.errors import LedgerError
 from resctrl_hooks.node.guard.pods import Pods
+from resctrl_hooks.node.ledger import Ledger
 
 from .node import GB, Node
 
@@ -48,6 +51,16 @@ def test_pod_is_named_as_in_its_record(host: Host, pod: str | None, namespace: s
         count(node, "pod1", total)
         found.sample((0,), ["bronze"])
     assert found.largest(0, "bronze") == [shown]
+
+
+def test_pod_with_an_unreadable_record_is_named_by_its_group(host: Host, fail: Fail) -> None:
+    node = Node(host)
+    found = Pods(node.context())
+    for total in (0, 1):
+        count(node, "pod1", total)
+        found.sample((0,), ["bronze"])
+    fail(Ledger, "read_pod", LedgerError("cannot read /x"))
+    assert found.largest(0, "bronze") == ["pod1"]
 
 
 def test_log_of_a_cut_names_the_largest_pods(host: Host) -> None:
