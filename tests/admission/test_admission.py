@@ -1,17 +1,15 @@
 """Our pods before admission: OpenShift's SCC, and the levels of the Pod Security Standards that namespaces name."""
 
 import copy
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from install.daemonsets import CONTRIB, kustomized, load
 
 from admission.pod_security import BASELINE, PRIVILEGED, RESTRICTED, level, violations
 from admission.scc import LEVEL, admit
 
-CONTRIB = Path(__file__).parents[2] / "contrib"
 PLAIN = {"containers": [{"name": "c"}]}
 HARDENED = {
     "containers": [
@@ -28,10 +26,6 @@ HARDENED = {
 }
 
 
-def load(path: str) -> list[dict[str, Any]]:
-    return [one for one in yaml.safe_load_all((CONTRIB / path).read_text()) if one]
-
-
 def pods(objects: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return {one["metadata"]["name"]: one["spec"]["template"]["spec"] for one in objects if one["kind"] == "DaemonSet"}
 
@@ -43,10 +37,7 @@ def scc() -> dict[str, Any]:
 
 @pytest.fixture
 def on_openshift() -> list[dict[str, Any]]:
-    rendered = subprocess.run(
-        ["kubectl", "kustomize", str(CONTRIB / "openshift")], capture_output=True, text=True, check=True
-    )
-    return list(yaml.safe_load_all(rendered.stdout))
+    return list(yaml.safe_load_all(kustomized(CONTRIB / "openshift")))
 
 
 @pytest.mark.kubectl

@@ -4,16 +4,15 @@ Objects of custom resources (PodMonitor, PrometheusRule, SecurityContextConstrai
 """
 
 import json
-import subprocess
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import kubernetes_validate
 import pytest
 import yaml
+from install import daemonsets
+from install.daemonsets import CONTRIB
 
-CONTRIB = Path(__file__).parents[2] / "contrib"
 VERSIONS = [f"1.{minor}" for minor in range(29, 38)]
 ANNOTATION = 256 << 10
 """The most bytes of all annotations of an object; `kubectl apply` keeps the object in one."""
@@ -38,14 +37,7 @@ def in_files() -> dict[str, dict[str, Any]]:
 
 def kustomized() -> dict[str, dict[str, Any]]:
     """Return the objects of the kustomizations, by folder and by name."""
-    return by_name(
-        {
-            folder: subprocess.run(
-                ["kubectl", "kustomize", str(CONTRIB / folder)], capture_output=True, text=True, check=True
-            ).stdout
-            for folder in ("daemonset", "openshift")
-        }
-    )
+    return by_name({folder: daemonsets.kustomized(CONTRIB / folder) for folder in ("daemonset", "openshift")})
 
 
 def by_name(texts: dict[str, str]) -> dict[str, dict[str, Any]]:

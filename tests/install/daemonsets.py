@@ -1,17 +1,35 @@
-"""The DaemonSets' pods, and the container that serves metrics in Podman's terms."""
+"""The manifests: their objects, the DaemonSets' pods, and the container that serves metrics in Podman's terms."""
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-FOLDER = Path(__file__).parents[2] / "contrib/daemonset"
+CONTRIB = Path(__file__).parents[2] / "contrib"
+
+
+def load(path: str) -> list[dict[str, Any]]:
+    """Return the objects of a file of contrib."""
+    return [one for one in yaml.safe_load_all((CONTRIB / path).read_text()) if one]
+
+
+def only(objects: list[dict[str, Any]], kind: str) -> dict[str, Any]:
+    """Return the one object of a kind."""
+    (found,) = [one for one in objects if one["kind"] == kind]
+    return found
+
+
+def kustomized(folder: Path) -> str:
+    """Return the objects of a kustomization as text."""
+    done = subprocess.run(["kubectl", "kustomize", str(folder)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def daemonset(name: str) -> dict[str, Any]:
     """Return the template of the pods of a manifest's DaemonSet."""
-    documents = list(yaml.safe_load_all((FOLDER / name).read_text()))
-    (found,) = [document for document in documents if document["kind"] == "DaemonSet"]
+    found = only(load(f"daemonset/{name}"), "DaemonSet")
     pod: dict[str, Any] = found["spec"]["template"]
     assert found["spec"]["selector"]["matchLabels"] == pod["metadata"]["labels"]
     return pod

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from install.daemonsets import FOLDER, daemonset, metrics_container
+from install.daemonsets import CONTRIB, daemonset, metrics_container
 from install.staged import CONFIG, HOOKS, files, given, install
 from resctrl_hooks import Monitor, __version__
 from resctrl_hooks.install.paths import LAUNCH
@@ -204,7 +204,7 @@ def test_deleted_pod_ends_with_0(name: str) -> None:
 
 
 def test_pod_monitor_selects_metrics_pods_which_wait_for_resctrl() -> None:
-    monitor = yaml.safe_load((FOLDER.parent / "prometheus/podmonitor.yaml").read_text())
+    monitor = yaml.safe_load((CONTRIB / "prometheus/podmonitor.yaml").read_text())
     container, paths = metrics_container()
     volumes = {volume["name"]: volume["hostPath"] for volume in daemonset("metrics.yaml")["spec"]["volumes"]}
     # The kubelet sets up only volumes that a container mounts: the pod waits until resctrl is mounted.

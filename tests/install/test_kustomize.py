@@ -1,32 +1,19 @@
 """The kustomizations render, also with an image digest; OpenShift's overlay permits exactly what the metrics need."""
 
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from install.daemonsets import CONTRIB, kustomized, load, only
 from resctrl_hooks import __version__
 from resctrl_hooks.node.ledger import TOTALS
 from resctrl_hooks.node.names import STATE_DIR
 
-CONTRIB = Path(__file__).parents[2] / "contrib"
-
-
-def load(path: str) -> list[dict[str, Any]]:
-    return [one for one in yaml.safe_load_all((CONTRIB / path).read_text()) if one]
-
-
-def only(objects: list[dict[str, Any]], kind: str) -> dict[str, Any]:
-    (found,) = [one for one in objects if one["kind"] == kind]
-    return found
-
 
 def render(folder: Path) -> list[dict[str, Any]]:
-    done = subprocess.run(["kubectl", "kustomize", str(folder)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return list(yaml.safe_load_all(done.stdout))
+    return list(yaml.safe_load_all(kustomized(folder)))
 
 
 METRICS = {
