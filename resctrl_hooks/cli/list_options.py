@@ -99,7 +99,7 @@ def _names(context: Context, namespace: str) -> list[tuple[str, str]]:
     return [(name.whole, name.pod) for name in of]
 
 
-def list_options(sorts: Sequence[str], default: str, *, watch: bool = True) -> Callable[[Any], Any]:
+def list_options(sorts: Sequence[str], default: str) -> Callable[[Any], Any]:
     """Add the options to a command, which receives a `ListOptions` as ``options``."""
     options = [
         click.option("-n", "--namespace", default="", metavar="NAMESPACE", help="Pods of this namespace only."),
@@ -110,9 +110,8 @@ def list_options(sorts: Sequence[str], default: str, *, watch: bool = True) -> C
         click.option("--sort", type=click.Choice(sorts), default=default, show_default=True, help="Column to sort by."),
         click.option("--reverse", is_flag=True, help="Reverse the order."),
         click.option("--no-headers", is_flag=True, help="Print no header line."),
+        click.option("-w", "--watch", is_flag=True, help="Keep running and print changes."),
     ]
-    if watch:
-        options.append(click.option("-w", "--watch", is_flag=True, help="Keep running and print changes."))
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)
@@ -121,8 +120,7 @@ def list_options(sorts: Sequence[str], default: str, *, watch: bool = True) -> C
                 form=form,
                 headers=not given.pop("no_headers"),
                 namespace="" if all_namespaces else namespace,
-                watch=given.pop("watch", False),
-                **{name: given.pop(name) for name in ("pods", "selector", "sort", "reverse")},
+                **{name: given.pop(name) for name in ("pods", "selector", "sort", "reverse", "watch")},
             )
             return command(*positional, options=selected, **given)
 

@@ -183,11 +183,9 @@ def _failures(context: Context, key: str) -> list[Failure]:
         for one in refusals(context)
         if one.key == key
     ]
-    return _journal(key) or sorted([*refused, *(one for one in counted if REASON not in one.reasons)], key=_when)
-
-
-def _when(failure: Failure) -> int:
-    return failure.time
+    return _journal(key) or sorted(
+        [*refused, *(one for one in counted if REASON not in one.reasons)], key=attrgetter("time")
+    )
 
 
 def _journal(key: str) -> list[Failure]:

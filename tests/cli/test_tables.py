@@ -1,6 +1,7 @@
 """Tables at a terminal: names give way to the numbers, nothing else does."""
 
 import io
+from operator import itemgetter
 
 import pytest
 import yaml
@@ -127,6 +128,13 @@ def test_compact_documents_follow_each_other(
         text = capsys.readouterr().out
         assert text.startswith(start)
         assert yaml.safe_load(text)["items"] == ["a"]
+        assert not text.endswith("\n\n")
+
+
+def test_cells_of_csv_are_plain(capsys: pytest.CaptureFixture[str]) -> None:
+    values = {"bool": True, "list": ["a", 1], "none": None, "number": 1.5}
+    print_listing("csv", "", [values], [(name, itemgetter(name)) for name in values])
+    assert capsys.readouterr().out.splitlines() == ["bool,list,none,number", "true,a 1,,1.5"]
 
 
 def test_console_keeps_its_own_colours_and_lines() -> None:
