@@ -6,7 +6,6 @@ from ..host.cgroup_tasks import threads_of_container
 from ..host.procfs import cgroups_of, resctrl_groups_of
 from ..reconcile.tasks import gather
 from ..sharing.runtimes_group import group_name
-from .decision import MOVE, UNKNOWN, decide
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,18 +48,17 @@ def serve(
         where = resctrl_groups_of(context.proc, pid)
     except ProcessLookupError:
         return Outcome(GONE)
-    if where is not None and where[1]:
+    if where is not None and where[1]:  # the pod's own group, or a foreign one, where tasks stay
         return Outcome(IGNORED, where=where[1])
     containers.refresh()
     cgroups = cgroups_of(context.proc, pid)
     folders = [cgroup.folder(context.settings.cgroup_path) for cgroup in cgroups]
     member = next(filter(None, map(containers.of_cgroup, folders)), None)
-    names = map(container_in_cgroup, (cgroup.path for cgroup in cgroups)) if member is None else ()
-    container = next(filter(None, names), "")
-    action = decide(where, member.wanted if member else None, in_container=bool(container))
-    if action == UNKNOWN:
-        return Outcome(NEW, where=cgroups[0].folder(context.settings.cgroup_path, container))
-    if action != MOVE or member is None:
+    if member is None:
+        container = next(filter(None, (container_in_cgroup(cgroup.path) for cgroup in cgroups)), "")
+        if container:  # its hook may have failed
+            return Outcome(NEW, where=cgroups[0].folder(context.settings.cgroup_path, container))
+    if member is None or not member.wanted:
         return Outcome(IGNORED, where=folders[0] if folders else "")
     if may_move is not None and not may_move(member):
         return Outcome(REFUSED)

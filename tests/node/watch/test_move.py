@@ -94,10 +94,13 @@ def test_process_of_the_host_is_ignored(cluster: Cluster) -> None:
     assert serve(cluster, pid).what == IGNORED
 
 
-def test_unmonitored_container_is_ignored(tmp_path: Path) -> None:
-    cluster = Cluster(tmp_path, namespaces=["other"])
-    id_, _ = cluster.start(1)
-    assert serve(cluster, execed(cluster, id_)).what in (IGNORED, NEW)
+def test_unmonitored_container_with_a_record_is_ignored(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, monitoring={"enabled": False}, classes=[{"name": "swap", "allowswap": True}])
+    id_, pid = cluster.spawn(1)
+    (cluster.host.cgroup / f"kubepods/pod{POD}/crio-{id_}/memory.swap.max").touch()
+    cluster.hook(id_, pid, notes={"class.memtierd.nri.io": "swap"})
+    assert cluster.context().ledger.key_of(id_) == POD
+    assert serve(cluster, execed(cluster, id_)).what == IGNORED
     assert not list((cluster.host.resctrl / "mon_groups").iterdir())
 
 
