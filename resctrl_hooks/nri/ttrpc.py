@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-REQUEST, RESPONSE, DATA = 1, 2, 3
+REQUEST, RESPONSE = 1, 2
 MOST_IN_MESSAGE = 4 << 20
 
 OK = 0

@@ -65,11 +65,10 @@ def message(pid: int = 0, pod: dict[str, Any] = POD, **more: Any) -> bytes:
 class Plugin:
     """The command's process on a host, and the runtime that it connects to."""
 
-    def __init__(self, host: Host, *arguments: str, python: str = PYTHON[0]) -> None:
+    def __init__(self, host: Host, python: str = PYTHON[0]) -> None:
         self.host = host
         self.runtime = FakeRuntime(str(host.root / "nri.sock"))
-        words = [python, *PYTHON[1:], str(LAUNCH), "--config", str(host.config), "nri"]
-        words += ["--socket", self.runtime.path, *arguments]
+        words = [python, *PYTHON[1:], str(LAUNCH), "--config", str(host.config), "nri", "--socket", self.runtime.path]
         self.process = subprocess.Popen(words, env={}, stderr=subprocess.PIPE)
         self.peer: Peer = self.runtime.accept()
 

@@ -25,11 +25,9 @@ class Peer:
         self._ready: list[tuple[int, ttrpc.Message]] = []
         self._stream = -1
 
-    def send(self, message: bytes, connection: int = multiplexer.PLUGIN, *, largest: int = 4096) -> None:
-        """Send a message, in frames of at most `largest` bytes."""
-        for at in range(0, len(message), largest):
-            part = message[at : at + largest]
-            self.socket.sendall(connection.to_bytes(4, "big") + len(part).to_bytes(4, "big") + part)
+    def send(self, message: bytes, connection: int = multiplexer.PLUGIN) -> None:
+        """Send a message."""
+        self.socket.sendall(multiplexer.frames_of(connection, message))
 
     def receive(self) -> tuple[int, ttrpc.Message]:
         """Return the next message: connection and message.

@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FAMILY, PROTOCOL, GROUP = 16, 11, 1  # AF_NETLINK, NETLINK_CONNECTOR, CN_IDX_PROC
-LISTEN, IGNORE = 1, 2  # PROC_CN_MCAST_LISTEN, PROC_CN_MCAST_IGNORE
+LISTEN = 1  # PROC_CN_MCAST_LISTEN
 ACK, EXEC = 0, 2  # PROC_EVENT_NONE answers a request, PROC_EVENT_EXEC tells of an exec
 _CN_VAL_PROC = 1
-_NLMSG_DONE, _NLMSG_ERROR = 3, 2
+_NLMSG_DONE = 3
 _NETLINK_HEAD, _CONNECTOR_HEAD = 16, 20  # struct nlmsghdr, struct cn_msg
 _HEAD = _NETLINK_HEAD + _CONNECTOR_HEAD
 _DATA = _HEAD + 16  # in struct proc_event: what, cpu and timestamp come before the event's own data
