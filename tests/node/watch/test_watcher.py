@@ -119,8 +119,8 @@ def test_exec_in_a_container_is_moved_and_counted(watched: Watched) -> None:
     pid = enter(watched, id_, threads=2)
     watched.steps([pid, 1])
     assert watched.cluster.groups_of(pid) == {("", POD)}
-    assert {name: watched.values[name] for name in ("mode", "events", "moved", "threads")} == {
-        "mode": "events", "events": 2, "moved": 1, "threads": 2,
+    assert {name: watched.values[name] for name in ("mode", "events", "moved", "threads", "gone")} == {
+        "mode": "events", "events": 2, "moved": 1, "threads": 2, "gone": 1,
     }  # fmt: skip
     watched.watcher.status.write()
     assert json.loads((watched.cluster.host.state / "exec.json").read_text())["moved"] == 1
