@@ -29,7 +29,7 @@ class Rounds:
 def three_passes(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> FakeApi:
     """Let the command make three passes against the fake server."""
     monkeypatch.setattr(events, "api_of_pod", lambda: api.api)
-    monkeypatch.setattr(events, "_end", lambda: Rounds(3))
+    monkeypatch.setattr(events, "ended_by_signals", lambda: Rounds(3))
     return api
 
 
