@@ -60,7 +60,7 @@ class SectionOfOwnClasses(SectionOfClasses):
     @model_validator(mode="after")
     def _known(self) -> Self:
         for at, name in self.defaults.unknown(self.classes):
-            raise wrong(f"unknown class {name!r}", f"the classes are {', '.join(self.classes)}", at=at)
+            raise wrong(f"unknown class {name!r}", f"the classes are {', '.join(self.classes) or 'none'}", at=at)
         return self
 
     def remarks(self) -> list[Remark]:

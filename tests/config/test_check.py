@@ -154,6 +154,7 @@ def test_runtime_roots_are_accepted_in_every_form(roots: Any) -> None:
         ("rdt: {classes: {a: {L3: '60%', exclusive: true}, b: {L3: '40%', exclusive: true}}}", "c.yaml:1: rdt.classes: exclusive classes have 100% of L3 together, which leaves none to the root class; reduce a share, or make a class not exclusive"),
         ("monitoring: {share: {intervals: 3}}", 'c.yaml:1: monitoring.share.intervals: unknown key; did you mean "interval"?'),
         ("rdt: {guard: {protect: {a: {slow: 1}}}}", 'c.yaml:1: rdt.guard.protect.a.slow: unknown key; did you mean "slowdown"?'),
+        ("blockio: {enabled: true, defaults: {qos: {BestEffort: b}}}", "c.yaml:1: blockio.defaults.qos.BestEffort: unknown class 'b'; the classes are none"),
         ("blockio: {enabled: true, classes: {a: [{weight: 5}]}, defaults: {qos: {BestEffort: b}}}", "c.yaml:1: blockio.defaults.qos.BestEffort: unknown class 'b'; the classes are a"),
         ("classes:\n- name: a\n  memtierdconfig: |\n    policy: {name: 2024-99-99}\n", "c.yaml:3: classes[0].memtierdconfig: it is not valid YAML after the replacement of variables: month must be in 1..12; see memtierd's sample"),
         ("rdt: {guard: {low: 0.9}}", "c.yaml:1: rdt.guard: low (0.9) is not below high (0.85); leave a gap, such as 0.70 and 0.85"),
