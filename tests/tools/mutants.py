@@ -36,7 +36,10 @@ PROJECT = changed.PROJECT
 PACKAGE = PROJECT / changed.PACKAGE
 NODE = "node"
 EQUIVALENT = Path(__file__).parent / "mutants.json"
-SLOW = {"test_kill.py", "test_kill_features.py", "test_storm.py", "test_conformance.py", "test_model.py"}
+SLOW = {
+    *(f"tests/faults/{name}.py" for name in ("test_kill", "test_kill_features", "test_model", "test_storm")),
+    "tests/simulation/test_conformance.py",
+}
 FOLDERS = {NODE: ("tests/node/", "tests/faults/", "tests/simulation/", "tests/project/")}
 """By folder of the package, the tests that try it. Not those of the people half, which try the node half by the way."""
 ELSEWHERE = ("tests/kernel/", "tests/vm/", "tests/bench/")
@@ -178,7 +181,7 @@ def tests_of(module: str, folder: str, *, own_only: bool) -> list[str]:
         for path in every
         if path.startswith(FOLDERS.get(folder, "tests/"))
         and not path.startswith(ELSEWHERE)
-        and Path(path).name not in SLOW
+        and path not in SLOW
         and changed.concerns(path, [module])
     ]
     own = changed.mirrored(module)
