@@ -20,6 +20,7 @@ class DocumentError(Exception):
     """Invalid YAML, or YAML that a configuration cannot contain; with the line and the remedy."""
 
     def __init__(self, what: str, right: str = "", line: int = 0) -> None:
+        super().__init__(what)
         self.what, self.right, self.line = what, right, line
 
 

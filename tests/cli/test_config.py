@@ -180,7 +180,7 @@ def test_balloons_names_what_it_cannot_convert(tmp_path: Path, file: Path) -> No
     assert (done.exit_code, f"cannot read {policy}: No such file" in done.stderr) == (1, True)
     policy.write_text("a: [")
     done = invoke(file, "balloons", str(policy))
-    assert (done.exit_code, f"{policy}:1: " in done.stderr) == (2, True)
+    assert (done.exit_code, f"{policy}:1: not YAML: expected" in done.stderr) == (2, True)
     policy.write_text("apiVersion: config.nri/v1alpha1\nkind: BalloonsPolicy\nspec: {reservedResources: {cpu: 1}}\n")
     done = invoke(file, "balloons", str(policy))
     assert done.exit_code == 0, done.output
