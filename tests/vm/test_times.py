@@ -35,10 +35,10 @@ def test_times_are_listed_by_phase_and_file(run: Path, capsys: pytest.CaptureFix
 
 
 def test_averages_are_merged_with_known_ones(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "seconds.json").write_text('{"another": {"shell": 1.0}}')
+    (tmp_path / "seconds.json").write_text('{"another": {"shell": 1.0}, "tests/vm/test_times.py": {"other": 2.0}}')
     monkeypatch.setattr(shares, "HERE", str(tmp_path))
     times.main(["--write", str(run)])
     assert shares._measured.__wrapped__() == {
         "another": {"shell": 1.0},
-        "tests/vm/test_times.py": {"shell": 6.0, "systemd": 6.0},
+        "tests/vm/test_times.py": {"other": 2.0, "shell": 6.0, "systemd": 6.0},
     }

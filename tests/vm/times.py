@@ -120,6 +120,11 @@ def averages(found: list[Session]) -> dict[str, dict[str, float]]:
     }
 
 
+def merged(known: dict[str, dict[str, float]], new: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
+    """Return the times of seconds.json with new ones in their place: a run of one init leaves those of the other."""
+    return known | {name: known.get(name, {}) | by_init for name, by_init in new.items()}
+
+
 def main(words: list[str]) -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -133,7 +138,7 @@ def main(words: list[str]) -> None:
         with open(path, encoding="utf-8") as source:
             known = json.load(source)
         with open(path, "w", encoding="utf-8") as out:
-            json.dump(known | averages(found), out, indent=1, sort_keys=True)
+            json.dump(merged(known, averages(found)), out, indent=1, sort_keys=True)
             out.write("\n")
 
 
