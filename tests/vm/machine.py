@@ -23,14 +23,16 @@ import job
 import kernels
 from cache import VmError, say
 
-SLOW = ",erms=off,fsrm=off,fzrm=off,fsrs=off"
-"""Features of fast string instructions: with them the kernel and the C library clear and copy memory byte by byte, and
-the emulator makes a loop of each byte. Without them a process starts in two thirds of the time.
-"""
-INTEL = f"max,vendor=GenuineIntel,family=6,model=143,level=0x1f{SLOW}"
+INTEL = "max,vendor=GenuineIntel,family=6,model=143,level=0x1f"
 """An Intel server processor by its name plate: the kernel enables resctrl by CPUID, and some quirks by the model."""
-AMD = f"EPYC-Genoa,level=0x1f,xlevel=0x80000022{SLOW}"
+AMD = "EPYC-Genoa,level=0x1f,xlevel=0x80000022"
 """One of AMD's with the leaves that say what it can do for resctrl."""
+IN_WORDS = ",erms=off,fsrm=off,fzrm=off,fsrs=off"
+"""Without fast string instructions, with which the kernel and the C library clear and copy memory byte by byte.
+
+The emulator makes a loop of each byte: a process starts in two thirds of the time without them. Guests whose accesses
+to memory are counted or queued keep them, because tests and figures know the traffic of a copy by them.
+"""
 PLUGIN_OPTIONS = (
     *("rmids", "closids", "occupancy", "count", "amd", "counters", "snc", "width", "near", "sparse"),
     *("bandwidth", "core", "memory_cpus", "root", "pmu", "cache"),
@@ -113,6 +115,12 @@ class Boot:
             if (value := getattr(self, field.name)) != field.default
         ]
         return ",".join(differing) or "default"
+
+    @property
+    def cpu_model(self) -> str:
+        """The model of its processors, as the emulator's option."""
+        is_measured = self.count or self.aet or self.bandwidth or self.cache
+        return (AMD if self.amd else INTEL) + ("" if is_measured else IN_WORDS)
 
     @property
     def packages(self) -> int:
@@ -199,7 +207,7 @@ def _command(machine: Machine, boot: Boot, work: str, *, shell: bool, energy: en
     console = "mon:stdio" if shell else f"file:{work}/console"
     return [
         *emulator.qemu(machine.guest),
-        *("-accel", "tcg,thread=multi", "-machine", "q35", "-cpu", AMD if boot.amd else INTEL, *boot.processors),
+        *("-accel", "tcg,thread=multi", "-machine", "q35", "-cpu", boot.cpu_model, *boot.processors),
         *("-plugin", f"{machine.plugin},{boot.plugin_options}{energy.plugin_option}"),
         *energy.options,
         *("-kernel", f"{machine.kernel}/kernel", "-initrd", f"{machine.kernel}/initrd.gz", "-append", " ".join(append)),
