@@ -12,6 +12,7 @@ from resctrl_hooks.install.paths import UNITS
 from resctrl_hooks.install.units import NRI
 from resctrl_hooks.node.feature_table import NODE
 from resctrl_hooks.node.hook.create_runtime import in_words
+from resctrl_hooks.node.host.procfs import start_time
 from resctrl_hooks.node.reconcile.vanished import read_vanished
 from resctrl_hooks.node.registry import is_in_use, kind_of
 from resctrl_hooks.node.settings import Settings
@@ -20,7 +21,7 @@ from resctrl_hooks.nri.command import DEFAULT_SOCKET
 from resctrl_hooks.nri.status import NAME
 
 from .finding import Finding, ok, problem, some, warning
-from .host import Host, names
+from .host import DEFAULT_PROC, Host, names
 
 _PRECONFIGURED: Final = "/opt/nri/plugins"
 _REMOVES_GROUPS: Final = "resctrl-mon"
@@ -73,7 +74,7 @@ def plugin(host: Host) -> Iterator[Finding]:
 
 def _connection(status: dict[str, Any] | None) -> Iterator[Finding]:
     start = f"systemctl restart {NRI}; its log: journalctl -u {NRI}"
-    if status is None or not psutil.pid_exists(status.get("pid", 0)):
+    if status is None or not start_time(DEFAULT_PROC, status.get("pid", 0)):
         yield problem("the NRI plugin does not run: new containers are not monitored until reconcile runs", start)
         return
     drops = status.get("drops", 0)

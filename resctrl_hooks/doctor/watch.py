@@ -3,16 +3,15 @@
 from collections.abc import Iterator
 from typing import Final
 
-import psutil
-
 from resctrl_hooks.install import systemd
 from resctrl_hooks.install.paths import UNITS
 from resctrl_hooks.install.units import EXEC, NRI
+from resctrl_hooks.node.host.procfs import start_time
 from resctrl_hooks.node.watch.status import EVENTS, OFF, read_status
 from resctrl_hooks.node.watch.wanted import is_wanted
 
 from .finding import Finding, ok, warning
-from .host import Host
+from .host import DEFAULT_PROC, Host
 
 _LEFT: Final = "processes that enter containers are counted only after the next reconcile"
 _WITHOUT_SYSTEMD: Final = "keep `resctrl-hook watch` running as root; systemd does not run here"
@@ -26,7 +25,7 @@ def exec_watcher(host: Host) -> Iterator[Finding]:
     by_hand = _WITHOUT_SYSTEMD if host.live and not systemd.is_running() else ""
     status = read_status(host.settings.state_dir)
     unit = next((unit for unit in (EXEC, NRI) if host.tree.exists(f"{UNITS}/{unit}")), "")
-    if status is None or not psutil.pid_exists(status.get("pid", 0)):
+    if status is None or not start_time(DEFAULT_PROC, status.get("pid", 0)):
         if not unit and host.manifest is None:
             return  # not installed; other checks report that
         remedy = f"systemctl enable --now {unit}" if unit else "install again: `resctrl-hook install`"

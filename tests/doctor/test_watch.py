@@ -2,10 +2,12 @@
 
 import json
 import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hosts.processes import is_alive, wait_until
 
 from doctor.conftest import lines
 from resctrl_hooks.doctor.host import Host
@@ -29,6 +31,12 @@ def test_watcher_that_receives_execs_is_ok(staged: Host) -> None:
 def test_stopped_watcher_is_a_warning_with_its_unit(staged: Host) -> None:
     assert "systemctl enable --now resctrl-hooks-exec.service" in said(staged)
     assert told(staged, pid=1 << 22).startswith("warning: the exec watcher does not run")
+
+
+def test_ended_watcher_that_its_parent_has_not_waited_for_does_not_run(staged: Host) -> None:
+    with subprocess.Popen(["true"]) as ended:
+        wait_until(lambda: not is_alive(ended.pid), "it has ended")
+        assert told(staged, pid=ended.pid).startswith("warning: the exec watcher does not run")
 
 
 @pytest.mark.parametrize("status", [{"pid": 1 << 22}, {"mode": "off", "why": "shutting down"}])

@@ -47,6 +47,16 @@ posix.waitpid(child, 0)
 ]
 """A container's command, with HOST_USR: init, a thread of it, a child and a thread of that say where they run."""
 
+HEADLESS = [
+    *("/usr/bin/python3", "-I", "-S", "-c"),
+    """
+import ctypes, _thread, time
+_thread.start_new_thread(time.sleep, (1000,))
+ctypes.CDLL(None).syscall(60, 0)
+""",
+]
+"""A container's command, with HOST_USR: init's main thread ends by exit(2), and another thread goes on (x86-64)."""
+
 
 def make_rootfs(folder: str) -> str:
     """Return a root file system with busybox and its commands."""

@@ -2,10 +2,16 @@
 
 import json
 import os
+import signal
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
+from hosts.processes import is_headless
 
+from kernel.bundles import HEADLESS, HOST_USR
+from kernel.containers import Containers
 from kernel.groups import RENAMES, Resctrl, place_of
 from kernel.installed import Installed
 from kernel.pods import UID, KubernetesPod
@@ -14,6 +20,18 @@ from kernel.runtimes import wait_until
 pytestmark = pytest.mark.only(driver="cgroupfs")
 RESTARTS = 10
 PROCESSES = 200
+
+
+@contextmanager
+def headless(containers: Containers) -> Iterator[int]:
+    """Start container c0, whose init's main thread ends, and end it: runc and crun call it stopped already."""
+    pid = containers.start("c0", HEADLESS, mounts=[HOST_USR])
+    wait_until(lambda: is_headless(pid), "its main thread has ended")
+    try:
+        yield pid
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        containers.runtime.wait_stopped("c0")
 
 
 def released(installed: Installed) -> list[str]:
@@ -112,3 +130,41 @@ def test_remounted_resctrl_gets_groups_again(pod: KubernetesPod, resctrl: Resctr
     assert place_of(pid).group == ""
     pod.installed.reconcile()
     assert place_of(pid).group == UID
+
+
+def test_kernel_keeps_ended_main_thread_in_its_group(pod: KubernetesPod, resctrl: Resctrl) -> None:
+    with headless(pod) as pid:
+        (other,) = pod.threads(pid)
+        assert other != pid, "facts: cgroup.threads lacks it"
+        assert {pid, other} <= resctrl.tasks(group=UID), "facts: tasks has it"
+        assert place_of(pid).group == UID
+        resctrl.make("gold")
+        resctrl.join(pid, "gold")  # facts: it can still be moved, alone
+        assert (place_of(pid).rdt_class, place_of(other).rdt_class) == ("gold", "")
+        pod.installed.reconcile()
+        assert (place_of(other).rdt_class, place_of(other).group) == ("", UID)
+        assert not os.path.exists(resctrl.path("gold", UID)), "an ended thread needs no group"
+
+
+def test_pod_without_main_thread_keeps_its_group_and_follows_its_class(pod: KubernetesPod, resctrl: Resctrl) -> None:
+    with headless(pod) as pid:
+        (other,) = pod.threads(pid)
+        for _ in range(2):
+            assert released(pod.installed) == []
+        resctrl.make("gold")
+        resctrl.join(other, "gold")
+        pod.installed.reconcile()
+        assert (place_of(other).rdt_class, place_of(other).group) == ("gold", UID)
+        assert released(pod.installed) == []
+
+
+def test_container_without_main_thread_keeps_its_group(
+    containers: Containers, installed: Installed, resctrl: Resctrl
+) -> None:
+    with headless(containers) as pid:
+        folder = resctrl.path(group=place_of(pid).group)
+        for _ in range(2):
+            assert released(installed) == []
+            assert os.path.isdir(folder)
+    containers.runtime.delete("c0")
+    assert not os.path.isdir(folder)

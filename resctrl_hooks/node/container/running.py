@@ -2,7 +2,7 @@
 
 from ..feature_table import FEATURES, GROUP
 from ..host.cgroup_tasks import threads_of_container
-from ..host.procfs import lives, resctrl_groups_of
+from ..host.procfs import groups_of_process, lives
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class Running:
         if not lives(proc, self.pid, self.start):
             return False
         try:
-            where = resctrl_groups_of(proc, self.pid)
+            where = groups_of_process(proc, self.pid)
         except ProcessLookupError:
             return False
         if where is not None:

@@ -2,7 +2,7 @@
 
 from .. import errors
 from ..feature import INTO_CLASS, SKIP, Feature, Step, describe, obtain_group
-from ..host.procfs import resctrl_groups_of
+from ..host.procfs import groups_of_process, resctrl_groups_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Monitoring(Feature):
     def holds(self, step: "Step", container: "Container", context: "Context") -> bool:
         """Return whether its init process is in its key's group; true if unknown or ended."""
         try:
-            where = resctrl_groups_of(context.proc, container.pid)
+            where = groups_of_process(context.proc, container.pid)
         except ProcessLookupError:
             return True
         return where is None or where[1] in (context.monitor.group_prefix + container.key, container.id)

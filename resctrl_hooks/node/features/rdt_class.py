@@ -6,7 +6,7 @@ An agent or `resctrl-hook rdt apply` creates the classes. A class from the runti
 from ..classes.choice import class_name
 from ..errors import HookError
 from ..feature import INTO_CLASS, SKIP, Feature, Step
-from ..host.procfs import resctrl_groups_of
+from ..host.procfs import groups_of_process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def _kept(workload: "Workload", context: "Context") -> "list[str]":
 def _where(context: "Context", pid: int) -> "str | None":
     """Return the class of a process, "" for the root class, None if unknown."""
     try:
-        where = resctrl_groups_of(context.proc, pid) if pid else None
+        where = groups_of_process(context.proc, pid) if pid else None
     except ProcessLookupError:
         return None
     return where[0] if where else None

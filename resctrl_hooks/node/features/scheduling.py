@@ -12,6 +12,7 @@ from ..cgroup_settings.values import CgroupFeature
 from ..classes.choice import ClassError, chosen_class
 from ..classes.memory import MAX, canonical, memory_properties
 from ..feature import SKIP, Step
+from ..host.procfs import living_thread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class Scheduling(CgroupFeature):
             _schedule(tid, process)
         if process.get("ioClass"):
             _set_io_priority(threads, process)
-        if not _is_scheduled(container.pid, process):
+        if not _is_scheduled(living_thread(context.proc, container.pid), process):
             raise ClassError(f"the kernel did not schedule process {container.pid} as {process}")
         if needs["values"]:
             super().apply(step, container, locked, context)
@@ -84,7 +85,10 @@ class Scheduling(CgroupFeature):
         Its other processes may have changed their own since.
         """
         needs: "SchedulingNeeds" = step.parameters
-        return _is_scheduled(container.pid, needs["process"]) and super().holds(step, container, context)
+        tid = living_thread(context.proc, container.pid)
+        if not _is_scheduled(tid, needs["process"]):
+            return False
+        return not needs["values"] or super().holds(step, container, context)  # else it needs no cgroup v2
 
 
 def cgroup_values_of(spec: "dict[str, Any]") -> "list[list[str]]":
@@ -152,6 +156,9 @@ def _whole(part: "tuple[str, ...]", values: "dict[str, Any]") -> "tuple[Any, ...
 
 
 def _is_scheduled(pid: int, process: "ProcessRecord") -> bool:
+    """Return whether a thread is scheduled like that; true if it has ended (0)."""
+    if not pid:
+        return True  # 0 would be this program itself
     try:
         if process.get("policy") and posix.sched_getscheduler(pid) & ~_RESET_ON_FORK != POLICIES[process["policy"]]:
             return False

@@ -5,7 +5,7 @@ import posix
 
 from ..errors import HookError
 from .files import GONE, is_folder, is_there, list_folder, read_kernel_file
-from .procfs import threads_of
+from .procfs import living_thread, threads_of
 
 _LISTS = ("cgroup.threads", "tasks")  # of cgroup v2, also in threaded cgroups unlike cgroup.procs; of cgroup v1
 MOST_CGROUPS = 1000
@@ -95,8 +95,11 @@ def _threads_below(proc: str, pid: int, seen: "set[int]") -> "list[int]":
         if process in seen:
             continue
         seen.add(process)
-        for tid in threads_of(proc, process):
-            found.append(tid)
+        tids = threads_of(proc, process)
+        ended = len(tids) > 1 and living_thread(proc, process) not in (0, process)
+        for tid in tids:
+            if tid != process or not ended:  # as the lists of a cgroup, which lack an ended main thread
+                found.append(tid)
             try:
                 queue += [int(child) for child in read_kernel_file(f"{proc}/{process}/task/{tid}/children").split()]
             except (OSError, ValueError):

@@ -7,9 +7,11 @@ from .files import GONE, read_kernel_file
 
 CRUNS_LEAF = "container"  # crun puts the processes of X.scope into X.scope/container
 _ALL_UIDS = 4294967295
+_UNIFIED = "unified"
 _LINKS_OF_ONE = 3  # those of an empty folder, and one for a thread
 _ENDED = ("Z", "X", "x")
-_START_TIME = 19  # field 22 of /proc/pid/stat, counted after the first two
+_NONE_LEFT = ([], *([letter] for letter in _ENDED))
+_THREADS, _START_TIME = 17, 19  # fields 20 and 22 of /proc/pid/stat, counted after the first two
 
 
 class Cgroup:
@@ -31,14 +33,25 @@ class Cgroup:
 
 
 def cgroups_of(proc: str, pid: int) -> "list[Cgroup]":
-    """Return a process's cgroups, version 2's first; empty if it is gone (cgroups(7), /proc/pid/cgroup)."""
-    text = _read(f"{proc}/{pid}/cgroup")
+    """Return a process's cgroups, version 2's first; empty if it is gone (cgroups(7), /proc/pid/cgroup).
+
+    Version 1 shows an ended main thread in the root cgroups (kernel/cgroup/cgroup.c, proc_cgroup_show).
+    """
+    found = _cgroups_in(_read(f"{proc}/{pid}/cgroup"))
+    if found and found[-1].hierarchy and all(one.path == "/" for one in found if one.hierarchy != _UNIFIED):
+        tid = living_thread(proc, pid)
+        if tid not in (0, pid):
+            return _cgroups_in(_read(f"{proc}/{pid}/task/{tid}/cgroup")) or found
+    return found
+
+
+def _cgroups_in(text: str) -> "list[Cgroup]":
     # Only a line feed ends a line: a nested cgroup's name can contain a form feed.
     lines = [line.split(":", 2) for line in text.split("\n") if line.count(":") > 1]
     found: "list[Cgroup]" = []
     for number, controllers, path in lines:
         if number == "0":
-            found.insert(0, Cgroup("unified" if len(lines) > 1 else "", path))
+            found.insert(0, Cgroup(_UNIFIED if len(lines) > 1 else "", path))
         else:
             found.append(Cgroup(controllers.replace("name=", ""), path))
     return found
@@ -68,6 +81,12 @@ def resctrl_groups_of(proc: str, pid: int, tid: int = 0) -> "tuple[str, str] | N
     return ("" if rdt_class == "/" else rdt_class), second.partition("mon:")[2].rstrip("\n")
 
 
+def groups_of_process(proc: str, pid: int) -> "tuple[str, str] | None":
+    """Return the RDT class and the mon_group of a running process as `resctrl_groups_of`: those of a living thread."""
+    tid = living_thread(proc, pid)
+    return resctrl_groups_of(proc, pid, tid if tid != pid else 0)
+
+
 def threads_of(proc: str, pid: int) -> "list[int]":
     """Return the thread ids of a process, its own pid among them; empty if it is gone.
 
@@ -86,9 +105,9 @@ def threads_of(proc: str, pid: int) -> "list[int]":
 
 
 def start_time(proc: str, pid: int) -> int:
-    """Return a process's start in clock ticks after boot, or 0 if it is gone or a zombie (proc(5), stat, field 22).
+    """Return a process's start in clock ticks after boot, or 0 if it is gone or all its threads have ended.
 
-    Together with pid and boot id it identifies a process, because pids are reused.
+    Together with pid and boot id it identifies a process, because pids are reused. Source: proc(5), stat, field 22.
 
     Raises:
         OSError: the file cannot be read, or has another form (EIO), so nobody can tell.
@@ -96,20 +115,42 @@ def start_time(proc: str, pid: int) -> int:
     if pid <= 0:
         return 0
     path = f"{proc}/{pid}/stat"
-    try:
-        text = read_kernel_file(path).decode("utf-8", "surrogateescape")
-    except OSError as error:
-        if error.errno in GONE:
-            return 0
-        raise
-    # The second field is the command's name in parentheses, which may contain spaces and parentheses.
-    fields = text[text.rfind(")") + 2 :].split(" ", _START_TIME + 1)
-    if len(fields) > _START_TIME and fields[0] in _ENDED:
+    fields = _stat(path)
+    if not fields:
+        return 0
+    if len(fields) > _START_TIME and fields[0] in _ENDED and (fields[_THREADS] == "1" or not living_thread(proc, pid)):
         return 0
     try:
         return int(fields[_START_TIME])
     except (IndexError, ValueError):
         raise OSError(errno.EIO, "not of the form of proc(5)", path) from None
+
+
+def living_thread(proc: str, pid: int) -> int:
+    """Return the id of a thread of a process that has not ended, its main thread's if possible; 0 for none.
+
+    A process lives on after its main thread's end, such as by pthread_exit in ``main``. This thread remains as a zombie
+    and keeps its RDT class and mon_group, but lists of a cgroup's threads lack it, and it has no I/O priority.
+
+    Raises:
+        OSError: as `start_time`.
+    """
+    if _stat(f"{proc}/{pid}/stat")[:1] not in _NONE_LEFT:
+        return pid
+    others = (tid for tid in threads_of(proc, pid) if tid != pid)
+    return next((tid for tid in others if _stat(f"{proc}/{pid}/task/{tid}/stat")[:1] not in _NONE_LEFT), 0)
+
+
+def _stat(path: str) -> "list[str]":
+    """Return the fields of a stat file from the state on; empty if the task is gone."""
+    try:
+        text = read_kernel_file(path).decode("utf-8", "surrogateescape")
+    except OSError as error:
+        if error.errno in GONE:
+            return []
+        raise
+    # The second field is the command's name in parentheses, which may contain spaces and parentheses.
+    return text[text.rfind(")") + 2 :].split(" ", _START_TIME + 1)
 
 
 def lives(proc: str, pid: int, start: "int | None") -> bool:

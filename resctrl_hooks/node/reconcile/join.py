@@ -4,7 +4,7 @@ import posix
 
 from ..errors import NoRMIDsError, RMIDsBusyError
 from ..feature import describe, obtain_group
-from ..host.procfs import resctrl_groups_of
+from ..host.procfs import groups_of_process
 from ..ledger import WAITING
 from ..log import INFO, WARNING
 from ..resctrl.group import CREATED, SHARED
@@ -87,7 +87,7 @@ def _follow(locked: "LockedKey", context: "Context", container: "Running") -> No
     for member in locked.members():
         record = locked.member(member) or {}
         try:
-            where = resctrl_groups_of(context.proc, record.get("pid", 0)) if record.get("pid") else None
+            where = groups_of_process(context.proc, record.get("pid", 0)) if record.get("pid") else None
         except ProcessLookupError:
             continue
         if where is not None:

@@ -229,8 +229,8 @@ class LockedKey:
     def member_is_dead(self, member: str) -> bool:
         """Return whether the init process of ``member`` is certainly gone.
 
-        It is gone if it is missing, a zombie, another process, or of another boot. A member that was recorded without a
-        pid never counts as gone; only the program that added it can tell.
+        It is gone if it is missing, has no thread left, is another process, or is of another boot. A member that was
+        recorded without a pid never counts as gone; only the program that added it can tell.
         """
         return record_is_dead(self.member(member), self._boot, self._resctrl.proc)
 

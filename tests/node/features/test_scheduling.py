@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from conftest import ID, POD_CGROUP, UID, Host, crio_annotations, state
+from hosts.processes import headless_process, is_headless, wait_until
 
 from resctrl_hooks.config.applied import compiled
 from resctrl_hooks.config.check import check_text
+from resctrl_hooks.node.container.running import Running
+from resctrl_hooks.node.container.runtimes import Found
+from resctrl_hooks.node.feature import Step
 from resctrl_hooks.node.features import blockio, scheduling
-from resctrl_hooks.node.host.procfs import threads_of
+from resctrl_hooks.node.host.procfs import start_time, threads_of
 from resctrl_hooks.node.settings import load
 
 if TYPE_CHECKING:
@@ -71,6 +75,21 @@ def test_io_priority_is_set(process: subprocess.Popen[bytes]) -> None:
     scheduling._set_io_priority([process.pid], {"ioClass": "best-effort", "ioPriority": 6})
     said = subprocess.run(["ionice", "-p", str(process.pid)], capture_output=True, text=True, check=True).stdout
     assert said.strip() == "best-effort: prio 6"
+
+
+def test_schedule_of_container_without_main_thread_is_that_of_a_living_thread(tmp_path: Path) -> None:
+    host = Host(tmp_path, real_proc=True)
+    needs = {"process": {"nice": 7, "ioClass": "best-effort", "ioPriority": 6}, "values": []}
+    with headless_process() as process:
+        wait_until(lambda: is_headless(process.pid), "its main thread has ended")
+        found = Found(ID, process.pid, start_time("/proc", process.pid), "")
+        container = Running(ID, found, {"steps": []}, recorded=True)
+        step = Step(scheduling.NAME, "schedule", needs, "")
+        assert not scheduling.FEATURE.holds(step, container, host.context())
+        with host.context().monitor.hold(ID) as locked:
+            scheduling.FEATURE.apply(step, container, locked, host.context())
+        assert scheduling.FEATURE.holds(step, container, host.context())
+    assert scheduling.FEATURE.holds(step, container, host.context()), "nothing is left to schedule"
 
 
 def test_values_are_written_and_repaired(host: Host) -> None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from hosts.processes import headless_process, is_headless, wait_until
 
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.host import cgroup_tasks as tasks
@@ -94,6 +95,13 @@ def test_each_descendant_of_a_container_without_cgroup_is_found_once(
     process(tmp_path, 8, t8=others)
     process(tmp_path, 9, t9="")
     assert sorted(tasks.threads_of_container(str(tmp_path), "", 5)) == found
+
+
+def test_ended_main_thread_is_no_thread_of_a_container_without_cgroup() -> None:
+    with headless_process() as headless:
+        wait_until(lambda: is_headless(headless.pid), "its main thread has ended")
+        (other,) = tasks.threads_of_container("/proc", "", headless.pid)
+        assert other != headless.pid
 
 
 def test_processes_file_is_read_only_in_plain_folders(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from conftest import BOOT, Host, stat_line, temporary_host
+from hosts.processes import headless_process, is_headless, wait_until
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,8 +14,10 @@ from resctrl_hooks.node.host.procfs import (
     Cgroup,
     boot_id,
     cgroups_of,
+    groups_of_process,
     in_initial_user_namespace,
     lives,
+    living_thread,
     resctrl_groups_of,
     start_time,
     threads_of,
@@ -153,3 +156,55 @@ def test_process_0_does_not_exist(host: Host) -> None:
     """A poststop's state may say so; /proc has no such folder, but a made-up one might."""
     host.process(0)
     assert start_time(str(host.proc), 0) == 0
+
+
+def test_process_lives_after_the_end_of_its_main_thread() -> None:
+    with headless_process() as process:
+        start = start_time("/proc", process.pid)
+        assert start
+        wait_until(lambda: is_headless(process.pid), "the main thread has ended")
+        (other,) = [tid for tid in threads_of("/proc", process.pid) if tid != process.pid]
+        assert start_time("/proc", process.pid) == start
+        assert lives("/proc", process.pid, start)
+        assert living_thread("/proc", process.pid) == other
+        assert process.stdin is not None
+        process.stdin.close()
+        wait_until(lambda: not lives("/proc", process.pid, start), "its last thread has ended")
+        assert living_thread("/proc", process.pid) == 0
+        assert process.poll() is not None
+
+
+def headless_in(host: Host, letters: str, cgroup: str = "0::/a\n") -> None:
+    """Make process 7 whose main thread has ended, with a thread in each of these states."""
+    host.process(7, threads=tuple(range(8, 8 + len(letters))), start=500)
+    ended = stat_line(7, 500, "Z").split(" ")
+    ended[4 + 17] = str(1 + len(letters))
+    (host.proc / "7/stat").write_text(" ".join(ended))
+    for tid, letter in enumerate(letters, 8):
+        (host.proc / f"7/task/{tid}/stat").write_text(stat_line(tid, 600, letter))
+        (host.proc / f"7/task/{tid}/cgroup").write_text(cgroup)
+
+
+@pytest.mark.parametrize("letters, living", [("S", 8), ("ZR", 9), ("Z", 0), ("XxZ", 0), ("", 0)])
+def test_process_without_main_thread_lives_with_its_last_thread(host: Host, letters: str, living: int) -> None:
+    headless_in(host, letters)
+    assert lives(str(host.proc), 7, 500) == bool(living)
+    assert living_thread(str(host.proc), 7) == living
+
+
+def test_rdt_class_of_process_without_main_thread_is_that_of_a_living_thread(host: Host) -> None:
+    headless_in(host, "S")
+    (host.proc / "7/cpu_resctrl_groups").write_text("res:/\nmon:\n")
+    (host.proc / "7/task/8/cpu_resctrl_groups").write_text("res:gold\nmon:pod\n")
+    assert groups_of_process(str(host.proc), 7) == ("gold", "pod")
+    assert groups_of_process(str(host.proc), host.process(9, rdt="silver")) == ("silver", "")
+
+
+def test_cgroups_v1_of_process_without_main_thread_are_those_of_a_living_thread(host: Host) -> None:
+    own = "4:memory:/pod/x\n1:name=systemd:/pod/x\n"
+    headless_in(host, "S", cgroup=f"{own}0::/init\n")
+    (host.proc / "7/cgroup").write_text("4:memory:/\n1:name=systemd:/\n0::/init\n")
+    found = [(cgroup.hierarchy, cgroup.path) for cgroup in cgroups_of(str(host.proc), 7)]
+    assert found == [("unified", "/init"), ("memory", "/pod/x"), ("systemd", "/pod/x")]
+    (host.proc / "7/task/8/stat").write_text(stat_line(8, 600, "Z"))
+    assert {cgroup.path for cgroup in cgroups_of(str(host.proc), 7)[1:]} == {"/"}

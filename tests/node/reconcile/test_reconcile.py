@@ -12,9 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
-from conftest import Host, crio_annotations
+from conftest import ID, Host, crio_annotations
 from hosts import crun
 from hosts.cluster import NOW, POD, Cluster, pod_number
+from hosts.processes import headless_process, is_headless, wait_until
 
 from resctrl_hooks.errors import HookError
 from resctrl_hooks.node.reconcile.command import read_live
@@ -171,6 +172,31 @@ def test_continuous_reconcile_removes_nothing_that_starts(tmp_path: Path) -> Non
             process.wait()
     assert reconcile(host.context(), NOW).ok
     assert (host.groups(), host.records(), os.listdir(host.state / "pods")) == ([], [], [])
+
+
+@pytest.mark.parametrize("key", [ID, POD], ids=["container without a pod cgroup", "pod"])
+@pytest.mark.parametrize("hooked", [True, False], ids=["hooked", "adopted"])
+def test_container_without_main_thread_keeps_its_group_until_its_last_thread_ends(
+    tmp_path: Path, key: str, *, hooked: bool
+) -> None:
+    host = Host(tmp_path, real_proc=True, runtimeRoots={"crun": str(tmp_path / "crun")})
+    config = {"annotations": crio_annotations(POD) if key == POD else {}, "linux": {}}
+    group = f"mon_groups/{key}"
+    with headless_process(1) as process:
+        bundle = host.bundle(config)
+        crun.record(tmp_path / "crun", ID, process.pid, bundle)
+        if hooked:
+            assert host.call({"id": ID, "status": "created", "pid": process.pid, "bundle": bundle, **config}).code == 0
+        wait_until(lambda: is_headless(process.pid), "its main thread has ended")
+        for _ in range(3):
+            report = reconcile(host.context(), NOW)
+            assert (report.ok, report.containers, report.released, report.cleaned) == (True, 1, [], 0)
+            assert host.groups() == [group]
+            assert host.tasks(group)
+            assert not host.context().monitor.member_is_dead(key, ID)
+        assert not report.changed
+    report = reconcile(host.context(), NOW)
+    assert (report.ok, report.released, host.groups(), host.records()) == (True, [key], [], [])
 
 
 def test_unreadable_runtime_folder_is_reported(host: Host, fail: Fail) -> None:
