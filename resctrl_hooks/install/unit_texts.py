@@ -155,6 +155,7 @@ RestrictAddressFamilies=AF_UNIX AF_NETLINK
 # The sampling process, which keeps the name of its first part for upgrades. The guard writes the schemata of classes
 # and its own files; ExecStopPost restores its changes after any exit. History and baselines are in the state directory.
 # Performance counters of cgroups need CAP_PERFMON (Linux 5.8), their call, and a descriptor for each event and CPU.
+# Counter files that stay open need descriptors too.
 GUARD: Final = f"""\
 [Unit]
 Description=resctrl-hooks: sampling process (history; slowdown; rdt.guard, experimental)
@@ -172,7 +173,7 @@ RestartSec=5
 WatchdogSec=180
 StateDirectory=resctrl-hooks
 StateDirectoryMode=0700
-LimitNOFILE=16384
+LimitNOFILE=32768
 {_COUNTING}"""
 
 TIMER: Final = """\

@@ -34,7 +34,7 @@ class NodeCollector(Collector):
         self._report = report
         self._selection = selection
         self._names = PodNames(context)
-        self._files = open_files()
+        self._files = open_files(lambda text: report(HookError(text)))
         self._lock = threading.Lock()
         self._domains: Domains | None = None
 

@@ -24,6 +24,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import ThreadingWSGIServer
 
 from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.host.descriptors import of_process
 
 from .answers import METRICS, NONE, SERVER, Documents, application
 
@@ -38,6 +39,7 @@ _REQUEST_SECONDS = 30  # seconds from the connection to the end of the answer, f
 _MOST_CONNECTIONS = 128  # served at once; beyond that, one without a complete request is closed, or the new one
 _FEW, _FOR_FEW = 8, 16  # sources with fewer connections than the first have so many more places
 _MOST_ENDING = 64  # closed connections whose threads have not ended yet
+_DESCRIPTORS = _MOST_CONNECTIONS + _FOR_FEW + _MOST_ENDING  # one for each connection
 _NETWORK_BITS = 64  # of an IPv6 address: one host can have all the others
 _LONGEST_HEAD = 16 << 10  # bytes of a request's line and headers; nginx takes 32 KiB, Prometheus sends 1
 _LAST_PORT = (1 << 16) - 1
@@ -129,9 +131,15 @@ class Server(ThreadingWSGIServer):
             what = f"cannot listen at {address[0]}:{address[1]}"
             hint = _HINTS.get(error.errno or 0, "")
             raise ListenAddressError(what, hint=hint, errno=error.errno or 0) from error
+        of_process().set_aside(_DESCRIPTORS)
         self.set_app(application(registry, documents))
         self._open: dict[_Request, _Connection] = {}  # each until its thread ends
         self._opening = threading.Lock()
+
+    def server_close(self) -> None:
+        """Close the socket, and end the reserve of descriptors for connections."""
+        super().server_close()
+        of_process().set_aside(-_DESCRIPTORS)
 
     def process_request(self, request: "_Request", client_address: "_Address") -> None:
         """Serve a connection in a thread of its own. At the limit, close a slow one or this one."""

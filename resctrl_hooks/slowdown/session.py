@@ -64,7 +64,7 @@ class Session:
             lambda _, text: say(text),
             perf=self._settings["perf"],
             sizes=sizes,
-            files=open_files(),
+            files=open_files(say),
             keep=1 << 16,
         )
 

@@ -19,6 +19,7 @@ from resctrl_hooks.install.units import (
     WANTED_BY,
     units,
 )
+from resctrl_hooks.node.host import descriptors
 
 Parsed = dict[str, dict[str, dict[str, str]]]
 
@@ -102,7 +103,10 @@ def test_sampling_process_may_count_cgroups_and_no_other_unit_may(ours: Parsed) 
     service = ours[GUARD]["Service"]
     assert "CAP_PERFMON" in service["CapabilityBoundingSet"].split()
     assert service["SystemCallFilter"].split() == ["@system-service", "perf_event_open"]
-    assert int(service["LimitNOFILE"]) // 2 >= 6 * 4 * 256, "six pods at a time, four events, 256 CPUs"
+    events, files = 6 * 4 * 384, 250 * 24 * 3
+    assert int(service["LimitNOFILE"]) >= events + files + descriptors.RESERVE, (
+        "six pods at a time with four events on 384 CPUs, and 250 groups with three counters in 24 domains"
+    )
     others = [name for name, unit in ours.items() if "perf" in str(unit).lower() and name != GUARD]
     assert others == []
 

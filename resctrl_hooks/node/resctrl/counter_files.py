@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from .counters import Raw
 
 _MOST = 4096  # files of one group; a real machine has about ten per domain
-_LONGEST = 64  # characters of a counter: 20 digits, or a word
-_FOLDER_FLAGS = posix.O_RDONLY | posix.O_DIRECTORY
+LONGEST = 64
+"""Characters of a counter: 20 digits, or a word."""
+FOLDER_FLAGS = posix.O_RDONLY | posix.O_DIRECTORY
 _WORDS = {word.encode(): word for word in (UNAVAILABLE, UNASSIGNED, ERROR)}
 
 
@@ -54,13 +55,18 @@ def read_group(folder: str, slots: "Sequence[Slot]") -> "tuple[str, list[Raw]]":
     Raises:
         OSError: the group does not exist.
     """
-    group = posix.open(folder, _FOLDER_FLAGS)
+    group = posix.open(folder, FOLDER_FLAGS)
     try:
         found = posix.fstat(group)
         values = [_read(group, slot.file) for slot in slots]
     finally:
         posix.close(group)
-    return f"{found.st_dev:x}:{found.st_ino:x}", values
+    return identity_of(found), values
+
+
+def identity_of(found: "posix.stat_result") -> str:
+    """Return the identity of a group by the state of its folder."""
+    return f"{found.st_dev:x}:{found.st_ino:x}"
 
 
 def _read(
@@ -72,90 +78,15 @@ def _read(
     except OSError:
         return None
     try:
-        text = read(fd, _LONGEST)
+        text = read(fd, LONGEST)
     except OSError:
         text = b""
     close(fd)
-    return _value_of(text)
+    return value_of(text)
 
 
-class OpenFiles:
-    """Counter files that stay open, for programs that read often: each read is one system call.
-
-    A group's files are kept under its identity: a renamed group keeps them, and a new group of the same name gets its
-    own. While files are open resctrl can't be unmounted.
-
-    Args:
-        most: how many files to keep open; those of further groups are opened for each read.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._open: "dict[str, list[int]]" = {}
-        self._files: "list[str]" = []
-        self._seen: "set[str]" = set()
-        self._number = 0
-
-    def read_group(self, folder: str, slots: "Sequence[Slot]") -> "tuple[str, list[Raw]]":
-        """Read a group as the function of that name does."""
-        files = [slot.file for slot in slots]
-        if files != self._files:
-            self.close()
-            self._files = files
-        found = posix.stat(folder)
-        identity = f"{found.st_dev:x}:{found.st_ino:x}"
-        self._seen.add(identity)
-        if identity not in self._open and self._number + len(files) <= self._most:
-            self._keep(folder, identity)
-        if identity in self._open:
-            try:
-                values = [None if fd < 0 else _value_of(posix.pread(fd, _LONGEST, 0)) for fd in self._open[identity]]
-            except OSError:  # ENODEV: the group is gone, or one of its domains was offline
-                self._drop(identity)
-            else:
-                return identity, values
-        return read_group(folder, slots)
-
-    def forget_unseen(self) -> None:
-        """Close the files of groups that were not read since the last call."""
-        for identity in self._open.keys() - self._seen:
-            self._drop(identity)
-        self._seen.clear()
-
-    def close(self) -> None:
-        """Close all."""
-        for identity in list(self._open):
-            self._drop(identity)
-
-    def __del__(self) -> None:
-        self.close()
-
-    def _keep(self, folder: str, identity: str) -> None:
-        group = posix.open(folder, _FOLDER_FLAGS)
-        try:
-            found = posix.fstat(group)
-            if f"{found.st_dev:x}:{found.st_ino:x}" == identity:
-                self._open[identity] = [_opened(group, file) for file in self._files]
-                self._number += len(self._files)
-        finally:
-            posix.close(group)
-
-    def _drop(self, identity: str) -> None:
-        for fd in self._open.pop(identity):
-            if fd >= 0:
-                posix.close(fd)
-        self._number -= len(self._files)
-
-
-def _opened(group: int, file: str) -> int:
-    """Return a descriptor of a group's file; -1 if it does not exist."""
-    try:
-        return posix.open(file, posix.O_RDONLY | posix.O_CLOEXEC, dir_fd=group)
-    except OSError:
-        return -1
-
-
-def _value_of(text: bytes) -> "int | float | str":
+def value_of(text: bytes) -> "int | float | str":
+    """Return the value of a counter file's content: a number or a state."""
     try:
         return int(text)
     except ValueError:

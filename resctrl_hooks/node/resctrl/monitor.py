@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ..log import LogCallable
-    from .counter_files import OpenFiles
     from .counter_totals import CounterRead
     from .counters import Reading
+    from .open_files import OpenFiles
 
     # `resctrl_hooks.annotations` has these for programs. Inside the class, `list` is the method of that name.
     Groups = list[Group]

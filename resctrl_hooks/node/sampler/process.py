@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from ..context import Context
     from ..host.notify import Notify
-    from ..resctrl.counter_files import OpenFiles
+    from ..resctrl.open_files import OpenFiles
     from ..snapshot.snapshot import Snapshot
 
     Start = Callable[[Context], "Part | None"]
@@ -149,7 +149,7 @@ class _Taker:
         from ..snapshot.snapshot import open_files, take  # not every process has a part that needs it
 
         if self._files is None:
-            self._files = open_files()
+            self._files = open_files(lambda text: self._context.log(NOTICE, text, stage="guard"))
         return take(self._context, self._files)
 
     def close(self) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ..context import Context
-    from ..resctrl.counter_files import OpenFiles
+    from ..resctrl.open_files import OpenFiles
     from .causes import Cause
     from .reader import Moment, Readings
     from .store import Store

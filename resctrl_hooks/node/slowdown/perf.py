@@ -8,17 +8,19 @@ Counts only, without sampling: no interrupts.
 import ctypes
 import errno
 import os
-import resource
 import struct
 from typing import NamedTuple
 
 from .. import errors
 from ..host.cpulist import members, parse_list
+from ..host.descriptors import of_process
 from ..host.files import kernel_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from ..host.descriptors import Descriptors
 
 _CALLS = {"x86_64": 298, "aarch64": 241, "ppc64le": 319, "s390x": 331, "riscv64": 241}
 _HARDWARE, _CYCLES, _INSTRUCTIONS, _MISSES, _REFERENCES = 0, 0, 1, 3, 9
@@ -45,6 +47,8 @@ PASSING = (errno.ENOMEM, errno.EINTR, errno.EAGAIN, errno.EBUSY, errno.EIO, errn
 """Errors of one moment, which say nothing about the processor."""
 _NOT_HERE = (errno.ENOENT, errno.EOPNOTSUPP, errno.ENODEV, errno.EINVAL)
 """An event that this processor lacks, or that does not fit beside the others."""
+_GONE = (errno.ENOENT, errno.ENODEV)
+_TOO_MANY = (errno.EMFILE, errno.ENFILE)
 
 
 class PerfError(errors.HookError):
@@ -80,13 +84,13 @@ class PerfCounters:
     Args:
         cgroups: folders of cgroup v2, none below another.
         sys_path: where sysfs is mounted; it says which CPUs are online.
-        beside: descriptors that other counters of this process hold.
+        budget: where the descriptors come from; None: the process's.
 
     Raises:
         PerfError: the kernel refuses, or there are too few descriptors. Everything is closed again.
     """
 
-    def __init__(self, cgroups: "Sequence[str]", sys_path: str = "/sys", beside: int = 0) -> None:
+    def __init__(self, cgroups: "Sequence[str]", sys_path: str = "/sys", budget: "Descriptors | None" = None) -> None:
         self._leaders: "list[int]" = []
         self._opened: "list[int]" = []
         self._events = list(_NEEDED)
@@ -94,17 +98,30 @@ class PerfCounters:
             raise PerfError("the pod's cgroup is unknown")
         self.cpus = parse_list(kernel_text(f"{sys_path}/devices/system/cpu/online"))
         cpus = members(self.cpus)
-        groups, most = len(cpus) * len(cgroups), resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2 - beside
+        groups, self._budget, self._taken = len(cpus) * len(cgroups), budget or of_process(), 0
+        wanted = _WANTED if self._take((len(_NEEDED) + len(_WANTED)) * groups) else ()
         needed = len(_NEEDED) * groups
-        if needed > most:
-            raise TooManyError(f"{needed} events are needed, and this process may open {most} (half of LimitNOFILE)")
-        wanted = _WANTED if (len(_NEEDED) + len(_WANTED)) * groups <= most else ()
+        if not wanted and not self._take(needed):
+            room = self._budget.room
+            raise TooManyError(f"{needed} events are needed, and this process can open {room} more (LimitNOFILE)")
         try:
             for folder in cgroups:
                 self._open_cgroup(folder, cpus, wanted)
-        except BaseException:
+        except BaseException as error:
             self.close()
+            if isinstance(error, TooManyError):
+                self._budget.refused()
             raise
+        self._give(self._taken - len(self._opened))  # for events that this processor lacks
+
+    def _take(self, number: int) -> bool:
+        fits = self._budget.take(number, first=True)
+        self._taken += number * fits
+        return fits
+
+    def _give(self, number: int) -> None:
+        self._budget.give(number)
+        self._taken -= number
 
     @property
     def descriptors(self) -> int:
@@ -115,10 +132,9 @@ class PerfCounters:
         try:
             fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
-            gone = error.errno in (errno.ENOENT, errno.ENODEV)
-            raise (PodGoneError if gone else PerfError)(
-                f"cannot open cgroup {folder}", errno=error.errno or 0
-            ) from error
+            gone, many = error.errno in _GONE, error.errno in _TOO_MANY
+            kind = PodGoneError if gone else TooManyError if many else PerfError
+            raise kind(f"cannot open cgroup {folder}", errno=error.errno or 0) from error
         try:
             for cpu in cpus:
                 leader = self._event(_CYCLES, fd, cpu, _NO_GROUP)
@@ -173,6 +189,7 @@ class PerfCounters:
         for fd in self._opened:
             os.close(fd)
         self._opened, self._leaders = [], []
+        self._give(self._taken)
 
 
 def _is_removed(folder: str, fd: int) -> bool:
@@ -180,7 +197,7 @@ def _is_removed(folder: str, fd: int) -> bool:
     try:
         return not os.path.samestat(os.stat(folder), os.fstat(fd))
     except OSError as error:
-        return error.errno in (errno.ENOENT, errno.ENODEV)
+        return error.errno in _GONE
 
 
 def _perf_event_open(config: int, cgroup: int, cpu: int, leader: int) -> int:
@@ -193,6 +210,6 @@ def _perf_event_open(config: int, cgroup: int, cpu: int, leader: int) -> int:
     fd = int(call(number, attr, cgroup, cpu, leader, _OF_CGROUP | _CLOSE_ON_EXEC))
     if fd < 0:
         number = ctypes.get_errno()
-        kind = TooManyError if number in (errno.EMFILE, errno.ENFILE) else PerfError
+        kind = TooManyError if number in _TOO_MANY else PerfError
         raise kind(f"perf_event_open: {_REASONS.get(number, os.strerror(number))}", errno=number)
     return fd

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from ..context import Context
     from ..guard.load import ClassCounts
-    from ..resctrl.counter_files import OpenFiles
     from ..resctrl.counters import Reading as CounterReading
+    from ..resctrl.open_files import OpenFiles
     from .perf import PerfCount
     from .watched import Watched
 
@@ -79,10 +79,16 @@ class NodeReader:
         resctrl = self._context.monitor.resctrl
         now = time.monotonic()
         classes = self._classes.read(["", *resctrl.classes()], now)
-        found = self._context.monitor.read_counters(self._files).readings if found is None else found
+        found = self._readings() if found is None else found
         pods = {key: counts_of(readings, self.cgroups(key), *watched.read(key)) for key, readings in found.items()}
         self._cgroups = {key: found for key, found in self._cgroups.items() if key in pods}
         return Moment(now, pods, classes, _stolen(self._context.proc))
+
+    def _readings(self) -> "Readings":
+        found = self._context.monitor.read_counters(self._files).readings
+        if self._files is not None:
+            self._files.forget_unseen()
+        return found
 
     def window(self, before: Moment, after: Moment) -> Window:
         """Return the window between two moments."""

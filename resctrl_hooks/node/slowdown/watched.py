@@ -89,9 +89,8 @@ class Watched:
 
     def _add(self, key: str) -> None:
         """Open a pod's counters if it can have any now."""
-        held = sum(one.descriptors for one in self._open.values())
         try:
-            self._open[key] = PerfCounters(self._cgroups(key), self._sys_path, held)
+            self._open[key] = PerfCounters(self._cgroups(key), self._sys_path)
         except PodGoneError as error:
             self._once(NOTICE, "gone", f"{error}: pod {key} ended; other pods are still watched")
         except TooManyError as error:

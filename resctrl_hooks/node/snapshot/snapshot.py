@@ -5,13 +5,13 @@ resctrl.rst, "Resource monitoring rules"). So a class and its ungrouped tasks ha
 is unknown.
 """
 
-import resource
-
+from ..errors import HookError
 from ..resctrl.assignment import EVENTS, Assignments
-from ..resctrl.counter_files import OpenFiles, read_group
+from ..resctrl.counter_files import read_group
 from ..resctrl.counters import INCOMPLETE, UNAVAILABLE, Raw
 from ..resctrl.key_counts import class_of, group_of
 from ..resctrl.layouts import L3, PERF
+from ..resctrl.open_files import OpenFiles
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 else:
     Values = object
 # Values: by path below `mon_data`.
-
-_OTHER_FILES = 128  # descriptors that a process needs besides
 
 
 class Counts:
@@ -103,9 +101,9 @@ class Snapshot:
         self.turns = {} if turns is None else turns
 
 
-def open_files() -> OpenFiles:
-    """Return files that stay open between snapshots: as many as this process may open, less a reserve."""
-    return OpenFiles(max(resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _OTHER_FILES, 0))
+def open_files(say: "Callable[[str], None] | None" = None) -> OpenFiles:
+    """Return files that stay open between snapshots; ``say`` logs a line when not all of them can."""
+    return OpenFiles(say=say)
 
 
 def take(context: "Context", files: "OpenFiles | None" = None) -> Snapshot:
@@ -114,6 +112,19 @@ def take(context: "Context", files: "OpenFiles | None" = None) -> Snapshot:
     Raises:
         HookError: resctrl is missing, or the state directory is unusable.
     """
+    if files is None:
+        return _read_node(context, None)
+    try:
+        return _read_node(context, files)
+    except (HookError, OSError) as error:
+        if not files.gives_way_to(error):
+            raise
+        return _read_node(context, files)
+    finally:
+        files.forget_unseen()
+
+
+def _read_node(context: "Context", files: "OpenFiles | None") -> Snapshot:
     resctrl = context.monitor.resctrl
     resctrl.classes()  # first: without resctrl, create nothing
     counters = context.monitor.read_counters(files)
@@ -146,8 +157,6 @@ def take(context: "Context", files: "OpenFiles | None" = None) -> Snapshot:
             uncounted = {path for path, slot in found.slots.items() if not _is_assigned(slot, states)}
             whole = dict(zip(paths, values))
             found.classes[rdt_class] = _class_of(identity, whole, groups, uncounted, found.slots)
-    if files is not None:
-        files.forget_unseen()
     return found
 
 

@@ -1,13 +1,11 @@
 """One read of a group's counters."""
 
-import contextlib
-import os
 from pathlib import Path
 
 import pytest
-from hosts.counter_tree import remake, say, say_paths
+from hosts.counter_tree import say, say_paths
 
-from resctrl_hooks.node.resctrl.counter_files import OpenFiles, layout, read_group
+from resctrl_hooks.node.resctrl.counter_files import layout, read_group
 from resctrl_hooks.node.resctrl.counters import (
     AVAILABLE,
     COUNTERS,
@@ -105,56 +103,6 @@ def test_reading_prints_as_one_line(value: int | None, state: str, rdt_class: st
     assert domain is not None
     before = "" if said.startswith(" ") else ": "
     assert repr(Reading(domain, counter, value, state, rdt_class)) == f"<mon_L3_00/mbm_total_bytes{before}{said}>"
-
-
-def descriptors(below: Path) -> list[str]:
-    """Return the counter files below a folder that this process has open."""
-    found = []
-    for fd in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(FileNotFoundError):  # the one of the listing itself
-            found.append(os.readlink(f"/proc/self/fd/{fd}"))
-    return [path for path in found if path.startswith(f"{below}/")]
-
-
-def test_open_files_give_current_values(tmp_path: Path) -> None:
-    group = tmp_path / "a"
-    say(group, llc_occupancy=1, mbm_total_bytes=2)
-    slots, files = layout(f"{group}/mon_data"), OpenFiles(100)
-    assert files.read_group(str(group), slots) == read_group(str(group), slots)
-    say(group, llc_occupancy="Unavailable", mbm_total_bytes=30)
-    assert files.read_group(str(group), slots) == read_group(str(group), slots)
-    group.rename(tmp_path / "b")
-    assert files.read_group(str(tmp_path / "b"), slots) == read_group(str(tmp_path / "b"), slots)
-    with pytest.raises(FileNotFoundError):
-        files.read_group(str(group), slots)
-    assert len(descriptors(tmp_path)) == 2
-    files.close()
-    assert not descriptors(tmp_path)
-
-
-def test_open_files_of_recreated_group_are_its_own(tmp_path: Path) -> None:
-    group = tmp_path / "a"
-    say(group, mbm_total_bytes=1)
-    slots, files = layout(f"{group}/mon_data"), OpenFiles(100)
-    before = files.read_group(str(group), slots)
-    files.forget_unseen()
-    remake(group, tmp_path / "aside")
-    say(group, mbm_total_bytes=7)
-    after = files.read_group(str(group), slots)
-    assert (after[1], after[0] != before[0]) == ([7], True)
-    files.forget_unseen()
-    assert descriptors(tmp_path) == [f"{group}/mon_data/mon_L3_00/mbm_total_bytes"]
-    files.close()
-
-
-def test_number_of_open_files_is_limited(tmp_path: Path) -> None:
-    files = OpenFiles(3)
-    for name in ("a", "b"):
-        say(tmp_path / name, llc_occupancy=1, mbm_total_bytes=2)
-    slots = layout(f"{tmp_path}/a/mon_data")
-    assert [files.read_group(f"{tmp_path}/{name}", slots)[1] for name in ("a", "b")] == [[1, 2], [1, 2]]
-    assert len(descriptors(tmp_path)) == 2
-    files.close()
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,13 @@ import struct
 from pathlib import Path
 
 import pytest
+from hosts.counter_tree import say
 
+from resctrl_hooks.node.host.descriptors import Descriptors
+from resctrl_hooks.node.resctrl.counters import slot_at
+from resctrl_hooks.node.resctrl.open_files import OpenFiles
 from resctrl_hooks.node.slowdown import perf
-from resctrl_hooks.node.slowdown.perf import PerfCounters, PerfError
+from resctrl_hooks.node.slowdown.perf import PerfCounters, PerfError, TooManyError
 
 
 @pytest.fixture
@@ -83,10 +87,51 @@ def test_this_kernel_refuses_a_folder_that_is_no_cgroup(sys_path: str, tmp_path:
         PerfCounters([str(tmp_path)], sys_path)
 
 
-def test_half_of_the_descriptors_is_the_most(sys_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (11, 11))
-    with pytest.raises(PerfError, match=r"6 events are needed, and this process may open 5"):
-        PerfCounters([str(tmp_path)], sys_path)
+def test_events_that_do_not_fit_into_the_budget_are_refused(
+    sys_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (15, 15))
+    budget = Descriptors(reserve=10)
+    with pytest.raises(TooManyError, match=r"6 events are needed, and this process can open 5 more \(LimitNOFILE\)"):
+        PerfCounters([str(tmp_path)], sys_path, budget)
+    assert budget.held == 0
+
+
+@pytest.mark.parametrize("room, events", [(12, [0, 1, 9, 3]), (11, [0, 1])])
+def test_events_take_from_the_budget_and_return_all(
+    sys_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int, events: list[int]
+) -> None:
+    asked: list[int] = []
+
+    def event(config: int, *_: int) -> int:
+        asked.append(config)
+        return os.open(os.devnull, os.O_RDONLY)
+
+    monkeypatch.setattr(perf, "_perf_event_open", event)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (room, room))
+    budget = Descriptors(reserve=0)
+    counters = PerfCounters([str(tmp_path)], sys_path, budget)
+    assert asked == events * 3
+    assert budget.held == counters.descriptors == len(events) * 3
+    counters.close()
+    assert budget.held == 0
+
+
+def test_refusal_of_the_kernel_lets_files_give_way_for_the_next_try(
+    sys_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    say(tmp_path / "group", mbm_total_bytes=1)
+    budget = Descriptors()
+    files = OpenFiles(budget)
+    files.read_group(str(tmp_path / "group"), [slot_at("mon_L3_00/mbm_total_bytes")])
+
+    def refuse(*_: int) -> int:
+        raise TooManyError("perf_event_open", errno=errno.EMFILE)
+
+    monkeypatch.setattr(perf, "_perf_event_open", refuse)
+    with pytest.raises(TooManyError):
+        PerfCounters([str(tmp_path)], sys_path, budget)
+    assert (files.kept, budget.held) == (0, 0)
 
 
 def test_unknown_and_vanished_cgroups_are_said(sys_path: str, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ class Counters:
     tried: list[str]
     descriptors = 8
 
-    def __init__(self, cgroups: list[str], sys_path: str, held: int) -> None:
+    def __init__(self, cgroups: list[str], sys_path: str) -> None:
         self.tried.append(cgroups[0])
         if self.refusals:
             raise self.refusals.pop(0)

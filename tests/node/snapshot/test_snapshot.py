@@ -1,7 +1,10 @@
 """One read of the node, and the one rule of all its views: a sum of which a part is unknown is unknown."""
 
 import csv
+import os
+import resource
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 
 from resctrl_hooks.metrics.collector import NodeCollector, registry_of
 from resctrl_hooks.node.history.rows import Sampler
-from resctrl_hooks.node.resctrl import counter_files
+from resctrl_hooks.node.resctrl import counter_files, open_files
+from resctrl_hooks.node.resctrl.open_files import OpenFiles
 from resctrl_hooks.node.snapshot.snapshot import take
 
 TOTAL = "mon_L3_00/mbm_total_bytes"
@@ -113,13 +117,14 @@ def test_package_without_energy_is_not_an_unknown_part(host: MonitoredHost) -> N
 
 def test_each_counter_file_is_read_once_per_snapshot(host: MonitoredHost, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[bytes] = []
-    value_of = counter_files._value_of
+    value_of = counter_files.value_of
 
     def counting(text: bytes) -> Any:
         read.append(text)
         return value_of(text)
 
-    monkeypatch.setattr(counter_files, "_value_of", counting)
+    for module in (counter_files, open_files):
+        monkeypatch.setattr(module, "value_of", counting)
     sampler = Sampler(host.context)
     registry = registry_of(NodeCollector(host.context, lambda error: None))
     for look in (lambda: take(host.context), sampler.sample, sampler.sample, lambda: list(registry.collect())):
@@ -133,3 +138,24 @@ def test_group_of_pod_is_not_foreign(host: MonitoredHost) -> None:
     assert list(found.foreign) == [("", "theirs")]
     assert found.held == {KEYS[0]: {""}, KEYS[1]: {""}}
     assert found.rmids == 4
+
+
+def test_files_give_way_if_the_process_has_no_descriptor_to_list_groups(host: MonitoredHost) -> None:
+    files = OpenFiles()
+    before = take(host.context, files).pods
+    assert files.kept == 8
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    others: list[int] = []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))) + 1, limit[1]))
+    try:
+        with suppress(OSError):
+            others += iter(lambda: os.open(os.devnull, os.O_RDONLY), None)
+        found = take(host.context, files).pods
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limit)
+        for fd in others:
+            os.close(fd)
+    assert repr(found) == repr(before)
+    assert repr(take(host.context, files).pods) == repr(before)
+    assert files.kept == 8
+    files.close()

@@ -1,0 +1,158 @@
+"""Counter files that stay open, for programs that read often: each read is one system call."""
+
+import errno
+import posix
+
+from ..host.descriptors import LACKING, of_process
+from .counter_files import FOLDER_FLAGS, LONGEST, identity_of, read_group, value_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ..errors import HookError
+    from ..host.descriptors import Descriptors
+    from .counters import Raw, Slot
+
+_ABSENT = (errno.ENOENT, errno.ENODEV)
+_CLOSED = -1
+
+
+class OpenFiles:
+    """Counter files that stay open between reads, as far as the budget of descriptors allows it.
+
+    A group's files are kept under its identity: a renamed group keeps them, and a new group of the same name gets its
+    own. Files that do not fit are opened for each read, with the same result. While files are open resctrl can't be
+    unmounted.
+
+    Args:
+        budget: where the descriptors come from; None: the process's.
+        say: logs a line when some groups no longer fit.
+    """
+
+    def __init__(self, budget: "Descriptors | None" = None, say: "Callable[[str], None] | None" = None) -> None:
+        self._budget = budget or of_process()
+        self._say = say
+        self._said = False
+        self._open: "dict[str, list[int]]" = {}
+        self._files: "list[str]" = []
+        self._seen: "set[str]" = set()
+        self._unkept: "set[str]" = set()
+        self.kept = 0
+        """The number of open files."""
+        self._budget.let_yield(self)
+
+    def read_group(self, folder: str, slots: "Sequence[Slot]") -> "tuple[str, list[Raw]]":
+        """Read a group as the function of that name does."""
+        files = [slot.file for slot in slots]
+        if files != self._files:
+            self.close()
+            self._files = files
+        identity = identity_of(posix.stat(folder))
+        self._seen.add(identity)
+        kept = self._open.get(identity)
+        if kept is None or _CLOSED in kept:
+            kept = self._opened(folder, identity)
+        if kept is not None:
+            try:
+                values = [None if fd == _CLOSED else value_of(posix.pread(fd, LONGEST, 0)) for fd in kept]
+            except OSError:  # ENODEV: the group is gone, or one of its domains was offline
+                self._drop(identity)
+            else:
+                return identity, values
+        try:
+            return read_group(folder, slots)
+        except OSError as error:
+            if not self.gives_way_to(error):
+                raise
+            return read_group(folder, slots)
+
+    def gives_way_to(self, error: "OSError | HookError") -> bool:
+        """Return whether a read that failed can succeed now, because files were closed for it."""
+        if error.errno not in LACKING or not self.kept:
+            return False
+        self._budget.refused()
+        return True
+
+    def forget_unseen(self) -> None:
+        """End a read of all groups: close the files of groups that were not read, and say which do not stay open."""
+        for identity in self._open.keys() - self._seen:
+            self._drop(identity)
+        unkept, groups = len(self._unkept), len(self._seen)
+        if unkept and not self._said and self._say is not None:
+            needed = groups * len(self._files)
+            self._say(
+                f"the counter files of {unkept} of {groups} groups do not stay open, so each read takes longer: "
+                f"all need {needed} file descriptors, and this process keeps {self.kept}; "
+                "raise its limit (LimitNOFILE)"
+            )
+        self._said = bool(unkept)
+        self._seen.clear()
+        self._unkept.clear()
+        self._budget.renew()
+
+    def give_way(self, number: int) -> None:
+        """Close the last groups' files until so many are closed."""
+        aim = self.kept - number
+        while self._open and self.kept > aim:
+            self._drop(next(reversed(self._open)))
+
+    def close(self) -> None:
+        """Close all."""
+        for identity in list(self._open):
+            self._drop(identity)
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _opened(self, folder: str, identity: str) -> "list[int] | None":
+        """Return the group's files after those that exist are open; None if they cannot stay open now."""
+        kept = self._open.setdefault(identity, [_CLOSED] * len(self._files))
+        closed = [place for place, fd in enumerate(kept) if fd == _CLOSED]
+        if not self._budget.take(len(closed)):
+            self._unkept.add(identity)
+            self._drop(identity)
+            return None
+        try:
+            is_same = self._open_places(closed, kept, folder, identity)
+        except OSError as error:
+            number = error.errno or 0
+        else:
+            number = 0 if is_same else errno.ENOENT
+        opened = sum(kept[place] != _CLOSED for place in closed)
+        self.kept += opened
+        self._budget.give(len(closed) - opened)
+        if not number:
+            return kept
+        self._drop(identity)
+        if number in LACKING:
+            self._unkept.add(identity)
+            self._budget.refused()
+        return None
+
+    def _open_places(self, places: "list[int]", kept: "list[int]", folder: str, identity: str) -> bool:
+        """Open these files of a group; return whether the folder is still that group's.
+
+        Raises:
+            OSError: the folder or an existing file cannot be opened.
+        """
+        group = posix.open(folder, FOLDER_FLAGS)
+        try:
+            if identity_of(posix.fstat(group)) != identity:
+                return False
+            for place in places:
+                try:
+                    kept[place] = posix.open(self._files[place], posix.O_RDONLY | posix.O_CLOEXEC, dir_fd=group)
+                except OSError as error:
+                    if error.errno not in _ABSENT:
+                        raise
+        finally:
+            posix.close(group)
+        return True
+
+    def _drop(self, identity: str) -> None:
+        opened = [fd for fd in self._open.pop(identity) if fd != _CLOSED]
+        for fd in opened:
+            posix.close(fd)
+        self.kept -= len(opened)
+        self._budget.give(len(opened))
