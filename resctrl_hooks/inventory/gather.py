@@ -11,6 +11,8 @@ from resctrl_hooks.node.host.cgroup_tasks import threads_of_container
 from resctrl_hooks.node.host.procfs import resctrl_groups_of
 from resctrl_hooks.node.reconcile.tasks import outside
 from resctrl_hooks.node.refusals import recent_refusals
+from resctrl_hooks.node.resctrl.group import name_of
+from resctrl_hooks.node.resctrl.group_names import current_name
 from resctrl_hooks.node.resctrl.rmids import free_rmids, rmids_of_each_class, total_rmids
 from resctrl_hooks.node.sharing.limits import limit_of
 from resctrl_hooks.node.sharing.runtimes_group import group_name
@@ -147,9 +149,9 @@ def pod_of(context: Context, key: str, all_waiting: Collection[str] | None = Non
         if not waiting and not members:
             return None
         record = {}
-    name = context.monitor.group_prefix + key
-    hows: dict[str, str] = record.get("groups", {})
-    groups = [_group(context, rdt_class, name, how) for rdt_class, how in sorted(hows.items())]
+    usual = context.monitor.group_prefix + key
+    names = {rdt_class: name_of(record, rdt_class, usual) for rdt_class in sorted(record.get("groups", {}))}
+    groups = [_group(context, rdt_class, name, record["groups"][rdt_class]) for rdt_class, name in names.items()]
     groups += _of_runtimes(context, key, members)
     pod = Pod(
         key=key,
@@ -232,13 +234,13 @@ def _container(context: Context, pod: Pod, id_: str, record: "MemberRecord") -> 
     )
     if not alive or not pid:
         return found
-    name = _group_name(context, pod.key, id_, record)
-    classes = {group.rdt_class for group in pod.groups if group.origin != _MISSING}
+    own = {group.rdt_class: group.name for group in pod.groups if group.origin not in (_MISSING, _OF_RUNTIME)}
+    of_runtime = {group.rdt_class: group.name for group in pod.groups if group.name == id_}
     try:
         where = resctrl_groups_of(context.proc, pid)
         found.rdt_class = where[0] if where is not None else _recorded_class(record)
         found.threads = len(threads_of_container(context.proc, found.cgroup, pid))
-        astray = outside(context, name, classes, found.cgroup, pid) if found.monitored else []
+        astray = outside(context, of_runtime or own, found.cgroup, pid) if found.monitored else []
     except ProcessLookupError:
         found.alive = False
         return found
@@ -252,21 +254,17 @@ def _container(context: Context, pod: Pod, id_: str, record: "MemberRecord") -> 
 
 def _of_runtimes(context: Context, key: str, members: "dict[str, MemberRecord]") -> list[Group]:
     """Return the groups that runtimes have created for containers of a pod."""
-    own = context.monitor.group_prefix + key
-    names = {id_: _group_name(context, key, id_, record) for id_, record in members.items()}
-    return [
-        _group(context, _recorded_class(members[id_]) or "", name, _OF_RUNTIME)
-        for id_, name in names.items()
-        if name != own
-    ]
-
-
-def _group_name(context: Context, key: str, id_: str, record: "MemberRecord") -> str:
-    try:
-        asks = bool(record.get("runtimeGroup"))
-        return group_name(context, key, id_, _recorded_class(record) or "", asks=asks)
-    except HookError:
-        return context.monitor.group_prefix + key  # without resctrl
+    found = []
+    for id_, record in members.items():
+        rdt_class = _recorded_class(record) or ""
+        own = current_name(context.monitor, key, rdt_class)
+        try:
+            name = group_name(context, own, id_, rdt_class, asks=bool(record.get("runtimeGroup")))
+        except HookError:
+            continue  # without resctrl
+        if name != own:
+            found.append(_group(context, rdt_class, name, _OF_RUNTIME))
+    return found
 
 
 def _recorded_class(record: "MemberRecord") -> str | None:

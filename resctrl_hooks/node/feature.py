@@ -242,4 +242,5 @@ def _in_runtimes_group(
         return False
     from .sharing.runtimes_group import group_name  # few containers ask for a group of their runtime
 
-    return group_name(context, locked.key, name, rdt_class, asks=True) != locked.name
+    own = locked.name_in(rdt_class)
+    return group_name(context, own, name, rdt_class, asks=True) != own

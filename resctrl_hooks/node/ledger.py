@@ -10,6 +10,7 @@ Layout of the state directory::
     waiting/KEY         keys that wait for an RMID
     rmids/RANK.TIME.KEY under sharing rules: holders of RMIDs, listed by one read of the folder
     changing/KEY        under sharing rules: keys in a handover
+    prefix+PREFIX       exists for each prefix with which a group was recorded: `resctrl.group_names`
     totals/             data carried over the ends of groups (`carried`, `metrics.class_totals`), and their lock
     counters, class-counters   the same files by the names that version 0.2 reads (`totals_file`)
     calls, calls.old    a line for each call of a hook, which `call_metrics` counts
@@ -20,8 +21,7 @@ Layout of the state directory::
     searched            written by a hook that searched for dead keys in vain; others wait some seconds
     wake                touched when a pod starts to wait; a systemd path unit watches it
 
-A record is written before what it describes is done, and each is replaced whole. Records name the boot they belong to;
-another boot's are void.
+A record is written before what it describes is done, and replaced whole. It names its boot; another boot's is void.
 """
 
 import errno

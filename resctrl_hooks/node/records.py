@@ -33,6 +33,8 @@ if TYPE_CHECKING:
         """The boot that it belongs to; another's is void."""
         groups: "dict[str, str]"
         """By RDT class, the group's origin: created, adopted or shared."""
+        names: "dict[str, str]"
+        """By RDT class, the group's name (`resctrl.group.name_of`); `Monitor.group_prefix` may change later."""
         cgroup: str
         """The pod's cgroup, a folder; its end is the pod's."""
         namespace: str

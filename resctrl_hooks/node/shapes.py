@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _MOST_BITS = 1 << 16
 _ROOTS = ("", "/")
+_NO_FOLDERS = ("", ".", "..")
 _MOST_PLANS = 64
 _FEW = 3
 _DIGITS = 10  # of a domain's number
@@ -52,6 +53,11 @@ def name(value: "Any") -> bool:
 def path(value: "Any") -> bool:
     """Return whether a value is a normalized absolute path, or empty."""
     return text(value) and (not value or (value[0] == "/" and "/../" not in f"{value}/"))
+
+
+def folder(value: "Any") -> bool:
+    """Return whether a value is the name of a folder, one part of a path."""
+    return text(value) and value not in _NO_FOLDERS and "/" not in value
 
 
 def flag(value: "Any") -> bool:
@@ -240,6 +246,7 @@ POD = fields(
         **_NAMES,
         "key": text,
         "boot": text,
+        "names": by_name(folder),
         "cgroup": path,
         "born": number,
         "since": by_name(number),

@@ -19,6 +19,7 @@ FILLED: dict[str, Any] = {
     "values of CgroupNeeds": [["", ""]],
     "values of SchedulingNeeds": [["", ""]],
     "names": ["", "", ""],
+    "names of PodRecord": {"": "0"},
     "hints": [["", ""]],
     "pulls": [["", 1]],
     "processes": [[1, 1]],

@@ -7,6 +7,7 @@ from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.feature import Step
 from resctrl_hooks.node.host.files import is_folder
 from resctrl_hooks.node.resctrl.filesystem import MON_GROUPS
+from resctrl_hooks.node.resctrl.group_names import current_name
 from resctrl_hooks.node.sharing.runtimes_group import group_name
 
 from .model import Display, Found
@@ -22,7 +23,8 @@ def _nothing(record: "MemberRecord", steps: "list[StepRecord]") -> dict[str, Any
 def _group(step: Step, workload: Workload, context: Context) -> Found:
     resctrl = context.monitor.resctrl
     rdt_class = step.parameters["class"]
-    name = group_name(context, workload.key, workload.id, rdt_class, asks=workload.bundle.monitored)
+    own = current_name(context.monitor, workload.key, rdt_class)
+    name = group_name(context, own, workload.id, rdt_class, asks=workload.bundle.monitored)
     where = resctrl.group_folder(rdt_class, name)
     if not is_folder(f"{resctrl.root}/{MON_GROUPS}"):
         missing = "no monitoring in the resctrl" if is_folder(f"{resctrl.root}/info") else "no resctrl"

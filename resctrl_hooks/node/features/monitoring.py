@@ -62,7 +62,8 @@ class Monitoring(Feature):
             if new:
                 locked.remove_unused(rdt_class)
             raise
-        if context.monitor.resctrl.lacks(rdt_class, locked.name, context.settings.monitoring["events"][0]):
+        event = context.settings.monitoring["events"][0]
+        if context.monitor.resctrl.lacks(rdt_class, locked.name_in(rdt_class), event):
             from ..sharing.bandwidth_counters import ensure_counted  # only for exhausted assigned counters
 
             ensure_counted(context, locked.key)
@@ -73,7 +74,11 @@ class Monitoring(Feature):
             where = groups_of_process(context.proc, container.pid)
         except ProcessLookupError:
             return True
-        return where is None or where[1] in (context.monitor.group_prefix + container.key, container.id)
+        if where is None or where[1] in (context.monitor.group_prefix + container.key, container.id):
+            return True
+        from ..resctrl.group_names import current_name  # few groups have a former prefix
+
+        return where[1] == current_name(context.monitor, container.key, where[0])
 
     def reserve(self, step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
         """Create the group, so that an RMID is there when the container starts, unless its runtime creates one."""
@@ -116,7 +121,8 @@ def _stays(container: "Container", rdt_class: str, locked: "LockedKey", context:
         return False
     from ..sharing.runtimes_group import count_group, group_name  # few containers ask for a group of their runtime
 
-    if group_name(context, locked.key, container.id, rdt_class, asks=True) == locked.name:
+    own = locked.name_in(rdt_class)
+    if group_name(context, own, container.id, rdt_class, asks=True) == own:
         return False
     count_group(locked, context, container.id, rdt_class)
     return True

@@ -66,7 +66,7 @@ def tidy(
 def _finish_change(context: "Context", key: str, report: "Report") -> None:
     """Remove the mark that a killed program left, once every recorded group of the key exists."""
     with report.catching(context, key), context.monitor.hold(key) as locked:
-        if all(context.monitor.resctrl.exists(rdt_class, locked.name) for rdt_class in locked.origins):
+        if all(context.monitor.resctrl.exists(rdt_class, locked.name_in(rdt_class)) for rdt_class in locked.origins):
             report.tidied += context.ledger.unmark(CHANGING, key)
 
 

@@ -15,6 +15,7 @@ from ..sharing.runtimes_group import group_name
 from .bring_in import holds, take_in
 from .budget import leave
 from .change import Change, planned_change
+from .groups import Groups
 from .tasks import outside
 
 TYPE_CHECKING = False
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from ..container.running import Running
     from ..context import Context
     from ..feature import Feature
-    from .groups import Groups
     from .report import Options, Report
 
 
@@ -123,11 +123,11 @@ def stray_threads(context: "Context", container: "Running", groups: "Groups | No
     """
     recorded = container.recorded_class
     rdt_class = container.rdt_class if recorded is None else recorded
-    name = group_name(context, container.key, container.id, rdt_class, asks=container.asks)
-    own = name == context.monitor.group_prefix + container.key
-    expected = set() if own and recorded is None else {rdt_class}
-    listed = groups.tasks(rdt_class, container.key) if groups is not None and own and expected else None
-    return len(outside(context, name, expected, container.cgroup, container.pid, container.in_cgroup, listed))
+    own = (groups or Groups(context)).name(rdt_class, container.key)
+    name = group_name(context, own, container.id, rdt_class, asks=container.asks)
+    expected = {} if name == own and recorded is None else {rdt_class: name}
+    listed = groups.tasks(rdt_class, container.key) if groups is not None and name == own and expected else None
+    return len(outside(context, expected, container.cgroup, container.pid, container.in_cgroup, listed))
 
 
 def _stray(context: "Context", container: "Running", groups: "Groups | None", report: "Report") -> int:

@@ -42,7 +42,8 @@ def _remove(context: "Context", key: str, rdt_class: str, cgroup: str, report: "
     with context.monitor.hold(key) as locked:
         if locked.origins.get(rdt_class, SHARED) == SHARED:
             return
-        found = [tid for tid in resctrl.tasks(rdt_class, locked.name) if _is_foreign(tid, cgroup, context)]
+        tasks = resctrl.tasks(rdt_class, locked.name_in(rdt_class))
+        found = [tid for tid in tasks if _is_foreign(tid, cgroup, context)]
         if not report.dry_run:
             resctrl.add_tasks(rdt_class, "", found)
             what = f"moved {len(found)} tasks of other cgroups out of the group of {key}: {', '.join(map(str, found))}"

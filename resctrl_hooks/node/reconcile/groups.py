@@ -1,6 +1,7 @@
 """The mon_groups that there are and their tasks, read once in a pass."""
 
 from ..errors import HookError
+from ..resctrl.group_names import Names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,7 +13,7 @@ class Groups:
 
     def __init__(self, context: "Context") -> None:
         self._resctrl = context.monitor.resctrl
-        self._prefix = context.monitor.group_prefix
+        self._names = Names(context.monitor)
         self._listed: "dict[str, set[str]]" = {}
         self._tasks: "dict[tuple[str, str], set[int]]" = {}
 
@@ -20,14 +21,18 @@ class Groups:
         """Return whether a key has its group in a class."""
         if rdt_class not in self._listed:
             self._listed[rdt_class] = set(self._resctrl.groups(rdt_class))
-        name = self._prefix + key
+        name = self._names.of(key, rdt_class)
         return name in self._listed[rdt_class] or self._resctrl.exists(rdt_class, name)
+
+    def name(self, rdt_class: str, key: str) -> str:
+        """Return the name of a key's group in a class; without one, that of a new group."""
+        return self._names.of(key, rdt_class)
 
     def tasks(self, rdt_class: str, key: str) -> "set[int]":
         """Return the thread ids in a key's group; empty without one. Others may have entered or left it meanwhile."""
         where = (rdt_class, key)
         if where not in self._tasks:
-            self._tasks[where] = self._resctrl.tasks(rdt_class, self._prefix + key)
+            self._tasks[where] = self._resctrl.tasks(rdt_class, self.name(rdt_class, key))
         return self._tasks[where]
 
     def is_mounted(self) -> bool:

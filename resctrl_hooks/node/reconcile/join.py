@@ -35,9 +35,10 @@ def join(locked: "LockedKey", context: "Context", container: "Running", report: 
     _follow(locked, context, container)
     describe(container, locked, born_at(container))
     before = set(locked.origins)
-    name = group_name(context, locked.key, container.id, container.rdt_class, asks=container.asks)
+    own = locked.name_in(container.rdt_class)
+    name = group_name(context, own, container.id, container.rdt_class, asks=container.asks)
     try:
-        if name != locked.name:
+        if name != own:
             count_group(locked, context, container.id, container.rdt_class, born_at(container))
         elif _has_own_tasks(locked, context, container):
 
@@ -45,7 +46,8 @@ def join(locked: "LockedKey", context: "Context", container: "Running", report: 
                 return priority(context, container, claim_of(locked.key, locked.record))
 
             obtain_group(locked, container.rdt_class, context, rank, thorough=True)
-        gathering = gather(locked, context, container.cgroup, container.pid, container.rdt_class, name)
+        other = name if name != own else ""
+        gathering = gather(locked, context, container.cgroup, container.pid, container.rdt_class, other)
     except NoRMIDsError as error:
         report.wait(locked.key, error, limbo=isinstance(error, RMIDsBusyError))
         return False
@@ -56,7 +58,7 @@ def join(locked: "LockedKey", context: "Context", container: "Running", report: 
     if gathering.moved or not container.recorded:
         report.adopted.append(container.id)
         report.moved += gathering.moved
-        which = "its monitoring group" if name == locked.name else "the monitoring group of its runtime"
+        which = "its monitoring group" if name == own else "the monitoring group of its runtime"
         what = f"moved {gathering.moved} threads of container {container.id} into {which}"
         context.log(INFO, what, key=locked.key, container=container.id)
     container.recorded = True
@@ -69,8 +71,8 @@ def _has_own_tasks(locked: "LockedKey", context: "Context", container: "Running"
     """Return whether a container has a task for its key's group; all of its tasks may be in a foreign group."""
     if context.settings.groups["takeOver"]:
         return True
-    found = outside(context, locked.name, set(), container.cgroup, container.pid)
-    return any(group in ("", locked.name) for _, _, group in found)
+    found = outside(context, {}, container.cgroup, container.pid)
+    return any(group in ("", locked.name_in(rdt_class)) for _, rdt_class, group in found)
 
 
 def _follow(locked: "LockedKey", context: "Context", container: "Running") -> None:
@@ -126,12 +128,13 @@ def _follow_class(locked: "LockedKey", context: "Context", old: str, new: str, u
     # The kernel would keep a number that another group of the new class may have, and count both as one.
     if rmids_of_each_class(resctrl):
         return False
-    if not resctrl.exists(old, locked.name) or resctrl.exists(new, locked.name) or resctrl.tasks(old, locked.name):
+    name = locked.name_in(old)
+    if not resctrl.exists(old, name) or resctrl.exists(new, locked.usual_name) or resctrl.tasks(old, name):
         return False
-    locked.origins[new] = CREATED
+    locked.note_group(new, CREATED)
     locked.save()  # before the rename, so that the group is ours in either class
-    moved = resctrl.move(old, locked.name, new)
-    del locked.origins[old if moved else new]
+    moved = resctrl.move(old, name, new, locked.usual_name)
+    locked.forget_groups(old if moved else new)
     since = locked.record.get("since", {})
     if moved and old in since:
         since[new] = since.pop(old)

@@ -52,8 +52,8 @@ def _forget(context: "Context", key: str, classes: "set[str]", report: "Report")
     resctrl = context.monitor.resctrl
     with context.monitor.hold(key) as locked:
         for rdt_class in classes:
-            if rdt_class in locked.origins and not resctrl.exists(rdt_class, locked.name):
-                del locked.origins[rdt_class]
+            if rdt_class in locked.origins and not resctrl.exists(rdt_class, locked.name_in(rdt_class)):
+                locked.forget_groups(rdt_class)
                 locked.save()
                 report.repaired += 1
                 context.log(INFO, f"dropped the record of the missing group of {key} in class {rdt_class!r}", key=key)

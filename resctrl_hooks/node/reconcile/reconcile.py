@@ -167,11 +167,11 @@ def _claim(context: "Context", seen: "Observation", options: Options, report: Re
                     continue
                 if key in living:
                     describe(living[key], locked, born_at(living[key]))
-                    locked.origins[rdt_class] = ADOPTED
+                    locked.note_group(rdt_class, ADOPTED)
                     locked.save()
                     report.claimed.append(key)
                 elif not seen.in_use(context, rdt_class, key):
-                    context.monitor.resctrl.remove(rdt_class, locked.name)
+                    context.monitor.resctrl.remove(rdt_class, locked.usual_name)
                     report.claimed.append(key)
                     report.freed += 1
                     context.log(INFO, f"removed the group of {key}: no pod or container uses it", key=key)

@@ -30,24 +30,25 @@ class Gathering:
 
 def outside(
     context: "Context",
-    name: str,
-    classes: "set[str]",
+    names: "dict[str, str]",
     cgroup: str,
     pid: int,
     seen: "CgroupThreads | None" = None,
     listed: "set[int] | None" = None,
 ) -> "list[tuple[int, str, str]]":
-    """Return the threads of a container that are not in group ``name`` of their class: thread id, class, group.
+    """Return the threads of a container that are not in its group of their class: thread id, class, group.
 
     For several threads, the groups' ``tasks`` files are compared first: one read serves all of them. If /proc does
     not show groups (a simulation, Linux before 5.9), only these files are compared, and the class is "?", because
-    only a move can find it. ``seen`` are the threads of its cgroup and ``listed`` those in the groups' ``tasks``, if
-    they were read already.
+    only a move can find it.
+
+    ``names`` are the groups by class, ``seen`` the threads of its cgroup, and ``listed`` those in the groups'
+    ``tasks``, if they were read already.
     """
     found = []
     tids = threads_of_container(context.proc, cgroup, pid, seen)
     if listed is None and len(tids) > 1:
-        listed = _listed(context, name, classes)
+        listed = _listed(context, names)
     for tid in tids:
         if listed is not None and tid in listed:
             continue
@@ -57,25 +58,25 @@ def outside(
             continue
         if where is None:
             if listed is None:
-                listed = _listed(context, name, classes)
+                listed = _listed(context, names)
             if tid not in listed:
                 found.append((tid, "?", ""))
-        elif where[1] != name or where[0] not in classes:
+        elif names.get(where[0]) != where[1]:
             found.append((tid, where[0], where[1]))
     return found
 
 
-def _listed(context: "Context", name: str, classes: "set[str]") -> "set[int]":
-    """Return the threads in the groups of this name, in all classes."""
-    return set().union(*(context.monitor.resctrl.tasks(rdt_class, name) for rdt_class in classes))
+def _listed(context: "Context", names: "dict[str, str]") -> "set[int]":
+    """Return the threads in these groups, by class."""
+    return set().union(*(context.monitor.resctrl.tasks(*group) for group in names.items()))
 
 
 def gather(
-    locked: "LockedKey", context: "Context", cgroup: str, pid: int, fallback_class: str, name: str = ""
+    locked: "LockedKey", context: "Context", cgroup: str, pid: int, fallback_class: str, other: str = ""
 ) -> Gathering:
     """Move every thread of a container into the key's group of its own class; create missing groups.
 
-    With a ``name``, move them into this group in ``fallback_class`` that the container's runtime has created. Threads
+    With an ``other`` group, move them into it: the container's runtime has created it in ``fallback_class``. Threads
     in a foreign group (another tool's) stay there, and those in other classes than that of the runtime's group.
 
     Raises:
@@ -84,30 +85,27 @@ def gather(
     """
     result = Gathering()
     take_over = context.settings.groups["takeOver"]
-    name = name or locked.name
-    own = name == locked.name
     for _ in range(_MOST_ROUNDS):
         result.left = 0
         todo: "dict[str, list[int]]" = {}
-        for tid, rdt_class, group in outside(
-            context, name, set(locked.origins) if own else {fallback_class}, cgroup, pid
-        ):
-            if group not in ("", name, locked.name) and not take_over:
+        names = {fallback_class: other} if other else locked.names()
+        for tid, rdt_class, group in outside(context, names, cgroup, pid):
+            if group not in ("", other, locked.name_in(rdt_class)) and not take_over:
                 result.foreign.add(group)
-            elif not own and rdt_class not in ("?", fallback_class):
+            elif other and rdt_class not in ("?", fallback_class):
                 result.left += 1
             else:
                 todo.setdefault(fallback_class if rdt_class == "?" else rdt_class, []).append(tid)
         if not todo:
             break
         for rdt_class, tids in todo.items():
-            if own:
+            if not other:
                 obtain_group(locked, rdt_class, context)
             result.left += len(tids)
             try:
-                context.monitor.resctrl.add_tasks(rdt_class, name, tids)
+                context.monitor.resctrl.add_tasks(rdt_class, other or locked.name_in(rdt_class), tids)
             except ClassMismatchError:
-                if not own or not _somewhere(locked, context, rdt_class, tids):
+                if other or not _somewhere(locked, context, rdt_class, tids):
                     continue  # their class has changed since the read; the next round sees the new class
             result.moved += len(tids)
     return result
@@ -118,7 +116,7 @@ def _somewhere(locked: "LockedKey", context: "Context", but: str, tids: "list[in
     for rdt_class in locked.origins:
         if rdt_class != but:
             try:
-                context.monitor.resctrl.add_tasks(rdt_class, locked.name, tids)
+                context.monitor.resctrl.add_tasks(rdt_class, locked.name_in(rdt_class), tids)
                 return True
             except ResctrlError:
                 continue

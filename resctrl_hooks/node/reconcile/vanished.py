@@ -109,7 +109,7 @@ def _gone(context: "Context", containers: "Iterable[Running]", groups: "Groups",
             continue  # no resctrl, or the class went with all its groups
         try:
             with context.monitor.hold(key, _PATIENCE) as locked:
-                recorded = rdt_class in locked.origins and not resctrl.exists(rdt_class, locked.name)
+                recorded = rdt_class in locked.origins and not resctrl.exists(rdt_class, locked.name_in(rdt_class))
         except HookError:
             continue  # its lock holder takes care of it
         if recorded:

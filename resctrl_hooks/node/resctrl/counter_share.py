@@ -7,6 +7,7 @@ include everything, and afterwards, so that they stop.
 import time
 
 from .assignment import Assignments
+from .group import name_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -115,17 +116,17 @@ def holders_of(monitor: "Monitor") -> "list[Holder]":
     """
     assignments = Assignments(monitor.resctrl)
     resctrl = monitor.resctrl
-    prefix = monitor.group_prefix
     every = {key: monitor.ledger.read_pod(key) or {} for key in monitor.ledger.keys()}  # noqa: SIM118
     records = {key: record for key, record in every.items() if record.get("boot") == monitor.boot}
     found: "list[Holder]" = []
     for rdt_class in ["", *sorted(resctrl.classes())]:
         folder = resctrl.class_folder(rdt_class)
         found.append(Holder(folder, assignments.of(folder), UNGROUPED))
+        keys = {name_of(record, rdt_class, monitor.group_prefix + key): key for key, record in records.items()}
         for name in resctrl.groups(rdt_class):
-            key = name[len(prefix) :] if name.startswith(prefix) else ""
+            key = keys.get(name, "")
             folder = resctrl.group_folder(rdt_class, name)
-            if key in records:
+            if key:
                 priority = records[key].get("claim", {}).get("priority", 0)
                 found.append(Holder(folder, assignments.of(folder), OURS, key, priority))
             else:

@@ -9,6 +9,8 @@ from ..ledger import WAITING as WAITING_KEYS
 from .carried import Carried
 from .counter_files import layout, read_group
 from .counters import AVAILABLE, CUMULATIVE, INHERITED, MON_DATA, WAITING, Reading
+from .group import name_of
+from .group_names import Names
 from .key_counts import Counts, class_of, group_of, source_of
 from .total import Total
 from .totals_file import LOCK
@@ -105,7 +107,8 @@ def settle(
     key, rdt_class = giver
     with monitor.ledger.lock_totals(LOCK, _PATIENCE):
         carried = Carried(monitor)
-        folders = {name: monitor.resctrl.group_folder(name, monitor.group_prefix + key) for name in classes}
+        record, usual = monitor.ledger.read_pod(key), monitor.group_prefix + key
+        folders = {name: monitor.resctrl.group_folder(name, name_of(record, name, usual)) for name in classes}
         carried.see(layout(f"{folders[rdt_class]}/{MON_DATA}"))
         found: "Found" = {}
         others = carried.others(key)  # else they would count from 0 again
@@ -144,6 +147,7 @@ class _Scrape:
     def run(self, keys: "list[str] | None", *, by_class: bool) -> CounterRead:
         # Listed before the records are read: a listed group of ours has its record already.
         listed = {name: self._resctrl.groups(name) for name in self._classes} if keys is None else {}
+        self._names = Names(self._monitor)
         tracked = set(self._monitor.ledger.keys())
         wanted = tracked if keys is None else tracked.intersection(keys)
         found: "dict[str, Found]" = {key: {} for key in sorted(wanted)}
@@ -170,12 +174,14 @@ class _Scrape:
 
     def _folders(self, wanted: "set[str]", listed: "dict[str, list[str]]") -> "list[tuple[str, str, str]]":
         """Class, key and folder of each group that may be there: of those ``listed``, if any are."""
-        prefix = self._monitor.group_prefix
         folders = []
         for rdt_class in self._classes:
             base = self._resctrl.group_folder(rdt_class, "")
-            keys = {name[len(prefix) :] for name in listed[rdt_class]} & wanted if listed else wanted
-            folders += [(rdt_class, key, f"{base}{prefix}{key}") for key in sorted(keys)]
+            if listed:
+                names = self._names.found(rdt_class, listed[rdt_class], wanted)
+            else:
+                names = {key: self._names.of(key, rdt_class) for key in wanted}
+            folders += [(rdt_class, key, f"{base}{names[key]}") for key in sorted(names)]
         return folders
 
     def _of_runtimes(self, wanted: "set[str]", listed: "dict[str, list[str]]") -> "list[tuple[str, str, str]]":
@@ -187,8 +193,8 @@ class _Scrape:
         found = {source: key for key in wanted for source in self._carried.others(key)}
         if ledger.flagged(RUNTIMES):
             members = [] if listed else [member for key in wanted for member in ledger.members(key)]
-            own = {self._monitor.group_prefix + key for key in wanted}
             for rdt_class in self._classes:
+                own = {self._names.of(key, rdt_class) for key in wanted}
                 for name in set(listed.get(rdt_class, members)) - own:
                     key = ledger.key_of(name)
                     if key in wanted and (ledger.read_member(key, name) or {}).get("runtimeGroup"):

@@ -1,8 +1,31 @@
-"""A monitoring group, and its origin."""
+"""A monitoring group, its origin, and its name."""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..ledger import Ledger
+    from ..records import PodRecord
+    from .filesystem import Resctrl
 
 CREATED = "created"
 ADOPTED = "adopted"
 SHARED = "shared"
+
+PREFIX = "prefix+"
+"""Begins the names of the ledger's files that say with which prefixes groups were recorded (`group_names`)."""
+
+
+def name_of(record: "PodRecord | None", rdt_class: str, usual: str) -> str:
+    """Return the name of a key's group in a class.
+
+    Args:
+        record: the key's record; None without one.
+        rdt_class: the class.
+        usual: the name of a new group, by the present prefix. It is also that of a group whose record has no names, as
+            those of version 0.2.
+    """
+    if record is None or rdt_class not in record["groups"]:
+        return usual
+    return record.get("names", {}).get(rdt_class, usual)
 
 
 class Group:
@@ -25,6 +48,11 @@ class Group:
         self.origin = origin
 
     @property
+    def name(self) -> str:
+        """The name of its folder."""
+        return self.path.rpartition("/")[2]
+
+    @property
     def how(self) -> str:
         """The origin, as version 0.2 calls it."""
         return self.origin
@@ -37,3 +65,77 @@ class Group:
 
     def __hash__(self) -> int:
         return hash((self.key, self.path))
+
+
+class RecordedGroups:
+    """The groups in a key's record.
+
+    Args:
+        key: the workload.
+        usual_name: the name of a new group.
+        resctrl: the mount.
+        ledger: the records.
+    """
+
+    def __init__(self, key: str, usual_name: str, resctrl: "Resctrl", ledger: "Ledger") -> None:
+        self.key = key
+        self.usual_name = usual_name
+        self._resctrl = resctrl
+        self._ledger = ledger
+        self.record: "PodRecord" = {"groups": {}}
+
+    @property
+    def name(self) -> str:
+        """The name of a new group, as version 0.2 calls it."""
+        return self.usual_name
+
+    @property
+    def origins(self) -> "dict[str, str]":
+        """The origins of the key's groups, by RDT class."""
+        groups: "dict[str, str]" = self.record["groups"]
+        return groups
+
+    @property
+    def how(self) -> "dict[str, str]":
+        """The origins under their name in version 0.2."""
+        return self.origins
+
+    def name_in(self, rdt_class: str) -> str:
+        """Return the name of the key's group in class ``rdt_class``; without one, the name that a new group gets."""
+        return name_of(self.record, rdt_class, self.usual_name)
+
+    def names(self) -> "dict[str, str]":
+        """Return the names of the key's groups, by class."""
+        return {rdt_class: self.name_in(rdt_class) for rdt_class in self.origins}
+
+    def note_group(self, rdt_class: str, origin: str, name: str = "") -> None:
+        """Put a group into the record; the caller saves it.
+
+        Args:
+            rdt_class: the group's class.
+            origin: its origin.
+            name: its name; that of a new group by default.
+        """
+        name = name or self.usual_name
+        if name != self.key:
+            from ..flags import set_flag  # most nodes have no prefix
+
+            set_flag(self._ledger, f"{PREFIX}{name[: -len(self.key)]}", on=True)
+        self.origins[rdt_class] = origin
+        self.record.setdefault("names", {})[rdt_class] = name
+
+    def forget_groups(self, *classes: str) -> None:
+        """Drop the groups in these ``classes`` from the record; the caller saves it."""
+        names = self.record.get("names", {})
+        for rdt_class in classes:
+            self.origins.pop(rdt_class, None)
+            names.pop(rdt_class, None)
+
+    def group(self, rdt_class: str) -> Group:
+        """Return the recorded group in class ``rdt_class``; KeyError without such a group."""
+        path = self._resctrl.group_folder(rdt_class, self.name_in(rdt_class))
+        return Group(self.key, rdt_class, path, self.origins[rdt_class])
+
+    def groups(self) -> "list[Group]":
+        """Return all recorded groups of the key."""
+        return [self.group(rdt_class) for rdt_class in sorted(self.origins)]

@@ -10,7 +10,7 @@ import time
 from .. import errors
 from ..host.procfs import lives, resctrl_groups_of, start_time
 from ..ledger import IDLE, RMIDS
-from .group import CREATED, SHARED, Group
+from .group import CREATED, SHARED, Group, RecordedGroups
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
     from ..ledger import Ledger
     from ..locks import Lock
-    from ..records import MemberRecord, PodRecord
+    from ..records import MemberRecord
     from .filesystem import Resctrl
 
 
 _INIT = 1
 
 
-class LockedKey:
+class LockedKey(RecordedGroups):
     """One key under its lock, as a context manager; returned by `Monitor.hold`.
 
         >>> with monitor.hold("job-17") as locked:
@@ -40,10 +40,7 @@ class LockedKey:
     def __init__(
         self, key: str, name: str, resctrl: "Resctrl", ledger: "Ledger", boot: str, lock: "Lock | None"
     ) -> None:
-        self.key = key
-        self.name = name
-        self._resctrl = resctrl
-        self._ledger = ledger
+        super().__init__(key, name, resctrl, ledger)
         self._boot = boot
         self._lock = lock  # None if a key with the same lock holds it for us
         self._load()
@@ -54,7 +51,7 @@ class LockedKey:
             self._ledger.remove_pod(self.key)  # resctrl and all processes ended with that boot
             record = None
         self.tracked = record is not None
-        self.record: PodRecord = record or {"key": self.key, "boot": self._boot, "groups": {}}
+        self.record = record or {"key": self.key, "boot": self._boot, "groups": {}}
 
     def __enter__(self) -> "LockedKey":  # noqa: PYI034  # typing.Self is of Python 3.11
         return self
@@ -93,26 +90,6 @@ class LockedKey:
         self._lock = self._ledger.lock(self.key, patience)
         self._load()
 
-    @property
-    def origins(self) -> "dict[str, str]":
-        """The origins of the key's groups, by RDT class."""
-        groups: "dict[str, str]" = self.record["groups"]
-        return groups
-
-    @property
-    def how(self) -> "dict[str, str]":
-        """The origins under their name in version 0.2."""
-        return self.origins
-
-    def group(self, rdt_class: str) -> Group:
-        """Return the recorded group in class ``rdt_class``; KeyError without such a group."""
-        path = self._resctrl.group_folder(rdt_class, self.name)
-        return Group(self.key, rdt_class, path, self.origins[rdt_class])
-
-    def groups(self) -> "list[Group]":
-        """Return all recorded groups of the key."""
-        return [self.group(rdt_class) for rdt_class in sorted(self.origins)]
-
     def save(self) -> None:
         """Write the key's record."""
         self._ledger.write_pod(self.key, self.record)
@@ -123,37 +100,37 @@ class LockedKey:
 
         Raises the errors of `Monitor.ensure_group`.
         """
-        there = self._resctrl.exists(rdt_class, self.name)
-        if rdt_class not in self.origins or not there:
-            if there:
-                self.origins[rdt_class] = SHARED
-                self.save()
-            else:
-                self._create(rdt_class)
+        if rdt_class in self.origins and self._resctrl.exists(rdt_class, self.name_in(rdt_class)):
+            return self.group(rdt_class)
+        if self._resctrl.exists(rdt_class, self.usual_name):
+            self.note_group(rdt_class, SHARED)
+            self.save()
+        else:
+            self._create(rdt_class)
         return self.group(rdt_class)
 
     def _create(self, rdt_class: str) -> None:
         # The record comes first: after a kill in between, the group is known as ours. It did not exist a moment ago, so
         # mistaking a foreign group for ours needs both a race and a kill within the same microseconds.
-        self.origins[rdt_class] = CREATED
+        self.note_group(rdt_class, CREATED)
         now = round(time.clock_gettime(time.CLOCK_BOOTTIME), 3)
         self.record.setdefault("born", now)
         self.record.setdefault("since", {})[rdt_class] = now
         self.save()
         try:
-            self._resctrl.create(rdt_class, self.name)
+            self._resctrl.create(rdt_class, self.usual_name)
         except errors.GroupExistsError:
             self.origins[rdt_class] = SHARED
             self.save()
             return
         except errors.ResctrlError:
-            del self.origins[rdt_class]
+            self.forget_groups(rdt_class)
             self._save_or_forget()
             raise
         if self._resctrl.has_energy():
             from .energy_baseline import keep_baseline  # only on kernels with such counters
 
-            if keep_baseline(self.record, rdt_class, self._resctrl.group_folder(rdt_class, self.name)):
+            if keep_baseline(self.record, rdt_class, self._resctrl.group_folder(rdt_class, self.usual_name)):
                 self.save()
 
     def _save_or_forget(self) -> None:
@@ -175,7 +152,7 @@ class LockedKey:
             raise errors.BadPidError(f"cannot move process {pid}: {why}", errno=errno.EINVAL)
         if rdt_class in self.origins:
             try:
-                return self._resctrl.assign(rdt_class, self.name, pid)
+                return self._resctrl.assign(rdt_class, self.name_in(rdt_class), pid)
             except errors.ResctrlError as error:
                 if error.errno != errno.EINVAL:
                     raise
@@ -184,12 +161,13 @@ class LockedKey:
         except ProcessLookupError as error:
             raise errors.TaskGoneError.of(pid) from error
         if where is not None and where[0] in self.origins:
-            return self._resctrl.assign(where[0], self.name, pid)
+            return self._resctrl.assign(where[0], self.name_in(where[0]), pid)
         if where is None and len(self.origins) == 1:
-            return self._resctrl.assign(next(iter(self.origins)), self.name, pid)
+            only = next(iter(self.origins))
+            return self._resctrl.assign(only, self.name_in(only), pid)
         from .trial import assign_by_trial  # the process is in another class, or /proc shows none
 
-        return assign_by_trial(self._resctrl, self.key, self.name, sorted(self.origins), pid, where)
+        return assign_by_trial(self._resctrl, self.key, [*map(self.group, sorted(self.origins))], pid, where)
 
     def add_member(self, member: str, details: "Mapping[str, object] | None" = None, pid: int = 0) -> None:
         """Record a member of the key, such as a container.
@@ -244,8 +222,8 @@ class LockedKey:
 
     def _remove(self, rdt_class: str) -> bool:
         """Remove a group from the record, and unless it is shared the group itself; return whether it existed."""
-        removed = self.origins[rdt_class] != SHARED and self._resctrl.remove(rdt_class, self.name)
-        del self.origins[rdt_class]
+        removed = self.origins[rdt_class] != SHARED and self._resctrl.remove(rdt_class, self.name_in(rdt_class))
+        self.forget_groups(rdt_class)
         return removed
 
     def _leave_index(self) -> None:
@@ -260,7 +238,7 @@ class LockedKey:
         Args:
             rdt_class: the group's class.
         """
-        if self.origins.get(rdt_class) != CREATED or self._resctrl.tasks(rdt_class, self.name):
+        if self.origins.get(rdt_class) != CREATED or self._resctrl.tasks(rdt_class, self.name_in(rdt_class)):
             return
         self._remove(rdt_class)
         if not self.origins:

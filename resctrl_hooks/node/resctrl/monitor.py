@@ -10,7 +10,7 @@ from ..locks import lock_name
 from ..log import DEBUG, INFO, silent
 from ..names import KEY_RULE, RESCTRL_ROOT, default_key_validator
 from .filesystem import Filesystem, Resctrl
-from .group import Group
+from .group import Group, name_of
 from .locked_key import LockedKey, record_is_dead
 
 TYPE_CHECKING = False
@@ -295,6 +295,6 @@ class Monitor:
             record = self.ledger.read_pod(key)
             if record is not None and record.get("boot") == self.boot:
                 for rdt_class, origin in sorted(record["groups"].items()):
-                    path = self.resctrl.group_folder(rdt_class, self.group_prefix + key)
+                    path = self.resctrl.group_folder(rdt_class, name_of(record, rdt_class, self.group_prefix + key))
                     found.append(Group(key, rdt_class, path, origin))
         return found

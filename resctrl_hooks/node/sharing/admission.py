@@ -42,7 +42,7 @@ def ensure_by_rules(
     version = version_of(context.settings.monitoring.get("priority") or [])
     claim = locked.record.get("claim")
     priority = rank_of(locked.record)[0] if rank is None else rank
-    if rdt_class in locked.origins and monitor.resctrl.exists(rdt_class, locked.name):
+    if rdt_class in locked.origins and monitor.resctrl.exists(rdt_class, locked.name_in(rdt_class)):
         # A foreign group cannot be handed over.
         if locked.origins[rdt_class] != SHARED and (
             not claim or not claim["entry"] or rank_of(locked.record) != (priority, version)
@@ -74,7 +74,7 @@ def _take_free(locked: "LockedKey", priority: int, version: int, rdt_class: str,
     above, kept = int(reserve.get("above", 0)), int(reserve.get("rmids", 0))
     runtimes = reserved(context) if "runtimes" in reserve or monitor.ledger.flagged(RUNTIMES) else 0
     # A foreign group of its name needs no other RMID.
-    if not (runtimes or (kept and priority <= above)) or monitor.resctrl.exists(rdt_class, locked.name):
+    if not (runtimes or (kept and priority <= above)) or monitor.resctrl.exists(rdt_class, locked.name_in(rdt_class)):
         _make(locked, priority, version, rdt_class, monitor)
         return
     with monitor.ledger.lock_named(LOCK, PATIENCE):
@@ -141,7 +141,7 @@ def _take(
     patience = _SHORT_PATIENCE
     asked = 0
     while (thorough or asked < _MOST_ASKED) and now() < until:
-        if rdt_class in locked.origins and monitor.resctrl.exists(rdt_class, locked.name):
+        if rdt_class in locked.origins and monitor.resctrl.exists(rdt_class, locked.name_in(rdt_class)):
             return True  # served by another process while its lock was released
         # Read again each time: others may have ended, or had a turn.
         lower = possible_givers(yielding(holders(ledger), priority, in_turns=in_turns), rdt_class, monitor)

@@ -69,15 +69,16 @@ def hand_on(
     if rdt_class in taker.origins or SHARED in giver.origins.values() or not can_rename(monitor):
         return False
     resctrl = monitor.resctrl
-    if resctrl.exists(rdt_class, taker.name):
+    if resctrl.exists(rdt_class, taker.usual_name):
         return False  # a foreign group, which it shares
     classes = sorted(
-        (name for name in giver.origins if resctrl.exists(name, giver.name)), key=lambda name: (name != rdt_class, name)
+        (name for name in giver.origins if resctrl.exists(name, giver.name_in(name))),
+        key=lambda name: (name != rdt_class, name),
     )
     # A group that changes its class would keep an RMID that another group of that class may have.
     if classes and classes[0] != rdt_class and rmids_of_each_class(resctrl):
         return False
-    number = sum(len(resctrl.tasks(name, giver.name)) for name in classes)
+    number = sum(len(resctrl.tasks(name, giver.name_in(name))) for name in classes)
     if not classes or (number > _MOST_TASKS and not thorough):
         return False
     ranks = rank_of(giver.record), rank_of(taker.record)
@@ -87,7 +88,7 @@ def hand_on(
     for key in both:
         monitor.ledger.mark(CHANGING, key)
     begin_to_hold(taker, monitor.ledger, *ranks[1])
-    taker.origins[rdt_class] = CREATED
+    taker.note_group(rdt_class, CREATED)
     taker.save()
     moved: "dict[str, set[int]]" = {name: set() for name in classes}
     done = False
@@ -101,11 +102,11 @@ def hand_on(
     if not done:
         return False
     # A task that was forked during the move appears only now.
-    tasks = resctrl.tasks(rdt_class, taker.name)
+    tasks = resctrl.tasks(rdt_class, taker.usual_name)
     resctrl.add_tasks(classes[0], "", sorted(tasks))
     for name in classes[1:]:
-        resctrl.remove(name, giver.name)
-    giver.origins.clear()
+        resctrl.remove(name, giver.name_in(name))
+    giver.forget_groups(*giver.origins)
     begin_to_wait(giver, monitor.ledger)
     monitor.ledger.unmark(WAITING, taker.key)
     _unmark(both, monitor.ledger)
@@ -139,13 +140,14 @@ def give_up(giver: "LockedKey", monitor: "Monitor") -> bool:
         return False
     from ..resctrl.counter_totals import read_counters
 
-    moved: "dict[str, set[int]]" = {name: set() for name in giver.origins if monitor.resctrl.exists(name, giver.name)}
+    there = (name for name in giver.origins if monitor.resctrl.exists(name, giver.name_in(name)))
+    moved: "dict[str, set[int]]" = {name: set() for name in there}
     if not _empty(giver, moved, monitor):
         return False
     read_counters(monitor, [giver.key])
     for name in moved:
-        monitor.resctrl.remove(name, giver.name)
-    giver.origins.clear()
+        monitor.resctrl.remove(name, giver.name_in(name))
+    giver.forget_groups(*giver.origins)
     return True
 
 
@@ -154,7 +156,7 @@ def _empty(giver: "LockedKey", moved: "dict[str, set[int]]", monitor: "Monitor")
     for _ in range(_MOST_ROUNDS):
         left = 0
         for rdt_class, seen in moved.items():
-            tids = monitor.resctrl.tasks(rdt_class, giver.name)
+            tids = monitor.resctrl.tasks(rdt_class, giver.name_in(rdt_class))
             seen.update(tids)
             monitor.resctrl.add_tasks(rdt_class, "", sorted(tids))
             left += len(tids)
@@ -168,7 +170,7 @@ def _rename(giver: "LockedKey", taker: "LockedKey", old: str, new: str, monitor:
     from ..resctrl.counter_totals import settle
 
     def rename() -> bool:
-        renamed = monitor.resctrl.move(old, giver.name, new, taker.name)
+        renamed = monitor.resctrl.move(old, giver.name_in(old), new, taker.usual_name)
         if not renamed:
             write_file(f"{monitor.ledger.folder}/{_CANNOT}", monitor.boot.encode())
         return renamed
@@ -180,7 +182,7 @@ def _take_back(giver: "LockedKey", moved: "dict[str, set[int]]", monitor: "Monit
     """Return the giver's tasks to its group, as far as possible."""
     for name, tids in moved.items():
         try:
-            monitor.resctrl.add_tasks(name, giver.name, sorted(tids))
+            monitor.resctrl.add_tasks(name, giver.name_in(name), sorted(tids))
         except ResctrlError as error:
             log(WARNING, f"reconcile will move tasks of {giver.key} back to its group: {error}", key=giver.key)
 
@@ -192,7 +194,7 @@ def _unmark(keys: "tuple[str, str]", ledger: "Ledger") -> None:
 
 def _go_on(taker: "LockedKey", rdt_class: str, before: "ClaimRecord | None", ledger: "Ledger") -> None:
     """Let the taker continue to wait, or keep its group in another class, with its previous time."""
-    taker.origins.pop(rdt_class, None)
+    taker.forget_groups(rdt_class)
     claim = before or taker.record["claim"]
     if taker.origins:
         begin_to_hold(taker, ledger, claim["priority"], claim["rules"], claim["since"])

@@ -57,7 +57,7 @@ def ensure_beside_runtimes(locked: "LockedKey", rdt_class: str, context: "Contex
     """
     resctrl = context.monitor.resctrl
     kept = reserved(context)
-    if not kept or resctrl.exists(rdt_class, locked.name):
+    if not kept or resctrl.exists(rdt_class, locked.name_in(rdt_class)):
         locked.ensure_group(rdt_class)
         return
     with context.ledger.lock_named(LOCK, PATIENCE):

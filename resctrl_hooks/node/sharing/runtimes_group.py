@@ -20,17 +20,16 @@ if TYPE_CHECKING:
     from ..resctrl.locked_key import LockedKey
 
 
-def group_name(context: "Context", key: str, container: str, rdt_class: str, *, asks: bool) -> str:
+def group_name(context: "Context", own: str, container: str, rdt_class: str, *, asks: bool) -> str:
     """Return the name of the group for a container's tasks in a class; the runtime's if it exists.
 
     Args:
         context: the node.
-        key: the container's key.
+        own: the name of its key's group in the class (`group.name_of`).
         container: its id.
         rdt_class: the class of its tasks.
         asks: whether its bundle asks its runtime for a group.
     """
-    own = context.monitor.group_prefix + key
     # A group of both names is shared, as every foreign group with the name of ours.
     if not asks or own == container or context.settings.groups["takeOver"]:
         return own

@@ -20,11 +20,12 @@ class Member:
     """A recorded container.
 
     ``wanted`` says whether it is to be monitored. ``classes`` are RDT classes in which its pod may have a group: the
-    container's, and after an exec all that the pod had then. ``values`` are those that its steps set in its cgroup:
-    pairs of a file and its content. ``asks``: its bundle asks its runtime for a group.
+    container's, and after an exec all that the pod had then. ``names`` are the known names of its pod's groups, by
+    class. ``values`` are those that its steps set in its cgroup: pairs of a file and its content. ``asks``: its bundle
+    asks its runtime for a group.
     """
 
-    __slots__ = ("asks", "cgroup", "classes", "id", "key", "leaf", "pid", "values", "wanted")
+    __slots__ = ("asks", "cgroup", "classes", "id", "key", "leaf", "names", "pid", "values", "wanted")
 
     def __init__(self, key: str, id_: str, record: "MemberRecord") -> None:
         steps = record.get("steps", [])
@@ -36,6 +37,7 @@ class Member:
         self.wanted = bool(monitored)
         self.asks = bool(record.get("runtimeGroup"))
         self.classes: "tuple[str, ...]" = tuple(step["needs"]["class"] for step in monitored)
+        self.names: "dict[str, str]" = {}
         self.values = [value for step in steps for value in cgroup_values(step)]
         self.leaf: "Leaf | None" = None
 

@@ -5,6 +5,7 @@ from ..host.cgroup_names import container_in_cgroup
 from ..host.cgroup_tasks import threads_of_container
 from ..host.procfs import cgroups_of, resctrl_groups_of
 from ..reconcile.tasks import gather
+from ..resctrl.group_names import current_name
 from ..sharing.runtimes_group import group_name
 
 TYPE_CHECKING = False
@@ -110,6 +111,7 @@ def _move_early(context: "Context", member: "Member", pid: int, where: "tuple[st
         context.monitor.resctrl.add_tasks(rdt_class, _name(context, member, rdt_class), [pid], pid)
     except errors.ResctrlError:
         member.classes = ()
+        member.names.clear()
         return False
     return True
 
@@ -128,14 +130,16 @@ def _move(context: "Context", member: "Member", pid: int, where: "tuple[str, str
         if not locked.tracked:
             return Outcome(IGNORED)  # its pod has just ended
         rdt_class = where[0] if where is not None else next(iter(locked.origins), "")
-        name = _name(context, member, rdt_class)
-        there = name != locked.name or rdt_class in locked.origins
+        own = locked.name_in(rdt_class)
+        name = group_name(context, own, member.id, rdt_class, asks=member.asks)
+        there = name != own or rdt_class in locked.origins
         if not there and (context.settings.shares_rmids or member.key in context.ledger.marked(ledger.WAITING)):
             return Outcome(WAITING)  # the rules, and reconcile, say who gets an RMID
         try:
             if there and not early:  # at once: it may live for a millisecond
                 context.monitor.resctrl.add_tasks(rdt_class, name, [pid], pid)
-            found = gather(locked, context, "", pid, rdt_class, name)
+            found = gather(locked, context, "", pid, rdt_class, name if name != own else "")
+            member.names = locked.names()
             member.classes = tuple({*locked.origins, rdt_class} if there else locked.origins)
         except errors.TaskGoneError:
             return Outcome(GONE)
@@ -146,4 +150,6 @@ def _move(context: "Context", member: "Member", pid: int, where: "tuple[str, str
 
 
 def _name(context: "Context", member: "Member", rdt_class: str) -> str:
-    return group_name(context, member.key, member.id, rdt_class, asks=member.asks)
+    if rdt_class not in member.names:
+        member.names[rdt_class] = current_name(context.monitor, member.key, rdt_class)
+    return group_name(context, member.names[rdt_class], member.id, rdt_class, asks=member.asks)

@@ -35,7 +35,7 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> Where:
 
 def test_outside_threads_are_found_in_proc(host: Host, threads: Where) -> None:
     threads.update({1: ("gold", "k"), 0: None, 2: ("gold", ""), 3: ("gold", "pqos"), 4: ("silver", "k"), 5: ("", "k")})
-    found = tasks.outside(host.context(), "k", {"gold", ""}, "/c", 1)
+    found = tasks.outside(host.context(), {"gold": "k", "": "k"}, "/c", 1)
     assert found == [(2, "gold", ""), (3, "gold", "pqos"), (4, "silver", "k")]
 
 
@@ -45,9 +45,9 @@ def test_outside_threads_are_found_in_group_lists_without_proc(host: Host, threa
         (host.resctrl / folder).mkdir()
         (host.resctrl / folder / "tasks").write_text(listed)
     threads.update({1: None, 2: None, 3: None})
-    assert tasks.outside(host.context(), "k", {"", "gold"}, "/c", 1) == [(2, "?", "")]
-    assert tasks.outside(host.context(), "k", {"gold"}, "/c", 1) == [(1, "?", ""), (2, "?", "")]
-    assert tasks.outside(host.context(), "k", set(), "/c", 1) == [(1, "?", ""), (2, "?", ""), (3, "?", "")]
+    assert tasks.outside(host.context(), {"": "k", "gold": "k"}, "/c", 1) == [(2, "?", "")]
+    assert tasks.outside(host.context(), {"gold": "k"}, "/c", 1) == [(1, "?", ""), (2, "?", "")]
+    assert tasks.outside(host.context(), {}, "/c", 1) == [(1, "?", ""), (2, "?", ""), (3, "?", "")]
 
 
 def test_threads_that_the_group_lists_are_not_looked_up_one_by_one(
@@ -63,7 +63,7 @@ def test_threads_that_the_group_lists_are_not_looked_up_one_by_one(
         return threads[tid]
 
     monkeypatch.setattr(tasks, "resctrl_groups_of", groups_of)
-    assert tasks.outside(host.context(), "k", {""}, "/c", 1) == [(4, "", "")]
+    assert tasks.outside(host.context(), {"": "k"}, "/c", 1) == [(4, "", "")]
     assert looked_up == [4]
 
 

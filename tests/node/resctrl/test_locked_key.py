@@ -38,7 +38,7 @@ def test_group_is_recorded_before_creation(host: Host) -> None:
         def mkdir(self, path: str) -> None:
             record = host.context().ledger.read_pod("k") or {}
             assert record.pop("since") == {"": record.pop("born")}
-            assert record == {"key": "k", "boot": BOOT, "groups": {"": CREATED}, "format": 1}
+            assert record == {"key": "k", "boot": BOOT, "groups": {"": CREATED}, "names": {"": "k"}, "format": 1}
             super().mkdir(path)
 
     with hold(host, Looking()) as locked:
@@ -276,3 +276,34 @@ def test_energy_baseline_of_new_group_is_kept(
         assert locked.ensure_group().how == CREATED
     record: Any = host.context().ledger.read_pod("k")
     assert list(record.get("baselines", {}).values()) == ([list(said)] if counted and readable else [])
+
+
+def test_recorded_name_of_a_group_outlives_its_prefix(host: Host) -> None:
+    before = Monitor(str(host.resctrl), state_dir=str(host.state), group_prefix="a-")
+    after = Monitor(str(host.resctrl), state_dir=str(host.state), group_prefix="b-")
+    assert before.ensure_group("job").name == "a-job"
+    assert after.ensure_group("job") == before.ensure_group("job")
+    assert [group.name for group in after.list()] == ["a-job"]
+    assert after.read("job") == before.read("job")
+    assert after.read_all().keys() == {"job"}
+    assert len(after.remove("job")) == 1
+    assert host.groups() == []
+
+
+def test_missing_group_of_a_former_prefix_is_created_with_the_present_one(host: Host) -> None:
+    before = Monitor(str(host.resctrl), state_dir=str(host.state), group_prefix="a-")
+    after = Monitor(str(host.resctrl), state_dir=str(host.state))
+    before.resctrl.remove("", before.ensure_group("job").name)
+    assert after.ensure_group("job").name == "job"
+    assert before.ensure_group("job").name == "job"
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../../etc"])
+def test_record_with_the_name_of_no_folder_is_damaged(host: Host, name: str) -> None:
+    monitor = host.context().monitor
+    monitor.ensure_group("job")
+    record = monitor.ledger.read_pod("job")
+    assert record is not None
+    record["names"] = {"": name}
+    monitor.ledger.write_pod("job", record)
+    assert monitor.ledger.read_pod("job") is None

@@ -1,0 +1,73 @@
+"""Names of groups where there is more than one prefix: each key's record has the names of its groups.
+
+The state directory has an empty file for each prefix with which a group was recorded, except the empty prefix. While
+all names have the present prefix, which is usual, they follow from the keys, and no record is read.
+"""
+
+from ..errors import LedgerError
+from ..host.files import UNFINISHED, list_folder
+from .group import PREFIX, name_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from ..ledger import Ledger
+    from ..records import PodRecord
+    from .carried import Counted
+
+
+def prefixes(ledger: "Ledger") -> "set[str]":
+    """Return every prefix with which a group was recorded, except an empty one; version 0.2 recorded none.
+
+    Raises:
+        LedgerError: the kernel refuses.
+    """
+    try:
+        names = list_folder(ledger.folder)
+    except OSError as error:
+        raise LedgerError.of_file(error, ledger.folder) from error
+    return {name[len(PREFIX) :] for name in names if name.startswith(PREFIX) and UNFINISHED not in name}
+
+
+def current_name(node: "Counted", key: str, rdt_class: str) -> str:
+    """Return the name of a key's group in a class by its present record."""
+    return name_of(node.ledger.read_pod(key), rdt_class, node.group_prefix + key)
+
+
+class Names:
+    """The names of keys' groups at one moment; records are read where the names do not follow from the keys.
+
+    Raises:
+        LedgerError: from every method, if the state directory is unreadable.
+    """
+
+    def __init__(self, node: "Counted") -> None:
+        self._ledger = node.ledger
+        self._prefix = node.group_prefix
+        self._former = sorted({"", *prefixes(node.ledger)} - {node.group_prefix})
+        self._records: "dict[str, PodRecord | None]" = {}
+
+    def of(self, key: str, rdt_class: str) -> str:
+        """Return the name of a key's group in a class; without one, that of a new group."""
+        usual = self._prefix + key
+        return name_of(self._record(key), rdt_class, usual) if self._former else usual
+
+    def found(self, rdt_class: str, listed: "Collection[str]", keys: "Collection[str]") -> "dict[str, str]":
+        """Return the names of those groups that are among the listed ones of a class, by key."""
+        size = len(self._prefix)
+        found = {name[size:]: name for name in listed if name[size:] in keys and name.startswith(self._prefix)}
+        for prefix in self._former:
+            for name in listed:
+                key = name[len(prefix) :]
+                if key in keys and name.startswith(prefix):
+                    found[key] = self.of(key, rdt_class)
+        if not self._former:
+            return found
+        there = set(listed)
+        return {key: name for key, name in found.items() if name in there}
+
+    def _record(self, key: str) -> "PodRecord | None":
+        if key not in self._records:
+            self._records[key] = self._ledger.read_pod(key)
+        return self._records[key]
