@@ -6,9 +6,10 @@ node may have been taken over: `parse` accepts only lines with which all readers
 Format: https://prometheus.io/docs/instrumenting/exposition_formats/.
 """
 
-import math
 import re
 from collections.abc import Iterator, Mapping
+
+from resctrl_hooks.node.foreign_numbers import number
 
 from .errors import AnswerError
 
@@ -20,8 +21,6 @@ _LABEL = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"[,}]')
 _ESCAPED = re.compile(r"\\(.)")
 _MEANINGS = {"n": "\n"}
 _LONGEST = 16 << 10  # characters of a line
-_LEAST, _MOST = 1e-30, 1e24
-"""Limits of a value except 0: rates and sums stay finite. Counters of the kernel have 64 bits."""
 
 
 def parse(text: str, names: Names) -> Series:
@@ -38,10 +37,10 @@ def parse(text: str, names: Names) -> Series:
         if line.startswith(starts):
             series, _, value = line.rpartition(" ")
             label = names.get(series.partition("{")[0])
-            number = _number(value) if len(line) <= _LONGEST else None
-            if number is None or (label and label not in labels_of(series)):
+            found_value = number(value, signed=True) if len(line) <= _LONGEST else None
+            if found_value is None or (label and label not in labels_of(series)):
                 raise AnswerError(f"invalid line in the metrics: {line[:80]!r}")
-            found[series] = number
+            found[series] = found_value
         elif line.startswith(("resctrl_", "l3_")):
             ours = True
     if not found and not ours:
@@ -67,15 +66,6 @@ def labels_of(series: str) -> dict[str, str]:
         found[label[1]] = _ESCAPED.sub(_meaning, label[2])
         at = label.end()
     return found
-
-
-def _number(text: str) -> float | None:
-    """Return a number within the limits, or None."""
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if value == 0 or _LEAST <= math.fabs(value) <= _MOST else None
 
 
 def _meaning(escape: re.Match[str]) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from resctrl_hooks.inventory.columns import COLUMNS
+from resctrl_hooks.node.foreign_numbers import number
 
 from .api import Cluster, MetricsPod
 from .errors import ClusterError
@@ -32,24 +33,22 @@ async def recorded_pods(cluster: Cluster, address: str, pods: Sequence[MetricsPo
     nodes = {pod.ip: pod.node for pod in pods}
     found: dict[tuple[str, str, str], PodUsage] = {}
     for column in COLUMNS:
-        for one in await _query(cluster, address, column.recorded):
-            labels = one["metric"]
+        for labels, value in await _query(cluster, address, column.recorded):
             instance = str(labels.get("instance", ""))
             node = nodes.get(instance.rpartition(":")[0].strip("[]"), instance)
             namespace, pod = (str(labels.get(name, "")) for name in ("namespace", "pod"))
             usage = found.setdefault((node, namespace, pod), PodUsage(node=node, namespace=namespace, pod=pod))
-            setattr(usage, column.field, float(one["value"][1]))
+            setattr(usage, column.field, value)
     if not found:
         hint = "load contrib/prometheus/resctrl-hooks.rules.yaml, or leave --prometheus out"
         raise ClusterError(f"Prometheus at {address} has no recorded series of resctrl-hooks", hint=hint)
     return [*found.values()]
 
 
-async def _query(cluster: Cluster, address: str, query: str) -> list[Mapping[str, Any]]:
+async def _query(cluster: Cluster, address: str, query: str) -> list[tuple[Mapping[str, Any], float | None]]:
+    """Return labels and value of each series of a query's vector; None where Prometheus has no usable number."""
     text = await cluster.fetch(f"{address.rstrip('/')}{_QUERY}", {"query": query})
     try:
-        answer = json.loads(text)
-        result = answer["data"]["result"]
-    except (ValueError, KeyError, TypeError):
+        return [(dict(one["metric"]), number(one["value"][1])) for one in json.loads(text)["data"]["result"]]
+    except (ValueError, LookupError, TypeError, RecursionError):
         raise ClusterError(f"Prometheus at {address} answers with something else: {text[:80]!r}") from None
-    return [one for one in result if isinstance(one, dict)]

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
+from resctrl_hooks.node.foreign_numbers import number
 from resctrl_hooks.node.history.rows import LABELS, Row, Value
 
 PARQUET = ".parquet"
@@ -112,7 +113,14 @@ def _row(row: dict[Any, Any]) -> Row:
 def _value(name: str, text: str | None) -> Value:
     if name in LABELS:
         return text or ""
-    return float(text) if text else None
+    return _number(name, text) if text else None
+
+
+def _number(name: str, value: object) -> float:
+    found = number(value, signed=True)
+    if found is None:
+        raise ValueError(f"{name}: {str(value)[:80]!r} is not a number that can be shown")
+    return found
 
 
 def _pyarrow() -> Any:
@@ -145,4 +153,13 @@ def _read_parquet(path: str) -> list[Row]:
     except arrow.ArrowException as error:
         raise RecordingError(f"{path}: {str(error).partition(chr(10))[0]}") from error
     _check_columns(path, rows[0] if rows else _NEEDED)
-    return [{name: value if name not in LABELS else value or "" for name, value in row.items()} for row in rows]
+    try:
+        return [{name: _typed(name, value) for name, value in row.items()} for row in rows]
+    except ValueError as error:
+        raise RecordingError(f"{path}: {error}") from error
+
+
+def _typed(name: str, value: Value) -> Value:
+    if name in LABELS:
+        return value or ""
+    return value if value is None else _number(name, value)

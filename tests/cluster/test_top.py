@@ -206,6 +206,48 @@ def test_prometheus_without_our_series_is_an_error(two: FakeCluster, text: str) 
     assert (done.exit_code, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
 
 
+@pytest.mark.parametrize("value", ["NaN", "+Inf", "-Inf", "-5", "1e308", "abc", "1_000", None, True, [], 10**400])
+@pytest.mark.parametrize("form", ["table", "json", "csv", "name"])
+def test_unusable_value_of_prometheus_is_unknown_in_every_form(two: FakeCluster, form: str, value: object) -> None:
+    def answers(query: str) -> str:
+        document = json.loads(answer(query))
+        for one in document["data"]["result"]:
+            one["value"][1] = value
+        return json.dumps(document)
+
+    two.recorded = answers
+    options = [] if form == "table" else ["-o", form]
+    done = run(two, "top", "--prometheus", "auto", *options)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert "etl" in done.stdout
+    assert not {"nan", "inf", "1e+308"}.intersection(done.stdout.lower().replace(",", " ").split())
+    if form == "json":
+        (found,) = json.loads(done.stdout)["items"]
+        assert found["memoryBandwidthBytesPerSecond"] is None
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        5,
+        None,
+        {},
+        "x",
+        [1],
+        [{"value": [1, "5"]}],
+        [{"metric": {}}],
+        [{"metric": [1], "value": [1, "5"]}],
+        [{"metric": {}, "values": [[1, "5"]]}],
+        [{"metric": {}, "value": {}}],
+        [{"metric": {}, "value": [1]}],
+    ],
+)
+def test_answer_of_another_form_is_one_line(two: FakeCluster, result: object) -> None:
+    two.recorded = lambda _: json.dumps({"data": {"result": result}})
+    done = run(two, "top", "--prometheus", "auto")
+    assert (done.exit_code, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
+
+
 def test_unreachable_prometheus_is_one_line(two: FakeCluster) -> None:
     done = run(two, "top", "--prometheus", "http://127.0.0.1:1")
     assert (done.exit_code, done.stdout) == (1, "")

@@ -99,6 +99,13 @@ def test_written_recording_reads_back(host: MonitoredHost, tmp_path: Path, name:
         ("cut off.csv", b"time,kind,domain,mbm_total_bytes\n2026-01-01T00:00:00.000+00:00,pod\n"),
         ("half a time.csv", b"time,kind,domain\n2026-01-0,pod,mon_L3_00\n"),
         ("too long.csv", b"time,kind,domain\n2026-01-01T00:00:00.000+00:00,pod,mon_L3_00,1,2\n"),
+        *(
+            (
+                f"{value}.csv",
+                b"time,kind,domain,mbm_total_bytes\n2026-01-01T00:00:00.000+00:00,pod,d,%s\n" % value.encode(),
+            )
+            for value in ("NaN", "inf", "-Infinity", "1e999", "1_000")
+        ),
         ("cut off.parquet", b"PAR1 cut"),
         ("another format.txt", b""),
     ],
