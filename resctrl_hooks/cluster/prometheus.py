@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from resctrl_hooks.inventory.columns import COLUMNS
-from resctrl_hooks.node.foreign_numbers import number
+from resctrl_hooks.inventory.foreign_numbers import number
 
 from .api import Cluster, MetricsPod
 from .errors import ClusterError

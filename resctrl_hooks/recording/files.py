@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
-from resctrl_hooks.node.foreign_numbers import number
+from resctrl_hooks.inventory.foreign_numbers import number
 from resctrl_hooks.node.history.rows import LABELS, Row, Value
 
 PARQUET = ".parquet"

@@ -1,14 +1,10 @@
 """Numbers from other programs, nodes and files: the one parser that knows with which of them readers can calculate."""
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
 LEAST, MOST = 1e-30, 1e24
 """Limits of an absolute value except 0: rates and sums stay finite. Counters of the kernel have 64 bits."""
 
 
-def number(value: "Any", *, signed: bool = False) -> "float | None":
+def number(value: object, *, signed: bool = False) -> float | None:
     """Return a value as a number, in the unit that its source documents; None if it is unknown.
 
     Unknown are NaN, infinities, values beyond `LEAST` and `MOST`, other types than numbers and decimal text, and
