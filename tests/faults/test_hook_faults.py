@@ -59,7 +59,7 @@ def test_poststop_that_fails_before_reading_is_not_a_failure(host: Host, pod: di
 
 def test_fault_under_fail_undoes_the_steps(host: Host, pod: dict[str, Any]) -> None:
     host.configure(failurePolicy="fail")
-    for module, name in ((LockedKey, "assign_pid"), (Resctrl, "_check_arrival"), (creation, "apply_steps")):
+    for module, name in ((LockedKey, "assign_pid"), (Resctrl, "check_arrival"), (creation, "apply_steps")):
         with failing(module, name, ZeroDivisionError("a bug")):
             outcome = host.call(pod)
         assert outcome.code == 79

@@ -259,7 +259,7 @@ def test_start_is_answered_after_its_checks_without_lock_and_alarm(host: Host, f
         with host.context().ledger.lock(UID, 0):
             replies.append((code, answer))
 
-    fail(Resctrl, "_check_arrival", NotArrivedError("task 41 was moved to another group at once"))
+    fail(Resctrl, "check_arrival", NotArrivedError("task 41 was moved to another group at once"))
     assert start(plugin, reply)
     assert replies == [(0, pack(b"", b""))]
 

@@ -1,6 +1,6 @@
 """The largest pods of a class in a full memory domain, for the guard's log: a cut slows their traffic."""
 
-from ..errors import LedgerError
+from ..errors import LedgerError, ResctrlError
 from ..resctrl.layouts import L3, domain_folder
 from ..snapshot.names import RecordedNames
 from .load import count_in
@@ -30,7 +30,7 @@ class Pods:
             now: "dict[str, int]" = {}
             try:
                 groups = resctrl.groups(name)
-            except OSError:
+            except ResctrlError:
                 continue  # the names are for the log only
             for group in groups:
                 folder = f"{resctrl.group_folder(name, group)}/mon_data"

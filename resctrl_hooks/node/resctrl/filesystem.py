@@ -152,18 +152,22 @@ class Resctrl:
         """
         try:
             names = self.fs.listdir(self.root)
+            found = [one for one in names if valid_class(one) and self.fs.is_folder(f"{self.root}/{one}/{MON_GROUPS}")]
         except OSError as error:
             raise self.refused(error, f"cannot read {self.root}", "") from error
         if MON_GROUPS not in names and "info" not in names:
             raise errors.NotMountedError.at(self.root)
-        return [name for name in names if valid_class(name) and self.fs.is_folder(f"{self.root}/{name}/{MON_GROUPS}")]
+        return found
 
     def groups(self, rdt_class: str) -> "list[str]":
         """Return the names of the mon_groups of a class; none if the class is gone."""
+        folder = f"{self.class_folder(rdt_class)}/{MON_GROUPS}"
         try:
-            return self.fs.listdir(f"{self.class_folder(rdt_class)}/{MON_GROUPS}")
-        except (FileNotFoundError, NotADirectoryError):
-            return []
+            return self.fs.listdir(folder)
+        except OSError as error:
+            if error.errno in GONE:
+                return []
+            raise self.refused(error, f"cannot read {folder}", rdt_class) from error
 
     def tasks(self, rdt_class: str, name: str) -> "set[int]":
         """Return the thread ids in a mon_group, or with an empty name of the class itself. Empty if it is gone."""
@@ -186,7 +190,7 @@ class Resctrl:
         seen = self.move_all(rdt_class, name, lambda: threads_of(self.proc, pid), pid)
         if not seen:
             raise errors.TaskGoneError.of(pid)
-        self._check_arrival(rdt_class, name, pid, seen)
+        self.check_arrival(rdt_class, name, pid, seen)
         return len(seen)
 
     def move_all(self, rdt_class: str, name: str, threads: "Callable[[], list[int]]", pid: int = 0) -> "set[int]":
@@ -220,7 +224,7 @@ class Resctrl:
                 if tid == pid:
                     raise errors.TaskGoneError.of(pid) from error
 
-    def _check_arrival(self, rdt_class: str, name: str, pid: int, tids: "set[int]") -> None:
+    def check_arrival(self, rdt_class: str, name: str, pid: int, tids: "set[int]") -> None:
         """Check where each thread is: in /proc, or in ``tasks`` without such files."""
         listed: "set[int] | None" = None
         for tid in tids:
@@ -234,12 +238,11 @@ class Resctrl:
             if listed is None:
                 listed = self.tasks(rdt_class, name)
             if tid not in listed and tid in threads_of(self.proc, pid):
-                found = (
+                there = (
                     f"in {where[0] or 'the root class'}, group {where[1] or 'none'}" if where else "in another group"
                 )
-                raise errors.NotArrivedError(
-                    f"thread {tid} of process {pid} was moved to {rdt_class}/{name} but is {found}"
-                )
+                message = f"thread {tid} of process {pid} was moved to {rdt_class}/{name} but is {there}"
+                raise errors.NotArrivedError(message)
 
     def lacks(self, rdt_class: str, name: str, event: str) -> bool:
         """Return whether a group lacks an assignable counter for ``event``, such as ``mbm_total_bytes``, in any domain.
@@ -277,13 +280,20 @@ class Resctrl:
         """
         number = error.errno or 0
         if number in GONE:
-            if not self.fs.is_folder(f"{self.root}/{MON_GROUPS}"):
-                if self.fs.is_folder(f"{self.root}/info"):
+            if self._is_missing(f"{self.root}/{MON_GROUPS}"):
+                if not self._is_missing(f"{self.root}/info"):
                     return errors.NoMonitoringError(f"resctrl at {self.root} has no monitoring", errno=number)
                 return errors.NotMountedError.at(self.root, number)
             folder = self.class_folder(rdt_class)
-            if not self.fs.is_folder(folder):
+            if self._is_missing(folder):
                 return errors.BadClassError(f"RDT class {rdt_class!r} does not exist ({folder})", errno=number)
         kind = (kinds or errors.BY_ERRNO).get(number, errors.ResctrlError)
         hint = kind.hint.replace(RESCTRL_ROOT, self.root)
         return kind(message, hint=hint, errno=number, kernel=self.last_cmd_status())
+
+    def _is_missing(self, folder: str) -> bool:
+        """Return whether a folder certainly does not exist."""
+        try:
+            return not self.fs.is_folder(folder)
+        except OSError:
+            return False

@@ -82,7 +82,7 @@ def test_failed_check_of_the_last_refusing_step_refuses(
     host: Host, pod: dict[str, Any], fail: Fail, config: dict[str, Any], error: Exception
 ) -> None:
     host.configure(**config)
-    fail(Resctrl, "_check_arrival", error)
+    fail(Resctrl, "check_arrival", error)
     assert host.call(pod).code == 79
     assert host.context().ledger.containers() == []
 
