@@ -9,13 +9,13 @@ Use this package to create, fill, read and release monitoring groups from a prog
 you want to manage RDT *classes*: a group here lives in a class that exists.
 """
 
-from .annotations import Groups, Keys, LogCallable, Readings
+from .annotations import Groups, Keys, LogCallable, Members, Readings, Totals
+from .library.locked_key import LockedKey
+from .library.monitor import Monitor
 from .node.names import canonical_pod_uid, default_key_validator, pod_uid_validator, workload_key_validator
 from .node.resctrl.counters import Counter, Domain, Reading
 from .node.resctrl.filesystem import Filesystem
 from .node.resctrl.group import Group
-from .node.resctrl.locked_key import LockedKey
-from .node.resctrl.monitor import Monitor
 
 __version__ = "0.3.0.dev0"
 
@@ -28,9 +28,11 @@ __all__ = [
     "Keys",
     "LockedKey",
     "LogCallable",
+    "Members",
     "Monitor",
     "Reading",
     "Readings",
+    "Totals",
     "canonical_pod_uid",
     "default_key_validator",
     "pod_uid_validator",

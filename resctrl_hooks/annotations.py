@@ -7,7 +7,9 @@ from .node.resctrl.group import Group
 
 Groups = list[Group]
 Keys = list[str]
+Members = list[str]
 Readings = list[Reading]
+Totals = dict[str, int | float | None]
 
 
 class LogCallable(Protocol):

@@ -13,6 +13,7 @@ from resctrl_hooks.node.reconcile.tasks import outside
 from resctrl_hooks.node.refusals import recent_refusals
 from resctrl_hooks.node.resctrl.group import name_of
 from resctrl_hooks.node.resctrl.group_names import current_name
+from resctrl_hooks.node.resctrl.locked_key import record_is_dead
 from resctrl_hooks.node.resctrl.rmids import free_rmids, rmids_of_each_class, total_rmids
 from resctrl_hooks.node.sharing.limits import limit_of
 from resctrl_hooks.node.sharing.runtimes_group import group_name
@@ -217,7 +218,7 @@ def _group(context: Context, rdt_class: str, name: str, origin: str) -> Group:
 
 def _container(context: Context, pod: Pod, id_: str, record: "MemberRecord") -> Container:
     pid = int(record.get("pid", 0))
-    alive = not context.monitor.member_is_dead(pod.key, id_)
+    alive = not record_is_dead(record, context.monitor.boot, context.proc)
     found = Container(
         id=id_,
         name=record.get("container", ""),

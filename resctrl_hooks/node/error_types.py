@@ -17,11 +17,13 @@ class HookError(Exception):
 
     ``message`` states what failed and its object, ``hint`` the remedy, ``errno`` the system call's error (0 if none),
     and ``kernel`` resctrl's own ``info/last_cmd_status``. ``reason`` is one word for logs and metrics, fixed per class.
-    ``refuses`` tells whether the container must not start because of it.
+    ``refuses`` tells whether the container must not start because of it. ``remedy`` replaces the hint of the hooks in
+    programs that use the library.
     """
 
     reason = "failed"
     hint = ""
+    remedy = ""
     refuses = False
 
     def __init__(self, message: str, *, hint: str = "", errno: int = 0, kernel: str = "") -> None:
@@ -83,6 +85,7 @@ class LockTimeoutError(LedgerError):
 
     reason = "lock-timeout"
     hint = "find the process that holds it with `fuser`; reconcile will complete the rest"
+    remedy = "find the process that holds it with `fuser`, or call again with more `patience`"
 
 
 class DeadlineError(HookError):
@@ -90,6 +93,7 @@ class DeadlineError(HookError):
 
     reason = "deadline"
     hint = "reconcile will complete the rest"
+    remedy = "release the key and call `hold` again"
 
 
 class ResctrlError(HookError):
@@ -128,6 +132,7 @@ class NoRMIDsError(ResctrlError):
 
     reason = "no-rmids"
     hint = "`resctrl-hook list` shows the pods that hold them"
+    remedy = "remove the group of a key that has ended, then call again"
     by_rule = False
     """Whether a rule of the operator refuses the RMID; waiting is intended then."""
 
@@ -137,6 +142,7 @@ class RMIDsBusyError(NoRMIDsError):
 
     reason = "rmids-busy"
     hint = "freed RMIDs are in limbo; reconcile creates the group as soon as one is free"
+    remedy = "freed RMIDs are in limbo; call again in a second"
 
 
 class BadClassError(ResctrlError, ValueError):
@@ -207,6 +213,22 @@ class ReadOnlyError(ResctrlError):
     hint = f"mount -o remount,rw {_RESCTRL_ROOT}"
 
 
+class ReconcileError(HookError):
+    """Some keys that have ended could not be removed.
+
+    ``removed`` are the removed keys, ``failed`` the reasons for the others, by key.
+    """
+
+    reason = "reconcile"
+    remedy = "call `reconcile` again for these keys"
+
+    def __init__(self, removed: "list[str]", failed: "dict[str, HookError]") -> None:
+        reasons = "; ".join(f"{key}: {error}" for key, error in sorted(failed.items()))
+        super().__init__(f"cannot remove {len(failed)} of {len(failed) + len(removed)} keys: {reasons}")
+        self.removed = removed
+        self.failed = failed
+
+
 # The meaning of each errno of a resctrl operation. Source: kernel, Documentation/filesystems/resctrl.rst and
 # rdtgroup.c.
 BY_ERRNO: "dict[int, type[ResctrlError]]" = {
@@ -218,5 +240,6 @@ BY_ERRNO: "dict[int, type[ResctrlError]]" = {
     _errno.EACCES: NotPermittedError,
     _errno.EPERM: NotPermittedError,
     _errno.EROFS: ReadOnlyError,
+    _errno.ENAMETOOLONG: BadKeyError,
     _errno.ENODEV: NotMountedError,
 }

@@ -143,7 +143,8 @@ def check_records(host: Host, storm: list[Container]) -> None:
         assert record is not None
         assert record["pid"] == container.state["pid"]
         assert record["start"] == start_time(str(host.proc), record["pid"])
-        assert not context.monitor.member_is_dead(container.pod, container.id)
+        with context.monitor.hold(container.pod) as locked:
+            assert not locked.member_is_dead(container.id)
     assert {group.path for group in context.monitor.list()} == {
         str(host.resctrl / container.group) for container in storm
     }

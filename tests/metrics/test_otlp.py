@@ -28,6 +28,7 @@ from resctrl_hooks.cli import main
 from resctrl_hooks.errors import HookError, NotMountedError
 from resctrl_hooks.metrics.otlp import EndpointError, Pusher, endpoint_of
 from resctrl_hooks.node.resctrl.counters import Reading
+from resctrl_hooks.node.resctrl.monitor import Monitor as NodeMonitor
 from resctrl_hooks.otel import register
 
 KEY = KEYS[0]
@@ -93,13 +94,14 @@ def test_each_collection_reads_groups_once(
     host: MonitoredHost, collected: Collected, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     collections: list[None] = []
-    read_all = Monitor.read_all
+    kind = type(host.context.monitor)
+    read_all = kind.read_all
 
-    def read_and_count(monitor: Monitor) -> dict[str, list[Reading]]:
+    def read_and_count(monitor: NodeMonitor) -> dict[str, list[Reading]]:
         collections.append(None)
         return read_all(monitor)
 
-    monkeypatch.setattr(Monitor, "read_all", read_and_count)
+    monkeypatch.setattr(kind, "read_all", read_and_count)
     register(collected.provider, host.context.monitor)
     say(host.resctrl / "mon_groups" / KEY, mbm_total_bytes=2000)
     assert (collected.points()["l3.mbm.total.bytes"][0][0], len(collections)) == (2000, 1)

@@ -46,6 +46,9 @@ class Counter:
         self.unit = unit
         self.text = text
 
+    def __repr__(self) -> str:
+        return f"Counter({self.name!r}, {self.kind!r}, {self.unit!r})"
+
 
 COUNTERS: "dict[str, Counter]" = {
     name: Counter(name, kind, unit, text)

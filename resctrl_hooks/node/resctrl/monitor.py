@@ -1,6 +1,7 @@
-"""Monitoring groups as a library: one group per key and class, until it is removed.
+"""Monitoring groups: one group per key and class, until it is removed.
 
 All state is on disk, in resctrl and in the ledger, so any number of `Monitor` objects, threads and processes agree.
+Hooks use this class with arguments that they have checked; `resctrl_hooks.Monitor` checks those of other programs.
 """
 
 from .. import errors
@@ -11,11 +12,11 @@ from ..log import DEBUG, INFO, silent
 from ..names import KEY_RULE, RESCTRL_ROOT, default_key_validator
 from .filesystem import Filesystem, Resctrl
 from .group import Group, name_of
-from .locked_key import LockedKey, record_is_dead
+from .locked_key import LockedKey
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from ..log import LogCallable
     from .counter_totals import CounterRead
@@ -24,27 +25,13 @@ if TYPE_CHECKING:
 
     # `resctrl_hooks.annotations` has these for programs. Inside the class, `list` is the method of that name.
     Groups = list[Group]
-    Keys = list[str]
     Readings = list[Reading]
 
 
 class Monitor:
-    """Creates, finds, fills and removes the mon_groups of workloads.
+    """Creates, finds, fills and removes the mon_groups of workloads; `resctrl_hooks.Monitor` has the arguments."""
 
-    A *key* names a workload (a pod UID, a container id) and its groups: ``<class>/mon_groups/<group_prefix><key>``.
-
-    Args:
-        resctrl_root: where resctrl is mounted.
-        state_dir: the ledger's folder; programs with the same folder share their groups. It has no default: in the
-            hooks' own folder, ``/run/resctrl-hooks``, `remove` and `reconcile` would end the groups of pods.
-        group_prefix: prefix of group names, before the key. Kepler expects an empty one.
-        key_validator: returns whether a key is accepted, before and after canonicalization.
-        key_canonicalizer: returns the canonical spelling of a key; it must not change a canonical key.
-        log: called with a syslog priority, a sentence and fields.
-        fs: the system calls on resctrl, for tests.
-        proc: where procfs is mounted.
-        patience: maximum seconds to wait for another process that holds a key's lock.
-    """
+    _locked_key = LockedKey
 
     def __init__(
         self,
@@ -99,10 +86,13 @@ class Monitor:
             LockTimeoutError: another process held the lock all that time.
             LedgerError: the state directory is unusable.
         """
-        key = self.canonical_key(key)
+        return self._hold(self.canonical_key(key), patience)
+
+    def _hold(self, key: str, patience: "float | None" = None) -> LockedKey:
+        """Take the lock of a key in the spelling of its record."""
         lock = self.ledger.lock(key, self.patience if patience is None else patience)
         try:
-            return LockedKey(key, self.group_prefix + key, self.resctrl, self.ledger, self.boot, lock)
+            return self._locked_key(key, self.group_prefix + key, self.resctrl, self.ledger, self.boot, lock)
         except BaseException:
             lock.__exit__()
             raise
@@ -121,7 +111,7 @@ class Monitor:
         """
         mine, other = lock_name(locked.key), lock_name(key)
         if mine == other:
-            return LockedKey(key, self.group_prefix + key, self.resctrl, self.ledger, self.boot, None)
+            return self._locked_key(key, self.group_prefix + key, self.resctrl, self.ledger, self.boot, None)
         if mine < other:
             return self.hold(key, patience)
         locked.unlock()
@@ -190,65 +180,16 @@ class Monitor:
             self.log(INFO, f"removed group {group.path}", key=group.key)
         return removed
 
-    def add_member(self, key: str, member: str, pid: int = 0) -> None:
-        """Record a user of the key's groups: a container of a pod, a step of a job.
-
-        Args:
-            key: the workload.
-            member: the member's name, one safe part of a path.
-            pid: its process, whose end is the member's end; 0 for none.
-
-        Raises:
-            NotTrackedError: the key has no group.
-            BadKeyError: the member's name is not valid as a file name.
-        """
-        if not default_key_validator(member):
-            raise errors.BadKeyError(f"invalid name of a member {member[:80]!r}", hint=KEY_RULE)
-        with self.hold(key) as locked:
-            if not locked.tracked:
-                raise errors.NotTrackedError.of(locked.key)
-            locked.add_member(member, pid=pid)
-
-    def remove_member(self, key: str, member: str) -> int:
-        """Forget ``member`` of ``key``, if recorded; return the number of its other members. The group stays."""
-        with self.hold(key) as locked:
-            return locked.remove_member(member) if default_key_validator(member) else len(locked.members())
-
-    def member_count(self, key: str) -> int:
-        """Return the number of members of ``key``."""
-        return len(self.ledger.members(self.canonical_key(key)))
-
-    def member_is_dead(self, key: str, member: str) -> bool:
-        """Return whether a ``key``'s ``member`` has certainly ended; false without a pid. Takes no lock."""
-        return record_is_dead(self.ledger.read_member(key, member), self.boot, self.resctrl.proc)
-
-    def reconcile(self, live: "Iterable[str]") -> "Keys":
-        """Remove every tracked key that is not in ``live``, and return the removed keys. Untracked groups stay.
-
-        Invalid keys in ``live`` are ignored.
-        """
-        keep = set()
-        for key in live:
-            try:
-                keep.add(self.canonical_key(key))
-            except errors.BadKeyError:
-                continue
-        gone = []
-        for key in self.ledger.keys():  # noqa: SIM118  # it is no dictionary
-            if key not in keep and self._valid(key):
-                with self.hold(key) as locked:
-                    locked.release()
-                gone.append(key)
-        return gone
-
     def read(self, key: str, *, by_class: bool = False) -> "Readings":
         """Return the counts of a key, a reading for each counter in each domain.
 
-            >>> sum(one.value or 0 for one in monitor.read("job-17") if one.counter.name == "mbm_total_bytes")
+            >>> for reading in monitor.read("job-17"):
+            ...     print(reading.domain.folder, reading.counter.name, reading.value, reading.unit)
 
-        Cumulative values never decrease while the key is tracked, also after a change of its groups. Read a key
-        before its group is removed or emptied, so that its counts until then are kept. Each value is in its
-        reading's unit.
+        With Sub-NUMA Clustering a domain has readings for the whole (``domain.node`` is None) and for its parts: do
+        not add the two. `totals` returns sums. Cumulative values never decrease while the key is tracked, also after a
+        change of its groups. Read a key before its group is removed or emptied, so that its counts until then are
+        kept. Each value is in its reading's unit.
 
         Args:
             key: the workload.

@@ -193,7 +193,8 @@ def test_container_without_main_thread_keeps_its_group_until_its_last_thread_end
             assert (report.ok, report.containers, report.released, report.cleaned) == (True, 1, [], 0)
             assert host.groups() == [group]
             assert host.tasks(group)
-            assert not host.context().monitor.member_is_dead(key, ID)
+            with host.context().monitor.hold(key) as locked:
+                assert not locked.member_is_dead(ID)
         assert not report.changed
     report = reconcile(host.context(), NOW)
     assert (report.ok, report.released, host.groups(), host.records()) == (True, [key], [], [])

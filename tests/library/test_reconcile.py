@@ -1,0 +1,72 @@
+"""`Monitor.reconcile`: a live key is never removed, and a failure stops nothing."""
+
+import errno
+from typing import Any
+
+import pytest
+from conftest import Host
+
+from resctrl_hooks import Filesystem, Monitor, canonical_pod_uid, pod_uid_validator
+from resctrl_hooks.errors import BadKeyError, LockTimeoutError, NotPermittedError, ReconcileError
+
+UID = "3F0AC7F2-8A3B-4F0E-9A55-1D9D3B7E6C01"
+
+
+def monitor(host: Host, **options: Any) -> Monitor:
+    return Monitor(host.resctrl, **({"state_dir": host.state, "proc": host.proc} | options))
+
+
+def test_live_key_stays_in_any_spelling_of_record_and_argument(host: Host) -> None:
+    pods = monitor(host, key_validator=pod_uid_validator, key_canonicalizer=canonical_pod_uid)
+    for spelling in (UID, UID.replace("-", "")):
+        monitor(host).ensure_group(spelling)  # a program without a canonicalizer
+    pods.ensure_group(UID)
+    monitor(host).ensure_group("job-17")
+    for spelling in (UID, UID.lower(), UID.replace("-", "")):
+        assert pods.reconcile([spelling]) == []
+    assert len(host.groups()) == 4
+    assert sorted(pods.reconcile([])) == sorted([UID, UID.replace("-", ""), UID.lower()])
+    assert host.groups() == ["mon_groups/job-17"]  # its validator does not accept it
+
+
+@pytest.mark.parametrize("live", ["k1", b"k1", bytearray(b"k1"), None, 5, ["k1", None], ["k1", b"k2"]], ids=repr)
+def test_argument_that_is_no_list_of_keys_removes_nothing(host: Host, live: Any) -> None:
+    on = monitor(host)
+    for key in ("k1", "k2"):
+        on.ensure_group(key)
+    with pytest.raises(TypeError):
+        on.reconcile(live)
+    assert len(host.groups()) == 2
+
+
+def test_invalid_live_key_removes_nothing(host: Host) -> None:
+    on = monitor(host)
+    on.ensure_group("k1")
+    with pytest.raises(BadKeyError, match="not valid!"):
+        on.reconcile(key for key in ("k2", "not valid!"))
+    assert host.groups() == ["mon_groups/k1"]
+
+
+class Stubborn(Filesystem):
+    """A kernel that removes all groups but some."""
+
+    def rmdir(self, path: str) -> None:
+        if path.endswith(("job-1", "gold/mon_groups/job-2")):
+            raise OSError(errno.EPERM, "Operation not permitted", path)
+        super().rmdir(path)
+
+
+def test_failure_at_one_key_is_reported_after_all_others(host: Host) -> None:
+    host.add_class("gold")
+    on = monitor(host, fs=Stubborn(), patience=0.01)
+    for number in range(6):
+        on.ensure_group(f"job-{number}")
+    on.ensure_group("job-2", "gold")
+    with monitor(host).hold("job-3"), pytest.raises(ReconcileError, match="cannot remove 3 of 5 keys") as raised:
+        on.reconcile(["job-5"])
+    assert raised.value.removed == ["job-0", "job-4"]
+    reasons = {key: type(error) for key, error in raised.value.failed.items()}
+    assert reasons == {"job-1": NotPermittedError, "job-2": NotPermittedError, "job-3": LockTimeoutError}
+    assert "reconcile will" not in str(raised.value)
+    assert monitor(host).reconcile(["job-5"]) == ["job-1", "job-2", "job-3"]
+    assert host.groups() == ["mon_groups/job-5"]
