@@ -21,6 +21,7 @@ from resctrl_hooks.node.host.procfs import cgroups_of, in_initial_user_namespace
 from resctrl_hooks.node.lifecycle import ENDS, LIVES, WAITS, fate, is_of_earlier_run
 from resctrl_hooks.node.log import WARNING, Log
 from resctrl_hooks.node.registry import incomplete_refuses, refuses
+from resctrl_hooks.node.resctrl.group import name_of
 
 from .model import Explanation, StepModel
 
@@ -191,8 +192,8 @@ def _poststop(state: State, context: Context, said: Explanation) -> None:
         for kept in reversed(record.get("steps", []))
     ]
     others = [context.ledger.read_member(key, other) for other in context.ledger.members(key) if other != state.id]
-    name = context.monitor.group_prefix + key
-    groups = [context.monitor.resctrl.group_folder(rdt_class, name) for rdt_class in sorted(pod["groups"])]
+    names = {rdt_class: name_of(pod, rdt_class, context.monitor.group_prefix + key) for rdt_class in pod["groups"]}
+    groups = [context.monitor.resctrl.group_folder(*group) for group in sorted(names.items())]
     said.outcome = f"{', '.join(groups) or 'no group'}: {_FATES[fate(pod, others, context)].format(pod.get('cgroup'))}"
 
 

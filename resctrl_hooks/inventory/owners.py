@@ -8,6 +8,7 @@ from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.flags import age
 from resctrl_hooks.node.ledger import LIMBO
+from resctrl_hooks.node.resctrl.group_names import Names
 from resctrl_hooks.node.resctrl.rmids import rmids_by_resource, rmids_of_each_class, total_closids
 
 from .account import Account, Facts, account_of
@@ -31,7 +32,8 @@ def account(context: Context, pods: Mapping[str, str], *, waiting: bool = False)
     """
     resctrl = context.monitor.resctrl
     groups = {name: sorted(resctrl.groups(name)) for name in ("", *sorted(resctrl.classes()))}
-    ours = {context.monitor.group_prefix + key: name or key for key, name in pods.items()}
+    names = Names(context.monitor)
+    ours = {names.of(key, rdt_class): name or key for key, name in pods.items() for rdt_class in groups}
     # A container without a pod has a key that is also the name of the class that its runtime created.
     unexplained = {*groups, *({group for names in groups.values() for group in names} - ours.keys())} - {""}
     try:

@@ -8,6 +8,7 @@ from resctrl_hooks.metrics.classes import class_totals
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.names import canonical_pod_uid
 from resctrl_hooks.node.resctrl.counters import AVAILABLE, CUMULATIVE, KERNEL_WORDS, UNAVAILABLE, Reading, Slot
+from resctrl_hooks.node.resctrl.group_names import Names
 from resctrl_hooks.node.resctrl.layouts import PERF
 from resctrl_hooks.node.snapshot.snapshot import Snapshot, take
 
@@ -40,10 +41,11 @@ class Contents:
         slots = list(snapshot.slots.values())
         files = self._whole_node(snapshot)
         waiting, mirrors = waiting_keys(self._context), self._mirror_uids()
+        names = Names(self._context.monitor)
         for key, found in snapshot.pods.items():
             classes = snapshot.held.get(key, set())
             group = f"{GROUPS}/{mirrors.get(key, key)}"
-            tasks = {tid for name in classes for tid in resctrl.tasks(name, self._context.monitor.group_prefix + key)}
+            tasks = {tid for name in classes for tid in resctrl.tasks(name, names.of(key, name))}
             files[f"{group}/tasks"] = "".join(f"{tid}\n" for tid in sorted(tasks))
             counted = found if classes and key not in waiting else []
             files |= {f"{group}/{slot.file}": _text(slot, _sum(slot, counted)) for slot in slots}

@@ -1,6 +1,7 @@
 """The largest pods of a class in a full memory domain, for the guard's log: a cut slows their traffic."""
 
 from ..errors import LedgerError, ResctrlError
+from ..resctrl.group_names import Names
 from ..resctrl.layouts import L3, domain_folder
 from ..snapshot.names import RecordedNames
 from .load import count_in
@@ -45,8 +46,10 @@ class Pods:
         """Return the names of the pods with the most traffic between the last two samples, the largest first."""
         moved = self._moved.get((domain, name), {})
         groups = sorted((group for group, value in moved.items() if value > 0), key=lambda group: -moved[group])
-        keys = [group.removeprefix(self._context.settings.group_prefix) for group in groups[:_SHOWN]]
+        keys = groups[:_SHOWN]
         try:
+            names = Names(self._context.monitor)
+            keys = [names.owner(name, group) or group for group in keys]
             self._names.learn(keys)
         except LedgerError:
             pass  # as above

@@ -6,6 +6,7 @@ all names have the present prefix, which is usual, they follow from the keys, an
 
 from ..errors import LedgerError
 from ..host.files import UNFINISHED, list_folder
+from ..names import default_key_validator
 from .group import PREFIX, name_of
 
 TYPE_CHECKING = False
@@ -36,7 +37,7 @@ def current_name(node: "Counted", key: str, rdt_class: str) -> str:
 
 
 class Names:
-    """The names of keys' groups at one moment; records are read where the names do not follow from the keys.
+    """The names of keys' groups at one moment.
 
     Raises:
         LedgerError: from every method, if the state directory is unreadable.
@@ -45,7 +46,7 @@ class Names:
     def __init__(self, node: "Counted") -> None:
         self._ledger = node.ledger
         self._prefix = node.group_prefix
-        self._former = sorted({"", *prefixes(node.ledger)} - {node.group_prefix})
+        self._former = sorted({"", *prefixes(node.ledger)} - {node.group_prefix})  # empty if names follow from keys
         self._records: "dict[str, PodRecord | None]" = {}
 
     def of(self, key: str, rdt_class: str) -> str:
@@ -66,6 +67,16 @@ class Names:
             return found
         there = set(listed)
         return {key: name for key, name in found.items() if name in there}
+
+    def owner(self, rdt_class: str, name: str) -> str:
+        """Return the key whose group in a class has this name; empty for a foreign group."""
+        for prefix in (self._prefix, *self._former):
+            key = name[len(prefix) :]
+            if name.startswith(prefix) and default_key_validator(key):
+                record = self._record(key)
+                if record and rdt_class in record["groups"] and self.of(key, rdt_class) == name:
+                    return key
+        return ""
 
     def _record(self, key: str) -> "PodRecord | None":
         if key not in self._records:

@@ -131,9 +131,9 @@ def _read_node(context: "Context", files: "OpenFiles | None") -> Snapshot:
     read = read_group if files is None else files.read_group
     paths = [slot.path for slot in counters.slots]
     found = Snapshot(counters.when, dict(zip(paths, counters.slots)), counters.readings, turns=counters.turns)
-    prefix = context.monitor.group_prefix
     ours = {
-        (class_of(source), group_of(source) or prefix + key): group for (source, key), group in counters.groups.items()
+        (class_of(source), group_of(source) or counters.names.of(key, source)): group
+        for (source, key), group in counters.groups.items()
     }
     for source, key in counters.groups:
         found.held.setdefault(key, set()).add(class_of(source))
