@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.host.cgroup_tasks import threads_of_container
-from resctrl_hooks.node.host.procfs import resctrl_groups_of
+from resctrl_hooks.node.host.procfs import groups_of_process
 from resctrl_hooks.node.reconcile.tasks import outside
 from resctrl_hooks.node.refusals import recent_refusals
 from resctrl_hooks.node.resctrl.group import name_of
@@ -238,7 +238,7 @@ def _container(context: Context, pod: Pod, id_: str, record: "MemberRecord") -> 
     own = {group.rdt_class: group.name for group in pod.groups if group.origin not in (_MISSING, _OF_RUNTIME)}
     of_runtime = {group.rdt_class: group.name for group in pod.groups if group.name == id_}
     try:
-        where = resctrl_groups_of(context.proc, pid)
+        where = groups_of_process(context.proc, pid)
         found.rdt_class = where[0] if where is not None else _recorded_class(record)
         found.threads = len(threads_of_container(context.proc, found.cgroup, pid))
         astray = outside(context, of_runtime or own, found.cgroup, pid) if found.monitored else []

@@ -8,10 +8,9 @@ obeys a refusal.
 import time
 
 from ..node.container.oci import State
-from ..node.container.recorded import lacks_labels, with_labels
+from ..node.container.recorded import lacks_labels
 from ..node.errors import InputError
 from ..node.fault_report import as_hook_error
-from ..node.feature_table import NODE
 from ..node.hook.create_runtime import create_runtime
 from ..node.hook.deadline import set_deadline
 from ..node.hook.poststop import poststop
@@ -21,7 +20,7 @@ from ..node.lifecycle import reap_some, release_container
 from ..node.log import ERROR, INFO, WARNING
 from ..node.names import canonical_pod_uid, pod_uid_validator
 from ..node.refusals import reasons_of, record_refusal
-from ..node.registry import features_in_use, incomplete_refuses, kind_of
+from ..node.registry import incomplete_refuses
 from ..node.resctrl.locked_key import record_is_dead
 from . import ttrpc
 from .event import CREATE_CONTAINER, ENDS, LATE_START, POD_EVENTS, START, STARTS, Event
@@ -75,9 +74,7 @@ def start_container(event: Event, context: "Context") -> "tuple[str, bytes]":
     key = context.ledger.key_of(workload.id)
     record = record_of(key, workload.id, workload.pid, context)
     if record is not None:  # by a hook, or by a pass of reconcile
-        if complete(workload, record, context):
-            context.ledger.wake()
-        return "", b""
+        return complete(workload, record, context), b""
     return create_runtime(workload, context, key), b""
 
 
@@ -102,20 +99,19 @@ def record_of(key: str, container: str, pid: int, context: "Context") -> "Member
     return record
 
 
-def complete(workload: "Workload", record: "MemberRecord", context: "Context") -> bool:
-    """Complete the record of a container that reconcile adopted before its event; return whether it was incomplete.
+def complete(workload: "Workload", record: "MemberRecord", context: "Context") -> str:
+    """Do what a hook or reconcile left out, because it did not see the pod's labels and annotations; return a summary.
 
-    The next pass plans the features that had no step without labels and annotations.
+    Reconcile does the work, as for each container in Synchronize, and tries again what fails now.
     """
     if not lacks_labels(record):
-        return False
-    names = [one.name for one in features_in_use(context.settings, workload) if kind_of(one.name) != NODE]
-    with context.monitor.hold(workload.key) as locked:
-        current = locked.member(workload.id)
-        if current is None or not lacks_labels(current):
-            return False
-        context.ledger.write_member(workload.key, workload.id, with_labels(current, workload, names))
-    return True
+        return ""
+    from ..node.reconcile.completion import complete_record  # only where a hook runs too, or an event came late
+
+    report = complete_record(workload, record, context)
+    context.failures += report.reasons
+    context.ledger.wake()  # it moves children, and places a container that was adopted
+    return f"completed by labels and annotations: {', '.join(report.applied) or 'nothing to apply'}"
 
 
 def stop_container(event: Event, context: "Context") -> "tuple[str, bytes]":

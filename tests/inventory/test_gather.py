@@ -158,7 +158,7 @@ def test_container_that_ends_or_is_unreadable_hides_no_other(
             raise error
         return "", pod.key
 
-    monkeypatch.setattr(module, "resctrl_groups_of", fails)
+    monkeypatch.setattr(module, "groups_of_process", fails)
     found = not_none(pod_of(node.context(), pod.key))
     assert [one.alive for one in found.containers] == [alive, True]
     assert (found.problems, found.state) == (problems, "assigned")

@@ -4,6 +4,7 @@ A container that NRI started is recorded without its bundle's path, and its bund
 containerd, its annotations. The record has these, and the runtime's state names the bundle.
 """
 
+from ..feature_table import FEATURES, GROUP, NODE
 from ..host.procfs import cgroups_of
 from .oci import Bundle, State, read_bundle
 from .runtimes import bundle_of
@@ -21,18 +22,35 @@ _DIALECTS = {dialect.name: dialect for dialect in (CRIO, CONTAINERD)}
 
 
 def lacks_labels(record: "MemberRecord") -> bool:
-    """Return whether reconcile made a record before the runtime passed the pod's labels and annotations."""
-    return bool(record.get("late")) and "told" not in record
+    """Return whether the pod's labels and annotations were unknown to the writer of a record.
+
+    Only NRI passes them with containerd, so a hook or reconcile planned without them. With CRI-O they are on disk, but
+    those of a running container may be gone.
+    """
+    return "told" not in record and (bool(record.get("late")) or record.get("runtime") == CONTAINERD.name)
 
 
 def with_labels(record: "MemberRecord", workload: "Workload", in_use: "Iterable[str]") -> "MemberRecord":
-    """Return such a record with the pod's labels and annotations, which bundles of containerd lack. Pure.
+    """Return such a record with the pod's labels and annotations. Pure.
 
-    Those features ``in_use`` that have no step are planned again.
+    Those features ``in_use`` are planned again that have no step, or one that the annotations can change.
     """
     planned = {step["feature"] for step in record.get("steps", [])}
-    unplanned = [name for name in in_use if name not in planned]
-    return {**record, "told": workload.details()["told"], "unplanned": unplanned}
+    found = [name for name in in_use if (_may_differ(name, workload) if name in planned else _is_due(name, record))]
+    return {**record, "told": workload.details()["told"], "unplanned": found}
+
+
+def _is_due(name: str, record: "MemberRecord") -> bool:
+    """Return whether a feature without a step is to be planned; one of the node adopts late containers itself."""
+    return FEATURES[name].kind != NODE or not record.get("late")
+
+
+def _may_differ(name: str, workload: "Workload") -> bool:
+    """Return whether a pod's labels and annotations can change a feature's step; a group follows the RDT class."""
+    row = FEATURES[name]
+    if row.kind in (GROUP, NODE):
+        return row.kind == NODE  # requested by any of many annotations
+    return any(mark in annotation for annotation in workload.annotations for mark in row.marks)
 
 
 def recorded_workload(container: str, pid: int, record: "MemberRecord", settings: "Settings") -> "Workload":

@@ -21,9 +21,9 @@ class Running:
 
     ``record`` is its record in the ledger if it is ``recorded`` as it runs now, else the plan for it; `set` changes it
     and notes in ``changed`` that it must be written. ``unsaid`` are the features in its ``unmet`` that are not logged
-    yet. ``monitored``: it is to be in a group. ``rdt_class`` is its present class. ``leaf`` is its own cgroup after a
-    feature's first request. ``in_cgroup`` are the threads of its cgroup when the node was observed; None if they were
-    not read.
+    yet, ``replanned`` those with a new step in its record. ``monitored``: it is to be in a group. ``rdt_class`` is its
+    present class. ``leaf`` is its own cgroup after a feature's first request. ``in_cgroup`` are the threads of its
+    cgroup when the node was observed; None if they were not read.
     """
 
     def __init__(self, key: str, found: "Found", record: "MemberRecord", *, recorded: bool) -> None:
@@ -37,6 +37,7 @@ class Running:
             self.record["late"] = True
         self.changed = False
         self.unsaid: "set[str]" = set()
+        self.replanned: "set[str]" = set()
         self.monitored = False
         self.rdt_class = ""
         self.joins()

@@ -91,7 +91,7 @@ def choose(workload: "Workload", context: "Context") -> "tuple[str, str]":
     """
     if workload.bundle.class_name:
         return "", f"the runtime assigned RDT class {workload.bundle.class_name}; left unchanged"
-    where = _where(context, workload.pid)
+    where = _foreign_class(workload, context)
     if where:
         return "", f"its process is already in RDT class {where}; left unchanged"
     name, why = class_name(workload, context.settings, NAME, _annotations(workload), RdtClassError, _ROOT_NAMES)
@@ -108,7 +108,7 @@ def choose(workload: "Workload", context: "Context") -> "tuple[str, str]":
 
 def _kept(workload: "Workload", context: "Context") -> "list[str]":
     """Return a message about another program's class that stays, in a list; empty if no other class is set."""
-    theirs = workload.bundle.class_name or _where(context, workload.pid)
+    theirs = workload.bundle.class_name or _foreign_class(workload, context)
     if not theirs:
         return []
     try:
@@ -116,6 +116,18 @@ def _kept(workload: "Workload", context: "Context") -> "list[str]":
     except RdtClassError:
         return []
     return [f"class is {theirs} instead of {ours}"] if ours not in ("", theirs) else []
+
+
+def _foreign_class(workload: "Workload", context: "Context") -> str:
+    """Return the class to which another program has moved a container's process; empty for none."""
+    where = _where(context, workload.pid)
+    if not where:
+        return ""
+    record = context.ledger.read_member(workload.key, workload.id) or {}
+    ours = record.get("pid") == workload.pid and any(
+        step["feature"] == NAME and step["needs"]["class"] == where for step in record.get("steps", [])
+    )
+    return "" if ours else where
 
 
 def _where(context: "Context", pid: int) -> "str | None":

@@ -36,6 +36,9 @@ def create_runtime(workload: "Workload", context: "Context", earlier: "str | Non
     """
     pending: "list[str]" = []
     try:
+        earlier = context.ledger.key_of(workload.id) if earlier is None else earlier
+        if earlier == workload.key and _is_known_better(workload, context):
+            return "its record by NRI has the pod's labels and annotations"
         return _create_runtime(workload, context, earlier, pending)
     except Exception as caught:  # an internal error too must leave nothing half done
         set_deadline(0)
@@ -46,7 +49,7 @@ def create_runtime(workload: "Workload", context: "Context", earlier: "str | Non
         raise error from error.__cause__
 
 
-def _create_runtime(workload: "Workload", context: "Context", earlier: "str | None", pending: "list[str]") -> str:
+def _create_runtime(workload: "Workload", context: "Context", earlier: str, pending: "list[str]") -> str:
     """Do the work of `create_runtime`; ``pending`` lists the features of steps that are not complete."""
     _wake_for_runtimes(workload, context)
     unplanned: "dict[str, str]" = {}
@@ -59,7 +62,6 @@ def _create_runtime(workload: "Workload", context: "Context", earlier: "str | No
     if not todo:
         return "; ".join(step.why for _, step in steps) or "no feature applies"
     pending += [step.feature for _, step in todo]
-    earlier = context.ledger.key_of(workload.id) if earlier is None else earlier
     if earlier and earlier != workload.key:
         _forget(workload.id, earlier, context)
     with context.monitor.hold(workload.key) as locked:
@@ -211,6 +213,16 @@ def _forget(container: str, key: str, context: "Context") -> None:
     from ..lifecycle import forget  # as below
 
     forget(container, key, context)
+
+
+def _is_known_better(workload: "Workload", context: "Context") -> bool:
+    """Return whether a container's record has its pod's labels and annotations, and this call does not."""
+    record = context.ledger.read_member(workload.key, workload.id)
+    if record is None or "told" not in record or workload.labels is not None or record.get("pid") != workload.pid:
+        return False
+    from ..resctrl.locked_key import record_is_dead  # as below
+
+    return not record_is_dead(record, context.monitor.boot, context.proc)
 
 
 def _release_in(locked: "LockedKey", container: str, context: "Context") -> None:

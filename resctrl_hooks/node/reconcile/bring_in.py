@@ -92,7 +92,7 @@ class _One:
         """
         container, name = self._container, step.feature
         most = FEATURES[name].most_starts
-        if not most:
+        if not most or name in container.replanned:
             return ""
         if holds(feature, step, container, self._context):
             return None  # checked without the lock while it was just being started

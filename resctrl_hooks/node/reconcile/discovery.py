@@ -110,7 +110,7 @@ def _recorded_containers(
             ):
                 continue
             starting = Found(id_, record["pid"], record["start"], record.get("bundle", ""))
-            seen = _recorded(key, starting, record, context, listed.get(id_))
+            seen = recorded(key, starting, record, context, listed.get(id_))
             seen.in_cgroup = in_cgroup
             containers.append(seen)
         except ProcessLookupError:
@@ -144,16 +144,20 @@ def _from_runtime(found: Found, context: "Context", workload: "Workload | None")
     key = context.ledger.key_of(found.id)
     record = context.ledger.read_member(key, found.id) if key else None
     if record is not None and (record.get("pid"), record.get("start")) == (found.pid, found.start):
-        return _recorded(key, found, record, context, workload)
+        return recorded(key, found, record, context, workload)
     return _unrecorded(found, context, workload)
 
 
-def _recorded(
+def recorded(
     key: str, found: Found, record: "MemberRecord", context: "Context", listed: "Workload | None" = None
 ) -> Running:
+    """Return a running container with its record, in which features are planned that have no plan.
+
+    ``listed`` is the container as its runtime passed it: it completes a record whose writer saw less.
+    """
     container = Running(key, found, record, recorded=True)
     if listed is not None and lacks_labels(record):
-        names = [one.name for one in features_in_use(context.settings, listed) if kind_of(one.name) != NODE]
+        names = [one.name for one in features_in_use(context.settings, listed)]
         for name, value in with_labels(container.record, listed, names).items():
             container.set(name, value)
     unplanned = container.record.get("unplanned")
@@ -178,9 +182,9 @@ def _unrecorded(found: Found, context: "Context", workload: "Workload | None" = 
 def _plan(
     container: Running, workload: "Workload", context: "Context", only: "list[str] | None" = None
 ) -> "list[Step]":
-    """Add the steps of every feature in use to a container's record, or of those in ``only``, whose plan has failed.
+    """Add the steps of every feature in use to a container's record, or of those in ``only``; return the added steps.
 
-    Return the added steps.
+    A new step of a feature replaces the recorded one.
 
     Features that cannot be planned are in the record's ``unmet``. Without ``only``, an error of the feature that
     assigns groups is raised, because it is unknown then whether the container is ours.
@@ -203,22 +207,30 @@ def _plan(
             if container.lacks(name, str(as_hook_error(error))):
                 container.unsaid.add(name)
             continue
-        added += [step for step in steps if step.action != SKIP]
+        added += [step for step in steps if step.action != SKIP and not _is_planned(step, container.record)]
         kept = {step.feature: step.kept for step in steps if step.kept}
         container.set("kept", {**container.record.get("kept", {}), **kept})
     for name in set(only or ()) - set(unplanned):
         container.lacks(name, "")  # planned by now, or not in use any more
     container.set("unplanned", unplanned)
     order = list(FEATURES)
+    container.replanned = {step.feature for step in added} if container.recorded else set()
+    left = [step for step in container.record["steps"] if step["feature"] not in container.replanned]
     container.set(
         "steps",
         sorted(
-            [*container.record["steps"], *(step.as_record() for step in added)],
+            [*left, *(step.as_record() for step in added)],
             key=lambda step: order.index(step["feature"]) if step["feature"] in order else len(order),
         ),
     )
     container.joins()
     return added
+
+
+def _is_planned(step: "Step", record: "MemberRecord") -> bool:
+    """Return whether a container's record has such a step already, possibly with a decision."""
+    same = [one for one in record["steps"] if (one["feature"], one["action"]) == (step.feature, step.action)]
+    return any(step.parameters.items() <= one["needs"].items() for one in same)
 
 
 def _pods_in_cgroups(root: str, path: str, depth: int) -> "Iterator[str]":

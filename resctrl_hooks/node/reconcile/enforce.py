@@ -6,7 +6,7 @@ its planned steps, under one lock and with one record. A dry run only reports th
 
 from ..errors import NotMountedError
 from ..feature import Step
-from ..feature_table import CLASS, CONTAINER
+from ..feature_table import GROUP, NODE
 from ..host.cgroup_tasks import MOST_CGROUPS, CgroupThreads
 from ..ledger import WAITING
 from ..log import WARNING
@@ -110,10 +110,20 @@ def can_join(context: "Context", containers: "list[Running]", report: "Report") 
 def missing_steps(
     context: "Context", container: "Running", features: "dict[str, Feature]"
 ) -> "list[tuple[Feature, Step]]":
-    """Return the recorded or planned steps of a container that do not hold, except those of its group and the node."""
-    steps = [one for one in container.record["steps"] if kind_of(one["feature"]) in (CLASS, CONTAINER)]
-    known = ((features.get(one["feature"]), Step.of_record(one)) for one in steps)
-    return [(one, step) for one, step in known if one is not None and not holds(one, step, container, context)]
+    """Return the recorded or planned steps of a container that do not hold, except those of its group and the node.
+
+    Steps that replace others are returned anyhow.
+    """
+    found: "list[tuple[Feature, Step]]" = []
+    for record in container.record["steps"]:
+        name, kind = record["feature"], kind_of(record["feature"])
+        feature = features.get(name)
+        if feature is None or kind == GROUP:
+            continue
+        step = Step.of_record(record)
+        if name in container.replanned or (kind != NODE and not holds(feature, step, container, context)):
+            found.append((feature, step))
+    return found
 
 
 def stray_threads(context: "Context", container: "Running", groups: "Groups | None" = None) -> int:

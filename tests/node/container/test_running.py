@@ -56,7 +56,7 @@ def test_process_identity_and_class_are_checked(
 
 def test_container_that_ends_during_the_read_is_absent(host: Host, fail: Fail) -> None:
     host.process(7)
-    fail("resctrl_hooks.node.container.running", "resctrl_groups_of", ProcessLookupError())
+    fail("resctrl_hooks.node.container.running", "groups_of_process", ProcessLookupError())
     assert not running().revalidate(str(host.proc))
 
 

@@ -72,7 +72,7 @@ def test_container_that_ends_during_the_read_is_not_a_problem(
 ) -> None:
     cluster.start(1)
     monkeypatch.setattr(discovery, "lives", lambda *_given: False)
-    monkeypatch.setattr(discovery, "_recorded", lambda *_given: json.loads("{"))
+    monkeypatch.setattr(discovery, "recorded", lambda *_given: json.loads("{"))
     assert (observe(cluster.context()).containers, observe(cluster.context()).problems) == ([], [])
 
 
