@@ -67,7 +67,6 @@ class Values:
         members = containers.with_values()
         if self._need_repair(members, context, begun):
             context.ledger.wake()
-            containers.read_again()
         leaves = [member.leaf for member in members if member.leaf]
         self._writes.watch(folder for leaf in leaves for folder in (leaf.folder, leaf.scope) if folder)
         took = time.thread_time() - used  # not the time that a busy node makes it wait
