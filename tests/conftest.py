@@ -194,9 +194,11 @@ class Host:
         return [int(line) for line in (self.resctrl / group / "tasks").read_text().split()]
 
     def records(self) -> list[str]:
-        """Return all records of the ledger: its files but for locks, totals and figures about calls."""
+        """Return all records of the ledger: its files but for locks, totals and figures about calls; keys' folders."""
         found = [
-            path.relative_to(self.state) for path in self.state.rglob("*") if not path.is_dir() or path.is_symlink()
+            path.relative_to(self.state)
+            for path in self.state.rglob("*")
+            if not path.is_dir() or path.is_symlink() or (path.parent.name == "pods" and not os.listdir(path))
         ]
         return sorted(str(path) for path in found if path.parent.parts and path.parts[0] not in ("locks", TOTALS))
 

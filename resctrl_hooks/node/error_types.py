@@ -88,6 +88,13 @@ class LockTimeoutError(LedgerError):
     remedy = "find the process that holds it with `fuser`, or call again with more `patience`"
 
 
+class HeldError(LockTimeoutError):
+    """This thread holds the key already, so a wait would never end."""
+
+    reason = "held"
+    hint = remedy = "use the object of the first hold, or end its `with` before the second one"
+
+
 class DeadlineError(HookError):
     """The hook's own deadline has passed; the container must not wait any longer."""
 

@@ -2,7 +2,9 @@
 
 Layout of the state directory::
 
-    locks/00 … 1f       locks of keys, by hash; flock'ed, never unlinked
+    locks/NAME          locks of the whole node; flock'ed, never unlinked
+    locks/00 … 1f       shared by all holders of keys, by hash: versions until 0.2 lock keys with them
+    pods/KEY/           the records of a key, and its lock: an flock on this folder
     pods/KEY/pod        the record of a key: its groups, its pod's cgroup
     pods/KEY/c-ID       the record of one member (container) of the key
     containers/ID       a symbolic link to "KEY", with which poststop finds the record
@@ -42,7 +44,7 @@ from .host.files import (
     remove_file,
     write_file,
 )
-from .locks import Lock, lock_name, open_lock
+from .locks import KeyLock, Lock, open_lock
 from .names import default_key_validator, printable
 
 TYPE_CHECKING = False
@@ -76,16 +78,23 @@ class Ledger:
     def __init__(self, folder: str) -> None:
         self.folder = folder
 
-    def lock(self, key: str, patience: float) -> "Lock":
-        """Take a key's lock, waiting at most ``patience`` seconds.
+    def lock(self, key: str, patience: float) -> "KeyLock":
+        """Take a key's lock, waiting at most ``patience`` seconds; its folder exists from now on.
 
         Raises:
             LockTimeoutError: another process held it all that time.
         """
-        return self.lock_named(lock_name(key), patience)
+        try:
+            return KeyLock(self.folder, key, patience, self.prepare)
+        except OSError as error:
+            raise errors.LedgerError.of_file(error, error.filename or f"{self.folder}/pods/{key}") from error
 
     def lock_named(self, name: str, patience: float) -> "Lock":
-        """Take a lock by its name: a key's, or one that a feature uses for the whole node."""
+        """Take a lock that a feature uses for the whole node, waiting at most ``patience`` seconds.
+
+        Raises:
+            LockTimeoutError: as `lock`.
+        """
         return self._lock_file(f"{self.folder}/locks/{name}", patience)
 
     def lock_totals(self, name: str, patience: float) -> "Lock":
@@ -110,6 +119,10 @@ class Ledger:
         """Return every key that has a record."""
         return [name for name in self._names("pods") if default_key_validator(name)]
 
+    def has_records(self, key: str) -> bool:
+        """Return whether a key has any record; a key that was only held has none."""
+        return bool(self._names(f"pods/{key}"))
+
     def read_pod(self, key: str) -> "PodRecord | None":
         """Return the record of a key; None if missing or damaged."""
         record: "PodRecord | None" = self._read(f"{self.folder}/pods/{key}/pod", "pod")
@@ -119,18 +132,11 @@ class Ledger:
         """Replace the record of a key."""
         self._write(key, "pod", record)
 
-    def make_folder_of(self, key: str) -> None:
-        """Create the folder of a key's records, for a new key."""
-        path = f"{self.folder}/pods/{key}"
-        try:
-            posix.mkdir(path, _PRIVATE)
-        except FileExistsError:
-            pass  # its record is damaged, or missing after a kill
-        except OSError as error:
-            raise errors.LedgerError.of_file(error, path) from error
-
     def remove_pod(self, key: str) -> None:
-        """Remove everything about a key: its markers, its members, its record, in that order."""
+        """Remove everything about a key: its markers, its members, its record, in that order.
+
+        Its folder stays while the key is held, because it is the lock.
+        """
         for folder in (IDLE, WAITING):
             self.unmark(folder, key)
         for member in self.members(key):
@@ -139,9 +145,6 @@ class Ledger:
         try:
             for name in list_folder(folder):
                 remove_file(f"{folder}/{name}")
-            posix.rmdir(folder)
-        except FileNotFoundError:
-            pass
         except OSError as error:
             raise errors.LedgerError.of_file(error, folder) from error
 

@@ -7,7 +7,7 @@ import pytest
 from conftest import Host
 
 from resctrl_hooks import Filesystem, Monitor, canonical_pod_uid, pod_uid_validator
-from resctrl_hooks.errors import BadKeyError, LockTimeoutError, NotPermittedError, ReconcileError
+from resctrl_hooks.errors import BadKeyError, HeldError, NotPermittedError, ReconcileError
 
 UID = "3F0AC7F2-8A3B-4F0E-9A55-1D9D3B7E6C01"
 
@@ -66,7 +66,7 @@ def test_failure_at_one_key_is_reported_after_all_others(host: Host) -> None:
         on.reconcile(["job-5"])
     assert raised.value.removed == ["job-0", "job-4"]
     reasons = {key: type(error) for key, error in raised.value.failed.items()}
-    assert reasons == {"job-1": NotPermittedError, "job-2": NotPermittedError, "job-3": LockTimeoutError}
+    assert reasons == {"job-1": NotPermittedError, "job-2": NotPermittedError, "job-3": HeldError}
     assert "reconcile will" not in str(raised.value)
     assert monitor(host).reconcile(["job-5"]) == ["job-1", "job-2", "job-3"]
     assert host.groups() == ["mon_groups/job-5"]

@@ -3,6 +3,7 @@
 import errno
 import signal
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from typing import Any
 
@@ -65,7 +66,7 @@ def mounts(host: Host) -> dict[str, Any]:
 
 
 def test_container_whose_pod_lock_is_late_is_refused(host: Host, serve: Serve) -> None:
-    with host.context().ledger.lock(UID, 0):
+    with ThreadPoolExecutor(1) as another, another.submit(host.context().ledger.lock, UID, 0).result():
         code, words = serve(POD, **FAIL)
     assert code == 2
     assert words.startswith(b"monitoring: ")

@@ -125,12 +125,13 @@ def _end_what_is_dead(context: "Context", seen: "Observation", options: Options,
                 continue
             with context.monitor.hold(key) as locked:
                 groups = len(locked.origins)
+                known = context.ledger.has_records(key)  # otherwise a hook is about to hold it, or was killed then
                 for member in locked.members():
                     if unwanted or locked.member_is_dead(member):
                         report.cleaned += release_container(locked, member, context)
                 if unwanted:
                     locked.release()
-                if unwanted or release_key(locked, context):
+                if (unwanted or release_key(locked, context)) and known:
                     report.released.append(key)
                     report.freed += groups
     return keys

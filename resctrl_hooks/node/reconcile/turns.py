@@ -3,7 +3,6 @@
 from ..errors import NoRMIDsError
 from ..host.files import read_file, write_file
 from ..ledger import RMIDS, WAITING
-from ..locks import lock_name
 from ..resctrl.rmids import rmids_of_each_class
 from ..sharing.claims import begin_to_hold, chance, claim_of, entry_of, holders, now
 from ..sharing.counter_turns import times_of
@@ -128,7 +127,7 @@ def _hand_on(
 ) -> bool:
     """Hand the giver's RMID over to the taker; return whether that succeeded. ``living`` has all pods' containers."""
     monitor = context.monitor
-    first, second = sorted((giver.key, taker.key), key=lock_name)
+    first, second = sorted((giver.key, taker.key))
     with monitor.hold(first) as one, monitor.hold_beside(one, second, _PATIENCE) as other:
         locked = {one.key: one, other.key: other}
         gives, takes = locked[giver.key], locked[taker.key]

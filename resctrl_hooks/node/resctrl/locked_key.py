@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from ..ledger import Ledger
-    from ..locks import Lock
+    from ..locks import KeyLock
     from ..records import MemberRecord
     from .filesystem import Resctrl
 
@@ -37,12 +37,10 @@ class LockedKey(RecordedGroups):
     the ledger; the methods here write changes to it.
     """
 
-    def __init__(
-        self, key: str, name: str, resctrl: "Resctrl", ledger: "Ledger", boot: str, lock: "Lock | None"
-    ) -> None:
+    def __init__(self, key: str, name: str, resctrl: "Resctrl", ledger: "Ledger", boot: str, lock: "KeyLock") -> None:
         super().__init__(key, name, resctrl, ledger)
         self._boot = boot
-        self._lock = lock  # None if a key with the same lock holds it for us
+        self._lock: "KeyLock | None" = lock
         self._load()
 
     def _load(self) -> None:
@@ -64,7 +62,9 @@ class LockedKey(RecordedGroups):
     def unlock(self) -> None:
         """Release the lock. The key must not be used until `lock_again`."""
         lock, self._lock = self._lock, None
-        if lock is not None:
+        if lock is not None and lock.is_held:
+            if not self.tracked:
+                lock.remove_folder()
             lock.__exit__()
 
     def lock_again(self, patience: float) -> None:
@@ -186,8 +186,6 @@ class LockedKey(RecordedGroups):
             record["pid"] = pid
             record["start"] = start_time(self._resctrl.proc, pid)
         self._ledger.point(member, self.key)
-        if not self.tracked:
-            self._ledger.make_folder_of(self.key)
         self._ledger.write_member(self.key, member, record)
         self._ledger.unmark(IDLE, self.key)
 

@@ -7,7 +7,7 @@ Hooks use this class with arguments that they have checked; `resctrl_hooks.Monit
 from .. import errors
 from ..host.procfs import boot_id
 from ..ledger import Ledger
-from ..locks import lock_name
+from ..locks import is_held_here
 from ..log import DEBUG, INFO, silent
 from ..names import KEY_RULE, RESCTRL_ROOT, default_key_validator
 from .filesystem import Filesystem, Resctrl
@@ -71,11 +71,13 @@ class Monitor:
         raise errors.BadKeyError(f"invalid key {key[:80]!r}", hint=rule if default_key_validator(key) else KEY_RULE)
 
     def hold(self, key: str, patience: "float | None" = None) -> LockedKey:
-        """Take the key's lock, for several operations that belong together.
+        """Take the key's lock, for several operations that belong together. A thread may hold several keys.
 
             >>> with monitor.hold("job-17") as locked:
             ...     locked.ensure_group("gold")
             ...     locked.assign_pid(pid)
+
+        A child that is forked meanwhile does not hold the key, and must not use this object.
 
         Args:
             key: the workload.
@@ -83,22 +85,26 @@ class Monitor:
 
         Raises:
             BadKeyError: as `canonical_key`.
-            LockTimeoutError: another process held the lock all that time.
+            HeldError: this thread holds the key already.
+            LockTimeoutError: another process or thread held the key all that time.
             LedgerError: the state directory is unusable.
         """
         return self._hold(self.canonical_key(key), patience)
 
     def _hold(self, key: str, patience: "float | None" = None) -> LockedKey:
         """Take the lock of a key in the spelling of its record."""
+        if is_held_here(self.ledger.folder, key):
+            raise errors.HeldError(f"key {key} is already held by this thread")
         lock = self.ledger.lock(key, self.patience if patience is None else patience)
         try:
             return self._locked_key(key, self.group_prefix + key, self.resctrl, self.ledger, self.boot, lock)
         except BaseException:
+            lock.remove_folder()
             lock.__exit__()
             raise
 
     def hold_beside(self, locked: LockedKey, key: str, patience: float) -> LockedKey:
-        """Take a second key's lock while one is held, in the order of their names, which prevents deadlocks.
+        """Take a second key's lock while one is held, in the order of the keys, which prevents deadlocks.
 
         Args:
             locked: the key that is held. It may release its lock for a moment, and then reads its record again.
@@ -109,10 +115,7 @@ class Monitor:
             LockTimeoutError: another process held the lock of ``key`` all that time; ``locked`` is still held.
             DeadlineError: ``locked`` could not be held again.
         """
-        mine, other = lock_name(locked.key), lock_name(key)
-        if mine == other:
-            return self._locked_key(key, self.group_prefix + key, self.resctrl, self.ledger, self.boot, None)
-        if mine < other:
+        if locked.key < key:
             return self.hold(key, patience)
         locked.unlock()
         try:

@@ -92,7 +92,10 @@ def test_group_that_could_not_be_created_is_not_recorded(host: Host) -> None:
         locked.record["claim"] = {"entry": "5.k", "priority": 5, "rules": 1, "since": 0}
         with pytest.raises(NoRMIDsError):
             locked.ensure_group()
-        assert (host.records(), locked.tracked) == ([], False)
+        assert (host.records(), locked.tracked) == (["pods/k"], False)
+        locked.unlock()
+        assert host.records() == []
+        locked.lock_again(0)
         locked.add_member("m")
         with pytest.raises(NoRMIDsError):
             locked.ensure_group()

@@ -4,14 +4,14 @@ import os
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from conftest import Host
 
 from resctrl_hooks import Monitor, canonical_pod_uid, pod_uid_validator
-from resctrl_hooks.errors import BadClassError, BadKeyError, LockTimeoutError, NotTrackedError
-from resctrl_hooks.node.locks import lock_name
+from resctrl_hooks.errors import BadClassError, BadKeyError, HeldError, LockTimeoutError, NotTrackedError
 
 UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
 
@@ -181,18 +181,49 @@ def test_many_processes_share_a_ledger(host: Host) -> None:
     assert len(os.listdir(host.state / "locks")) <= 32
 
 
-def test_two_keys_with_one_lock_take_it_once(host: Host) -> None:
-    on = monitor(host, group_prefix="mine-")
-    one, *others = (f"k{number}" for number in range(200))
-    same = next(key for key in others if lock_name(key) == lock_name(one))
-    other = next(key for key in others if lock_name(key) != lock_name(one))
-    with on.hold(one) as held:
-        for key in (same, other):
+def test_two_keys_are_held_at_once_whatever_their_hashes(host: Host) -> None:
+    """Versions until 0.2 had 32 locks for all keys."""
+    on = monitor(host, group_prefix="mine-", patience=0.05)
+    for number in range(100):
+        with on.hold(f"k{number}"), on.hold(f"k{number + 137}"):
+            pass
+    with on.hold("k5") as held:
+        for key in ("k4", "k6"):
             with on.hold_beside(held, key, 0.1) as beside:
                 assert (beside.key, beside.name) == (key, f"mine-{key}")
                 assert beside.ensure_group("").path.endswith(f"/mine-{key}")
-        with pytest.raises(LockTimeoutError):
-            on.hold(same, 0.01)
+
+
+def test_key_that_its_thread_holds_fails_at_once(host: Host) -> None:
+    on = monitor(host, patience=600)
+    with on.hold("k") as held:
+        with pytest.raises(HeldError, match=r"key k is already held by this thread; use the object of"):
+            on.ensure_group("k")
+        held.unlock()
+        on.ensure_group("k")
+        held.lock_again(0)
+        assert held.tracked
+        with ThreadPoolExecutor(1) as another, pytest.raises(LockTimeoutError, match=r"held for 0\.01 s"):
+            another.submit(on.hold, "k", 0.01).result()
+    on.hold("k").unlock()
+
+
+def test_child_forked_while_a_key_is_held_neither_holds_nor_releases_it(host: Host) -> None:
+    on = monitor(host, patience=0.01)
+    with on.hold("k") as held:
+        child = os.fork()
+        if not child:
+            held.unlock()
+            try:
+                on.hold("k")
+            except HeldError:
+                os._exit(1)
+            except LockTimeoutError:
+                os._exit(0)
+            os._exit(2)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        held.ensure_group()
+    on.remove("k")
 
 
 def test_failed_hold_releases_its_lock(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,7 +242,7 @@ def failing(*_: object) -> None:
 
 def test_key_is_still_held_after_a_failed_hold_of_a_second_one(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     on = monitor(host)
-    second, first = sorted(("a", "b"), key=lock_name)
+    second, first = "a", "b"
     with on.hold(first) as locked:
         other = monitor(host).hold(second)
         with pytest.raises(LockTimeoutError):
