@@ -65,6 +65,8 @@ def _entered(method: Callable[..., Any]) -> Callable[..., Any]:
     given = method.__defaults__ or ()
     defaults = dict(zip(positional[len(positional) - len(given) :], given, strict=True))
     defaults.update(method.__kwdefaults__ or {})
+    if not RULES.keys() >= set(names):
+        raise TypeError(f"{method.__qualname__}: an argument without a rule: {set(names) - RULES.keys()}")
     rules = {name: RULES[name] for name in names}
 
     def check(owner: Any, name: str, value: Any) -> Any:
