@@ -152,7 +152,7 @@ def _details(context: Context, pod: Pod, interval: tuple[Snapshot, Snapshot] | N
 
 
 def _ended(context: Context, key: str) -> dict[str, int]:
-    """Return the last reads of groups that runtimes have removed, in seconds since 1970."""
+    """Return the last reads of groups that other programs have removed, in seconds since 1970."""
     boot = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
     return {name: int(boot + when) for name, when in ended(context.monitor, key).items()}
 

@@ -50,7 +50,10 @@ def print_pod(pod: PodDetails, *, headers: bool) -> None:
     if pod.turn_rate is not None:
         _line(out, f"rate from turns: {escape(turns_said(pod.turn_rate))}", 4)
     for name, when in pod.counted_until.items():
-        what = f"counted until {age(when)} ago: container {short_id(name)}, whose runtime has removed its group"
+        of = f"container {short_id(name)}, whose runtime has removed its group"
+        if name == pod.key:
+            of = "another program has removed the pod's group"
+        what = f"counted until {age(when)} ago: {of}"
         _line(out, escape(what), 4)
     if pod.rates is not None:
         print_rates(out, pod.rates)

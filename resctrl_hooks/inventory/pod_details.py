@@ -79,7 +79,8 @@ class PodDetails(Pod):
     turn_rate: TurnRate | None = Field(default=None, description="Rate of a time-sharing pod.")
     counted_until: dict[str, Moment] = Field(
         default_factory=dict,
-        description="By container, the last read of a group that its runtime removed; later counts are lost.",
+        description="The last read of each group that another program removed; later counts are lost. By container, "
+        "or by the pod's `key` for its own group.",
     )
     rates: PodRates | None = Field(default=None, description="Only with `--rates`.")
     failures: list[Failure] = Field(default_factory=list)

@@ -115,6 +115,11 @@ def _or_0(shape: "Shape") -> "Shape":
     return lambda value: value == 0 or shape(value)
 
 
+def _state(value: "Any") -> bool:
+    """Return whether a value is the number of a state of an unseen group."""
+    return type(value) is int and 0 <= value <= 2  # noqa: PLR2004  # as in `key_counts`
+
+
 def _layout(value: "Any") -> bool:
     """Return whether a value is a list of paths below ``mon_data``."""
     return each(text)(value) and not any(one[:1] == "/" or ".." in one for one in value)
@@ -123,7 +128,7 @@ def _layout(value: "Any") -> bool:
 _BY_PATH = by_name(by_name(number))
 
 
-COUNTERS = fields({"layout": _layout, "keys": by_name(anything)}, {})
+COUNTERS = fields({"layout": _layout, "keys": by_name(anything)}, {"mount": each(text)})
 """``totals/counters``, without the keys' data."""
 
 
@@ -133,7 +138,8 @@ COUNTS = fields(
         "times": by_name(exactly(number, _or_0(each(number)), number)),
         "done": _BY_PATH,
         "spent": _BY_PATH,
-        "others": by_name(exactly(number, text, _numbers, _numbers)),
+        "others": by_name(exactly(number, text, _or_0(_numbers), _numbers)),
+        "unseen": by_name(exactly(text, _state, flag, number, _numbers, _numbers)),
         "inherited": by_name(exactly(text, number, by_name(number))),
         "turns": each(exactly(number, number)),
         "turn": exactly(number, number),

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     """When the longest count began, the seconds that each count lacks (0 if all are 0), and the last read."""
     OtherGroupRecord = list[Any]
     """The last read, and a group's record."""
+    UnseenGroupRecord = list[Any]
+    """Its last place, its state, whether its identity is certain, the last read, and a group's two lists."""
     InheritedRecord = list[Any]
     """The identity of a group of another key, since when it is this key's, and its gauges' values then."""
 
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
         """By class and path, the seconds that ``times`` does not have."""
         others: "NotRequired[dict[str, OtherGroupRecord]]"
         """Further groups that count for the key, by CLASS/GROUP."""
+        unseen: "NotRequired[dict[str, UnseenGroupRecord]]"
+        """By identity, groups that the last read did not see; earlier versions ignore them."""
         inherited: "NotRequired[dict[str, InheritedRecord]]"
         """By class."""
         turns: "NotRequired[list[list[int | float]]]"
@@ -43,7 +47,7 @@ if TYPE_CHECKING:
         turn: "NotRequired[list[int | float]]"
         """The seconds and bytes at the end of the last one."""
         ended: "NotRequired[dict[str, float]]"
-        """By name, the last read of groups that runtimes have removed."""
+        """The last read of groups that other programs have removed, by their name, or by the key for its own group."""
         gone: NotRequired[int]
         """Since when the key is released, in seconds since 1970."""
 
@@ -54,6 +58,8 @@ if TYPE_CHECKING:
         boot: str
         layout: "list[str]"
         keys: "dict[str, CountsRecord]"
+        mount: "NotRequired[list[str]]"
+        """The times of resctrl's folders, as of `mounts.witnesses`."""
 
     # counter-turns
 

@@ -78,7 +78,7 @@ def test_all_facts_of_a_pod_are_printed(capsys: pytest.CaptureFixture[str]) -> N
         key=KEY, namespace="shop", pod="web", state="partly", priority=5, slowdown=1.55, cgroup="/cg", since=ago(7200),
         unread=["a/b", "c/d"], containers=[one, two], groups=[group], counters=[counter()],
         turn_rate=TurnRate(bytes_per_second=2e6, low=None, high=None, turns=3, counted_seconds=65.0),
-        counted_until={"e" * 64: ago(120)}, rates=rates(seconds=1.0), failures=failures,
+        counted_until={"e" * 64: ago(120), KEY: ago(60)}, rates=rates(seconds=1.0), failures=failures,
         problems=["cannot read it"],
     )  # fmt: skip
     lines = shown(pod, capsys)
@@ -114,6 +114,7 @@ def test_all_facts_of_a_pod_are_printed(capsys: pytest.CaptureFixture[str]) -> N
         "  mbm_total_bytes  L3_00  /  2.00 KiB  1m5s",
         "rate from turns: 2.00 MB/s, too few turns for a confidence interval (3 turns, 1m5s counted)",
         "counted until 2m ago: container eeeeeeeeeeee, whose runtime has removed its group",
+        "counted until 1m ago: another program has removed the pod's group",
         "",
         "Rates, over 1 s",
         "  memory  -",

@@ -8,6 +8,7 @@ from ..host.procfs import groups_of_process
 from ..ledger import WAITING
 from ..log import INFO, WARNING
 from ..resctrl.group import CREATED, SHARED
+from ..resctrl.group_moves import follow
 from ..resctrl.rmids import rmids_of_each_class
 from ..sharing.claims import claim_of
 from ..sharing.runtimes_group import count_group, group_name
@@ -133,7 +134,11 @@ def _follow_class(locked: "LockedKey", context: "Context", old: str, new: str, u
         return False
     locked.note_group(new, CREATED)
     locked.save()  # before the rename, so that the group is ours in either class
-    moved = resctrl.move(old, name, new, locked.usual_name)
+
+    def rename() -> bool:
+        return resctrl.move(old, name, new, locked.usual_name)
+
+    moved = follow(context.monitor, locked.key, sorted({*locked.origins} - {new}), old, rename)
     locked.forget_groups(old if moved else new)
     since = locked.record.get("since", {})
     if moved and old in since:

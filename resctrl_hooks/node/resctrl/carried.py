@@ -8,21 +8,26 @@ import time
 
 from ..file_shapes import COUNTERS, COUNTS
 from .counters import CUMULATIVE, GAUGE, UNASSIGNED, slot_at
+from .group import CREATED
 from .key_counts import Counts, Inherited, class_of, group_of
 from .layouts import PERF
-from .total import Source, Total
+from .mounts import witnesses
+from .sources import is_new
+from .total import GONE, LEFT, OUT_OF_VIEW, Source, Total
 from .totals_file import KEYS, load_totals, save_totals, take_saved
 from .turn_counts import is_counted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Protocol
+    from typing import Any, Protocol
 
     from ..ledger import Ledger
     from ..log import LogCallable
     from ..node_records import CountsRecord
+    from ..records import PodRecord
     from .counters import Raw, Slot
     from .filesystem import Resctrl
+    from .sources import Found
 
     class Counted(Protocol):
         """The part of a `Monitor` that counters need."""
@@ -43,7 +48,8 @@ class Carried:
     """The file's content.
 
     Attributes:
-        slots: the files to read; before `see`, those of the last read.
+        slots: the files to read; before `see`, the cumulative ones of the last read.
+        known: the files of the last read, as far as this process knows them.
         seen: whether `see` has set the files.
         began: when the counters were assigned that have their first value now, if known.
         now: the time of this read, in seconds since the boot.
@@ -60,23 +66,28 @@ class Carried:
         self._layout: "list[str]" = []
         self._unread: "dict[str, CountsRecord]" = {}
         self._counts: "dict[str, Counts]" = {}
+        self._sources: "dict[str, Source] | None" = None
+        self._mount: "list[str]" = []
         saved = take_saved(node.ledger, node.boot, KEYS)
         if saved:
-            self._layout, self._unread, self._counts = saved
+            self._layout, self._unread, self._counts, self._mount, self.known = saved
         else:
             fields = load_totals(node.ledger, node.boot, KEYS, COUNTERS, node.log)
             self._layout, self._unread = fields.get("layout", []), fields.get("keys", {})
+            self._mount = fields.get("mount", [])
+            self.known = list(map(slot_at, self._layout))
         self.seen = False
         self.slots = list(map(slot_at, self._layout))
         self._cumulative: "list[tuple[int, str]]" = []
         self._energy: "list[tuple[int, str]]" = []
-        self._in_turns = [(place, slot.path) for place, slot in enumerate(self.slots) if is_counted(slot)]
+        self._in_turns = [slot.path for slot in self.slots if is_counted(slot)]
+        self._turn_places: "list[int]" = []
 
     def save(self) -> None:
         """Replace the file; raises LedgerError if it can't be written."""
         read = {key: counts.as_record(self._layout) for key, counts in self._counts.items()}
-        content = self._layout, self._unread, self._counts
-        fields = {"layout": self._layout, "keys": {**self._unread, **read}}
+        content = self._layout, self._unread, self._counts, self._mount, self.known
+        fields = {"layout": self._layout, "keys": {**self._unread, **read}, "mount": self._mount}
         save_totals(self._ledger, self._boot, KEYS, fields, content)
 
     def keys(self) -> "set[str]":
@@ -95,45 +106,61 @@ class Carried:
         """Set the files to read. A file that returns, as after a CPU hotplug, begins as a new group's does."""
         if not slots:
             return
-        self.seen, self.slots = True, slots
+        self.seen, self.slots, self.known = True, slots, slots
         places = [(place, slot) for place, slot in enumerate(slots) if slot.counter.kind == CUMULATIVE]
         self._cumulative = [(place, slot.path) for place, slot in places]
         self._energy = [(place, slot.path) for place, slot in places if slot.domain.resource == PERF]
-        self._in_turns = [(place, slot.path) for place, slot in places if is_counted(slot)]
+        self._in_turns = [slot.path for slot in slots if is_counted(slot)]
+        self._turn_places = [place for place, slot in enumerate(slots) if is_counted(slot)]
         paths = [slot.path for _, slot in places]
         if paths == self._layout:
             return
-        for group in [group for key in self.keys() for group in self.of(key).groups.values()]:
-            for path in set(self._layout).difference(paths):
+        gone = set(self._layout).difference(paths)
+        for group in self._all_sources() if gone else ():
+            for path in gone:
                 group.forget(path)
         self._layout = paths
 
-    def update(self, key: str, groups: "dict[str, tuple[str, list[Raw]]]") -> None:
-        """Count a key's groups; by source (see `class_of`), the group's identity and its files' content.
+    def check_mount(self, root: str) -> None:
+        """Let all groups be uncertain if resctrl may have been mounted again since the last read."""
+        before = self._mount
+        self._mount, is_same = witnesses(root, before)
+        if not is_same:
+            for key in self.keys():
+                self.of(key).sources.doubt()
+
+    def _all_sources(self) -> "list[Source]":
+        counts = map(self.of, self.keys())
+        return [group for one in counts for group in (*one.sources.unseen.values(), *one.groups.values())]
+
+    def lacks(self, key: str, groups: "Found") -> bool:
+        """Return whether a read has not found a group of a key that the last one has seen."""
+        sources = self.of(key).sources
+        return not sources.are_as_before(groups) and sources.lack(groups)
+
+    def update(self, key: str, groups: "Found", *, hidden: bool = False) -> None:
+        """Count a key's groups; by place (see `class_of`), the group's identity and its files' content.
 
         The content becomes 0 for a package in which a group's RMID never ran.
+
+        Args:
+            key: the key.
+            groups: those that were found.
+            hidden: whether there may be more, which could not be looked at.
         """
         counts = self.of(key)
         if not groups and key not in self._counts:
             return
         self._counts[key], counts.gone = counts, None
-        before, counts.groups = counts.groups, {}
-        known = {group.identity: (source, group) for source, group in before.items()}
-        counts.note_ended(before, {identity for identity, _ in groups.values()})
+        new = () if counts.sources.are_as_before(groups) else self._observe(key, counts, groups, hidden=hidden)
         parts: "dict[str, list[Total]]" = {}
         alone = len({*map(class_of, groups)}) == len(groups)
-        for source, (identity, values) in groups.items():
-            rdt_class = class_of(source)
-            if identity in known:
-                place, group = known[identity]
+        for place, (identity, values) in groups.items():
+            rdt_class, group = class_of(place), counts.groups[place]
+            if identity in new:
+                since: "float | None" = group.read
+            else:
                 since = None if self.began is None else min(max(self.began, group.read), self.now)
-            else:
-                place, group = source, self._new(key, source, identity)
-                since = group.read
-            if class_of(place) == rdt_class:
-                counts.groups[source] = group
-            else:
-                counts.take(source, group)
             for number, path in self._energy:
                 if group.is_unused(path, values[number]):
                     values[number] = 0
@@ -144,37 +171,67 @@ class Carried:
         if not alone:
             for rdt_class, of_class in parts.items():
                 counts.total(rdt_class).spend(of_class)
-        if not groups or any(isinstance(of[1][place], str) for of in groups.values() for place, _ in self._in_turns):
-            counts.turns.finish(*self._so_far(counts))
+        is_uncounted = not groups and not hidden
+        if is_uncounted or any(isinstance(of[1][place], str) for of in groups.values() for place in self._turn_places):
+            counts.end_turn(self._in_turns)
         if counts.inherited:
             self._trust(counts, groups)
 
+    def _observe(self, key: str, counts: Counts, groups: "Found", *, hidden: bool) -> "set[str]":
+        """Find each group's source, and note the groups that ended; return the identities of the new ones."""
+        record = self._ledger.read_pod(key) or {}
+        missed = {identity for identity, group in counts.sources.unseen.items() if group.state == GONE}
+        new: "set[str]" = set()
+
+        def judge(known: "Source | None", place: str, identity: str) -> Source:
+            began = _began(record, place)
+            values = [(path, groups[place][1][number]) for number, path in self._cumulative]
+            if known is not None and not is_new(known, place, began):
+                known.is_certain = True
+                if known.weaken(values) or began is None:
+                    counts.note_ended(group_of(place) or key, known.read)
+                return known
+            other = self._elsewhere(identity) if known is None else None
+            if other is not None and (began is None or began <= other.read):
+                return Source(identity, other.read, other.starts, other.lasts)  # another program renamed it
+            new.add(identity)
+            return self._new(record, place, identity)
+
+        for group in counts.sources.observe(groups, judge, hidden=hidden):
+            name = group_of(group.place)
+            if name or class_of(group.place) in record.get("groups", {}):  # else this project has removed it
+                counts.note_ended(name or key, group.read)
+        for place, group in counts.groups.items():
+            name = group_of(place) or key
+            if group.identity in missed and counts.ended.get(name) == group.read:
+                del counts.ended[name]
+            counts.take(place, group)
+        return new
+
+    def _elsewhere(self, identity: str) -> "Source | None":
+        """Return a source of any key with this identity."""
+        if self._sources is None:
+            self._sources = {group.identity: group for group in sorted(self._all_sources(), key=lambda one: one.read)}
+        return self._sources.get(identity)
+
     def others(self, key: str) -> "list[str]":
-        """Return the sources of a key's other groups than its own, as of the last read."""
-        return [source for source in self.of(key).groups if group_of(source)]
+        """Return the places of a key's other groups than its own, which were not gone at the last read."""
+        sources = self.of(key).sources
+        unseen = [group.place for group in sources.unseen.values() if group.state != GONE]
+        return [place for place in dict.fromkeys([*sources.seen, *unseen]) if group_of(place)]
 
     def turns(self, key: str) -> "list[tuple[float, float]]":
         """Return a key's counts in each of its turns, as in `turn_counts`: seconds and bytes."""
         counts = self.of(key)
-        return counts.turns.with_present(*self._so_far(counts)) if counts.turns.each else []
+        return counts.turns.with_present(*counts.so_far(self._in_turns)) if counts.turns.each else []
 
-    def _so_far(self, counts: Counts) -> "tuple[float, int | float]":
-        """Return the seconds for which memory traffic was counted, and the bytes; 0 s with several classes."""
-        classes = counts.counted.union(map(class_of, counts.groups))
-        if len(classes) != 1:
-            return 0.0, 0
-        total = counts.total(classes.pop())
-        seconds = [total.seconds.get(path, 0.0) for _, path in self._in_turns]
-        return round(min(seconds, default=0.0), 3), sum(total.amounts.get(path, 0) for _, path in self._in_turns)
-
-    def _new(self, key: str, source: str, identity: str) -> Source:
+    def _new(self, record: "PodRecord | dict[str, Any]", place: str, identity: str) -> Source:
         """Return a new group, which counts from its creation if that time is known, and its energy from the value then.
 
         mkdir starts the L3 counters at zero, but PERF_PKG's continue from the RMID's previous user.
         """
-        record = self._ledger.read_pod(key) or {}
-        made = record.get("since", {}).get(source, self.now)
-        of, starts = record.get("baselines", {}).get(source, ("", {}))
+        made = record.get("since", {}).get(place, self.now)
+        of, starts = record.get("baselines", {}).get(place, ("", {}))
         return Source(identity, min(made, self.now), starts if of == identity else None)
 
     def inherit(self, key: str, rdt_class: str, identity: str, values: "list[Raw]") -> None:
@@ -185,8 +242,10 @@ class Carried:
         """
         counts = self._counts[key] = self.of(key)
         counts.gone = None
-        if counts.groups.pop(rdt_class, None):
-            counts.turns.finish(*self._so_far(counts))
+        if rdt_class in counts.groups:
+            counts.sources.leave(OUT_OF_VIEW, [rdt_class])
+            counts.end_turn(self._in_turns)
+        counts.sources.unseen.pop(identity, None)
         group = Source(identity, self.now)
         for place, path in self._cumulative:
             value = values[place]
@@ -202,7 +261,11 @@ class Carried:
         }
         counts.inherited[rdt_class] = Inherited(identity, self.now, gauges)
 
-    def _trust(self, counts: Counts, groups: "dict[str, tuple[str, list[Raw]]]") -> None:
+    def leave(self, key: str, classes: "list[str]") -> None:
+        """Note that a key is about to give away or to remove its groups in these classes, which have just been read."""
+        self.of(key).sources.leave(LEFT, classes)
+
+    def _trust(self, counts: Counts, groups: "Found") -> None:
         """Forget that groups were inherited, once their gauges' values are their own."""
         for rdt_class, inherited in list(counts.inherited.items()):
             identity, values = groups.get(rdt_class, ("", []))
@@ -217,8 +280,16 @@ class Carried:
         for key in self.keys() - tracked:
             counts = self.of(key)
             if counts.gone is None:
-                counts.groups, counts.gone = {}, now
+                counts.sources.leave(LEFT)
+                counts.gone = now
             released.append((counts.gone, key))
         for number, (gone, key) in enumerate(sorted(released, reverse=True)):
             if number >= _REMEMBERED_KEYS or now - gone > _REMEMBERED_SECONDS:
                 self._counts.pop(key, None)
+
+
+def _began(record: "PodRecord | dict[str, Any]", place: str) -> "float | None":
+    """Return when this project or a runtime created the group at a place, in seconds since the boot, if recorded."""
+    if group_of(place) or record.get("groups", {}).get(place) == CREATED:
+        return record.get("since", {}).get(place)
+    return None

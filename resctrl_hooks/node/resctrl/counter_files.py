@@ -2,6 +2,7 @@
 
 import posix
 
+from ..host.files import GONE
 from .counters import ERROR, UNASSIGNED, UNAVAILABLE, Domain, Slot, counter_named, domain_named
 
 TYPE_CHECKING = False
@@ -18,32 +19,52 @@ FOLDER_FLAGS = posix.O_RDONLY | posix.O_DIRECTORY
 _WORDS = {word.encode(): word for word in (UNAVAILABLE, UNASSIGNED, ERROR)}
 
 
-def layout(mon_data: str) -> "list[Slot]":
-    """Return the files of a ``mon_data`` folder in order, equal for all groups; empty without such a folder."""
+def layout(mon_data: str, known: "Sequence[Slot] | None" = None) -> "list[Slot]":
+    """Return the files of a ``mon_data`` folder in order, equal for all groups; empty without such a folder.
+
+    Args:
+        mon_data: the folder.
+        known: the files of the last read, which replace those of a folder that exists and cannot be listed now. With
+            None such a folder has none.
+
+    Raises:
+        OSError: with ``known``, a folder cannot be listed now, and its files are not known.
+    """
     slots: "list[Slot]" = []
-    for name in _names(mon_data):
+    try:
+        names = sorted(posix.listdir(mon_data))
+    except OSError as error:
+        return _instead(error, "", known)
+    for name in names:
         domain = domain_named(name)
         if domain is not None:
-            slots += _slots(f"{mon_data}/{name}", domain)
+            slots += _slots(f"{mon_data}/{name}", domain, known)
     return slots[:_MOST]
 
 
-def _slots(folder: str, domain: Domain) -> "list[Slot]":
-    slots = []
-    for name in _names(folder):
-        part = domain_named(name, domain)
+def _slots(folder: str, domain: Domain, known: "Sequence[Slot] | None") -> "list[Slot]":
+    slots: "list[Slot]" = []
+    try:
+        names = sorted(posix.listdir(folder))
+    except OSError as error:
+        return _instead(error, f"{domain.folder}/", known)
+    for name in names:
+        part = None if domain.node is not None else domain_named(name, domain)
         if part is None:
             slots.append(Slot(domain, counter_named(name)))
         else:
-            slots += [Slot(part, counter_named(counter)) for counter in _names(f"{folder}/{name}")]
+            slots += _slots(f"{folder}/{name}", part, known)
     return slots
 
 
-def _names(folder: str) -> "list[str]":
-    try:
-        return sorted(posix.listdir(folder))
-    except OSError:
-        return []  # an offline domain, or a removed group
+def _instead(error: OSError, below: str, known: "Sequence[Slot] | None") -> "list[Slot]":
+    """Return the files of a folder that could not be listed: none of an offline domain or a removed group."""
+    if error.errno in GONE or known is None:
+        return []
+    slots = [slot for slot in known if slot.path.startswith(below)]
+    if not slots:
+        raise error
+    return slots
 
 
 def read_group(folder: str, slots: "Sequence[Slot]") -> "tuple[str, list[Raw]]":
@@ -53,7 +74,7 @@ def read_group(folder: str, slots: "Sequence[Slot]") -> "tuple[str, list[Raw]]":
     through the open folder, so that both belong to the same group.
 
     Raises:
-        OSError: the group does not exist.
+        OSError: the group does not exist (`GONE`), or cannot be read now.
     """
     group = posix.open(folder, FOLDER_FLAGS)
     try:
@@ -75,13 +96,14 @@ def _read(
     # Bound once: each lookup costs microseconds for thousands of files per scrape.
     try:
         fd = open_(file, posix.O_RDONLY, dir_fd=group)
-    except OSError:
-        return None
+    except OSError as error:
+        return None if error.errno in GONE else ERROR
     try:
         text = read(fd, LONGEST)
-    except OSError:
-        text = b""
-    close(fd)
+    except OSError as error:
+        return None if error.errno in GONE else ERROR
+    finally:
+        close(fd)
     return value_of(text)
 
 

@@ -1,17 +1,18 @@
 """Totals of counters that never decrease: each key's counts, carried on disk over all changes of its groups.
 
 A group may be recreated, moved to another class, reset, or read by several programs. The file ``totals/counters`` is
-read and replaced once per scrape, under its own lock; to save a group's counts before its removal, read its key.
+read and replaced once per scrape, under its own lock; `group_moves` saves a group's counts before its removal.
 """
 
+from ..host.files import GONE
 from ..ledger import RUNTIMES
 from ..ledger import WAITING as WAITING_KEYS
 from .carried import Carried
-from .counter_files import layout, read_group
-from .counters import AVAILABLE, CUMULATIVE, INHERITED, MON_DATA, WAITING, Reading
-from .group import name_of
+from .counter_files import read_group
+from .counters import AVAILABLE, CUMULATIVE, ERROR, INHERITED, WAITING, Reading
 from .group_names import Names
 from .key_counts import Counts, class_of, group_of, source_of
+from .looks import look_at, see
 from .total import Total
 from .totals_file import LOCK
 
@@ -21,10 +22,7 @@ if TYPE_CHECKING:
 
     from .carried import Counted
     from .counters import Domain, Raw, Slot
-
-    Found = dict[str, tuple[str, list[Raw]]]  # by source (`class_of`): the group's identity, and each file's value
-
-_PATIENCE = 0.5  # seconds that a handing-on waits for a scrape to end: a container's start may wait for it
+    from .sources import Found
 
 
 class CounterRead:
@@ -86,46 +84,12 @@ def turns(monitor: "Counted", key: str) -> "list[tuple[float, float]]":
 
 
 def ended(monitor: "Counted", key: str) -> "dict[str, float]":
-    """Return, by name, the last read of each group of a key that a runtime has removed, in seconds since the boot."""
+    """Return the last read of each group of a key that another program has removed, in seconds since the boot.
+
+    The names are those of the groups; the key's own group has the key.
+    """
     with monitor.ledger.lock_totals(LOCK, monitor.patience):
         return Carried(monitor).of(key).ended
-
-
-def settle(
-    monitor: "Counted",
-    giver: "tuple[str, str]",
-    classes: "list[str]",
-    taker: "tuple[str, str]",
-    rename: "Callable[[], bool]",
-) -> bool:
-    """Prepare a handover: save the giver's counts, and start the taker's at the group's present values.
-
-    ``giver`` and ``taker`` are a key and a class each, ``classes`` all in which the giver has groups. ``rename`` is
-    called under the counters' lock, so that no scrape intervenes; its result is returned.
-
-    Raises:
-        LedgerError, LockTimeoutError: the state directory is unusable; nothing was renamed.
-    """
-    key, rdt_class = giver
-    with monitor.ledger.lock_totals(LOCK, _PATIENCE):
-        carried = Carried(monitor)
-        record, usual = monitor.ledger.read_pod(key), monitor.group_prefix + key
-        folders = {name: monitor.resctrl.group_folder(name, name_of(record, name, usual)) for name in classes}
-        carried.see(layout(f"{folders[rdt_class]}/{MON_DATA}"))
-        found: "Found" = {}
-        others = carried.others(key)  # else they would count from 0 again
-        folders.update((name, monitor.resctrl.group_folder(class_of(name), group_of(name))) for name in others)
-        for name, folder in folders.items():
-            try:
-                found[name] = read_group(folder, carried.slots)
-            except OSError:
-                continue
-        if rdt_class not in found:
-            return False
-        carried.update(key, found)
-        carried.inherit(*taker, *found[rdt_class])
-        carried.save()
-        return rename()
 
 
 class _Scrape:
@@ -144,7 +108,8 @@ class _Scrape:
         self._waiting = set(monitor.ledger.marked(WAITING_KEYS))
         self._carried = Carried(monitor)
         self._carried.began = began
-        self._carried.see(layout(f"{self._resctrl.root}/{MON_DATA}"))
+        self._carried.check_mount(self._resctrl.root)
+        see(self._resctrl, self._carried, self._resctrl.root)
 
     def run(self, keys: "list[str] | None", *, by_class: bool) -> CounterRead:
         # Listed before the records are read: a listed group of ours has its record already.
@@ -153,15 +118,21 @@ class _Scrape:
         tracked = set(self._monitor.ledger.keys())
         wanted = tracked if keys is None else tracked.intersection(keys)
         found: "dict[str, Found]" = {key: {} for key in sorted(wanted)}
-        for source, key, folder in [*self._folders(wanted, listed), *self._of_runtimes(wanted, listed)]:
+        hidden: "set[str]" = set()  # keys with a group that cannot be looked at now
+        for place, key, folder in [*self._folders(wanted, listed), *self._of_runtimes(wanted, listed)]:
             if not self._carried.seen:  # a plain tree whose root has no counters
-                self._carried.see(layout(f"{folder}/{MON_DATA}"))
+                see(self._resctrl, self._carried, folder)
             try:
-                found[key][source] = self._read_one(folder, self._carried.slots)
-            except OSError:
-                continue  # just removed, or not a group
+                found[key][place] = self._read_one(folder, self._carried.slots)
+            except OSError as error:
+                if error.errno not in GONE:
+                    hidden.add(key)
         for key, groups in found.items():
-            self._carried.update(key, groups)
+            if key not in hidden and self._carried.lacks(key, groups) and not self._look_again(key, groups):
+                hidden.add(key)
+            if len(groups) > 1:
+                _drop_repeats(groups)
+            self._carried.update(key, groups, hidden=key in hidden)
         self._carried.forget(tracked)
         self._carried.save()
         result = CounterRead(self._carried.now, self._carried.slots, listed, self._names)
@@ -173,6 +144,23 @@ class _Scrape:
             if turns_of_key := self._carried.turns(key):
                 result.turns[key] = turns_of_key
         return result
+
+    def _look_again(self, key: str, groups: "Found") -> bool:
+        """Look for a key's groups again, some of which are missing: another program may have renamed them meanwhile.
+
+        Return whether everything could be looked at.
+        """
+        names = {"", *map(group_of, self._carried.others(key))}
+        places: "dict[str, str]" = {}
+        for rdt_class in reversed(["", *sorted(self._resctrl.classes())]):
+            for name in names:
+                folder = self._resctrl.group_folder(rdt_class, name or self._names.of(key, rdt_class))
+                places[source_of(rdt_class, name) if name else rdt_class] = folder
+        found, hidden = look_at(places, self._carried.slots, self._read_one)
+        for place in found:
+            groups.pop(place, None)
+        groups.update(found)
+        return not hidden
 
     def _folders(self, wanted: "set[str]", listed: "dict[str, list[str]]") -> "list[tuple[str, str, str]]":
         """Class, key and folder of each group that may be there: of those ``listed``, if any are."""
@@ -210,12 +198,14 @@ class _Scrape:
         """Return a key's readings; of a class without a group, its earlier counts."""
         counts = self._carried.of(key)
         slots = self._carried.slots
-        if not found:
+        lost = {*map(class_of, counts.sources.out_of_view())} if counts.sources.unseen else ()
+        if not found and not lost:
             return self._of_waiting(key, counts)
         values: "dict[str, list[Raw]]" = {}
         for source, (_, said) in found.items():
             name = class_of(source)
             values[name] = list(map(_together, values[name], said)) if name in values else said
+        values.update({name: [ERROR] * len(slots) for name in lost})
         readings: "list[Reading]" = []
         for rdt_class in sorted(counts.counted.union(values)):
             total = counts.total(rdt_class)
@@ -248,6 +238,13 @@ def _reading(slot: "Slot", state: str, total: Total, rdt_class: "str | None", va
         return Reading(slot.domain, slot.counter, total.amounts.get(slot.path), state, rdt_class, seconds)
     known = value if state is AVAILABLE and not isinstance(value, str) else None
     return Reading(slot.domain, slot.counter, known, state, rdt_class)
+
+
+def _drop_repeats(groups: "Found") -> None:
+    """Leave out all but the last look at a group that was renamed meanwhile."""
+    last = {identity: place for place, (identity, _) in groups.items()}
+    for place in groups.keys() - last.values():
+        del groups[place]
 
 
 def _together(one: "Raw", other: "Raw") -> "Raw":

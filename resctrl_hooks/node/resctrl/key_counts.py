@@ -5,7 +5,8 @@ with an item for each counter, and an amount is the last value and the ``offset`
 (amounts) and ``spent`` (seconds).
 """
 
-from .total import Source, Total, exact
+from .sources import Sources
+from .total import GONE, LEFT, OUT_OF_VIEW, Source, Total, exact
 from .turn_counts import Turns
 
 TYPE_CHECKING = False
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from .total import Number
 
 _MOST_ENDED = 8
+_STATES = (OUT_OF_VIEW, GONE, LEFT)
 _INHERITED_SECONDS = 60.0  # for which an RMID's cache lines may be its previous user's, who runs on without it
 
 
@@ -56,18 +58,18 @@ class Counts:
 
     Attributes:
         totals: by class.
-        groups: the present groups, by source (see `class_of`).
+        sources: its groups; their places are sources as of `class_of`.
         inherited: by class.
         turns: of a time-sharing key.
-        ended: of the last other groups that are gone, the time of the last read, by name.
+        ended: of the last groups that ended without a last read, the time of the last one, by place.
         gone: since when the key is released, in seconds since 1970.
     """
 
-    __slots__ = ("ended", "gone", "groups", "inherited", "totals", "turns")
+    __slots__ = ("ended", "gone", "inherited", "sources", "totals", "turns")
 
     def __init__(self) -> None:
         self.totals: "dict[str, Total]" = {}
-        self.groups: "dict[str, Source]" = {}
+        self.sources = Sources()
         self.inherited: "dict[str, Inherited]" = {}
         self.turns = Turns()
         self.ended: "dict[str, float]" = {}
@@ -85,18 +87,35 @@ class Counts:
             total = self.totals[rdt_class] = Total()
         return total
 
-    def note_ended(self, before: "dict[str, Source]", present: "set[str]") -> None:
-        """Note the last reads of other groups than the key's own that are gone: their last counts are lost."""
-        gone = {group_of(source): group.read for source, group in before.items() if group.identity not in present}
-        gone.pop("", None)
-        if gone:
-            self.ended = dict([*self.ended.items(), *gone.items()][-_MOST_ENDED:])
+    def so_far(self, paths: "list[str]") -> "tuple[float, Number]":
+        """Return the seconds for which memory traffic was counted, and the bytes; 0 s with several classes."""
+        classes = self.counted.union(map(class_of, self.groups))
+        if len(classes) != 1:
+            return 0.0, 0
+        total = self.total(classes.pop())
+        seconds = [total.seconds.get(path, 0.0) for path in paths]
+        return round(min(seconds, default=0.0), 3), sum(total.amounts.get(path, 0) for path in paths)
 
-    def take(self, source: str, group: Source) -> None:
-        """Count a group as this key's from its last values, as when it comes from another class or key."""
-        self.groups[source] = group
+    def end_turn(self, paths: "list[str]") -> None:
+        """End the present turn; ``paths`` are the files of memory traffic."""
+        self.turns.finish(*self.so_far(paths))
+
+    @property
+    def groups(self) -> "dict[str, Source]":
+        """The groups that the last read has seen, by place."""
+        return self.sources.seen
+
+    def note_ended(self, name: str, read: float) -> None:
+        """Note the last read of a group that ended before another one: its last counts are lost."""
+        self.ended.pop(name, None)
+        self.ended = dict([*self.ended.items(), (name, read)][-_MOST_ENDED:])
+
+    def take(self, place: str, group: Source) -> None:
+        """Count a group at a place, as when it comes from another class or key, from its last values."""
+        self.groups[place] = group
+        group.place = place
         for path in group.lasts:
-            self.total(class_of(source)).amounts.setdefault(path, 0)
+            self.total(class_of(place)).amounts.setdefault(path, 0)
 
     @classmethod
     def of_record(cls, kept: "CountsRecord", layout: "list[str]", now: float) -> "Counts":
@@ -112,7 +131,7 @@ class Counts:
         ]
         groups += [(name, record, (read, 0, read)) for name, (read, *record) in kept.get("others", {}).items()]
         for source, (identity, offsets, lasts), (since, gaps, read) in groups:
-            group, total = Source(identity, read), counts.total(class_of(source))
+            group, total = Source(identity, read, place=source), counts.total(class_of(source))
             counts.groups[source] = group
             if not (offsets or total.amounts or None in lasts):  # the usual group
                 group.lasts = dict(zip(layout, lasts))
@@ -122,6 +141,11 @@ class Counts:
             if read > since:
                 for path, gap in zip(layout, gaps or [0] * len(layout)):
                     total.seconds[path] = round(total.seconds.get(path, 0.0) + read - since - gap, 3)
+        unseen: "dict[str, Any]" = kept.get("unseen", {})
+        for identity, (place, state, certain, read, offsets, lasts) in unseen.items():
+            group = counts.sources.unseen[identity] = Source(identity, read, place=place)
+            group.state, group.is_certain = _STATES[state], certain
+            _split(Total(), group, zip(layout, lasts, offsets))
         counts.inherited = {name: Inherited(*record) for name, record in kept.get("inherited", {}).items()}
         counts.turns.each, counts.turns.end = kept.get("turns", []), kept.get("turn", counts.turns.end)
         counts.ended = kept.get("ended", {})
@@ -138,7 +162,7 @@ class Counts:
                 kept["groups"][source] = [group.identity, _offsets(self.total(source).amounts, group, layout), lasts]
                 kept["times"][source] = _times(self.total(source), group, layout)
             else:  # its amounts are in its class's total
-                others[source] = [group.read, group.identity, _offsets(dict.fromkeys(layout, 0), group, layout), lasts]
+                others[source] = [group.read, group.identity, _negative(group, layout), lasts]
         for rdt_class, total in self.totals.items():
             present = self.groups.get(rdt_class)
             if present is None:
@@ -154,6 +178,13 @@ class Counts:
                 if seconds
             },
             "others": others,
+            "unseen": {
+                identity: [
+                    *(group.place, _STATES.index(group.state), group.is_certain, group.read),
+                    *(_negative(group, layout), [*map(group.lasts.get, layout)]),
+                ]
+                for identity, group in self.sources.unseen.items()
+            },
             "inherited": {name: [one.identity, one.since, one.lines] for name, one in self.inherited.items()},
             "turns": self.turns.each,
             "turn": self.turns.each and self.turns.end,
@@ -180,6 +211,15 @@ def _offsets(amounts: "dict[str, Number]", group: Source, layout: "list[str]") -
     """Return the amounts less the last values, or where there is none the negative start values; 0 if all are 0."""
     if amounts == group.lasts and len(amounts) == len(layout):
         return 0
+    return _less(amounts, group, layout)
+
+
+def _negative(group: Source, layout: "list[str]") -> "list[Number | None]":
+    """Return the negative last values, or where there is none the negative start values."""
+    return _less(dict.fromkeys(layout, 0), group, layout)
+
+
+def _less(amounts: "dict[str, Number]", group: Source, layout: "list[str]") -> "list[Number | None]":
     found: "list[Number | None]" = []
     for path in layout:
         last, start = group.lasts.get(path), group.start(path)

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
     Number = int | float
 
+SEEN = "seen"
+OUT_OF_VIEW = "out of view"  # it could not be looked at: it may be there
+GONE = "gone"  # it is nowhere
+LEFT = "left"  # its key has given it away or removed it after its last read
 _DIGITS = 6  # of the kernel's fractions, so that sums of differences are exact
 
 
@@ -27,10 +31,17 @@ def exact(number: "Number") -> "Number":
 class Source:
     """A source of counters, such as a group: when it was read, and each counter's last value by path.
 
-    ``starts`` are the values from which counters without a last value count; None is for the first value.
+    Attributes:
+        identity: its folder's device and inode number.
+        read: when it was read last, in seconds since the boot; before the first read, when it began.
+        lasts: the last values, by path.
+        starts: the values from which counters without a last value count; None is for the first value.
+        place: where it was seen last.
+        state: SEEN, OUT_OF_VIEW, GONE or LEFT. In each state it continues from its last values when it is seen again.
+        is_certain: whether its identity is still its own; not after resctrl may have been mounted again.
     """
 
-    __slots__ = ("identity", "lasts", "read", "starts")
+    __slots__ = ("identity", "is_certain", "lasts", "place", "read", "starts", "state")
 
     def __init__(
         self,
@@ -38,9 +49,13 @@ class Source:
         read: float = 0.0,
         starts: "Mapping[str, Number | None] | None" = None,
         lasts: "Mapping[str, Number] | None" = None,
+        place: str = "",
     ) -> None:
         self.identity = identity
         self.read = read
+        self.place = place
+        self.state = SEEN
+        self.is_certain = True
         self.lasts: "dict[str, Number]" = {**(lasts or {})}
         self.starts: "dict[str, Number | None]" = {**(starts or {})}
 
@@ -51,6 +66,22 @@ class Source:
     def start(self, path: str) -> "Number | None":
         """Return the value from which a counter without a last value counts."""
         return self.starts.get(path, None if is_of(PERF, path) else 0)
+
+    def weaken(self, values: "Iterable[tuple[str, Raw]]") -> bool:
+        """Let counters begin again that may not be those of before, as the source may be another one.
+
+        A number that fell began at 0. Energy begins at its next value, which may be that of another RMID. Return
+        whether a number fell.
+        """
+        fell = False
+        for path, value in values:
+            if is_of(PERF, path):
+                self.lasts.pop(path, None)
+                self.starts[path] = None
+            elif isinstance(value, (int, float)) and value < self.lasts.get(path, 0):
+                self.forget(path)
+                fell = True
+        return fell
 
     def forget(self, path: str) -> None:
         """Let a counter begin as a new source's."""

@@ -138,15 +138,19 @@ def give_up(giver: "LockedKey", monitor: "Monitor") -> bool:
     """
     if not giver.origins or SHARED in giver.origins.values():
         return False
-    from ..resctrl.counter_totals import read_counters
+    from ..resctrl.group_moves import part_with
 
     there = (name for name in giver.origins if monitor.resctrl.exists(name, giver.name_in(name)))
     moved: "dict[str, set[int]]" = {name: set() for name in there}
     if not _empty(giver, moved, monitor):
         return False
-    read_counters(monitor, [giver.key])
-    for name in moved:
-        monitor.resctrl.remove(name, giver.name_in(name))
+
+    def remove() -> None:
+        for name in moved:
+            monitor.resctrl.remove(name, giver.name_in(name))
+
+    if not part_with(monitor, giver.key, sorted(moved), remove):
+        return False
     giver.forget_groups(*giver.origins)
     return True
 
@@ -167,7 +171,7 @@ def _empty(giver: "LockedKey", moved: "dict[str, set[int]]", monitor: "Monitor")
 
 def _rename(giver: "LockedKey", taker: "LockedKey", old: str, new: str, monitor: "Monitor") -> bool:
     """Save the giver's counts, start the taker's from there, and rename the group."""
-    from ..resctrl.counter_totals import settle
+    from ..resctrl.group_moves import settle
 
     def rename() -> bool:
         renamed = monitor.resctrl.move(old, giver.name_in(old), new, taker.usual_name)

@@ -146,8 +146,8 @@ def test_energy_counts_from_baseline_at_creation(scrapes: Scrapes) -> None:
     scrapes.pods[KEY] = {"baselines": {"": ("1", {ENERGY: 2.5})}}
     assert scrapes.at(100, root=[1, 10, 4.0]).total(KEY, "", ENERGY) == 1.5
     scrapes.pods[OTHER] = {"baselines": {"": ("another", {ENERGY: 2.5})}}
-    scrapes.at(100, OTHER, root=[1, 10, 4.0])
-    later = scrapes.at(110, OTHER, root=[1, 11, 5.0])
+    scrapes.at(100, OTHER, root=[2, 10, 4.0])
+    later = scrapes.at(110, OTHER, root=[2, 11, 5.0])
     assert (later.total(OTHER, "", ENERGY), later.total(OTHER, "", TOTAL)) == (1.0, 11)
 
 

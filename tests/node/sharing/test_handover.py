@@ -11,7 +11,7 @@ import pytest
 from hosts.shared_node import RULES, SharedNode
 
 from resctrl_hooks.node.errors import ResctrlError
-from resctrl_hooks.node.resctrl import counter_totals
+from resctrl_hooks.node.resctrl import group_moves
 from resctrl_hooks.node.resctrl.group import CREATED, SHARED
 from resctrl_hooks.node.sharing import handover
 from resctrl_hooks.node.sharing.handover import can_rename, give_back, hand_on
@@ -234,7 +234,7 @@ def test_group_in_class_of_taker_is_handed_over_and_other_removed(tmp_path: Path
 
 
 def test_unreadable_group_stays_and_rename_remains_possible(pair: Pair, fail: Fail) -> None:
-    fail(counter_totals, "read_group", OSError(errno.ENODEV, "No such device"))
+    fail(group_moves, "read_group", OSError(errno.ENODEV, "No such device"))
     with pair.held() as handing:
         assert not handing.on()
         assert can_rename(handing.context.monitor)

@@ -1,0 +1,117 @@
+"""The sources of a total, and the one rule that says which of them a read has seen and from where each continues.
+
+A source, such as a group, is known by its identity, not by its place, which a rename changes. One that a read does not
+see keeps its last values and continues from them when it returns. Only a new source starts at 0.
+"""
+
+from .total import GONE, LEFT, OUT_OF_VIEW, SEEN, Source
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable
+
+    from .counters import Raw
+
+    Found = dict[str, tuple[str, list[Raw]]]  # by place: the source's identity, and its values
+
+_MOST_UNSEEN = 16
+
+
+class Sources:
+    """The known sources of a key.
+
+    Attributes:
+        seen: those of the last read, by place.
+        unseen: the others, by identity.
+    """
+
+    __slots__ = ("seen", "unseen")
+
+    def __init__(self) -> None:
+        self.seen: "dict[str, Source]" = {}
+        self.unseen: "dict[str, Source]" = {}
+
+    def are_as_before(self, found: "Found") -> bool:
+        """Return whether a read has found the seen sources at their places, no others, and none is out of view."""
+        seen = self.seen
+        if len(seen) != len(found) or (self.unseen and self.out_of_view()):
+            return False
+        for place, (identity, _) in found.items():
+            source = seen.get(place)
+            if source is None or source.identity != identity:
+                return False
+        return True
+
+    def lack(self, found: "Found") -> bool:
+        """Return whether a read has not found a source that the last one has seen."""
+        return not {source.identity for source in self.seen.values()} <= {identity for identity, _ in found.values()}
+
+    def observe(
+        self, found: "Found", judge: "Callable[[Source | None, str, str], Source]", *, hidden: bool
+    ) -> "list[Source]":
+        """Take the result of a read, and return the sources that it has found to be gone.
+
+        Args:
+            found: what was found.
+            judge: returns the source of an identity at a place, given the known one of that identity.
+            hidden: whether something could not be looked at, so that each missing source may be there.
+        """
+        known = {source.identity: source for source in (*self.unseen.values(), *self.seen.values())}
+        seen: "dict[str, Source]" = {}
+        gone: "list[Source]" = []
+        for place, (identity, _) in found.items():
+            before = known.pop(identity, None)
+            source = before if before is not None and before.is_certain else judge(before, place, identity)
+            if source is not before and before is not None and before.state != LEFT:
+                gone.append(before)
+            source.state = SEEN
+            seen[place] = source
+        for source in known.values():
+            if source.state in (SEEN, OUT_OF_VIEW):
+                source.state = OUT_OF_VIEW if hidden else GONE
+                if not hidden:
+                    gone.append(source)
+        left = () if hidden else [source.identity for source in known.values() if source.state == LEFT]
+        self.seen = seen
+        self.unseen = _latest(source for source in known.values() if source.identity not in left)
+        return gone
+
+    def leave(self, state: str, places: "Collection[str] | None" = None) -> None:
+        """Let the seen sources at these places, by default all, be unseen until a read finds them again."""
+        for place in [place for place in self.seen if places is None or place in places]:
+            source = self.seen.pop(place)
+            source.state = state
+            self.unseen[source.identity] = source
+        self.unseen = _latest(self.unseen.values())
+
+    def out_of_view(self) -> "list[str]":
+        """Return the places of the sources that may be there."""
+        return [source.place for source in self.unseen.values() if source.state == OUT_OF_VIEW]
+
+    def doubt(self) -> None:
+        """Let all sources be unseen and uncertain: other ones may have their identities by now."""
+        self.leave(OUT_OF_VIEW)
+        for source in self.unseen.values():
+            source.is_certain = False
+
+
+def _latest(sources: "Iterable[Source]") -> "dict[str, Source]":
+    """Return so many sources, first those that may still be there, then those that were read last, by identity."""
+    found = [*sources]
+    if len(found) > _MOST_UNSEEN:
+        found.sort(key=lambda source: (source.state == OUT_OF_VIEW, source.read), reverse=True)
+    return {source.identity: source for source in found[:_MOST_UNSEEN]}
+
+
+def is_new(source: Source, place: str, began: "float | None") -> bool:
+    """Return whether a group with the identity of an uncertain source certainly is another one.
+
+    A resctrl that is mounted again gives its groups the same identities. Where the evidence is unclear, the source
+    continues from its last values (see `Source.weaken`), which may be too little and is never too much.
+
+    Args:
+        source: the known source.
+        place: the group's place.
+        began: when this project created the group at this place, in seconds since the boot; None for another's group.
+    """
+    return began is not None and began > source.read and place == source.place
