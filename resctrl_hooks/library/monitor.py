@@ -1,6 +1,6 @@
 """`Monitor` for programs: the node half's, with checked arguments, and the methods that only programs use."""
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from ..node.errors import HookError, NotTrackedError, ReconcileError
 from ..node.log import INFO, silent
@@ -86,37 +86,10 @@ class Monitor(NodeMonitor):
         except OSError as error:
             raise HookError.of_file(error, str(error.filename or "a path"), "read") from error
 
-    def hold(self, key: str, patience: "float | None" = None) -> LockedKey:
-        """Take the key's lock, for several operations that belong together.
+    if TYPE_CHECKING:  # the node half's methods, with the type of this class
 
-            >>> with monitor.hold("job-17") as locked:
-            ...     locked.ensure_group("gold")
-            ...     locked.assign_pid(pid)
-
-        Args:
-            key: the workload.
-            patience: maximum seconds to wait for another holder; the monitor's own by default.
-
-        Raises:
-            BadKeyError: as `canonical_key`.
-            LockTimeoutError: another process held the lock all that time.
-            LedgerError: the state directory is unusable.
-        """
-        return cast("LockedKey", super().hold(key, patience))
-
-    def hold_beside(self, locked: NodeLockedKey, key: str, patience: float) -> LockedKey:
-        """Take a second key's lock while one is held, in the order of their names, which prevents deadlocks.
-
-        Args:
-            locked: the key that is held. It may release its lock for a moment, and then reads its record again.
-            key: the second key.
-            patience: maximum seconds to wait for the second key.
-
-        Raises:
-            LockTimeoutError: another process held the lock of ``key`` all that time; ``locked`` is still held.
-            DeadlineError: ``locked`` could not be held again.
-        """
-        return cast("LockedKey", super().hold_beside(locked, key, patience))
+        def hold(self, key: str, patience: "float | None" = None) -> LockedKey: ...  # noqa: D102
+        def hold_beside(self, locked: NodeLockedKey, key: str, patience: float) -> LockedKey: ...  # noqa: D102
 
     def add_member(self, key: str, member: str, pid: int = 0) -> None:
         """Record a user of the key's groups: a container of a pod, a step of a job.
