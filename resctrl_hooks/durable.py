@@ -3,8 +3,7 @@
 import contextlib
 import os
 
-UNFINISHED = "unfinished"
-"""The ending of temporary names. No runtime reads such files, and systemd has no such unit."""
+from resctrl_hooks.node.host.unfinished import DURABLE
 
 
 def replace_file(path: str, data: bytes, mode: int) -> None:
@@ -14,7 +13,7 @@ def replace_file(path: str, data: bytes, mode: int) -> None:
         OSError: from the kernel; the previous file is unchanged.
     """
     folder, name = os.path.split(path)
-    temporary = f"{folder or '.'}/.{name}.{os.getpid()}.{UNFINISHED}"
+    temporary = f"{folder or '.'}/.{name}.{os.getpid()}.{DURABLE}"
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, mode)
     try:
         with os.fdopen(fd, "wb") as file:

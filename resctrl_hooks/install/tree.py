@@ -10,10 +10,11 @@ import re
 import stat
 from typing import Final
 
-from resctrl_hooks.durable import UNFINISHED, replace_file, sync_folder
+from resctrl_hooks.durable import replace_file, sync_folder
+from resctrl_hooks.node.host.unfinished import DURABLE
 
 _FOLDER_MODE: Final = 0o755
-_TEMPORARY: Final = re.compile(rf"\.(.+)\.[0-9]+\.{UNFINISHED}")
+_TEMPORARY: Final = re.compile(rf"\.(.+)\.[0-9]+\.{DURABLE}")
 
 
 class Tree:

@@ -1,8 +1,10 @@
 """`Monitor` for programs: the node half's, with checked arguments, and the methods that only programs use."""
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 from ..node.errors import HookError, NotTrackedError, ReconcileError
+from ..node.host.unfinished import remove_unfinished
 from ..node.log import INFO, silent
 from ..node.names import RESCTRL_ROOT, default_key_validator
 from ..node.resctrl.counters import CUMULATIVE
@@ -197,6 +199,9 @@ class Monitor(NodeMonitor):
             ReconcileError: some keys could not be removed; it has both lists.
         """
         keep = set(live)
+        for folder in self.ledger.folders(self.ledger.keys()):
+            with contextlib.suppress(OSError):  # they only take room
+                remove_unfinished(folder, self.resctrl.proc)
         removed: list[str] = []
         failed: dict[str, HookError] = {}
         for key in sorted(self.ledger.keys()):

@@ -113,6 +113,10 @@ class Ledger:
             if not make_folder(path, _PRIVATE) and not is_folder(path):
                 raise FileExistsError(errno.EEXIST, "not a directory", path)  # a link could be redirected
 
+    def folders(self, keys: "Iterable[str]") -> "list[str]":
+        """Return the folders in which files are replaced: the common ones, and those of some keys."""
+        return [self.folder, f"{self.folder}/{TOTALS}", *(f"{self.folder}/pods/{key}" for key in keys)]
+
     # Records of keys
 
     def keys(self) -> "list[str]":

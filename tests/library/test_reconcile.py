@@ -1,6 +1,7 @@
 """`Monitor.reconcile`: a live key is never removed, and a failure stops nothing."""
 
 import errno
+import os
 from typing import Any
 
 import pytest
@@ -70,3 +71,14 @@ def test_failure_at_one_key_is_reported_after_all_others(host: Host) -> None:
     assert "reconcile will" not in str(raised.value)
     assert monitor(host).reconcile(["job-5"]) == ["job-1", "job-2", "job-3"]
     assert host.groups() == ["mon_groups/job-5"]
+
+
+def test_files_of_killed_writers_are_removed(host: Host) -> None:
+    on = monitor(host)
+    on.ensure_group("job-1")
+    paths = [host.state / name for name in ("totals/counters~4000001", "pods/job-1/pod~4000001", "wake~4000001")]
+    for path in paths:
+        path.touch()
+        os.utime(path, (1, 1))
+    assert on.reconcile(["job-1"]) == []
+    assert not any(path.exists() for path in paths)

@@ -1,17 +1,18 @@
 """Cleanup of the state directory: dangling marks and pointers, files of killed writers, unfolded call metrics."""
 
-import posix
 import time
 
 from ..call_metrics import fold
 from ..guard.lease import restore_ended
-from ..host.files import UNFINISHED, list_folder, remove_file
 from ..host.instance import RunningError
-from ..host.procfs import start_time
+from ..host.unfinished import remove_unfinished
 from ..ledger import CHANGING, WAITING
 from ..log import NOTICE, WARNING
 from ..pointers import forget, forget_unusable, has_member
 from ..resctrl.totals_file import CLASSES, KEYS, share_with_earlier
+from ..settings import LAST_VALID_NAME
+from ..slowdown.section import BASELINES
+from ..slowdown.section import section as slowdown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from ..context import Context
     from .report import Report
 
-_OLD = 60.0  # seconds; a write takes a fraction of one, and a writer's pid may belong to another namespace
+_MOST_FOLDERS = 32
+"""Pods whose folders are searched in a pass: each time others, because a full node has hundreds."""
 
 
 def tidy(
@@ -38,7 +40,7 @@ def tidy(
     """
     with report.catching(context, "stateDir"):
         fold(context.ledger)
-        report.tidied += remove_unfinished(context.ledger.folder, context.proc)
+        report.tidied += _remove_unfinished(context)
         for name in (KEYS, CLASSES):
             share_with_earlier(context.ledger, name)
     _restore_limits(context, report)
@@ -63,6 +65,21 @@ def tidy(
         _finish_change(context, key, report)
 
 
+def _remove_unfinished(context: "Context") -> int:
+    """Remove unfinished files of killed writers, wherever this program replaces files; return their number."""
+    settings = context.settings
+    keys = context.ledger.keys()
+    most = min(len(keys), _MOST_FOLDERS)
+    begin = time.monotonic_ns() % len(keys) if most < len(keys) else 0
+    folders = context.ledger.folders((keys + keys)[begin : begin + most])
+    removed = sum(remove_unfinished(folder, context.proc) for folder in folders)
+    baselines = f"{slowdown(settings)['directory']}/{BASELINES}"
+    for path in (baselines, settings.node_features_path, settings.path):
+        folder, _, name = path.rpartition("/")
+        removed += remove_unfinished(folder, context.proc, (name, f".{name}", LAST_VALID_NAME)) if folder else 0
+    return removed
+
+
 def _finish_change(context: "Context", key: str, report: "Report") -> None:
     """Remove the mark that a killed program left, once every recorded group of the key exists."""
     with report.catching(context, key), context.monitor.hold(key) as locked:
@@ -83,23 +100,3 @@ def _restore_limits(context: "Context", report: "Report") -> None:
             context.log(NOTICE, f"restored after the guard ended: {line}", stage="reconcile")
         for line in restored.foreign:
             context.log(WARNING, f"left by a guard that has ended: {line}", stage="reconcile")
-
-
-def remove_unfinished(folder: str, proc: str) -> int:
-    """Remove unfinished files of killed writers from a folder, and return their number.
-
-    `files.write_file` names them by the writer's pid.
-    """
-    removed = 0
-    for name in list_folder(folder):
-        _, mark, pid = name.rpartition(UNFINISHED)
-        if mark and pid.isdecimal() and not start_time(proc, int(pid)) and _age(f"{folder}/{name}") > _OLD:
-            removed += remove_file(f"{folder}/{name}")
-    return removed
-
-
-def _age(path: str) -> float:
-    try:
-        return time.time() - posix.lstat(path).st_mtime
-    except OSError:
-        return 0.0

@@ -8,6 +8,8 @@ if TYPE_CHECKING:
 
 LOCK = "slowdown.lock"
 """Of the process that adds samples to the baselines; in the state directory."""
+BASELINES = "baselines.json"
+"""The file of the baselines, in ``directory``."""
 DEFAULTS: "dict[str, Any]" = {
     "enabled": False,
     "pods": 32,

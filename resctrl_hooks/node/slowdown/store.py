@@ -7,6 +7,7 @@ from ..errors import HookError
 from ..host.files import ASIDE, format_json, make_folder, parse_json, read_file, write_file
 from .baseline import Baseline, baseline_of
 from .constants import FORGOTTEN_AFTER, MOST_OF_NAMESPACE, MOST_WORKLOADS
+from .section import BASELINES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from .workload import Workload
 
-NAME = "baselines.json"
+NAME = BASELINES
 _FORMAT = 1
 _LIMIT = 1 << 25
 _OWNERS = 0o755

@@ -2,6 +2,7 @@
 
 import os
 import time
+from pathlib import Path
 
 import pytest
 from conftest import Host
@@ -10,10 +11,11 @@ from hosts.faults import Fail, failing
 
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import LedgerError, LockTimeoutError
+from resctrl_hooks.node.host.unfinished import remove_unfinished
 from resctrl_hooks.node.ledger import Ledger
 from resctrl_hooks.node.pointers import has_member
 from resctrl_hooks.node.reconcile import cleanup
-from resctrl_hooks.node.reconcile.cleanup import remove_unfinished, tidy
+from resctrl_hooks.node.reconcile.cleanup import tidy
 from resctrl_hooks.node.reconcile.discovery import observe
 from resctrl_hooks.node.reconcile.reconcile import reconcile
 from resctrl_hooks.node.reconcile.report import Report
@@ -46,6 +48,54 @@ def test_reconcile_removes_abandoned_files(host: Host, context: Context) -> None
     os.utime(left, (0, 0))
     assert reconcile(context).tidied == 1
     assert not left.exists()
+
+
+UNFINISHED = (
+    "wake~4000001",
+    "totals/counters~4000001",
+    "totals/class-counters~4000001",
+    f"pods/{POD}/pod~4000001",
+    f"pods/{POD}/c-{'a' * 64}~4000001",
+    "../lib/baselines.json~4000001",
+    "../etc/config.json~4000001",
+    "../etc/.config.json.4000001.unfinished",
+    "../etc/.config.last.json.4000001.unfinished",
+    "../nfd/.labels~4000001",
+)
+FOREIGN = ("../nfd/other~4000001", "../etc/.other.4000001.unfinished", "../lib/x~4000001", "../etc/config.json~x")
+
+
+def test_unfinished_files_are_removed_wherever_files_are_replaced(tmp_path: Path) -> None:
+    node = Cluster(tmp_path)
+    node.start(1)
+    host = node.host
+    context = host.context()
+    context.settings.slowdown = {"directory": f"{host.state}/../lib"}
+    context.settings.node_features_path = f"{host.state}/../nfd/labels"
+    context.settings.path = f"{host.state}/../etc/config.json"
+    for name in (*UNFINISHED, *FOREIGN):
+        path = host.state / name
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+        os.utime(path, (1, 1))
+    reconcile(context)
+    assert [name for name in (*UNFINISHED, *FOREIGN) if (host.state / name).exists()] == [*FOREIGN]
+
+
+def test_unfinished_files_of_many_pods_are_removed_some_at_a_time(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cleanup, "_MOST_FOLDERS", 2)
+    for number in range(5):
+        context.ledger.write_pod(f"k{number}", {})
+        path = f"{context.ledger.folder}/pods/k{number}/pod~4711"
+        Path(path).touch()
+        os.utime(path, (1, 1))
+    for begin in range(3):
+        monkeypatch.setattr(time, "monotonic_ns", lambda begin=begin: 2 * begin)
+        report = Report()
+        tidy(context, [], report)
+        assert report.tidied == (1 if begin == 2 else 2)
 
 
 def test_uncleanable_state_directory_is_reported_and_rest_continues(context: Context, fail: Fail) -> None:
