@@ -11,10 +11,8 @@ from typing import Any
 
 import pytest
 from conftest import Host
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from resctrl_hooks import Filesystem, LockedKey, Monitor
+from resctrl_hooks import Filesystem, Monitor
 from resctrl_hooks.errors import BadClassError, BadKeyError, BadPidError, HookError, NotTrackedError
 
 WRONG = (None, 5, b"k", ["k"], 1.5, True, {"k": 1}, ...)
@@ -41,21 +39,6 @@ def methods(on: Monitor) -> dict[str, Callable[..., object]]:
         "read": lambda key, _: on.read(key),
         "totals": lambda key, _: on.totals(key),
         "reconcile": lambda key, _: on.reconcile([key]),
-    }
-
-
-def held_methods(held: LockedKey) -> dict[str, Callable[[Any], object]]:
-    return {
-        "ensure_group": held.ensure_group,
-        "group": held.group,
-        "assign_pid": held.assign_pid,
-        "add_member": held.add_member,
-        "remove_member": held.remove_member,
-        "member": held.member,
-        "member_is_dead": held.member_is_dead,
-        "remove_unused": held.remove_unused,
-        "release_but": lambda value: held.release_but({value}),
-        "try_lock": held.try_lock,
     }
 
 
@@ -299,53 +282,3 @@ def test_logger_receives_events_with_their_fields(host: Host, caplog: pytest.Log
     for wrong in (5, None, "log"):
         with pytest.raises(TypeError, match="log must be a callable"):
             monitor(host, log=wrong)
-
-
-ANYTHING = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(),
-    st.floats(),
-    st.binary(),
-    st.text(),
-    st.text(alphabet="ab.-_/~", max_size=4),
-    st.lists(st.text()),
-    st.dictionaries(st.text(), st.integers()),
-    st.builds(object),
-    st.sampled_from(["", "k", "gold", "mon_groups", "info", "..", "x" * 201, "x" * 256]),
-)
-
-
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(key=ANYTHING, other=ANYTHING)
-def test_any_argument_is_accepted_or_a_documented_error(host: Host, key: object, other: object) -> None:
-    on = monitor(host, patience=0.2)
-    for method in methods(on).values():
-        with _documented():
-            method(key, other)
-    for found in (key, "held"):
-        try:
-            held = on.hold(found)  # type: ignore[arg-type]
-        except (TypeError, HookError):
-            continue
-        with held:
-            for name, act in held_methods(held).items():
-                if name != "try_lock":
-                    with _documented():
-                        act(other)
-            held.release()
-    on.reconcile(live=[])
-    assert (host.records(), host.groups()) == ([], [])
-    for name in on.ledger.keys():  # noqa: SIM118
-        on.hold(name, 0).unlock()
-
-
-class _documented:  # noqa: N801  # as contextlib's
-    """Accept the documented errors of a wrong argument only; a KeyError is one of ours."""
-
-    def __enter__(self) -> None:
-        """Begin."""
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
-        """Return whether the error is documented."""
-        return kind in (TypeError, ValueError) or isinstance(error, HookError)
