@@ -5,6 +5,7 @@
 
 from . import errors
 from .feature_table import FEATURES, GROUP
+from .host.files import is_folder
 from .ledger import LIMBO, RUNTIMES, WAITING
 
 TYPE_CHECKING = False
@@ -160,10 +161,13 @@ class Feature:
 
 
 def describe(container: "Container", locked: "LockedKey", born: "float | None" = None) -> None:
-    """Record the owner of a new key: its pod's cgroup, namespace and name; ``born`` is when the container started."""
+    """Record the owner of a new key: its pod's cgroup, namespace and name; ``born`` is when the container started.
+
+    A cgroup that does not exist is no sign of the pod's end, so only an existing one is recorded.
+    """
     if not locked.tracked:
         record = locked.record
-        record["cgroup"] = container.pod_cgroup
+        record["cgroup"] = container.pod_cgroup if is_folder(container.pod_cgroup) else ""
         record["namespace"] = container.namespace
         record["pod"] = container.pod
         if born is not None:

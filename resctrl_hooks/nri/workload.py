@@ -7,6 +7,7 @@ pod's author writes.
 from ..node.container.oci import Bundle, State
 from ..node.container.workload import CONTAINERD, CRIO, derive
 from ..node.errors import InputError
+from ..node.host.files import is_folder
 from ..node.host.procfs import Cgroup, cgroups_of
 from ..node.names import valid_container_id
 from .protobuf import WireError, decode
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 _DIALECTS = {"cri-o": CRIO, "containerd": CONTAINERD}
 _MOST_PID = 1 << 31
+_INIT = 1
 _POLICIES = {1: "SCHED_OTHER", 2: "SCHED_FIFO", 3: "SCHED_RR", 4: "SCHED_BATCH", 5: "SCHED_ISO", 6: "SCHED_IDLE"}
 _IO_CLASSES = {1: "IOPRIO_CLASS_RT", 2: "IOPRIO_CLASS_BE", 3: "IOPRIO_CLASS_IDLE"}
 
@@ -53,13 +55,21 @@ def workload_of(pod: "dict[str, Any]", container: "dict[str, Any]", runtime: str
     if pid:
         cgroups = cgroups_of(settings.proc_path, pid)
     else:
-        cgroups = [Cgroup("", cgroup_of(pod.get("linux", {}).get("cgroup_parent", "")))]
+        cgroups = _future_cgroups(pod.get("linux", {}).get("cgroup_parent", ""), settings)
     config = _as_oci(container.get("linux", {}), created=bool(pid))
     if container.get("env"):
         config["process"]["env"] = lambda: [one.decode(errors="replace") for one in container["env"]]
     workload = derive(state, Bundle(config), cgroups, settings.cgroup_path, dialect)
     workload.labels = pod.get("labels", {})
     return workload
+
+
+def _future_cgroups(parent: str, settings: "Settings") -> "list[Cgroup]":
+    """Return the cgroups in which a process of a pod will be, as far as its pod has them: several in version 1."""
+    path = cgroup_of(parent)
+    hierarchies = [cgroup.hierarchy for cgroup in cgroups_of(settings.proc_path, _INIT)]
+    cgroups = [Cgroup(hierarchy, path) for hierarchy in hierarchies]
+    return [one for one in cgroups if is_folder(one.folder(settings.cgroup_path))] or [Cgroup("", path)]
 
 
 def cgroup_of(parent: str) -> str:

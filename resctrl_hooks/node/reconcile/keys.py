@@ -1,5 +1,6 @@
-"""Corrects the records of keys, which are read once for that: the names of pods, and groups that are gone."""
+"""Corrects the records of keys, which are read once for that: names and cgroups of pods, and groups that are gone."""
 
+from ..host.files import is_folder
 from ..log import INFO
 
 TYPE_CHECKING = False
@@ -15,13 +16,14 @@ if TYPE_CHECKING:
 def correct_keys(
     context: "Context", keys: "Iterable[str]", containers: "list[Running]", groups: "Groups", report: "Report"
 ) -> None:
-    """Correct the names in keys' records by those of living members, and forget missing groups that no container needs.
+    """Correct keys' records by living members, and forget missing groups that no container needs.
 
-    A member without a namespace may have come first. Groups that a living container needs were created again by
-    `adopt`. The totals of a forgotten group stay: those are kept apart from groups. A key of another program is that
-    program's to judge.
+    A member without a namespace may have come first, or one whose pod's cgroup was not known. Groups that a living
+    container needs were created again by `adopt`. The totals of a forgotten group stay: those are kept apart from
+    groups. A key of another program is that program's to judge.
     """
     names = {one.key: {"namespace": one.namespace, "pod": one.pod} for one in containers if one.namespace}
+    cgroups = {one.key: one.pod_cgroup for one in containers if one.pod_cgroup}
     needed: "dict[str, set[str | None]]" = {}
     for container in containers:
         needed.setdefault(container.key, set()).update((container.rdt_class, container.recorded_class))
@@ -30,8 +32,11 @@ def correct_keys(
             record = context.ledger.read_pod(key)
             if record is None:
                 continue
+            cgroup, now = record.get("cgroup", ""), cgroups.get(key, "")
+            if now not in ("", cgroup) and not is_folder(cgroup) and is_folder(now):
+                _correct(context, key, {"cgroup": now}, report)
             if key in names and record.get("namespace") != names[key]["namespace"]:
-                _correct_names(context, key, names[key], report)
+                _correct(context, key, names[key], report)
             unneeded = record.get("groups", {}).keys() - needed.get(key, set())
             gone = {one for one in unneeded if not groups.has(one, key)}
             if gone and record.get("cgroup") and groups.is_mounted():
@@ -40,10 +45,10 @@ def correct_keys(
             report.fail(context, key, error)
 
 
-def _correct_names(context: "Context", key: str, names: "dict[str, str]", report: "Report") -> None:
+def _correct(context: "Context", key: str, fields: "dict[str, str]", report: "Report") -> None:
     with context.monitor.hold(key) as locked:
         if locked.tracked:
-            locked.record.update(names)  # type: ignore[typeddict-item]  # its keys are PodRecord's
+            locked.record.update(fields)  # type: ignore[typeddict-item]  # its keys are PodRecord's
             locked.save()
             report.repaired += 1
 

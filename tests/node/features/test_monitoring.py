@@ -110,9 +110,10 @@ def test_steps_match_plan(host: Host) -> None:
     host.add_class("gold")
     host.process(100, rdt="gold")
     context, of = host.context(), workload()
+    of.pod_cgroup = str(host.cgroup)  # it exists
     with context.monitor.hold(of.key) as locked:
         monitoring.FEATURE.apply(plan(host), of, locked, context)
-        assert locked.record["cgroup"] == f"/cg{POD_CGROUP}"
+        assert locked.record["cgroup"] == str(host.cgroup)
         assert (locked.record["namespace"], locked.record["pod"]) == ("shop", "web-0")
     assert host.tasks(f"gold/mon_groups/{UID}") == [100]
 
