@@ -162,6 +162,7 @@ class ClassMismatchError(ResctrlError):
     """The task is in another ctrl_group than the mon_group's parent (EINVAL): a move would change its allocation."""
 
     reason = "class-mismatch"
+    remedy = "call `ensure_group` for the process's own class first"
 
 
 class NotTrackedError(ResctrlError, KeyError):
@@ -234,6 +235,9 @@ class ReconcileError(HookError):
         super().__init__(f"cannot remove {len(failed)} of {len(failed) + len(removed)} keys: {reasons}")
         self.removed = removed
         self.failed = failed
+
+    def __reduce__(self) -> "tuple[object, ...]":
+        return type(self), (self.removed, self.failed), vars(self)
 
 
 # The meaning of each errno of a resctrl operation. Source: kernel, Documentation/filesystems/resctrl.rst and

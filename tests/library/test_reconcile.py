@@ -2,6 +2,7 @@
 
 import errno
 import os
+import pickle
 from typing import Any
 
 import pytest
@@ -69,6 +70,8 @@ def test_failure_at_one_key_is_reported_after_all_others(host: Host) -> None:
     reasons = {key: type(error) for key, error in raised.value.failed.items()}
     assert reasons == {"job-1": NotPermittedError, "job-2": NotPermittedError, "job-3": HeldError}
     assert "reconcile will" not in str(raised.value)
+    copy = pickle.loads(pickle.dumps(raised.value))  # as between processes
+    assert (str(copy), copy.removed, copy.failed.keys()) == (str(raised.value), raised.value.removed, reasons.keys())
     assert monitor(host).reconcile(["job-5"]) == ["job-1", "job-2", "job-3"]
     assert host.groups() == ["mon_groups/job-5"]
 

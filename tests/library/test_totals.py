@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from conftest import Host
 
-from resctrl_hooks import Counter, Monitor, Totals
+from resctrl_hooks import Counter, Filesystem, Monitor, Totals
 from resctrl_hooks.errors import NotTrackedError
 from resctrl_hooks.simulation import mounted
 
@@ -102,6 +102,7 @@ def test_members_are_listed_by_name(host: Host) -> None:
 
 def test_objects_print_what_they_are(host: Host) -> None:
     assert repr(Counter("core_energy", "cumulative", "J", "Energy.")) == "Counter('core_energy', 'cumulative', 'J')"
+    assert repr(Filesystem()) == "Filesystem()"
     on = monitor(host)
     with on.hold("k") as held:
         held.ensure_group()

@@ -31,6 +31,9 @@ class Filesystem:
     All methods raise OSError as the kernel does.
     """
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
     def mkdir(self, path: str) -> None:
         """Make the folder ``path``."""
         posix.mkdir(path, 0o755)
@@ -143,9 +146,7 @@ class Resctrl:
         return True
 
     def classes(self) -> "list[str]":
-        """Return the names of all ctrl_groups except the root's and those with control characters.
-
-        `names.valid_class` has the rule.
+        """Return the names of all ctrl_groups except the root's and those that `names.valid_class` refuses.
 
         Raises:
             NotMountedError: there is nothing at the mount point, or only the empty folder of sysfs.
