@@ -10,7 +10,7 @@ _ID = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_
 _UUID_DASHES = (8, 13, 18, 23)
 _UUID_LENGTH = 36
 _ID_LENGTH = 64
-_LONGEST_NAME = 255  # NAME_MAX, resctrl's limit too
+_LONGEST_NAME = 255  # NAME_MAX, for records and units of these names; resctrl itself takes longer ones
 _LONGEST_ID = 200  # leaves room for the ledger's additions
 # The kernel's own names in a ctrl_group's folder: mkdir answers EPERM or EEXIST.
 _KERNEL_NAMES = frozenset(("info", "mon_data", "mon_groups"))

@@ -131,6 +131,29 @@ def test_any_other_name_is_accepted(resctrl: Resctrl, folder: bytes, name: bytes
     assert name not in os.listdir(os.path.join(os.fsencode(resctrl.root), folder))
 
 
+@pytest.mark.parametrize("name", [b"n" * 256, "ü".encode() * 500, b"\xff" * 1000], ids=["ascii", "utf-8", "bytes"])
+@pytest.mark.parametrize("folder", [b"mon_groups", b""])
+def test_name_longer_than_other_file_systems_take_is_accepted(resctrl: Resctrl, folder: bytes, name: bytes) -> None:
+    # resctrl takes what fits into a path; FUSE of older kernels takes 1024 bytes.
+    path = os.path.join(folder, name)
+    resctrl.make(os.fsdecode(path))
+    assert name in os.listdir(os.path.join(os.fsencode(resctrl.root), folder))
+    assert resctrl.tasks(os.fsdecode(path)) == set()
+    resctrl.rmdir(os.fsdecode(path))
+
+
+@pytest.mark.parametrize("path", ["mon_groups/g", "gold", "", "mon_groups", "info", "mon_data"])
+def test_dots_are_the_folder_itself_and_the_one_above(resctrl: Resctrl, path: str) -> None:
+    resctrl.make("gold", "mon_groups/g")
+    resctrl.poison()
+    for name, number in ((".", errno.EINVAL), ("..", errno.ENOTEMPTY)):
+        with resctrl.refused(errno.EEXIST, Resctrl.POISON):
+            resctrl.mkdir(f"{path}/{name}")
+        with resctrl.refused(number, Resctrl.POISON):
+            resctrl.rmdir(f"{path}/{name}")
+    assert {"gold", "mon_groups"} <= resctrl.names()
+
+
 @pytest.mark.parametrize(
     "path",
     [

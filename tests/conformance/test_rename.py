@@ -1,6 +1,7 @@
 """rename: a MON group can change its name and its class, nothing else can."""
 
 import errno
+import os
 
 import pytest
 
@@ -43,6 +44,14 @@ def test_rename_keeps_the_counters(resctrl: Resctrl, task: int) -> None:
     before = eventually(lambda: int(resctrl.read("mon_groups/a", counter)))
     resctrl.rename("mon_groups/a", "gold/mon_groups/b")
     assert int(resctrl.read("gold/mon_groups/b", counter)) >= before
+
+
+@pytest.mark.parametrize("name", [b"n" * 255, b"n" * 256, b"\xff" * 1000, b" ..", b"\xfe"])
+def test_rename_accepts_any_name(resctrl: Resctrl, name: bytes) -> None:
+    resctrl.make("mon_groups/a")
+    resctrl.rename("mon_groups/a", os.fsdecode(b"mon_groups/" + name))
+    assert os.listdir(os.fsencode(resctrl.path("mon_groups"))) == [name]
+    resctrl.rename(os.fsdecode(b"mon_groups/" + name), "mon_groups/a")
 
 
 def test_rename_uses_no_rmid(resctrl: Resctrl) -> None:
