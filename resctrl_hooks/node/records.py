@@ -35,6 +35,8 @@ if TYPE_CHECKING:
         """By RDT class, the group's origin: created, adopted or shared."""
         names: "dict[str, str]"
         """By RDT class, the group's name (`resctrl.group.name_of`); `Monitor.group_prefix` may change later."""
+        renaming: "dict[str, str]"
+        """By RDT class, the group's next name, while it is being renamed (`resctrl.renaming`)."""
         cgroup: str
         """The pod's cgroup, a folder; its end is the pod's."""
         namespace: str

@@ -247,6 +247,7 @@ POD = fields(
         "key": text,
         "boot": text,
         "names": by_name(folder),
+        "renaming": by_name(folder),
         "cgroup": path,
         "born": number,
         "since": by_name(number),

@@ -20,6 +20,7 @@ FILLED: dict[str, Any] = {
     "values of SchedulingNeeds": [["", ""]],
     "names": ["", "", ""],
     "names of PodRecord": {"": "0"},
+    "renaming": {"": "0"},
     "hints": [["", ""]],
     "pulls": [["", 1]],
     "processes": [[1, 1]],

@@ -9,6 +9,7 @@ from ..ledger import WAITING
 from ..log import INFO, WARNING
 from ..resctrl.group import CREATED, SHARED
 from ..resctrl.group_moves import follow
+from ..resctrl.renaming import rename as rename_group
 from ..resctrl.rmids import rmids_of_each_class
 from ..sharing.claims import claim_of
 from ..sharing.runtimes_group import count_group, group_name
@@ -136,7 +137,7 @@ def _follow_class(locked: "LockedKey", context: "Context", old: str, new: str, u
     locked.save()  # before the rename, so that the group is ours in either class
 
     def rename() -> bool:
-        return resctrl.move(old, name, new, locked.usual_name)
+        return rename_group(context.monitor, old, name, new, locked.usual_name)
 
     moved = follow(context.monitor, locked.key, sorted({*locked.origins} - {new}), old, rename)
     locked.forget_groups(old if moved else new)

@@ -1,7 +1,8 @@
-"""Corrects the records of keys, which are read once for that: names and cgroups of pods, and groups that are gone."""
+"""Corrects the records of keys, which are read once for that: names, cgroups of pods, and groups that are gone."""
 
 from ..host.files import is_folder
 from ..log import INFO
+from ..resctrl.renaming import use_present_prefix
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -9,6 +10,7 @@ if TYPE_CHECKING:
 
     from ..container.running import Running
     from ..context import Context
+    from ..records import PodRecord
     from .groups import Groups
     from .report import Report
 
@@ -35,6 +37,8 @@ def correct_keys(
             cgroup, now = record.get("cgroup", ""), cgroups.get(key, "")
             if now not in ("", cgroup) and not is_folder(cgroup) and is_folder(now):
                 _correct(context, key, {"cgroup": now}, report)
+            if record.get("cgroup") or key in needed:
+                _correct_group_names(context, key, record, report)
             if key in names and record.get("namespace") != names[key]["namespace"]:
                 _correct(context, key, names[key], report)
             unneeded = record.get("groups", {}).keys() - needed.get(key, set())
@@ -51,6 +55,23 @@ def _correct(context: "Context", key: str, fields: "dict[str, str]", report: "Re
             locked.record.update(fields)  # type: ignore[typeddict-item]  # its keys are PodRecord's
             locked.save()
             report.repaired += 1
+
+
+def _correct_group_names(context: "Context", key: str, record: "PodRecord", report: "Report") -> None:
+    """Record the names of a key's groups where they are not recorded, and let its groups have the present prefix."""
+    names, usual = record.get("names", {}), context.monitor.group_prefix + key
+    if all(names.get(rdt_class) == usual for rdt_class in record["groups"]) or report.dry_run:
+        return
+    with context.monitor.hold(key) as locked:
+        unknown = locked.origins.keys() - locked.record.get("names", {}).keys()
+        for rdt_class in unknown:
+            if context.monitor.resctrl.exists(rdt_class, usual):
+                locked.note_group(rdt_class, locked.origins[rdt_class])
+        if unknown:
+            locked.save()
+        for rdt_class in use_present_prefix(locked, context.monitor):
+            report.repaired += 1
+            context.log(INFO, f"renamed the group of {key} in class {rdt_class!r} to {usual}", key=key)
 
 
 def _forget(context: "Context", key: str, classes: "set[str]", report: "Report") -> None:

@@ -23,7 +23,7 @@ def name_of(record: "PodRecord | None", rdt_class: str, usual: str) -> str:
         usual: the name of a new group, by the present prefix. It is also that of a group whose record has no names, as
             those of version 0.2.
     """
-    if record is None or rdt_class not in record["groups"]:
+    if record is None or rdt_class not in record.get("groups", ()):
         return usual
     return record.get("names", {}).get(rdt_class, usual)
 
@@ -130,6 +130,15 @@ class RecordedGroups:
         for rdt_class in classes:
             self.origins.pop(rdt_class, None)
             names.pop(rdt_class, None)
+
+    def finish_renaming(self) -> bool:
+        """Correct the names of groups that a killed process was renaming; return whether there were any."""
+        renaming = self.record.pop("renaming", None)
+        for rdt_class, new in (renaming or {}).items():
+            there = rdt_class in self.origins and self._resctrl.exists(rdt_class, new)
+            if there and not self._resctrl.exists(rdt_class, self.name_in(rdt_class)):
+                self.note_group(rdt_class, self.origins[rdt_class], new)
+        return renaming is not None
 
     def group(self, rdt_class: str) -> Group:
         """Return the recorded group in class ``rdt_class``; KeyError without such a group."""

@@ -33,7 +33,7 @@ def prefixes(ledger: "Ledger") -> "set[str]":
 
 def current_name(node: "Counted", key: str, rdt_class: str) -> str:
     """Return the name of a key's group in a class by its present record."""
-    return name_of(node.ledger.read_pod(key), rdt_class, node.group_prefix + key)
+    return Names(node).of(key, rdt_class)
 
 
 class Names:
@@ -44,6 +44,7 @@ class Names:
     """
 
     def __init__(self, node: "Counted") -> None:
+        self._resctrl = node.resctrl
         self._ledger = node.ledger
         self._prefix = node.group_prefix
         self._former = sorted({"", *prefixes(node.ledger)} - {node.group_prefix})  # empty if names follow from keys
@@ -52,7 +53,12 @@ class Names:
     def of(self, key: str, rdt_class: str) -> str:
         """Return the name of a key's group in a class; without one, that of a new group."""
         usual = self._prefix + key
-        return name_of(self._record(key), rdt_class, usual) if self._former else usual
+        if not self._former:
+            return usual
+        record = self._record(key) or {}
+        name = name_of(record, rdt_class, usual)
+        new = record.get("renaming", {}).get(rdt_class)
+        return new if new and not self._resctrl.exists(rdt_class, name) else name  # its renamer may have been killed
 
     def found(self, rdt_class: str, listed: "Collection[str]", keys: "Collection[str]") -> "dict[str, str]":
         """Return the names of those groups that are among the listed ones of a class, by key."""

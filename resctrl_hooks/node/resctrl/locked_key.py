@@ -50,6 +50,8 @@ class LockedKey(RecordedGroups):
             record = None
         self.tracked = record is not None
         self.record = record or {"key": self.key, "boot": self._boot, "groups": {}}
+        if self.finish_renaming():
+            self.save()
 
     def __enter__(self) -> "LockedKey":  # noqa: PYI034  # typing.Self is of Python 3.11
         return self

@@ -3,10 +3,11 @@
 from ..errors import LockTimeoutError, NoRMIDsError, ResctrlError, RMIDsBusyError
 from ..ledger import CHANGING, RMIDS, RUNTIMES, WAITING
 from ..resctrl.group import SHARED
+from ..resctrl.renaming import can_rename
 from ..resctrl.rmids import free_rmids
 from .claims import begin_to_hold, begin_to_wait, claim_of, end_holding, entry_of, holders, now, rank_of
 from .decision import may_take, yielding
-from .handover import can_rename, give_back, hand_on, possible_givers
+from .handover import give_back, hand_on, possible_givers
 from .priority import version_of
 from .runtimes import LOCK, PATIENCE, ReservedError, reserved
 

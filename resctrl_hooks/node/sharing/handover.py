@@ -4,14 +4,14 @@ The giver's tasks move to their class, its counters are read, the group is renam
 taker counts from the values at that moment. Records precede effects, and both keys are marked as changing, so that
 reconcile completes a killed handover.
 
-Source: kernel, Documentation/filesystems/resctrl.rst ("mon_groups" and rename); Linux 6.5 and later can rename.
 """
 
 from ..errors import ResctrlError
-from ..host.files import read_file, write_file
 from ..ledger import CHANGING, WAITING
 from ..log import INFO, WARNING
 from ..resctrl.group import CREATED, SHARED
+from ..resctrl.renaming import can_rename
+from ..resctrl.renaming import rename as rename_group
 from ..resctrl.rmids import rmids_of_each_class
 from .claims import begin_to_hold, begin_to_wait, end_holding, rank_of
 
@@ -26,15 +26,6 @@ if TYPE_CHECKING:
 
 _MOST_TASKS = 1024  # tasks that a hook moves; a pod with more is left to reconcile
 _MOST_ROUNDS = 20
-_CANNOT = "cannot-rename"  # a file of the state directory: the boot in which the kernel could not rename
-
-
-def can_rename(monitor: "Monitor") -> bool:
-    """Return whether this kernel may be able to rename groups; false after a failure."""
-    try:
-        return read_file(f"{monitor.ledger.folder}/{_CANNOT}", 64).decode("ascii", "replace") != monitor.boot
-    except OSError:
-        return True
 
 
 def possible_givers(claims: "list[Claim]", rdt_class: str, monitor: "Monitor") -> "list[Claim]":
@@ -174,10 +165,7 @@ def _rename(giver: "LockedKey", taker: "LockedKey", old: str, new: str, monitor:
     from ..resctrl.group_moves import settle
 
     def rename() -> bool:
-        renamed = monitor.resctrl.move(old, giver.name_in(old), new, taker.usual_name)
-        if not renamed:
-            write_file(f"{monitor.ledger.folder}/{_CANNOT}", monitor.boot.encode())
-        return renamed
+        return rename_group(monitor, old, giver.name_in(old), new, taker.usual_name)
 
     return settle(monitor, (giver.key, old), sorted(giver.origins), (taker.key, new), rename)
 

@@ -13,8 +13,9 @@ from hosts.shared_node import RULES, SharedNode
 from resctrl_hooks.node.errors import ResctrlError
 from resctrl_hooks.node.resctrl import group_moves
 from resctrl_hooks.node.resctrl.group import CREATED, SHARED
+from resctrl_hooks.node.resctrl.renaming import can_rename
 from resctrl_hooks.node.sharing import handover
-from resctrl_hooks.node.sharing.handover import can_rename, give_back, hand_on
+from resctrl_hooks.node.sharing.handover import give_back, hand_on
 from resctrl_hooks.node.sharing.priority import version_of
 from resctrl_hooks.simulation.machine import BYTES_PER_SECOND
 

@@ -1,0 +1,142 @@
+"""A change of groupPrefix: running pods keep their RMIDs and counts, and every reader knows their groups."""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hosts.killed_hook import each_kill_point, mortal
+from hosts.shared_node import SharedNode
+
+from resctrl_hooks.node.reconcile.reconcile import reconcile
+from resctrl_hooks.node.reconcile.report import Options
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hosts.shared_node import Pod
+
+NOW = Options(wait=False)
+
+
+def names(node: SharedNode) -> list[str]:
+    return sorted(name for _, name in node.kernel.groups())
+
+
+def rmids(node: SharedNode) -> dict[str, int]:
+    """Return the RMIDs of groups by the key at the end of their names."""
+    return {name[-36:]: group.rmid for name, group in node.kernel.model.root.monitored.items()}
+
+
+def kernels_counts(node: SharedNode) -> dict[str, int]:
+    """Return the kernel's own counts, by the key at the end of the group's name."""
+    node.kernel.show_counters()
+    files = node.host.resctrl.glob("mon_groups/*/mon_data/*/mbm_total_bytes")
+    return {file.parts[-4][-36:]: int(file.read_text()) for file in files}
+
+
+def started(root: Path, number: int = 2, **config: Any) -> tuple[SharedNode, list[Pod]]:
+    node = SharedNode(root, rmids=8)
+    if config:
+        node.configure(**config)
+    pods = [node.start() for _ in range(number)]
+    node.kernel.now += 10
+    node.reconcile()
+    node.totals()
+    return node, pods
+
+
+@pytest.mark.parametrize("before, after", [("", "rh-"), ("rh-", ""), ("a-", "b-")])
+def test_changed_prefix_renames_running_groups_with_rmid_and_counts(tmp_path: Path, before: str, after: str) -> None:
+    node, pods = started(tmp_path, groupPrefix=before)
+    held, totals = rmids(node), node.totals()
+    node.configure(groupPrefix=after)
+    report = node.reconcile()
+    assert report.ok
+    assert not report.freed
+    assert names(node) == sorted(after + pod.key for pod in pods)
+    assert (rmids(node), node.totals()) == (held, totals)
+    second = node.start(beside=pods[0])
+    assert node.groups_of(second.pid) == {("", after + pods[0].key)}
+    assert not node.reconcile().changed
+    node.end(second, pod_lives=True)
+    for pod in pods:
+        node.end(pod)
+    node.reconcile()
+    assert (names(node), node.context().ledger.keys()) == ([], [])
+
+
+def test_hook_with_new_prefix_joins_running_group_before_reconcile(tmp_path: Path) -> None:
+    node, (pod, other) = started(tmp_path)
+    node.configure(groupPrefix="rh-")
+    second = node.start(beside=pod)
+    assert node.groups_of(second.pid) == {("", pod.key)}
+    third = node.start()
+    assert node.groups_of(third.pid) == {("", f"rh-{third.key}")}
+    assert sorted(node.totals()) == sorted([pod.key, other.key, third.key])
+    node.configure(groupPrefix="")
+    assert sorted(node.totals()) == sorted([pod.key, other.key, third.key])
+    for one in (second, pod, third):
+        node.end(one)
+    assert names(node) == [other.key]
+
+
+def test_killed_rename_is_completed_and_loses_no_count(tmp_path: Path) -> None:
+    for effects, root, ended in each_kill_point(tmp_path, least=8, most=40):
+        node, pods = started(root)
+        held = rmids(node)
+        node.kernel.now += 10
+        node.configure(groupPrefix="rh-")
+        with mortal(effects, node.kernel) as seam:
+            reconcile(node.context(seam), NOW)
+            ended.append(True)
+        assert node.totals() == kernels_counts(node)
+        second = node.start(beside=pods[0])
+        assert len(names(node)) == len(pods)
+        node.kernel.now += 10
+        node.reconcile()
+        assert names(node) == sorted(f"rh-{pod.key}" for pod in pods)
+        assert (rmids(node), node.totals()) == (held, kernels_counts(node))
+        for pod in (second, *pods):
+            node.end(pod)
+        node.reconcile()
+        assert names(node) == []
+
+
+def test_group_keeps_its_name_if_the_kernel_cannot_rename(tmp_path: Path) -> None:
+    node, pods = started(tmp_path)
+    node.configure(groupPrefix="rh-")
+    node.kernel.refuse_rename = errno.EPERM
+    for _ in range(2):
+        assert node.reconcile().ok
+    assert names(node) == sorted(pod.key for pod in pods)
+    assert not node.context().ledger.read_pod(pods[0].key).keys() & {"renaming"}  # type: ignore[union-attr]
+    for pod in pods:
+        node.end(pod)
+    assert names(node) == []
+
+
+def test_group_keeps_its_name_if_the_new_one_is_taken(tmp_path: Path) -> None:
+    node, pods = started(tmp_path, 1)
+    node.kernel.mkdir(f"{node.host.resctrl}/mon_groups/rh-{pods[0].key}")
+    node.configure(groupPrefix="rh-")
+    assert node.reconcile().ok
+    assert node.groups_of(pods[0].pid) == {("", pods[0].key)}
+    node.end(pods[0])
+    assert names(node) == [f"rh-{pods[0].key}"]
+
+
+def test_records_of_earlier_versions_get_names(tmp_path: Path) -> None:
+    node, pods = started(tmp_path)
+    ledger = node.context().ledger
+    for pod in pods:
+        record = ledger.read_pod(pod.key)
+        assert record is not None
+        del record["names"]
+        ledger.write_pod(pod.key, record)
+    node.reconcile()
+    assert [node.pod_record(pod.key)["names"] for pod in pods] == [{"": pod.key} for pod in pods]
+    node.configure(groupPrefix="rh-")
+    node.reconcile()
+    assert names(node) == sorted(f"rh-{pod.key}" for pod in pods)
