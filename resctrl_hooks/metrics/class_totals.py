@@ -2,7 +2,8 @@
 
 A class's own file drops by a group's whole count when that group is removed, which Prometheus would take for a restart.
 So a class's total is the sum of increases: of its groups, including removed ones, and of its ungrouped tasks. The
-node's total is the sum of the classes', including removed ones.
+node's total is the sum of the classes', including removed ones. A group that is renamed into another class, or that a
+snapshot does not see, continues from its last values.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,8 @@ from resctrl_hooks.node.file_shapes import CLASS_COUNTERS, CLASS_COUNTS
 from resctrl_hooks.node.ledger import Ledger
 from resctrl_hooks.node.log import silent
 from resctrl_hooks.node.resctrl.counters import Raw
+from resctrl_hooks.node.resctrl.layouts import PERF, is_of
+from resctrl_hooks.node.resctrl.mounts import is_same_mount
 from resctrl_hooks.node.resctrl.total import Source, Total, exact
 from resctrl_hooks.node.resctrl.totals_file import CLASSES, load_totals, save_totals
 from resctrl_hooks.node.snapshot.packages import Packages
@@ -22,6 +25,25 @@ from .domain_totals import DomainTotals
 Values = dict[str, float]
 """Values of cumulative counters, by path below ``mon_data``."""
 
+_MOST_UNSEEN = 64
+
+
+class Parts(dict[str, Source]):
+    """The groups of all classes, by identity: a group that a rename moves to another class continues there.
+
+    One that a snapshot does not see keeps its last values.
+    """
+
+    def __init__(self, kept: Mapping[str, Mapping[str, float]] | None = None) -> None:
+        super().__init__({identity: Source(identity, lasts=lasts) for identity, lasts in (kept or {}).items()})
+
+    def keep(self, seen: set[str], *, is_whole: bool) -> dict[str, Values]:
+        """Return the last values of the unseen groups; after a snapshot of the whole node, of the last few only."""
+        unseen = [identity for identity in self if identity not in seen]
+        for identity in unseen[:-_MOST_UNSEEN] if is_whole else ():
+            del self[identity]
+        return {identity: self[identity].lasts for identity in unseen if identity in self}
+
 
 class ClassTotal:
     """One class: its groups and its ungrouped tasks, and the amounts of both.
@@ -29,16 +51,19 @@ class ClassTotal:
     Args:
         identity: the class's folder.
         kept: the class's data in the file; None for a new class, whose counters begin at 0.
+        parts: the groups of all classes.
     """
 
-    def __init__(self, identity: str, kept: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, identity: str, kept: Mapping[str, Any] | None = None, parts: Parts | None = None) -> None:
         self.identity = identity
         self._is_new = kept is None
         kept = kept or {}
         self._grouped, self._ungrouped = Total(), Total()
         self._ungrouped.amounts = {**kept.get("ungrouped", {})}
         self._grouped.amounts = together(kept.get("total", {}), {path: -one for path, one in self.ungrouped.items()})
-        self._parts = {part: Source(part, lasts=lasts) for part, lasts in kept.get("parts", {}).items()}
+        self._parts = Parts() if parts is None else parts
+        self._parts.update(Parts(kept.get("parts", {})))
+        self.seen = {*kept.get("parts", {})}
         self._rest = Source("", lasts=kept.get("rest", self.ungrouped))
 
     @property
@@ -62,6 +87,8 @@ class ClassTotal:
         ungrouped: Values,
         paths: Sequence[str],
         starts: Mapping[str, Values] | None = None,
+        *,
+        is_doubtful: bool = False,
     ) -> None:
         """Add the increases since the last call.
 
@@ -71,14 +98,21 @@ class ClassTotal:
                 slightly and then counts as unchanged. After a missing value it counts from the next one.
             paths: the cumulative counters.
             starts: by group, the known start values of energy.
+            is_doubtful: whether the identities may be those of other groups than before: see `Source.weaken`.
         """
         first = dict.fromkeys(paths, 0 if self._is_new else None)
-        before, self._parts = self._parts, {}
+        self.seen = {*parts}
         for part, values in parts.items():
-            source = self._parts[part] = before.get(part) or Source(part)
-            source.starts = {**(first if self._is_new else {}), **(starts or {}).get(part, {})}
+            before = self._parts.pop(part, None)
+            source = self._parts[part] = before or Source(part)
+            if is_doubtful:
+                source.weaken(values.items())
+            begin = first if self._is_new and before is None else {}
+            source.starts = {**begin, **(starts or {}).get(part, {})}
             self._grouped.add(source, [(path, values.get(path)) for path in paths], 0.0)
         lasts = {path: last for path, last in self._rest.lasts.items() if path in ungrouped}
+        if is_doubtful:
+            lasts = {path: last for path, last in lasts.items() if not is_of(PERF, path)}
         self._rest = Source("", starts=first, lasts=lasts)
         rest = [(path, max(ungrouped[path], lasts.get(path, 0))) for path in paths if path in ungrouped]
         self._ungrouped.add(self._rest, rest, 0.0)
@@ -88,7 +122,7 @@ class ClassTotal:
         """Return the values for the file."""
         return {
             "identity": self.identity,
-            "parts": {name: source.lasts for name, source in self._parts.items()},
+            "parts": {name: self._parts[name].lasts for name in self._parts if name in self.seen},
             "total": self.total,
             "ungrouped": self.ungrouped,
             "rest": self._rest.lasts,
@@ -113,7 +147,9 @@ class ClassTotals:
         self._ledger, self._boot = ledger, boot
         kept = load_totals(ledger, boot, CLASSES, CLASS_COUNTERS, log)
         classes = [(name, of) for name, of in kept.get("classes", {}).items() if CLASS_COUNTS(of)]
-        self._classes = {name: ClassTotal(of["identity"], of) for name, of in classes}
+        self._parts = Parts(kept.get("unseen", {}))
+        self._classes = {name: ClassTotal(of["identity"], of, self._parts) for name, of in classes}
+        self._mount: list[str] = kept.get("mount", [])
         self._removed: Values = kept.get("removed", {})
         self.domains = DomainTotals(kept.get("domains", {}))
         self.packages = Packages(kept=kept.get("packages", {}))
@@ -124,7 +160,7 @@ class ClassTotals:
         total = self._classes.get(rdt_class)
         if total is None or (identity and identity != total.identity):
             self._remove(rdt_class)
-            total = self._classes[rdt_class] = ClassTotal(identity)
+            total = self._classes[rdt_class] = ClassTotal(identity, parts=self._parts)
         return total
 
     def _remove(self, rdt_class: str) -> None:
@@ -136,13 +172,25 @@ class ClassTotals:
         """The amounts of all classes, including removed ones."""
         return together(self._removed, *(total.total for total in self._classes.values()))
 
-    def save(self, classes: set[str]) -> None:
-        """Save the totals; those of classes that no longer exist are only in the node's."""
+    def see_mount(self, mount: list[str]) -> bool:
+        """Return whether resctrl may have been mounted again since the last call, given its folders' times."""
+        before, self._mount = self._mount, mount
+        return not is_same_mount(mount, before)
+
+    def save(self, classes: set[str], *, is_whole: bool = True) -> None:
+        """Save the totals; those of classes that no longer exist are only in the node's.
+
+        Args:
+            classes: the existing classes.
+            is_whole: whether everything could be read.
+        """
         for name in self._classes.keys() - classes:
             self._remove(name)
         fields = {
             "classes": {name: total.as_record() for name, total in self._classes.items()},
+            "unseen": self._parts.keep({part for of in self._classes.values() for part in of.seen}, is_whole=is_whole),
             "removed": self._removed,
+            "mount": self._mount,
             "domains": self.domains.as_record(),
             "packages": self.packages.as_record(),
             "when": self.when,

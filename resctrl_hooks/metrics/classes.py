@@ -105,19 +105,22 @@ def class_totals(context: Context, snapshot: Snapshot) -> Iterator[ClassTotals]:
             _add(context, snapshot, totals)
         yield totals
         if is_newest:
-            totals.save(set(snapshot.classes))
+            totals.save(set(snapshot.classes), is_whole=snapshot.is_whole)
 
 
 def _add(context: Context, snapshot: Snapshot, totals: ClassTotals) -> None:
     counters = [slot for slot in snapshot.slots.values() if slot.counter.kind == CUMULATIVE]
     paths = [slot.path for slot in counters]
     energy = [slot.path for slot in counters if slot.domain.resource == PERF]
+    is_doubtful = totals.see_mount(snapshot.mount)
     for rdt_class, found in snapshot.classes.items():
+        if not found.identity:
+            continue  # it cannot be read now
         total = totals.of(rdt_class, found.identity)
         new = {identity for identity in found.groups if total.begins(identity, energy)}
-        total.add(
-            found.groups, _counting(found.ungrouped, snapshot.slots), paths, _starts(context, snapshot, rdt_class, new)
-        )
+        ungrouped = _counting(found.ungrouped, snapshot.slots)
+        starts = _starts(context, snapshot, rdt_class, new)
+        total.add(found.groups, ungrouped, paths, starts, is_doubtful=is_doubtful)
     totals.when = snapshot.when
 
 

@@ -160,6 +160,8 @@ CLASS_COUNTERS = fields(
         "domains": fields({"total": _VALUES, "seen": _BY_PATH}, {}),
         "packages": fields({"total": _VALUES, "last": _VALUES}, {}),
         "when": number,
+        "unseen": _BY_PATH,
+        "mount": each(text),
     },
 )
 """``totals/class-counters``, without the classes' data."""

@@ -150,6 +150,9 @@ def test_only_energy_has_start_values(monkeypatch: pytest.MonkeyPatch) -> None:
     class Totals:
         when = 0.0
 
+        def see_mount(self, _: list[str]) -> bool:
+            return False
+
         def of(self, *_: str) -> "Totals":
             return self
 
@@ -157,7 +160,7 @@ def test_only_energy_has_start_values(monkeypatch: pytest.MonkeyPatch) -> None:
             begun.append(paths)
             return False
 
-        def add(self, groups: Any, ungrouped: Any, paths: list[str], starts: Any) -> None:
+        def add(self, groups: Any, ungrouped: Any, paths: list[str], starts: Any, **_: Any) -> None:
             begun.append(paths)
 
     monkeypatch.setattr(classes, "_starts", always({}))

@@ -50,6 +50,7 @@ class Carried:
     Attributes:
         slots: the files to read; before `see`, the cumulative ones of the last read.
         known: the files of the last read, as far as this process knows them.
+        mount: the times of resctrl's folders (`mounts.witnesses`).
         seen: whether `see` has set the files.
         began: when the counters were assigned that have their first value now, if known.
         now: the time of this read, in seconds since the boot.
@@ -67,14 +68,14 @@ class Carried:
         self._unread: "dict[str, CountsRecord]" = {}
         self._counts: "dict[str, Counts]" = {}
         self._sources: "dict[str, Source] | None" = None
-        self._mount: "list[str]" = []
+        self.mount: "list[str]" = []
         saved = take_saved(node.ledger, node.boot, KEYS)
         if saved:
-            self._layout, self._unread, self._counts, self._mount, self.known = saved
+            self._layout, self._unread, self._counts, self.mount, self.known = saved
         else:
             fields = load_totals(node.ledger, node.boot, KEYS, COUNTERS, node.log)
             self._layout, self._unread = fields.get("layout", []), fields.get("keys", {})
-            self._mount = fields.get("mount", [])
+            self.mount = fields.get("mount", [])
             self.known = list(map(slot_at, self._layout))
         self.seen = False
         self.slots = list(map(slot_at, self._layout))
@@ -86,8 +87,8 @@ class Carried:
     def save(self) -> None:
         """Replace the file; raises LedgerError if it can't be written."""
         read = {key: counts.as_record(self._layout) for key, counts in self._counts.items()}
-        content = self._layout, self._unread, self._counts, self._mount, self.known
-        fields = {"layout": self._layout, "keys": {**self._unread, **read}, "mount": self._mount}
+        content = self._layout, self._unread, self._counts, self.mount, self.known
+        fields = {"layout": self._layout, "keys": {**self._unread, **read}, "mount": self.mount}
         save_totals(self._ledger, self._boot, KEYS, fields, content)
 
     def keys(self) -> "set[str]":
@@ -123,8 +124,8 @@ class Carried:
 
     def check_mount(self, root: str) -> None:
         """Let all groups be uncertain if resctrl may have been mounted again since the last read."""
-        before = self._mount
-        self._mount, is_same = witnesses(root, before)
+        before = self.mount
+        self.mount, is_same = witnesses(root, before)
         if not is_same:
             for key in self.keys():
                 self.of(key).sources.doubt()

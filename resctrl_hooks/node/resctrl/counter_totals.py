@@ -36,15 +36,17 @@ class CounterRead:
         listed: by class, the names of all of its groups; empty in a read of a few keys.
         turns: by key, the seconds and bytes of each turn of time-sharing keys.
         names: the names of the keys' own groups.
+        mount: the times of resctrl's folders (`mounts.witnesses`).
 
     A group's class, and the name of another group than the key's own, follow from its source (`key_counts.class_of`).
     """
 
-    __slots__ = ("groups", "listed", "names", "readings", "slots", "turns", "when")
+    __slots__ = ("groups", "listed", "mount", "names", "readings", "slots", "turns", "when")
 
     def __init__(self, when: float, slots: "list[Slot]", listed: "dict[str, list[str]]", names: "Names") -> None:
         self.when = when
         self.names = names
+        self.mount: "list[str]" = []
         self.slots = slots
         self.listed = listed
         self.readings: "dict[str, list[Reading]]" = {}
@@ -136,6 +138,7 @@ class _Scrape:
         self._carried.forget(tracked)
         self._carried.save()
         result = CounterRead(self._carried.now, self._carried.slots, listed, self._names)
+        result.mount = self._carried.mount
         for key, groups in found.items():
             readings = self._by_class(key, groups)
             result.readings[key] = readings if by_class else summed(readings)

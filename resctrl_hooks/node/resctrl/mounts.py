@@ -21,7 +21,12 @@ def witnesses(root: str, before: "list[str]") -> "tuple[list[str], bool]":
     if before and before[0] == time:
         return before, True
     found = [time, *(_time_of(f"{root}/{name}") for name in _OTHERS)]
-    return found, not before or any(one and one == other for one, other in zip(found, before))
+    return found, is_same_mount(found, before)
+
+
+def is_same_mount(found: "list[str]", before: "list[str]") -> bool:
+    """Return whether two results of `witnesses` certainly are of the same mount; the first one may be empty."""
+    return not before or any(one and one == other for one, other in zip(found, before))
 
 
 def _time_of(folder: str) -> str:

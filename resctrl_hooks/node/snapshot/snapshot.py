@@ -6,19 +6,22 @@ is unknown.
 """
 
 from ..errors import HookError
+from ..host.files import GONE
 from ..resctrl.assignment import EVENTS, Assignments
 from ..resctrl.counter_files import read_group
-from ..resctrl.counters import INCOMPLETE, UNAVAILABLE, Raw
+from ..resctrl.counters import ERROR, INCOMPLETE, UNAVAILABLE, Raw
 from ..resctrl.key_counts import class_of, group_of
 from ..resctrl.layouts import L3, PERF
 from ..resctrl.open_files import OpenFiles
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from ..context import Context
+    from ..resctrl.counter_totals import CounterRead
     from ..resctrl.counters import Reading, Slot
+    from ..resctrl.filesystem import Resctrl
 
     Values = dict[str, Raw]
 else:
@@ -40,7 +43,7 @@ class ClassCounts:
     """An RDT class.
 
     Attributes:
-        identity: the folder of the class.
+        identity: the folder of the class; empty if it cannot be read now.
         whole: the class with all of its groups.
         ungrouped: the ungrouped tasks of the class.
         groups: each group's own values, by its identity.
@@ -76,9 +79,11 @@ class Snapshot:
         classes: by name; the root class's is empty.
         rmids: the number of RMIDs in use: one for each group and each class.
         turns: by key, the seconds and bytes of each of the last turns of time-sharing pods.
+        is_whole: whether all groups could be read.
+        mount: the times of resctrl's folders (`mounts.witnesses`).
     """
 
-    __slots__ = ("classes", "foreign", "held", "pods", "rmids", "slots", "turns", "when")
+    __slots__ = ("classes", "foreign", "held", "is_whole", "mount", "pods", "rmids", "slots", "turns", "when")
 
     def __init__(
         self,
@@ -99,6 +104,8 @@ class Snapshot:
         self.classes = {} if classes is None else classes
         self.rmids = rmids
         self.turns = {} if turns is None else turns
+        self.is_whole = True
+        self.mount: "list[str]" = []
 
 
 def open_files(say: "Callable[[str], None] | None" = None) -> OpenFiles:
@@ -128,36 +135,80 @@ def _read_node(context: "Context", files: "OpenFiles | None") -> Snapshot:
     resctrl = context.monitor.resctrl
     resctrl.classes()  # first: without resctrl, create nothing
     counters = context.monitor.read_counters(files)
-    read = read_group if files is None else files.read_group
-    paths = [slot.path for slot in counters.slots]
-    found = Snapshot(counters.when, dict(zip(paths, counters.slots)), counters.readings, turns=counters.turns)
-    ours = {
-        (class_of(source), group_of(source) or counters.names.of(key, source)): group
-        for (source, key), group in counters.groups.items()
-    }
+    found = Snapshot(
+        counters.when, {slot.path: slot for slot in counters.slots}, counters.readings, turns=counters.turns
+    )
+    found.mount = counters.mount
     for source, key in counters.groups:
         found.held.setdefault(key, set()).add(class_of(source))
+    reader = _Reader(resctrl, counters, read_group if files is None else files.read_group)
     assigned = Assignments(resctrl)
     assignable = assigned.enabled()
     for rdt_class, names in counters.listed.items():
-        groups: "dict[str, Values]" = {}
         found.rmids += 1 + len(names)
-        for name in sorted(names):
-            identity, values = ours.get((rdt_class, name)) or _read(
-                read, resctrl.group_folder(rdt_class, name), counters.slots
-            )
-            if identity:
-                groups[identity] = dict(zip(paths, values))
-                if (rdt_class, name) not in ours:
-                    found.foreign[rdt_class, name] = Counts(identity, groups[identity])
+        groups = reader.groups(rdt_class, names)
+        found.foreign.update(reader.foreign(rdt_class, names, groups))
         folder = resctrl.class_folder(rdt_class)
-        identity, values = _read(read, folder, counters.slots)
-        if identity:
+        whole = reader.values(folder)
+        # The class's count includes a group that was renamed into it meanwhile.
+        groups.update(reader.groups(rdt_class, {*resctrl.groups(rdt_class)}.difference(names)))
+        lost = sum(group is None for group in groups.values())
+        found.is_whole = found.is_whole and not lost and whole is not None
+        identity, values = whole or ("", dict.fromkeys(found.slots, ERROR))
+        if identity or whole is None:
             states = assigned.of(folder) if assignable else {}
             uncounted = {path for path, slot in found.slots.items() if not _is_assigned(slot, states)}
-            whole = dict(zip(paths, values))
-            found.classes[rdt_class] = _class_of(identity, whole, groups, uncounted, found.slots)
+            parts = dict(group for group in groups.values() if group is not None)
+            found.classes[rdt_class] = _class_of(identity, values, parts, uncounted, found.slots, lost)
     return found
+
+
+class _Reader:
+    """Reads groups that the read of the keys has not read; a group that cannot be read now is None."""
+
+    def __init__(
+        self,
+        resctrl: "Resctrl",
+        counters: "CounterRead",
+        read: "Callable[[str, list[Slot]], tuple[str, list[Raw]]]",
+    ) -> None:
+        self._resctrl = resctrl
+        self._counters = counters
+        self._read = read
+        self._paths = [slot.path for slot in counters.slots]
+        self._ours = {
+            (class_of(source), group_of(source) or counters.names.of(key, source)): group
+            for (source, key), group in counters.groups.items()
+        }
+
+    def groups(self, rdt_class: str, names: "Iterable[str]") -> "dict[str, tuple[str, Values] | None]":
+        """Return the identity and the values of the groups with these names that exist."""
+        found: "dict[str, tuple[str, Values] | None]" = {}
+        for name in sorted(names):
+            ours = self._ours.get((rdt_class, name))
+            if ours:
+                found[name] = ours[0], dict(zip(self._paths, ours[1]))
+                continue
+            group = self.values(self._resctrl.group_folder(rdt_class, name))
+            if group is None or group[0]:
+                found[name] = group
+        return found
+
+    def foreign(
+        self, rdt_class: str, names: "list[str]", groups: "dict[str, tuple[str, Values] | None]"
+    ) -> "dict[tuple[str, str], Counts]":
+        """Return the groups of no key."""
+        found = {name: group for name, group in groups.items() if (rdt_class, name) not in self._ours and group}
+        own = self._counters.names.found(rdt_class, names, self._counters.readings) if found else {}
+        return {(rdt_class, name): Counts(*group) for name, group in found.items() if name not in own.values()}
+
+    def values(self, folder: str) -> "tuple[str, Values] | None":
+        """Return the identity and the values of a group; an empty identity if it was just removed."""
+        try:
+            identity, values = self._read(folder, self._counters.slots)
+        except OSError as error:
+            return ("", {}) if error.errno in GONE else None
+        return identity, dict(zip(self._paths, values))
 
 
 def is_known(slot: "Slot", value: "Raw") -> bool:
@@ -169,14 +220,19 @@ def is_known(slot: "Slot", value: "Raw") -> bool:
 
 
 def _class_of(
-    identity: str, whole: "Values", groups: "dict[str, Values]", uncounted: "set[str]", slots: "dict[str, Slot]"
+    identity: str,
+    whole: "Values",
+    groups: "dict[str, Values]",
+    uncounted: "set[str]",
+    slots: "dict[str, Slot]",
+    lost: int,
 ) -> ClassCounts:
     found = ClassCounts(identity, {}, {}, groups, {})
     for path, value in whole.items():
         if value is None:
             continue
         parts = [values[path] for values in groups.values()]
-        unknown = sum(not is_known(slots[path], part) for part in parts)
+        unknown = lost + sum(not is_known(slots[path], part) for part in parts)
         if isinstance(value, str):
             found.whole[path] = found.ungrouped[path] = value
             found.unknown[path] = unknown
@@ -195,13 +251,3 @@ def _is_assigned(slot: "Slot", states: "dict[str, dict[int, bool]]") -> bool:
     if slot.domain.resource != L3 or slot.counter.name not in EVENTS:
         return True
     return states.get(slot.counter.name, {}).get(slot.domain.id, True)
-
-
-def _read(
-    read: "Callable[[str, list[Slot]], tuple[str, list[Raw]]]", folder: str, slots: "list[Slot]"
-) -> "tuple[str, list[Raw]]":
-    """Return a group's identity and its files' values; an empty identity if it was just removed."""
-    try:
-        return read(folder, slots)
-    except OSError:
-        return "", []
