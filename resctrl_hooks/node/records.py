@@ -37,6 +37,8 @@ if TYPE_CHECKING:
         """By RDT class, the group's name (`resctrl.group.name_of`); `Monitor.group_prefix` may change later."""
         renaming: "dict[str, str]"
         """By RDT class, the group's next name, while it is being renamed (`resctrl.renaming`)."""
+        reserved: "dict[str, float]"
+        """By RDT class, when NRI reserved a group for a further container; of CLOCK_BOOTTIME, in seconds."""
         cgroup: str
         """The pod's cgroup, a folder; its end is the pod's."""
         namespace: str

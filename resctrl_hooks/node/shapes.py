@@ -248,6 +248,7 @@ POD = fields(
         "boot": text,
         "names": by_name(folder),
         "renaming": by_name(folder),
+        "reserved": by_name(number),
         "cgroup": path,
         "born": number,
         "since": by_name(number),

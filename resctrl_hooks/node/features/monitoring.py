@@ -1,5 +1,7 @@
 """The monitoring feature: a workload's processes join their pod's mon_group."""
 
+import time
+
 from .. import errors
 from ..feature import INTO_CLASS, SKIP, Feature, Step, describe, obtain_group
 from ..host.procfs import groups_of_process, resctrl_groups_of
@@ -88,6 +90,9 @@ class Monitoring(Feature):
         if workload.bundle.monitored and not context.settings.monitoring["takeOver"]:
             return
         _obtain(container, needs["class"], locked, context)
+        if locked.members():  # the group is not given away before this one starts
+            locked.record["reserved"] = {needs["class"]: round(time.clock_gettime(time.CLOCK_BOOTTIME), 3)}
+            locked.save()
 
 
 def why_not(workload: "Workload", context: "Context") -> str:

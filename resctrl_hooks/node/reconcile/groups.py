@@ -5,6 +5,8 @@ from ..resctrl.group_names import Names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from ..context import Context
 
 
@@ -19,10 +21,16 @@ class Groups:
 
     def has(self, rdt_class: str, key: str) -> bool:
         """Return whether a key has its group in a class."""
-        if rdt_class not in self._listed:
-            self._listed[rdt_class] = set(self._resctrl.groups(rdt_class))
         name = self._names.of(key, rdt_class)
-        return name in self._listed[rdt_class] or self._resctrl.exists(rdt_class, name)
+        return name in self._names_in(rdt_class) or self._resctrl.exists(rdt_class, name)
+
+    def classes(self) -> "list[str]":
+        """Return the RDT classes; empty without resctrl."""
+        return ["", *self._resctrl.classes()] if self.is_mounted() else []
+
+    def keys(self, rdt_class: str, among: "Collection[str]") -> "list[str]":
+        """Return those of some keys that have a group in a class."""
+        return sorted(self._names.found(rdt_class, self._names_in(rdt_class), among))
 
     def name(self, rdt_class: str, key: str) -> str:
         """Return the name of a key's group in a class; without one, that of a new group."""
@@ -34,6 +42,11 @@ class Groups:
         if where not in self._tasks:
             self._tasks[where] = self._resctrl.tasks(rdt_class, self.name(rdt_class, key))
         return self._tasks[where]
+
+    def _names_in(self, rdt_class: str) -> "set[str]":
+        if rdt_class not in self._listed:
+            self._listed[rdt_class] = set(self._resctrl.groups(rdt_class))
+        return self._listed[rdt_class]
 
     def is_mounted(self) -> bool:
         """Return whether there is resctrl at all."""

@@ -23,6 +23,7 @@ from .join import born_at
 from .keys import correct_keys
 from .report import Options, Report
 from .runtimes import put_runtimes_first
+from .unneeded import release_unneeded
 from .vanished import note_vanished
 
 TYPE_CHECKING = False
@@ -77,6 +78,7 @@ def reconcile(
     containers = resumed(context, containers, options.budget)
     remove_foreign_tasks(context, containers, groups, report)
     marked = context.ledger.marked(WAITING)
+    release_unneeded(context, seen.containers, groups, report, marked)
     waiting = enforce(context, containers, options, report, marked, groups)
     until = time.monotonic() + _PATIENCE_FOR_LIMBO
     while waiting and options.wait and not options.dry_run and time.monotonic() < until:
