@@ -3,8 +3,6 @@
 Each function here reads a key's groups, notes the change, saves, and then changes the groups. Take a key's lock first.
 """
 
-from contextlib import contextmanager
-
 from .carried import Carried
 from .counter_files import read_group
 from .group import name_of
@@ -14,7 +12,7 @@ from .totals_file import LOCK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from .carried import Counted
     from .sources import Found
@@ -38,7 +36,8 @@ def settle(
         LedgerError, LockTimeoutError: the state directory is unusable; nothing was renamed.
     """
     key, rdt_class = giver
-    with _last_read(monitor, key, classes) as (carried, found):
+    with monitor.ledger.lock_totals(LOCK, _PATIENCE):
+        carried, found = _last_read(monitor, key, classes)
         if not found or rdt_class not in found:
             return False
         carried.leave(key, classes)
@@ -55,7 +54,8 @@ def follow(monitor: "Counted", key: str, classes: "list[str]", old: str, rename:
     Raises:
         LedgerError, LockTimeoutError: the state directory is unusable; nothing was renamed.
     """
-    with _last_read(monitor, key, classes) as (carried, found):
+    with monitor.ledger.lock_totals(LOCK, _PATIENCE):
+        carried, found = _last_read(monitor, key, classes)
         if not found or old not in found:
             return False
         carried.save()
@@ -68,7 +68,8 @@ def part_with(monitor: "Counted", key: str, classes: "list[str]", remove: "Calla
     Raises:
         LedgerError, LockTimeoutError: the state directory is unusable; nothing was removed.
     """
-    with _last_read(monitor, key, classes) as (carried, found):
+    with monitor.ledger.lock_totals(LOCK, _PATIENCE):
+        carried, found = _last_read(monitor, key, classes)
         if found is None:
             return False
         carried.leave(key, classes)
@@ -77,17 +78,15 @@ def part_with(monitor: "Counted", key: str, classes: "list[str]", remove: "Calla
         return True
 
 
-@contextmanager
-def _last_read(monitor: "Counted", key: str, classes: "list[str]") -> "Iterator[tuple[Carried, Found | None]]":
+def _last_read(monitor: "Counted", key: str, classes: "list[str]") -> "tuple[Carried, Found | None]":
     """Read a key's groups in these classes, and its further groups; None if one cannot be read now."""
     resctrl, record, usual = monitor.resctrl, monitor.ledger.read_pod(key), monitor.group_prefix + key
-    with monitor.ledger.lock_totals(LOCK, _PATIENCE):
-        carried = Carried(monitor)
-        carried.check_mount(resctrl.root)
-        places = {name: resctrl.group_folder(name, name_of(record, name, usual)) for name in classes}
-        see(resctrl, carried, next(iter(places.values()), resctrl.root))
-        others = carried.others(key)  # else they would count as ended
-        places.update((name, resctrl.group_folder(class_of(name), group_of(name))) for name in others)
-        found, hidden = look_at(places, carried.slots, read_group)
-        carried.update(key, found, hidden=hidden)
-        yield carried, None if hidden else found
+    carried = Carried(monitor)
+    carried.check_mount(resctrl.root)
+    places = {name: resctrl.group_folder(name, name_of(record, name, usual)) for name in classes}
+    see(resctrl, carried, next(iter(places.values()), resctrl.root))
+    others = carried.others(key)  # else they would count as ended
+    places.update((name, resctrl.group_folder(class_of(name), group_of(name))) for name in others)
+    found, hidden = look_at(places, carried.slots, read_group)
+    carried.update(key, found, hidden=hidden)
+    return carried, None if hidden else found
