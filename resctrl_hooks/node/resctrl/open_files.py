@@ -4,6 +4,7 @@ import errno
 import posix
 
 from ..host.descriptors import LACKING, of_process
+from ..host.files import GONE
 from .counter_files import FOLDER_FLAGS, LONGEST, identity_of, read_group, value_of
 
 TYPE_CHECKING = False
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from ..host.descriptors import Descriptors
     from .counters import Raw, Slot
 
-_ABSENT = (errno.ENOENT, errno.ENODEV)
 _CLOSED = -1
 
 
@@ -144,7 +144,7 @@ class OpenFiles:
                 try:
                     kept[place] = posix.open(self._files[place], posix.O_RDONLY | posix.O_CLOEXEC, dir_fd=group)
                 except OSError as error:
-                    if error.errno not in _ABSENT:
+                    if error.errno not in GONE:
                         raise
         finally:
             posix.close(group)

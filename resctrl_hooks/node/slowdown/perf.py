@@ -14,7 +14,7 @@ from typing import NamedTuple
 from .. import errors
 from ..host.cpulist import members, parse_list
 from ..host.descriptors import of_process
-from ..host.files import kernel_text
+from ..host.files import GONE, kernel_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,7 +47,6 @@ PASSING = (errno.ENOMEM, errno.EINTR, errno.EAGAIN, errno.EBUSY, errno.EIO, errn
 """Errors of one moment, which say nothing about the processor."""
 _NOT_HERE = (errno.ENOENT, errno.EOPNOTSUPP, errno.ENODEV, errno.EINVAL)
 """An event that this processor lacks, or that does not fit beside the others."""
-_GONE = (errno.ENOENT, errno.ENODEV)
 _TOO_MANY = (errno.EMFILE, errno.ENFILE)
 
 
@@ -132,7 +131,7 @@ class PerfCounters:
         try:
             fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
-            gone, many = error.errno in _GONE, error.errno in _TOO_MANY
+            gone, many = error.errno in GONE, error.errno in _TOO_MANY
             kind = PodGoneError if gone else TooManyError if many else PerfError
             raise kind(f"cannot open cgroup {folder}", errno=error.errno or 0) from error
         try:
@@ -197,7 +196,7 @@ def _is_removed(folder: str, fd: int) -> bool:
     try:
         return not os.path.samestat(os.stat(folder), os.fstat(fd))
     except OSError as error:
-        return error.errno in _GONE
+        return error.errno in GONE
 
 
 def _perf_event_open(config: int, cgroup: int, cpu: int, leader: int) -> int:
