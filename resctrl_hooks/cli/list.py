@@ -198,7 +198,7 @@ def _print_sums(found: Inventory, options: ListOptions) -> None:
         if found.rmids.free_by_class:
             out.print(escape(f"Free by class: {found.rmids.classes_text()}."))
     for one in found.bandwidth_counters if not options.filtered else ():
-        out.print(f"{one.free} of {one.total} bandwidth counters free in L3 domain {one.domain}.")
+        out.print(f"{one.free} of {one.total} bandwidth counters free in {one.resource} domain {one.domain}.")
     if found.account and not options.filtered:
         out.print(escape(f"{found.account.as_line()}."))
     if found.refusals:

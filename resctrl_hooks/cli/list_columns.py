@@ -84,7 +84,7 @@ def list_table(columns: list[Column], *, headers: bool) -> Table:
 
 
 def _counters(pod: Pod) -> str:
-    """Return in how many L3 domains each event has a counter: `total 2/2, local 1/2`."""
+    """Return in how many domains each event has a counter: `total 2/2, local 1/2`."""
     words = []
     for event, domains in pod.bandwidth_counters.items():
         has = sum(domains.values())

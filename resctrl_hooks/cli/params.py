@@ -53,6 +53,16 @@ class Bandwidth(click.FloatRange):
         return super().convert(float(number) * scale, param, ctx)
 
 
+def domain_of(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, int] | None:
+    """Return resource and id of a domain that counts, such as ``MB_1``; of ``1`` an empty resource. A callback."""
+    if value is None:
+        return None
+    resource, _, number = value.rpartition("_")
+    if not number.isascii() or not number.isdecimal():
+        raise click.BadParameter(f"{value!r} is not a domain such as 1 or MB_1.", context, parameter)
+    return resource, int(number)
+
+
 class Past(click.FloatRange):
     """A moment of the past in the words of `resctrl_hooks.past.times`, as seconds since 1970."""
 

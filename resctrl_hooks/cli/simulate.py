@@ -41,11 +41,21 @@ def _number(name: str, text: str) -> Callable[[Callable[..., Any]], Callable[...
 @click.option(
     "--vendor", type=click.Choice(sorted(VENDORS)), default="intel", show_default=True, help="Processor vendor."
 )
-@_number("assignable_counters", "Assignable bandwidth counters per L3 cache; requires --vendor amd.")
+@_number(
+    "assignable_counters", "Assignable bandwidth counters per domain; requires --vendor amd, or arm with --bandwidth."
+)
 @_number("pmg", "RMIDs of each class, with --vendor arm: instead of --rmids.")
 @_number("partids", "Classes, with --vendor arm: instead of --closids.")
 @_number("clusters", "Sub-NUMA clusters per cache.")
 @click.option("--cdp", is_flag=True, help="Use separate masks for code and data.")
+@click.option(
+    "--bandwidth",
+    default="",
+    metavar="RESOURCE",
+    help="Resource that counts bandwidth, with --vendor arm: L3, MB (NVIDIA's kernels), NODE or an invented one.",
+)
+@click.option("--memory-nodes", default="", metavar="LIST", help="Ids of its domains, such as 0-1,10.")
+@click.option("--other-schemata", default="", metavar="LINE", help="More schemata lines, such as `MB_MIN:0=0;1=0`.")
 @click.option("--background", is_flag=True, help="Return after mounting; `umount MOUNTPOINT` stops it.")
 def command(mountpoint: str, *, background: bool, **hardware: Any) -> None:
     """Mount a simulated resctrl at MOUNTPOINT, which is created if missing.

@@ -14,7 +14,7 @@ from resctrl_hooks.cli.class_lines import BY_CLASS, changed
 from resctrl_hooks.cli.document import Column, print_listing
 from resctrl_hooks.cli.list_options import ListOptions, list_options
 from resctrl_hooks.cli.node import open_node
-from resctrl_hooks.cli.params import Bandwidth, at_option, interval_option
+from resctrl_hooks.cli.params import Bandwidth, at_option, domain_of, interval_option
 from resctrl_hooks.cli.tables import console, print_table
 from resctrl_hooks.cli.top_table import Scene, domain_line, head_line, memory_lines, power_lines, usage_table
 from resctrl_hooks.inventory.columns import BY_KEY, COLUMNS, values_of
@@ -41,7 +41,12 @@ _CSV: tuple[Column, ...] = tuple(
 @list_options((*BY_KEY, SLOW, "name"), "mbm")
 @click.option("--once", is_flag=True, help="Measure for one interval, print and exit.")
 @interval_option("2s", "Time between two samples, such as 500ms, 2s or 1m.")
-@click.option("--domain", type=click.IntRange(0), metavar="N", help="Only counters of this L3 domain.")
+@click.option(
+    "--domain",
+    callback=domain_of,
+    metavar="N",
+    help="Only counters of this L3 domain, or of this memory where bandwidth is counted there; or RESOURCE_N.",
+)
 @click.option(
     "--capacity",
     type=Bandwidth(),
@@ -57,7 +62,7 @@ def command(
     options: ListOptions,
     once: bool,
     interval: float,
-    domain: int | None,
+    domain: tuple[str, int] | None,
     capacity: float | None,
     when: float | None,
     by: str,
@@ -109,7 +114,7 @@ def _print(scene: Scene, options: ListOptions, by: str) -> None:
             rmids=scene.rmids,
             waiting=scene.waiting,
             uncounted=scene.uncounted,
-            domain=scene.domain,
+            domain=scene.domain and scene.domain[1],
             domains=[*scene.domains],
             memoryDomains=list(scene.memory),
             power=scene.power,
@@ -158,7 +163,9 @@ def _item(line: Line, scene: Scene) -> BaseModel:
     )
 
 
-def _past(context: Context, options: ListOptions, domain: int | None, capacity: float | None) -> "PastSamples":
+def _past(
+    context: Context, options: ListOptions, domain: tuple[str, int] | None, capacity: float | None
+) -> "PastSamples":
     from resctrl_hooks.cli.top_past import PastSamples  # noqa: PLC0415  # most runs show the present
 
     return PastSamples(context, options, domain, capacity)

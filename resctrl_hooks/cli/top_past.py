@@ -33,7 +33,9 @@ class PastSamples:
         HistoryError: there is none.
     """
 
-    def __init__(self, context: Context, options: ListOptions, domain: int | None, capacity: float | None) -> None:
+    def __init__(
+        self, context: Context, options: ListOptions, domain: tuple[str, int] | None, capacity: float | None
+    ) -> None:
         if options.selector is not None:
             raise click.BadParameter("the history has no labels.", param_hint="-l")
         self._options = options

@@ -20,7 +20,11 @@ class LiveSamples:
     """Successive samples, each with the rates since the previous one."""
 
     def __init__(
-        self, context: Context, options: ListOptions, domain: int | None = None, capacity: float | None = None
+        self,
+        context: Context,
+        options: ListOptions,
+        domain: tuple[str, int] | None = None,
+        capacity: float | None = None,
     ) -> None:
         self._context = context
         self._options = options

@@ -29,7 +29,7 @@ _HELP = f"""\
 {" ".join(SORT_KEYS)}   sort by {_HEADINGS}, {HEADING} or name
 r           reverse the order
 t           next totals: pods, namespaces, RDT classes
-d           next L3 cache: all caches, then each cache
+d           next domain: all, then each L3 cache, then each memory that counts itself
 /           filter by part of a name; Enter applies the filter, Esc removes it
 space       pause or continue
 up down, j k, PgUp PgDn, Home End   scroll
@@ -201,7 +201,7 @@ class Screen:
         scene = self._past or self._scene
         if self._said:
             return self._said
-        domain = "" if scene.domain is None else f"L3 cache {scene.domain}: "
+        domain = "" if scene.domain is None else f"{' '.join(map(str, scene.domain))}: "
         parts = [f"{domain}{self.by} by {self.sort}{', smallest first' if self.reverse else ''}"]
         if self._editing or self._filter:
             parts.append(f"filter: {self._filter}{'_' if self._editing else ''}")

@@ -38,9 +38,9 @@ class Scene:
     seconds: float = 0.0
     """Seconds since the previous sample: the interval of the rates."""
     domains: Sequence[DomainUsage] = ()
-    """Each L3 cache, if there are several."""
-    domain: int | None = None
-    """The selected L3 cache; None for all together."""
+    """Each L3 cache, if there are several, and each memory that counts itself."""
+    domain: tuple[str, int] | None = None
+    """Resource and id of the selected one; None for all together."""
     memory: Sequence[MemoryUsage] = ()
     """Each memory domain, where ``monitoring.capacity`` is configured."""
     power: PowerUsage | None = None
@@ -210,18 +210,18 @@ def head_line(scene: Scene, width: int) -> str:
 
 
 def domain_line(scene: Scene, width: int) -> Text:
-    """Return the traffic and occupancy of the L3 caches; the selected one is underlined.
+    """Return the traffic and occupancy of the domains; the selected one is underlined.
 
-    Details are left out where they have no room. If there are still too many caches, those with the most traffic come
+    Details are left out where they have no room. If there are still too many domains, those with the most traffic come
     first, and the number of the others is last.
     """
     for details in (_peak, _full), (_peak,), ():
-        texts = [(_of_cache(one, details), one.domain == scene.domain) for one in scene.domains]
+        texts = [(_of_domain(one, details), (one.resource, one.domain) == scene.domain) for one in scene.domains]
         if sum(len(text) for text, _ in texts) + 3 * len(texts) - 3 <= width:
             return _joined(texts)
     busiest = sorted(scene.domains, key=lambda one: -(one.memory_bandwidth_bytes_per_second or 0))
     for left_out in range(1, len(busiest)):
-        texts = [(_of_cache(one, ()), one.domain == scene.domain) for one in busiest[:-left_out]]
+        texts = [(_of_domain(one, ()), (one.resource, one.domain) == scene.domain) for one in busiest[:-left_out]]
         made = _joined([*texts, (f"+{left_out}", False)])
         if len(made) <= width:
             return made
@@ -233,9 +233,9 @@ def _joined(texts: Sequence[tuple[str, bool]]) -> Text:
     return made.join(Text(text, "underline" if selected else "", no_wrap=True) for text, selected in texts)
 
 
-def _of_cache(one: DomainUsage, details: Sequence[Callable[[DomainUsage], str]]) -> str:
+def _of_domain(one: DomainUsage, details: Sequence[Callable[[DomainUsage], str]]) -> str:
     rate = _cell(one.memory_bandwidth_bytes_per_second, "B/s")
-    return f"L3 {one.domain} {rate}" + "".join(detail(one) for detail in details)
+    return f"{one.resource} {one.domain} {rate}" + "".join(detail(one) for detail in details)
 
 
 def _peak(one: DomainUsage) -> str:

@@ -16,7 +16,11 @@ from .errors import AnswerError
 Series = dict[str, float]
 """Value by series, as it is written: ``name{label="value"}``."""
 Names = Mapping[str, str]
-"""By name of a series to read, the label that each of its lines must have; empty: none."""
+"""By name of a series to read, the label that each of its lines must have; empty: none.
+
+``*`` in a name is the resource that counts, such as ``l3``; such a series needs no label.
+"""
+_RESOURCE = "[a-z0-9]+"
 _LABEL = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"[,}]')
 _ESCAPED = re.compile(r"\\(.)")
 _MEANINGS = {"n": "\n"}
@@ -30,22 +34,28 @@ def parse(text: str, names: Names) -> Series:
         AnswerError: a line of these series is too long, has no number within the limits or lacks its label, or there
             is no series of ours at all.
     """
-    starts = tuple(f"{name}{end}" for name in names for end in ("{", " "))
+    starts = tuple(f"{name}{end}" for name in names if "*" not in name for end in ("{", " "))
+    some = [re.escape(name).replace(re.escape("*"), _RESOURCE) for name in names if "*" in name]
+    is_one = re.compile(f"(?:{'|'.join(some)})[{{ ]").match if some else _nothing
     found: Series = {}
     ours = False
     for line in text.split("\n"):  # a label may contain other line separators
-        if line.startswith(starts):
+        if line.startswith(starts) or is_one(line):
             series, _, value = line.rpartition(" ")
             label = names.get(series.partition("{")[0])
             found_value = number(value, signed=True) if len(line) <= _LONGEST else None
             if found_value is None or (label and label not in labels_of(series)):
                 raise AnswerError(f"invalid line in the metrics: {line[:80]!r}")
             found[series] = found_value
-        elif line.startswith(("resctrl_", "l3_")):
+        elif line.startswith("resctrl_"):
             ours = True
     if not found and not ours:
         raise AnswerError("the answer contains no metrics of resctrl-hooks")
     return found
+
+
+def _nothing(_: str) -> None:
+    """Match no line."""
 
 
 def named(series: Series, name: str) -> Iterator[tuple[dict[str, str], float]]:

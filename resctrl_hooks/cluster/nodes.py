@@ -12,8 +12,9 @@ from .api import MetricsPod
 from .exposition import Series, named
 from .readings import NodeReading
 
-COUNTERS = ("resctrl_class_l3_mbm_total_bytes_total", "resctrl_class_l3_llc_occupancy_bytes")
-"""Totals of all tasks of a node by class: on a node that runs anything they move."""
+COUNTERS = ("resctrl_class_*_mbm_total_bytes_total", "resctrl_class_*_llc_occupancy_bytes")
+"""Totals of all tasks of a node by class and resource: on a node that runs anything they move."""
+_CLASS, _COUNTED = "resctrl_class_", tuple(name.partition("*")[2] for name in COUNTERS)
 CAPACITY, TRAFFIC = "resctrl_domain_capacity_bytes_per_second", "resctrl_domain_mbm_bytes_total"
 RMIDS, WAITING, SCRAPE = "resctrl_rmids", "resctrl_hooks_waiting_pods", "resctrl_scrape_ok"
 VERSION, RECONCILED = "resctrl_hooks_build_info", "resctrl_hooks_last_reconcile_timestamp_seconds"
@@ -96,7 +97,11 @@ def _counting(reading: NodeReading) -> Counting:
     """Return whether a counter of the node changed between the readings, which proves that it counts."""
     if not _value(reading.now, SCRAPE):
         return "no"
-    values = [(reading.before.get(one), value) for one, value in reading.now.items() if one.startswith(COUNTERS)]
+    values = [
+        (reading.before.get(one), value)
+        for one, value in reading.now.items()
+        if one.startswith(_CLASS) and one.partition("{")[0].endswith(_COUNTED)
+    ]
     if not values:
         return "no"
     return "yes" if any(before is not None and before != value for before, value in values) else "no"

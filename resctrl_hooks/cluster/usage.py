@@ -10,16 +10,18 @@ from operator import attrgetter
 from pydantic import Field
 
 from resctrl_hooks.inventory.base import Record
-from resctrl_hooks.inventory.columns import COLUMNS, Column, measured, value_in
+from resctrl_hooks.inventory.columns import COLUMNS, MBM, Column, measured, value_in
 from resctrl_hooks.inventory.rates import rate_of
+from resctrl_hooks.node.resctrl.bandwidth import EVENTS, order_of
 from resctrl_hooks.node.snapshot.growth import Growth, together, total_of
 
 from .exposition import Series, labels_of
 from .readings import NodeReading
 
 SECONDS, SLOWDOWN = "resctrl_counter_seconds_total", "resctrl_pod_slowdown_ratio"
-BY_METRIC = {column.metric: column for column in COLUMNS}
-NAMES = dict.fromkeys((SECONDS, SLOWDOWN, *BY_METRIC), "")
+BY_METRIC = {column.metric.partition("_")[2]: column for column in COLUMNS}
+"""The columns by the names of their metrics without the resource that counts, which is another on some machines."""
+NAMES = dict.fromkeys((SECONDS, SLOWDOWN, *(f"*_{name}" for name in BY_METRIC)), "")
 """The series that this module reads; none has a required label."""
 _NEW = 0.5  # seconds that a new pod in an interval may seem older than the interval
 
@@ -63,15 +65,19 @@ def pods_of(reading: NodeReading) -> list[PodUsage]:
     growths: dict[_Pod, dict[Column, dict[str, list[Growth]]]] = {}
     gauges: dict[_Pod, dict[Column, list[float]]] = {}
     slowed: dict[_Pod, float] = {}
+    bandwidth = _bandwidth_resource(reading.now)
     for series, value in reading.now.items():
         name = series.partition("{")[0]
         if name == SECONDS:
             continue
         labels = labels_of(series)
         pod = _pod(labels)
-        column = BY_METRIC.get(name)
+        resource, _, metric = name.partition("_")
+        column = BY_METRIC.get(metric)
         if column is None:
             slowed[pod] = value
+        elif column.counter in EVENTS and resource != bandwidth:
+            continue  # counted twice
         elif not column.is_rate:
             gauges.setdefault(pod, {}).setdefault(column, []).append(value)
         else:
@@ -90,6 +96,13 @@ def pods_of(reading: NodeReading) -> list[PodUsage]:
             setattr(one, column.field, total_of(_rate(parts, interval) for parts in domains.values()))
         found.append(one)
     return found
+
+
+def _bandwidth_resource(series: Series) -> str:
+    """Return the resource that counts memory bandwidth, as metrics have it; empty if none does."""
+    names = {one.partition("{")[0].partition("_") for one in series}
+    found = (resource for resource, _, metric in names if BY_METRIC.get(metric) is MBM)
+    return min(found, key=lambda one: order_of(one.upper()), default="")
 
 
 def _rate(parts: Sequence[Growth], interval: float) -> float | None:

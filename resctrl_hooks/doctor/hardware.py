@@ -25,7 +25,7 @@ _FLAGS: Final = {
 }
 _WORDS: Final = {
     "Unavailable": "the hardware could not count at that moment, for example for a new group; read again later",
-    "Unassigned": "the group has no assigned counter (AMD ABMC; see info/L3_MON/mbm_assign_mode)",
+    "Unassigned": "the group has no assigned counter (AMD ABMC, Arm MPAM; see mbm_assign_mode in info/*_MON)",
     "Error": "the kernel failed to read it; see dmesg",
 }
 
@@ -167,7 +167,9 @@ def bandwidth_counters(host: Host) -> Iterator[Finding]:
     inventory = host.inventory
     if inventory is None or not inventory.bandwidth_counters:
         return
-    parts = [f"{one.free} of {one.total} free in L3 domain {one.domain}" for one in inventory.bandwidth_counters]
+    parts = [
+        f"{one.free} of {one.total} free in {one.resource} domain {one.domain}" for one in inventory.bandwidth_counters
+    ]
     text = f"the kernel assigns bandwidth counters (AMD ABMC): {', '.join(parts)}"
     keeps = host.settings.monitoring["classCounters"] == KEEP
     without = [pod.name for pod in inventory.pods if pod.state in ("uncounted", "part-counted")]

@@ -19,6 +19,7 @@ from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.history.rows import SCHEMATA
 from resctrl_hooks.node.history.section import section
 from resctrl_hooks.node.host.files import kernel_text
+from resctrl_hooks.node.resctrl.layouts import parse_domain
 from resctrl_hooks.node.resctrl.schemata import parse_schemata
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ _LATE: Final = 3
 """The least gap in intervals of the history."""
 _NONE: Final = "none"
 """The value of a resource that a class does not have, in the text of a `schemata` row."""
-_VALUE: Final = re.compile(r"([A-Z0-9]+) ([^\s,]+) to ([^\s,]+)")
+_VALUE: Final = re.compile(r"([^\s,]+) ([^\s,]+) to ([^\s,]+)")
 """A change in the text of a `schemata` row, such as ``L3 ff to f, MB 100 to 30``."""
 
 
@@ -134,18 +135,21 @@ def _by_class(events: list[Any]) -> dict[str, list[Any]]:
 
 
 def _change(name: str, when: float, rows: list[Any]) -> tuple[ClassChange, list[tuple[str, int, str]]]:
-    """Return a class's change from its rows of one sample, with the values after it by resource and L3 domain."""
-    texts: dict[str, list[str]] = {}
+    """Return a class's change from its rows of one sample, with the values after it by resource and domain."""
+    texts: dict[str, dict[str, list[str]]] = {}
     values, olds = [], set[str]()
     for row in rows:
-        domain = int(str(row["domain"]).rpartition("_")[2])
+        folder = str(row["domain"])
+        kind, domain = parse_domain(folder) or (folder, 0)
         text = str(row["event"]).partition(": ")[2]
-        texts.setdefault(text, []).append(str(domain))
+        texts.setdefault(text, {}).setdefault(kind, []).append(str(domain))
         found = _VALUE.findall(text)
         values += [(resource, domain, new) for resource, _, new in found]
         olds.update(old for _, old, _ in found)
     created = "created, " if olds == {_NONE} else ""
     if created:
         texts = {text.replace(f" {_NONE} to ", " "): domains for text, domains in texts.items()}
-    change = "; ".join(f"{text} (L3 {' '.join(domains)})" for text, domains in texts.items())
+    change = "; ".join(
+        f"{text} ({kind} {' '.join(domains)})" for text, of in texts.items() for kind, domains in of.items()
+    )
     return ClassChange(rdt_class=name, since=when, change=created + change, source="history"), values

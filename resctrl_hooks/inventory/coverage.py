@@ -54,7 +54,7 @@ def counter_of(reading: Reading, *, partial: bool = False) -> Counter:
 
 
 def bandwidth_counters(context: Context, folders: Sequence[str]) -> BandwidthCounters:
-    """Return, by event and L3 domain, whether all groups of a pod have a counter; empty if the kernel assigns none."""
+    """Return, by event and domain, whether all groups of a pod have a counter; empty if the kernel assigns none."""
     assignments = Assignments(context.monitor.resctrl)
     found: BandwidthCounters = {}
     for states in (assignments.of(folder) for folder in folders):
@@ -67,19 +67,19 @@ def bandwidth_counters(context: Context, folders: Sequence[str]) -> BandwidthCou
 
 def counted_state(context: Context, counters: BandwidthCounters) -> State:
     """Return the state of a pod with all threads in its group, by the counters of the most important event."""
-    first = counters.get(events_of(context)[0], {}).values()
+    first = counters.get(events_of(context, counters)[0], {}).values()
     if all(first):
         return "assigned"
     return "part-counted" if any(first) else "uncounted"
 
 
 def free_counters(context: Context) -> list[FreeCounters]:
-    """Return the number of free bandwidth counters in each L3 domain; empty if the kernel assigns none."""
+    """Return the number of free bandwidth counters in each domain; empty if the kernel assigns none."""
     assignments = Assignments(context.monitor.resctrl)
     if not assignments.enabled():
         return []
     free = assignments.available()
     return [
-        FreeCounters(domain=domain, total=total, free=free.get(domain, 0))
+        FreeCounters(domain=domain, resource=assignments.resource, total=total, free=free.get(domain, 0))
         for domain, total in assignments.capacity().items()
     ]

@@ -31,7 +31,7 @@ class Level(Record):
 class Demand(Record):
     """One kind of hardware resource, and the pods that want it."""
 
-    resource: str = Field(description="RMIDs, or an event's counters in an L3 domain.")
+    resource: str = Field(description="RMIDs, or an event's counters in a domain.")
     total: int
     others: int = Field(description="Used by the root group, classes and foreign groups, or kept for runtimes.")
     reserved: int = Field(description="Reserved for priorities above `reserve.above`.")
@@ -76,20 +76,20 @@ def demand_of(context: Context, inventory: Inventory) -> list[Demand]:
             holders = holders_of(context.monitor)
         except HookError:
             return found
-        event = events_of(context)[0]
+        event = events_of(context, (event for holder in holders for event in holder.states))[0]
         for domain, number in sorted(assignments.capacity().items()):
-            found.append(_of_counters(event, domain, number, holders))
+            found.append(_of_counters(event, f"{assignments.resource} domain", domain, number, holders))
     return found
 
 
-def _of_counters(event: str, domain: int, number: int, holders: Sequence[Holder]) -> Demand:
+def _of_counters(event: str, kind: str, domain: int, number: int, holders: Sequence[Holder]) -> Demand:
     others = sum(
         states.get(domain, False) for holder in holders if holder.kind == FOREIGN for states in holder.states.values()
     )
     pods = [(holder.priority, holder.has(event, domain)) for holder in holders if holder.kind == OURS]
     levels = _levels(number - others, pods)
     return Demand(
-        resource=f"counters of {event} in L3 domain {domain}", total=number, others=others, reserved=0, levels=levels
+        resource=f"counters of {event} in {kind} {domain}", total=number, others=others, reserved=0, levels=levels
     )
 
 

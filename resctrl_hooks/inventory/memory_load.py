@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 
 from resctrl_hooks.node.guard.load import Traffic, to_memories
-from resctrl_hooks.node.guard.snapshots import Domains, l3_folder, traffic_of
+from resctrl_hooks.node.guard.snapshots import Domains, traffic_of
+from resctrl_hooks.node.resctrl.bandwidth import bandwidth_of
 from resctrl_hooks.node.resctrl.bandwidth_unit import capacity_of
 from resctrl_hooks.node.snapshot.growth import growths
 from resctrl_hooks.node.snapshot.snapshot import Snapshot
@@ -97,11 +98,12 @@ def _rates_of(
     """Return a pod's total and local bytes per second by L3 domain; None if a total is unknown."""
     interval = now.when - before.when
     grown = {place: rate_of(growth, interval) for place, growth in growths(before, now, key).items()}
+    bandwidth = bandwidth_of(now.slots.values())
     found: dict[int, tuple[float, float | None]] = {}
     for number in (one for domain in domains for one in domain):
-        folder = l3_folder(number)
+        folder = bandwidth.folder(number)
         total = grown.get((MBM.counter, folder))
         if total is None:
             return None
-        found[number] = (total, grown.get((LOCAL.counter, folder)))
+        found[number] = (total, None if bandwidth.at_memory else grown.get((LOCAL.counter, folder)))
     return found

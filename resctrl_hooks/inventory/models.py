@@ -52,7 +52,7 @@ STATES: dict[State, StateText] = {
     ),
     "part-counted": StateText(
         "yellow",
-        "the pod has a bandwidth counter in some L3 domains only",
+        "the pod has a bandwidth counter in some domains only",
         "reconcile assigns counters when more are free",
         "reconcile cannot assign more without resctrl",
     ),
@@ -159,7 +159,7 @@ class Pod(Record):
     groups: list[Group] = Field(default_factory=list)
     bandwidth_counters: dict[str, dict[int, bool]] = Field(
         default_factory=dict,
-        description="Whether it has a counter, by event and L3 domain; empty if the kernel assigns none.",
+        description="Whether it has a counter, by event and domain; empty if the kernel assigns none.",
     )
     unread: list[str] = Field(
         default_factory=list, description="Its annotations for NRI plugins that resctrl-hooks does not read."
@@ -229,11 +229,12 @@ class Rmids(Record):
 
 
 class FreeCounters(Record):
-    """The assignable bandwidth counters of an L3 domain."""
+    """The assignable bandwidth counters of a domain."""
 
     domain: int
     total: int
     free: int
+    resource: str = Field(default="L3", description="The domain's resource: L3, or MB where the memory counts.")
 
 
 class Refusal(Record):

@@ -7,8 +7,9 @@ reassignment of its counter. If that part is unknown or less than half of the in
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from resctrl_hooks.node.resctrl.bandwidth import EVENTS
 from resctrl_hooks.node.resctrl.counters import AVAILABLE, CUMULATIVE
-from resctrl_hooks.node.resctrl.layouts import PERF
+from resctrl_hooks.node.resctrl.layouts import PERF, is_of
 from resctrl_hooks.node.snapshot.growth import Growth, growths, of_class, total_of
 from resctrl_hooks.node.snapshot.snapshot import Snapshot, Values, is_known
 
@@ -60,7 +61,7 @@ def of_pod(before: Snapshot, now: Snapshot, key: str, rdt_class: str | None = No
         if reading.kind != CUMULATIVE and reading.domain.node is None and domain in ("", reading.domain.folder)
     ]
     grown = growths(before, now, key, rdt_class)
-    grown = {place: growth for place, growth in grown.items() if domain in ("", place[1])}
+    grown = {place: growth for place, growth in grown.items() if _belongs(*place, domain, now)}
     return _rates(gauges, grown, now.when - before.when)
 
 
@@ -81,7 +82,9 @@ def of_values(
     grown: dict[tuple[str, str], Growth] = {}
     for path, value in now.items():
         slot = snapshot.slots[path]
-        if slot.domain.node is not None or value is None or domain not in ("", slot.domain.folder):
+        if slot.domain.node is not None or value is None:
+            continue
+        if not _belongs(slot.counter.name, slot.domain.folder, domain, snapshot):
             continue
         if slot.counter.kind != CUMULATIVE:
             gauges.append((slot.counter.name, value if isinstance(value, (int, float)) else None))
@@ -91,6 +94,13 @@ def of_values(
         moved = max(_number(value) - _number(begin), 0) if known else None
         grown[slot.counter.name, slot.domain.folder] = Growth(moved, 0.0 if before is None else seconds)
     return _rates(gauges, grown, seconds)
+
+
+def _belongs(counter: str, folder: str, domain: str, snapshot: Snapshot) -> bool:
+    """Return whether a domain's counter is in the sum over the node, or over a ``domain``: no byte counts twice."""
+    if domain:
+        return folder == domain
+    return counter not in EVENTS or is_of(snapshot.bandwidth, folder)
 
 
 def _rates(gauges: list[tuple[str, float | None]], grown: dict[tuple[str, str], Growth], interval: float) -> Rates:

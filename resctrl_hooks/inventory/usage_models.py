@@ -38,9 +38,10 @@ class PowerUsage(Record):
 
 
 class DomainUsage(Record):
-    """The traffic of an L3 cache in an interval, and its occupancy."""
+    """The traffic of an L3 cache in an interval, and its occupancy; or the traffic of a memory that counts itself."""
 
-    domain: int = Field(description="Id of the L3 domain, such as 1 for mon_L3_01.")
+    domain: int = Field(description="Id of the domain, such as 1 for mon_L3_01.")
+    resource: str = Field(default="L3", description="The domain's resource, such as L3 for mon_L3_01.")
     memory_bandwidth_bytes_per_second: float | None
     peak_bytes_per_second: float | None = Field(
         description="Largest rate that this command has measured, or the value of --capacity."
@@ -63,7 +64,7 @@ class MemoryShare(Record):
 class MemoryUsage(Record):
     """The load of a memory domain in an interval."""
 
-    domain: int = Field(description="The lowest id of its L3 domains.")
+    domain: int = Field(description="The lowest id of its L3 domains, or its own where the memory counts.")
     l3: list[int]
     memory_bandwidth_bytes_per_second: float | None
     capacity_bytes_per_second: float | None = Field(description="`monitoring.capacity`.")

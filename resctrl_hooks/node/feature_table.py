@@ -105,6 +105,7 @@ FEATURES: "dict[str, Row]" = {
         },
         GROUP,
         SELECTED,
+        leaves=("class-counters",),
     ),
     "placement": Row(
         "placement.feature",

@@ -77,6 +77,9 @@ RUNTIMES = fields({"hours": by_name(count)}, {})
 COUNTER_TURNS = fields({"boot": text, "last": number, "since": by_name(exactly(flag, number))}, {"gap": number})
 """``counter-turns``."""
 
+RELEASED_COUNTERS = fields({"boot": text, "counters": each(exactly(text, text, count))}, {})
+"""``class-counters``."""
+
 
 NODE_VALUES = fields(
     {"boot": text, "values": by_name(fields({"found": text, "wanted": text, "now": text, "refused": text}, {}))},

@@ -71,6 +71,14 @@ if TYPE_CHECKING:
         gap: NotRequired[float]
         since: "dict[str, list[Any]]"
 
+    # class-counters
+
+    class ClassCountersRecord(TypedDict):
+        """Counters released for pods: a class (empty for the root's), an event and a domain each."""
+
+        boot: str
+        counters: "list[tuple[str, str, int]]"
+
     # refusals, a line each
 
     class RefusalRecord(TypedDict, total=False):

@@ -1,7 +1,8 @@
 """Assignable bandwidth counters (AMD's ABMC): `mbm_assign_mode`, `mbm_L3_assignments`, and their errors.
 
-Each L3 domain has a few counters; an event of a group counts in a domain only while it has one there. Source: the
-kernel's fs/resctrl/monitor.c, with each refusal observed on Linux 7.2.
+Each domain has a few counters; an event of a group counts in a domain only while it has one there. Source: the
+kernel's fs/resctrl/monitor.c, with each refusal observed on Linux 7.2. On Arm the mode is fixed, there is only the
+total, and a domain may be a memory: after the kernel's source, which no Arm machine has confirmed.
 """
 
 import errno
@@ -11,8 +12,6 @@ from .errors import RefusedError
 from .group import Group
 from .machine import Machine
 
-EVENTS = ("mbm_total_bytes", "mbm_local_bytes")
-"""The events that need a counter."""
 UNASSIGNED = "Unassigned"
 ASSIGNED, NOT_ASSIGNED = "e", "_"
 EVERYWHERE = "*"
@@ -25,19 +24,21 @@ class Assignments:
         self._machine = machine
         self._start = start
         self.enabled = machine.assignable_counters > 0
+        self._is_fixed = bool(machine.bandwidth)
         self.on_mkdir = True
-        self._taken = dict.fromkeys(machine.domains, 0)
+        self._events, self._domains = machine.bandwidth_events, machine.bandwidth_domains
+        self._taken = dict.fromkeys(self._domains, 0)
 
     def counts(self, group: Group, event: str, domain: int) -> bool:
         """Return whether an event is counted, because it has a counter or needs none."""
-        return not self.enabled or event not in EVENTS or (event, domain) in group.assigned
+        return not self.enabled or event not in self._events or (event, domain) in group.assigned
 
     def begin(self, group: Group) -> None:
         """Assign free counters to a new group; domains without a free one are skipped silently, as in the kernel."""
         if not self.enabled or not self.on_mkdir:
             return
-        for event in EVENTS:
-            for domain in self._machine.domains:
+        for event in self._events:
+            for domain in self._domains:
                 if self._free(domain):
                     self._assign(group, event, domain)
 
@@ -70,22 +71,20 @@ class Assignments:
             raise RefusedError(errno.EINVAL, words)
 
     def text(self, group: Group) -> str:
-        """Return the content of `mbm_L3_assignments`."""
+        """Return the content of a group's file, such as `mbm_L3_assignments`."""
         self._need_enabled()
         states = {
-            event: ";".join(
-                f"{d}={ASSIGNED if (event, d) in group.assigned else NOT_ASSIGNED}" for d in self._machine.domains
-            )
-            for event in EVENTS
+            event: ";".join(f"{d}={ASSIGNED if (event, d) in group.assigned else NOT_ASSIGNED}" for d in self._domains)
+            for event in self._events
         }
         return "".join(f"{event}:{state}\n" for event, state in states.items())
 
     def write(self, group: Group, text: str) -> None:
-        """Write `mbm_L3_assignments`, without its last newline. Changes before an error stay."""
+        """Write this file, without its last newline. Changes before an error stay."""
         self._need_enabled("mbm_event mode is not enabled")
         for line in text.split("\n"):
             event, _, rest = line.partition(":")
-            if event not in EVENTS:
+            if event not in self._events:
                 raise RefusedError(errno.ENOENT, f"Invalid event {event}")
             self._write_event(group, event, rest)
 
@@ -95,13 +94,13 @@ class Assignments:
             name, equals, state = part.strip().partition("=")
             state = state if equals else "(null)"
             if name.startswith(EVERYWHERE):
-                self._set(group, event, self._machine.domains, state, EVERYWHERE)
+                self._set(group, event, self._domains, state, EVERYWHERE)
                 return  # the kernel stops parsing here
             digits = name.removeprefix("+")
             if not digits.isascii() or not digits.isdigit():
                 raise RefusedError(errno.EINVAL, "Missing domain id")
             domain = int(digits)
-            if domain not in self._machine.domains:
+            if domain not in self._domains:
                 raise RefusedError(errno.EINVAL, f"Invalid domain id {domain}")
             self._set(group, event, [domain], state, str(domain))
 
@@ -122,16 +121,18 @@ class Assignments:
     def available_text(self) -> str:
         """Return the content of `info/L3_MON/available_mbm_cntrs`."""
         self._need_enabled()
-        return ";".join(f"{domain}={self._free(domain)}" for domain in self._machine.domains) + "\n"
+        return ";".join(f"{domain}={self._free(domain)}" for domain in self._domains) + "\n"
 
     def total_text(self) -> str:
         """Return the content of `info/L3_MON/num_mbm_cntrs`."""
-        return ";".join(f"{domain}={self._machine.assignable_counters}" for domain in self._machine.domains) + "\n"
+        return ";".join(f"{domain}={self._machine.assignable_counters}" for domain in self._domains) + "\n"
 
     def mode_text(self) -> str:
         """Return the content of `info/L3_MON/mbm_assign_mode`: the modes, with brackets around the active one."""
         if not self._machine.assignable_counters:
             return "[default]\n"
+        if self._is_fixed:
+            return "[mbm_event]\n"
         return "[mbm_event]\ndefault\n" if self.enabled else "[default]\nmbm_event\n"
 
     def write_mode(self, text: str, groups: Iterable[Group]) -> None:
@@ -141,11 +142,13 @@ class Assignments:
         wanted = text == "mbm_event"
         if wanted and not self._machine.assignable_counters:
             raise RefusedError(errno.EINVAL, "mbm_event mode is not supported")
+        if self._is_fixed and wanted != self.enabled:
+            raise RefusedError(errno.EINVAL, "Counter assignment mode is not configurable")
         if wanted != self.enabled:
             for group in groups:
                 self.end(group)
-                for event in EVENTS:
-                    for domain in self._machine.domains:
+                for event in self._events:
+                    for domain in self._domains:
                         self._start(group, event, domain)
             self.enabled = wanted
             self.on_mkdir = True

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
 
-from .assignment import EVENTS, UNASSIGNED, Assignments
+from resctrl_hooks.node.resctrl.layouts import L3, domain_folder
+
+from .assignment import UNASSIGNED, Assignments
 from .group import Group
 from .machine import (
     BYTES_PER_SECOND,
@@ -26,7 +28,7 @@ from .machine import (
 _UNAVAILABLE = "Unavailable"
 WORDS = (_UNAVAILABLE, UNASSIGNED, "Error")
 """Values of a counter without a number."""
-L3_EVENTS = ("llc_occupancy", *EVENTS)
+OCCUPANCY = "llc_occupancy"
 ENERGY_EVENTS = ("core_energy", "activity")
 
 _FADE_SECONDS = 0.25
@@ -93,13 +95,19 @@ class Place(NamedTuple):
 def domain_folders(machine: Machine) -> dict[str, Place]:
     """Return the folders of `mon_data`, by their path in it."""
     folders: dict[str, Place] = {}
-    events = L3_EVENTS if machine.traits.counts_bandwidth else L3_EVENTS[:1]
+    resource = machine.bandwidth_resource
+    events = (OCCUPANCY, *(machine.bandwidth_events if resource == L3 else ()))
     for domain in machine.domains:
         path = f"mon_L3_{domain:02d}"
         folders[path] = Place(events, domain, machine.clusters)
         if machine.clusters > 1:
             nodes = range(domain * machine.clusters, (domain + 1) * machine.clusters)
             folders |= {f"{path}/mon_sub_L3_{node:02d}": Place(events, domain) for node in nodes}
+    if resource not in ("", L3):
+        folders |= {
+            domain_folder(resource, number): Place(machine.bandwidth_events, number)
+            for number in machine.bandwidth_domains
+        }
     if machine.energy:
         folders |= {f"mon_PERF_PKG_{domain:02d}": Place(ENERGY_EVENTS, domain) for domain in machine.domains}
     return folders
@@ -119,7 +127,7 @@ class Counters:
         clock: Callable[[], float],
     ) -> None:
         self._clusters = machine.clusters
-        self._pieces = machine.l3_domains * machine.clusters
+        self._pieces = len(machine.bandwidth_domains) * machine.clusters
         self._places = domain_folders(machine)
         self.assignments = Assignments(machine, self._restart)
         self._living = living

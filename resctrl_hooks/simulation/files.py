@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from resctrl_hooks.node.host.cpulist import format_list
+from resctrl_hooks.node.resctrl.layouts import L3, NODE, assignments_file, info_folder, parse_domain
 from resctrl_hooks.node.resctrl.rmids import ARCHITECTURE
 
 from . import cpus, schemata
@@ -48,7 +49,8 @@ def info_files(sim: Resctrl) -> dict[str, File]:
     kinds: dict[str, list[str]] = {}
     for folder, place in domain_folders(machine).items():
         if "/" not in folder:
-            kinds[folder.removeprefix("mon_").rpartition("_")[0]] = list(place.events)
+            resource, _ = parse_domain(folder) or ("", 0)
+            kinds[info_folder(resource)] = list(place.events)
     least, _, step = machine.traits.bandwidth
     constants: dict[str, str] = {
         "MB/bandwidth_gran": str(step),
@@ -68,15 +70,19 @@ def info_files(sim: Resctrl) -> dict[str, File]:
             f"{name}/sparse_masks": str(int(machine.sparse)),
         }
     for kind, events in kinds.items():
-        constants[f"{kind}_MON/mon_features"] = "\n".join(events)
-        constants[f"{kind}_MON/num_rmids"] = str(machine.groups)
-    assignments = sim.counters.assignments
+        constants[f"{kind}/mon_features"] = "\n".join(events)
+        constants[f"{kind}/num_rmids"] = str(machine.groups)
+    if machine.bandwidth == NODE:
+        constants["MB/resource_schemata/MB/scope"] = NODE
+    assignments, counts = sim.counters.assignments, info_folder(machine.bandwidth_resource or L3)
+    if counts != info_folder(L3):
+        constants[f"{info_folder(L3)}/mbm_assign_mode"] = "[default]"
     files = {path: _constant(text) for path, text in constants.items()} | {
         "last_cmd_status": File(lambda _: sim.status),
         "L3_MON/max_threshold_occupancy": File(
             lambda _: f"{sim.threshold}\n", lambda _, text, __: sim.write_threshold(text)
         ),
-        "L3_MON/mbm_assign_mode": File(
+        f"{counts}/mbm_assign_mode": File(
             lambda _: assignments.mode_text(), _line(sim, lambda _, line: sim.write_assign_mode(line))
         ),
     }
@@ -84,9 +90,9 @@ def info_files(sim: Resctrl) -> dict[str, File]:
         files[f"{name}/bit_usage"] = File(lambda _: schemata.bit_usage_text(machine, sim.all_classes()))
     if machine.assignable_counters:
         files |= {
-            "L3_MON/num_mbm_cntrs": File(lambda _: assignments.total_text()),
-            "L3_MON/available_mbm_cntrs": File(lambda _: sim.read_assignments(assignments.available_text)),
-            "L3_MON/mbm_assign_on_mkdir": File(
+            f"{counts}/num_mbm_cntrs": File(lambda _: assignments.total_text()),
+            f"{counts}/available_mbm_cntrs": File(lambda _: sim.read_assignments(assignments.available_text)),
+            f"{counts}/mbm_assign_on_mkdir": File(
                 lambda _: sim.read_assignments(assignments.on_mkdir_text),
                 _command(sim, lambda _, text: assignments.write_on_mkdir(text)),
             ),
@@ -108,14 +114,16 @@ def group_files(sim: Resctrl) -> dict[str, File]:
     if sim.machine.assignable_counters:
         assignments = sim.counters.assignments
         read = partial(sim.read_assignments, assignments.text)
-        files["mbm_L3_assignments"] = File(read, _line(sim, assignments.write))
+        files[assignments_file(sim.machine.bandwidth_resource)] = File(read, _line(sim, assignments.write))
     return files
 
 
 def class_files(sim: Resctrl) -> dict[str, File]:
     """Return the files that only CTRL groups have."""
     return {
-        "schemata": File(schemata.schemata_text, _line(sim, sim.write_schemata)),
+        "schemata": File(
+            lambda group: schemata.schemata_text(group, sim.machine.other_schemata), _line(sim, sim.write_schemata)
+        ),
         "mode": File(lambda group: f"{group.mode}\n", _line(sim, sim.write_mode)),
         "size": File(schemata.size_text),
     }

@@ -1,10 +1,13 @@
 """The simulated hardware: vendor, RMIDs, CLOSIDs, caches and packages."""
 
 import os
+import re
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from resctrl_hooks.node.host.cpulist import parse_list
+from resctrl_hooks.node.resctrl.bandwidth import EVENTS
+from resctrl_hooks.node.resctrl.layouts import AT_MEMORY, L3
 
 CBM_BITS = 12
 """Number of ways in the mask of each L3 cache."""
@@ -96,12 +99,18 @@ class Machine:
         energy: Whether there are `PERF_PKG` domains, as many as L3 caches.
         cpus: Logical CPUs.
         vendor: The processor's vendor, a key of `VENDORS`.
-        assignable_counters: Assignable bandwidth counters in each L3 domain (AMD's ABMC); 0: each group has its own.
+        assignable_counters: Assignable bandwidth counters in each domain (AMD's ABMC, Arm's MPAM); 0: each group has
+            its own.
         clusters: Sub-NUMA clusters of each L3 domain.
         cdp: Whether code and data have separate masks, as with the mount option `cdp`.
         sparse_masks: Whether masks may have holes; None for the vendor's default.
         pmg: Arm's RMIDs of each class, of which the class has one (`pmg_max + 1`); instead of `rmids`.
         partids: Arm's classes, of which the root group has one (`partid_max + 1`); instead of `closids`.
+        bandwidth: The resource whose domains count bandwidth, with Arm: L3, MB (NVIDIA's kernels), NODE (in review) or
+            an invented one; empty for none. Only the total is counted.
+        memory_nodes: The ids of these domains, unless they are L3 caches, such as `0-1,10`; empty for those of the
+            caches. With MB and NODE, `MB` limits in these domains too.
+        other_schemata: More lines of `schemata`, without effect: `MB_MIN:0=0;1=0`.
     """
 
     rmids: int = 32
@@ -117,6 +126,9 @@ class Machine:
     sparse_masks: bool | None = None
     pmg: int = 0
     partids: int = 0
+    bandwidth: str = ""
+    memory_nodes: str = ""
+    other_schemata: str = ""
 
     def __post_init__(self) -> None:
         for name in ("rmids", "closids", "l3_domains", "cpus", "clusters"):
@@ -127,8 +139,7 @@ class Machine:
                 raise ValueError(f"{name} must be at most {most}, not {getattr(self, name)}")
         if self.vendor not in VENDORS:
             raise ValueError(f"vendor must be one of {', '.join(VENDORS)}, not {self.vendor}")
-        if self.assignable_counters < 0 or (self.assignable_counters and self.vendor != "amd"):
-            raise ValueError("only AMD processors have assignable counters")
+        self._check_bandwidth()
         if (self.vendor == "arm") != (self.pmg > 0) or (self.vendor == "arm") != (self.partids > 0):
             raise ValueError("Arm's processors have pmg and partids of 1 or more, others have none")
         if self.vendor == "arm" and (self.cdp or self.energy or self.clusters > 1):
@@ -137,6 +148,15 @@ class Machine:
             raise ValueError("too few RMIDs or CLOSIDs for these clusters and CDP")
         if not 0 <= self.limbo < float("inf"):
             raise ValueError(f"limbo must be 0 seconds or more, not {self.limbo}")
+
+    def _check_bandwidth(self) -> None:
+        if self.bandwidth and (self.vendor != "arm" or not re.fullmatch("[A-Z][A-Z0-9_]*", self.bandwidth)):
+            raise ValueError("bandwidth must be the name of a resource such as MB, and requires Arm")
+        if self.memory_nodes and (self.bandwidth in ("", L3) or not parse_list(self.memory_nodes)):
+            raise ValueError("memory_nodes must be numbers such as 0-1,10, and requires bandwidth that is not L3")
+        counts = self.vendor == "amd" or self.bandwidth
+        if self.assignable_counters < 0 or (self.assignable_counters and not counts):
+            raise ValueError("only AMD processors, and Arm's with bandwidth, have assignable counters")
 
     @property
     def domains(self) -> range:
@@ -153,6 +173,29 @@ class Machine:
             (one * self.cpus // self.l3_domains, -(-(one + 1) * self.cpus // self.l3_domains)) for one in self.domains
         )
         return {one for one, (first, end) in enumerate(bounds) if mask >> first & ((1 << end - first) - 1)}
+
+    @property
+    def bandwidth_resource(self) -> str:
+        """The resource whose domains count bandwidth; empty if nothing does."""
+        return self.bandwidth or (L3 if self.traits.counts_bandwidth else "")
+
+    @property
+    def bandwidth_events(self) -> tuple[str, ...]:
+        """The events of its domains."""
+        return EVENTS[:1] if self.bandwidth else EVENTS if self.bandwidth_resource else ()
+
+    @property
+    def bandwidth_domains(self) -> tuple[int, ...]:
+        """The numbers of its domains."""
+        if self.bandwidth_resource == L3 or not self.memory_nodes:
+            return tuple(self.domains)
+        mask = parse_list(self.memory_nodes)
+        return tuple(number for number in range(mask.bit_length()) if mask >> number & 1)
+
+    @property
+    def limited_domains(self) -> tuple[int, ...]:
+        """The numbers of the domains in which `MB` limits."""
+        return self.bandwidth_domains if self.bandwidth in AT_MEMORY else tuple(self.domains)
 
     @property
     def traits(self) -> Vendor:

@@ -86,7 +86,7 @@ def parse(text: str, machine: Machine, group: Group, others: list[Group]) -> Sta
             if not equals or not digits.isascii() or not digits.isdigit():
                 raise RefusedError(errno.EINVAL, "Missing '=' or non-numeric domain")
             domain = int(digits)
-            if domain not in machine.domains:
+            if domain not in (machine.limited_domains if name == "MB" else machine.domains):
                 raise RefusedError(errno.EINVAL)
             if domain in target:
                 raise RefusedError(errno.EINVAL, f"Duplicate domain {domain}")
@@ -116,7 +116,7 @@ def first_allocation(machine: Machine, others: Iterable[Group]) -> Staged:
         if masks[domain].bit_count() < machine.traits.min_cbm_bits:
             raise RefusedError(errno.ENOSPC, f"No space on {machine.caches[0]}:{domain}")
     most = machine.traits.bandwidth[1]
-    return Staged({name: dict(masks) for name in machine.caches}, dict.fromkeys(machine.domains, most))
+    return Staged({name: dict(masks) for name in machine.caches}, dict.fromkeys(machine.limited_domains, most))
 
 
 def set_mode(text: str, group: Group, others: list[Group]) -> None:
@@ -143,9 +143,9 @@ def _lines(group: Group, of_mask: Callable[[int], str]) -> str:
     return "".join(f"{name:>6}:{';'.join(f'{d}={v}' for d, v in values.items())}\n" for name, values in rows.items())
 
 
-def schemata_text(group: Group) -> str:
-    """Return the content of a CTRL group's `schemata`."""
-    return _lines(group, "{:x}".format)
+def schemata_text(group: Group, others: str = "") -> str:
+    """Return the content of a CTRL group's `schemata`, with other lines before it."""
+    return "".join(f"{line}\n" for line in others.split()) + _lines(group, "{:x}".format)
 
 
 def size_text(group: Group) -> str:

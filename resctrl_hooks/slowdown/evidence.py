@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.guard.snapshots import domains_of_slots
+from resctrl_hooks.node.resctrl.bandwidth import bandwidth_of
 from resctrl_hooks.node.slowdown.constants import AET, PERF, TRAFFIC
 from resctrl_hooks.node.slowdown.perf import PerfCounters, PerfError
 from resctrl_hooks.node.slowdown.reader import counts_of
@@ -40,6 +41,7 @@ class Evidence:
 
     Attributes:
         domains: the memory domains in which the pod's traffic is counted, each as the ids of its L3 domains.
+        bandwidth: these domains one by one.
         skipped: why better grades are not used.
 
     Raises:
@@ -52,7 +54,9 @@ class Evidence:
         self._key = key
         self._folders = [folder for folder in cgroups if folder]
         self._perf: PerfCounters | None = None
-        self.domains = domains_of_slots(context, [one for one in context.monitor.read(key) if one.value is not None])
+        counted = [one for one in context.monitor.read(key) if one.value is not None]
+        self.bandwidth = bandwidth_of(counted)
+        self.domains = domains_of_slots(context, counted)
         self.skipped: dict[str, str] = {}
         self.method = self._best()
 

@@ -139,10 +139,9 @@ class Experiment:
     def _survey(self) -> tuple[list[tuple[int, ...]], dict[str, float]]:
         """Return the memory domains of the pod's traffic, and each class's bytes per second in them."""
         evidence, classes = self.evidence, ["", *self._resctrl.classes()]
-        l3 = [number for domain in evidence.domains for number in domain]
-        own, all_ = evidence.read(), read_classes(self._resctrl, classes, l3, time.monotonic())
+        own, all_ = evidence.read(), read_classes(self._resctrl, classes, evidence.bandwidth, time.monotonic())
         self._sleep(SECONDS)
-        now, all_now = evidence.read(), read_classes(self._resctrl, classes, l3, time.monotonic())
+        now, all_now = evidence.read(), read_classes(self._resctrl, classes, evidence.bandwidth, time.monotonic())
         busy = memory_of(evidence.use(own, now, SECONDS))
         here = [domain for domain in evidence.domains if domain[0] in busy]
         if not here:

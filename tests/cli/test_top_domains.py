@@ -85,7 +85,7 @@ def scene() -> Scene:
         [*lines, Line("total", "TOTAL", "", Rates({"llc": 3.0, "mbm": 100.0}))],
         100,
         domains=domains,
-        domain=1,
+        domain=("L3", 1),
     )
 
 

@@ -144,7 +144,7 @@ RATES_OF_CACHES = ("L3 0 100 MB/s (~10% of max so far)", "L3 1 900 MB/s (~90% of
 
 
 def test_line_of_caches_leaves_details_out_before_caches() -> None:
-    scene = Scene("n", "t", [], domains=[domain(0, 1e8), domain(1, 9e8), domain(2, None)], domain=1)
+    scene = Scene("n", "t", [], domains=[domain(0, 1e8), domain(1, 9e8), domain(2, None)], domain=("L3", 1))
     texts = [
         "   ".join(f"{one}, 50% full" for one in (*RATES_OF_CACHES, "L3 2 -")),
         "   ".join((*RATES_OF_CACHES, "L3 2 -")),
@@ -212,7 +212,7 @@ def snapshot(when: float, *values: float) -> Snapshot:
     return Snapshot(when, slots, classes={"": ClassCounts("1", {**found, **occupied}, {**found}, {}, {})})
 
 
-def scenes(domain: int | None = None, capacity: float | None = None, **options: Any) -> Scenes:
+def scenes(domain: tuple[str, int] | None = None, capacity: float | None = None, **options: Any) -> Scenes:
     made = Scenes(ListOptions(**options), lambda one: one.name == "web", {0: 100, 1: 200}, domain, capacity)
     made.learn(snapshot(0, 0, 0))
     return made
@@ -245,8 +245,8 @@ def test_selected_cache_is_one_after_the_other() -> None:
         made.turn_domain()
     assert seen == [
         (None, None, 300, 7, True),
-        (0, 0, 100, 4, False),
-        (1, 1, 200, 3, False),
+        (("L3", 0), ("L3", 0), 100, 4, False),
+        (("L3", 1), ("L3", 1), 200, 3, False),
         (None, None, 300, 7, True),
     ]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hosts.cluster import SimulatedNode
 from hosts.killed_hook import NEVER, mortal
-from hosts.simulated_kernel import Kernel
+from hosts.simulated_kernel import Kernel, Layout
 from resctrl_hooks.simulation.machine import UNIT_BYTES
 
 if TYPE_CHECKING:
@@ -75,9 +75,11 @@ class SharedNode(SimulatedNode):
         limbo: float = 1.0,
         assignable_counters: int = 0,
         pmg: int = 0,
+        layout: Layout | None = None,
         **monitoring: Any,
     ) -> None:
-        machine = {"rmids": rmids, "limbo": limbo, "assignable_counters": assignable_counters, "pmg": pmg}
+        machine: Any = {"rmids": rmids, "limbo": limbo, "assignable_counters": assignable_counters, "pmg": pmg}
+        machine["layout"] = layout
         super().__init__(root, {"monitoring": monitoring}, **machine)
         self.pods: list[Pod] = []
 

@@ -10,7 +10,7 @@ import os
 import shutil
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from conftest import Host, stat_line
 
@@ -25,6 +25,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 ROOT_CALLER = (1, 0)
+
+
+class Layout(NamedTuple):
+    """Where bandwidth is counted, as `Machine` has it."""
+
+    bandwidth: str
+    memory_nodes: str = ""
 
 
 class Processes(Proc):
@@ -85,6 +92,7 @@ class Kernel(Filesystem):
         limbo: float = 1.0,
         assignable_counters: int = 0,
         pmg: int = 0,
+        layout: Layout | None = None,
     ) -> None:
         self.host = host
         self.now = 1000.0
@@ -99,6 +107,8 @@ class Kernel(Filesystem):
             pmg=pmg,
             partids=closids if pmg else 0,
             assignable_counters=assignable_counters,
+            bandwidth=layout.bandwidth if layout else "",
+            memory_nodes=layout.memory_nodes if layout else "",
         )
         self._next_pid = 100
         self._shown: dict[int, tuple[str, str]] = {}
@@ -202,9 +212,10 @@ class Kernel(Filesystem):
         return {str(path.relative_to(self.host.resctrl)) for path in found if path.name != "mon_data" and path.is_dir()}
 
     def _show_counters(self, path: str) -> None:
-        for name in domain_folders(self.machine)["mon_L3_00"].events:
-            counter = self.tree.find(f"{path}/mon_data/mon_L3_00/{name}")
-            target = self.host.resctrl / path / "mon_data/mon_L3_00" / name
+        places = domain_folders(self.machine).items()
+        for name in (f"{folder}/{event}" for folder, place in places for event in place.events):
+            counter = self.tree.find(f"{path}/mon_data/{name}")
+            target = self.host.resctrl / path / "mon_data" / name
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(counter.file.read(counter.group))
 

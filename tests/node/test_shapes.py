@@ -40,6 +40,7 @@ ROWS: dict[str, tuple[Callable[[Any], bool], set[str]]] = {
     "NodeValuesRecord": (file_shapes.NODE_VALUES, set()),
     "AllocationsRecord": (file_shapes.ALLOCATIONS, set()),
     "TurnsRecord": (file_shapes.COUNTER_TURNS, set()),
+    "ClassCountersRecord": (file_shapes.RELEASED_COUNTERS, set()),
     "CallMetricsRecord": (file_shapes.CALL_METRICS, set()),
     "KeptTopologyRecord": (file_shapes.TOPOLOGY, set()),
     "SupervisorRecord": (file_shapes.SUPERVISOR, set()),

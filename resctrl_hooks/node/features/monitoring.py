@@ -5,6 +5,7 @@ import time
 from .. import errors
 from ..feature import INTO_CLASS, SKIP, Feature, Step, describe, obtain_group
 from ..host.procfs import groups_of_process, resctrl_groups_of
+from ..resctrl.filesystem import ASSIGNMENTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from ..context import Context
     from ..feature import Container
     from ..records import ClassNeeds
+    from ..resctrl.filesystem import Resctrl
     from ..resctrl.locked_key import LockedKey
 
 NAME = "monitoring"
@@ -65,7 +67,7 @@ class Monitoring(Feature):
                 locked.remove_unused(rdt_class)
             raise
         event = context.settings.monitoring["events"][0]
-        if context.monitor.resctrl.lacks(rdt_class, locked.name_in(rdt_class), event):
+        if lacks_counter(context.monitor.resctrl, rdt_class, locked.name_in(rdt_class), event):
             from ..sharing.bandwidth_counters import ensure_counted  # only for exhausted assigned counters
 
             ensure_counted(context, locked.key)
@@ -81,6 +83,12 @@ class Monitoring(Feature):
         from ..resctrl.group_names import current_name  # few groups have a former prefix
 
         return where[1] == current_name(context.monitor, container.key, where[0])
+
+    def withdraw(self, context: "Context") -> None:
+        """Assign the classes' own groups the bandwidth counters that were released for pods."""
+        from ..sharing.class_counters import give_back
+
+        give_back(context)
 
     def reserve(self, step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
         """Create the group, so that an RMID is there when the container starts, unless its runtime creates one."""
@@ -141,6 +149,23 @@ def _obtain(container: "Container", rdt_class: str, locked: "LockedKey", context
         return priority_of(container, context.settings.monitoring.get("priority") or [])  # type: ignore[arg-type]
 
     obtain_group(locked, rdt_class, context, priority)
+
+
+def lacks_counter(resctrl: "Resctrl", rdt_class: str, name: str, event: str) -> bool:
+    """Return whether a group has no assignable counter for an event in some domain."""
+    folder, start = resctrl.group_folder(rdt_class, name), event.encode()
+    try:
+        files = [file for file in resctrl.fs.listdir(folder) if file.endswith(ASSIGNMENTS)]
+    except OSError:
+        return False
+    for file in files:
+        try:
+            lines = resctrl.fs.read(f"{folder}/{file}").split(b"\n")
+        except OSError:
+            continue  # of a resource whose counters are not assigned
+        if any(line.startswith(start) and b"=_" in line for line in lines):
+            return True
+    return False
 
 
 FEATURE = Monitoring()

@@ -1,5 +1,7 @@
 """How a limit of a memory domain becomes ``schemata`` values, and where the guard must not write.
 
+The domains of ``MB`` must be those that count bandwidth. Other resources, such as ``MB_MIN``, are never written.
+
 Several L3 domains can share a memory: on AMD, and where NUMA is off. Intel's per cent are of each CPU, so all of
 them get the same value; AMD's numbers are bandwidth, so the limit is their sum, spread over them by use.
 """
@@ -7,7 +9,12 @@ them get the same value; AMD's numbers are bandwidth, so the limit is their sum,
 import posix
 
 from ..host.files import kernel_text
+from ..resctrl.bandwidth import Bandwidth, bandwidth_of
 from ..resctrl.bandwidth_unit import AMD, PER_CENT, convert, is_mbps, rounded, unit_of
+from ..resctrl.counter_files import layout
+from ..resctrl.counters import MON_DATA
+from ..resctrl.layouts import L3
+from ..resctrl.schemata import limited_in
 from .lease import RESOURCE, read_limits
 from .limit import Limit, OfRate, PerCent
 
@@ -23,14 +30,21 @@ _MOST_TASKS = 256  # tasks of a class whose CPUs are read
 
 
 class Mount:
-    """What this mount's MB values mean: unit, scale, and the reason why the guard may only observe here, if any."""
+    """What this mount's MB values mean: unit, scale, and the reason why the guard may only observe here, if any.
+
+    ``bandwidth`` are the domains that count, ``limited`` those that MB limits, ``maps`` whether they are the same.
+    """
 
     def __init__(self, resctrl: "Resctrl", machine: str = "") -> None:
         info = f"{resctrl.root}/info/{RESOURCE}"
         least, step = kernel_text(f"{info}/min_bandwidth"), kernel_text(f"{info}/bandwidth_gran")
         self.least = int(least) if least.isdigit() else -1
         values = read_limits(resctrl, "")
-        self.l3 = sorted(values)
+        self.limited = sorted(values)
+        found = bandwidth_of(layout(f"{resctrl.root}/{MON_DATA}"))
+        self.bandwidth = found if found.numbers else Bandwidth(L3, self.limited)
+        scope = limited_in(resctrl.root, self.bandwidth)
+        self.maps = scope == self.bandwidth.resource and self.limited == self.bandwidth.numbers
         self.unit = unit_of(self.least, list(values.values()), mbps=is_mbps(resctrl.root))
         self.step = max(1, int(step)) if step.isdigit() else 1
         self.scale: "PerCent | OfRate" = OfRate() if self.unit == AMD else PerCent(self.step)
@@ -40,6 +54,12 @@ class Mount:
             self.observe_only = "resctrl limits no memory bandwidth here (no MB in schemata)"
         elif self.unit not in (AMD, PER_CENT):
             self.observe_only = "resctrl is mounted with mba_MBps: the kernel controls the values itself"
+        elif not self.maps:
+            counted, limited = (", ".join(map(str, of)) for of in (self.bandwidth.numbers, self.limited))
+            self.observe_only = (
+                f"memory bandwidth is counted in {self.bandwidth.resource} domains {counted}, and {RESOURCE} limits "
+                f"{scope} domains {limited}: which of them belong together is unknown"
+            )
         elif (machine or posix.uname().machine) in _ARM:
             self.observe_only = "the effect of MB values is unknown on Arm (MPAM)"
 
@@ -50,7 +70,7 @@ class Mount:
 
     def limit(self, name: str, domain: "tuple[int, ...]", found: "dict[int, int]", floor: int) -> "Limit | None":
         """Return the limit of a class in a memory domain as it is found, None where the class has no value."""
-        values = [found[number] for number in domain if number in found]
+        values = [found[number] for number in domain if number in found and self.maps]
         return Limit(self.sum(values), floor) if len(values) == len(domain) else None
 
     def sum(self, values: "Iterable[int]") -> int:

@@ -8,11 +8,12 @@ import errno
 from ..errors import LeaseError, NotMountedError, ResctrlError
 from ..log import NOTICE, WARNING
 from ..resctrl.bandwidth_unit import capacity_of
+from ..resctrl.layouts import L3
 from .actuator import Mount, shared_cores
 from .law import LOWER, REPORT, Change, Domain, Rules, Sample
 from .lease import RESOURCE, Lease, held_limits, read_limits, restore, write_limits
 from .limit import Limit
-from .load import ClassCounts, Reader, Traffic, memory_domains, rates_between, traffic
+from .load import ClassCounts, Reader, Traffic, domains_of_bandwidth, rates_between, traffic
 from .pods import Pods
 from .section import ACT, OBSERVE, section, slowdown_of
 from .status import Status, event_of, event_text
@@ -58,16 +59,17 @@ class Guard:
         self._lease.hold(pid)
         self._status = Status(context.settings.state_dir, pid, self._lease.started, self.mode, self._mount.unit)
         why = self._mount.observe_only
-        if not why and topology is None and len(self._mount.l3) > 1:
+        bandwidth = self._mount.bandwidth
+        if not why and topology is None and bandwidth.resource == L3 and len(bandwidth.numbers) > 1:
             why = "the topology is unreadable, so which L3 domains share a memory is unknown"
         if self.mode == ACT and why:
             self._say(WARNING, f"guard only observes: {why}")
             self.mode, self._status.values["why"] = OBSERVE, why
         self._status.values["mode"] = self.mode
-        self._pods = Pods(context)
-        self._numbers = memory_domains(self._mount.l3, topology, context.settings.monitoring["memoryDomains"])
+        self._pods = Pods(context, bandwidth)
+        self._numbers = domains_of_bandwidth(bandwidth, topology, context.settings.monitoring["memoryDomains"])
         self._domains = [Domain(self._limits_of(numbers), now) for numbers in self._numbers]
-        self._reader = Reader(self._resctrl, self._mount.l3)
+        self._reader = Reader(self._resctrl, bandwidth)
         self._before: "ClassCounts | None" = None
         self._unread = ""  # why the last read failed
         self._use: "dict[str, dict[int, float]]" = {}
@@ -81,9 +83,9 @@ class Guard:
         for name, rule in self._throttle.items():
             floor = self._mount.floor_of((rule or {}).get("floor", 0), capacity_of(self._capacity, numbers[0]))
             limit = self._mount.limit(name, numbers, read_limits(self._resctrl, name), floor)
-            if limit is None:
+            if limit is None and self._mount.maps:
                 self._say(WARNING, f"RDT class {name} has no {RESOURCE} value on this node: it is not throttled")
-            else:
+            elif limit is not None:
                 found[name] = limit
         return found
 

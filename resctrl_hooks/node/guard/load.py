@@ -1,5 +1,8 @@
 """The load of each memory domain: its traffic over its capacity, from the counters of all RDT classes.
 
+Which counters these are, and of which domains, is decided by `resctrl.bandwidth`. Below, an *L3 domain* is one of these
+domains; where they are memories themselves, each of them is a memory domain, and all of its traffic is to its memory.
+
 A class's own files include its tasks and all of its mon_groups (resctrl.rst, "Resource alloc and monitor groups"),
 so they include pods that wait for an RMID. An L3 counts the requests of its processors, so traffic to another
 domain's memory is that other domain's load. A missing or decreased value makes the load of its own memory domain
@@ -7,9 +10,10 @@ unknown, and no other's. The load is a lower bound if a class has just come or g
 group has no assigned counter (AMD), which the kernel's sum leaves out.
 """
 
-from ..resctrl.assignment import EVENTS, Assignments, text_of
+from ..resctrl.assignment import Assignments, text_of
+from ..resctrl.bandwidth import EVENTS
 from ..resctrl.bandwidth_unit import capacity_of
-from ..resctrl.layouts import L3, domain_folder
+from ..resctrl.layouts import L3
 from .churn import Groups
 
 TYPE_CHECKING = False
@@ -18,6 +22,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from ..host.topology import Topology
+    from ..resctrl.bandwidth import Bandwidth
     from ..resctrl.filesystem import Resctrl
 
     Counts = dict[int, tuple["int | None", "int | None"]]  # by L3 domain: total and local bytes
@@ -32,7 +37,7 @@ class ClassCounts:
     """All classes' counters at one time; ``counts`` is by class and L3 domain.
 
     ``jumped`` are classes whose increase since the read before is not their traffic, ``partial`` the L3 domains in
-    which a group has no assigned counter.
+    which a group has no assigned counter. ``at_memory``: each domain is a memory.
     """
 
     def __init__(
@@ -41,8 +46,11 @@ class ClassCounts:
         counts: "dict[str, Counts]",
         jumped: "frozenset[str]" = frozenset(),
         partial: "frozenset[int]" = frozenset(),
+        *,
+        at_memory: bool = False,
     ) -> None:
         self.time = time
+        self.at_memory = at_memory
         self.counts = counts
         self.jumped = jumped
         self.partial = partial
@@ -84,6 +92,13 @@ BY_MEMORY, BY_PACKAGE, BY_L3 = "node", "package", "l3"
 AUTO = "auto"
 
 
+def domains_of_bandwidth(
+    bandwidth: "Bandwidth", topology: "Topology | None", by: str = AUTO
+) -> "list[tuple[int, ...]]":
+    """Return the memory domains of the domains that count bandwidth: only L3 domains can share a memory."""
+    return memory_domains(bandwidth.numbers, topology if bandwidth.resource == L3 else None, by)
+
+
 def memory_domains(l3: "Iterable[int]", topology: "Topology | None", by: str = AUTO) -> "list[tuple[int, ...]]":
     """Return the L3 domains grouped by the memory that they share.
 
@@ -118,10 +133,10 @@ def _is_l3_as_numa(numbers: "list[int]", topology: "Topology") -> bool:
 class Reader:
     """Reads the classes' counters, and finds the mon_groups that vanished between two reads."""
 
-    def __init__(self, resctrl: "Resctrl", l3: "Sequence[int]") -> None:
+    def __init__(self, resctrl: "Resctrl", bandwidth: "Bandwidth") -> None:
         self._resctrl = resctrl
-        self._l3 = l3
-        self._groups = Groups(resctrl, self._values, len(l3))
+        self._bandwidth = bandwidth
+        self._groups = Groups(resctrl, self._values, len(bandwidth.numbers))
         self._torn: "set[str]" = set()
 
     def read(self, classes: "Sequence[str]", time: float) -> ClassCounts:
@@ -132,7 +147,7 @@ class Reader:
         """
         for _ in range(_TRIES):
             groups = self._groups.present(classes)
-            found = read_classes(self._resctrl, classes, self._l3, time)
+            found = read_classes(self._resctrl, classes, self._bandwidth, time)
             torn = self._groups.changed(groups, classes)
             if not torn:
                 break
@@ -146,23 +161,23 @@ class Reader:
         return found
 
     def _values(self, folder: str) -> "Counts":
-        return _counts(self._resctrl, f"{folder}/mon_data", self._l3)
+        return _counts(self._resctrl, f"{folder}/mon_data", self._bandwidth)
 
 
-def read_classes(resctrl: "Resctrl", classes: "Sequence[str]", l3: "Sequence[int]", time: float) -> ClassCounts:
+def read_classes(resctrl: "Resctrl", classes: "Sequence[str]", bandwidth: "Bandwidth", time: float) -> ClassCounts:
     """Read the bandwidth counters of the classes; "" is the root class."""
-    counts = {name: _counts(resctrl, f"{resctrl.class_folder(name)}/mon_data", l3) for name in classes}
-    return ClassCounts(time, counts, partial=_uncounted(resctrl, classes))
+    counts = {name: _counts(resctrl, f"{resctrl.class_folder(name)}/mon_data", bandwidth) for name in classes}
+    return ClassCounts(time, counts, partial=_uncounted(resctrl, classes), at_memory=bandwidth.at_memory)
 
 
-def _counts(resctrl: "Resctrl", folder: str, l3: "Sequence[int]") -> "Counts":
-    """Return total and local bytes by L3 domain."""
+def _counts(resctrl: "Resctrl", folder: str, bandwidth: "Bandwidth") -> "Counts":
+    """Return total and local bytes by L3 domain; a memory has no local part."""
     return {
         number: (
-            count_in(resctrl, f"{folder}/{domain_folder(L3, number)}/{_TOTAL}"),
-            count_in(resctrl, f"{folder}/{domain_folder(L3, number)}/{_LOCAL}"),
+            count_in(resctrl, f"{folder}/{place}/{_TOTAL}"),
+            None if bandwidth.at_memory else count_in(resctrl, f"{folder}/{place}/{_LOCAL}"),
         )
-        for number in l3
+        for number, place in ((number, bandwidth.folder(number)) for number in bandwidth.numbers)
     }
 
 
@@ -191,7 +206,7 @@ def traffic(before: ClassCounts, after: ClassCounts, domains: "Sequence[tuple[in
         rate = sum(own.values())
         if split and len(domains) > 1:
             rate = sum(of[domain[0]] for of in to_memory)
-        exact = len(domains) == 1 or (split and len(domains) == len(there) == 2)  # noqa: PLR2004  # remote: the other's
+        exact = after.at_memory or len(domains) == 1 or (split and len(domains) == len(there) == 2)  # noqa: PLR2004  # remote: the other's
         partial = not (before.partial | after.partial).isdisjoint(domain)
         found.append(Traffic(domain, rate, own, estimated=partial or not (exact and whole), partial=partial))
     return found

@@ -1,8 +1,8 @@
 """The largest pods of a class in a full memory domain, for the guard's log: a cut slows their traffic."""
 
 from ..errors import LedgerError, ResctrlError
+from ..resctrl.bandwidth import TOTAL
 from ..resctrl.group_names import Names
-from ..resctrl.layouts import L3, domain_folder
 from ..snapshot.names import RecordedNames
 from .load import count_in
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ..context import Context
+    from ..resctrl.bandwidth import Bandwidth
 
 _SHOWN = 3
 
@@ -18,8 +19,9 @@ _SHOWN = 3
 class Pods:
     """The counters of the mon_groups of some classes in the last two samples."""
 
-    def __init__(self, context: "Context") -> None:
+    def __init__(self, context: "Context", bandwidth: "Bandwidth") -> None:
         self._context = context
+        self._bandwidth = bandwidth
         self._names = RecordedNames(context)
         self._last: "dict[tuple[int, str], dict[str, int]]" = {}
         self._moved: "dict[tuple[int, str], dict[str, int]]" = {}
@@ -35,7 +37,7 @@ class Pods:
                 continue  # the names are for the log only
             for group in groups:
                 folder = f"{resctrl.group_folder(name, group)}/mon_data"
-                files = [f"{folder}/{domain_folder(L3, number)}/mbm_total_bytes" for number in domain]
+                files = [f"{folder}/{self._bandwidth.folder(number)}/{TOTAL}" for number in domain]
                 now[group] = sum(count_in(resctrl, file) or 0 for file in files)
             place = (domain[0], name)
             before = self._last.get(place, {})

@@ -1,9 +1,8 @@
 """The guard's rule for the traffic of memory domains, applied to two snapshots."""
 
 from ..host.topology_sysfs import find_topology
-from ..resctrl.layouts import L3, domain_folder
-from ..snapshot.growth import LOCAL, TOTAL
-from .load import ClassCounts, memory_domains, traffic
+from ..resctrl.bandwidth import LOCAL, TOTAL, bandwidth_of, is_at_memory, is_bandwidth, resource_of
+from .load import ClassCounts, domains_of_bandwidth, traffic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,12 +16,7 @@ if TYPE_CHECKING:
     Domains = Sequence[tuple[int, ...]]
 else:
     Domains = object
-# Domains: memory domains, each a set of L3 domains.
-
-
-def l3_folder(number: int) -> str:
-    """Return the folder of an L3 domain in ``mon_data``."""
-    return domain_folder(L3, number)
+# Domains: memory domains, each a set of L3 domains, or of one domain that counts at the memory itself.
 
 
 def domains_of(context: "Context", snapshot: "Snapshot") -> "Domains":
@@ -32,18 +26,22 @@ def domains_of(context: "Context", snapshot: "Snapshot") -> "Domains":
 
 def domains_of_slots(context: "Context", slots: "Iterable[Slot | Reading]") -> "list[tuple[int, ...]]":
     """Return the node's memory domains from its counters."""
-    l3 = {slot.domain.id for slot in slots if slot.counter.name == TOTAL and _is_l3(slot)}
-    return memory_domains(l3, find_topology(context.settings.sys_path), context.settings.monitoring["memoryDomains"])
+    topology = find_topology(context.settings.sys_path)
+    return domains_of_bandwidth(bandwidth_of(slots), topology, context.settings.monitoring["memoryDomains"])
 
 
 def counts_of(
     when: float, classes: "Mapping[str, Mapping[str, Raw]]", slots: "Mapping[str, Slot]", domains: "Domains"
 ) -> ClassCounts:
     """Return each class's counters by path, as the rule expects them."""
+    resource = resource_of(slots.values())
+    at_memory = is_at_memory(resource)
+    counters = (TOTAL,) if at_memory else (TOTAL, LOCAL)  # a memory has no local part
     places = {
-        (slot.counter.name, slot.domain.id): path
+        (counter, slot.domain.id): path
         for path, slot in slots.items()
-        if slot.counter.name in (TOTAL, LOCAL) and _is_l3(slot)
+        for counter in counters
+        if is_bandwidth(slot, resource, counter)
     }
 
     def number(values: "Mapping[str, Raw]", counter: str, domain: int) -> "int | None":
@@ -54,6 +52,7 @@ def counts_of(
     return ClassCounts(
         when,
         {name: {one: (number(of, TOTAL, one), number(of, LOCAL, one)) for one in l3} for name, of in classes.items()},
+        at_memory=at_memory,
     )
 
 
@@ -64,7 +63,3 @@ def traffic_of(before: "Snapshot", now: "Snapshot", domains: "Domains") -> "list
         return counts_of(one.when, {name: of.whole for name, of in one.classes.items()}, one.slots, domains)
 
     return traffic(counts(before), counts(now), domains)
-
-
-def _is_l3(slot: "Slot | Reading") -> bool:
-    return slot.domain.resource == L3 and slot.domain.node is None

@@ -6,17 +6,19 @@
 import posix
 import time
 
-from ..guard.snapshots import domains_of, l3_folder, traffic_of
+from ..guard.snapshots import domains_of, traffic_of
 from ..guard.status import NAME, event_text
 from ..host.files import kernel_text, parse_json, read_file
+from ..resctrl.bandwidth import TOTAL, bandwidth_of
 from ..resctrl.bandwidth_unit import capacity_of
 from ..resctrl.counter_files import layout
 from ..resctrl.counter_totals import summed
 from ..resctrl.counters import AVAILABLE, CUMULATIVE, MON_DATA, Slot
+from ..resctrl.schemata import limited_in
 from ..slowdown.causes import SUPPORTED
 from ..slowdown.section import section as slowdown_section
 from ..slowdown.status import read_status
-from ..snapshot.growth import ENERGY, TOTAL, growths
+from ..snapshot.growth import ENERGY, growths
 from ..snapshot.names import RecordedNames
 from ..snapshot.packages import Packages
 from ..snapshot.snapshot import open_files, take
@@ -115,6 +117,8 @@ class Sampler:
         """The largest bandwidth of each memory domain between two samples, in bytes per second."""
         self._counted: "dict[tuple[str, str, str], float]" = {}
         slots = [slot for slot in layout(f"{node.monitor.resctrl.root}/{MON_DATA}") if slot.domain.node is None]
+        self._bandwidth = bandwidth_of(slots)
+        self._limited = limited_in(node.monitor.resctrl.root, self._bandwidth)
         counters = dict.fromkeys(slot.counter.name for slot in slots if slot.counter.kind == CUMULATIVE)
         self.columns = (
             *LABELS,
@@ -187,7 +191,7 @@ class Sampler:
             if one.rate is not None:
                 self.peaks[one.domain[0]] = max(self.peaks.get(one.domain[0], 0.0), one.rate)
             if capacity := capacity_of(self._capacity, one.domain[0]):
-                l3 = [l3_folder(number) for number in one.domain]
+                l3 = [self._bandwidth.folder(number) for number in one.domain]
                 rate: "Row" = {"missing": f"{TRAFFIC}:Unknown"} if one.rate is None else {TRAFFIC: one.rate}
                 yield self._row(when, MEMORY, l3[0], {"key": " ".join(l3), **rate, CAPACITY: capacity})
 
@@ -202,7 +206,7 @@ class Sampler:
             culprits = dict.fromkeys(one["key"] for cause in supported for one in cause["pods"])
             if supported:
                 labels.update({"event": ", ".join(one["cause"] for one in supported), "culprits": " ".join(culprits)})
-            domain = "" if found["domain"] is None else l3_folder(found["domain"])
+            domain = "" if found["domain"] is None else self._bandwidth.folder(found["domain"])
             yield self._row(when, SLOWED, domain, {**labels, RATIO: round(found["ratio"], 3)})
 
     def _events(self, when: str) -> "Iterable[Row]":
@@ -214,7 +218,7 @@ class Sampler:
                 self._seen_until = event["time"]
                 text = event_text(event, status["mode"], status["unit"])
                 values: "Row" = {"key": event["action"], "rdt_class": event["class"], "event": text}
-                yield self._row(when, GUARD, l3_folder(int(event["domain"])), values)
+                yield self._row(when, GUARD, self._bandwidth.folder(int(event["domain"])), values)
         except (OSError, ValueError, KeyError, TypeError):
             return  # no guard has run since the last boot, or its file is another version's
 
@@ -225,9 +229,9 @@ class Sampler:
             name: kernel_text(f"{resctrl.class_folder(name)}/schemata") or before.get(name, "")
             for name in snapshot.classes
         }
-        for name, domain, text in changes(before, self._schemata) if self._before else ():
+        for name, domain, text in changes(before, self._schemata, self._limited) if self._before else ():
             values: "Row" = {"key": SCHEMATA, "rdt_class": name, "event": text}
-            yield self._row(when, SCHEMATA, l3_folder(domain), values)
+            yield self._row(when, SCHEMATA, domain, values)
 
     def _row(self, when: str, kind: str, domain: str, values: "Row") -> "dict[str, Value]":
         return {"time": when, "host": self._host, "kind": kind, "domain": domain, **values}

@@ -191,7 +191,7 @@ def _count(context: "Context", options: Options, report: Report) -> None:
         if found is not None:
             report.counters_given = sum(change.give for change in found.changes)
             report.counters_taken = len(found.changes) - report.counters_given
-            report.uncounted = found.uncounted
+            report.uncounted, report.counted_in = found.uncounted, found.resource
 
 
 def _place(context: "Context", seen: "Observation", options: Options, report: Report) -> None:

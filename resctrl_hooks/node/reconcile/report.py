@@ -97,6 +97,8 @@ class Report:
         self.counters_given = 0
         self.counters_taken = 0
         self.uncounted: "dict[str, list[int]]" = {}
+        self.counted_in = "L3"
+        """The resource of these domains."""
         self.waiting: "dict[str, str]" = {}
         self.queued: "dict[str, str]" = {}
         self.turns: "list[str]" = []
@@ -189,7 +191,11 @@ class Report:
         for event, of in sorted(found.items(), key=lambda item: isinstance(item[1], dict)):  # those with a reason last
             reasons = of if isinstance(of, dict) else dict.fromkeys(of, "")
             for what, why in sorted(reasons.items()):
-                yield self._item(event, what, why if isinstance(why, str) else _in_domains(why))
+                yield self._item(
+                    event,
+                    what,
+                    why if isinstance(why, str) else f"in {self.counted_in} domain {', '.join(map(str, why))}",
+                )
 
     def _item(self, event: str, what: str, message: str) -> "dict[str, str]":
         return {"event": event, "id": what, **self._names_of(what), "message": message}
@@ -232,10 +238,6 @@ class Report:
             elif name in ("tidied", "queued"):  # one row with the previous field
                 rows[-1] = rows[-1][0], rows[-1][1] + number
         return rows
-
-
-def _in_domains(numbers: "list[int]") -> str:
-    return f"in L3 domain {', '.join(map(str, numbers))}"
 
 
 class _Catching:

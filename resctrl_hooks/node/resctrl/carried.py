@@ -15,7 +15,7 @@ from .mounts import witnesses
 from .sources import is_new
 from .total import GONE, LEFT, OUT_OF_VIEW, Source, Total
 from .totals_file import KEYS, load_totals, save_totals, take_saved
-from .turn_counts import is_counted
+from .turn_counts import counted_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Carried:
         self.slots = list(map(slot_at, self._layout))
         self._cumulative: "list[tuple[int, str]]" = []
         self._energy: "list[tuple[int, str]]" = []
-        self._in_turns = [slot.path for slot in self.slots if is_counted(slot)]
+        self._in_turns = [path for _, path in counted_in(self.slots)]
         self._turn_places: "list[int]" = []
 
     def save(self) -> None:
@@ -111,8 +111,9 @@ class Carried:
         places = [(place, slot) for place, slot in enumerate(slots) if slot.counter.kind == CUMULATIVE]
         self._cumulative = [(place, slot.path) for place, slot in places]
         self._energy = [(place, slot.path) for place, slot in places if slot.domain.resource == PERF]
-        self._in_turns = [slot.path for slot in slots if is_counted(slot)]
-        self._turn_places = [place for place, slot in enumerate(slots) if is_counted(slot)]
+        in_turns = counted_in(slots)
+        self._in_turns = [path for _, path in in_turns]
+        self._turn_places = [place for place, _ in in_turns]
         paths = [slot.path for _, slot in places]
         if paths == self._layout:
             return

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MON_GROUPS = "mon_groups"
-ENERGY_INFO = "info/PERF_PKG_MON"  # as `layouts` has it, which most hooks need not import
+ENERGY_INFO, ASSIGNMENTS = "info/PERF_PKG_MON", "_assignments"  # of `layouts`, which most hooks need not import
 _MOST_ROUNDS = 20
 
 
@@ -116,6 +116,14 @@ class Resctrl:
     def remove(self, rdt_class: str, name: str) -> bool:
         """Remove a mon_group, and return whether it existed. Its tasks move to the class's own group."""
         path = self.group_folder(rdt_class, name)
+        try:
+            files = self.fs.listdir(path)
+        except OSError:
+            files = []
+        if any(file.endswith(ASSIGNMENTS) for file in files):
+            from .memory_counters import release_all
+
+            release_all(self.fs, path, files)
         try:
             self.fs.rmdir(path)
         except (FileNotFoundError, NotADirectoryError):
@@ -244,17 +252,6 @@ class Resctrl:
                 )
                 message = f"thread {tid} of process {pid} was moved to {rdt_class}/{name} but is {there}"
                 raise errors.NotArrivedError(message)
-
-    def lacks(self, rdt_class: str, name: str, event: str) -> bool:
-        """Return whether a group lacks an assignable counter for ``event``, such as ``mbm_total_bytes``, in any domain.
-
-        The group's own folder has no assignment file if the kernel assigns no counters.
-        """
-        try:
-            text = self.fs.read(f"{self.group_folder(rdt_class, name)}/mbm_L3_assignments")
-        except OSError:
-            return False
-        return any(line.startswith(event.encode()) and b"=_" in line for line in text.split(b"\n"))
 
     def has_energy(self) -> bool:
         """Return whether this kernel counts per package too (Application Energy Telemetry, Linux 7.0 and later)."""

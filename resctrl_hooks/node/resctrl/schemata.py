@@ -1,12 +1,34 @@
-"""The format of ``schemata``: a line for each resource, with a value for each domain (resctrl.rst, "schemata")."""
+"""The format of ``schemata``: a line for each resource, with a value for each domain (resctrl.rst, "schemata").
+
+Resources that are not `MANAGED` are shown, and never written. Kernels to come have more controls of a resource, such as
+``MB_MIN`` and ``MB_MAX`` beside ``MB``, or ``GMB`` (lkml, May to July 2026).
+"""
 
 from ..errors import ResctrlError
+from ..host.files import kernel_text
+from .layouts import L3, MB, owner_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from .bandwidth import Bandwidth
     from .filesystem import Resctrl
+
+MASKS = ("L3", "L3CODE", "L3DATA", "L2", "L2CODE", "L2DATA")
+"""Resources whose values are masks of ways."""
+BANDWIDTHS = ("MB", "SMBA")
+"""Resources whose values are limits of memory bandwidth."""
+MANAGED = (*MASKS, *BANDWIDTHS)
+
+
+def limited_in(root: str, bandwidth: "Bandwidth") -> str:
+    """Return the resource in whose domains ``MB`` limits: an L3, or a memory.
+
+    A kernel to come has it in a file. NVIDIA's count and limit in the same domains, without that file.
+    """
+    scope = kernel_text(f"{root}/info/{MB}/resource_schemata/{MB}/scope") or (MB if bandwidth.resource == MB else L3)
+    return bandwidth.resource if owner_of(scope) == owner_of(bandwidth.resource) else scope
 
 
 def parse_schemata(text: str) -> "dict[str, dict[int, str]]":

@@ -3,20 +3,22 @@
 A turn ends when a key is no longer counted: its group or a bandwidth counter now belongs to another.
 """
 
-from .layouts import L3
+from .bandwidth import is_bandwidth, resource_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from .counters import Slot
 
-COUNTER = "mbm_total_bytes"
 MOST = 40
 """The number of latest turns that are kept."""
 
 
-def is_counted(slot: "Slot") -> bool:
-    """Return whether a file is relevant: memory traffic of a whole L3 domain."""
-    return slot.counter.name == COUNTER and slot.domain.resource == L3 and slot.domain.node is None
+def counted_in(slots: "Sequence[Slot]") -> "list[tuple[int, str]]":
+    """Return place and path of the relevant files: memory traffic of whole domains."""
+    resource = resource_of(slots)
+    return [(place, slot.path) for place, slot in enumerate(slots) if is_bandwidth(slot, resource)]
 
 
 class Turns:

@@ -9,9 +9,12 @@ from ..flags import set_flag
 from ..log import INFO, WARNING
 from ..resctrl.assignment import Assignments
 from ..resctrl.counter_share import LOCK, OURS, holders_of, rearrange, share
+from .class_counters import Released
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ..context import Context
     from ..resctrl.counter_share import Change
 
@@ -21,19 +24,22 @@ SHORT = "short-of-counters"
 
 
 class Balance:
-    """The changes, and by key the domains in which its first event has no counter afterwards."""
+    """The changes, and by key the domains of a resource in which its first event has no counter afterwards."""
 
-    __slots__ = ("changes", "event", "uncounted")
+    __slots__ = ("changes", "event", "resource", "uncounted")
 
-    def __init__(self, changes: "list[Change]", event: str, uncounted: "dict[str, list[int]]") -> None:
+    def __init__(self, changes: "list[Change]", resource: str, event: str, uncounted: "dict[str, list[int]]") -> None:
         self.changes = changes
+        self.resource = resource
         self.event = event
         self.uncounted = uncounted
 
 
-def events_of(context: "Context") -> "tuple[str, ...]":
-    """Return the configured events, the most important first."""
-    return tuple(context.settings.monitoring["events"])
+def events_of(context: "Context", known: "Iterable[str]") -> "tuple[str, ...]":
+    """Return the configured events that the kernel counts, the most important first; all ``known`` ones if none is."""
+    known = tuple(dict.fromkeys(known))
+    configured = tuple(context.settings.monitoring["events"])
+    return tuple(event for event in configured if event in known) or known or configured
 
 
 def balance(context: "Context", *, dry_run: bool = False, in_turns: bool = False) -> "Balance | None":
@@ -46,18 +52,21 @@ def balance(context: "Context", *, dry_run: bool = False, in_turns: bool = False
     assignments = Assignments(monitor.resctrl)
     if not assignments.enabled():
         return None
-    events = events_of(context)
     keep = context.settings.monitoring["classCounters"] == KEEP
     with context.ledger.lock_named(LOCK, monitor.patience):
         capacity = assignments.capacity()
         holders = holders_of(monitor)
+        events = events_of(context, (event for holder in holders for event in holder.states))
         if in_turns and not dry_run and context.settings.monitoring.get("share") is not None:
             from .counter_turns import set_turns
 
             set_turns(monitor, context.settings, holders, events[0])
         changes = share(holders, capacity, events, keep_ungrouped=keep)
         if not dry_run:
+            released = Released(monitor)
+            released.extend(changes)
             changes = rearrange(monitor, changes)
+            released.reduce(changes)
         uncounted = {}
         for holder in holders:
             missing = [domain for domain in capacity if not holder.has(events[0], domain)]
@@ -65,7 +74,7 @@ def balance(context: "Context", *, dry_run: bool = False, in_turns: bool = False
                 uncounted[holder.key] = missing
         if not dry_run:
             set_flag(context.ledger, SHORT, on=bool(uncounted))
-    return Balance(changes, events[0], uncounted)
+    return Balance(changes, assignments.resource, events[0], uncounted)
 
 
 def ensure_counted(context: "Context", key: str) -> None:
@@ -86,8 +95,8 @@ def ensure_counted(context: "Context", key: str) -> None:
     domains = ", ".join(str(domain) for domain in found.uncounted[key])
     context.log(
         WARNING,
-        f"all bandwidth counters are in use: {found.event} of {key} is not counted in L3 domain {domains}; "
-        "reconcile assigns one when it becomes free",
+        f"all bandwidth counters are in use: {found.event} of {key} is not counted in {found.resource} domain "
+        f"{domains}; reconcile assigns one when it becomes free",
         key=key,
         reason="no-counters",
     )

@@ -7,6 +7,7 @@ from ..guard.load import Reader as ClassReader
 from ..guard.load import traffic
 from ..guard.snapshots import domains_of_slots
 from ..host.files import kernel_text
+from ..resctrl.bandwidth import LOCAL, TOTAL, bandwidth_of, is_at_memory, is_bandwidth, resource_of
 from .cgroup_waits import read_cpus, read_waits
 from .window import Counts, Window, use_between
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     Readings = Mapping[str, Iterable[CounterReading]]
 
-_TOTAL, _LOCAL, _OCCUPANCY = "mbm_total_bytes", "mbm_local_bytes", "llc_occupancy"
+_OCCUPANCY = "llc_occupancy"
 _SUMS = {"unhalted_core_cycles": "cycles", "uops_retired": "operations", "unhalted_ref_cycles": "references"}
 
 
@@ -51,10 +52,10 @@ class NodeReader:
     def __init__(self, context: "Context", files: "OpenFiles | None" = None) -> None:
         self._context = context
         self._files = files
-        self.domains = domains_of_slots(context, context.monitor.read_counters(files).slots)
-        l3 = sorted(number for domain in self.domains for number in domain)
+        slots = context.monitor.read_counters(files).slots
+        self.domains = domains_of_slots(context, slots)
         self._capacity: "dict[str, float]" = context.settings.monitoring.get("capacity") or {}
-        self._classes = ClassReader(context.monitor.resctrl, l3)
+        self._classes = ClassReader(context.monitor.resctrl, bandwidth_of(slots))
         self._cgroups: "dict[str, list[str]]" = {}
 
     def cgroups(self, key: str) -> "list[str]":
@@ -117,11 +118,15 @@ def counts_of(
     bandwidth: "dict[tuple[str, int], float | None]" = {}
     occupancy: "dict[int, float]" = {}
     sums: "dict[str, float]" = {}
+    readings = [*readings]
+    resource = resource_of(readings)
     for one in readings:
         name, domain = one.counter.name, one.domain
         if domain.node is not None:
             continue
-        if name in (_TOTAL, _LOCAL):
+        if name in (TOTAL, LOCAL):
+            if not is_bandwidth(one, resource, name) or (name == LOCAL and is_at_memory(resource)):
+                continue
             place = name, domain.id
             old = bandwidth.get(place, 0.0)
             bandwidth[place] = None if one.value is None or old is None else old + one.value
@@ -131,9 +136,9 @@ def counts_of(
             occupancy[domain.id] = occupancy.get(domain.id, 0.0) + one.value
         elif name in _SUMS:
             sums[_SUMS[name]] = sums.get(_SUMS[name], 0.0) + one.value
-    totals = {number: value for (name, number), value in bandwidth.items() if name == _TOTAL}
+    totals = {number: value for (name, number), value in bandwidth.items() if name == TOTAL}
     return Counts(
-        {number: (total, bandwidth.get((_LOCAL, number))) for number, total in totals.items()},
+        {number: (total, bandwidth.get((LOCAL, number))) for number, total in totals.items()},
         occupancy,
         sums.get("cycles"),
         sums.get("operations"),

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from ..resctrl.counters import Reading
     from .snapshot import Snapshot
 
-TOTAL = "mbm_total_bytes"
-LOCAL = "mbm_local_bytes"
 ENERGY = "core_energy"
 _ALIKE = 0.02  # tolerance, as a part of the interval, between the times of classes that counted together
 _NEW = 0.5  # seconds that a new group in an interval may seem older than the interval

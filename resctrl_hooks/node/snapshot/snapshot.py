@@ -7,11 +7,12 @@ is unknown.
 
 from ..errors import HookError
 from ..host.files import GONE
-from ..resctrl.assignment import EVENTS, Assignments
+from ..resctrl.assignment import Assignments
+from ..resctrl.bandwidth import EVENTS, resource_of
 from ..resctrl.counter_files import read_group
 from ..resctrl.counters import ERROR, INCOMPLETE, UNAVAILABLE, Raw
 from ..resctrl.key_counts import class_of, group_of
-from ..resctrl.layouts import L3, PERF
+from ..resctrl.layouts import PERF
 from ..resctrl.open_files import OpenFiles
 
 TYPE_CHECKING = False
@@ -72,6 +73,7 @@ class Snapshot:
 
     Attributes:
         when: in seconds since the boot.
+        bandwidth: the resource that counts memory bandwidth.
         slots: the files of each group, by path.
         pods: the readings of each key by class, cumulative ones as totals that never decrease.
         held: by key, the classes in which it has a group now.
@@ -83,7 +85,9 @@ class Snapshot:
         mount: the times of resctrl's folders (`mounts.witnesses`).
     """
 
-    __slots__ = ("classes", "foreign", "held", "is_whole", "mount", "pods", "rmids", "slots", "turns", "when")
+    __slots__ = (
+        *("bandwidth", "classes", "foreign", "held", "is_whole", "mount", "pods", "rmids", "slots", "turns", "when"),
+    )
 
     def __init__(
         self,
@@ -98,6 +102,7 @@ class Snapshot:
     ) -> None:
         self.when = when
         self.slots = slots
+        self.bandwidth = resource_of(slots.values())
         self.pods = {} if pods is None else pods
         self.held = {} if held is None else held
         self.foreign = {} if foreign is None else foreign
@@ -157,7 +162,7 @@ def _read_node(context: "Context", files: "OpenFiles | None") -> Snapshot:
         identity, values = whole or ("", dict.fromkeys(found.slots, ERROR))
         if identity or whole is None:
             states = assigned.of(folder) if assignable else {}
-            uncounted = {path for path, slot in found.slots.items() if not _is_assigned(slot, states)}
+            uncounted = {path for path, slot in found.slots.items() if not _is_assigned(slot, states, assigned)}
             parts = dict(group for group in groups.values() if group is not None)
             found.classes[rdt_class] = _class_of(identity, values, parts, uncounted, found.slots, lost)
     return found
@@ -246,8 +251,8 @@ def _class_of(
     return found
 
 
-def _is_assigned(slot: "Slot", states: "dict[str, dict[int, bool]]") -> bool:
+def _is_assigned(slot: "Slot", states: "dict[str, dict[int, bool]]", assigned: Assignments) -> bool:
     """Return whether a class's own tasks have a counter, where the kernel assigns them."""
-    if slot.domain.resource != L3 or slot.counter.name not in EVENTS:
+    if not states or slot.counter.name not in EVENTS or not assigned.concerns(slot.domain.resource):
         return True
     return states.get(slot.counter.name, {}).get(slot.domain.id, True)

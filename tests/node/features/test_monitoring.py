@@ -13,7 +13,6 @@ from resctrl_hooks.node.errors import TaskGoneError
 from resctrl_hooks.node.feature import SKIP, Step
 from resctrl_hooks.node.features import monitoring
 from resctrl_hooks.node.host.procfs import Cgroup
-from resctrl_hooks.node.resctrl.filesystem import Resctrl
 from resctrl_hooks.node.resctrl.locked_key import LockedKey
 from resctrl_hooks.node.sharing.limits import NamespaceLimitError, check_limit
 
@@ -155,7 +154,7 @@ def test_reserved_group_exists_before_the_container(host: Host) -> None:
 @pytest.mark.parametrize("lacks", [False, True])
 def test_group_without_a_counter_gets_one(host: Host, monkeypatch: pytest.MonkeyPatch, *, lacks: bool) -> None:
     counted: list[str] = []
-    monkeypatch.setattr(Resctrl, "lacks", lambda *_: lacks)
+    monkeypatch.setattr(monitoring, "lacks_counter", lambda *_: lacks)
     monkeypatch.setattr(
         "resctrl_hooks.node.sharing.bandwidth_counters.ensure_counted", lambda _, key: counted.append(key)
     )

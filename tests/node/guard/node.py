@@ -63,8 +63,9 @@ class Node:
 
     def __init__(
         self, host: Host, classes: tuple[str, ...] = ("gold", "silver", "bronze"), *, l3: tuple[int, ...] = (0,),
-        amd: bool = False, mode: str = "act", capacity: str = "100", floor: int = 20,
+        amd: bool = False, mode: str = "act", capacity: str = "100", floor: int = 20, counted_in: str = "L3",
     ) -> None:  # fmt: skip
+        self.counted_in = counted_in
         self.host = host
         self.root = host.resctrl
         self.l3 = l3
@@ -108,7 +109,7 @@ class Node:
 
     def count(self, name: str, number: int, total: int | str, local: int | str | None = None) -> None:
         """Set the counters of a class on an L3 domain."""
-        folder = self.root / name / f"mon_data/mon_L3_{number:02d}"
+        folder = self.root / name / f"mon_data/mon_{self.counted_in}_{number:02d}"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "mbm_total_bytes").write_text(f"{total}\n")
         (folder / "mbm_local_bytes").write_text(f"{total if local is None else local}\n")
@@ -118,7 +119,7 @@ class Node:
         for _ in range(seconds):
             self.now += 1
             for name, rate in rates.items():
-                path = self.root / name / f"mon_data/mon_L3_{self.l3[0]:02d}/mbm_total_bytes"
+                path = self.root / name / f"mon_data/mon_{self.counted_in}_{self.l3[0]:02d}/mbm_total_bytes"
                 self.count(name, self.l3[0], int(path.read_text()) + int(rate * GB))
             guard.sample(self.now)
 

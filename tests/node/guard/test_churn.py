@@ -11,6 +11,7 @@ from conftest import Host
 from resctrl_hooks.node.guard.churn import FOR_EACH_LEFT, MOST_FILES, Groups
 from resctrl_hooks.node.guard.load import Reader, traffic
 from resctrl_hooks.node.guard.status import NAME
+from resctrl_hooks.node.resctrl.bandwidth import Bandwidth
 
 from .node import GB, Node
 
@@ -86,7 +87,7 @@ def node(host: Host) -> Node:
 @pytest.fixture
 def reader(node: Node) -> Reader:
     """Return a reader after its first read."""
-    found = Reader(node.context().monitor.resctrl, [0])
+    found = Reader(node.context().monitor.resctrl, Bandwidth("L3", [0]))
     assert values(found, ["bronze", "silver"]) == {"bronze": 100, "silver": 0}
     (node.root / "bronze/mon_groups/first").mkdir()
     assert values(found, ["bronze", "silver"]) == {"bronze": 100, "silver": 0}
@@ -158,7 +159,7 @@ def change_groups(node: Node, patch: pytest.MonkeyPatch, times: int) -> None:
 def test_groups_are_read_only_after_one_left_their_class(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(100):
         node.count(f"bronze/mon_groups/p{number}", 0, number)
-    reader = Reader(node.context().monitor.resctrl, [0])
+    reader = Reader(node.context().monitor.resctrl, Bandwidth("L3", [0]))
     read: list[str] = []
 
     def noted(folder: str) -> dict[int, tuple[int | None, int | None]]:

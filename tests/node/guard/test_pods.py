@@ -7,8 +7,11 @@ from hosts.faults import Fail
 from resctrl_hooks.node.errors import LedgerError
 from resctrl_hooks.node.guard.pods import Pods
 from resctrl_hooks.node.ledger import Ledger
+from resctrl_hooks.node.resctrl.bandwidth import Bandwidth
 
 from .node import GB, Node
+
+L3_DOMAINS = Bandwidth("L3", (0, 1))
 
 
 def count(node: Node, group: str, total: int | str, number: int = 0) -> None:
@@ -20,7 +23,7 @@ def count(node: Node, group: str, total: int | str, number: int = 0) -> None:
 
 def test_largest_pods_come_first_and_are_at_most_three(host: Host) -> None:
     node = Node(host, l3=(0, 1))
-    pods = Pods(node.context())
+    pods = Pods(node.context(), L3_DOMAINS)
     for rates in ({"a": 9, "b": 0, "c": 0, "d": 0, "e": 0, "z": 0}, {"a": 10, "b": 4, "c": 3, "d": 2, "e": 0, "f": 9}):
         for group, total in rates.items():
             count(node, group, total)
@@ -46,7 +49,7 @@ def test_pod_is_named_as_in_its_record(host: Host, pod: str | None, namespace: s
     if pod is not None:
         with context.ledger.lock("pod1", 1.0):
             context.ledger.write_pod("pod1", {"groups": {}, "pod": pod, "namespace": namespace or ""})
-    found = Pods(context)
+    found = Pods(context, L3_DOMAINS)
     for total in (0, 1):
         count(node, "pod1", total)
         found.sample((0,), ["bronze"])
@@ -55,7 +58,7 @@ def test_pod_is_named_as_in_its_record(host: Host, pod: str | None, namespace: s
 
 def test_pod_with_an_unreadable_record_is_named_by_its_group(host: Host, fail: Fail) -> None:
     node = Node(host)
-    found = Pods(node.context())
+    found = Pods(node.context(), L3_DOMAINS)
     for total in (0, 1):
         count(node, "pod1", total)
         found.sample((0,), ["bronze"])

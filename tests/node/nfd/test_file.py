@@ -6,6 +6,7 @@ import datetime as dt
 import errno
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hosts.node_features import labels
@@ -18,14 +19,14 @@ from resctrl_hooks.node.nfd.proof import CLASS
 from resctrl_hooks.node.reconcile.command import reconcile_command
 from resctrl_hooks.node.resctrl.rmids import total_closids, total_rmids
 
-KINDS: dict[str, dict[str, int]] = {"Intel": {}, "AMD": {"assignable_counters": 4}, "Arm": {"pmg": 4}}
+KINDS: dict[str, dict[str, Any]] = {"Intel": {}, "AMD": {"assignable_counters": 4}, "Arm": {"pmg": 4}}
 NAME = "resctrl-hooks"
 
 
 class Node(SharedNode):
     """A node with the file that `install --nfd` creates."""
 
-    def __init__(self, root: Path, **options: int) -> None:
+    def __init__(self, root: Path, **options: Any) -> None:
         super().__init__(root, **{"rmids": 16, "limbo": 0, **options})
         self.folder = root / "features.d"
         self.folder.mkdir()

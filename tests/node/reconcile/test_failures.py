@@ -65,7 +65,7 @@ def test_containers_that_still_wait_are_returned(
 def test_changes_of_counters_are_counted(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     changes = [SimpleNamespace(give=give) for give in (True, False, False, True, False)]
     uncounted: Any = ["x"]
-    found = SimpleNamespace(changes=changes, uncounted=uncounted)
+    found = SimpleNamespace(changes=changes, uncounted=uncounted, resource="L3")
     monkeypatch.setattr("resctrl_hooks.node.sharing.bandwidth_counters.balance", always(found))
     report = reconcile(host.context(), NOW)
     assert (report.counters_given, report.counters_taken, report.uncounted) == (2, 3, uncounted)

@@ -3,7 +3,8 @@
 import pytest
 from conftest import Host
 
-from resctrl_hooks.node.resctrl.assignment import EVENTS, parse
+from resctrl_hooks.node.resctrl.assignment import parse
+from resctrl_hooks.node.resctrl.bandwidth import EVENTS
 from resctrl_hooks.node.resctrl.counter_share import FOREIGN, OURS, UNGROUPED, Change, Holder, rearrange, share
 
 TOTAL, LOCAL = EVENTS

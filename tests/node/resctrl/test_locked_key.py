@@ -13,6 +13,7 @@ from resctrl_hooks.node.errors import (
     NotTrackedError,
     TaskGoneError,
 )
+from resctrl_hooks.node.features.monitoring import lacks_counter
 from resctrl_hooks.node.resctrl.filesystem import Filesystem
 from resctrl_hooks.node.resctrl.group import CREATED, SHARED, Group
 from resctrl_hooks.node.resctrl.locked_key import LockedKey
@@ -244,12 +245,13 @@ def test_groups_in_other_classes_are_released_and_foreign_ones_forgotten(host: H
         (None, False),
     ],
 )
-def test_group_lacks_counter_if_one_domain_has_none(host: Host, text: str | None, lacks: bool) -> None:
+@pytest.mark.parametrize("resource", ["L3", "MB", "X"])
+def test_group_lacks_counter_if_one_domain_has_none(host: Host, resource: str, text: str | None, lacks: bool) -> None:
     with hold(host) as locked:
         group = locked.ensure_group()
         if text is not None:
-            Path(group.path, "mbm_L3_assignments").write_text(text)
-        assert host.context().monitor.resctrl.lacks("", locked.name, "mbm_total_bytes") is lacks
+            Path(group.path, f"mbm_{resource}_assignments").write_text(text)
+        assert lacks_counter(host.context().monitor.resctrl, "", locked.name, "mbm_total_bytes") is lacks
 
 
 def test_ended_process_is_reported(host: Host) -> None:

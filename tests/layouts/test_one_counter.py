@@ -1,0 +1,117 @@
+"""A machine with one bandwidth counter in each domain (NVIDIA's Grace and Vera): pods take turns, totals stay exact."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hosts.killed_hook import each_kill_point
+from hosts.shared_node import SharedNode
+from hosts.simulated_kernel import Layout
+
+from resctrl_hooks.node.reconcile.release import release_everything
+from resctrl_hooks.node.resctrl.assignment import Assignments
+from resctrl_hooks.node.resctrl.layouts import assignments_file
+from resctrl_hooks.node.sharing.class_counters import FILE
+from resctrl_hooks.simulation.machine import BYTES_PER_SECOND
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SECONDS = 3
+PODS = 3
+LAYOUTS = [Layout("L3"), Layout("MB", "0-1,10"), Layout("NODE", "1,4"), Layout("X", "3,7")]
+EACH = pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.bandwidth)
+
+
+def node_of(folder: Path, layout: Layout, pods: int = PODS) -> SharedNode:
+    share: dict[str, Any] = {"interval": 0.0001, "atLeast": 0.0}
+    node = SharedNode(folder, pmg=8, assignable_counters=1, layout=layout, share=share)
+    for _ in range(pods):
+        node.start()
+    return node
+
+
+def counted(node: SharedNode, *, killed: bool = False) -> list[str]:
+    """Return the groups with a counter in each domain, the root group as an empty name; ``killed``: in a half state."""
+    resctrl = node.context().monitor.resctrl
+    assignments = Assignments(resctrl)
+    folders = {"": resctrl.root} | {name: resctrl.group_folder("", name) for name in resctrl.groups("")}
+    states = {name: assignments.of(folder)["mbm_total_bytes"].values() for name, folder in folders.items()}
+    assert killed or {len({*of}) for of in states.values()} == {1}, "a group is counted in some domains only"
+    return sorted(name for name, of in states.items() if all(of))
+
+
+@EACH
+def test_counter_of_the_root_group_goes_to_the_first_pod(tmp_path: Path, layout: Layout) -> None:
+    node = node_of(tmp_path, layout, 0)
+    assert counted(node) == [""]
+    first = node.start()
+    assert counted(node) == [first.key]
+    assert (node.host.state / FILE).exists()
+    node.start()
+    assert counted(node) == [first.key]
+    assert f"in {Assignments(node.context().monitor.resctrl).resource} domain" in node.host.log.read_text()
+
+
+@EACH
+def test_pods_take_turns_with_exact_totals(tmp_path: Path, layout: Layout) -> None:
+    node = node_of(tmp_path, layout)
+    rounds = 6
+    for _ in range(rounds):
+        node.kernel.now += SECONDS
+        assert node.reconcile().ok
+        assert len(counted(node)) == 1
+    totals = node.totals()
+    whole = rounds * SECONDS * BYTES_PER_SECOND
+    domains = len(node.kernel.machine.bandwidth_domains)
+    assert abs(sum(totals.values()) - whole) <= PODS * rounds * domains * node.kernel.UNIT
+    assert all(abs(total - whole / PODS) <= whole / PODS / 2 for total in totals.values()), totals
+    turns = node.context().monitor.read_counters(None).turns
+    assert len(turns) == PODS
+    for key, of in turns.items():
+        assert abs(sum(moved for _, moved in of) - totals[key]) <= domains * node.kernel.UNIT
+
+
+@EACH
+def test_root_group_gets_its_counter_back_when_the_last_pod_ends(tmp_path: Path, layout: Layout) -> None:
+    node = node_of(tmp_path, layout, 1)
+    node.end(node.pods[0])
+    node.reconcile()
+    assert counted(node) == [""]
+    assert not (node.host.state / FILE).exists()
+
+
+@EACH
+def test_root_group_gets_its_counter_back_at_the_uninstallation(tmp_path: Path, layout: Layout) -> None:
+    node = node_of(tmp_path, layout)
+    assert not release_everything(node.context()).problems
+    assert counted(node) == [""]
+    assert not (node.host.state / FILE).exists()
+
+
+def test_counter_is_given_back_after_a_hook_was_killed_at_any_effect(tmp_path: Path) -> None:
+    for effects, folder, done in each_kill_point(tmp_path, least=5, most=300):
+        node = node_of(folder, LAYOUTS[1], 0)
+        pod = node.start(effects=effects)
+        done.extend([True] * (counted(node, killed=True) == [pod.key]))
+        assert not release_everything(node.context()).problems
+        assert counted(node) == [""], effects
+
+
+@pytest.mark.parametrize("layout", LAYOUTS[1:3], ids=lambda layout: layout.bandwidth)
+def test_counters_are_released_before_rmdir_where_the_memory_counts(
+    tmp_path: Path, layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = node_of(tmp_path, layout, 1)
+    writes: list[tuple[str, bytes]] = []
+    kept = node.kernel.write
+
+    def write(path: str, value: bytes) -> None:
+        writes.append((path, value))
+        kept(path, value)
+
+    monkeypatch.setattr(node.kernel, "write", write)
+    node.end(node.pods[0])
+    assert writes[-1][0].endswith(f"{node.pods[0].key}/{assignments_file(layout.bandwidth)}")
+    assert writes[-1][1] == b"mbm_total_bytes:*=_\n"
