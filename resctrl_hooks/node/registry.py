@@ -1,8 +1,10 @@
 """Features in use, their application to a container, and the consequences of their failures, by `feature_table`."""
 
+from . import errors
 from .feature import SKIP, Step
 from .feature_table import CONTAINER, FEATURES, LISTED, SELECTED
 from .host.files import is_there
+from .log import WARNING
 from .names import matches
 
 TYPE_CHECKING = False
@@ -80,10 +82,42 @@ def features_with_values(context: "Context") -> "list[Feature]":
 
 
 def plan(feature: "Feature", workload: "Workload", context: "Context", earlier: "Sequence[Step]" = ()) -> "list[Step]":
-    """Return the steps of a feature for a workload; a pod's sandbox has none."""
+    """Return the steps of a feature for a workload; a pod's sandbox has none.
+
+    A request of the pod's author that cannot be met gets the operator's default, unless the feature refuses.
+
+    Raises:
+        HookError: as `Feature.plan`.
+    """
     if workload.sandbox:
         return [Step(feature.name, SKIP, {}, f"{feature.name} does not apply to a pod's sandbox")]
-    return feature.plan(workload, context, earlier)
+    try:
+        return feature.plan(workload, context, earlier)
+    except errors.DeadlineError:
+        raise
+    except Exception as caught:  # the default must not depend on our having no bugs
+        if not has_defaults(feature.name, context.settings) or refuses(feature.name, context):
+            raise
+        from .fault_report import as_hook_error  # only when something went wrong
+
+        error = as_hook_error(caught)
+        steps = feature.plan(workload.without_annotations(), context, earlier)
+        if all(step.action == SKIP for step in steps):
+            raise  # there is no default for this container
+        context.failures.append(error.reason)
+        context.log(
+            WARNING,
+            f"{feature.name} of {workload}: {error}; the default is applied",
+            key=workload.key,
+            container=workload.id,
+            **error.fields(),
+        )
+        return [Step(one.feature, one.action, one.parameters, f"{one.why}; {error}", one.kept) for one in steps]
+
+
+def has_defaults(name: str, settings: "Settings") -> bool:
+    """Return whether the operator has defaults for containers that request nothing of a feature."""
+    return any((getattr(settings, name).get("defaults") or {}).values())
 
 
 def concerns(name: str, workload: "Workload", settings: "Settings") -> bool:
@@ -96,7 +130,7 @@ def concerns(name: str, workload: "Workload", settings: "Settings") -> bool:
         return serves(name, workload.namespace, settings)
     if not row.marks or any(mark in annotation for annotation in workload.annotations for mark in row.marks):
         return True
-    return any((getattr(settings, name).get("defaults") or {}).values())
+    return has_defaults(name, settings)
 
 
 def serves(name: str, namespace: str, settings: "Settings") -> bool:

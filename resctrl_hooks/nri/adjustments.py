@@ -6,7 +6,7 @@ containerd/nri, pkg/api/api.proto; docs/nri.md lists the runtime versions of eac
 
 import posix
 
-from ..node.classes.memory import choice_of
+from ..node.classes.memory import choice_or_default
 from ..node.errors import HookError
 from ..node.feature import SKIP
 from ..node.features.scheduling import IO_PRIORITY_UNSET
@@ -144,7 +144,7 @@ def _of_class(
     """Return what the container's class brings, if allowed for its namespace; ``cpu`` has its CPUs and memory nodes."""
     if not any(spec.get(name) for spec in settings.classes for name in BROUGHT):
         return {}
-    choice = choice_of(workload, settings)
+    choice = choice_or_default(workload, settings)
     brings = {name: choice.spec.get(name) for name in BROUGHT}
     if not any(brings.values()):
         return {}

@@ -3,6 +3,7 @@
 from ..container.resources import qos_of
 from ..errors import HookError
 from ..names import matches
+from ..settings import allows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ def class_name(
 ) -> "tuple[str, str]":
     """Return the name of the container's class ("" for none), and the reason.
 
-    The first existing one of ``annotations`` counts; the names in ``none`` request no class.
+    The first existing one of ``annotations`` counts; the names in ``none`` request no class. That needs permission for
+    one of these names, if the operator has a default for the container.
 
     Raises:
         HookError: of the type ``error``: the class is not allowed for the namespace.
@@ -59,14 +61,18 @@ def class_name(
     kind = _IN_WORDS.get(feature, feature)
     name, source = workload.annotation(*annotations)
     name = name.strip()
+    if source and name not in none:
+        what = f"use {kind} class {name[:80]!r}"
+        settings.check_allowed(f"{feature}.allow", workload, name, what, error)
+        return name, f"annotation {source}"
+    default, why = _default_class(workload, getattr(settings, feature).get("defaults") or {})
     if not source:
-        name, why = _default_class(workload, getattr(settings, feature).get("defaults") or {})
-        return name, why if name else f"no {kind} class by annotation or default"
-    if name in none:
-        return "", f"annotation {source} is {name or 'empty'}: no class"
-    what = f"use {kind} class {name[:80]!r}"
-    settings.check_allowed(f"{feature}.allow", workload, name, what, error)
-    return name, f"annotation {source}"
+        return default, why if default else f"no {kind} class by annotation or default"
+    if default:
+        allow = getattr(settings, feature).get("allow")
+        permitted = next((one for one in none if allows(allow, workload.namespace, one)), none[0])
+        settings.check_allowed(f"{feature}.allow", workload, permitted, f"use no {kind} class", error)
+    return "", f"annotation {source} is {name or 'empty'}: no class"
 
 
 def _default_class(workload: "Workload", defaults: "dict[str, Any]") -> "tuple[str, str]":

@@ -98,16 +98,18 @@ def choice_of(workload: "Workload", settings: "Settings") -> Choice:
             by_ratio = int(_memory_limit(name, workload) * (1 - spec["swaplimitratio"]))
             limits[HIGH] = _BY_RATIO
             limits.setdefault(SWAP, MAX)
+    operators = set() if workload.annotation(*names)[1] else set(limits)
     if QOS_SUFFIX in suffixes:
-        why += _direct_values(workload, settings, limits)
+        why += _direct_values(workload, settings, limits, operators)
     for limit in LIMITS:
         value, source = workload.annotation(*_annotations(workload, limit))
         if not source:
             continue
-        limits.pop(limit, None)
-        if value:
+        if value or limit in operators:  # without a value, it lifts the default's limit
             what = f"set {limit} by annotation"
             settings.check_allowed("memory.allowLimits", workload, limit, what, MemoryLimitError)
+        limits.pop(limit, None)
+        if value:
             limits[limit] = value
             why += f", {limit} by {source}"
     choice = Choice(name, spec, limits, why)
@@ -117,6 +119,18 @@ def choice_of(workload: "Workload", settings: "Settings") -> Choice:
     for limit, value in limits.items():
         limits[limit] = canonical(limit, value)
     return choice
+
+
+def choice_or_default(workload: "Workload", settings: "Settings") -> Choice:
+    """Return the choice of a container whose request may be refused elsewhere: then the operator's default.
+
+    Raises:
+        HookError: there is no usable default.
+    """
+    try:
+        return choice_of(workload, settings)
+    except HookError:
+        return choice_of(workload.without_annotations(), settings)
 
 
 def _annotations(workload: "Workload", what: str, suffix: str = SUFFIX) -> "list[str]":
@@ -158,8 +172,8 @@ def _memory_limit(name: str, workload: "Workload") -> int:
     return limit
 
 
-def _direct_values(workload: "Workload", settings: "Settings", limits: "dict[str, str]") -> str:
-    """Set the values of memory-qos' annotations, and return their reasons.
+def _direct_values(workload: "Workload", settings: "Settings", limits: "dict[str, str]", operators: "set[str]") -> str:
+    """Set the values of memory-qos' annotations, and return their reasons; ``operators`` are limits of the default.
 
     Raises:
         MemoryLimitError: one is not allowed.
@@ -167,12 +181,13 @@ def _direct_values(workload: "Workload", settings: "Settings", limits: "dict[str
     why = ""
     for limit in UNIFIED:
         value, source = workload.annotation(*_annotations(workload, limit, QOS_SUFFIX))
+        allowed = workload.verified and limit in settings.unified_annotations
+        if not allowed and (value or (source and limit in operators)):
+            hint = "unifiedAnnotations in the configuration lists the files"
+            raise MemoryLimitError(f"annotation {source} is not allowed", hint=hint)
         if source:
             limits.pop(limit, None)
         if value:
-            if not workload.verified or limit not in settings.unified_annotations:
-                hint = "unifiedAnnotations in the configuration lists the files"
-                raise MemoryLimitError(f"annotation {source} is not allowed", hint=hint)
             limits[limit] = value
             why += f", {limit} by {source}"
     return why

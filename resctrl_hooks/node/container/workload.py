@@ -136,6 +136,14 @@ class Workload:
                 return self.annotations[name], name
         return "", ""
 
+    def without_annotations(self) -> "Workload":
+        """Return the workload as if its pod's author requested nothing."""
+        other: Workload = Workload.__new__(Workload)
+        for name in self.__slots__:
+            setattr(other, name, getattr(self, name))
+        other.annotations = {}
+        return other
+
     def own_and_pods(self, name: str) -> "list[str]":
         """Return an annotation's names, the container's own before its pod's, in all forms that the field writes."""
         own = [f"{name}/container.{self.container}", f"{name}/{self.container}"] if self.container else []

@@ -52,6 +52,7 @@ def reconcile(
         HookError: the node cannot be observed at all.
     """
     options = options or Options()
+    context.refusable = False  # all containers run already
     shared = context.settings.shares_rmids and not options.dry_run
     report = Report(dry_run=options.dry_run, shared=context.settings.shares_rmids)
     seen = observe(context, listed)

@@ -4,7 +4,7 @@ systemd supervises it as a transient service where it runs the machine, otherwis
 """
 
 from ...cgroup_settings.own import living_cgroup
-from ...classes.memory import choice_of
+from ...classes.memory import choice_or_default
 from ...errors import DeadlineError, HookError
 from ...feature import SKIP, Feature, Step
 from ...log import WARNING
@@ -43,7 +43,7 @@ class Memtierd(Feature):
             RunFolderError: the pod's names are not valid folder names.
         """
         try:
-            choice = choice_of(workload, context.settings)
+            choice = choice_or_default(workload, context.settings)
         except HookError:
             return []
         if not choice.spec.get("memtierdconfig"):
