@@ -37,8 +37,8 @@ def start_in(
             process = subprocess.Popen(argv, **options)
     except BaseException:
         if process is not None:
-            process.kill()
-            process.wait()
+            with process:  # closes its pipes, and waits
+                process.kill()
         with contextlib.suppress(HookError):  # the reason of the failure is more important
             if before is None:
                 locked.release()

@@ -251,7 +251,8 @@ class Interrupted(Filesystem):
 def test_interrupt_after_the_start_ends_the_program(on: Monitor) -> None:
     on.resctrl.fs = Interrupted()
     before = descriptors(), children()
-    with pytest.raises(KeyboardInterrupt):
-        on.start("job-17", ["sleep", "60"])
+    with pytest.raises(KeyboardInterrupt) as raised:
+        on.start("job-17", ["sleep", "60"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     on.resctrl.fs = Filesystem()
     assert (groups(on), on.ledger.keys(), descriptors(), children()) == ([], [], *before)
+    del raised  # until here, its traceback keeps the program's object, which would close the pipes at its end
