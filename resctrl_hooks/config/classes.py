@@ -5,6 +5,7 @@ from typing import Any, Literal, Self
 
 from pydantic import model_validator
 
+from resctrl_hooks.node.classes.choice import NO_CLASS
 from resctrl_hooks.node.names import matches
 
 from .section import (
@@ -45,7 +46,10 @@ class SectionOfClasses(FeatureSection):
     """Whether the feature is enabled."""
 
     allow: Allow = {}
-    """Classes that each namespace may request by annotation: `{namespace pattern: [class patterns]}`. Default: none."""
+    """Classes that each namespace may request by annotation: `{namespace pattern: [class patterns]}`. Default: none.
+
+    `none` permits no class in place of a default one.
+    """
 
     defaults: ClassDefaults = ClassDefaults()
     """The class of containers that request none."""
@@ -66,20 +70,21 @@ class SectionOfOwnClasses(SectionOfClasses):
     def remarks(self) -> list[Remark]:
         """Return a remark for each class that no workload can get."""
         text = "{pattern} matches no class; the classes are {known}"
-        return [*super().remarks(), *allowed_in_vain(self.allow, self.classes, text)]
+        return [*super().remarks(), *allowed_in_vain(self.allow, self.classes, text, [NO_CLASS])]
 
 
-def allowed_in_vain(allow: Allow, known: Collection[str], text: str) -> list[Remark]:
+def allowed_in_vain(allow: Allow, known: Collection[str], text: str, others: Collection[str] = ()) -> list[Remark]:
     """Return a remark for each pattern of an ``allow`` table that matches nothing.
 
     Args:
         allow: the table; remarks are relative to its section.
         known: the existing names.
         text: the remark, with ``{pattern}`` and ``{known}`` in it.
+        others: further names that match.
     """
     return [
         Remark(("allow", namespace, place), text.format(pattern=repr(pattern), known=", ".join(known)))
         for namespace, patterns in allow.items()
         for place, pattern in enumerate(patterns)
-        if pattern.strip("*") and not any(matches(pattern, name) for name in known)
+        if pattern.strip("*") and not any(matches(pattern, name) for name in (*known, *others))
     ]

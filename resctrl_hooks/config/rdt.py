@@ -5,7 +5,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
+from resctrl_hooks.node.classes.choice import NO_CLASS
 from resctrl_hooks.node.feature_table import FEATURES
+from resctrl_hooks.node.features.rdt_class import ROOT_NAMES
 from resctrl_hooks.node.names import valid_class
 from resctrl_hooks.node.resctrl.bandwidth_unit import parse_amount
 from resctrl_hooks.node.slowdown.constants import SLOWED
@@ -229,7 +231,7 @@ class Rdt(SectionOfClasses):
             found = [Remark((), f"{found[0].text}; `resctrl-hook rdt apply` creates the classes anyway")]
         known = [*self.classes, ROOT_CLASS]
         text = "`classes` does not declare {pattern}; another program must create it (declared: {known})"
-        found += allowed_in_vain(self.allow, known, text)
+        found += allowed_in_vain(self.allow, known, text, [NO_CLASS, *ROOT_NAMES])
         shown = ", ".join(self.classes)
         return found + [
             Remark(at, text.format(pattern=repr(name), known=shown)) for at, name in self.defaults.unknown(known)

@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
+from resctrl_hooks.node.classes.choice import NO_CLASS
 from resctrl_hooks.node.classes.memory import UNIFIED
 from resctrl_hooks.node.names import default_key_validator
 from resctrl_hooks.node.settings import DEFAULTS, LONGEST_DEADLINE
@@ -159,7 +160,7 @@ class Configuration(Section):
         names = [each.name for each in self.classes]
         found = []
         for section, allow in (("memory", self.memory.allow), ("memtierd", self.memtierd.allow)):
-            remarks = allowed_in_vain(allow, names, "{pattern} matches no class; the classes are {known}")
+            remarks = allowed_in_vain(allow, names, "{pattern} matches no class; the classes are {known}", [NO_CLASS])
             found += [Remark((section, *remark.at), remark.text) for remark in remarks]
         policy = self.memory.failure_policy or self.memtierd.failure_policy or "fail"
         of_memtierd = any(one.swaplimitratio is None and one.policy is None for one in self.classes)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 
 _IN_WORDS = {"rdt": "RDT"}
+NO_CLASS = "none"
+"""The name in an ``allow`` table that permits no class in place of the default one."""
 
 
 class ClassError(HookError):
@@ -53,7 +55,7 @@ def class_name(
     """Return the name of the container's class ("" for none), and the reason.
 
     The first existing one of ``annotations`` counts; the names in ``none`` request no class. That needs permission for
-    one of these names, if the operator has a default for the container.
+    one of these names, or for `NO_CLASS`, if the operator has a default for the container.
 
     Raises:
         HookError: of the type ``error``: the class is not allowed for the namespace.
@@ -70,7 +72,7 @@ def class_name(
         return default, why if default else f"no {kind} class by annotation or default"
     if default:
         allow = getattr(settings, feature).get("allow")
-        permitted = next((one for one in none if allows(allow, workload.namespace, one)), none[0])
+        permitted = next((one for one in none if one and allows(allow, workload.namespace, one)), NO_CLASS)
         settings.check_allowed(f"{feature}.allow", workload, permitted, f"use no {kind} class", error)
     return "", f"annotation {source} is {name or 'empty'}: no class"
 

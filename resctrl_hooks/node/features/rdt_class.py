@@ -24,7 +24,7 @@ OURS = "class.rdt.resctrl-hooks.io"
 _BETA = "rdt.resources.beta.kubernetes.io"
 _NRI = "rdtclass.resource-policy.nri.io"  # of the policies topology-aware and balloons
 _CRI = "io.kubernetes.cri.rdt-class"
-_ROOT_NAMES = ("", "/", "system/default")
+ROOT_NAMES = ("", "/", "system/default")
 
 
 class RdtClassError(HookError):
@@ -94,7 +94,7 @@ def choose(workload: "Workload", context: "Context") -> "tuple[str, str]":
     where = _foreign_class(workload, context)
     if where:
         return "", f"its process is already in RDT class {where}; left unchanged"
-    name, why = class_name(workload, context.settings, NAME, _annotations(workload), RdtClassError, _ROOT_NAMES)
+    name, why = class_name(workload, context.settings, NAME, _annotations(workload), RdtClassError, ROOT_NAMES)
     if not name:
         return "", why
     resctrl = context.monitor.resctrl
@@ -112,7 +112,7 @@ def _kept(workload: "Workload", context: "Context") -> "list[str]":
     if not theirs:
         return []
     try:
-        ours, _ = class_name(workload, context.settings, NAME, _annotations(workload), RdtClassError, _ROOT_NAMES)
+        ours, _ = class_name(workload, context.settings, NAME, _annotations(workload), RdtClassError, ROOT_NAMES)
     except RdtClassError:
         return []
     return [f"class is {theirs} instead of {ours}"] if ours not in ("", theirs) else []

@@ -10,6 +10,7 @@ from conftest import ID, POD_CGROUP, UID, Host, crio_annotations, state, workloa
 from hosts import crun
 from hosts.hostile_inputs import NASTY
 
+from resctrl_hooks.config.check import check_text
 from resctrl_hooks.node.classes.memory import choice_or_default
 from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.features import blockio, rdt_class, scheduling
@@ -123,6 +124,13 @@ def test_root_class_needs_permission_under_one_of_its_names(
         assert chosen(host, "rdt") == found
 
 
+def test_word_none_permits_no_class(tmp_path: Path, feature: str) -> None:
+    for number, (allow, found) in enumerate({"none": "", "gold": "bronze"}.items()):
+        host = node(tmp_path / str(number), feature, [allow])
+        assert start(host, {NAMES[feature][0]: ""}) == 0
+        assert chosen(host, feature) == found
+
+
 def test_unknown_class_that_a_pattern_allows_gets_the_default(tmp_path: Path, feature: str) -> None:
     host = node(tmp_path, feature, ["g*"])
     assert start(host, {NAMES[feature][0]: "gone"}) == 0
@@ -159,3 +167,17 @@ def test_refused_memory_class_leaves_the_parts_of_the_default_class(tmp_path: Pa
     host.process(100, f"{POD_CGROUP}/crio-{ID}")
     workload = workload_of(host, **{"class.memtierd.nri.io": "gold"})
     assert choice_or_default(workload, host.context().settings).name == "bronze"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "rdt: {enabled: true, classes: {bronze: {MB: 20}}, allow: {shop: [none, /, system/default]}}",
+        "scheduling: {enabled: true, classes: {bronze: {nice: 3}}, allow: {shop: [none]}}",
+        "classes: [{name: bronze, allowswap: true}]\nmemory: {allow: {shop: [none]}}",
+    ],
+)
+def test_config_check_accepts_the_permission_for_no_class(text: str) -> None:
+    checked = check_text(text.encode(), "config.yaml")
+    assert checked.config is not None
+    assert "allow" not in " ".join(problem.key for problem in checked.problems)
