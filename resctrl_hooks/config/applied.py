@@ -1,10 +1,12 @@
 """Applying a configuration: compile it for the node half, activate it, and report the changes.
 
 The compiled file contains only the YAML's settings, so that defaults come from the node half that runs. It is JSON of
-format 1: the camelCase keys of the YAML, ``format``, and ``managedBy`` if another program owns the file.
+format 1: the camelCase keys of the YAML, ``format``, ``formerPrefixes`` (`former_prefixes`), and ``managedBy`` if
+another program owns the file.
 """
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +15,14 @@ from resctrl_hooks.node.errors import SettingsError
 from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.host.files import format_json, parse_json, read_file
 from resctrl_hooks.node.registry import failure_policy
-from resctrl_hooks.node.settings import COMPILED_NAME, FORMAT, LAST_VALID_NAME, Settings, compiled_path
+from resctrl_hooks.node.settings import (
+    COMPILED_NAME,
+    FORMAT,
+    FORMER_PREFIXES,
+    LAST_VALID_NAME,
+    Settings,
+    compiled_path,
+)
 
 from .check import LARGEST, check_file, check_text, trust_problems
 from .problems import InvalidConfigError, Problem, dotted
@@ -24,7 +33,8 @@ _MODE = 0o644
 _LONGEST_SHOWN = 60
 MANAGED_BY = "managedBy"
 MACHINE_CONFIG = "machineconfig"
-_OWN_KEYS = ("format", MANAGED_BY)
+_OWN_KEYS = ("format", MANAGED_BY, FORMER_PREFIXES)
+_MOST_FORMER = 8
 
 
 @dataclass(frozen=True)
@@ -65,13 +75,29 @@ def effective(given: dict[str, Any], path: str = "") -> tuple[dict[str, Any], Pr
     return explicit_values_of(checked.config), None
 
 
-def compiled(config: Configuration, *, managed_by: str = "") -> bytes:
+def compiled(config: Configuration, *, managed_by: str = "", former: Sequence[str] = ()) -> bytes:
     """Return the text of the compiled file.
 
-    ``managed_by`` names its owner if `config apply` must not rewrite it.
+    ``managed_by`` names its owner if `config apply` must not rewrite it; ``former`` are `former_prefixes`.
     """
     head: dict[str, Any] = {"format": FORMAT, **({MANAGED_BY: managed_by} if managed_by else {})}
+    if former:
+        head[FORMER_PREFIXES] = list(former)
     return format_json({**head, **config.given()})
+
+
+def former_prefixes(before: dict[str, Any] | None, config: Configuration) -> list[str]:
+    """Return the earlier values of ``groupPrefix``, the latest first: `reconcile --claim` looks for their groups.
+
+    ``before`` is the content of the active compiled file; None without one, when the defaults are active.
+    """
+    values = before or {}
+    prefix = values.get("groupPrefix") or ""
+    known = [
+        prefix if isinstance(prefix, str) else "",
+        *Settings({FORMER_PREFIXES: values.get(FORMER_PREFIXES)}).former_prefixes,
+    ]
+    return [one for one in dict.fromkeys(known) if one != config.group_prefix][:_MOST_FORMER]
 
 
 def compile_file(path: str, *, managed_by: str = "") -> bytes:
@@ -123,8 +149,9 @@ def apply_file(path: str, *, dry_run: bool = False) -> Applied:
     changes = changes_between(effective(without_own_keys(before))[0], explicit_values_of(config))
     if not dry_run:
         folder = os.path.dirname(target) or "."
+        text = compiled(config, former=former_prefixes(before, config))
         for name in (LAST_VALID_NAME, COMPILED_NAME):
-            replace_file(f"{folder}/{name}", compiled(config), _MODE)
+            replace_file(f"{folder}/{name}", text, _MODE)
     return Applied(target, changes, checked.remarks)
 
 

@@ -11,6 +11,7 @@ from typing import Final
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.host.files import ASIDE
 from resctrl_hooks.node.ledger import TOTALS
+from resctrl_hooks.node.reconcile.claim import claimable_prefixes
 from resctrl_hooks.node.resctrl.totals_file import CLASSES, KEYS
 from resctrl_hooks.node.settings import DEFAULT_CONFIG
 from resctrl_hooks.past.view import clock
@@ -153,7 +154,7 @@ def groups(host: Host) -> Iterator[Finding]:
     inventory = host.inventory
     if inventory is None or inventory.problem:
         return
-    claimed = {host.settings.group_prefix + key for key in _claimable(host)}
+    claimed = {prefix + key for key in _claimable(host) for prefix in claimable_prefixes(host.context)}
     leaked = [group for group in inventory.foreign if group.name in claimed]
     others = [group for group in inventory.foreign if group not in leaked]
     if leaked:

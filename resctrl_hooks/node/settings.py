@@ -37,6 +37,8 @@ DEFAULT_CONFIG = "/etc/resctrl-hooks/config.yaml"
 COMPILED_NAME = "config.json"
 LAST_VALID_NAME = "config.last.json"
 FORMAT = 1
+FORMER_PREFIXES = "formerPrefixes"
+"""The compiled file's list of earlier ``groupPrefix`` values: groups of a lost ledger may have them."""
 _LIMIT = 1 << 20
 LONGEST_DEADLINE = 60.0  # seconds, well below the timeout in the hook's JSON
 
@@ -66,6 +68,8 @@ DEFAULTS: "dict[str, Any]" = {
 
 class Settings(Sections):
     """The settings of a hook. ``path`` is the compiled file, empty for the built-in defaults."""
+
+    former_prefixes: "tuple[str, ...]" = ()
 
     def __init__(self, values: "dict[str, Any] | None" = None, path: str = "") -> None:
         given = values or {}
@@ -112,6 +116,10 @@ class Settings(Sections):
         self.log: "dict[str, Any]" = checked["log"]
         self.history: "dict[str, Any]" = checked["history"]
         self.events: bool = checked["events"]
+        former = given.get(FORMER_PREFIXES)
+        if isinstance(former, list):
+            names = [one for one in former if isinstance(one, str)]
+            self.former_prefixes = tuple(one for one in names if not one or default_key_validator(one))
         for name, row in FEATURES.items():
             setattr(self, name, _section(given.get(name), row.defaults, f"{path}: {name}"))
 

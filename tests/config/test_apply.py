@@ -331,3 +331,21 @@ def test_dry_reconcile_uses_settings_that_a_real_one_would_apply(host: Host, con
     assert (done.exit_code, done.stdout) == (2, "")
     assert "config.yaml:1: namespaces" in done.stderr
     assert "is invalid; correct it" in done.stderr
+
+
+def test_former_prefixes_stay_known_for_claims(config: Path) -> None:
+    def apply(prefix: str) -> tuple[str, ...]:
+        config.write_text(f'groupPrefix: "{prefix}"\n')
+        apply_file(str(config))
+        return load(str(config))[0].former_prefixes
+
+    assert [apply(prefix) for prefix in ("", "a-", "a-", "b-", "")] == [(), ("",), ("",), ("a-", ""), ("b-", "a-")]
+    assert [str(change) for change in apply_file(str(config)).changes] == []
+    for number in range(20):
+        apply(f"p{number}-")
+    assert len(load(str(config))[0].former_prefixes) == 8
+
+
+@pytest.mark.parametrize("former", [None, 1, "a-", {}, [1, None, "../x", ["a"]]])
+def test_damaged_list_of_former_prefixes_is_ignored(former: Any) -> None:
+    assert node_settings.Settings({"formerPrefixes": former}).former_prefixes == ()

@@ -16,7 +16,6 @@ from ..host.cgroup_tasks import CgroupThreads
 from ..host.files import is_folder, list_folder
 from ..host.procfs import lives, start_time
 from ..log import WARNING
-from ..names import workload_key_validator
 from ..pointers import has_member
 from ..registry import features_in_use, kind_of, plan
 from ..resctrl.locked_key import record_is_dead
@@ -41,24 +40,16 @@ class Observation:
         self.problems = problems
         self._pods: "set[str] | None" = None
 
-    def unrecorded(self, context: "Context") -> "Iterator[tuple[str, str]]":
-        """Return groups with the prefix and a workload's key that the ledger does not know as ours: class and key."""
-        prefix = context.monitor.group_prefix
-        for rdt_class in ["", *context.monitor.resctrl.classes()]:
-            for name in context.monitor.resctrl.groups(rdt_class):
-                key = name[len(prefix) :]
-                if name.startswith(prefix) and workload_key_validator(key):
-                    record = context.ledger.read_pod(key) or {}
-                    if record.get("groups", {}).get(rdt_class) not in ("created", "adopted"):
-                        yield rdt_class, key
+    def in_use(self, context: "Context", rdt_class: str, key: str, name: str = "") -> bool:
+        """Return whether a group has tasks, or its key a container or a pod's cgroup anywhere on this node.
 
-    def in_use(self, context: "Context", rdt_class: str, key: str) -> bool:
-        """Return whether a group has tasks, or its key a container or a pod's cgroup anywhere on this node."""
+        The group's name is that of a new one by default.
+        """
         if self._pods is None:
             self._pods = set(_pods_in_cgroups(context.settings.cgroup_path, "", 0))
         if key in self._pods or any(key in (container.key, container.id) for container in self.containers):
             return True
-        return bool(context.monitor.resctrl.tasks(rdt_class, context.monitor.group_prefix + key))
+        return bool(context.monitor.resctrl.tasks(rdt_class, name or context.monitor.group_prefix + key))
 
 
 def observe(context: "Context", listed: "Mapping[str, Workload] | None" = None) -> Observation:

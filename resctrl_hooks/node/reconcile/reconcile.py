@@ -6,20 +6,18 @@ change under the key's lock after checking again, so it can run in parallel with
 
 import time
 
-from ..feature import describe
 from ..ledger import WAITING
 from ..lifecycle import ENDS, fate, release_container, release_key
 from ..log import INFO, WARNING
 from ..registry import features_in_use, features_to_repair
-from ..resctrl.group import ADOPTED, SHARED
 from ..resctrl.locked_key import record_is_dead
 from .budget import resumed
+from .claim import claim as _claim
 from .cleanup import tidy
 from .discovery import observe
 from .enforce import enforce, try_again
 from .foreign_tasks import remove_foreign_tasks
 from .groups import Groups
-from .join import born_at
 from .keys import correct_keys
 from .report import Options, Report
 from .runtimes import put_runtimes_first
@@ -150,35 +148,6 @@ def _say_what_is_dead(context: "Context", key: str, unwanted: bool, report: Repo
     if unwanted or record.get("boot") != context.monitor.boot or fate(record, living, context) == ENDS:
         report.released.append(key)
         report.freed += len(record.get("groups", {}))
-
-
-def _claim(context: "Context", seen: "Observation", options: Options, report: Report) -> None:
-    """Adopt unrecorded groups of live pods with names like ours, and remove unused ones, after a loss of the ledger.
-
-    Groups of containers that the filters exclude, and groups that a runtime created for itself, are foreign.
-    """
-    living = {container.key: container for container in seen.containers if container.monitored}
-    for rdt_class, key in seen.unrecorded(context):
-        with report.catching(context, key):
-            if key in living and living[key].asks and context.monitor.group_prefix + key == living[key].id:
-                continue
-            if options.dry_run:
-                if key in living or not seen.in_use(context, rdt_class, key):
-                    report.claimed.append(key)
-                continue
-            with context.monitor.hold(key) as locked:
-                if locked.origins.get(rdt_class, SHARED) != SHARED:
-                    continue
-                if key in living:
-                    describe(living[key], locked, born_at(living[key]))
-                    locked.note_group(rdt_class, ADOPTED)
-                    locked.save()
-                    report.claimed.append(key)
-                elif not seen.in_use(context, rdt_class, key):
-                    context.monitor.resctrl.remove(rdt_class, locked.usual_name)
-                    report.claimed.append(key)
-                    report.freed += 1
-                    context.log(INFO, f"removed the group of {key}: no pod or container uses it", key=key)
 
 
 def _count(context: "Context", options: Options, report: Report) -> None:

@@ -12,6 +12,7 @@ from resctrl_hooks.node.container import runtimes
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.feature import SKIP, Step
 from resctrl_hooks.node.reconcile import discovery
+from resctrl_hooks.node.reconcile.claim import unrecorded
 from resctrl_hooks.node.reconcile.discovery import Observation, observe
 
 if TYPE_CHECKING:
@@ -111,11 +112,11 @@ def test_unrecorded_groups_with_our_names_are_found_in_every_class(cluster: Clus
     for path in (f"mon_groups/{OTHER}", f"gold/mon_groups/{THIRD}", f"gold/mon_groups/{POD}", "mon_groups/pqos"):
         cluster.kernel.mkdir(f"{cluster.host.resctrl}/{path}")
     context = cluster.context()
-    assert sorted(observe(context).unrecorded(context)) == [("", OTHER), ("gold", POD), ("gold", THIRD)]
+    assert sorted(unrecorded(context)) == [("", OTHER, OTHER), ("gold", POD, POD), ("gold", THIRD, THIRD)]
     with context.monitor.hold(OTHER) as locked:
         locked.origins[""] = "shared"
         locked.save()
-    assert ("", OTHER) in observe(context).unrecorded(context), "it isn't ours"
+    assert ("", OTHER, OTHER) in unrecorded(context), "it isn't ours"
 
 
 def test_living_recorded_container_needs_no_file_of_its_runtime(

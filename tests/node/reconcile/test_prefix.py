@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -140,3 +141,53 @@ def test_records_of_earlier_versions_get_names(tmp_path: Path) -> None:
     node.configure(groupPrefix="rh-")
     node.reconcile()
     assert names(node) == sorted(f"rh-{pod.key}" for pod in pods)
+
+
+def lose_ledger(node: SharedNode, known: str) -> None:
+    """Lose the records, or with the whole state directory also the marks of prefixes."""
+    if known == "config":
+        shutil.rmtree(node.host.state)
+        return
+    ledger = node.context().ledger
+    for key in ledger.keys():  # noqa: SIM118  # it is no dictionary
+        ledger.remove_pod(key)
+
+
+@pytest.mark.parametrize("known", ["records", "config"])
+def test_claim_finds_groups_of_a_former_prefix_after_a_loss_of_the_ledger(tmp_path: Path, known: str) -> None:
+    node, (pod, dead) = started(tmp_path, groupPrefix="a-")
+    held = rmids(node)
+    lose_ledger(node, known)
+    node.kernel.end(dead.pid)
+    shutil.rmtree(node.root / "crun" / dead.id)
+    node.end_pod(dead.key)
+    node.configure(groupPrefix="b-", **({"formerPrefixes": ["a-"]} if known == "config" else {}))
+    node.reconcile()
+    assert names(node) == sorted([f"a-{pod.key}", f"a-{dead.key}"])
+    dry = node.reconcile(Options(claim=True, dry_run=True))
+    assert sorted(dry.claimed) == sorted([pod.key, dead.key])
+    report = node.reconcile(Options(claim=True, wait=False))
+    assert sorted(report.claimed) == sorted([pod.key, dead.key])
+    node.reconcile()
+    assert names(node) == [f"b-{pod.key}"]
+    assert rmids(node) == {pod.key: held[pod.key]}
+    node.end(pod)
+    assert names(node) == []
+
+
+def test_claim_empties_a_left_group_into_the_recorded_one(tmp_path: Path) -> None:
+    node, (pod,) = started(tmp_path, 1, groupPrefix="a-")
+    lose_ledger(node, "records")
+    node.configure(groupPrefix="b-")
+    second = node.start(beside=pod)
+    assert node.groups_of(second.pid) == {("", f"b-{pod.key}")}
+    node.reconcile(Options(claim=True, wait=False))
+    assert names(node) == [f"b-{pod.key}"]
+    assert node.groups_of(pod.pid) == {("", f"b-{pod.key}")}
+
+
+def test_claim_leaves_groups_of_other_prefixes(tmp_path: Path) -> None:
+    node, (pod,) = started(tmp_path, 1)
+    node.kernel.mkdir(f"{node.host.resctrl}/mon_groups/x-{pod.key}")
+    assert node.reconcile(Options(claim=True, wait=False)).claimed == []
+    assert names(node) == sorted([pod.key, f"x-{pod.key}"])
