@@ -10,12 +10,13 @@ from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.features.rdt_class import ROOT_NAMES
 from resctrl_hooks.node.names import valid_class
 from resctrl_hooks.node.resctrl.bandwidth_unit import parse_amount
+from resctrl_hooks.node.resctrl.schemata import MANAGED, MASKS
 from resctrl_hooks.node.slowdown.constants import SLOWED
 
 from .classes import SectionOfClasses, allowed_in_vain
 from .section import ClassName, Duration, KeyPath, Remark, Section, wrong
 
-MASKS = ("L3", "L3CODE", "L3DATA", "L2", "L2CODE", "L2DATA")
+_RESOURCE = re.compile("(L2|L3|MB|SMBA|GMB|GSMBA)(_[A-Z0-9_]+)?")  # with those of kernels to come
 _MASK = re.compile(r"(0x)?[0-9a-f]{1,16}")
 _WHOLE = 100
 _SIMPLE = re.compile(r"[0-9]{1,3}%")
@@ -117,6 +118,13 @@ class RdtClass(Section):
     @model_validator(mode="before")
     @classmethod
     def _numbers_for_masks(cls, data: Any) -> Any:
+        for name in data if isinstance(data, dict) else ():
+            if _RESOURCE.fullmatch(str(name)) and name not in MANAGED:
+                raise wrong(
+                    "resctrl-hooks does not manage this resource and leaves its values unchanged",
+                    f"remove it; the managed ones are {', '.join(MANAGED)}",
+                    at=(name,),
+                )
         # YAML reads 0xff and 11 as numbers, so the intended mask is unknown.
         for name in MASKS:
             value = data.get(name) if isinstance(data, dict) else None

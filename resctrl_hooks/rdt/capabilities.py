@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from resctrl_hooks.node.errors import NotMountedError, ResctrlError
 from resctrl_hooks.node.host.files import kernel_text
 from resctrl_hooks.node.resctrl.bandwidth_unit import PER_CENT, is_mbps, unit_of
-from resctrl_hooks.node.resctrl.schemata import parse_schemata
+from resctrl_hooks.node.resctrl.schemata import MANAGED, parse_schemata
 
 _MOST_PER_CENT = 100
 
@@ -54,9 +54,10 @@ def read_abilities(root: str) -> Capabilities:
         NotMountedError: resctrl is not mounted.
         ResctrlError: it is unreadable.
     """
-    found = Capabilities(domains={name: sorted(values) for name, values in read_schemata(root, "").items()})
+    root_class = read_schemata(root, "")
+    found = Capabilities(domains={name: sorted(values) for name, values in root_class.items()})
     closids = []
-    for name in found.domains:
+    for name in (name for name in found.domains if name in MANAGED):
         folder = f"{root}/info/{name}"
         closids += [int(text) for text in [kernel_text(f"{folder}/num_closids")] if text.isdigit()]
         mask = kernel_text(f"{folder}/cbm_mask")
@@ -66,8 +67,9 @@ def read_abilities(root: str) -> Capabilities:
             hardware = int(kernel_text(f"{folder}/shareable_bits") or "0", 16)
             found.caches[name] = CacheCapability(int(mask, 16), least_bits, gaps, hardware)
         elif least := kernel_text(f"{folder}/min_bandwidth"):
-            values = read_schemata(root, "").get(name, {}).values()
-            unit = unit_of(int(least), [int(value) for value in values if value.isdigit()], mbps=is_mbps(root))
+            unit = unit_of(
+                int(least), [int(value) for value in root_class[name].values() if value.isdigit()], mbps=is_mbps(root)
+            )
             most = _MOST_PER_CENT if unit == PER_CENT else 0
             step = int(kernel_text(f"{folder}/bandwidth_gran") or 1)
             found.bandwidths[name] = BandwidthCapability(int(least), step, most, unit)

@@ -45,7 +45,7 @@ def energy_table(recording: Recording, grams_per_kwh: float | None) -> str:
 def noisy_table(found: Sequence[Noisy]) -> str:
     """Return who was noisy when."""
     rule = (
-        f"A noisy period begins when a pod moves more than {NOISY_SHARE:.0%} of its L3 domain's traffic, and the "
+        f"A noisy period begins when a pod moves more than {NOISY_SHARE:.0%} of a domain's traffic, and the "
         f"domain moves more than {BUSY_SHARE:.0%} of its peak in this recording. The period ends when one of these "
         f"shares stays below {STILL:.0%} of its limit for a minute, or when the pod's share of the whole period falls "
         f"to {NOISY_SHARE:.0%}. The charts mark these periods."
@@ -61,7 +61,7 @@ def noisy_table(found: Sequence[Noisy]) -> str:
         )
         for time in found
     ]
-    heads = ("Pod", "L3 domain", "From", "For", "Bandwidth", "Share of the domain")
+    heads = ("Pod", "Domain", "From", "For", "Bandwidth", "Share of the domain")
     empty = "No noisy pods by this rule."
     return f'<h2>Noisy pods</h2><p class="note">{escape(rule)}</p>{_table(heads, rows, empty)}'
 
@@ -98,7 +98,7 @@ def full_table(recording: Recording, capacity: Mapping[str, float]) -> str:
         "the traffic of its own processors."
     )
     if any(one.estimated for one in known):
-        rule += " The load is estimated: the recording has only the traffic of each L3 domain's own processors."
+        rule += " The load is estimated: the recording has only the traffic of each domain's own processors."
     rows = []
     for time in full_times(recording, capacity):
         together = sum(time.moved.values()) or 1.0

@@ -197,6 +197,7 @@ def test_runtime_roots_are_accepted_in_every_form(roots: Any) -> None:
         (TEMPLATE + "      config: 'a: 2024-99-99'\n", "c.yaml:3: classes[0].memtierdconfig: a nested configuration in it is not valid YAML after the replacement of variables: month must be in 1..12; see memtierd's sample"),
         ("classes: [{name: a, policy: {mod: x, mode: MPOL_BIND}}]", 'c.yaml:1: classes[0].policy.mod: unknown key; did you mean "mode"?'),
         ("classes: [{name: a, memtierdconfig: text}]", "c.yaml:1: classes[0].memtierdconfig: memtierd's configuration should be a mapping; begin it with `policy:`"),
+        ("rdt:\n  classes:\n    a: {MB: 50, MB_MIN: 5}\n", "c.yaml:3: rdt.classes.a.MB_MIN: resctrl-hooks does not manage this resource and leaves its values unchanged; remove it; the managed ones are L3, L3CODE, L3DATA, L2, L2CODE, L2DATA, MB, SMBA"),
         ("- a", "c.yaml:1: the configuration must be a mapping, not a list or a single value; begin with a key such as `namespaces:`"),
         ("log: {target: none, target: file}", "c.yaml:1: the key 'target' is a duplicate of line 1; keep one"),
         ("log: &x\n  file: *x", "c.yaml:1: an alias contains itself; write it out"),

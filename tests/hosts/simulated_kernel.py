@@ -32,6 +32,7 @@ class Layout(NamedTuple):
 
     bandwidth: str
     memory_nodes: str = ""
+    other_schemata: str = ""
 
 
 class Processes(Proc):
@@ -107,8 +108,7 @@ class Kernel(Filesystem):
             pmg=pmg,
             partids=closids if pmg else 0,
             assignable_counters=assignable_counters,
-            bandwidth=layout.bandwidth if layout else "",
-            memory_nodes=layout.memory_nodes if layout else "",
+            **(layout._asdict() if layout else {}),
         )
         self._next_pid = 100
         self._shown: dict[int, tuple[str, str]] = {}

@@ -263,3 +263,9 @@ def test_change_of_another_day_has_its_date() -> None:
     change = ClassChange(rdt_class="", since=noon, change="MB 100 to 30 (L3 0)", source="history")
     assert since_text(change, noon + 60) == "class / since 12:00:00 (1m ago): MB 100 to 30 (L3 0)"
     assert since_text(change, noon + 86_400).startswith("class / since 2026-03-02 12:00:00 (1d ago): ")
+
+
+def test_change_of_a_resource_that_is_not_managed_is_shown_under_its_name(limited: Limited) -> None:
+    limited.limit("MB_MIN:1=5\nMB:0=30")
+    limited.store(20, "MB_MIN 0 to 5", domain="mon_MB_MIN_01")
+    assert [one.change for one in limited.newest()] == ["MB_MIN 0 to 5 (MB_MIN 1)"]

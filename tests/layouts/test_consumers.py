@@ -63,7 +63,7 @@ class LayoutHost(MonitoredHost):
 @pytest.fixture(scope="module", params=LAYOUTS, ids=lambda layout: layout.bandwidth)
 def host(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LayoutHost]:
     root, layout = tmp_path_factory.mktemp("layout"), request.param
-    machine: dict[str, Any] = {"vendor": "arm", "pmg": 8, "partids": 4, "other_schemata": OTHERS, **layout._asdict()}
+    machine: dict[str, Any] = {"vendor": "arm", "pmg": 8, "partids": 4, **layout._asdict(), "other_schemata": OTHERS}
     capacity = {"monitoring": {"capacity": {"*": 1e9}}}
     with mounted(root / "resctrl", **machine) as path, monitored_host(root, path, **capacity) as made:
         made.__class__ = LayoutHost

@@ -22,7 +22,7 @@ def test_noisy_table_has_time_bandwidth_and_share() -> None:
     found = noisy(recording_of(rows_of({"loud": [0, 6, 6, 0], "other": [2, 2, 2, 2]}, 2)))
     time = "2026-01-01 01:00:02 UTC"
     assert cells(noisy_table(found)) == ["shop/loud", L3[0], time, "4 s", "6 GB/s", "75 %"]
-    assert "more than 33% of its L3 domain" in noisy_table(found)
+    assert "more than 33% of a domain&#x27;s traffic" in noisy_table(found)
     assert "No noisy pods by this rule." in noisy_table([])
 
 

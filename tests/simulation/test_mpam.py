@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hosts.monitored import monitored_host
@@ -15,7 +15,7 @@ from resctrl_hooks.node.resctrl.rmids import free_rmids, rmids_of_each_class
 from resctrl_hooks.simulation import mounted
 from resctrl_hooks.simulation.counters import domain_folders
 from resctrl_hooks.simulation.errors import RefusedError
-from resctrl_hooks.simulation.files import info_files
+from resctrl_hooks.simulation.files import class_files, group_files, info_files
 from resctrl_hooks.simulation.machine import Machine
 from resctrl_hooks.simulation.model import Resctrl
 
@@ -158,3 +158,48 @@ def test_reserve_is_kept_in_each_class(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, pmg=3, priority=RULES, reserve={"rmids": 1, "above": 50})
     pods = [node.start("batch"), node.start("batch")]
     assert node.counted() == pods[:1]
+
+
+def layout_of(**hardware: str) -> Resctrl:
+    """One bandwidth counter in each domain that counts."""
+    machine = Machine(vendor="arm", pmg=3, partids=4, assignable_counters=1, **hardware)  # type: ignore[arg-type]
+    return Resctrl(machine, clock=lambda: 1000.0)
+
+
+@pytest.mark.parametrize(
+    "resource, owner, nodes, numbers",
+    [("L3", "L3", "", (0, 1)), ("MB", "MB", "0-1,10", (0, 1, 10)), ("NODE", "MB", "3", (3,)), ("X", "X", "", (0, 1))],
+)
+def test_bandwidth_counts_in_a_layout(resource: str, owner: str, nodes: str, numbers: tuple[int, ...]) -> None:
+    sim = layout_of(bandwidth=resource, memory_nodes=nodes, other_schemata="MB_MIN:0=5 GMB:0=8")
+    files = info_files(sim)
+    places = {folder: place.events for folder, place in domain_folders(sim.machine).items()}
+    assert [folder for folder, events in places.items() if "mbm_total_bytes" in events] == [
+        f"mon_{resource}_{number:02d}" for number in numbers
+    ]
+    shown = {name: files[f"{owner}_MON/{name}"].read(sim.root) for name in ("num_mbm_cntrs", "available_mbm_cntrs")}
+    assert [*shown.values()] == [";".join(f"{n}={free}" for n in numbers) + "\n" for free in (1, 0)]
+    assert files[f"{owner}_MON/mbm_assign_mode"].read(sim.root) == "[mbm_event]\n"
+    own = group_files(sim)[f"mbm_{owner}_assignments"]
+    assert own.read(sim.root) == f"mbm_total_bytes:{';'.join(f'{n}=e' for n in numbers)}\n"
+    text = class_files(sim)["schemata"].read(sim.root)
+    assert text.startswith("MB_MIN:0=5\nGMB:0=8\n")
+    limited = numbers if resource in ("MB", "NODE") else (0, 1)
+    assert f"MB:{';'.join(f'{n}=100' for n in limited)}\n" in text
+    with pytest.raises(RefusedError):
+        sim.write_assign_mode("default")
+
+
+@pytest.mark.parametrize(
+    "hardware, words",
+    [
+        ({"bandwidth": "MB"}, "requires Arm"),
+        ({"memory_nodes": "0-1"}, "memory_nodes"),
+        ({"vendor": "arm", "pmg": 3, "partids": 4, "bandwidth": "mb x"}, "name of a resource"),
+        ({"vendor": "arm", "pmg": 3, "partids": 4, "bandwidth": "L3", "memory_nodes": "1"}, "not L3"),
+        ({"vendor": "arm", "pmg": 3, "partids": 4, "assignable_counters": 1}, "with bandwidth"),
+    ],
+)
+def test_impossible_layout_is_refused(hardware: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        Machine(**hardware)

@@ -7,7 +7,7 @@ from ..errors import HookError
 from ..resctrl.counter_files import layout, read_group
 from ..resctrl.layouts import PERF
 from ..resctrl.rmids import free_rmids, total_closids, total_rmids
-from ..resctrl.schemata import parse_schemata, set_schemata
+from ..resctrl.schemata import MANAGED, parse_schemata, set_schemata
 from ..sharing.runtimes import LOCK, PATIENCE, reserved
 from .features import ALLOCATION
 
@@ -87,10 +87,12 @@ def _monitoring(counting: "list[Slot]") -> "dict[str, str]":
 
 
 def _allocating(resctrl: "Resctrl") -> "list[str]":
-    """Return the keys of the resources whose values in the class are those that were written, or their rounding."""
+    """Return the keys of the managed resources whose values in the class are those written, or their rounding."""
     path = f"{resctrl.class_folder(CLASS)}/schemata"
     found = []
     for resource, values in parse_schemata(resctrl.fs.read(path).decode("ascii", "replace")).items():
+        if resource not in MANAGED:
+            continue
         is_mask = resctrl.fs.is_folder(f"{resctrl.root}/info/{resource}") and _is_mask(resctrl, resource)
         try:
             half = {number: _half(value, is_mask=is_mask) for number, value in values.items()}

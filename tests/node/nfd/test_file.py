@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hosts.node_features import labels
 from hosts.shared_node import SharedNode
+from hosts.simulated_kernel import Layout
 
 from resctrl_hooks.node.nfd import file
 from resctrl_hooks.node.nfd.features import FIRST, PREFIX
@@ -19,7 +20,12 @@ from resctrl_hooks.node.nfd.proof import CLASS
 from resctrl_hooks.node.reconcile.command import reconcile_command
 from resctrl_hooks.node.resctrl.rmids import total_closids, total_rmids
 
-KINDS: dict[str, dict[str, Any]] = {"Intel": {}, "AMD": {"assignable_counters": 4}, "Arm": {"pmg": 4}}
+KINDS: dict[str, dict[str, Any]] = {
+    "Intel": {},
+    "AMD": {"assignable_counters": 4},
+    "Arm": {"pmg": 4},
+    "memory": {"pmg": 4, "assignable_counters": 1, "layout": Layout("MB", "0-1,10", "MB_MIN:0=40;1=40;10=40")},
+}
 NAME = "resctrl-hooks"
 
 
@@ -61,6 +67,20 @@ def test_proved_facts_become_labels(tmp_path: Path, kind: str) -> None:
     assert {key: int(found.get(key, 0)) for key in numbers} == numbers
     assert bool(counted) == (kind != "Arm")
     assert resctrl.classes() == []
+
+
+def test_proof_writes_managed_resources_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node(tmp_path, **KINDS["memory"])
+    written: list[bytes] = []
+    kept = node.kernel.write
+
+    def write(path: str, value: bytes) -> None:
+        written.append(value)
+        kept(path, value)
+
+    monkeypatch.setattr(node.kernel, "write", write)
+    node.renew()
+    assert {value.partition(b":")[0] for value in written} == {b"L3", b"MB"}
 
 
 def test_counter_without_a_number_proves_nothing(tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ def test_part_belongs_to_its_domain() -> None:
 def test_resource_of_a_path_is_exact() -> None:
     assert is_of(PERF, "mon_PERF_PKG_00/core_energy")
     assert not is_of(L3, "mon_L3X_00")
+    assert not is_of(L3, "mon_L3_MAX_00")  # an empty folder of a control in NVIDIA's kernels
     assert info_folder(PERF) == "PERF_PKG_MON"
 
 
