@@ -90,7 +90,10 @@ class Feature:
         raise NotImplementedError
 
     def apply(self, step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
-        """Apply one step; also repeatedly, and to running containers."""
+        """Apply one step; also repeatedly, and to running containers.
+
+        The key is held, unless the step `runs_programs`.
+        """
         raise NotImplementedError
 
     def holds(self, step: "Step", container: "Container", context: "Context") -> bool:
@@ -102,6 +105,13 @@ class Feature:
             HookError, OSError: unknown.
         """
         raise NotImplementedError
+
+    def runs_programs(self, step: "Step", context: "Context") -> bool:
+        """Return whether a step's `apply`, `holds` or `revert` runs, or waits for, other programs.
+
+        Then they are called without the key's lock, and may not change the key or its members.
+        """
+        return False
 
     def revert(self, step: "Step", member: "MemberRecord", locked: "LockedKey", context: "Context") -> None:
         """Undo effects that outlive a dead container, or one whose later step failed; also before the step is complete.

@@ -3,6 +3,7 @@
 Layout of the state directory::
 
     locks/NAME          locks of the whole node; flock'ed, never unlinked
+    locks/work          has a locked byte for each container for which a program may run (`outside`)
     locks/00 … 1f       shared by all holders of keys, by hash: versions until 0.2 lock keys with them
     pods/KEY/           the records of a key, and its lock: an flock on this folder
     pods/KEY/pod        the record of a key: its groups, its pod's cgroup
@@ -44,7 +45,7 @@ from .host.files import (
     remove_file,
     write_file,
 )
-from .locks import KeyLock, Lock, open_lock
+from .locks import KeyLock, Lock, open_lock, place_of
 from .names import default_key_validator, printable
 
 TYPE_CHECKING = False
@@ -63,6 +64,7 @@ TOTALS = "totals"  # apart from the records, which only root can write: readers 
 # locks last: their existence proves that of the others
 _FOLDERS = ("pods", "containers", IDLE, WAITING, TOTALS, "locks")
 _NAMES = ("namespace", "pod", "container")  # displayed fields of records
+_WORK = "work"
 MEMBER = "c-"  # before a member's id in the name of its file
 _PRIVATE = 0o700
 _shapes: "dict[str, Callable[[Any], bool]]" = {}  # of the kinds of records, after the first was read
@@ -97,13 +99,21 @@ class Ledger:
         """
         return self._lock_file(f"{self.folder}/locks/{name}", patience)
 
+    def lock_work(self, member: str) -> "Lock":
+        """Take the lock for work that runs programs for a member, without waiting.
+
+        Raises:
+            LockTimeoutError: another process holds it.
+        """
+        return self._lock_file(f"{self.folder}/locks/{_WORK}", 0, place_of(member))
+
     def lock_totals(self, name: str, patience: float) -> "Lock":
         """Take the lock of a file of totals, which lies next to it."""
         return self._lock_file(f"{self.folder}/{TOTALS}/{name}.lock", patience)
 
-    def _lock_file(self, path: str, patience: float) -> "Lock":
+    def _lock_file(self, path: str, patience: float, place: "int | None" = None) -> "Lock":
         try:
-            return Lock(open_lock(self.folder, path, self.prepare), path, patience)
+            return Lock(open_lock(self.folder, path, self.prepare), path, patience, place=place)
         except OSError as error:
             raise errors.LedgerError.of_file(error, error.filename or path) from error
 

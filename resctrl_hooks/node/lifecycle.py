@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from .context import Context
-    from .records import MemberRecord, PodRecord
+    from .records import MemberRecord, PodRecord, StepRecord
     from .resctrl.locked_key import LockedKey
 
 POD = "pod"
@@ -45,31 +45,73 @@ def forget(container: str, key: str, context: "Context") -> None:
 def release_container(locked: "LockedKey", member: str, context: "Context") -> bool:
     """Undo all steps of a dead member in reverse order, and forget it; return whether it is forgotten.
 
+    Steps that run programs are undone first, without the key's lock, so others of the pod may change the key meanwhile.
     If a step's lock is held for too long, the member is kept for another try. A step that fails otherwise does not keep
     the group.
+
+    Raises:
+        LockTimeoutError: another process holds the key, or works for the member, for too long.
     """
     record = locked.member(member)
-    for kept in reversed((record or {}).get("steps", [])):
-        name = str(kept.get("feature"))
-        try:
-            row = FEATURES.get(name)
-            feature = feature_named(name) if row is None or row.reverts else None  # an import that few steps need
-            if feature is not None and record is not None:
-                feature.revert(Step.of_record(kept), record, locked, context)
-        except errors.DeadlineError:
-            raise
-        except Exception as caught:  # noqa: BLE001  # another version may have kept what this one can't read
-            from .fault_report import as_hook_error  # only when something is broken
+    inside, outside = _steps_to_undo(record, context)
+    if outside:
+        from .outside import Outside  # few containers have such steps
 
-            error = as_hook_error(caught)
-            context.log(WARNING, f"{name} of container {member[:12]}: {error}", key=locked.key, container=member)
-            if isinstance(error, errors.LockTimeoutError):
+        with Outside(locked, member, context):
+            current = context.ledger.read_member(locked.key, member)
+            if current is None or record is None or _run_of(current) != _run_of(record):
+                return current is None  # another process has ended it, and it may run again
+            if not all(_undo(kept, record, locked, context) for kept in outside):
                 return False
+    if record is not None and not all(_undo(kept, record, locked, context) for kept in inside):
+        return False
     if (record or {}).get("runtimeGroup"):
         from .sharing.runtimes_group import read_late  # few containers ask for a group of their runtime
 
         read_late(context, locked.key)
     locked.remove_member(member)
+    return True
+
+
+def _run_of(record: "MemberRecord") -> "tuple[int | None, int | None]":
+    return record.get("pid"), record.get("start")
+
+
+def _steps_to_undo(record: "MemberRecord | None", context: "Context") -> "tuple[list[StepRecord], list[StepRecord]]":
+    """Return the recorded steps that are undone, the last first: those without programs, and those with some."""
+    inside: "list[StepRecord]" = []
+    outside: "list[StepRecord]" = []
+    for kept in reversed((record or {}).get("steps", [])):
+        row = FEATURES.get(str(kept.get("feature")))
+        if row is not None and not row.reverts:
+            continue  # an import that few steps need
+        try:
+            feature = feature_named(kept["feature"])
+            slow = feature is not None and feature.runs_programs(Step.of_record(kept), context)
+        except errors.DeadlineError:
+            raise
+        except Exception:  # noqa: BLE001  # `_undo` reports it
+            slow = False
+        (outside if slow else inside).append(kept)
+    return inside, outside
+
+
+def _undo(kept: "StepRecord", record: "MemberRecord", locked: "LockedKey", context: "Context") -> bool:
+    """Undo a step; return false if its lock is held for too long."""
+    name, member = str(kept.get("feature")), record["id"]
+    try:
+        feature = feature_named(name)
+        if feature is not None:
+            feature.revert(Step.of_record(kept), record, locked, context)
+    except errors.DeadlineError:
+        raise
+    except Exception as caught:  # noqa: BLE001  # another version may have kept what this one can't read
+        from .fault_report import as_hook_error  # only when something is broken
+
+        error = as_hook_error(caught)
+        context.log(WARNING, f"{name} of container {member[:12]}: {error}", key=locked.key, container=member)
+        if isinstance(error, errors.LockTimeoutError):
+            return False
     return True
 
 
@@ -105,8 +147,11 @@ def release_key(locked: "LockedKey", context: "Context") -> bool:
         context.ledger.mark(IDLE, locked.key)
     if what != ENDS:
         return False
-    if not all(release_container(locked, member, context) for member in locked.members()):
+    members = locked.members()
+    if not all(release_container(locked, member, context) for member in members):
         return False
+    if members and locked.members():
+        return False  # a container has started while the lock was released
     for group in locked.release():
         context.log(INFO, f"removed group {group.path}", key=locked.key, rdt_class=group.rdt_class)
     if context.ledger.marked(WAITING) or context.ledger.flagged("short-of-counters"):

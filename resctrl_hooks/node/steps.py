@@ -19,31 +19,56 @@ def apply_steps(
     locked: "LockedKey",
     context: "Context",
     on_step: "Callable[[int, errors.HookError | None], None]",
+    is_wanted: "Callable[[int], bool] | None" = None,
 ) -> None:
-    """Apply steps in order, each independently; the container's record has them already.
+    """Apply steps, each independently; the container's record has them already.
 
-    ``on_step`` is called after each step with its number and its error, None for success.
+    Those that run programs come last, without the key's lock. The others of the pod may change the key meanwhile.
+    ``on_step`` is called after each step with its number and its error, None for success. A step that `is_wanted`
+    refuses just before it is left out.
 
     Raises:
-        DeadlineError: no time is left for the others.
+        DeadlineError: no time is left for the others, or another process holds the key for too long.
     """
     if container.leaf is not None and container.leaf.own_scope:
         from .cgroup_settings.told import collect  # only where systemd manages the container
 
         collect(steps, container, container.leaf, context)
+    outside = [number for number, (feature, step) in enumerate(steps) if feature.runs_programs(step, context)]
     for number, (feature, step) in enumerate(steps):
-        problem = None
-        try:
-            _apply(feature, step, container, locked, context)
-        except errors.DeadlineError:
-            raise
-        except errors.HookError as error:
-            problem = error
-        except Exception as caught:  # noqa: BLE001  # a failure of one feature must not affect others
-            from .fault_report import as_hook_error  # only when something is broken
+        if number not in outside and (is_wanted is None or is_wanted(number)):
+            on_step(number, _problem_of(feature, step, container, locked, context))
+    if not outside:
+        return
+    from .outside import Outside  # few containers have such steps
 
-            problem = as_hook_error(caught)
-        on_step(number, problem)
+    try:
+        with Outside(locked, container.id, context):
+            for number in outside:
+                feature, step = steps[number]
+                if (context.ledger.read_member(locked.key, container.id) or {}).get("pid") != container.pid:
+                    on_step(number, errors.TaskGoneError.of(container.pid))  # its end was served before
+                elif is_wanted is None or is_wanted(number):
+                    on_step(number, _problem_of(feature, step, container, locked, context))
+    except errors.LockTimeoutError as error:
+        raise errors.DeadlineError(str(error)) from error
+
+
+def _problem_of(
+    feature: "Feature", step: "Step", container: "Container", locked: "LockedKey", context: "Context"
+) -> "errors.HookError | None":
+    """Apply a step, and return its error."""
+    try:
+        _apply(feature, step, container, locked, context)
+    except errors.DeadlineError:
+        raise
+    except errors.HookError as error:
+        return error
+    except Exception as caught:  # noqa: BLE001  # a failure of one feature must not affect others
+        from .fault_report import as_hook_error  # only when something is broken
+
+        return as_hook_error(caught)
+    return None
 
 
 def _apply(feature: "Feature", step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
@@ -68,7 +93,12 @@ def with_room(act: "Callable[[], None]", feature: str, locked: "LockedKey", cont
     except errors.NoRMIDsError:
         from .lifecycle import make_room  # rarely needed
 
-        if not make_room(context, locked.key, thorough=refuses(feature, context)):
+        locked.unlock()  # the end of a dead pod can take its time
+        try:
+            freed = make_room(context, locked.key, thorough=refuses(feature, context))
+        finally:
+            locked.lock_again(context.monitor.patience)
+        if not freed:
             raise
         act()
         stop_waiting(locked, context)  # marked by the first try

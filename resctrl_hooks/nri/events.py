@@ -136,6 +136,8 @@ def remove_pod(event: Event, context: "Context") -> "tuple[str, bytes]":
             if not record_is_dead(locked.member(member), context.monitor.boot, context.proc):
                 return f"{key} stays: container {member[:12]} is running", b""
             release_container(locked, member, context)
+        if locked.members():
+            return f"{key} stays: a container has started", b""
         if "populated 1" in read_value(locked.record.get("cgroup", ""), "cgroup.events"):
             context.ledger.mark("idle", key)
             return f"{key} stays: another sandbox of the pod is running", b""

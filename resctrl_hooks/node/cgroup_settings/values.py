@@ -41,6 +41,12 @@ class CgroupFeature(Feature):
         """Write the values to the cgroup and, for a systemd scope, to the unit, so that a daemon-reload keeps them."""
         put(container, self.values(step), self.properties(step, container, context), context)
 
+    def runs_programs(self, step: "Step", context: "Context") -> bool:
+        """Return whether systemd is told the values."""
+        from ..host.systemd import available  # only for containers with such values
+
+        return available(context.settings.cgroup_path) and bool(self.values(step))
+
     def values(self, step: "Step") -> "list[list[str]]":
         """Return the values of the container's cgroup."""
         needs: "CgroupNeeds" = step.parameters

@@ -79,6 +79,11 @@ class Scheduling(CgroupFeature):
         if needs["values"]:
             super().apply(step, container, locked, context)
 
+    def runs_programs(self, step: "Step", context: "Context") -> bool:
+        """Return whether ionice(1) is needed, or systemd is told values."""
+        needs: "SchedulingNeeds" = step.parameters
+        return bool(needs["process"].get("ioClass")) or super().runs_programs(step, context)
+
     def holds(self, step: "Step", container: "Container", context: "Context") -> bool:
         """Return whether the init process has these attributes, and the cgroup the values.
 

@@ -77,17 +77,18 @@ def _create_runtime(workload: "Workload", context: "Context", earlier: str, pend
             details["unmet"] = unplanned
             details["unplanned"] = list(unplanned)
         locked.add_member(workload.id, details, workload.pid)
-        problems: "list[errors.HookError | None]" = []
+        problems: "dict[int, errors.HookError | None]" = {}
 
         def on_step(number: int, error: "errors.HookError | None") -> None:
-            problems.append(None if error is None else _trouble(pending[0], error, workload, context))
-            del pending[0]
+            name = todo[number][1].feature
+            problems[number] = None if error is None else _trouble(name, error, workload, context)
+            pending.remove(name)
 
         apply_steps(todo, workload, locked, context, on_step)
         names = " ".join(workload.annotations)
         if any(mark in names for mark in _UNREAD):
             _note_unread(workload, locked, context)
-        refusal = next((problem for problem in problems if problem is not None and problem.refuses), None)
+        refusal = next((problem for problem in problems.values() if problem is not None and problem.refuses), None)
         if refusal is not None:
             _release_in(locked, workload.id, context)
             if new and not locked.members():
@@ -95,7 +96,7 @@ def _create_runtime(workload: "Workload", context: "Context", earlier: str, pend
             else:
                 locked.release_but(had | _classes_of_others(locked, workload.id, context))
             raise refusal
-    return "; ".join(str(problem or step.why) for problem, (_, step) in zip(problems, todo))
+    return "; ".join(str(problems[number] or step.why) for number, (_, step) in enumerate(todo))
 
 
 def planned(

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from .change import Change, Steps
     from .report import Report
 
-    Ready = list[tuple[Feature, Step, str]]
-    """Steps to apply now, each with the reason for its repetition."""
 
 _CALM_SECONDS = 3600.0  # seconds without a restart after which earlier ones are forgotten
 _NOT_AGAIN = "not restarted: {} exits within an hour"
@@ -34,22 +32,24 @@ def bring_in(change: "Change", locked: "LockedKey", context: "Context", report: 
     container = change.container
     if not container.revalidate(context.proc):
         return True
-    one = _One(container, locked, context, report)
-    classes, others = one.ready(change.classes), one.ready(change.others)
+    one = _One(change, locked, context, report)
     if change.late:
+        for _, step in change.others:
+            _may_start(container, step.feature)  # the first start counts
         record_late(container, locked)
         report.placed += change.placed
     elif container.recorded and container.changed:
-        record_running(container, locked)  # planned again, or to be restarted
+        record_running(container, locked)  # planned again
     one.log_unsaid()
-    one.apply(classes)
+    one.apply(change.classes)
     joined = one.join() if change.joins else True
     container.recorded = container.recorded or change.late
-    if change.late or classes:
+    if change.late or change.classes:
         container.note_class()  # the class's step may have failed
     if container.revalidate(context.proc):  # it may have ended while a handover released the lock
-        one.apply(others)
-        if container.recorded and container.changed:
+        one.apply(change.others)
+        # Its poststop may have forgotten it while programs ran for it.
+        if container.recorded and container.changed and locked.member(container.id) is not None:
             record_running(container, locked)
     return joined
 
@@ -63,8 +63,9 @@ def take_in(context: "Context", change: "Change", report: "Report") -> bool:
 class _One:
     """One container under its key's lock."""
 
-    def __init__(self, container: "Running", locked: "LockedKey", context: "Context", report: "Report") -> None:
-        self._container = container
+    def __init__(self, change: "Change", locked: "LockedKey", context: "Context", report: "Report") -> None:
+        self._container = change.container
+        self._late = change.late
         self._locked = locked
         self._context = context
         self._report = report
@@ -80,11 +81,6 @@ class _One:
             self._report.fail(self._context, self._container.key, error)
             return True
 
-    def ready(self, steps: "Steps") -> "Ready":
-        """Return those of these steps that must be applied now."""
-        found = ((feature, step, self._start_again(feature, step)) for feature, step in steps)
-        return [(feature, step, lost) for feature, step, lost in found if lost is not None]
-
     def _start_again(self, feature: "Feature", step: "Step") -> "str | None":
         """Return why a step is applied again, empty if unknown; None if it is not to be applied.
 
@@ -92,28 +88,44 @@ class _One:
         """
         container, name = self._container, step.feature
         most = FEATURES[name].most_starts
-        if not most or name in container.replanned:
+        if not most or self._late or name in container.replanned:
             return ""
         if holds(feature, step, container, self._context):
             return None  # checked without the lock while it was just being started
-        allowed, why = _may_start(container, name, most), container.record.get("unmet", {}).get(name, "")
+        allowed, why = _may_start(container, name), container.record.get("unmet", {}).get(name, "")
         not_again = _NOT_AGAIN.format(most)
         lost = ""
         if allowed or not why.startswith(not_again):
             lost = _lost(feature, step, container, self._context)  # applying it removes the evidence
             why = f"{not_again}; {lost}" if lost else not_again
         if allowed:
+            self._write_start()
             return lost
         self._report.reasons.append(name)
         self._not_had(name, why)
         return None
 
-    def apply(self, ready: "Ready") -> None:
-        """Apply steps, each independently."""
+    def _write_start(self) -> None:
+        """Record a restart before it happens, so that a kill leaves it counted. The key is not held here."""
+        self._locked.lock_again(self._context.monitor.patience)
+        try:
+            record_running(self._container, self._locked)
+        finally:
+            self._locked.unlock()
+
+    def apply(self, steps: "Steps") -> None:
+        """Apply those of these steps that must be applied now, each independently."""
         container = self._container
+        lost: "dict[int, str]" = {}
+
+        def is_wanted(number: int) -> bool:
+            why = self._start_again(*steps[number])
+            if why is not None:
+                lost[number] = why
+            return why is not None
 
         def on_step(number: int, error: "HookError | None") -> None:
-            _, step, lost = ready[number]
+            _, step = steps[number]
             if isinstance(error, LockTimeoutError):
                 raise error
             if error is not None:
@@ -122,12 +134,12 @@ class _One:
                 return
             container.lacks(step.feature, "")
             self._report.apply(step.feature, container.id)
-            if lost:
-                self._log(WARNING, f"{step.feature} of {container} exited and was restarted; {lost}")
+            if lost.get(number):
+                self._log(WARNING, f"{step.feature} of {container} exited and was restarted; {lost[number]}")
             else:
                 self._log(INFO, f"{step.feature} of {container} applied: {step.action}")
 
-        apply_steps([(feature, step) for feature, step, _ in ready], container, self._locked, self._context, on_step)
+        apply_steps(steps, container, self._locked, self._context, on_step, is_wanted)
 
     def _not_had(self, name: str, why: str) -> None:
         """Report an inapplicable feature: once in the log, and in each report.
@@ -170,8 +182,11 @@ def _lost(feature: "Feature", step: "Step", container: "Running", context: "Cont
         return str(as_hook_error(caught))
 
 
-def _may_start(container: "Running", name: str, most: int) -> bool:
-    """Count a restart in the container's record, and return whether another one is allowed."""
+def _may_start(container: "Running", name: str) -> bool:
+    """Count a start in the container's record, and return whether another one is allowed."""
+    most = FEATURES[name].most_starts
+    if not most:
+        return True
     now = time.time()
     known = container.record.get("starts", {})
     starts = [one for one in known.get(name, []) if 0 <= now - one < _CALM_SECONDS]

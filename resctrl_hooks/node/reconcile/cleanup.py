@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..context import Context
     from .report import Report
 
-_MOST_FOLDERS = 32
+_MOST_FOLDERS = 8
 """Pods whose folders are searched in a pass: each time others, because a full node has hundreds."""
 
 

@@ -9,7 +9,7 @@ from hosts.faults import Fail, failing
 
 from resctrl_hooks.node.call_metrics import read
 from resctrl_hooks.node.errors import DeadlineError, HookError, NoRMIDsError, NotArrivedError
-from resctrl_hooks.node.feature import Step
+from resctrl_hooks.node.feature import Feature, Step
 from resctrl_hooks.node.hook import create_runtime
 from resctrl_hooks.node.registry import feature_named
 from resctrl_hooks.node.resctrl.filesystem import Resctrl
@@ -53,7 +53,7 @@ def test_failed_step_is_in_the_answer_with_its_error(
 ) -> None:
     """The other steps answer with their reasons."""
 
-    class Failing:
+    class Failing(Feature):
         def apply(self, step: Step, *_others: object) -> None:
             if step.action == "fail":
                 raise HookError("the disk is on fire")

@@ -96,6 +96,10 @@ class Memtierd(Feature):
         finally:
             opened.close()
 
+    def runs_programs(self, step: "Step", context: "Context") -> bool:
+        """Return true: a memtierd is started, watched and ended."""
+        return True
+
     def holds(self, step: "Step", container: "Container", context: "Context") -> bool:
         """Return whether its memtierd runs under supervision, or systemd is about to restart it."""
         if running(step, container.id):
