@@ -17,6 +17,7 @@ from resctrl_hooks.node.host.files import format_json, parse_json, read_file
 from resctrl_hooks.node.registry import failure_policy
 from resctrl_hooks.node.settings import (
     COMPILED_NAME,
+    DEFAULTS,
     FORMAT,
     FORMER_PREFIXES,
     LAST_VALID_NAME,
@@ -28,6 +29,7 @@ from .check import LARGEST, check_file, check_text, trust_problems
 from .problems import InvalidConfigError, Problem, dotted
 from .root import Configuration
 from .section import KeyPath
+from .state_folder import lead_to_present
 
 _MODE = 0o644
 _LONGEST_SHOWN = 60
@@ -128,7 +130,7 @@ def apply_file(path: str, *, dry_run: bool = False) -> Applied:
 
     Raises:
         InvalidConfigError: it is invalid, or writable by others than root; the old settings stay active.
-        SettingsError: the compiled file belongs to a MachineConfig.
+        SettingsError: the compiled file belongs to a MachineConfig, or two state directories have records.
         OSError: from the kernel; the old settings stay active.
     """
     if path.endswith(".json"):
@@ -147,12 +149,19 @@ def apply_file(path: str, *, dry_run: bool = False) -> Applied:
             hint="change its source: the next update would be rejected or would revert a change made here",
         )
     changes = changes_between(effective(without_own_keys(before))[0], explicit_values_of(config))
+    lead_to_present(_state_folder(before), config.state_dir, dry_run=dry_run)
     if not dry_run:
         folder = os.path.dirname(target) or "."
         text = compiled(config, former=former_prefixes(before, config))
         for name in (LAST_VALID_NAME, COMPILED_NAME):
             replace_file(f"{folder}/{name}", text, _MODE)
     return Applied(target, changes, checked.remarks)
+
+
+def _state_folder(before: dict[str, Any] | None) -> str:
+    """Return the ``stateDir`` of the active compiled file."""
+    folder = (before or {}).get("stateDir")
+    return folder if isinstance(folder, str) and folder.startswith("/") else DEFAULTS["stateDir"]
 
 
 def apply_if_newer(path: str) -> Applied | None:

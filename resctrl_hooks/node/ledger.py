@@ -121,7 +121,10 @@ class Ledger:
         """Create the state directory and its folders, private to root."""
         for path in (self.folder, *(f"{self.folder}/{name}" for name in _FOLDERS)):
             if not make_folder(path, _PRIVATE) and not is_folder(path):
-                raise FileExistsError(errno.EEXIST, "not a directory", path)  # a link could be redirected
+                from .host.links import replace_dangling  # after a change of the state directory's path
+
+                if path != self.folder or not replace_dangling(path, _PRIVATE):
+                    raise FileExistsError(errno.EEXIST, "not a directory", path)  # a link could be redirected
 
     def folders(self, keys: "Iterable[str]") -> "list[str]":
         """Return the folders in which files are replaced: the common ones, and those of some keys."""

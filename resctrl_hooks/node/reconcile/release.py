@@ -13,6 +13,7 @@ from ..fault_report import as_hook_error
 from ..guard.lease import restore_ended
 from ..host.files import is_folder, list_folder, remove_file
 from ..host.instance import RunningError
+from ..host.links import folder_of
 from ..lifecycle import release_container
 from ..log import ERROR, WARNING, Log
 from ..registry import features_to_repair, features_with_values
@@ -64,7 +65,8 @@ def release_everything(context: "Context") -> Released:
     state = context.settings.state_dir
     if not done.problems and _OURS in state.rpartition("/")[2]:  # never remove a foreign folder by mistake
         try:
-            _remove_folder(state)
+            _remove_folder(folder_of(state))
+            remove_file(state)  # a link to it
         except OSError as error:
             done.problems.append(f"cannot remove {error.filename or state}: {error.strerror}")
     return done
