@@ -79,7 +79,8 @@ class Workload:
     ``key`` names its group: the canonical pod UID, a Podman pod's id, or the container's own id. ``cgroup`` is the
     folder of the container's own cgroup, ``pod_cgroup`` that of its pod's, whose end is the pod's end; both may be
     empty. ``sandbox`` is true for a pod's pause container in a CRI runtime. ``labels`` are the pod's if the runtime
-    passed them, else None. ``leaf`` is its own cgroup after a feature's first request. ``verified`` is false if only
+    passed them, else None. ``leaf`` is its own cgroup after a feature's first request. ``mute``: its annotations
+    request nothing. ``verified`` is false if only
     annotations, which a pod's author may have written, name its pod.
     """
 
@@ -93,6 +94,7 @@ class Workload:
         "key",
         "labels",
         "leaf",
+        "mute",
         "namespace",
         "pid",
         "pod",
@@ -120,6 +122,7 @@ class Workload:
         self.sandbox_folder = sandbox_file.rpartition("/")[0]
         self.labels: "dict[str, str] | None" = None
         self.leaf: "Leaf | None" = None
+        self.mute = False
         self.cgroup = ""
         self.pod_cgroup = ""
         self.verified = True
@@ -131,7 +134,7 @@ class Workload:
 
     def annotation(self, *names: str) -> "tuple[str, str]":
         """Return the first existing one of these annotations: value and name; two empty strings for none."""
-        for name in names:
+        for name in names if not self.mute else ():
             if name in self.annotations:
                 return self.annotations[name], name
         return "", ""
@@ -141,7 +144,7 @@ class Workload:
         other: Workload = Workload.__new__(Workload)
         for name in self.__slots__:
             setattr(other, name, getattr(self, name))
-        other.annotations = {}
+        other.mute = True
         return other
 
     def own_and_pods(self, name: str) -> "list[str]":

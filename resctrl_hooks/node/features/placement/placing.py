@@ -5,7 +5,7 @@ from ...errors import HookError
 from ...feature import SKIP, Step
 from ...host.cpulist import format_list
 from ...host.procfs import start_time
-from ...log import INFO
+from ...log import INFO, WARNING
 from ...registry import refuses
 from .allocator import anywhere, decide, shares_instead
 from .cpuset_writer import follow, settle_in
@@ -53,12 +53,26 @@ def steps_for(workload: "Workload", context: "Context", *, share: bool) -> "list
     except PlacementError as error:
         if not share:
             raise
-        shares_instead(error, workload.id, workload.key, context)
-        request, why = shared_request(workload, context.settings), f": {error}"
+        request, why = _default_request(workload, error, context), f": {error}"
     what = f"{request.exclusive} exclusive CPUs" if request.exclusive else f"{request.kind} CPUs"
     why = f"{what} for a request of {request.milli}m, policy {context.settings.placement['policy']}{why}"
     needs: "PlacementNeeds" = {"request": request.as_record()}
     return [Step(NAME, "place", needs, why)]
+
+
+def _default_request(workload: "Workload", error: PlacementError, context: "Context") -> "Request":
+    """Return the request of a container whose annotations request what it cannot have: as if they requested nothing."""
+    try:
+        request = request_of(workload.without_annotations(), context.settings)
+    except PlacementError:
+        request = shared_request(workload, context.settings)
+    if not request.exclusive:
+        shares_instead(error, workload.id, workload.key, context)
+    else:
+        context.failures.append(error.reason)
+        what = f"container {workload.id[:12]} is placed as without annotations; its request failed: {error}"
+        context.log(WARNING, what, key=workload.key, container=workload.id, reason=error.reason)
+    return request
 
 
 def _why_not(workload: "Workload", context: "Context") -> str:
