@@ -112,6 +112,7 @@ class Kernel(Filesystem):
         )
         self._next_pid = 100
         self._shown: dict[int, tuple[str, str]] = {}
+        self._graves = 0
         self.boot(1)
 
     def boot(self, number: int) -> None:
@@ -193,9 +194,18 @@ class Kernel(Filesystem):
             wanted |= {base, f"{base}/mon_groups".lstrip("/")}
             wanted |= {f"{base}/mon_groups/{name}".lstrip("/") for name in parent.monitored}
         for path in sorted(self._mirrored() - wanted, reverse=True):
-            shutil.rmtree(self.host.resctrl / path, ignore_errors=True)
+            self._bury(self.host.resctrl / path)
         for path in sorted(wanted):
             (self.host.resctrl / path).mkdir(exist_ok=True)
+
+    def _bury(self, folder: Path) -> None:
+        """Remove a group's folder, and keep its inode: the kernel never uses a group's number again."""
+        if folder.exists():
+            self._graves += 1
+            grave = self.host.resctrl.parent / f"ended-{os.getpid()}-{id(self)}-{self._graves}"
+            folder.rename(grave)
+            for entry in grave.iterdir():
+                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
 
     def show_counters(self) -> None:
         """Write the present counters of every group."""
