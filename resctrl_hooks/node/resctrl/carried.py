@@ -8,23 +8,22 @@ import time
 
 from ..file_shapes import COUNTERS, COUNTS
 from .counters import CUMULATIVE, GAUGE, UNASSIGNED, slot_at
-from .group import CREATED
 from .key_counts import Counts, Inherited, class_of, group_of
 from .layouts import PERF
 from .mounts import witnesses
-from .sources import is_new
+from .sources import began_at, drop_repeats, is_new, new_source
 from .total import GONE, LEFT, OUT_OF_VIEW, Source, Total
 from .totals_file import KEYS, load_totals, save_totals, take_saved
 from .turn_counts import counted_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Protocol
+    from collections.abc import Callable
+    from typing import Protocol
 
     from ..ledger import Ledger
     from ..log import LogCallable
     from ..node_records import CountsRecord
-    from ..records import PodRecord
     from .counters import Raw, Slot
     from .filesystem import Resctrl
     from .sources import Found
@@ -135,12 +134,14 @@ class Carried:
         counts = map(self.of, self.keys())
         return [group for one in counts for group in (*one.sources.unseen.values(), *one.groups.values())]
 
-    def lacks(self, key: str, groups: "Found") -> bool:
-        """Return whether a read has not found a group of a key that the last one has seen."""
-        sources = self.of(key).sources
-        return not sources.are_as_before(groups) and sources.lack(groups)
-
-    def update(self, key: str, groups: "Found", *, hidden: bool = False) -> None:
+    def update(
+        self,
+        key: str,
+        groups: "Found",
+        *,
+        hidden: bool = False,
+        look_again: "Callable[[str, Found], bool] | None" = None,
+    ) -> None:
         """Count a key's groups; by place (see `class_of`), the group's identity and its files' content.
 
         The content becomes 0 for a package in which a group's RMID never ran.
@@ -149,12 +150,17 @@ class Carried:
             key: the key.
             groups: those that were found.
             hidden: whether there may be more, which could not be looked at.
+            look_again: adds groups that were missed, and returns whether everything could be looked at.
         """
         counts = self.of(key)
         if not groups and key not in self._counts:
             return
         self._counts[key], counts.gone = counts, None
-        new = () if counts.sources.are_as_before(groups) else self._observe(key, counts, groups, hidden=hidden)
+        new: "set[str] | tuple[()]" = ()
+        if not counts.sources.are_as_before(groups):
+            if look_again is not None and not hidden and counts.sources.lack(groups):
+                hidden = not look_again(key, groups)
+            new = self._observe(key, counts, groups, hidden=hidden)
         parts: "dict[str, list[Total]]" = {}
         alone = len({*map(class_of, groups)}) == len(groups)
         for place, (identity, values) in groups.items():
@@ -181,12 +187,13 @@ class Carried:
 
     def _observe(self, key: str, counts: Counts, groups: "Found", *, hidden: bool) -> "set[str]":
         """Find each group's source, and note the groups that ended; return the identities of the new ones."""
+        drop_repeats(groups)
         record = self._ledger.read_pod(key) or {}
         missed = {identity for identity, group in counts.sources.unseen.items() if group.state == GONE}
         new: "set[str]" = set()
 
         def judge(known: "Source | None", place: str, identity: str) -> Source:
-            began = _began(record, place)
+            began = began_at(record, place)
             values = [(path, groups[place][1][number]) for number, path in self._cumulative]
             if known is not None and not is_new(known, place, began):
                 known.is_certain = True
@@ -197,7 +204,7 @@ class Carried:
             if other is not None and (began is None or began <= other.read):
                 return Source(identity, other.read, other.starts, other.lasts)  # another program renamed it
             new.add(identity)
-            return self._new(record, place, identity)
+            return new_source(record, place, identity, self.now)
 
         for group in counts.sources.observe(groups, judge, hidden=hidden):
             name = group_of(group.place)
@@ -219,22 +226,15 @@ class Carried:
     def others(self, key: str) -> "list[str]":
         """Return the places of a key's other groups than its own, which were not gone at the last read."""
         sources = self.of(key).sources
-        unseen = [group.place for group in sources.unseen.values() if group.state != GONE]
-        return [place for place in dict.fromkeys([*sources.seen, *unseen]) if group_of(place)]
+        places = [*sources.seen]
+        if sources.unseen:
+            places += [group.place for group in sources.unseen.values() if group.state != GONE]
+        return [place for place in dict.fromkeys(places) if "/" in place]
 
     def turns(self, key: str) -> "list[tuple[float, float]]":
         """Return a key's counts in each of its turns, as in `turn_counts`: seconds and bytes."""
         counts = self.of(key)
         return counts.turns.with_present(*counts.so_far(self._in_turns)) if counts.turns.each else []
-
-    def _new(self, record: "PodRecord | dict[str, Any]", place: str, identity: str) -> Source:
-        """Return a new group, which counts from its creation if that time is known, and its energy from the value then.
-
-        mkdir starts the L3 counters at zero, but PERF_PKG's continue from the RMID's previous user.
-        """
-        made = record.get("since", {}).get(place, self.now)
-        of, starts = record.get("baselines", {}).get(place, ("", {}))
-        return Source(identity, min(made, self.now), starts if of == identity else None)
 
     def inherit(self, key: str, rdt_class: str, identity: str, values: "list[Raw]") -> None:
         """Count a group that a key is about to take over, with RMID and counters, from its present values.
@@ -288,10 +288,3 @@ class Carried:
         for number, (gone, key) in enumerate(sorted(released, reverse=True)):
             if number >= _REMEMBERED_KEYS or now - gone > _REMEMBERED_SECONDS:
                 self._counts.pop(key, None)
-
-
-def _began(record: "PodRecord | dict[str, Any]", place: str) -> "float | None":
-    """Return when this project or a runtime created the group at a place, in seconds since the boot, if recorded."""
-    if group_of(place) or record.get("groups", {}).get(place) == CREATED:
-        return record.get("since", {}).get(place)
-    return None

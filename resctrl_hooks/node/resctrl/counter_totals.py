@@ -130,11 +130,7 @@ class _Scrape:
                 if error.errno not in GONE:
                     hidden.add(key)
         for key, groups in found.items():
-            if key not in hidden and self._carried.lacks(key, groups) and not self._look_again(key, groups):
-                hidden.add(key)
-            if len(groups) > 1:
-                _drop_repeats(groups)
-            self._carried.update(key, groups, hidden=key in hidden)
+            self._carried.update(key, groups, hidden=key in hidden, look_again=self._look_again)
         self._carried.forget(tracked)
         self._carried.save()
         result = CounterRead(self._carried.now, self._carried.slots, listed, self._names)
@@ -241,13 +237,6 @@ def _reading(slot: "Slot", state: str, total: Total, rdt_class: "str | None", va
         return Reading(slot.domain, slot.counter, total.amounts.get(slot.path), state, rdt_class, seconds)
     known = value if state is AVAILABLE and not isinstance(value, str) else None
     return Reading(slot.domain, slot.counter, known, state, rdt_class)
-
-
-def _drop_repeats(groups: "Found") -> None:
-    """Leave out all but the last look at a group that was renamed meanwhile."""
-    last = {identity: place for place, (identity, _) in groups.items()}
-    for place in groups.keys() - last.values():
-        del groups[place]
 
 
 def _together(one: "Raw", other: "Raw") -> "Raw":

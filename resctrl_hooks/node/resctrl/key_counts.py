@@ -184,7 +184,9 @@ class Counts:
                     *(_negative(group, layout), [*map(group.lasts.get, layout)]),
                 ]
                 for identity, group in self.sources.unseen.items()
-            },
+            }
+            if self.sources.unseen
+            else None,
             "inherited": {name: [one.identity, one.since, one.lines] for name, one in self.inherited.items()},
             "turns": self.turns.each,
             "turn": self.turns.each and self.turns.end,

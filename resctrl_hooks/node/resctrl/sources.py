@@ -4,12 +4,15 @@ A source, such as a group, is known by its identity, not by its place, which a r
 see keeps its last values and continues from them when it returns. Only a new source starts at 0.
 """
 
+from .group import CREATED
 from .total import GONE, LEFT, OUT_OF_VIEW, SEEN, Source
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
+    from typing import Any
 
+    from ..records import PodRecord
     from .counters import Raw
 
     Found = dict[str, tuple[str, list[Raw]]]  # by place: the source's identity, and its values
@@ -93,6 +96,30 @@ class Sources:
         self.leave(OUT_OF_VIEW)
         for source in self.unseen.values():
             source.is_certain = False
+
+
+def began_at(record: "PodRecord | dict[str, Any]", place: str) -> "float | None":
+    """Return when this project or a runtime created the group at a place, in seconds since the boot, if recorded."""
+    if "/" in place or record.get("groups", {}).get(place) == CREATED:
+        return record.get("since", {}).get(place)
+    return None
+
+
+def new_source(record: "PodRecord | dict[str, Any]", place: str, identity: str, now: float) -> Source:
+    """Return a new group, which counts from its creation if that time is known, and its energy from the value then.
+
+    mkdir starts the L3 counters at zero, but PERF_PKG's continue from the RMID's previous user.
+    """
+    made = record.get("since", {}).get(place, now)
+    of, starts = record.get("baselines", {}).get(place, ("", {}))
+    return Source(identity, min(made, now), starts if of == identity else None)
+
+
+def drop_repeats(found: "Found") -> None:
+    """Leave out all but the last look at a group that was renamed meanwhile."""
+    last = {identity: place for place, (identity, _) in found.items()}
+    for place in found.keys() - last.values():
+        del found[place]
 
 
 def _latest(sources: "Iterable[Source]") -> "dict[str, Source]":
