@@ -79,13 +79,16 @@ def part_with(monitor: "Counted", key: str, classes: "list[str]", remove: "Calla
 
 
 def _last_read(monitor: "Counted", key: str, classes: "list[str]") -> "tuple[Carried, Found | None]":
-    """Read a key's groups in these classes, and its further groups; None if one cannot be read now."""
+    """Read all groups of a key, which has some in these classes; None if one cannot be read now."""
     resctrl, record, usual = monitor.resctrl, monitor.ledger.read_pod(key), monitor.group_prefix + key
     carried = Carried(monitor)
     carried.check_mount(resctrl.root)
-    places = {name: resctrl.group_folder(name, name_of(record, name, usual)) for name in classes}
-    see(resctrl, carried, next(iter(places.values()), resctrl.root))
-    others = carried.others(key)  # else they would count as ended
+    own = dict.fromkeys([*classes, *(record["groups"] if record else ())])
+    places = {name: resctrl.group_folder(name, name_of(record, name, usual)) for name in own}
+    for folder in (resctrl.root, *places.values()):
+        if not carried.seen:
+            see(resctrl, carried, folder)
+    others = carried.others(key)
     places.update((name, resctrl.group_folder(class_of(name), group_of(name))) for name in others)
     found, hidden = look_at(places, carried.slots, read_group)
     carried.update(key, found, hidden=hidden)

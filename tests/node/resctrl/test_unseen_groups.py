@@ -358,6 +358,34 @@ def test_removal_after_a_last_read_is_no_loss(counting: Counting) -> None:
     assert not ended(counting.tree.monitor, KEY)
 
 
+def test_removal_of_one_group_keeps_the_keys_others(counting: Counting) -> None:
+    other = counting.tree.group()
+    say_paths(other, {f"{domain}/mbm_total_bytes": 3 for domain in DOMAINS})
+    assert counting.total_of_all() == counting.true + 6
+    assert part_with(counting.tree.monitor, KEY, ["gold"], lambda: shutil.rmtree(counting.group))
+    assert not ended(counting.tree.monitor, KEY)
+    assert counting.total() == counting.true + 6
+
+
+@pytest.mark.parametrize("root_counts", [True, False])
+def test_taker_counts_nothing_of_the_giver_which_lost_another_group(counting: Counting, root_counts: bool) -> None:
+    if not root_counts:
+        shutil.rmtree(counting.tree.resctrl / "mon_data")
+    shutil.rmtree(counting.tree.group())  # by another program; the record has it
+    taken = counting.group.with_name("taker")
+
+    def rename() -> bool:
+        counting.group.rename(taken)
+        return True
+
+    assert settle(counting.tree.other_monitor(), (KEY, "gold"), ["", "gold"], ("taker", "gold"), rename)
+    with counting.tree.monitor.hold("taker") as locked:
+        locked.record["groups"] = {"gold": "created"}
+        locked.save()
+    assert shown(counting.tree.other_monitor().read("taker"))[TOTAL] == 0
+    assert counting.total() == counting.true
+
+
 @pytest.mark.parametrize("act", ["settle", "follow", "part_with"])
 def test_group_that_cannot_be_read_is_not_changed(
     counting: Counting, monkeypatch: pytest.MonkeyPatch, act: str
