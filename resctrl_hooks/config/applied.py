@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from resctrl_hooks.durable import replace_file
 from resctrl_hooks.node.errors import SettingsError
 from resctrl_hooks.node.feature_table import FEATURES
+from resctrl_hooks.node.host.durable import replace_file
 from resctrl_hooks.node.host.files import format_json, parse_json, read_file
 from resctrl_hooks.node.registry import failure_policy
 from resctrl_hooks.node.settings import (

@@ -10,7 +10,7 @@ import re
 import stat
 from typing import Final
 
-from resctrl_hooks.durable import replace_file, sync_folder
+from resctrl_hooks.node.host.durable import replace_file, sync_folder
 from resctrl_hooks.node.host.unfinished import DURABLE
 
 _FOLDER_MODE: Final = 0o755

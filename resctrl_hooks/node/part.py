@@ -5,7 +5,7 @@ A part is a module with a function ``start``, which returns a `Part`, or None if
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from .snapshot.snapshot import Snapshot
 
@@ -41,6 +41,7 @@ class Part:
         name: its name in log lines.
         interval: seconds between two samples.
         status: its state in words for systemd.
+        unsaved: the contents that cannot be saved now, which it keeps in memory, each with the reason.
 
     A method that raises ends the part: the process logs one line, closes it, and starts it again later. The other parts
     continue.
@@ -49,6 +50,10 @@ class Part:
     name = ""
     interval = 1.0
     status = ""
+
+    @property
+    def unsaved(self) -> "Mapping[str, str]":  # noqa: D102  # an attribute of the class
+        return {}
 
     def sample(self, moment: Moment) -> None:
         """Do the work of one moment."""

@@ -5,7 +5,7 @@ import os
 
 from pydantic import BaseModel, ValidationError
 
-from resctrl_hooks.durable import replace_file
+from resctrl_hooks.node.host.durable import replace_file
 from resctrl_hooks.node.host.procfs import boot_id
 
 from .capabilities import Schemata

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 MEANS = ("missed", "clock", "occupancy", "stood")
 """What a range's samples have on average, besides their cost: what causes are compared with."""
 _FARTHEST = 1000  # bins from 1: any cost of a real program is within 2^62
+_INFINITY = float("inf")
+_LARGEST = 1e18  # of a mean: more is a counter's error, and its sums may become infinite
 
 
 class Range:
@@ -80,13 +82,17 @@ class Baseline:
     def learn(self, use: "Use", seconds: float) -> bool:
         """Add a quiet sample; return whether it was one: without a cost there is nothing to learn."""
         price = use.price
-        if price is None or use.work is None or not 0 < use.work < float("inf"):
+        if price is None or use.work is None or not 0 < use.work < _INFINITY or not 0 < price < _INFINITY:
             return False
-        place = use.method, range_of(use.work / seconds)
+        intensity = use.work / seconds
+        if not 0 < intensity < _INFINITY or abs(log2(price) * BINS_PER_OCTAVE) >= _FARTHEST:
+            return False  # no program has such a cost: a counter was wrong
+        place = use.method, range_of(intensity)
         if place not in self.ranges and len(self.ranges) >= MOST_RANGES:
             del self.ranges[min(self.ranges, key=lambda one: self.ranges[one].samples)]
         occupancy = sum(use.occupancy.values()) if use.occupancy else None
-        means = {"missed": use.missed, "clock": use.clock, "occupancy": occupancy, "stood": use.stood}
+        values = {"missed": use.missed, "clock": use.clock, "occupancy": occupancy, "stood": use.stood}
+        means = {name: value if value is not None and abs(value) < _LARGEST else None for name, value in values.items()}
         self.ranges.setdefault(place, Range()).add(price, means)
         return True
 
@@ -131,8 +137,8 @@ def baseline_of(record: "Any") -> Baseline:
     for place, one in record.items():
         method, _, number = place.partition("/")
         made = found.ranges[method, int(number)] = Range()
-        made.bins = {int(bin_): _number(weight) for bin_, weight in one["bins"].items()}
-        made.means = {name: (_number(mean), _number(weight)) for name, (mean, weight) in one["means"].items()}
+        made.bins = {int(bin_): number_of(weight) for bin_, weight in one["bins"].items()}
+        made.means = {name: (number_of(mean), number_of(weight)) for name, (mean, weight) in one["means"].items()}
         if not made.bins or any(not 0 < weight <= 2 * MOST_WEIGHT for weight in made.bins.values()):
             raise ValueError(f"{place}: a range without samples")
         if max(abs(bin_) for bin_ in made.bins) > _FARTHEST:
@@ -140,7 +146,8 @@ def baseline_of(record: "Any") -> Baseline:
     return found
 
 
-def _number(value: "Any") -> float:
+def number_of(value: "Any") -> float:
+    """Return a finite number of a record; raises ValueError for any other value."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value or abs(value) == float("inf"):  # noqa: PLR0124  # NaN
         raise ValueError("not a number")
     return float(value)

@@ -4,10 +4,13 @@ import time
 from collections import deque
 from typing import NamedTuple
 
+from ..log import WARNING
+from ..retried import Retried
 from .causes import causes_of, confirmed
 from .constants import ENOUGH, KEPT_WINDOWS
 from .quiet import Peaks, disturbance, is_quiet
 from .reader import NodeReader
+from .store import StoreError
 from .verdict import SLOWED_WORD, judge, latest
 from .watched import Watched
 from .window import place_of
@@ -78,6 +81,8 @@ class Live:
         self.workloads = Workloads(context)
         self._last: "Moment | None" = None
         self._saved = time.monotonic()
+        self._say = say
+        self.saving = Retried("baselines", say)
 
     def step(self, watch: "Sequence[str]", readings: "Readings | None" = None) -> "Window | None":
         """End the current window and begin the next one, in which the pods of ``watch`` have performance counters.
@@ -85,7 +90,7 @@ class Live:
         Return the ended window; None at the first call. ``readings`` are the pods' counters, if they are read already.
 
         Raises:
-            HookError: resctrl is missing, or the state directory is unusable, or the store cannot be saved.
+            HookError: resctrl is missing, or the state directory is unusable.
         """
         now = self.reader.read(self.watched, readings)
         self.workloads.update(now.pods, now.time)
@@ -110,7 +115,7 @@ class Live:
             if self._is_of_present(window, key) and is_quiet(window, key, self._peaks, self._sizes):
                 workload = self.workloads.of(key)
                 if workload is not None:
-                    self.store.obtain(workload, time.time()).learn(use, window.seconds)
+                    self.store.obtain(workload).learn(use, window.seconds)
 
     def _is_of_present(self, window: "Window", key: str) -> bool:
         """Return whether the pod had its present containers for the whole window."""
@@ -147,13 +152,12 @@ class Live:
 
     def _save(self) -> None:
         self._saved = time.monotonic()
-        self.store.save(time.time())
+        self.saving.attempt(self.store.save)
 
     def close(self) -> None:
-        """Close the counters and save the baselines.
-
-        Raises:
-            StoreError: they cannot be written.
-        """
+        """Close the counters and save the baselines; if they cannot be written, that is said."""
         self.watched.close()
-        self._save()
+        try:
+            self.store.save()
+        except StoreError as error:
+            self._say(WARNING, f"{error}; samples since the last save are lost")

@@ -47,11 +47,17 @@ class SlowdownPart(Part):
         path = f"{context.settings.state_dir}/{SLOWDOWN_STATUS}"
         self._file = Status(path)
 
+    @property
+    def unsaved(self) -> "dict[str, str]":
+        """The baselines, while they cannot be saved."""
+        why = self._live.saving.failing
+        return {"baselines": why} if why else {}
+
     def sample(self, moment: Moment) -> None:
         """End a window, judge all pods, and begin the next window.
 
         Raises:
-            HookError: resctrl is gone, or the baselines cannot be saved.
+            HookError: resctrl is gone.
         """
         snapshot = moment.snapshot
         watch = self._watched(snapshot.held)
@@ -99,11 +105,7 @@ class SlowdownPart(Part):
         return found
 
     def close(self) -> None:
-        """Save the baselines, and release counters and the lock.
-
-        Raises:
-            StoreError: they cannot be written.
-        """
+        """Save the baselines, and release counters and the lock."""
         try:
             self._file.remove()
             self._live.close()

@@ -2,16 +2,29 @@
 
 import json
 import os
+import posix
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from node.slowdown.samples import SECONDS, quiet_baseline, use
+from resctrl_hooks.node.slowdown import store as store_module
 from resctrl_hooks.node.slowdown.baseline import Baseline, baseline_of
-from resctrl_hooks.node.slowdown.constants import ENOUGH, MOST_OF_NAMESPACE, MOST_RANGES, MOST_WEIGHT, MOST_WORKLOADS
+from resctrl_hooks.node.slowdown.constants import (
+    ENOUGH,
+    FORGOTTEN_AFTER,
+    MOST_OF_NAMESPACE,
+    MOST_RANGES,
+    MOST_WEIGHT,
+    MOST_WORKLOADS,
+)
 from resctrl_hooks.node.slowdown.store import NAME, Store, StoreError
+from resctrl_hooks.node.slowdown.window import Use
 from resctrl_hooks.node.slowdown.workload import owner_of, workload_of
 
+DAY = 86400.0
 HEAD = b'{"format": 1, "workloads": {"x": {"namespace": "a", "owner": "b", "seen": 1, "ranges": '
 
 
@@ -90,8 +103,8 @@ def test_store_keeps_baselines_over_a_restart(tmp_path: Path) -> None:
     store, cart = Store(str(tmp_path / "new/folder")), workload_of("shop", "cart", [])
     assert store.load() == ""
     for _ in range(ENOUGH):
-        store.obtain(cart, 1.0).learn(use(2.0), SECONDS)
-    store.save(2.0)
+        store.obtain(cart).learn(use(2.0), SECONDS)
+    store.save()
     again = Store(str(tmp_path / "new/folder"))
     assert again.load() == ""
     found = again.find(cart)
@@ -117,8 +130,8 @@ def test_damaged_store_is_set_aside_with_one_line_and_learning_goes_on(tmp_path:
     store = Store(str(tmp_path))
     assert "damaged" in store.load()
     assert (tmp_path / f"{NAME}.damaged").read_bytes() == content
-    store.obtain(workload_of("shop", "cart", []), 1.0)
-    store.save(2.0)
+    store.obtain(workload_of("shop", "cart", []))
+    store.save()
     assert Store(str(tmp_path)).load() == ""
 
 
@@ -131,19 +144,142 @@ def test_store_that_another_user_can_write_is_refused(tmp_path: Path) -> None:
 
 def test_one_namespace_cannot_fill_the_store_or_displace_others(tmp_path: Path) -> None:
     store, cart = Store(str(tmp_path)), workload_of("shop", "cart", [])
-    store.obtain(cart, 0.0)
+    store.obtain(cart)
     for number in range(2 * MOST_WORKLOADS):
-        store.obtain(workload_of("evil", f"pod{number}x", []), 1.0 + number)
+        store.obtain(workload_of("evil", f"pod{number}x", []))
     assert store.find(cart) is not None
     assert len(store) == 1 + MOST_OF_NAMESPACE
 
 
-def test_full_store_takes_from_the_largest_namespace_and_forgets_the_unseen(tmp_path: Path) -> None:
+def test_full_store_takes_from_the_largest_namespace(tmp_path: Path) -> None:
     store, cart = Store(str(tmp_path)), workload_of("shop", "cart", [])
-    store.obtain(cart, 0.0)
+    store.obtain(cart)
     for number in range(2 * MOST_WORKLOADS):
-        store.obtain(workload_of(f"team{number % 16}", f"pod{number}x", []), 1.0 + number)
+        store.obtain(workload_of(f"team{number % 16}", f"pod{number}x", []))
     assert len(store) == MOST_WORKLOADS
     assert store.find(cart) is not None
-    store.save(40 * 86400.0)
-    assert len(store) == 0
+
+
+class Clock:
+    """The clocks of the store's module."""
+
+    def __init__(self) -> None:
+        self.uptime, self.wall = 100.0, 1.8e9
+
+    def monotonic(self) -> float:
+        return self.uptime
+
+    def time(self) -> float:
+        return self.wall
+
+    def sleep(self, seconds: float) -> None:
+        self.uptime += seconds
+        self.wall += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(store_module, "time", clock)
+    return clock
+
+
+def loaded(folder: Path) -> Store:
+    store = Store(str(folder))
+    assert store.load() == ""
+    return store
+
+
+def learn(store: Store, *numbers: int) -> None:
+    for number in numbers:
+        store.obtain(workload_of(f"team{number % 16}", f"pod{number}x", [])).learn(use(2.0), SECONDS)
+
+
+@pytest.mark.parametrize("jump", [31 * DAY, -31 * DAY, 40 * 365 * DAY, -1.8e9])
+def test_baselines_survive_a_wall_clock_that_jumps(tmp_path: Path, clock: Clock, jump: float) -> None:
+    store = loaded(tmp_path)
+    learn(store, *range(300))
+    store.save()
+    clock.wall += jump
+    learn(store, *range(10))
+    store.save()
+    clock.wall -= jump
+    again = loaded(tmp_path)
+    learn(again, 0)
+    again.save()
+    assert len(loaded(tmp_path)) == 300
+
+
+def test_unseen_baselines_are_forgotten_after_their_time_in_use_few_at_once(tmp_path: Path, clock: Clock) -> None:
+    store = loaded(tmp_path)
+    learn(store, *range(100))
+    for _ in range(4):  # the time without a process, and the new clock after a boot, do not count
+        clock.sleep(FORGOTTEN_AFTER / 4 + 1)
+        learn(store, 0)
+        store.save()
+        clock.uptime = 5.0
+        clock.wall += 365 * DAY
+        store = loaded(tmp_path)
+    assert 85 <= len(store) < 100
+    for _ in range(20):
+        learn(store, 0)
+        store.save()
+    assert len(loaded(tmp_path)) == 1
+
+
+def test_baselines_of_version_0_2_keep_their_order_and_begin_at_age_0(tmp_path: Path, clock: Clock) -> None:
+    store = loaded(tmp_path)
+    learn(store, *range(MOST_OF_NAMESPACE))
+    store.save()
+    record = json.loads((tmp_path / NAME).read_text())
+    del record["clock"]
+    for number, one in enumerate(record["workloads"].values()):
+        del one["at"]
+        one["namespace"], one["seen"] = "shop", 5000.0 - number
+    (tmp_path / NAME).write_text(json.dumps(record))
+    again = loaded(tmp_path)
+    clock.sleep(1000)
+    again.obtain(workload_of("shop", "new", []))  # the namespace's oldest makes room
+    again.save()
+    keys = list(json.loads((tmp_path / NAME).read_text())["workloads"])
+    before = list(record["workloads"])
+    assert keys[:-1] == before[-2::-1]
+
+
+def test_absurd_samples_leave_a_store_that_can_be_read(tmp_path: Path) -> None:
+    store, cart = loaded(tmp_path), workload_of("shop", "cart", [])
+    learn(store, 1)
+    for one in (
+        Use("perf", 1e19, 1.0, 1.0, {}, {}),
+        Use("perf", 1e19, 1e-60, 1.0, {}, {}),
+        Use("traffic", 1.0, 5e-324, 1.0, {}, {}),
+        Use("perf", 1.5e9, 1e9, 1.0, {}, {}, missed=float("inf")),
+        Use("perf", 1.5e9, 1e9, 1.0, {}, {}, clock=float("nan")),
+        Use("perf", float("nan"), 1e9, 1.0, {}, {}),
+    ):
+        # the mean is left out, or the sample
+        store.obtain(cart).learn(one, SECONDS)
+        store.save()
+        assert len(loaded(tmp_path)) == 2
+
+
+def test_saved_baselines_survive_a_power_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+
+    def noted(name: str) -> Callable[..., Any]:
+        real = getattr(posix, name)
+
+        def call(*given: Any) -> Any:
+            calls.append(name)
+            return real(*given)
+
+        return call
+
+    for name in ("write", "fsync", "rename"):
+        monkeypatch.setattr(posix, name, noted(name))
+    store = Store(str(tmp_path))
+    learn(store, 1)
+    store.save()
+    assert calls == ["write", "fsync", "rename", "fsync"]
+    assert os.listdir(tmp_path) == [NAME]
+    assert (tmp_path / NAME).stat().st_mode & 0o777 == 0o600

@@ -1,5 +1,6 @@
 """The resident part on a node whose victim is slowed by bronze: its status file, its lock, its baselines."""
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -10,10 +11,11 @@ import pytest
 from conftest import Host
 from slowdown.world import CAPACITY, KEY, World
 
+from resctrl_hooks.node import retried
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.names import SLOWDOWN_STATUS
 from resctrl_hooks.node.part import Moment
-from resctrl_hooks.node.slowdown import live, reader
+from resctrl_hooks.node.slowdown import live, reader, store
 from resctrl_hooks.node.slowdown.constants import FEWEST, WINDOW
 from resctrl_hooks.node.slowdown.part import SlowdownPart, start
 from resctrl_hooks.node.slowdown.status import read_status
@@ -34,7 +36,7 @@ class Resident:
         own = Path(self.context.proc, str(os.getpid()))
         own.mkdir(parents=True, exist_ok=True)
         (own / "stat").write_text(Path("/proc/self/stat").read_text())
-        for module in (reader, live):
+        for module in (reader, live, retried):
             clock = SimpleNamespace(monotonic=lambda: self.world.seconds, time=lambda: 1e9 + self.world.seconds)
             monkeypatch.setattr(module, "time", clock)
         self.path = Path(host.state, SLOWDOWN_STATUS)
@@ -152,4 +154,29 @@ def test_status_that_is_not_updated_is_ignored(resident: Resident) -> None:
     assert read_status(resident.context) is None
     resident.path.write_text("{")
     assert read_status(resident.context) is None
+    part.close()
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EIO, errno.EDQUOT, errno.EACCES])
+def test_unwritable_baselines_stay_in_memory_and_are_said_once(
+    resident: Resident, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    part = resident.start()
+
+    def refuse(path: str, data: bytes, mode: int) -> None:
+        raise OSError(number, os.strerror(number), path)
+
+    with monkeypatch.context() as full:
+        full.setattr(store, "replace_file", refuse)
+        resident.run(part, 30, QUIET)
+        resident.run(part, 30, LOUD)
+        assert resident.victim["verdict"] == "slowed"
+        assert "baselines" in part.unsaved
+        assert not (resident.store / NAME).exists()
+    resident.run(part, 60, QUIET)
+    assert part.unsaved == {}
+    assert json.loads((resident.store / NAME).read_text())["workloads"]
+    lines = [line for line in resident.log.read_text().splitlines() if "slowdown: baselines" in line]
+    assert len(lines) == 2
+    assert errno.errorcode[number] in lines[0]
     part.close()
