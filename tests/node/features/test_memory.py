@@ -10,7 +10,7 @@ import pytest
 from conftest import FIXTURES, ID, POD_CGROUP, Host, always, state, workload_of
 
 from resctrl_hooks.config.check import check_file
-from resctrl_hooks.node import registry
+from resctrl_hooks.node import locks, registry
 from resctrl_hooks.node.container.oci import Bundle, parse_state
 from resctrl_hooks.node.container.workload import derive
 from resctrl_hooks.node.context import Context
@@ -273,7 +273,7 @@ def scope(host: Host, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[s
     monkeypatch.setattr("resctrl_hooks.node.host.systemd.available", always(value=True))
     monkeypatch.setattr(
         "resctrl_hooks.node.host.systemd.set_properties",
-        lambda unit, properties, seconds: told.append((unit, properties)),
+        lambda unit, properties, seconds: told.append((unit, properties, *locks._threads)),  # held keys
     )
     host.configure(classes=CLASSES, memory={"allowLimits": {"*": ["*"]}})
     return told

@@ -206,7 +206,7 @@ class Book:
 
 
 def lock(context: "Context") -> "Lock":
-    """Return the one lock of the whole node; taken after a key's, never before.
+    """Return the one lock of the whole node; taken before a key's, never while one is held.
 
     Raises:
         LockTimeoutError: another process held it for too long.

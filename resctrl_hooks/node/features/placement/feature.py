@@ -65,6 +65,10 @@ class Placement(Feature):
             context.ledger.wake()  # reconcile tries again, possibly with more time
             raise
 
+    def runs_programs(self, step: "Step", context: "Context") -> bool:
+        """Return true: systemd is told the cpusets, of other pods' containers too, and the node's lock is awaited."""
+        return True
+
     def holds(self, step: "Step", container: "Container", context: "Context") -> bool:
         """Return whether the container has a place; `repair` compares all cpusets with the places."""
         entry = Book(context, read_only=True).entries.get(container.id)

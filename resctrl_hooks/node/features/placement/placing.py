@@ -137,13 +137,14 @@ def _enter(request: "Request", pid: int, leaf: "Leaf", decision: "Decision", boo
 
 
 def record_decision(context: "Context", key: str, container: str, decision: "Decision | None") -> None:
-    """Write a decision into the container's own record."""
-    record = context.ledger.read_member(key, container)
-    if record is None:
-        return
-    needs = needs_of(record)
-    if needs is not None:
-        needs.pop("decision", None)
-        if decision is not None:
-            needs["decision"] = {**decision.as_record(), "why": decision.why}
-    context.ledger.write_member(key, container, record)
+    """Write a decision into the container's own record. The key is held for that moment only, after the node's lock."""
+    with context.monitor.hold(key) as locked:
+        record = locked.member(container)
+        if record is None:
+            return
+        needs = needs_of(record)
+        if needs is not None:
+            needs.pop("decision", None)
+            if decision is not None:
+                needs["decision"] = {**decision.as_record(), "why": decision.why}
+        context.ledger.write_member(key, container, record)

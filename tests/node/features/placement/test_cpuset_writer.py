@@ -10,6 +10,7 @@ from conftest import Host, always
 from hosts.faults import failing
 from hosts.placed import PlacedHost, id_of
 
+from resctrl_hooks.node import locks
 from resctrl_hooks.node.errors import DeadlineError
 from resctrl_hooks.node.features.placement import cpuset_writer as placement_effect
 from resctrl_hooks.node.features.placement import feature as placement
@@ -58,6 +59,23 @@ def test_hooks_get_lock_while_reconcile_calls_systemd(node: PlacedHost, monkeypa
     assert [cpus[f"crio-{id_of(f's{number}')}.scope"] for number in (0, 3)] == ["0-3,16-19", "5"]
     assert {seconds for *_, seconds in told} == {real.settings.deadline / 2}
     assert not real.ledger.flagged(placement_effect.UNTOLD)
+
+
+def test_hook_and_poststop_hold_no_key_while_they_call_systemd(
+    node: PlacedHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_units(node, 2, monkeypatch)
+    held = []
+
+    def set_properties(*_: object) -> None:
+        held.append(dict(locks._threads))  # the keys that this process holds
+
+    monkeypatch.setattr("resctrl_hooks.node.host.systemd.set_properties", set_properties)
+    node.start("guaranteed", 2000)
+    before = len(held)
+    node.stop("guaranteed")
+    assert 0 < before < len(held)
+    assert not any(held)
 
 
 def test_pending_unit_update_is_sent_next_time(node: PlacedHost, monkeypatch: pytest.MonkeyPatch) -> None:
