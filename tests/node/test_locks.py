@@ -167,3 +167,18 @@ def test_lock_below_a_read_only_mount_is_taken(tmp_path: Path, fail: Fail) -> No
     with ledger.lock_named("tally", 1), pytest.raises(LockTimeoutError):
         ledger.lock_named("tally", 0)
     ledger.lock_named("other", 1).__exit__()
+
+
+def test_keys_below_a_read_only_mount_are_held(tmp_path: Path, fail: Fail) -> None:
+    """One key has records, the other one never had any."""
+    ledger = Ledger(str(tmp_path / "state"))
+    ledger.lock("k", 1).__exit__()
+    refusal = OSError(errno.EROFS, "Read-only file system")
+    fail(posix, "mkdir", refusal)
+
+    def writes(_path: str, flags: int, *_more: Any, **_named: Any) -> bool:
+        return bool(flags & (os.O_RDWR | os.O_WRONLY))
+
+    fail(posix, "open", refusal, when=writes)
+    with ledger.lock("k", 0), ledger.lock("unknown", 0), ledger.lock("unknown", 0), pytest.raises(LockTimeoutError):
+        ledger.lock("k", 0)
