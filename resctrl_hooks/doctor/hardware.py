@@ -170,14 +170,15 @@ def bandwidth_counters(host: Host) -> Iterator[Finding]:
     parts = [
         f"{one.free} of {one.total} free in {one.resource} domain {one.domain}" for one in inventory.bandwidth_counters
     ]
-    text = f"the kernel assigns bandwidth counters (AMD ABMC): {', '.join(parts)}"
+    text = f"the kernel assigns bandwidth counters: {', '.join(parts)}"
     keeps = host.settings.monitoring["classCounters"] == KEEP
     without = [pod.name for pod in inventory.pods if pod.state in ("uncounted", "part-counted")]
     if without:
         more = "set `monitoring.classCounters: while-free`, " if keeps else ""
         yield warning(
             f"{text}; {len(without)} pods lack a bandwidth counter in some or all domains: {', '.join(without[:5])}",
-            f"{more}monitor fewer pods (`namespaces`, `labelSelector`), or list only one event in `monitoring.events`",
+            f"{more}monitor fewer pods (`namespaces`, `labelSelector`), list only one event in `monitoring.events`, "
+            "or let pods take turns (`monitoring.share`)",
         )
     else:
         yield ok(text)

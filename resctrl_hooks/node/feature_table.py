@@ -105,7 +105,7 @@ FEATURES: "dict[str, Row]" = {
         },
         GROUP,
         SELECTED,
-        leaves=("class-counters",),
+        leaves=("released-counters",),
     ),
     "placement": Row(
         "placement.feature",

@@ -78,7 +78,7 @@ COUNTER_TURNS = fields({"boot": text, "last": number, "since": by_name(exactly(f
 """``counter-turns``."""
 
 RELEASED_COUNTERS = fields({"boot": text, "counters": each(exactly(text, text, count))}, {})
-"""``class-counters``."""
+"""``released-counters``."""
 
 
 NODE_VALUES = fields(

@@ -18,6 +18,7 @@ Layout of the state directory::
     counters, class-counters   the same files by the names that version 0.2 reads (`totals_file`)
     calls, calls.old    a line for each call of a hook, which `call_metrics` counts
     short-of-counters   exists while a pod lacks an assignable bandwidth counter, as all flags: `flags`
+    released-counters   bandwidth counters of classes' own groups that were released for pods
     limbo               touched when the kernel refused a pod all unused RMIDs, which are in limbo
     runtimes            how many groups container runtimes have created, by hour; exists if a container may have one
     vanished            how many groups of living pods another program removed, in all and by key

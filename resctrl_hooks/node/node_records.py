@@ -71,7 +71,7 @@ if TYPE_CHECKING:
         gap: NotRequired[float]
         since: "dict[str, list[Any]]"
 
-    # class-counters
+    # released-counters
 
     class ClassCountersRecord(TypedDict):
         """Counters released for pods: a class (empty for the root's), an event and a domain each."""

@@ -24,7 +24,7 @@ POD = "5a0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c05"
 BY_HAND: dict[str, Any] = {
     "vanished": {"total": 2, "last": 1.0, "pods": {UID: [2, 1.0, 2.0]}},
     "counter-turns": {"boot": "", "last": 1.0, "gap": 2.0, "since": {UID: [True, 1.0]}},
-    "class-counters": {"boot": "", "counters": [["", "mbm_total_bytes", 1]]},
+    "released-counters": {"boot": "", "counters": [["", "mbm_total_bytes", 1]]},
     "tally": {
         "format": 1,
         "stages": {"hook": {"runs": 1, "seconds": 0.1, "last": 1, "failures": {"fault": 1}, "buckets": [1] * 14}},

@@ -86,7 +86,7 @@ class Monitoring(Feature):
 
     def withdraw(self, context: "Context") -> None:
         """Assign the classes' own groups the bandwidth counters that were released for pods."""
-        from ..sharing.class_counters import give_back
+        from ..sharing.released_counters import give_back
 
         give_back(context)
 

@@ -54,7 +54,12 @@ COUNTERS: "dict[str, Counter]" = {
     name: Counter(name, kind, unit, text)
     for name, kind, unit, text in (
         ("llc_occupancy", GAUGE, "By", "Bytes of the L3 cache that these tasks occupy now."),
-        ("mbm_total_bytes", CUMULATIVE, "By", "Bytes moved between this L3 cache and memory, on any node."),
+        (
+            "mbm_total_bytes",
+            CUMULATIVE,
+            "By",
+            "Bytes moved to and from memory: by this L3 cache with any node, or by all processors with this memory.",
+        ),
         ("mbm_local_bytes", CUMULATIVE, "By", "Bytes moved between this L3 cache and the memory of its own node."),
         ("core_energy", CUMULATIVE, "J", "Core energy of these tasks, estimated from their instructions."),
         ("activity", CUMULATIVE, "F", "Dynamic capacitance: energy without the share of frequency and voltage."),

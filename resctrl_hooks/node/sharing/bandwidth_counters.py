@@ -9,7 +9,7 @@ from ..flags import set_flag
 from ..log import INFO, WARNING
 from ..resctrl.assignment import Assignments
 from ..resctrl.counter_share import LOCK, OURS, holders_of, rearrange, share
-from .class_counters import Released
+from .released_counters import Released
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

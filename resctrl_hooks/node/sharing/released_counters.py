@@ -1,6 +1,6 @@
 """The bandwidth counters of classes' own groups, the root's too, that were released for pods.
 
-The file ``class-counters`` names them before each release, so that an uninstallation assigns them again. The lock of
+The file ``released-counters`` names them before each release, so that an uninstallation assigns them again. The lock of
 `counter_share` protects it.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Counter = tuple[str, str, int]  # class, event, domain
 
-FILE = "class-counters"
+FILE = "released-counters"
 _LIMIT = 1 << 20
 
 
