@@ -8,6 +8,7 @@ from ..guard.load import traffic
 from ..guard.snapshots import domains_of_slots
 from ..host.files import kernel_text
 from ..resctrl.bandwidth import LOCAL, TOTAL, bandwidth_of, is_at_memory, is_bandwidth, resource_of
+from ..resctrl.counters import ERROR, UNAVAILABLE
 from .cgroup_waits import read_cpus, read_waits
 from .window import Counts, Window, use_between
 
@@ -129,7 +130,8 @@ def counts_of(
                 continue
             place = name, domain.id
             old = bandwidth.get(place, 0.0)
-            bandwidth[place] = None if one.value is None or old is None else old + one.value
+            is_unknown = one.value is None or one.state in (UNAVAILABLE, ERROR)  # it would be in the next window
+            bandwidth[place] = None if is_unknown or old is None else old + (one.value or 0)
         elif one.value is None:
             continue
         elif name == _OCCUPANCY:
