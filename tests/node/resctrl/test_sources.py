@@ -65,11 +65,11 @@ class Model:
         """Read; with ``whole`` the groups that are not in view seem to be gone, else hidden."""
         there = {name: of for name, of in self.groups.items() if name not in self.lost_view}
         found: Found = {str(place): (str(identity), [count]) for identity, count, place, _ in there.values()}
-        for of in there.values():
-            of[3] = of[1]
+        for group in there.values():
+            group[3] = group[1]
         self.sources.observe(found, lambda known, place, identity: known or Source(identity), hidden=not whole)
-        for where, (_, values) in found.items():
-            self.total.add(self.sources.seen[where], [(TOTAL, values[0])], 0.0)
+        for where, pair in found.items():
+            self.total.add(self.sources.seen[where], [(TOTAL, pair[1][0])], 0.0)
 
 
 @given(st.lists(STEPS, max_size=40))
