@@ -94,7 +94,8 @@ def test_turn_is_released_if_key_is_locked(tmp_path: Path, monkeypatch: pytest.M
 
     def lock_again(locked: LockedKey, patience: float) -> None:
         with node.context().ledger.lock_named("handover", 0):
-            others.pop().unlock()
+            if others:  # the search for dead pods releases the key again
+                others.pop().unlock()
         real(locked, patience)
 
     def hold_its_key() -> None:
