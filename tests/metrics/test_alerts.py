@@ -17,6 +17,8 @@ METRICS_PAGE = REPOSITORY / "docs/metrics.md"
 NAME = re.compile(r"(?<![\w:])(?:l3|perf|resctrl)_\w+(?![\w:])")
 RECORDED = re.compile(r"(?<![\w:])\w+:\w+:\w+")
 MATCHER = re.compile(r'\b(\w+)(?:=|!=|=~|!~)"')
+ANY_RESOURCE = re.compile(r'\{__name__=~"(\w*)\(l3\|mb\|node\)(\w+)"\}')
+"""A metric of bandwidth that caches or memories count, in rules."""
 GROUPING = re.compile(r"(?:by|on|ignoring) \(([^)]*)\)")
 
 
@@ -32,7 +34,7 @@ def test_rule_metrics_and_labels_are_exported(full_host: MonitoredHost) -> None:
     labels |= {"job"}
     recorded: set[str] = set()
     for rule in rules_of():
-        expression = rule["expr"]
+        expression = ANY_RESOURCE.sub(r"\1l3\2", rule["expr"])
         asked, of_rules = set(NAME.findall(expression)), set(RECORDED.findall(expression))
         assert asked | of_rules, rule
         assert asked <= names, rule
@@ -40,6 +42,13 @@ def test_rule_metrics_and_labels_are_exported(full_host: MonitoredHost) -> None:
         assert of_rules <= recorded, rule
         used = {*MATCHER.findall(expression), *", ".join(GROUPING.findall(expression)).split(", ")} - {""}
         assert used <= labels, rule
+
+
+def test_rules_use_bandwidth_of_any_resource() -> None:
+    total = [rule["expr"] for rule in rules_of() if "mbm_total_bytes_total" in rule["expr"]]
+    assert len(total) == 5  # pods, classes by domain and by class, ungrouped tasks, foreign groups
+    assert all(ANY_RESOURCE.search(expression) for expression in total)
+    assert not any("l3_mbm_total_bytes_total" in expression for expression in total)
 
 
 @pytest.mark.promtool
