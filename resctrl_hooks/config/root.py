@@ -78,7 +78,8 @@ class Configuration(Section):
     """Only pods with all of these labels are monitored. Empty means all. Hooks see labels only with CRI-O."""
 
     group_prefix: Annotated[str, AfterValidator(_prefix)] = DEFAULTS["groupPrefix"]
-    """Prefix of group names, before the pod's UID. Kepler expects an empty prefix."""
+    """Prefix of group names, before the pod's UID. Kepler expects an empty prefix. After a change, the next pass of
+    reconcile renames the groups of running pods."""
 
     failure_policy: FailurePolicy = DEFAULTS["failurePolicy"]
     """Effect of a failure on the container: `ignore` logs it and starts the container, `fail` rejects the container
@@ -89,7 +90,8 @@ class Configuration(Section):
     for a CPU is not counted."""
 
     state_dir: AbsolutePath = DEFAULTS["stateDir"]
-    """Directory of the hooks' records: root-owned, on tmpfs, because records are valid for one boot."""
+    """Directory of the hooks' records: root-owned, on tmpfs, because records are valid for one boot. After a change,
+    the new path is a link to the present directory."""
 
     cgroup_path: AbsolutePath = DEFAULTS["cgroupPath"]
     """Mount point of cgroups."""

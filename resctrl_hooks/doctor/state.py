@@ -10,7 +10,7 @@ from typing import Final
 
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.host.files import ASIDE
-from resctrl_hooks.node.host.links import is_own_link
+from resctrl_hooks.node.host.links import folder_of
 from resctrl_hooks.node.ledger import TOTALS
 from resctrl_hooks.node.reconcile.claim import claimable_prefixes
 from resctrl_hooks.node.resctrl.totals_file import CLASSES, KEYS
@@ -64,7 +64,7 @@ def state_directory(host: Host) -> Iterator[Finding]:
     """Check that records can be written, and only by root."""
     path = host.settings.state_dir
     try:
-        found = os.stat(path) if is_own_link(path) else os.lstat(path)
+        found = os.lstat(folder_of(path))
     except FileNotFoundError:
         yield ok(f"{path} does not exist yet; the first hook creates it")
         return

@@ -122,9 +122,9 @@ class Ledger:
         """Create the state directory and its folders, private to root."""
         for path in (self.folder, *(f"{self.folder}/{name}" for name in _FOLDERS)):
             if not make_folder(path, _PRIVATE) and not is_folder(path):
-                from .host.links import replace_dangling  # after a change of the state directory's path
+                from .host.links import folder_of  # after a change of the state directory's path
 
-                if path != self.folder or not replace_dangling(path, _PRIVATE):
+                if folder_of(path) == path:
                     raise FileExistsError(errno.EEXIST, "not a directory", path)  # a link could be redirected
 
     def folders(self, keys: "Iterable[str]") -> "list[str]":

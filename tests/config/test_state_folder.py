@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import stat
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,8 +11,7 @@ from hosts.cluster import POD, Cluster, pod_number
 
 from resctrl_hooks.cli import main
 from resctrl_hooks.config.state_folder import lead_to_present
-from resctrl_hooks.node.errors import LedgerError, SettingsError
-from resctrl_hooks.node.host.links import is_own_link
+from resctrl_hooks.node.errors import SettingsError
 from resctrl_hooks.node.ledger import Ledger
 from resctrl_hooks.node.reconcile.release import release_everything
 
@@ -63,25 +60,14 @@ def test_release_removes_both_paths(node: Cluster, tmp_path: Path) -> None:
     assert not node.host.state.exists()
 
 
-def test_link_to_the_directory_of_an_earlier_boot_is_replaced(node: Cluster) -> None:
+def test_link_that_is_not_recorded_is_refused(node: Cluster, tmp_path: Path) -> None:
     node.start(1)
-    new = moved(node)
-    release_everything(node.context())
-    new.symlink_to(node.host.state)
-    node.start(2)
-    assert stat.S_ISDIR(os.lstat(new).st_mode)
-    assert node.context().ledger.keys() == [POD]
-
-
-def test_foreign_link_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "elsewhere").mkdir()
-    link = tmp_path / "state"
-    link.symlink_to(tmp_path / "elsewhere")
-    monkeypatch.setattr("resctrl_hooks.node.host.links.posix.geteuid", lambda: os.geteuid() + 1)
-    assert not is_own_link(str(link))
-    with pytest.raises(LedgerError) as error:
-        Ledger(str(link)).lock("k", 0.0)
-    assert error.value.errno == errno.EEXIST
+    moved(node)
+    link = tmp_path / "link"
+    link.symlink_to(node.host.state)
+    with pytest.raises(FileExistsError):
+        Ledger(str(link)).prepare()
+    Ledger(str(node.context().ledger.folder)).prepare()
 
 
 def test_second_directory_with_records_is_refused_in_one_line(node: Cluster, tmp_path: Path) -> None:
@@ -91,12 +77,25 @@ def test_second_directory_with_records_is_refused_in_one_line(node: Cluster, tmp
     with pytest.raises(SettingsError) as error:
         lead_to_present(str(node.host.state), str(other))
     assert str(error.value) == (
-        f"stateDir: {node.host.state} has the records of 1 pod, and {other} exists too; "
-        "choose a path that does not exist"
+        f"stateDir: {node.host.state} has the records of 1 pod, and {other} exists, too; "
+        "choose a new path on the same file system, or apply it without pods, for example after a drain"
     )
 
 
-@pytest.mark.parametrize("there", ["nothing", "empty", "dangling"])
+def test_directory_on_another_file_system_is_refused_in_one_line(node: Cluster) -> None:
+    node.start(1)
+    with pytest.raises(SettingsError, match="has the records of 1 pod, and /proc/x/y is on another file system; "):
+        lead_to_present(str(node.host.state), "/proc/x/y")
+
+
+def test_directory_without_pods_is_left_behind_if_it_cannot_be_kept(node: Cluster) -> None:
+    node.end(*node.start(1), POD)
+    node.reconcile()
+    lead_to_present(str(node.host.state), "/proc/x/y")
+    lead_to_present(str(node.root / "never-used"), "/proc/x/y")
+
+
+@pytest.mark.parametrize("there", ["nothing", "empty"])
 def test_apply_leads_the_new_path_to_the_present_directory(node: Cluster, tmp_path: Path, there: str) -> None:
     node.start(1)
     folder = tmp_path / "etc"
@@ -104,8 +103,6 @@ def test_apply_leads_the_new_path_to_the_present_directory(node: Cluster, tmp_pa
     new = tmp_path / "new"
     if there == "empty":
         new.mkdir()
-    elif there == "dangling":
-        new.symlink_to(tmp_path / "gone")
     config = folder / "config.yaml"
     for path in (node.host.state, new):
         config.write_text(f"stateDir: {path}\n")
