@@ -6,6 +6,7 @@ import json
 import signal
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -203,7 +204,7 @@ def test_lock_held_by_another_process_follows_the_policy(
     context = host.context()
     monkeypatch.setattr(hook, "Context", lambda settings: context)
     context.monitor.patience = 0.01
-    with host.context().monitor.hold(UID):
+    with ThreadPoolExecutor(1) as another, another.submit(host.context().monitor.hold, UID).result():
         outcome = host.call(pod)
     assert outcome.code == 0
     assert "reason=lock-timeout" in outcome.log
