@@ -52,10 +52,10 @@ def _classes(context: Context) -> Classes:
     return Classes(
         context.monitor.resctrl,
         settings.rdt.get("classes") or {},
-        settings.state_dir,
+        context.ledger,
         context.proc,
         capacity=settings.monitoring.get("capacity"),
-        held=held_values(context),
+        held=lambda: held_values(context),
     )
 
 

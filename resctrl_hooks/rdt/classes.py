@@ -6,14 +6,16 @@ then classes get mode exclusive.
 
 import errno
 import os
+from collections.abc import Callable
 from typing import Any, Literal
 
 from pydantic import BaseModel
 
 from resctrl_hooks.node.errors import ResctrlError
 from resctrl_hooks.node.host.files import kernel_text
+from resctrl_hooks.node.ledger import Ledger
 from resctrl_hooks.node.resctrl.filesystem import Resctrl
-from resctrl_hooks.node.resctrl.schemata import write_schemata
+from resctrl_hooks.node.resctrl.schemata import LOCK, write_schemata
 
 from .before import read_before, write_before
 from .capabilities import Schemata, read_abilities, read_schemata
@@ -27,6 +29,8 @@ _NO_RMID = (
 )
 
 _MB = "MB"
+PATIENCE = 10.0
+"""Maximum seconds to wait for another process that changes classes."""
 
 State = Literal["as declared", "missing", "differs", "impossible", "not declared"]
 
@@ -54,8 +58,8 @@ Capacity = dict[str, float]
 class Classes:
     """The declared and the present classes of a node.
 
-    ``capacity`` is ``monitoring.capacity`` in bytes per second. Values in ``held`` do not count as differences. The
-    record of exclusive classes' changes is in ``state_dir``.
+    ``capacity`` is ``monitoring.capacity`` in bytes per second. The values that ``held`` returns do not count as
+    differences. The record of exclusive classes' changes is in the ledger's folder.
 
     Raises:
         NotMountedError, ResctrlError: from every method; resctrl is missing or unreadable, or the kernel refuses.
@@ -65,19 +69,24 @@ class Classes:
         self,
         resctrl: Resctrl,
         declared: dict[str, Any],
-        state_dir: str,
+        ledger: Ledger,
         proc: str,
         *,
         capacity: Capacity | None = None,
-        held: Held | None = None,
+        held: Callable[[], Held] = dict,
     ) -> None:
-        self._resctrl, self._state_dir, self._proc = resctrl, state_dir, proc
-        self._held = held or {}
-        self._can = read_abilities(resctrl.root)
-        self._there = resctrl.classes()
-        self._before = read_before(state_dir, proc)
-        now = {name: read_schemata(resctrl.root, _folder(name)) for name in (ROOT_NAME, *self._there)}
-        self._plan = Plan(declared, self._can, now, self._before, capacity)
+        self._resctrl, self._ledger, self._proc = resctrl, ledger, proc
+        self._declared, self._capacity, self._read_held = declared, capacity, held
+        self._read()
+
+    def _read(self) -> None:
+        """Read the present classes, and plan the changes."""
+        self._held = self._read_held()
+        self._can = read_abilities(self._resctrl.root)
+        self._there = self._resctrl.classes()
+        self._before = read_before(self._ledger.folder, self._proc)
+        now = {name: read_schemata(self._resctrl.root, _folder(name)) for name in (ROOT_NAME, *self._there)}
+        self._plan = Plan(self._declared, self._can, now, self._before, self._capacity)
 
     def show(self) -> list[ClassReport]:
         """Return every class: the root's first, then the declared ones, then the rest."""
@@ -88,8 +97,20 @@ class Classes:
     def apply(self, *, dry_run: bool = False) -> list[ClassReport]:
         """Create missing declared classes and write schemata and modes that differ. Removes nothing.
 
-        Everything is validated first: if one class is impossible here, nothing is changed.
+        Everything is validated first: if one class is impossible here, nothing is changed. Calls in other processes
+        wait until this one is done.
+
+        Raises:
+            LockTimeoutError: another call has not ended for `PATIENCE` seconds.
+            LedgerError: the state directory is unusable.
         """
+        if dry_run:
+            return self._applied_or_planned(dry_run=True)
+        with self._ledger.lock_named(LOCK, PATIENCE):
+            self._read()  # another call may have changed classes and record since
+            return self._applied_or_planned(dry_run=False)
+
+    def _applied_or_planned(self, *, dry_run: bool) -> list[ClassReport]:
         reports = [self._report(name) for name in {**self._plan.wanted, **self._plan.modes}]
         missing = [report.name for report in reports if report.state == "missing"]
         if self._can.classes and len(self._there) + 1 + len(missing) > self._can.classes:
@@ -165,7 +186,7 @@ class Classes:
         record = self._before.extended(self._plan.narrowed, self._plan.now)
         kept = record.model_copy(update={"modes": sorted({*modes, *self._before.modes} & {*self._plan.now})})
         if kept != self._before:
-            write_before(self._state_dir, kept)
+            write_before(self._ledger.folder, kept)
         done: dict[str, list[str]] = {report.name: [] for report in reports}
         for report in reports:
             if self._planned(report)[:1] == [_MODE_LINES[SHAREABLE]]:
@@ -185,8 +206,8 @@ class Classes:
                 self._write_mode(report.name, EXCLUSIVE)
                 done[report.name].append(_MODE_LINES[EXCLUSIVE])
         kept = record.model_copy(update={"modes": sorted(modes)})
-        if kept != read_before(self._state_dir, self._proc):
-            write_before(self._state_dir, kept)
+        if kept != read_before(self._ledger.folder, self._proc):
+            write_before(self._ledger.folder, kept)
         self._there = self._resctrl.classes()
         return [self._report(name).model_copy(update={"done": rows}) for name, rows in done.items()]
 

@@ -49,7 +49,7 @@ def classes(host: Host) -> str:
     (node.root / "info/MB/num_closids").write_text("8\n")
     context = node.context()
     context.ledger.prepare()
-    found = Classes(context.monitor.resctrl, {"bronze": {"MB": 40}}, context.settings.state_dir, context.proc)
+    found = Classes(context.monitor.resctrl, {"bronze": {"MB": 40}}, context.ledger, context.proc)
     (report,) = found.apply()
     return f"{report.state} {report.problems}"
 

@@ -1,6 +1,7 @@
 """Exclusive RDT classes: where their ways lie, what other classes lose, and how that is restored."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,11 @@ import pytest
 
 from rdt.conftest import RdtHost
 from resctrl_hooks.node.errors import ResctrlError
+from resctrl_hooks.node.nfd.features import FIRST
+from resctrl_hooks.node.nfd.file import renew
+from resctrl_hooks.node.resctrl.schemata import LOCK
+from resctrl_hooks.rdt import before, classes
+from resctrl_hooks.rdt.before import Before
 from resctrl_hooks.rdt.capabilities import CacheCapability, Capabilities
 from resctrl_hooks.rdt.layout import lay_out
 
@@ -161,3 +167,52 @@ def test_undeclared_class_with_exclusive_ways_is_reported(simulated: RdtHost) ->
     (simulated.resctrl / "other").rmdir()
     assert simulated.apply(gold=own("50%"))["gold"]["state"] == "as declared"
     assert simulated.mode("gold") == "exclusive"
+
+
+@pytest.mark.fuse
+def test_two_calls_of_apply_at_once_keep_the_masks_to_restore(
+    simulated: RdtHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second call has read the classes before the first one changes them."""
+    full = simulated.l3()
+    simulated.configure(rdt={"classes": {"a": own("50%")}})
+    read = before.read_before
+
+    def read_late(*place: str) -> Before:
+        found = read(*place)
+        monkeypatch.setattr(classes, "read_before", read)
+        assert simulated.rdt("apply").exit_code == 0
+        return found
+
+    monkeypatch.setattr(classes, "read_before", read_late)
+    assert simulated.rdt("apply").exit_code == 0
+    assert simulated.l3() != full
+    simulated.apply()
+    assert simulated.l3() == full
+
+
+@pytest.mark.fuse
+def test_apply_beside_another_call_that_hangs_is_one_line(simulated: RdtHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    simulated.configure(rdt={"classes": {"a": own("50%")}})
+    monkeypatch.setattr(classes, "PATIENCE", 0.01)
+    with simulated.context().ledger.lock_named(LOCK, 1):
+        done = simulated.rdt("apply")
+    assert (done.exit_code, len(done.output.splitlines())) == (1, 1), done.output
+    assert simulated.rdt("apply").exit_code == 0
+
+
+@pytest.mark.fuse
+@pytest.mark.parametrize("exclusive", ["f", "f0", "fe", "7f", "3"])
+def test_proof_keeps_the_label_of_allocation_beside_an_exclusive_class(
+    simulated: RdtHost, tmp_path: Path, exclusive: str
+) -> None:
+    features = tmp_path / "features"
+    features.write_text(FIRST)
+    simulated.configure(nodeFeaturesPath=str(features))
+    context = simulated.context()
+    renew(context)
+    assert "allocation.L3=" in features.read_text()
+    assert simulated.apply(a=own(exclusive))["a"]["state"] == "as declared"
+    os.utime(features, (0, 0))
+    renew(context)
+    assert "allocation.L3=" in features.read_text()

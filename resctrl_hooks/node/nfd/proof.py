@@ -7,6 +7,7 @@ from ..errors import HookError
 from ..resctrl.counter_files import layout, read_group
 from ..resctrl.layouts import PERF
 from ..resctrl.rmids import free_rmids, total_closids, total_rmids
+from ..resctrl.schemata import LOCK as CLASSES
 from ..resctrl.schemata import MANAGED, parse_schemata, set_schemata
 from ..sharing.runtimes import LOCK, PATIENCE, reserved
 from .features import ALLOCATION
@@ -27,7 +28,8 @@ def prove(context: "Context", before: "dict[str, str]") -> "dict[str, str]":
     """Return the proved facts by key.
 
     A class without tasks is created for it and removed again, if that leaves a CLOSID, and an RMID beside those that
-    are kept for container runtimes. Otherwise the facts about allocation are those of ``before``.
+    are kept for container runtimes. Otherwise the facts about allocation are those of ``before``, and so is that about
+    a resource whose values cannot be changed now.
 
     Raises:
         HookError: resctrl is not mounted or not readable, or the class cannot be removed.
@@ -36,16 +38,15 @@ def prove(context: "Context", before: "dict[str, str]") -> "dict[str, str]":
     resctrl = context.monitor.resctrl
     resctrl.classes()  # raises if nothing is mounted
     counting = _counting(resctrl.root)
-    allocating = [key for key in before if key.startswith(ALLOCATION)]
-    with context.ledger.lock_named(LOCK, PATIENCE):
+    known = allocating = [key for key in before if key.startswith(ALLOCATION)]
+    with context.ledger.lock_named(CLASSES, PATIENCE), context.ledger.lock_named(LOCK, PATIENCE):
         if _remove(resctrl) or _has_room(context, resctrl):
-            allocating = []
             try:
                 resctrl.fs.mkdir(resctrl.class_folder(CLASS))
                 counting += _counting(resctrl.class_folder(CLASS))
-                allocating = _allocating(resctrl)
+                allocating = _allocating(resctrl, known)
             except OSError:
-                pass  # the kernel cannot create a class
+                pass  # refused: no class is free now, or the kernel has none
             finally:
                 _remove(resctrl)
     return {**_monitoring(counting), **dict.fromkeys(allocating, _YES), **_numbers(resctrl, counting)}
@@ -86,8 +87,11 @@ def _monitoring(counting: "list[Slot]") -> "dict[str, str]":
     return {key: _YES for key, proved in found.items() if proved}
 
 
-def _allocating(resctrl: "Resctrl") -> "list[str]":
-    """Return the keys of the managed resources whose values in the class are those written, or their rounding."""
+def _allocating(resctrl: "Resctrl", known: "list[str]") -> "list[str]":
+    """Return the keys of the managed resources whose values in the class are those written, or their rounding.
+
+    A refused value proves nothing: another class may have the other bits of a mask for itself. Then ``known`` counts.
+    """
     path = f"{resctrl.class_folder(CLASS)}/schemata"
     found = []
     for resource, values in parse_schemata(resctrl.fs.read(path).decode("ascii", "replace")).items():
@@ -98,6 +102,7 @@ def _allocating(resctrl: "Resctrl") -> "list[str]":
             half = {number: _half(value, is_mask=is_mask) for number, value in values.items()}
             now = set_schemata(resctrl, CLASS, resource, half)
         except (HookError, ValueError):
+            found += [key for key in (f"{ALLOCATION}.{resource}",) if key in known]
             continue
         if now and all(now[number].lstrip("0") != values[number].lstrip("0") for number in now):
             found.append(f"{ALLOCATION}.{resource}")
@@ -112,8 +117,20 @@ def _is_mask(resctrl: "Resctrl", resource: str) -> bool:
 
 
 def _half(value: str, *, is_mask: bool) -> str:
-    """Return about half of a value: a mask without its upper bit, or half of a bandwidth."""
-    return f"{int(value, _HEX) >> 1:x}" if is_mask else str(int(value) // 2)
+    """Return about half of a value: a mask without its upper bit, or half of a bandwidth.
+
+    The new mask has no bit that the old one lacks, which another class may have for itself.
+
+    Raises:
+        ValueError: the mask has one bit.
+    """
+    if not is_mask:
+        return str(int(value) // 2)
+    mask = int(value, _HEX)
+    rest = mask & ~(1 << (mask.bit_length() - 1))
+    if not rest:
+        raise ValueError("the mask has one bit")
+    return f"{rest:x}"
 
 
 def _numbers(resctrl: "Resctrl", counting: "list[Slot]") -> "dict[str, str]":

@@ -20,6 +20,8 @@ MASKS = ("L3", "L3CODE", "L3DATA", "L2", "L2CODE", "L2DATA")
 BANDWIDTHS = ("MB", "SMBA")
 """Resources whose values are limits of memory bandwidth."""
 MANAGED = (*MASKS, *BANDWIDTHS)
+LOCK = "classes"
+"""The ledger's lock of programs that create classes, or change their masks and modes."""
 
 
 def limited_in(root: str, bandwidth: "Bandwidth") -> str:
