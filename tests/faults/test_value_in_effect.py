@@ -165,5 +165,7 @@ def test_process_that_the_kernel_does_not_schedule_is_told(
     monkeypatch.setattr(posix, "setpriority", answer)
     container: Any = SimpleNamespace(pid=os.getpid(), threads=lambda _: [os.getpid()])
     step = Step("scheduling", "schedule", {"process": {"nice": 7}, "values": []}, "")
+    context = host.context()
+    context.proc = "/proc"
     with pytest.raises(HookError, match=told):
-        scheduling.FEATURE.apply(step, container, None, host.context())  # type: ignore[arg-type]  # no lock is needed
+        scheduling.FEATURE.apply(step, container, None, context)  # type: ignore[arg-type]  # no lock is needed
