@@ -92,7 +92,10 @@ def plan(feature: "Feature", workload: "Workload", context: "Context", earlier: 
     if workload.sandbox:
         return [Step(feature.name, SKIP, {}, f"{feature.name} does not apply to a pod's sandbox")]
     try:
-        return feature.plan(workload, context, earlier)
+        steps = feature.plan(workload, context, earlier)
+        if workload.dropped is not None:
+            report_dropped(feature.name, workload, context)
+        return steps
     except errors.DeadlineError:
         raise
     except Exception as caught:  # the default must not depend on our having no bugs
@@ -113,6 +116,29 @@ def plan(feature: "Feature", workload: "Workload", context: "Context", earlier: 
             **error.fields(),
         )
         return [Step(one.feature, one.action, one.parameters, f"{one.why}; {error}", one.kept) for one in steps]
+
+
+def report_dropped(name: str, workload: "Workload", context: "Context") -> None:
+    """Log once the wishes of a pod's author that were dropped while a feature was planned.
+
+    Raises:
+        WishError: the feature's failure refuses the container.
+    """
+    from .container.author_input import dropped  # few containers have such wishes
+
+    error = dropped(workload)
+    if error is None:
+        return
+    if refuses(name, context):
+        raise error
+    context.failures.append(error.reason)
+    context.log(
+        WARNING,
+        f"{name} of {workload}: {error}; the default is applied",
+        key=workload.key,
+        container=workload.id,
+        **error.fields(),
+    )
 
 
 def has_defaults(name: str, settings: "Settings") -> bool:

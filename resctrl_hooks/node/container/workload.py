@@ -71,6 +71,8 @@ _MAKERS = {"crio": CRIO, "cri-containerd": CONTAINERD, "libpod": _PODMAN, "libpo
 _CONTAINERDS_BUNDLE = "/io.containerd.runtime.v"
 
 _MOST_TOLD, _LONGEST_TOLD = 256, 1024  # a record has a size limit
+LONGEST = 1024
+"""Characters of an ordinary annotation; names of classes, pools and levels are shorter."""
 
 
 class Workload:
@@ -79,9 +81,9 @@ class Workload:
     ``key`` names its group: the canonical pod UID, a Podman pod's id, or the container's own id. ``cgroup`` is the
     folder of the container's own cgroup, ``pod_cgroup`` that of its pod's, whose end is the pod's end; both may be
     empty. ``sandbox`` is true for a pod's pause container in a CRI runtime. ``labels`` are the pod's if the runtime
-    passed them, else None. ``leaf`` is its own cgroup after a feature's first request. ``mute``: its annotations
-    request nothing. ``verified`` is false if only
-    annotations, which a pod's author may have written, name its pod.
+    passed them, else None. ``leaf`` is its own cgroup after a feature's first request. ``dropped`` are the wishes
+    that `author_input` dropped, with the reason until it is reported. ``mute``: its annotations request nothing.
+    ``verified`` is false if only annotations, which a pod's author may have written, name its pod.
     """
 
     __slots__ = (
@@ -90,6 +92,7 @@ class Workload:
         "bundle_path",
         "cgroup",
         "container",
+        "dropped",
         "id",
         "key",
         "labels",
@@ -123,6 +126,7 @@ class Workload:
         self.labels: "dict[str, str] | None" = None
         self.leaf: "Leaf | None" = None
         self.mute = False
+        self.dropped: "dict[str, str] | None" = None
         self.cgroup = ""
         self.pod_cgroup = ""
         self.verified = True
@@ -133,10 +137,12 @@ class Workload:
         return self.key != self.id
 
     def annotation(self, *names: str) -> "tuple[str, str]":
-        """Return the first existing one of these annotations: value and name; two empty strings for none."""
+        """Return the first of these annotations that exists and is acceptable: value and name; else empty strings."""
         for name in names if not self.mute else ():
             if name in self.annotations:
-                return self.annotations[name], name
+                value = self.annotations[name]
+                if (len(value) <= LONGEST and value.isprintable()) or _accepts(self, name, value):
+                    return value, name
         return "", ""
 
     def without_annotations(self) -> "Workload":
@@ -228,6 +234,12 @@ def derive(
         workload.verified = False
         workload.namespace = workload.pod = workload.container = ""
     return workload
+
+
+def _accepts(workload: Workload, name: str, value: str) -> bool:
+    from .author_input import accepts  # few values are long or have other characters
+
+    return accepts(workload, name, value)
 
 
 def _is_read(name: str) -> bool:

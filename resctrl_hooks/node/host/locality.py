@@ -13,6 +13,8 @@ from .topology_sysfs import read_list
 _UNKNOWN_NODE = "-1"
 _VFIO = "/dev/vfio/"
 _NVIDIA, _NVIDIA_MAJOR = "/dev/nvidia", 195
+_ADDRESS = frozenset("0123456789abcdefABCDEF:.")
+_LONGEST_ADDRESS = 20  # "10000:00:00.0" behind a volume management device
 _KINDS = {"c": "char", "u": "char", "b": "block"}
 
 
@@ -36,8 +38,8 @@ def near_device(sys_path: str, proc_path: str, path: str, kind: str, major: int,
 
 
 def near_pci(sys_path: str, address: str) -> int:
-    """Return the CPUs near to a PCI function; 0 if unknown."""
-    if "/" in address:
+    """Return the CPUs near to a PCI function; 0 if unknown, or if it is no address."""
+    if not _ADDRESS.issuperset(address) or len(address) > _LONGEST_ADDRESS:
         return 0
     try:
         link = posix.readlink(f"{sys_path}/bus/pci/devices/{address}")

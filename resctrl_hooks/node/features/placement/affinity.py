@@ -1,15 +1,19 @@
 """Affinities of a container to others on the node, by annotation, as topology-aware has them.
 
-The others are those with a record. Source: nri-plugins, docs/resource-policy/policy/topology-aware.md.
+The others are those with a record. An invalid annotation, or one that needs too much work, pulls nothing. Source:
+nri-plugins, docs/resource-policy/policy/topology-aware.md.
 """
 
-from ...container.annotation_yaml import parse_yaml
+import posix
+
+from ...container.annotation_yaml import LONGEST, parse_yaml
+from ...container.author_input import Budget, WishError, accepts, drop
 from ...container.labels import pod_labels
 from ...container.recorded import recorded_workload
 from ...errors import HookError
 from .entries import needs_of, record_of
 from .expressions import OPERATORS, facts_of, holds, needs_pod_labels, unknown_key
-from .policy import AFFINITIES, PlacementError
+from .policy import AFFINITIES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,38 +21,44 @@ if TYPE_CHECKING:
 
     from ...container.workload import Workload
     from ...context import Context
+    from ...records import MemberRecord
     from .policy import Request
 
     Rule = tuple[dict[str, Any], dict[str, Any], int]
     """Scope, match and weight."""
 
 _HEAVIEST = 1000
+_LONGEST_WEIGHT = 8  # characters
 _MOST = 64
+_RECORD = 200
+"""Steps of work for one record."""
+_BYTES = 8
+"""Bytes of a bundle that cost one step."""
+_LARGEST_BUNDLE = 1 << 18
+"""The labels of a container with a larger bundle do not count: others pay for the work."""
 
 
 def add_affinities(request: "Request", workload: "Workload", context: "Context") -> None:
-    """Set the weights by which other containers attract this one.
-
-    Raises:
-        PlacementError: an annotation is invalid.
-    """
-    rules = [rule for name, sign in zip(AFFINITIES, (1, -1)) for rule in rules_of(workload, name, sign)]
-    if not rules:
-        return
-    labelled = needs_pod_labels(rule["key"] for scope, match, _ in rules for rule in (scope, match))
-    for container in context.ledger.containers():
-        facts = _facts_of(container, context, labelled=labelled) if container != request.id else {}
-        weight = sum(weight for scope, match, weight in rules if facts and holds(scope, facts) and holds(match, facts))
-        if weight:
-            request.pulls.append([container, weight])
-    request.pulls.sort()
+    """Set the weights by which other containers attract this one."""
+    others = _Others(request.id, context)
+    pulls: "dict[str, int]" = {}
+    for name, sign in zip(AFFINITIES, (1, -1)):
+        text = workload.annotations.get(name, "")
+        if not accepts(workload, name, text, LONGEST):
+            continue
+        try:
+            for container, weight in _weights(rules_of(workload, name, sign), others).items():
+                pulls[container] = pulls.get(container, 0) + weight
+        except WishError as error:
+            drop(workload, f"annotation {name}", str(error))
+    request.pulls += sorted([container, weight] for container, weight in pulls.items() if weight)
 
 
 def rules_of(workload: "Workload", name: str, sign: int) -> "list[Rule]":
     """Return the rules of one of the two annotations for a container.
 
     Raises:
-        PlacementError: the annotation is invalid.
+        WishError: the annotation is invalid.
     """
     try:
         found = parse_yaml(workload.annotations.get(name, ""))
@@ -59,13 +69,13 @@ def rules_of(workload: "Workload", name: str, sign: int) -> "list[Rule]":
             return _symmetric(found, workload.container, pod, sign)
         rules = []
         for rule in (found.get(workload.container) or [])[:_MOST]:
-            weight = int(rule.get("weight") or 0) or 1
+            weight = int((rule.get("weight") or "0")[:_LONGEST_WEIGHT]) or 1
             weight = max(-_HEAVIEST, min(weight, _HEAVIEST)) * sign
             rules.append((_checked(rule.get("scope") or pod), _checked(rule["match"]), weight))
         return rules
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise PlacementError(
-            f"invalid annotation {name}: {error}", hint="write it as the topology-aware policy documents it"
+        raise WishError(
+            f"invalid annotation: {str(error)[:200]}", hint="write it as the topology-aware policy documents it"
         ) from error
 
 
@@ -87,15 +97,82 @@ def _checked(expression: "dict[str, Any]") -> "dict[str, Any]":
     return {"key": key, "operator": operator, "values": values}
 
 
-def _facts_of(container: str, context: "Context", *, labelled: bool) -> "dict[str, str]":
-    """Return the facts of a recorded container; none if its record or its labels cannot be read."""
-    record = record_of(container, context)
-    if record is None:
-        return {}
-    needs = needs_of(record)
-    qos = needs["request"].get("qos", "") if needs else ""
-    try:
-        workload = recorded_workload(container, record.get("pid", 0), record, context.settings) if labelled else None
-        return facts_of(container, record["key"], record, qos, pod_labels(workload) if workload else {})
-    except HookError:
-        return {}
+def _weights(rules: "list[Rule]", others: "_Others") -> "dict[str, int]":
+    """Return the weights of other containers.
+
+    Raises:
+        WishError: the rules need too much work.
+    """
+    budget = Budget()
+    found: "dict[str, int]" = {}
+    for container in others.ids() if rules else ():
+        for scope, match, weight in rules:
+            if _holds(scope, container, others, budget) and _holds(match, container, others, budget):
+                found[container] = found.get(container, 0) + weight
+    return found
+
+
+def _holds(expression: "dict[str, Any]", container: str, others: "_Others", budget: Budget) -> bool:
+    facts = others.facts(container, budget, labelled=needs_pod_labels([expression["key"]]))
+    return bool(facts) and holds(expression, facts, budget)
+
+
+class _Others:
+    """The recorded containers of the node, and their facts. Labels are read when an expression needs them."""
+
+    def __init__(self, but: str, context: "Context") -> None:
+        self._but = but
+        self._context = context
+        self._records: "dict[str, MemberRecord | None]" = {}
+        self._plain: "dict[str, dict[str, str]]" = {}
+        self._labelled: "dict[str, dict[str, str]]" = {}
+
+    def ids(self) -> "list[str]":
+        """Return the ids of all other containers."""
+        return [one for one in self._context.ledger.containers() if one != self._but]
+
+    def facts(self, container: str, budget: Budget, *, labelled: bool) -> "dict[str, str]":
+        """Return the facts of a container; none if its record or its labels cannot be read.
+
+        Raises:
+            WishError: the budget is spent.
+        """
+        known = self._labelled if labelled else self._plain
+        if container not in known:
+            budget.spend(_RECORD)
+            if container not in self._records:
+                self._records[container] = record_of(container, self._context)
+            record = self._records[container]
+            known[container] = self._read(container, record, budget, labelled=labelled) if record is not None else {}
+        return known[container]
+
+    def _read(self, container: str, record: "MemberRecord", budget: Budget, *, labelled: bool) -> "dict[str, str]":
+        needs = needs_of(record)
+        qos = needs["request"].get("qos", "") if needs else ""
+        labels: "dict[str, str]" = {}
+        if labelled:
+            try:
+                _spend_file(record.get("bundle", ""), budget)
+                workload = recorded_workload(container, record.get("pid", 0), record, self._context.settings)
+                if workload.labels is None:
+                    _spend_file(workload.sandbox_folder, budget)
+                labels = pod_labels(workload)
+            except WishError:
+                raise
+            except (HookError, OSError, ValueError):
+                return {}
+        return facts_of(container, record["key"], record, qos, labels)
+
+
+def _spend_file(folder: str, budget: Budget) -> None:
+    """Count the work of a bundle's ``config.json``.
+
+    Raises:
+        OSError, ValueError: it is missing or too large.
+        WishError: the budget is spent.
+    """
+    if folder:
+        size = posix.stat(f"{folder}/config.json").st_size
+        if size > _LARGEST_BUNDLE:
+            raise ValueError("too large")
+        budget.spend(size // _BYTES)

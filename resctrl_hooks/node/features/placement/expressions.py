@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
+    from ...container.author_input import Budget
     from ...records import MemberRecord
 
 OPERATORS = {
@@ -33,6 +34,9 @@ KEYS = frozenset(
 LABELS, POD_LABELS = "labels/", "pod/labels/"
 """The beginnings of keys of labels: the container's, which the kubelet sets, and the pod's."""
 _SHORTEST_JOINT = 4
+_MOST_JOINED = 8
+_FIXED = 20
+"""Steps of work for any expression."""
 _NO_SEPARATORS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/."
 _NEGATIONS = {
     "NotEqual": "Equals",
@@ -55,8 +59,11 @@ def keys_in(key: str) -> "tuple[list[str], str]":
 
 
 def unknown_key(key: str) -> str:
-    """Return the first part of a key that is unknown here; empty if all are known."""
-    for one in keys_in(key)[0]:
+    """Return the first part of a key that is unknown here, or a key of too many parts; empty if all are known."""
+    keys = keys_in(key)[0]
+    if len(keys) > _MOST_JOINED:
+        return f"{key[:40]} … with more than {_MOST_JOINED} parts"
+    for one in keys:
         label = next((start for start in (LABELS, POD_LABELS) if one.startswith(start) and one != start), "")
         if one not in KEYS and not label:
             return one or key
@@ -125,20 +132,31 @@ def expand(text: str, facts: "Mapping[str, str]") -> str:
     return "".join(plain + (value_of(key, facts) or "" if key else "") for plain, key in references(text))
 
 
-def holds(expression: "Mapping[str, Any]", facts: "Mapping[str, str]") -> bool:
-    """Return whether an expression is true for a container.
+def holds(expression: "Mapping[str, Any]", facts: "Mapping[str, str]", budget: "Budget | None" = None) -> bool:
+    """Return whether an expression is true for a container. An author's expression has a ``budget``.
 
     Raises:
         KeyError, TypeError, AttributeError: it is invalid.
+        WishError: the budget is spent.
     """
     operator, values = expression["operator"], expression.get("values") or []
     if operator == "AlwaysTrue":
         return True
     if operator in _NEGATIONS:
-        return not holds({**expression, "operator": _NEGATIONS[operator]}, facts)
+        return not holds({**expression, "operator": _NEGATIONS[operator]}, facts, budget)
     value = value_of(expression["key"], facts)
+    if budget is not None:
+        budget.spend(_work(expression["key"], values, value or "", patterns=operator.startswith("Matches")))
     if value is None or operator == "Exists":
         return value is not None
     if operator.startswith("Matches"):
         return any(matches(pattern, value) for pattern in values)
     return value in values or "*" in values
+
+
+def _work(key: str, values: "Iterable[str]", value: str, *, patterns: bool) -> int:
+    """Return an upper limit of the steps of an expression: a pattern can be tried at each place of the value."""
+    steps = _FIXED + len(key)
+    for one in values:
+        steps += (len(one) + 1) * (len(value) + 1) if patterns and "*" in one else 1 + len(one) * patterns
+    return steps

@@ -12,37 +12,63 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...container.oci import Bundle
+    from ...container.workload import Workload
     from ...settings import Settings
 
 _VARIABLE = "PCIDEVICE_"
 """The beginning of the SR-IOV network device plugin's variables; their values are PCI addresses with commas."""
 _JSON = "_INFO"  # the end of its variables with JSON
 _MOST = 32
-"""More devices than a container gets by request; a privileged one has all of the host's, which say nothing."""
+"""More devices than a container gets by request; a privileged one has all of the host's, which say nothing. The same
+number of PCI addresses, and of variables with them."""
 _LONGEST_NAME = 64
 _ON = ("true", "all", "enable", "1", "yes", "on", "devices", "pod-resources")
 
 
-def hints_of(bundle: "Bundle", kinds: str, settings: "Settings") -> "list[list[str]]":
+def hints_of(
+    bundle: "Bundle", kinds: str, settings: "Settings", workload: "Workload | None" = None
+) -> "list[list[str]]":
     """Return the names of devices and the CPUs near to each, as the kernel's list.
 
-    ``kinds`` is the value of the annotation ``topologyhints``: the wanted kinds of hints, empty for all.
+    ``kinds`` is the value of the annotation ``topologyhints``: the wanted kinds of hints, empty for all. Variables that
+    name too many addresses, or are no text, are dropped wishes of ``workload``.
     """
     words = kinds.lower().replace(",", " ").split()
     if words and not any(word in _ON for word in words):
         return []
     found: "dict[str, int]" = {}
-    devices, variables = bundle.devices, bundle.variables
+    devices = bundle.devices
     for device in devices if len(devices) <= _MOST else ():
         path, kind, major, minor = _fields(device)
         if path:
             found[path] = near_device(settings.sys_path, settings.proc_path, path, kind, major, minor)
+    for address in _addresses(bundle, workload):
+        found[address] = near_pci(settings.sys_path, address)
+    return [[name[:_LONGEST_NAME], format_list(cpus)] for name, cpus in found.items() if cpus]
+
+
+def _addresses(bundle: "Bundle", workload: "Workload | None") -> "list[str]":
+    """Return the PCI addresses in the container's variables; none if these are too many, or no text."""
+    found: "list[str]" = []
+    variables = [one for one in bundle.variables if one.startswith(_VARIABLE)]
+    if not variables:
+        return []
+    from ...container.author_input import drop, problem_of  # few containers have such variables
+
     for variable in variables:
         name, _, value = variable.partition("=")
-        if name.startswith(_VARIABLE) and not name.endswith(_JSON):
-            for address in value.split(",")[:_MOST]:
-                found[address] = near_pci(settings.sys_path, address)
-    return [[name[:_LONGEST_NAME], format_list(cpus)] for name, cpus in found.items() if cpus]
+        if name.endswith(_JSON):
+            continue
+        problem = problem_of(name) or problem_of(value)
+        addresses = value.split(",") if not problem else []
+        if len(found) + len(addresses) > _MOST:
+            problem = f"more than {_MOST} PCI addresses"
+        if problem:
+            if workload is not None:
+                drop(workload, f"variable {name[:_LONGEST_NAME]}", problem)
+            return []
+        found += addresses
+    return found
 
 
 def _fields(device: "Any") -> "tuple[str, str, int, int]":

@@ -46,7 +46,7 @@ def steps_for(workload: "Workload", context: "Context", *, share: bool) -> "list
         if preserves(workload, context.settings):
             return [Step(NAME, SKIP, {}, f"annotation {PRESERVE_CPUS}: CPUs and memory nodes left unchanged")]
         request = request_of(workload, context.settings)
-        if any(name.startswith(AFFINITIES) for name in workload.annotations):
+        if any(name in workload.annotations for name in AFFINITIES):
             from .affinity import add_affinities  # few pods have these annotations
 
             add_affinities(request, workload, context)

@@ -6,6 +6,7 @@ from ...fault_report import as_hook_error
 from ...feature import SKIP
 from ...host.cgroup import CgroupError, leaf_of
 from ...log import DEBUG, INFO
+from ...registry import report_dropped
 from ...resctrl.locked_key import record_is_dead
 from .allocations import Book, lock
 from .cpuset_writer import follow, tell_all, to_tell
@@ -14,7 +15,7 @@ from .kubelet import check_kubelet
 from .node_changes import apply_all
 from .others import taken_by_others
 from .placing import place, record_decision, steps_for
-from .policy import Decision, PlacementError
+from .policy import NAME, Decision, PlacementError
 from .request import request_from
 from .usage import check, short_of_cpus
 
@@ -58,6 +59,7 @@ def adopt_all(
             if workload.sandbox or not workload.bundle_path:  # without a bundle, its cpuset is unknown
                 continue
             steps = [step for step in steps_for(workload, context, share=True) if step.action != SKIP]
+            report_dropped(NAME, workload, context)
             if steps and (dry_run or _record_steps(container, workload, steps, context)):
                 placed.append(container.id)
         except (CgroupError, InputError, ProcessLookupError) as error:

@@ -67,7 +67,7 @@ def request_of(workload: "Workload", settings: "Settings") -> Request:
         request.memory_kinds = memory_kinds_of(memory_type)
         request.wide = level_of(level) if not request.limit else ""
     request.one_thread = _flag(workload, HIDE_THREADS) or False
-    request.hints = hints_of(workload.bundle, _annotation(workload, HINTS), settings)
+    request.hints = hints_of(workload.bundle, _annotation(workload, HINTS), settings, workload)
     request.strict_hints = _flag(workload, STRICT_HINTS) or False
     request.by_hints = _flag(workload, BY_HINTS) or False
     request.any_memory = _flag(workload, PRESERVE_MEMORY) or False

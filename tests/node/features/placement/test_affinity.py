@@ -4,9 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
-from hosts.placed import PlacedHost
+from hosts.placed import CPUS, PlacedHost
+from hosts.work import counted
 
 from resctrl_hooks.node.container.unread import unread
+from resctrl_hooks.node.reconcile.reconcile import reconcile
 
 # The machine of `PlacedHost`: l3-0: 0-3,16-19  l3-1: 4-7,20-23  l3-2: 8-11,24-27  l3-3: 12-15,28-31
 L3 = ["0-3,16-19", "4-7,20-23", "8-11,24-27", "12-15,28-31"]
@@ -79,3 +81,88 @@ def test_labels_of_other_pods_count(node: PlacedHost, app: str, places: list[int
     bundle.write_text(json.dumps(json.loads(bundle.read_text()) | {"annotations": notes}))
     node.start("late", 500, **{FAR: rule("pod/labels/app", app, scope=ALL)})
     assert node.cpus("late") in [L3[place] for place in places]
+
+
+def joint(keys: int, patterns: int, key: str = "id") -> str:
+    """Return a rule with a joint key and patterns that must be tried at each place of its value."""
+    match = {"key": ":" + ":".join([key] * keys), "operator": "MatchesAny", "values": ["*0*z"] * patterns}
+    return json.dumps({"late": [{"match": match, "scope": {"operator": "AlwaysTrue"}}]})
+
+
+HOSTILE = {
+    "joint key of many parts": joint(300, 300),
+    "many patterns": joint(8, 900),
+    "beyond the largest text": joint(7000, 4000),
+    "stars": json.dumps({"late": [{"match": {"key": "id", "operator": "Matches", "values": ["*" * 4000 + "z"] * 3}}]}),
+    "backtracking": joint(8, 1, "pod/name").replace("*0*z", "*" + "0" * 6000 + "z"),
+    "many rules": json.dumps({"late": [json.loads(joint(8, 1))["late"][0]] * 60}),
+    "list items": "- a\n" * 10_000,
+    "deep": "[" * 1000,
+    "NUL": "late: [a\0b]",
+    "lone surrogate": "late: [\ud800]",
+    "anchor": "a: &a [x]\nlate: *a",
+    "duplicate key": '{"late": [], "late": []}',
+    "a weight at the limit": rule("name", "first", weight=2**63),
+    "a weight of many digits": rule("name", "first").replace('"match"', f'"weight": "{"9" * 5000}", "match"'),
+}
+
+
+@pytest.mark.parametrize("name", [NEAR, FAR])
+@pytest.mark.parametrize("case", HOSTILE)
+def test_hostile_affinity_costs_bounded_work_and_only_its_own_effect(node: PlacedHost, name: str, case: str) -> None:
+    for number in range(8):
+        node.start(f"first{number}", 100)
+    node.start("victim", 4000, **{CPUS: "exclusive"})
+    with counted() as plain:
+        node.start("plain", 500)
+    with counted() as work:
+        log = node.start("late", 500, **{name: HOSTILE[case]})
+    assert work.lines < plain.lines + 2_500_000
+    assert node.cpus("late") == node.cpus("plain")
+    assert log.count(f"annotation {name} is ignored") == int(not case.startswith("a weight"))
+    node.assert_sound()
+
+
+def test_unseen_container_with_a_hostile_affinity_is_placed_and_holds_nothing_up(node: PlacedHost) -> None:
+    node.start("victim", 4000, **{CPUS: "exclusive"})
+    node.run_unseen("late", 500, **{NEAR: joint(8, 900)})
+    node.run_unseen("other", 500)
+    with counted(5_000_000):
+        assert len(reconcile(node.host.context()).placed) == 2
+    assert node.cpus("late") == node.cpus("other") == "2-3,18-19"
+    with counted(200_000):
+        assert reconcile(node.host.context()).ok
+    node.assert_sound()
+
+
+def test_label_expression_reads_no_bundle_of_a_container_outside_its_scope(node: PlacedHost) -> None:
+    told = node.state("first", 500)
+    node.start("first", 500)
+    (Path(told["bundle"]) / "config.json").unlink()
+    log = node.start("late", 500, **{FAR: rule("pod/labels/app", "web", scope={**ALL, "values": ["other"]})})
+    assert "ignored" not in log
+
+
+def test_container_with_a_large_bundle_has_no_labels_for_others(node: PlacedHost) -> None:
+    told = node.state("first", 500)
+    node.start("first", 500)
+    bundle = Path(told["bundle"]) / "config.json"
+    bundle.write_text(json.dumps(json.loads(bundle.read_text()) | {"padding": "x" * (1 << 19)}))
+    log = node.start("late", 500, **{FAR: rule("pod/labels/app", "web", scope=ALL)})
+    assert "ignored" not in log
+    assert node.cpus("late") == L3[0]
+
+
+def test_many_variables_give_no_hints_and_are_said_once(node: PlacedHost) -> None:
+    for number, value in enumerate((",".join(["a"] * 32), "x\0y", "\ud800", "x" * 5000)):
+        name = f"late{number}"
+        node.process(name)
+        told = node.state(name, 500)
+        bundle = Path(told["bundle"]) / "config.json"
+        env = [f"PCIDEVICE_{one:x}={value}" for one in range(20_000 if value[0] == "a" else 1)]
+        bundle.write_text(json.dumps(json.loads(bundle.read_text()) | {"process": {"env": env}}))
+        with counted(200_000):
+            outcome = node.host.call(told)
+        assert outcome.code == 0
+        assert outcome.log.count("variable PCIDEVICE_") == 1
+        assert node.cpus(name)
