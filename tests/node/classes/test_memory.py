@@ -72,5 +72,8 @@ def test_annotation_never_selects_another_class(name: str) -> None:
         "/sys/fs/cgroup",
     )
     classes = [{"name": one} for one in ("noswap", "swap", "leave")]
+    if not all(one.isprintable() or one in "\n\t\r" for one in name):
+        assert choice_of(workload, Settings({"classes": classes})).name == ""  # the wish is dropped
+        return
     with pytest.raises(MemoryClassError):
         choice_of(workload, Settings({"classes": classes}))
