@@ -282,7 +282,7 @@ class Carried:
         for key in self.keys() - tracked:
             counts = self.of(key)
             if counts.gone is None:
-                counts.sources.leave(LEFT)
+                counts.sources.leave(GONE)  # a shared one may stay, and returns with its key
                 counts.gone = now
             released.append((counts.gone, key))
         for number, (gone, key) in enumerate(sorted(released, reverse=True)):

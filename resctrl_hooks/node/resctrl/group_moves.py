@@ -91,5 +91,5 @@ def _last_read(monitor: "Counted", key: str, classes: "list[str]") -> "tuple[Car
     others = carried.others(key)
     places.update((name, resctrl.group_folder(class_of(name), group_of(name))) for name in others)
     found, hidden = look_at(places, carried.slots, read_group)
-    carried.update(key, found, hidden=hidden)
+    carried.update(key, found, hidden=True)  # other programs may have made more groups of the key
     return carried, None if hidden else found

@@ -46,8 +46,9 @@ class Sources:
         return True
 
     def lack(self, found: "Found") -> bool:
-        """Return whether a read has not found a source that the last one has seen."""
-        return not {source.identity for source in self.seen.values()} <= {identity for identity, _ in found.values()}
+        """Return whether a read has not found a source that is not known to be gone."""
+        there = {source.identity for source in (*self.seen.values(), *self.unseen.values()) if source.state != GONE}
+        return not there <= {identity for identity, _ in found.values()}
 
     def observe(
         self, found: "Found", judge: "Callable[[Source | None, str, str], Source]", *, hidden: bool

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 SEEN = "seen"
 OUT_OF_VIEW = "out of view"  # it could not be looked at: it may be there
-GONE = "gone"  # it is nowhere
-LEFT = "left"  # its key has given it away or removed it after its last read
+GONE = "gone"  # it is nowhere, or its key was released
+LEFT = "left"  # this project gives it away or removes it after its last read; then it is forgotten
 _DIGITS = 6  # of the kernel's fractions, so that sums of differences are exact
 
 

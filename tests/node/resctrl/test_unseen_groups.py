@@ -232,6 +232,38 @@ def test_shared_group_of_a_returning_key_is_counted_once(tmp_path: Path, whole: 
         counting.tree.monitor.read_all()
 
 
+def test_group_of_a_returning_key_that_is_not_there_at_once_is_counted_once(tmp_path: Path) -> None:
+    counting = Counting(tmp_path)
+    counting.tree.monitor.remove(KEY)
+    aside = counting.tree.root / "aside"
+    counting.group = counting.tree.resctrl / "mon_groups" / KEY
+    counting.group.mkdir()
+    counting.tree.monitor.ensure_group(KEY)
+    counting.count()
+    assert counting.total() == counting.true
+    counting.tree.monitor.remove(KEY)
+    counting.tree.monitor.read_all()
+    counting.group.rename(aside)
+    counting.tree.monitor.ensure_group(KEY, "gold")
+    assert counting.total_of_all() == counting.true
+    assert not ended(counting.tree.monitor, KEY)
+    aside.rename(counting.group)
+    counting.count()
+    assert counting.total_of_all() == counting.true
+
+
+def test_change_of_one_group_forgets_none_that_it_does_not_look_at(counting: Counting) -> None:
+    other = counting.tree.resctrl / "silver/mon_groups"
+    other.mkdir(parents=True)
+    (other / KEY).mkdir()  # another program's, of which the record does not know
+    say(other / KEY, mbm_total_bytes=6)
+    assert counting.total_of_all() == counting.true + 6
+    assert part_with(counting.tree.monitor, KEY, ["gold"], lambda: shutil.rmtree(counting.group))
+    assert not ended(counting.tree.monitor, KEY)
+    say(other / KEY, mbm_total_bytes=8)
+    assert counting.total_of_all() == counting.true + 8
+
+
 def test_group_renamed_to_another_key_is_not_counted_again(counting: Counting) -> None:
     other = counting.tree.resctrl / "gold/mon_groups/other"
     counting.group.rename(other)
