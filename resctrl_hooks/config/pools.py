@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 from resctrl_hooks.node.features.placement.expressions import references, unknown_key
 from resctrl_hooks.node.features.placement.instances import CONTAINER, NAMESPACE, POD
 from resctrl_hooks.node.features.placement.policy import DEFAULT_POOL
-from resctrl_hooks.node.host.cpulist import parse_list
+from resctrl_hooks.node.host.cpulist import MOST_CPUS, parse_list
 
 from .expressions import Expression
 from .section import NamespacePattern, Section, wrong
@@ -63,16 +63,16 @@ class Pool(Section):
     cpus: Annotated[Cpus, Field(min_length=1)] | None = None
     """CPUs of the pool. Default: it grows on CPUs that no pool lists."""
 
-    min_cpus: Annotated[int, Field(ge=0)] | None = None
+    min_cpus: Annotated[int, Field(ge=0, le=MOST_CPUS)] | None = None
     """Minimum number of used CPUs. If set, the pool uses only as many of its CPUs as its containers request."""
 
-    max_cpus: Annotated[int, Field(ge=0)] | None = None
+    max_cpus: Annotated[int, Field(ge=0, le=MOST_CPUS)] | None = None
     """Maximum number of CPUs of an instance, in whole cores; 0: no limit."""
 
-    min_instances: Annotated[int, Field(ge=0)] | None = None
+    min_instances: Annotated[int, Field(ge=0, le=MOST_CPUS)] | None = None
     """Number of instances that also exist without containers."""
 
-    max_instances: Annotated[int, Field(ge=0)] | None = None
+    max_instances: Annotated[int, Field(ge=0, le=MOST_CPUS)] | None = None
     """Maximum number of instances; 0: no limit. Default: 0 with `instancePer`, else 1."""
 
     instance_per: Annotated[str, AfterValidator(_per)] = ""

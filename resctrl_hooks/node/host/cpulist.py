@@ -4,7 +4,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_MOST = 1 << 14  # CPUs; the kernel's own limit is 8192 (CONFIG_NR_CPUS)
+MOST_CPUS = 1 << 14
+"""More CPUs than any node has: the kernel's own limit is 8192 (CONFIG_NR_CPUS)."""
 
 
 def parse_list(text: str) -> int:
@@ -21,7 +22,7 @@ def parse_list(text: str) -> int:
             low, high = map(int, part.split("-", 1))
         else:
             low = high = int(part)
-        if not 0 <= low <= high < _MOST:
+        if not 0 <= low <= high < MOST_CPUS:
             raise ValueError(f"{part[:40]!r} is not a range of CPUs")
         found |= (1 << high + 1) - (1 << low)
     return found
@@ -51,7 +52,7 @@ def parse_mask(text: str) -> int:
     found = 0
     for word in text.strip().split(","):
         found = found << 32 | int(word, 16)
-    if not 0 <= found < 1 << _MOST:
+    if not 0 <= found < 1 << MOST_CPUS:
         raise ValueError(f"{text[:40]!r} is not a mask of CPUs")
     return found
 

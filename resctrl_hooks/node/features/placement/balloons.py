@@ -82,7 +82,7 @@ def _with_homes(pools: "list[Pool]", usage: "Usage", *, exact: bool) -> "tuple[l
             free &= ~inside
             continue
         living = {grant.decision.pool for grant in usage.grants if pool_of(grant.decision.pool) == name}
-        least = pool.get("minInstances") or 0
+        least = min(pool.get("minInstances") or 0, count(inside & usage.common))  # each uses at least one CPU
         numbered = [one for one in (f"{name}:{place + 1}" for place in range(least)) if one not in living]
         names = [name] if is_single(pool) else numbered[: max(least - len(living), 0)]
         named = {one: Instance(one, pool, inside & usage.common) for one in sorted({*names, *living})}

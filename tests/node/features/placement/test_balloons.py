@@ -7,6 +7,7 @@ import pytest
 from conftest import Host
 from hosts.machines import MACHINES, machine
 from hosts.placed import CPUS, PlacedHost, id_of
+from hosts.work import counted
 
 from resctrl_hooks.node.features.placement import feature as placement
 from resctrl_hooks.node.features.placement.allocations import Book
@@ -177,3 +178,12 @@ def test_invalid_pool_in_settings_is_placement_error(node: PlacedHost, bad: Any)
     real.settings.placement["pools"] = [POOLS[0], bad]  # as in a handwritten file
     with pytest.raises(PlacementError, match=r"invalid placement\.pools"):
         Book(real)
+
+
+@pytest.mark.parametrize("key", ["minInstances", "maxInstances", "minCpus", "maxCpus"])
+@pytest.mark.parametrize("number", [100_000_000, 2**63])
+def test_huge_number_of_a_compiled_pool_costs_a_hook_no_more_work(node: PlacedHost, key: str, number: int) -> None:
+    node.configure(policy="pools", pools=[{"name": "db", "cpus": "0-3", "minInstances": 1, key: number}])
+    with counted(200_000):
+        node.start("late", 500, **{POOL: "db"})
+    assert node.cpus("late")
