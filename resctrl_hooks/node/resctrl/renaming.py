@@ -7,11 +7,9 @@ refusal may concern one group only: one that monitors CPUs stays in its class.
 import errno
 
 from ..errors import ResctrlError
-from ..flags import set_flag
 from ..host.files import read_file, write_file
 from .filesystem import MON_GROUPS
 from .group import PREFIX, SHARED
-from .group_moves import follow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,6 +64,9 @@ def use_present_prefix(locked: "LockedKey", monitor: "Monitor") -> "list[str]":
     Raises:
         HookError: the ledger is unusable, or a reader of counters took too long.
     """
+    from ..flags import set_flag  # hooks ask only whether the kernel can rename
+    from .group_moves import follow
+
     resctrl, new = monitor.resctrl, locked.usual_name
     renamed = []
     for rdt_class, old in sorted(locked.names().items()):
