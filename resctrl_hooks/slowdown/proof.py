@@ -12,7 +12,7 @@ from resctrl_hooks.node.guard.lease import LOCK
 from resctrl_hooks.node.guard.load import read_classes, traffic
 from resctrl_hooks.node.guard.section import section
 from resctrl_hooks.node.host.instance import RunningError, only_instance
-from resctrl_hooks.node.slowdown.quiet import memory_of
+from resctrl_hooks.node.slowdown.neighbours import memory_of
 
 from .evidence import Evidence, EvidenceError
 from .experiment import SECONDS, SETTLE, WINDOWS, Effect, effect_of, order

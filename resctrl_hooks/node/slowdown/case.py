@@ -1,17 +1,21 @@
 """What the rules of causes look at: one pod in the windows that judge it, and its neighbours' part of its use. Pure."""
 
+from functools import cached_property
 from math import log, sqrt
 from typing import NamedTuple
 
-from .constants import CHANGES, LEAST_MISSED, SLOWED, TRAFFIC, VARIES
-from .quiet import caches_of, memory_of
+from .constants import CHANGES, LEAST_MISSED, NAMED_SHARE, SLOWED, TRAFFIC, VARIES
+from .neighbours import held_by, moved_by, shares_cpus
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
+    from .neighbours import Total
     from .verdict import Verdict
     from .window import Use, Window
+
+_NEARLY = 0.999 * NAMED_SHARE  # sums are rounded
 
 
 class Culprit(NamedTuple):
@@ -30,9 +34,9 @@ class Case:
         self.verdict = verdict
         self.windows = [one for one in windows if key in one.uses and one.uses[key].method == verdict.method]
         self.uses = [window.uses[key] for window in self.windows]
-        priced = [use for use in self.uses if use.price is not None] or self.uses
-        self.memory = sorted({number for use in priced for number in memory_of(use)})
-        self.caches = sorted({number for use in priced for number in caches_of(use)})
+        priced = [window for window, use in zip(self.windows, self.uses) if use.price is not None] or self.windows
+        self.memory = tuple(sorted({number for one in priced for number in one.together.memory[key]}))
+        self.caches = tuple(sorted({number for one in priced for number in one.together.caches[key]}))
 
     @property
     def is_dearer(self) -> bool:
@@ -41,13 +45,13 @@ class Case:
 
     def mean(self, value: "Callable[[Use], float | None]") -> "float | None":
         """Return the mean of a value over the windows that have it."""
-        return mean(value(use) for use in self.uses)
+        return mean([value(use) for use in self.uses])
 
     def load(self) -> "float | None":
         """Return the mean load of the pod's fullest memory domain while its work was dear; None if unknown."""
-        dear = self._dear()
-        loads = [mean(window.load.get(number) for window in dear) for number in self.memory]
-        return max((load for load in loads if load is not None), default=None)
+        loads = [self.windows[place].load for place in self._dear]
+        means = [mean([load.get(number) for load in loads]) for number in self.memory]
+        return max((load for load in means if load is not None), default=None)
 
     def missed(self) -> "float | None":
         """Return how much more the pod moves by unit of work than its baseline did; None if unknown."""
@@ -57,44 +61,98 @@ class Case:
             return None
         return now / max(usual, LEAST_MISSED)
 
-    def others(self, use_of: "Callable[[Use], float]", *, dear: bool = True) -> "list[Culprit]":
-        """Return all other pods with a part in something, the largest first."""
-        windows = self._dear() if dear else self.windows
-        used: "dict[str, float]" = {}
-        for window in windows:
-            for key, use in window.uses.items():
-                if key != self.key:
-                    used[key] = used.get(key, 0.0) + use_of(use)
-        whole = sum(used.values())
-        found = [
-            Culprit(key, amount / whole, self._correlation(key, use_of)) for key, amount in used.items() if amount > 0
-        ]
-        return sorted(found, key=lambda one: -one.share)
+    def beside(self) -> float:
+        """Return the mean of the bytes per second that others, pods or not, move to the pod's memory."""
+        whole = [window.together.carried_to(self.memory) for window in self.windows]
+        return mean([all_ - own for all_, own in zip(whole, self._moved)]) or 0.0
 
-    def _correlation(self, key: str, use_of: "Callable[[Use], float]") -> "float | None":
-        return correlation(
-            [
-                (own.price, use_of(window.uses[key]) if key in window.uses else 0.0)
-                for window, own in zip(self.windows, self.uses)
-                if own.price is not None
-            ]
-        )
+    def held_beside(self) -> float:
+        """Return the other pods' part of what pods hold in the pod's L3."""
+        whole = mean([window.together.held_in(self.caches).whole for window in self.windows]) or 0.0
+        own = mean([held_by(use, self.caches) for use in self.uses]) or 0.0
+        return (whole - own) / whole if whole else 0.0
 
-    def _dear(self) -> "list[Window]":
-        """Return the windows in which the pod's work cost more than usual; all of them if no window did."""
+    def movers(self) -> "list[Culprit]":
+        """Return the pods that move most to the pod's memory while its work is dear."""
+        totals = [window.together.moved_to(self.memory) for window in self.windows]
+        return self._others(self._dear, totals, self._moved, lambda use: moved_by(use, self.memory))
+
+    def moves_with_others(self) -> "float | None":
+        """Return the correlation of the cost with the traffic of all other pods to the pod's memory."""
+        whole = [window.together.moved_to(self.memory).whole for window in self.windows]
+        return self._correlation([all_ - own for all_, own in zip(whole, self._moved)])
+
+    def holders(self) -> "list[Culprit]":
+        """Return the pods that hold most of the pod's L3 while its work is dear."""
+        totals = [window.together.held_in(self.caches) for window in self.windows]
+        own = [held_by(use, self.caches) for use in self.uses]
+        return self._others(self._dear, totals, own, lambda use: held_by(use, self.caches))
+
+    def runners(self) -> "list[Culprit]":
+        """Return the pods that use the pod's CPUs most."""
+        cpus = next((use.cpus for use in reversed(self.uses) if use.cpus), 0)
+
+        def used(use: "Use") -> float:
+            return (use.cpu or 0.0) if shares_cpus(use.cpus, cpus) else 0.0
+
+        totals = [window.together.ran_on(cpus) for window in self.windows]
+        return self._others(range(len(self.windows)), totals, [used(use) for use in self.uses], used)
+
+    def _others(
+        self,
+        places: "Sequence[int]",
+        totals: "Sequence[Total]",
+        own: "Sequence[float]",
+        use_of: "Callable[[Use], float]",
+    ) -> "list[Culprit]":
+        """Return the other pods with at least `NAMED_SHARE` of what others use, the largest first.
+
+        Such a pod has that part in one of the windows at least, so it is among the largest there.
+
+        Args:
+            places: of the windows that decide about the parts.
+            totals: the use of all pods, in each window.
+            own: the pod's use, in each window.
+            use_of: returns the same use of another pod.
+        """
+        whole = 0.0
+        candidates: "set[str]" = set()
+        for place in places:
+            theirs = totals[place].whole - own[place]
+            whole += theirs
+            for part, key in totals[place].largest:
+                if part < _NEARLY * theirs:
+                    break
+                candidates.add(key)
+        found = []
+        for key in candidates - {self.key}:
+            used = [use_of(one.uses[key]) if key in one.uses else 0.0 for one in self.windows]
+            part = sum([used[place] for place in places])
+            if part > 0 and part >= NAMED_SHARE * whole:
+                found.append(Culprit(key, part / whole, self._correlation(used)))
+        return sorted(found, key=lambda one: (-one.share, one.key))
+
+    def _correlation(self, used: "Sequence[float]") -> "float | None":
+        return correlation([(own.price, part) for own, part in zip(self.uses, used) if own.price is not None])
+
+    @cached_property
+    def _moved(self) -> "list[float]":
+        """The bytes per second that the pod moves to its memory, in each window."""
+        return [moved_by(use, self.memory) for use in self.uses]
+
+    @cached_property
+    def _dear(self) -> "Sequence[int]":
+        """The places of the windows in which the pod's work cost more than usual; of all windows if it did in none."""
         known = self.verdict.known
         if known is None:
-            return self.windows
-        normal = known.quantile(0.5)
-        dear = [
-            window
-            for window, use in zip(self.windows, self.uses)
-            if use.price is not None and use.price >= SLOWED * normal
-        ]
-        return dear or self.windows
+            return range(len(self.windows))
+        least = SLOWED * known.quantile(0.5)
+        prices = [use.price for use in self.uses]
+        dear = [place for place, price in enumerate(prices) if price is not None and price >= least]
+        return dear or range(len(self.windows))
 
 
-def mean(values: "Iterable[float | None]") -> "float | None":
+def mean(values: "Sequence[float | None]") -> "float | None":
     """Return the mean of the known values; None without one."""
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None

@@ -18,13 +18,12 @@ from .constants import (
     TRAFFIC,
     WAITED,
 )
-from .quiet import others_held, others_moved
 from .verdict import SLOWED_WORD
 from .verdict import UNKNOWN as UNKNOWN_WORD
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from .verdict import Verdict
     from .window import Window
@@ -59,6 +58,14 @@ def causes_of(windows: "Sequence[Window]", key: str, verdict: "Verdict") -> "lis
     return [*found, _own(case, found)]
 
 
+def is_slowed_by_bandwidth(windows: "Sequence[Window]", key: str, verdict: "Verdict") -> bool:
+    """Return whether memory bandwidth slows a pod in the last windows, without a look at the other causes."""
+    if verdict.verdict != SLOWED_WORD or verdict.dearer is None:
+        return False
+    case = Case(windows, key, verdict)
+    return _bandwidth(case, _cache(case)).state == SUPPORTED
+
+
 def confirmed(verdict: "Verdict", causes: "Sequence[Cause]") -> "Verdict":
     """Return the verdict; an estimate by `TRAFFIC` counts only together with a cause that has its own evidence.
 
@@ -75,12 +82,15 @@ def confirmed(verdict: "Verdict", causes: "Sequence[Cause]") -> "Verdict":
     )
 
 
-def _named(others: "Iterable[Culprit]") -> "tuple[Culprit, ...]":
-    """Return the culprits with a part worth naming; one whose use falls when the cost rises is only beside another."""
-    found = [one for one in others if one.share >= NAMED_SHARE]
-    moving = [one for one in found if one.correlation is not None and one.correlation >= CORRELATED]
-    against = [one for one in found if one.correlation is not None and one.correlation <= -CORRELATED]
-    return tuple(one for one in found if not moving or one not in against)
+def _named(others: "Sequence[Culprit]") -> "tuple[Culprit, ...]":
+    """Return the culprits; a pod whose use falls when the cost rises is only beside another."""
+    against = [one for one in others if one.correlation is not None and one.correlation <= -CORRELATED]
+    is_moved = any(_is_moving(one.correlation) for one in others)
+    return tuple(one for one in others if not is_moved or one not in against)
+
+
+def _is_moving(correlation: "float | None") -> bool:
+    return correlation is not None and correlation >= CORRELATED
 
 
 def _bandwidth(case: Case, cache: Cause) -> Cause:
@@ -90,20 +100,18 @@ def _bandwidth(case: Case, cache: Cause) -> Cause:
         return Cause(BANDWIDTH, EXCLUDED, "its work costs no more than in quiet times")
     if not case.memory:
         return Cause(BANDWIDTH, EXCLUDED, "it moves nothing to memory")
-    others = case.others(lambda use: sum((use.traffic or {}).get(number, 0.0) for number in case.memory))
-    moving = [one for one in others if one.correlation is not None and one.correlation >= CORRELATED]
     load, places = case.load(), _domains(case.memory)
     own = case.mean(lambda use: sum((use.traffic or {}).values())) or 0.0
-    beside = mean(sum(others_moved(window, case.key, one) for one in case.memory) for window in case.windows) or 0.0
-    if beside < NAMED_SHARE * own:
+    if case.beside() < NAMED_SHARE * own:
         return Cause(BANDWIDTH, EXCLUDED, f"its neighbours move almost nothing to {places}")
     if load is not None and load < QUIET_LOAD:
         return Cause(BANDWIDTH, EXCLUDED, f"{places} is loaded to {load:.0%}")
     if _moves_more(case, cache):
         return Cause(BANDWIDTH, UNKNOWN, f"its own work {_more(case)}, which explains the cost, too")
     if load is not None and load >= LOADED:
-        return Cause(BANDWIDTH, SUPPORTED, f"{places} is loaded to {load:.0%}", _named(others))
-    if moving and (case.missed() or 1.0) < MORE_MISSES:
+        return Cause(BANDWIDTH, SUPPORTED, f"{places} is loaded to {load:.0%}", _named(case.movers()))
+    moving = [one for one in case.movers() if _is_moving(one.correlation)]
+    if (moving or _is_moving(case.moves_with_others())) and (case.missed() or 1.0) < MORE_MISSES:
         text = f"the cost of its work moves with others' traffic to {places}"
         return Cause(BANDWIDTH, SUPPORTED, text, _named(moving))
     if load is None:
@@ -122,7 +130,7 @@ def _cache(case: Case) -> Cause:
     text = f"it misses the cache {_times(more)} as often as in quiet times"
     if more < MORE_MISSES:
         return Cause(CACHE, EXCLUDED, text)
-    held = _held(case)
+    held = case.held_beside()
     known = case.verdict.known
     usual = known.mean("occupancy") if known else None
     now = case.mean(lambda use: sum(use.occupancy.values()))
@@ -130,8 +138,8 @@ def _cache(case: Case) -> Cause:
     if not any(use.occupancy for use in case.uses):
         return Cause(CACHE, UNKNOWN, f"{text}, and nobody counts what each pod holds of the L3")
     if held >= NEIGHBOURS_CACHE or (less is not None and less < LESS_CACHE and held > 0):
-        others = case.others(lambda use: sum(use.occupancy.get(number, 0.0) for number in case.caches))
-        return Cause(CACHE, SUPPORTED, f"{text}, and its neighbours hold {held:.0%} of its L3", _named(others))
+        text = f"{text}, and its neighbours hold {held:.0%} of its L3"
+        return Cause(CACHE, SUPPORTED, text, _named(case.holders()))
     return Cause(CACHE, EXCLUDED, f"its neighbours hold {held:.0%} of its L3")
 
 
@@ -148,13 +156,6 @@ def _times(factor: float) -> str:
     return f"{factor:.{1 if factor < 10 else 0}f} times"  # noqa: PLR2004  # digits that matter
 
 
-def _held(case: Case) -> float:
-    """Return the neighbours' part of what the pods hold in the pod's L3 domains."""
-    theirs = mean(sum(others_held(window, case.key, one) for one in case.caches) for window in case.windows) or 0.0
-    own = case.mean(lambda use: sum(use.occupancy.get(number, 0.0) for number in case.caches)) or 0.0
-    return theirs / (theirs + own) if theirs + own else 0.0
-
-
 def _limit(case: Case) -> Cause:
     part = case.mean(lambda use: use.throttled)
     times = sum(use.throttles or 0 for use in case.uses)
@@ -167,7 +168,7 @@ def _limit(case: Case) -> Cause:
 
 def _contention(case: Case) -> Cause:
     waited, throttled = case.mean(lambda use: use.waited), case.mean(lambda use: use.throttled)
-    stolen = mean(window.stolen for window in case.windows) or 0.0
+    stolen = mean([window.stolen for window in case.windows]) or 0.0
     if stolen >= WAITED:
         return Cause(CONTENTION, SUPPORTED, f"the hypervisor took {stolen:.0%} of the CPUs' time")
     if waited is None:
@@ -175,10 +176,8 @@ def _contention(case: Case) -> Cause:
     part = max(0.0, waited - (throttled or 0.0))
     if part < WAITED:
         return Cause(CONTENTION, EXCLUDED, f"it waited for a CPU for {part:.0%} of the time")
-    cpus = next((use.cpus for use in reversed(case.uses) if use.cpus), 0)
-    busy = case.others(lambda use: (use.cpu or 0.0) if not cpus or not use.cpus or use.cpus & cpus else 0.0, dear=False)
     text = f"it waited for a CPU for {part:.0%} of the time"
-    return Cause(CONTENTION, SUPPORTED, text, tuple(one for one in busy if one.share >= NAMED_SHARE))
+    return Cause(CONTENTION, SUPPORTED, text, tuple(case.runners()))
 
 
 def _frequency(case: Case) -> Cause:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ..log import WARNING
 from ..retried import Retried
-from .causes import causes_of, confirmed
+from .causes import causes_of, confirmed, is_slowed_by_bandwidth
 from .constants import ENOUGH, KEPT_WINDOWS
 from .quiet import Peaks, disturbance, is_quiet
 from .reader import NodeReader
@@ -42,6 +42,8 @@ class Finding(NamedTuple):
     """The mean load of that domain; None without a capacity."""
     disturbance: str = ""
     """Of a pod without a baseline: how many samples were not quiet, and the most frequent reason."""
+    windows: "Sequence[Window]" = ()
+    """What it is based on."""
 
 
 class Live:
@@ -137,11 +139,22 @@ class Live:
         windows = latest(list(self.windows), key, most)
         verdict = self._judged(windows, key)
         causes = causes_of(windows, key, verdict) if verdict.verdict == SLOWED_WORD else []
-        return Finding(confirmed(verdict, causes), causes, *place_of(windows, key))
+        return Finding(confirmed(verdict, causes), causes, *place_of(windows, key), windows=windows)
+
+    def pressed(self, key: str, found: Finding, most: int) -> "tuple[Verdict, Sequence[Window]] | None":
+        """Return the verdict on a pod that memory bandwidth slows in the last ``most`` samples of a finding.
+
+        With the verdict, return the windows of these samples; None if memory bandwidth does not slow it.
+        """
+        windows = latest(found.windows, key, most)
+        verdict = self._judged(windows, key)
+        if not is_slowed_by_bandwidth(windows, key, verdict):
+            return None
+        return verdict, [window for window in windows if key in window.uses]
 
     def _judged(self, windows: "Sequence[Window]", key: str) -> "Verdict":
-        workload = self.workloads.of(key)
-        windows = [one for one in windows if self._is_of_present(one, key)]
+        workload, since = self.workloads.of(key), self.workloads.since(key)
+        windows = [one for one in windows if one.time > since]
         return judge(windows, key, self.store.find(workload) if workload else None)
 
     def has_baseline(self, key: str) -> bool:

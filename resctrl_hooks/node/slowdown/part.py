@@ -11,11 +11,10 @@ from ..part import Moment, Part
 from ..snapshot.names import RecordedNames
 from .constants import FEWEST, JUDGED, WINDOW
 from .live import Live
-from .quiet import memory_of
 from .section import LOCK, section
-from .status import Status, is_bandwidth
+from .status import Status
 from .store import Store
-from .verdict import SLOWED_WORD, latest
+from .verdict import SLOWED_WORD
 from .watched import Candidate, chosen, turn_of
 
 TYPE_CHECKING = False
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 
     from ..context import Context
     from .live import Finding
+    from .window import Window
 
 NAME = "slowdown"
 
@@ -64,9 +64,13 @@ class SlowdownPart(Part):
         window = self._live.step(watch, snapshot.pods)
         if window is None:
             return
+        self._judge(window, snapshot.held)
+
+    def _judge(self, window: "Window", held: "dict[str, set[str]]") -> None:
+        """Judge all pods at the end of a window, and write the verdicts."""
         self._findings = {key: self._live.present(key, JUDGED) for key in window.uses}
         self._file.saw(window, self._findings)
-        self._file.write(self._findings, self._pressed(snapshot.held))
+        self._file.write(self._findings, self._pressed(held))
 
     def _watched(self, held: "dict[str, set[str]]") -> "list[str]":
         """Return the pods with performance counters in the next window."""
@@ -91,14 +95,14 @@ class SlowdownPart(Part):
     def _pressed(self, held: "dict[str, set[str]]") -> "dict[str, Any]":
         """Return the pods that memory bandwidth slows in their last windows, with the start of these."""
         found: "dict[str, Any]" = {}
-        for key in [key for key, one in self._findings.items() if one.verdict.ratio is not None]:
-            now = self._live.present(key, FEWEST)
-            if is_bandwidth(now):
-                windows = [one for one in latest(list(self._live.windows), key, FEWEST) if key in one.uses]
+        for key, one in self._findings.items():
+            now = self._live.pressed(key, one, FEWEST) if one.verdict.ratio is not None else None
+            if now is not None:
+                verdict, windows = now
                 found[key] = {
-                    "ratio": now.verdict.ratio,
+                    "ratio": verdict.ratio,
                     "classes": sorted(held.get(key, ())),
-                    "domains": sorted({number for one in windows for number in memory_of(one.uses[key])}),
+                    "domains": sorted({number for one in windows for number in one.together.memory[key]}),
                     "since": windows[0].time - windows[0].seconds,
                     "until": windows[-1].time,
                 }

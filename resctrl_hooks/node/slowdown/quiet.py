@@ -3,39 +3,23 @@
 from collections import Counter
 
 from .constants import QUIET_LOAD, QUIET_SHARE, WAITED
+from .neighbours import held_by, moved_by
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from .window import Use, Window
-
-_LEAST_PART = 0.1  # of a pod's traffic or cache, in a domain that is its own
-
-
-def memory_of(use: "Use") -> "list[int]":
-    """Return the memory domains of a pod's traffic."""
-    whole = sum((use.traffic or {}).values())
-    return [number for number, moved in (use.traffic or {}).items() if whole and moved >= _LEAST_PART * whole]
-
-
-def caches_of(use: "Use") -> "list[int]":
-    """Return the L3 domains that hold a pod's lines."""
-    whole = sum(use.occupancy.values())
-    return [number for number, held in use.occupancy.items() if whole and held >= _LEAST_PART * whole]
+    from .window import Window
 
 
 def others_moved(window: "Window", key: str, domain: int) -> float:
     """Return the bytes per second that all but one pod move to a memory domain."""
-    own = window.uses[key].traffic or {}
-    whole = window.moved.get(domain)
-    pods = sum((use.traffic or {}).get(domain, 0.0) for other, use in window.uses.items() if other != key)
-    return pods if whole is None else max(pods, whole - own.get(domain, 0.0))
+    return window.together.carried_to((domain,)) - moved_by(window.uses[key], (domain,))
 
 
 def others_held(window: "Window", key: str, l3: int) -> float:
     """Return the bytes of an L3 that other pods hold."""
-    return sum(use.occupancy.get(l3, 0.0) for other, use in window.uses.items() if other != key)
+    return window.together.held_in((l3,)).whole - held_by(window.uses[key], (l3,))
 
 
 class Peaks:
@@ -49,12 +33,8 @@ class Peaks:
         """Take a window into account."""
         for number, moved in window.moved.items():
             self.moved[number] = max(self.moved.get(number, 0.0), moved or 0.0)
-        held: "dict[int, float]" = {}
-        for use in window.uses.values():
-            for number, part in use.occupancy.items():
-                held[number] = held.get(number, 0.0) + part
-        for number, whole in held.items():
-            self.held[number] = max(self.held.get(number, 0.0), whole)
+        for number, total in window.together.held.items():
+            self.held[number] = max(self.held.get(number, 0.0), total.whole)
 
 
 def is_quiet(window: "Window", key: str, peaks: Peaks, sizes: "Mapping[int, float]") -> bool:
@@ -98,13 +78,13 @@ def _disturbances(
     waited = max(use.waited or 0.0, use.reclaimed or 0.0)
     if waited > WAITED:
         yield "waits", f"it waited for CPUs or memory for {waited:.0%} of the time (limit {WAITED:.0%})"
-    for number in memory_of(use):
+    for number in window.together.memory[key]:
         load = window.load.get(number)
         if load is not None and load >= QUIET_LOAD:
             yield "load", f"memory domain {number} is loaded to {load:.0%} (limit {QUIET_LOAD:.0%})"
         if load is None and others_moved(window, key, number) > QUIET_SHARE * peaks.moved.get(number, 0.0):
             yield "traffic", f"other traffic is above {QUIET_SHARE:.0%} of the maximum of memory domain {number}"
-    for number in caches_of(use):
+    for number in window.together.caches[key]:
         whole = min(size for size in (sizes.get(number), peaks.held.get(number)) if size is not None)
         held = others_held(window, key, number)
         if held > QUIET_SHARE * whole:

@@ -6,7 +6,7 @@ from ..file_shapes import SLOWDOWN
 from ..host.files import format_json, read_file, remove_file, write_file
 from ..names import SLOWDOWN_STATUS
 from ..shapes import parse
-from .causes import BANDWIDTH, SUPPORTED
+from .causes import SUPPORTED
 from .constants import WINDOW
 from .verdict import SLOWED_WORD
 
@@ -80,12 +80,6 @@ class Status:
 def supported(causes: "Iterable[Cause]") -> "list[Cause]":
     """Return the causes with evidence."""
     return [one for one in causes if one.state == SUPPORTED]
-
-
-def is_bandwidth(found: "Finding") -> bool:
-    """Return whether a pod is slowed by memory bandwidth."""
-    causes = [one.cause for one in supported(found.causes)]
-    return found.verdict.verdict == SLOWED_WORD and BANDWIDTH in causes
 
 
 def record_of(found: "Finding") -> "dict[str, Any]":

@@ -4,7 +4,6 @@ The ratio has two factors: how much more the work costs while the pod runs, and 
 still because it waits for CPUs or memory. 1.6 means that the same work takes 1.6 times as long. Pure.
 """
 
-from collections import Counter
 from math import exp, log, sqrt
 from typing import NamedTuple
 
@@ -78,24 +77,38 @@ def grade_of(windows: "Sequence[Window]", key: str) -> str:
 
     A pod whose performance counters take turns has the estimate in all windows between.
     """
-    number = Counter(
-        window.uses[key].method for window in windows if key in window.uses and window.uses[key].price is not None
-    )
-    enough = [grade for grade in GRADES if number[grade] >= FEWEST]
-    seen = [window.uses[key].method for window in windows if key in window.uses]
-    return enough[0] if enough else max(reversed(GRADES), key=lambda grade: (number[grade], grade in seen))
+    return _best(_samples(windows, key)) or _seen(windows, key)
 
 
 def latest(windows: "Sequence[Window]", key: str, most: int) -> "Sequence[Window]":
     """Return the last windows, with at most so many samples of a pod's best grade."""
-    grade = grade_of(windows, key)
-    found = [number for number, one in enumerate(windows) if _has_sample(one, key, grade)]
+    samples = _samples(windows, key)
+    grade = _best(samples)
+    found = [place for place, of in samples if of == grade]
     return windows[found[-most] :] if len(found) > most else windows
 
 
-def _has_sample(window: "Window", key: str, grade: str) -> bool:
-    use = window.uses.get(key)
-    return use is not None and use.method == grade and use.price is not None
+def _samples(windows: "Sequence[Window]", key: str) -> "list[tuple[int, str]]":
+    """Return the places of the windows that have a pod's cost, with its grades."""
+    return [
+        (place, use.method)
+        for place, window in enumerate(windows)
+        if (use := window.uses.get(key)) is not None and use.cost and use.work
+    ]
+
+
+def _best(samples: "list[tuple[int, str]]") -> str:
+    """Return the best grade with enough samples; without one, the grade with the most. Empty without samples."""
+    found = [grade for _, grade in samples]
+    number = {grade: found.count(grade) for grade in GRADES}
+    enough = [grade for grade in GRADES if number[grade] >= FEWEST]
+    return enough[0] if enough else max(reversed(GRADES), key=number.__getitem__) if found else ""
+
+
+def _seen(windows: "Sequence[Window]", key: str) -> str:
+    """Return the least grade of a pod without a cost."""
+    seen = {window.uses[key].method for window in windows if key in window.uses}
+    return next((grade for grade in reversed(GRADES) if grade in seen), TRAFFIC)
 
 
 def stood(uses: "Sequence[tuple[Use, float]]") -> float:

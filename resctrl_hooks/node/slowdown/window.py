@@ -1,11 +1,13 @@
 """What each pod used in one window of time: the input of baselines and causes. Differences of counters; pure."""
 
+from functools import cached_property
 from math import inf
 from types import MappingProxyType
 from typing import NamedTuple
 
 from ..guard.load import grown, rates_between, to_memories
 from .constants import AET, LEAST_CPU, LEAST_RUNNING, PERF, TRAFFIC
+from .neighbours import Together
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -96,9 +98,7 @@ class Use(NamedTuple):
         return self.cost / self.work if self.cost and self.work else None
 
 
-class Window(NamedTuple):
-    """A node in one window."""
-
+class _Window(NamedTuple):
     time: float
     """Its end."""
     seconds: float
@@ -110,6 +110,15 @@ class Window(NamedTuple):
     """The part of the CPUs' time that a hypervisor took."""
     moved: "Mapping[int, float | None]" = _NOTHING
     """By memory domain: bytes per second of all classes, pods or not."""
+
+
+class Window(_Window):
+    """A node in one window."""
+
+    @cached_property
+    def together(self) -> Together:
+        """What its pods use together."""
+        return Together(self.uses, self.moved)
 
 
 def use_between(before: Counts, after: Counts, seconds: float, domains: "Domains") -> Use:
@@ -141,7 +150,7 @@ def place_of(windows: "Sequence[Window]", key: str) -> "tuple[int | None, float 
     for window in windows:
         for number, rate in (window.uses[key].traffic or {}).items():
             moved[number] = moved.get(number, 0.0) + rate
-    domain = max(moved, key=lambda one: moved[one], default=None)
+    domain = max(moved, key=moved.__getitem__, default=None)
     if domain is None or not moved[domain]:
         return None, None
     loads = [load for window in windows if (load := window.load.get(domain)) is not None]
