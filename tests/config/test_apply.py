@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import posix
 import stat
 import subprocess
 import sys
@@ -103,7 +104,7 @@ def test_failing_disk_keeps_previous_settings(config: Path, fail: Fail) -> None:
     apply_file(str(config))
     before = (config.parent / "config.json").read_bytes()
     config.write_text("namespaces: [other]\n")
-    fail(os, "fsync", OSError(28, "No space left on device"))
+    fail(posix, "fsync", OSError(28, "No space left on device"))
     result = call(config, "config", "apply")
     assert result.exit_code == 1
     assert "No space left on device; the previous configuration stays active" in result.stderr
