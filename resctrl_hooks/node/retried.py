@@ -18,39 +18,32 @@ FIRST_PAUSE, LONGEST_PAUSE = 10.0, 600.0
 
 
 class Retried:
-    """The writes of one file.
+    """The writes of one content.
 
     Args:
-        what: the content in words, for log lines, such as "baselines".
         say: logs a line with its priority.
-        consequence: what a failure means, for the log line.
-        pause: seconds until the first new try; 0 tries each time.
+        failing: says in words what a failure means, such as "baselines are only in memory".
+        again: says that writes succeed again.
+        pause: seconds until the first new try; 0 to try each time.
 
     Attributes:
-        failing: the error of the last try; empty if it succeeded.
-        failures: the number of failed tries.
+        why: the error of the last try; empty if it succeeded.
     """
 
     def __init__(
-        self,
-        what: str,
-        say: "Callable[[int, str], None]",
-        consequence: str = "kept in memory until a later try succeeds",
-        *,
-        pause: float = FIRST_PAUSE,
+        self, say: "Callable[[int, str], None]", failing: str, again: str, *, pause: float = FIRST_PAUSE
     ) -> None:
-        self._what = what
         self._say = say
-        self._consequence = consequence
+        self._failing = failing
+        self._again = again
         self._first = self._pause = pause
         self._due = 0.0
-        self.failing = ""
-        self.failures = 0
+        self.why = ""
 
     @property
     def is_due(self) -> bool:
         """Whether a write is tried now."""
-        return not self.failing or time.monotonic() >= self._due
+        return not self.why or time.monotonic() >= self._due
 
     def attempt(self, write: "Callable[[], object]") -> bool:
         """Write unless the pause after a failure lasts; return whether it was written."""
@@ -58,27 +51,31 @@ class Retried:
             return False
         try:
             write()
-        except HookError as error:
-            self.failed(str(error))
-        except OSError as error:
-            self.failed(f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error))
+        except (HookError, OSError) as error:
+            self.failed(reason_of(error))
         else:
             self.succeeded()
             return True
         return False
 
     def failed(self, why: str) -> None:
-        """Note a failure; the first of a row is said."""
-        if not self.failing:
+        """Note a failure; the first one in a row is said."""
+        if not self.why:
             self._pause = self._first
-            self._say(WARNING, f"{self._what} not saved: {why}; {self._consequence}")
-        self.failing = why
-        self.failures += 1
+            self._say(WARNING, f"{self._failing}: {why}")
+        self.why = why
         self._due = time.monotonic() + self._pause
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
 
     def succeeded(self) -> None:
-        """Note a success; the first after a failure is said."""
-        if self.failing:
-            self._say(NOTICE, f"{self._what} saved again")
-        self.failing = ""
+        """Note a success; the first one after a failure is said."""
+        if self.why:
+            self._say(NOTICE, self._again)
+        self.why = ""
+
+
+def reason_of(error: "HookError | OSError") -> str:
+    """Return an error in words, with the file and the kernel's words."""
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
+    return str(error)

@@ -25,7 +25,7 @@ def main(path: str, count: int) -> None:
     for number in range(first, first + count):
         try:
             store.add(sample(number * 10, {"a": 100.0, "b": float(number % 7)}))
-            store.tidy(T0 + number * 10_000, 120, 86_400)
+            store.tidy(120, 86_400)
             sys.stdout.write(f"{number}\n")
         except HistoryError as error:
             sys.stdout.write(f"failed {error}\n")

@@ -7,10 +7,12 @@ import posix
 from _queue import Empty, SimpleQueue
 from _thread import start_new_thread
 
+from ..host.files import is_there
 from ..log import ERROR, NOTICE, WARNING
-from .place import claim, set_aside
+from ..retried import Retried, reason_of
+from .place import LOG_ENDING, claim, identity_of, remove_log, set_aside
 from .store import Store
-from .tables import DamagedError, HistoryError
+from .tables import DamagedError, ForeignError, HistoryError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
     from ..context import Context
     from ..errors import HookError
+    from .place import Inode
     from .sample import Sample
 
 STAGE = "history"
@@ -35,9 +38,10 @@ class Disk:
 
     Attributes:
         failure: the error that ended the thread.
+        saving: whether samples can be written.
 
     Raises:
-        HistoryError: the file cannot be created.
+        HistoryError: the file cannot be created, or it is of another program.
         OSError: its folder or file is not root's alone.
     """
 
@@ -47,12 +51,12 @@ class Disk:
         self._settings = settings
         self._lock = lock
         self._path: str = settings["file"]
-        self._said = ""
         self._handed = 0  # by the process's loop only, as `_done` by the thread only
         self._done = 0
         self._samples: "SimpleQueue[Sample | None]" = SimpleQueue()
         self._ended: "SimpleQueue[None]" = SimpleQueue()
-        self._store = self._open()
+        self.saving = Retried(self._say, "samples are lost", "samples are written again", pause=0.0)
+        self._store: "Store | None" = self._open()
         start_new_thread(self._work, ())
 
     @property
@@ -70,7 +74,7 @@ class Disk:
             raise self.failure
         if self.waiting < _MOST_WAITING:
             return True
-        self._lose(f"the disk of {self._path} has not taken the last {_MOST_WAITING}")
+        self.saving.failed(f"the disk of {self._path} has not taken the last {_MOST_WAITING}")
         return False
 
     def hand(self, made: "Sample") -> None:
@@ -84,8 +88,10 @@ class Disk:
         try:
             self._ended.get(timeout=_LONGEST_CLOSE)
         except Empty:
-            text = f"history: the disk of {self._path} hangs; samples that may be lost: {self.waiting}"
-            self._context.log(WARNING, text, stage=STAGE)
+            self._say(WARNING, f"the disk of {self._path} hangs; samples that may be lost: {self.waiting}")
+
+    def _say(self, priority: int, text: str) -> None:
+        self._context.log(priority, f"history: {text}", stage=STAGE)
 
     def _work(self) -> None:
         try:
@@ -98,52 +104,83 @@ class Disk:
             self.failure = error
         finally:
             try:
-                self._store.close()
+                self._close()
             finally:
                 posix.close(self._lock)
                 self._ended.put(None)
 
     def _open(self) -> Store:
-        """Open the file; one that is damaged is set aside first."""
-        claim(self._path)
+        """Open the file; one that is damaged is set aside first.
+
+        Raises:
+            HistoryError: it cannot be created, or it is of another program.
+            OSError: its folder or file is not root's alone.
+        """
+        if not is_there(self._path) and is_there(self._path + LOG_ENDING):
+            new = set_aside(self._path)  # else SQLite would apply it to the new file
+            self._say(NOTICE, f"the log of a deleted history is set aside as {new}{LOG_ENDING}")
         try:
-            return Store(self._path, write=True, size=int(self._settings["size"]))
+            store = self._claimed()
+        except ForeignError:
+            raise
         except DamagedError as error:
             self._set_aside(error)
+            store = self._claimed()
+        self._identity = identity_of(self._path)
+        return store
+
+    def _claimed(self) -> Store:
         claim(self._path)
         return Store(self._path, write=True, size=int(self._settings["size"]))
 
+    def _close(self) -> None:
+        if self._store is not None:
+            self._store.close()
+        self._store = None
+
     def _set_aside(self, error: "HookError") -> None:
         new = set_aside(self._path)
-        self._context.log(ERROR, f"history: {error}; set aside as {new}; a new history begins", stage=STAGE)
+        self._say(ERROR, f"{error}; set aside as {new}; a new history begins")
 
     def _write(self, made: "Sample") -> None:
         """Write a sample, and thin old ones. A sample that cannot be written is lost."""
         try:
-            self._add(made)
-        except DamagedError as error:
-            self._store.close()
-            self._set_aside(error)
-            self._store = self._open()
-            self._add(made)
-        except HistoryError as error:
-            self._lose(str(error))
+            store = self._present()
+            try:
+                self._add(store, made)
+            except DamagedError as error:
+                self._close()
+                self._set_aside(error)
+                store = self._store = self._open()
+                self._add(store, made)
+        except (HistoryError, OSError) as error:
+            self.saving.failed(reason_of(error))
         else:
-            if self._said:
-                self._context.log(NOTICE, "history: samples are written again", stage=STAGE)
-            self._said = ""
+            self.saving.succeeded()
 
-    def _lose(self, why: str) -> None:
-        if why != self._said:
-            self._said = why
-            self._context.log(WARNING, f"history: samples are lost: {why}", stage=STAGE)
+    def _present(self) -> Store:
+        """Return the open history, which is opened again if its file was deleted or replaced."""
+        if self._store is not None:
+            now = identity_of(self._path)
+            if now != self._identity:
+                self._leave(self._store, *now)
+        if self._store is None:
+            self._store = self._open()
+        return self._store
 
-    def _add(self, made: "Sample") -> None:
-        self._store.add(made)
+    def _leave(self, store: Store, file: "Inode | None", log: "Inode | None") -> None:
+        """Close the history, in whose place these files are now."""
+        self._say(ERROR, f"{self._path} or its log was deleted or replaced by another program; opened again")
+        store.complete()
+        self._close()
+        if file != self._identity[0] and log is not None and log == self._identity[1]:
+            remove_log(self._path)  # else SQLite would apply it to the new file
+
+    def _add(self, store: Store, made: "Sample") -> None:
+        store.add(made)
         keep = self._settings["keep"]
-        self._store.tidy(made.time, float(keep["samples"]), float(keep["minutes"]))
-        gone = self._store.deleted
+        store.tidy(float(keep["samples"]), float(keep["minutes"]))
+        gone = store.deleted
         if gone:
-            text = f"history: samples deleted that cannot be decoded: {len(gone)}; the first: {gone[0]}"
-            self._context.log(WARNING, text, stage=STAGE)
+            self._say(WARNING, f"samples deleted that cannot be decoded: {len(gone)}; the first: {gone[0]}")
             gone.clear()

@@ -24,9 +24,9 @@ class Places:
         return self._entry("time > ? ORDER BY time, id", time)
 
     def ends(self) -> "tuple[int, int] | None":
-        """Return the times of the first and the last sample; None for an empty history."""
-        first = self._query("SELECT time FROM sample ORDER BY time LIMIT 1")
-        last = self._query("SELECT time FROM sample ORDER BY time DESC LIMIT 1")
+        """Return the times of the first and the last sample in the order of writing; None for an empty history."""
+        first = self._query("SELECT time FROM sample ORDER BY id LIMIT 1")
+        last = self._query("SELECT time FROM sample ORDER BY id DESC LIMIT 1")
         return (first[0][0], last[0][0]) if first and last else None
 
     def number(self) -> int:

@@ -37,7 +37,13 @@ class HistoryError(HookError):
 
 
 class DamagedError(HistoryError):
-    """The file is damaged, or of another program or version."""
+    """The file is damaged, or of another version."""
+
+
+class ForeignError(DamagedError):
+    """The file is of another program, so it must not be changed or renamed."""
+
+    hint = "history.file must name a file of its own"
 
 
 class SampleError(HistoryError):

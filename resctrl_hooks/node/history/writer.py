@@ -6,10 +6,10 @@ import time
 from ..host.instance import RunningError, only_instance
 from ..part import Moment, Part
 from .disk import STAGE, Disk
-from .place import claim
+from .place import LOCK, claim
 from .rows import Sampler
 from .sample import Sample
-from .tables import HistoryError
+from .tables import DamagedError, ForeignError, HistoryError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,6 +30,11 @@ class HistoryPart(Part):
         self._sampler = Sampler(context)
         self.disk = Disk(context, settings, lock)
 
+    @property
+    def unsaved(self) -> "dict[str, str]":
+        """The samples, while they cannot be written."""
+        return {STAGE: self.disk.saving.why} if self.disk.saving.why else {}
+
     def sample(self, moment: Moment) -> None:
         """Make a sample. While the disk takes none, there is no sample, and the next one has the changes since."""
         if not self.disk.is_free():
@@ -48,12 +53,17 @@ def open_history(context: "Context", settings: "dict[str, Any]") -> HistoryPart:
     """Take the lock of the file and open it.
 
     Raises:
-        HookError: another process writes it, or it cannot be created.
+        HookError: another process writes it, it is of another program, or it cannot be created.
         OSError: its folder or file is not root's alone.
     """
-    claim(settings["file"])
     try:
-        lock = only_instance(f"{settings['file']}.lock")
+        claim(settings["file"])
+    except ForeignError:
+        raise
+    except DamagedError:
+        pass  # the disk sets it aside, under the lock
+    try:
+        lock = only_instance(settings["file"] + LOCK)
     except RunningError as error:
         raise HistoryError(f"{error}; it writes {settings['file']}") from None
     try:

@@ -84,7 +84,7 @@ class Live:
         self._last: "Moment | None" = None
         self._saved = time.monotonic()
         self._say = say
-        self.saving = Retried("baselines", say)
+        self.saving = Retried(say, "baselines are only in memory", "baselines are saved again")
 
     def step(self, watch: "Sequence[str]", readings: "Readings | None" = None) -> "Window | None":
         """End the current window and begin the next one, in which the pods of ``watch`` have performance counters.

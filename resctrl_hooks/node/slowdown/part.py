@@ -50,7 +50,7 @@ class SlowdownPart(Part):
     @property
     def unsaved(self) -> "dict[str, str]":
         """The baselines, while they cannot be saved."""
-        why = self._live.saving.failing
+        why = self._live.saving.why
         return {"baselines": why} if why else {}
 
     def sample(self, moment: Moment) -> None:

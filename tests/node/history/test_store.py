@@ -100,13 +100,14 @@ def test_pods_after_a_failed_thinning_have_their_own_names_and_bytes(path: Path,
     store = new(path)
     for second in range(0, 60, 10):
         store.add(sample(second, {"a": 100, "b": 200}))
-    FullDisk(store, "COMMIT")
-    with pytest.raises(HistoryError, match="full"):
-        store.tidy(T0 + 300_000, 60, DAY)
     written = [sample(second, dict.fromkeys(names, 7_000)) for second in range(120, 180, 10)]
     store.add(written[0])
-    store.tidy(T0 + 170_000, 60, DAY)
-    for one in written[1:]:
+    FullDisk(store, "COMMIT")
+    with pytest.raises(HistoryError, match="full"):
+        store.tidy(0, DAY)
+    store.add(written[1])
+    store.tidy(60, DAY)
+    for one in written[2:]:
         store.add(one)
     minute, *found = [pods(one) for one in stored(store)]
     assert minute == {"a": 5_000, "b": 10_000}
@@ -163,30 +164,91 @@ def test_old_samples_become_minutes_and_old_minutes_are_deleted(path: Path) -> N
     samples = [sample(second, {"a": 100}) for second in range(0, 600, 10)]
     for one in samples:
         store.add(one)
-    store.tidy(T0 + 480_000, 120, DAY)
+    store.tidy(120, DAY)
     found = stored(store)
-    assert [one.span for one in found] == [MINUTE] * 6 + [0] * 24
-    assert [one.uptime for one in found[:6]] == [1000 + 60 * number + 50 for number in range(6)]
-    assert [row["mbm_total_bytes"] for one in found for row in one.rows if row["kind"] == "pod"][5:7] == [35000, 36000]
-    store.tidy(T0 + 480_000 + int(DAY * 1000), 120, DAY)
-    assert [one.span for one in stored(store)][:2] == [MINUTE] * 2
-    assert (store.ends() or (0, 0))[0] >= T0 + 480_000
+    assert [one.span for one in found] == [MINUTE] * 7 + [0] * 18
+    assert [one.uptime for one in found[:7]] == [1000 + 60 * number + 50 for number in range(7)]
+    assert [row["mbm_total_bytes"] for one in found for row in one.rows if row["kind"] == "pod"][6:8] == [41000, 42000]
+    store.tidy(120, 300)
+    assert [one.span for one in stored(store)] == [MINUTE] * 3 + [0] * 18
+    assert (store.ends() or (0, 0))[0] == T0 + 290_000
 
 
 def test_minute_of_a_reboot_is_two(path: Path) -> None:
     store = new(path)
-    for second, boot in ((0, "x"), (10, "x"), (20, "y"), (30, "y")):
+    for second, boot in ((0, "x"), (10, "x"), (20, "y"), (30, "y"), (120, "y"), (180, "y")):
         store.add(sample(second, {"a": 100}, boot=boot))
-    store.tidy(T0 + 120_000, 60, DAY)
-    assert [(one.boot, one.span) for one in stored(store)] == [("x", MINUTE), ("y", MINUTE)]
+    store.tidy(60, DAY)
+    assert [(one.boot, one.span) for one in stored(store)] == [("x", MINUTE), ("y", MINUTE), ("y", 0), ("y", 0)]
 
 
-def test_wrong_clock_deletes_few_samples_at_once(path: Path) -> None:
+def write(store: Store, seconds: range, offset: float = 0.0) -> None:
+    """Write and tidy samples; the wall clock is ``offset`` seconds ahead of the uptime's."""
+    for second in seconds:
+        made = sample(second, {"a": 100})
+        store.add(Sample(made.time + int(offset * 1000), made.uptime, made.boot, made.host, made.rows))
+        store.tidy(DAY, 30 * DAY)
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+@pytest.mark.parametrize("jump", [40 * DAY, 2 * DAY, -40 * DAY, -3600])
+def test_wall_clock_that_jumps_deletes_and_thins_no_sample(path: Path, jump: float, is_restarted: bool) -> None:
     store = new(path)
-    for second in range(0, 3000, 10):
+    for seconds, offset in ((range(0, 3000, 10), 0.0), (range(3000, 3600, 10), jump), (range(3600, 4200, 10), 0.0)):
+        if is_restarted:
+            store.close()
+            store = Store(str(path), write=True)
+        write(store, seconds, offset)
+    found = stored(store)
+    assert [one.uptime for one in found] == [1000 + second for second in range(0, 4200, 10)]
+    assert not any(one.span for one in found)
+    assert store.ends() == (T0, T0 + 4190_000)
+
+
+@pytest.mark.parametrize("offsets", [(0.0, 40 * DAY), (0.0, -40 * DAY), (0.0, 10.0), (0.0, -55.0, 40 * DAY, 3600.0)])
+def test_samples_of_a_clock_that_jumps_all_the_time_are_thinned_and_deleted_in_their_order(
+    path: Path, offsets: tuple[float, ...]
+) -> None:
+    store = new(path)
+    for second in range(0, 3600, 10):
+        write(store, range(second, second + 1), offsets[second // 10 % len(offsets)])
+    for _ in range(60):
+        store.tidy(600, DAY)
+    found = stored(store)
+    uptimes = [one.uptime - 1000 for one in found]
+    assert uptimes == sorted(uptimes)
+    assert [one for one in uptimes if one >= 3000] == [*range(3000, 3600, 10)]
+    assert all(one.span for one in found if one.uptime < 1000 + 2900)
+    for _ in range(3):
+        store.tidy(600, 1200)
+    assert min(one.uptime for one in stored(store)) >= 1000 + 2300
+
+
+def test_samples_of_an_earlier_process_keep_their_age(path: Path) -> None:
+    store = new(path)
+    write(store, range(0, 3600, 10))
+    store.close()
+    store = Store(str(path), write=True)
+    write(store, range(3600, 3630, 10))
+    for _ in range(10):
+        store.tidy(1200, DAY)
+    assert next(one.uptime for one in stored(store) if not one.span) == pytest.approx(1000 + 3630 - 1200, abs=120)
+
+
+def test_deletions_of_one_step_are_few(path: Path) -> None:
+    store = new(path)
+    for second in range(0, 6000, 10):
         store.add(sample(second, {"a": 100}))
-    store.tidy(T0 + int(400 * DAY * 1000), DAY, 30 * DAY)
-    assert len(stored(store)) > 100
+    store.tidy(DAY, 0)
+    assert len(stored(store)) == 500
+
+
+def test_sample_that_cannot_be_stored_costs_itself_alone(path: Path) -> None:
+    store = new(path)
+    with pytest.raises(HistoryError, match="cannot be stored"):
+        store.add(sample(0, {"a": 1}, core_energy_joules=float("nan")))
+    store.add(sample(10, {"a": 1}))
+    assert len(stored(store)) == 1
 
 
 def test_size_is_never_exceeded_and_the_oldest_go_first(path: Path) -> None:
@@ -194,7 +256,7 @@ def test_size_is_never_exceeded_and_the_oldest_go_first(path: Path) -> None:
     store = new(path, size)
     for second in range(1500):
         store.add(sample(second, {os.urandom(40).hex(): 1.0 for _ in range(60)}))
-        store.tidy(T0 + second * 1000, DAY, 30 * DAY)
+        store.tidy(DAY, 30 * DAY)
     store.close()
     assert path.stat().st_size <= size
     found = not_none(Store(str(path)).ends())
@@ -216,7 +278,7 @@ def test_file_larger_than_a_lowered_limit_takes_samples_and_shrinks(path: Path) 
     remaining = store.number()
     for second in range(1200, 1230):
         store.add(sample(second, {"a": 1.0}))
-        store.tidy(T0 + second * 1000, DAY, 30 * DAY)
+        store.tidy(DAY, 30 * DAY)
         assert remaining - store.number() < 1000
         remaining = store.number()
     found = [one.time for one in stored(store)]
