@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ..records import MemberRecord
     from ..resctrl.locked_key import LockedKey
 
+_MORE_TIME = 0.1  # of the deadline after a late plan, half of that after the next: an NRI event is killed soon after
 _UNREAD = ("-policy.nri.io", "epc-limit.nri.io")  # a part of each annotation that `container.unread` finds
 
 
@@ -108,23 +109,38 @@ def planned(
     """Return the steps of features, by default all in use, in order.
 
     A feature that cannot plan has none, or refuses; ``unplanned`` receives it with the reason, unless it adopts
-    containers itself and so plans again.
+    containers itself and so plans again. That includes a feature that is planning at the deadline: the others, and the
+    steps, get a little more time.
 
     Raises:
         RefusedError: a feature whose policy is ``fail`` cannot plan.
     """
     found: "list[tuple[Feature, Step]]" = []
+    more = context.settings.deadline * _MORE_TIME
     for feature in features_in_use(context.settings) if features is None else features:
         try:
             steps = plan(feature, workload, context, [step for _, step in found])
             found += [(feature, step) for step in steps]
         except Exception as caught:
-            trouble = _trouble(feature.name, caught, workload, context)
+            error = caught
+            if isinstance(caught, errors.DeadlineError):
+                set_deadline(more)
+                more /= 2
+                error = _late(context)
+            trouble = _trouble(feature.name, error, workload, context)
             if trouble.refuses:
                 raise trouble from caught
             if unplanned is not None and kind_of(feature.name) != NODE:
                 unplanned[feature.name] = str(trouble)
     return found
+
+
+def _late(context: "Context") -> "errors.HookError":
+    """Return the error of a feature that was planning at the deadline; reconcile plans it again soon."""
+    error = errors.HookError("its plan took longer than the deadline of the hook", hint=errors.DeadlineError.hint)
+    error.reason = errors.DeadlineError.reason
+    context.ledger.wake()
+    return error
 
 
 def in_words(kept: "dict[str, list[str]]") -> str:
