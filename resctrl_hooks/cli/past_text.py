@@ -12,6 +12,7 @@ from resctrl_hooks.cli.counters_text import print_counters, print_rates
 from resctrl_hooks.cli.document import Column, Form, attributes, is_table, print_listing
 from resctrl_hooks.cli.tables import Name, age, class_text, console, duration, print_table, table
 from resctrl_hooks.inventory.envelope import written
+from resctrl_hooks.inventory.find import LEAST, begun, named, similar
 from resctrl_hooks.inventory.pod_names import PodNames
 from resctrl_hooks.inventory.slowdown import HEADING, as_text
 from resctrl_hooks.node.context import Context
@@ -64,12 +65,17 @@ def past_pods(
     found = past.at(when)
     say_skipped(past)
     there = [one for one in pods_at(found, PodNames(context)) if not namespace or one.namespace == namespace]
+    names = {one.key: {one.key, one.name, one.pod} - {""} for one in there}
     chosen: list[PastPod] = []
     for what in pods:
-        named = [one for one in there if what in (one.name, one.pod) or one.key.startswith(what.lower())]
-        if not named:
-            raise click.ClickException(f"{what} had no counters at {clock(found.entry.time / 1000)}")
-        chosen += [one for one in named if one not in chosen]
+        keys = named(what, names) or (begun(what, names) if len(what) >= LEAST else set())
+        if not keys:
+            moment = clock(found.entry.time / 1000)
+            raise click.ClickException(f"{what} had no counters at {moment}{similar(what, names.values())}")
+        if len(keys) > 1:
+            shown = ", ".join(sorted({one.name for one in there if one.key in keys}))
+            raise click.ClickException(f"{what!r} matches {len(keys)} pods: {shown}; enter more characters")
+        chosen += [one for one in there if one.key in keys and one not in chosen]
     return found, chosen if pods else there
 
 

@@ -1,4 +1,10 @@
-"""Search for a pod: by the start of a key or container id, by namespace/pod, by the pod's name, or by Podman's name."""
+"""Search for a pod: by its key, a container's id, namespace/pod, the pod's name, or Podman's name.
+
+A whole name wins over the beginning of another one.
+"""
+
+import difflib
+from collections.abc import Collection, Iterable, Mapping
 
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
@@ -11,6 +17,8 @@ from .pod_names import PodNames
 from .podman import podman_names, serves_podman
 from .records import members_of, recorded
 
+LEAST = 3
+"""The smallest number of characters that can stand for a name."""
 _MOST_SHOWN = 8
 _STATIC = "`resctrl-hook list` shows all; for a static pod enter its name or its `kubernetes.io/config.hash`"
 
@@ -32,6 +40,21 @@ class ForeignGroupError(NoSuchPodError):
     hint = "`resctrl-hook top` shows its counters"
 
 
+Names = Mapping[str, Collection[str]]
+"""The names of each key."""
+
+
+def named(what: str, names: Names) -> set[str]:
+    """Return the keys that have this name."""
+    return {key for key, of in names.items() if what in of}
+
+
+def begun(what: str, names: Names) -> set[str]:
+    """Return the keys with a name that begins so; keys and ids also in capitals."""
+    found = {key for key, of in names.items() if any(name.startswith(what) for name in of)}
+    return found or (begun(what.lower(), names) if what != what.lower() else found)
+
+
 def find(context: Context, what: str) -> str:
     """Return the key of the pod ``what``.
 
@@ -44,44 +67,53 @@ def find(context: Context, what: str) -> str:
     for exact in (what, canonical_pod_uid(what)):  # a static pod's `kubernetes.io/config.hash` has no dashes
         if exact in keys:
             return exact
-    found = {key for key in keys if key.startswith(what.lower())}
-    found |= {context.ledger.key_of(id_) for id_ in context.ledger.containers() if id_.startswith(what)}
-    if not found:
-        names = {key: _names(context, key) for key in keys}
-        found = {key for key, of in names.items() if what in of}
-        found = found or {key for key, of in names.items() if any(name.startswith(what) for name in of)}
+    names, refused = _names(context, keys), _refused(context)
+    found = named(what, names)
     if not found and serves_podman(context):
         found = _called_by_podman(context, what, keys)
-    found = found or _refused(context, what)
+    found = found or named(what, refused)
+    if len(what) >= LEAST:
+        found = found or begun(what, names) or begun(what, refused)
     found.discard("")
     if len(found) == 1:
         return found.pop()
     if not found:
-        where = _foreign_group(context, what)
-        if where:
-            raise ForeignGroupError(f"{what!r} is a foreign group without a record: {where}")
-        # The API shows a static pod's mirror pod, whose UID the node does not know: docs/metrics.md.
-        hint = _STATIC if pod_uid_validator(what) else NoSuchPodError.hint
-        raise NoSuchPodError(f"unknown pod or container {what!r}", hint=hint)
+        raise _unknown(context, what, names)
     called = PodNames(context)
     called.learn(found)
     shown = ", ".join(sorted(called.of(key).whole for key in found)[:_MOST_SHOWN])
     raise SeveralPodsError(f"{what!r} matches {len(found)} pods: {shown}", hint="enter more characters")
 
 
-def _refused(context: Context, what: str) -> set[str]:
-    """Return the keys of refused containers with this name, or whose pod has it."""
-    lately = recent_refusals(context.ledger.folder)
-    by_name = {
-        str(one.get("key", ""))
-        for one in lately
-        if what in (one.get("key"), one.get("pod"), f"{one.get('namespace', '')}/{one.get('pod', '')}")
-    }
-    return by_name or {
-        str(one.get("key", ""))
-        for one in lately
-        if str(one.get("id", "")).startswith(what) or str(one.get("key", "")).startswith(what.lower())
-    }
+def _unknown(context: Context, what: str, names: Names) -> NoSuchPodError:
+    where = _foreign_group(context, what)
+    if where:
+        return ForeignGroupError(f"{what!r} is a foreign group without a record: {where}")
+    if others := begun(what, names):
+        return NoSuchPodError(
+            f"unknown pod or container {what!r}; {len(others)} have a name that begins so",
+            hint=f"enter the name, or its first {LEAST} characters or more",
+        )
+    # The API shows a static pod's mirror pod, whose UID the node does not know: docs/metrics.md.
+    hint = _STATIC if pod_uid_validator(what) else NoSuchPodError.hint
+    return NoSuchPodError(f"unknown pod or container {what!r}{similar(what, names.values())}", hint=hint)
+
+
+def similar(what: str, names: Iterable[Collection[str]]) -> str:
+    """Return a question with the most similar name; empty without one."""
+    known = sorted({name for of in names for name in of})
+    close = difflib.get_close_matches(what, known, n=1)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def _refused(context: Context) -> dict[str, set[str]]:
+    """Return the names of refused containers' keys: as of `_names`."""
+    names: dict[str, set[str]] = {}
+    for one in recent_refusals(context.ledger.folder):
+        key, pod, id_ = (str(one.get(name, "")) for name in ("key", "pod", "id"))
+        names.setdefault(key, {key, id_}).update({pod, f"{one.get('namespace', '')}/{pod}"} if pod else ())
+    names.pop("", None)
+    return names
 
 
 def _foreign_group(context: Context, what: str) -> str:
@@ -104,9 +136,13 @@ def _called_by_podman(context: Context, what: str, keys: list[str]) -> set[str]:
     return found | {id_ for id_, name in names.pods.items() if name == what and id_ in keys}
 
 
-def _names(context: Context, key: str) -> set[str]:
-    names = set()
-    for record in (context.ledger.read_pod(key), *members_of(context, key).values()):
-        if record and record.get("pod"):
-            names |= {str(record["pod"]), f"{record.get('namespace', '')}/{record['pod']}"}
-    return names
+def _names(context: Context, keys: Iterable[str]) -> dict[str, set[str]]:
+    """Return the names of each key: itself, its containers' ids, its pod with and without namespace."""
+    found: dict[str, set[str]] = {}
+    for key in keys:
+        members = members_of(context, key)
+        names = found[key] = {key, *members}
+        for record in (context.ledger.read_pod(key), *members.values()):
+            if record and record.get("pod"):
+                names |= {str(record["pod"]), f"{record.get('namespace', '')}/{record['pod']}"}
+    return found

@@ -55,6 +55,26 @@ def test_exact_name_is_preferred_to_the_start_of_another(host: MonitoredHost) ->
     assert find(host.context, "web-01") == KEYS[2]
 
 
+@pytest.mark.parametrize("name", ["d1", "bbb", "a" * 12, "d" * 8])
+def test_name_of_a_pod_is_preferred_to_the_start_of_a_container_id(host: MonitoredHost, name: str) -> None:
+    with host.context.monitor.hold(KEYS[1]) as locked:
+        locked.add_member("d1" + "0" * 62, {"runtime": "cri-o"})
+    host.group(2, name)
+    assert find(host.context, name) == KEYS[2]
+
+
+@pytest.mark.parametrize("what", ["a", "aa", "b", KEYS[0][:2], "we", "d", "n"])
+def test_start_of_less_than_three_characters_names_no_pod(host: MonitoredHost, what: str) -> None:
+    with pytest.raises(NoSuchPodError, match="unknown pod or container") as caught:
+        find(host.context, what)
+    assert "its first 3 characters" in str(caught.value.hint) or what in ("d", "n")
+
+
+def test_unknown_name_has_a_similar_one_in_its_message(host: MonitoredHost) -> None:
+    with pytest.raises(NoSuchPodError, match=r"unknown pod or container 'shop/web-1'; did you mean shop/web-0\?"):
+        find(host.context, "shop/web-1")
+
+
 def test_pod_whose_record_has_no_names_is_found_by_those_of_its_containers(host: MonitoredHost) -> None:
     with host.context.monitor.hold(KEYS[3]) as locked:
         locked.add_member("e" * 64, {"namespace": "shop", "pod": "plain"})
