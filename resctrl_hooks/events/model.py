@@ -44,7 +44,7 @@ class Condition(NamedTuple):
 
 
 class Reported(NamedTuple):
-    """How often an Event was reported, and when last, in seconds since 1970."""
+    """How often an Event was reported, and when last: of an Event of the API, in seconds since 1970."""
 
     times: int
     last: float
@@ -85,9 +85,9 @@ def event_of(condition: Condition, instance: str, now: float) -> dict[str, Any]:
     }
 
 
-def repeated(before: Reported, now: float) -> dict[str, Any]:
-    """Return the change of an Event that is reported again; the API permits a change of nothing but the series."""
-    return {"series": {"count": before.times + 1, "lastObservedTime": written(now)}}
+def repeated(times: int, now: float) -> dict[str, Any]:
+    """Return the change of an Event that was reported ``times``; the API permits a change of nothing but the series."""
+    return {"series": {"count": times + 1, "lastObservedTime": written(now)}}
 
 
 def reported_of(event: Mapping[str, Any]) -> Reported:

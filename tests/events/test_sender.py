@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from resctrl_hooks.events.api import Answer, Api, ApiError
-from resctrl_hooks.events.model import EVERY, Condition, Pod
+from resctrl_hooks.events.model import EVERY, Condition, Pod, written
 from resctrl_hooks.events.sender import Sender
 
 from .conftest import FakeApi
@@ -25,12 +25,15 @@ class Node:
 
     def __init__(self, api: Api) -> None:
         self.now = T0
+        self.offset = 0.0
         self.lines: list[str] = []
         self.api = api
         self.restart()
 
     def restart(self) -> None:
-        self.sender = Sender(self.api, "worker-0", self.lines.append, lambda: self.now)
+        self.sender = Sender(
+            self.api, "worker-0", self.lines.append, lambda: self.now + self.offset, lambda: self.now - T0
+        )
 
     def at(self, seconds: float, *conditions: Condition) -> None:
         self.now = T0 + seconds
@@ -165,3 +168,28 @@ def test_many_conditions_are_reported_in_turn(api: FakeApi) -> None:
     node.at(10, *many)
     node.at(20, *many)
     assert len(api.stored) == 50
+
+
+@pytest.mark.parametrize("jump", [-86400.0, -1.6e9, 86400.0, 3e8])
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_clock_that_jumps_delays_no_event_and_repeats_none_early(api: FakeApi, jump: float, is_restarted: bool) -> None:
+    node = Node(api.api)
+    node.at(0)
+    node.offset = jump
+    if is_restarted:
+        node.restart()
+    for seconds in range(10, 6000, 10):
+        node.at(seconds)
+    assert 10 <= api.counts()["cart SlowedByNeighbour"] <= 11
+    (event,) = api.stored.values()
+    assert event["series"]["lastObservedTime"].startswith(written(T0 + jump)[:10])
+
+
+def test_lines_about_refused_events_are_bounded(api: FakeApi) -> None:
+    node = Node(api.api)
+    api.forbidden = {"POST"}
+    for number in range(1000):
+        node.at(number * 10.0, *[condition(f"pod{number % 500}", namespace=f"team{number % 500}")])
+        assert len(node.sender._said) <= 101
+    assert len(node.lines) < 300
+    assert "more errors are not shown" in node.lines
