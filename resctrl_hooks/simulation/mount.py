@@ -59,12 +59,13 @@ def _detach(mountpoint: str) -> None:
 
 
 def prepare(mountpoint: str) -> str:
-    """Make the mountpoint a directory without a mount, and return its absolute path.
+    """Make the mountpoint an empty directory without a mount, and return its absolute path.
 
-    A mount whose process is gone (each access answers ENOTCONN) is removed; a working mount is left alone.
+    A mount would hide a directory's files. A mount whose process is gone (each access answers ENOTCONN) is removed; a
+    working mount is left alone.
 
     Raises:
-        SimulationError: Another filesystem is mounted there, or it cannot be made a directory.
+        SimulationError: Another filesystem is mounted there, it has files, or it cannot be made a directory.
     """
     path = os.path.abspath(mountpoint)
     try:
@@ -78,10 +79,13 @@ def prepare(mountpoint: str) -> str:
     try:
         os.makedirs(path, exist_ok=True)
         mounted_on = os.path.ismount(path)
+        has_files = not mounted_on and bool(os.listdir(path))
     except OSError as error:
         raise SimulationError(f"cannot create the mount point {path}: {error.strerror}") from None
     if mounted_on:
         raise SimulationError(f"{path} is already a mount point; run `umount {path}` first, or choose another path")
+    if has_files:
+        raise SimulationError(f"{path} is not empty; choose an empty or a new directory, a mount hides files")
     return path
 
 

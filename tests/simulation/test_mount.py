@@ -117,6 +117,23 @@ def test_working_mount_is_left_alone(tmp_path: Path) -> None:
         assert Path(path, "info/L3_MON/num_rmids").read_text() == "5\n"
 
 
+@pytest.mark.parametrize("name", ["file", "folder/", ".hidden"])
+@pytest.mark.parametrize("link", [False, True])
+def test_mountpoint_with_files_is_refused_and_keeps_them(tmp_path: Path, name: str, link: bool) -> None:
+    used = tmp_path / "used"
+    used.mkdir()
+    (used / name).mkdir() if name.endswith("/") else (used / name).touch()
+    place = used
+    if link:
+        place = tmp_path / "link"
+        place.symlink_to(used)
+    for options in ((), ("--background",)):
+        done = CliRunner().invoke(simulate, [*options, str(place)])
+        assert (done.exit_code, done.output.count("\n")) == (1, 1), done.output
+        assert "is not empty" in done.output
+    assert [one.name for one in used.iterdir()] == [name.rstrip("/")]
+
+
 def test_mountpoint_that_is_a_file_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     result = CliRunner().invoke(simulate, [str(tmp_path / "file")])
