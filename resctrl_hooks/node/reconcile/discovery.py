@@ -19,6 +19,7 @@ from ..log import WARNING
 from ..pointers import has_member
 from ..registry import features_in_use, kind_of, plan
 from ..resctrl.locked_key import record_is_dead
+from ..set_aside import SetAsideError, bounded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -154,7 +155,11 @@ def recorded(
     unplanned = container.record.get("unplanned")
     if unplanned:
         workload = recorded_workload(found.id, found.pid, container.record, context.settings)
-        for step in _plan(container, workload, context, unplanned):
+        try:
+            steps = bounded(context, container.id, lambda: _plan(container, workload, context, unplanned))
+        except SetAsideError:
+            steps = []  # its features stay unplanned
+        for step in steps:
             if step.action == INTO_CLASS:
                 container.rdt_class = step.parameters["class"]  # the group was recorded without this step
     return container
@@ -166,7 +171,7 @@ def _unrecorded(found: Found, context: "Context", workload: "Workload | None" = 
         root = context.settings.cgroup_path
         workload = workload_of(found.id, found.pid, found.bundle, context.proc, root)
     container = Running(workload.key, found, workload.details(), recorded=False)
-    _plan(container, workload, context)
+    bounded(context, container.id, lambda: _plan(container, workload, context))
     return container
 
 

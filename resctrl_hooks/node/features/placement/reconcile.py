@@ -1,5 +1,7 @@
 """Reconcile's part of placement: place unplaced containers, and make records, allocations and cpusets agree."""
 
+from functools import partial
+
 from ...container.recorded import recorded_workload
 from ...errors import HookError, InputError
 from ...fault_report import as_hook_error
@@ -8,6 +10,7 @@ from ...host.cgroup import CgroupError, leaf_of
 from ...log import DEBUG, INFO
 from ...registry import report_dropped
 from ...resctrl.locked_key import record_is_dead
+from ...set_aside import bounded
 from .allocations import Book, lock
 from .cpuset_writer import follow, tell_all, to_tell
 from .entries import Entry, needs_of, record_of
@@ -58,8 +61,7 @@ def adopt_all(
             workload = recorded_workload(container.id, container.pid, container.record, context.settings)
             if workload.sandbox or not workload.bundle_path:  # without a bundle, its cpuset is unknown
                 continue
-            steps = [step for step in steps_for(workload, context, share=True) if step.action != SKIP]
-            report_dropped(NAME, workload, context)
+            steps = bounded(context, container.id, partial(_steps_for, workload, context))
             if steps and (dry_run or _record_steps(container, workload, steps, context)):
                 placed.append(container.id)
         except (CgroupError, InputError, ProcessLookupError) as error:
@@ -67,6 +69,12 @@ def adopt_all(
         except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
             failures[container.id] = error
     return placed, failures
+
+
+def _steps_for(workload: "Workload", context: "Context") -> "list[Step]":
+    steps = [step for step in steps_for(workload, context, share=True) if step.action != SKIP]
+    report_dropped(NAME, workload, context)
+    return steps
 
 
 def _record_steps(container: "Running", workload: "Workload", steps: "list[Step]", context: "Context") -> bool:

@@ -1,0 +1,98 @@
+"""The processor time of one container in a pass of reconcile: one that uses it up is set aside for a growing pause.
+
+What a pod's author writes has bounded work already (`container.author_input`); this also holds for faults.
+"""
+
+import time
+from _signal import ITIMER_PROF, SIGPROF, setitimer, signal
+
+from .errors import HookError
+from .host.files import format_json, parse_json, read_file, remove_file, write_file
+from .log import WARNING
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar
+
+    from .context import Context
+
+    T = TypeVar("T")
+
+MOST_SECONDS = 1.0
+"""Processor time for one container's plans, which usually need a few milliseconds."""
+_AGAIN = 0.25  # in case the error is taken for that of one feature
+FIRST_PAUSE, LONGEST_PAUSE = 300, 86400
+FILE = "aside"
+_LIMIT = 1 << 20
+_MOST = 1000
+
+
+class SetAsideError(HookError):
+    """A container has used up its processor time, in this pass or an earlier one."""
+
+    reason = "set-aside"
+
+
+def bounded(context: "Context", container: str, act: "Callable[[], T]") -> "T":
+    """Return the result of ``act`` for a container, within its processor time.
+
+    Raises:
+        SetAsideError: it is set aside.
+    """
+    known = _read(context)
+    now = int(time.clock_gettime(time.CLOCK_BOOTTIME))
+    until, pause = known.get(container, (0, 0))
+    if now < until <= now + pause:  # a later end is of another boot
+        raise SetAsideError(f"set aside for {until - now} s: its plan used {MOST_SECONDS:g} s of processor time")
+    spent: "list[int]" = []
+
+    def rise(*_: object) -> None:
+        spent.append(1)
+        raise SetAsideError(f"its plan used {MOST_SECONDS:g} s of processor time")
+
+    try:
+        before = signal(SIGPROF, rise)
+    except ValueError:
+        return act()  # not in the main thread, which alone gets signals
+    try:
+        setitimer(ITIMER_PROF, MOST_SECONDS, _AGAIN)
+        return act()
+    finally:
+        setitimer(ITIMER_PROF, 0)
+        signal(SIGPROF, before)
+        if spent:
+            pause = min(pause * 2 or FIRST_PAUSE, LONGEST_PAUSE)
+            _write({**known, container: (now + pause, pause)}, now, context)
+            what = f"container {container[:12]} is set aside for {pause} s"
+            context.log(
+                WARNING,
+                f"{what}: its plan used {MOST_SECONDS:g} s of processor time; the pass goes on without it",
+                stage="reconcile",
+                container=container,
+                reason=SetAsideError.reason,
+            )
+        elif container in known:
+            _write({one: value for one, value in known.items() if one != container}, now, context)
+
+
+def _read(context: "Context") -> "dict[str, tuple[int, int]]":
+    """Return the end of the pause, in seconds since the boot, and its length, by container."""
+    try:
+        found: "Any" = parse_json(read_file(f"{context.settings.state_dir}/{FILE}", _LIMIT))
+        return {str(one): (int(until), int(pause)) for one, (until, pause) in found.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}  # none is set aside
+
+
+def _write(known: "dict[str, tuple[int, int]]", now: int, context: "Context") -> None:
+    """Write the containers that are set aside; one whose pause ended long ago has ended too."""
+    kept = {one: value for one, value in known.items() if now < value[0] + LONGEST_PAUSE}
+    path = f"{context.settings.state_dir}/{FILE}"
+    try:
+        if kept:
+            write_file(path, format_json({one: list(kept[one]) for one in list(kept)[-_MOST:]}))
+        else:
+            remove_file(path)
+    except OSError:
+        pass  # then the next pass tries it again

@@ -1,0 +1,137 @@
+"""A container whose plan takes all processor time, among others that a pass of reconcile serves."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from conftest import Host
+from hosts.placed import CPUS, PlacedHost, id_of
+
+from resctrl_hooks.node import set_aside
+from resctrl_hooks.node.features.placement import placing, request
+from resctrl_hooks.node.features.scheduling import Scheduling
+from resctrl_hooks.node.reconcile.reconcile import reconcile
+from resctrl_hooks.node.set_aside import FILE, FIRST_PAUSE, LONGEST_PAUSE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from resctrl_hooks.node.container.workload import Workload
+    from resctrl_hooks.node.features.placement.policy import Request
+    from resctrl_hooks.node.reconcile.report import Report
+    from resctrl_hooks.node.settings import Settings
+
+
+class Node(PlacedHost):
+    """A node on which the plan of the container ``bad`` never ends. ``now`` are the seconds since the boot."""
+
+    def __init__(self, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__(host)
+        self.now = 1000.0
+        self.plans = 0
+        clock = time.clock_gettime
+        boot = time.CLOCK_BOOTTIME
+        monkeypatch.setattr(set_aside, "MOST_SECONDS", 0.05)
+        monkeypatch.setattr(set_aside, "_AGAIN", 0.05)
+        monkeypatch.setattr(time, "clock_gettime", lambda one: self.now if one == boot else clock(one))
+        self.ends = False
+
+        def request_of(workload: Workload, settings: Settings) -> Request:
+            if workload.container == "bad":
+                self.plans += 1
+                while not self.ends:
+                    pass
+            return request.request_of(workload, settings)
+
+        monkeypatch.setattr(placing, "request_of", request_of)
+
+    def one_pass(self) -> Report:
+        return reconcile(self.host.context())
+
+    def pause(self) -> int:
+        found: int = json.loads((self.host.state / FILE).read_text())[id_of("bad")][1]
+        return found
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
+    made = Node(Host(tmp_path), monkeypatch)
+    made.start("victim", 4000, **{CPUS: "exclusive"})
+    made.run_unseen("bad", 500)
+    made.run_unseen("other", 500)
+    return made
+
+
+def test_container_with_an_endless_plan_is_set_aside_and_the_others_are_placed(node: Node) -> None:
+    node.one_pass()
+    assert node.cpus("other") == "2-3,18-19"
+    said = f"container {id_of('bad')[:12]} is set aside for {FIRST_PAUSE} s"
+    assert node.host.log.read_text().count(said) == 1
+
+
+def test_pause_of_a_container_grows_and_no_pass_tries_it_before(node: Node) -> None:
+    node.one_pass()
+    pauses = []
+    for _ in range(12):
+        tries = node.plans
+        pauses.append(node.pause())
+        node.now += pauses[-1] - 1
+        report = node.one_pass()
+        assert node.plans == tries
+        assert any("set aside" in str(one) for one in (*report.problems, *report.failures.values()))
+        node.now += 1
+        node.one_pass()
+        assert node.plans > tries
+    assert pauses[:3] == [FIRST_PAUSE, 2 * FIRST_PAUSE, 4 * FIRST_PAUSE]
+    assert pauses[-1] == LONGEST_PAUSE
+
+
+def test_container_whose_plan_ends_again_is_served_and_forgotten(node: Node) -> None:
+    node.one_pass()
+    node.now += FIRST_PAUSE
+    node.ends = True
+    node.one_pass()
+    assert node.cpus("bad") == node.cpus("other")
+    assert not (node.host.state / FILE).exists()
+
+
+def test_feature_with_an_endless_plan_leaves_a_container_its_other_features(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = Node(Host(tmp_path), monkeypatch)
+    scheduling = {"enabled": True, "classes": {"low": {"nice": 3}}, "defaults": {"namespaces": {"*": "low"}}}
+    config = json.loads(node.host.config.read_text())
+    node.host.config.write_text(json.dumps(config | {"scheduling": scheduling}))
+    node.start("victim", 500)
+    node.run_unseen("good", 500)
+    tries = []
+
+    def endless(*_: object) -> Any:
+        tries.append(1)
+        while True:
+            pass
+
+    monkeypatch.setattr(Scheduling, "plan", endless)
+    node.one_pass()
+    assert node.cpus("good")
+    before = len(tries)
+    node.one_pass()
+    assert len(tries) == before
+
+
+@pytest.mark.parametrize("damage", ["{", "[]", '{"a": 5}', '{"a": ["x", 1]}', "\0" * 3000])
+def test_damaged_file_sets_nothing_aside(node: Node, damage: str) -> None:
+    (node.host.state / FILE).write_text(damage)
+    node.one_pass()
+    assert node.cpus("other")
+
+
+def test_pause_of_an_earlier_boot_does_not_count(node: Node) -> None:
+    node.one_pass()
+    node.now = 1.0
+    tries = node.plans
+    node.one_pass()
+    assert node.plans > tries
