@@ -24,6 +24,7 @@ from resctrl_hooks.node.slowdown import reader
 from resctrl_hooks.node.slowdown.baseline import Baseline
 from resctrl_hooks.node.slowdown.constants import TRAFFIC, WINDOW
 from resctrl_hooks.node.slowdown.part import SlowdownPart, start
+from resctrl_hooks.node.slowdown.units import WallPart
 from resctrl_hooks.node.slowdown.window import Use
 from resctrl_hooks.node.snapshot.snapshot import open_files, take
 
@@ -101,7 +102,7 @@ class Node:
         price = 0.5 * WINDOW / (RATE * WINDOW * self._domains / 1e9)
         baseline, work = Baseline(), WINDOW * RATE * self._domains / 1e9
         for _ in range(60):
-            baseline.learn(Use(TRAFFIC, price * work / factor, work, 0.5, {}, {}, stood=0.15), WINDOW)
+            baseline.learn(Use(TRAFFIC, price * work / factor, work, 0.5, {}, {}, stood=WallPart(0.15)), WINDOW)
         setattr(self.part._live.store, "find", lambda _: baseline)  # noqa: B010  # a method
 
     @property

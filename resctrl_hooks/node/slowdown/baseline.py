@@ -8,6 +8,7 @@ so each range of intensity has its own distribution.
 from math import floor, log2
 
 from .constants import BINS_PER_OCTAVE, ENOUGH, MOST_RANGES, MOST_WEIGHT, OCTAVES_PER_RANGE
+from .units import plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class Baseline:
         if place not in self.ranges and len(self.ranges) >= MOST_RANGES:
             del self.ranges[min(self.ranges, key=lambda one: self.ranges[one].samples)]
         occupancy = sum(use.occupancy.values()) if use.occupancy else None
-        values = {"missed": use.missed, "clock": use.clock, "occupancy": occupancy, "stood": use.stood}
+        values = {"missed": use.missed, "clock": use.clock, "occupancy": occupancy, "stood": plain(use.stood)}
         means = {name: value if value is not None and abs(value) < _LARGEST else None for name, value in values.items()}
         self.ranges.setdefault(place, Range()).add(price, means)
         return True

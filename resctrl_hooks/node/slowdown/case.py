@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from .constants import CHANGES, LEAST_MISSED, NAMED_SHARE, SLOWED, TRAFFIC, VARIES
 from .neighbours import held_by, moved_by, shares_cpus
+from .units import WallPart, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,6 +47,11 @@ class Case:
     def mean(self, value: "Callable[[Use], float | None]") -> "float | None":
         """Return the mean of a value over the windows that have it."""
         return mean([value(use) for use in self.uses])
+
+    def part(self, value: "Callable[[Use], WallPart | None]") -> "WallPart | None":
+        """Return the mean of a part of the time over the windows that have it."""
+        found = mean([plain(value(use)) for use in self.uses])
+        return None if found is None else WallPart(found)
 
     def load(self) -> "float | None":
         """Return the mean load of the pod's fullest memory domain while its work was dear; None if unknown."""

@@ -18,6 +18,7 @@ from .constants import (
     TRAFFIC,
     WAITED,
 )
+from .units import WallPart, plain
 from .verdict import SLOWED_WORD
 from .verdict import UNKNOWN as UNKNOWN_WORD
 
@@ -157,7 +158,7 @@ def _times(factor: float) -> str:
 
 
 def _limit(case: Case) -> Cause:
-    part = case.mean(lambda use: use.throttled)
+    part = plain(case.part(lambda use: use.throttled))
     times = sum(use.throttles or 0 for use in case.uses)
     if part is None:
         return Cause(LIMIT, UNKNOWN, "cpu.stat has no throttled_usec")
@@ -167,13 +168,13 @@ def _limit(case: Case) -> Cause:
 
 
 def _contention(case: Case) -> Cause:
-    waited, throttled = case.mean(lambda use: use.waited), case.mean(lambda use: use.throttled)
-    stolen = mean([window.stolen for window in case.windows]) or 0.0
+    waited, throttled = case.part(lambda use: use.waited), case.part(lambda use: use.throttled)
+    stolen = mean([float(window.stolen) for window in case.windows]) or 0.0
     if stolen >= WAITED:
         return Cause(CONTENTION, SUPPORTED, f"the hypervisor took {stolen:.0%} of the CPUs' time")
     if waited is None:
         return Cause(CONTENTION, UNKNOWN, "the kernel counts no CPU pressure of its cgroup")
-    part = max(0.0, waited - (throttled or 0.0))
+    part = max(0.0, float(waited - (throttled or WallPart(0.0))))
     if part < WAITED:
         return Cause(CONTENTION, EXCLUDED, f"it waited for a CPU for {part:.0%} of the time")
     text = f"it waited for a CPU for {part:.0%} of the time"
@@ -190,7 +191,7 @@ def _frequency(case: Case) -> Cause:
 
 
 def _memory(case: Case) -> Cause:
-    part = case.mean(lambda use: use.reclaimed)
+    part = plain(case.part(lambda use: use.reclaimed))
     events = sum(use.memory_events or 0 for use in case.uses)
     if part is None:
         return Cause(MEMORY, UNKNOWN, "the kernel counts no memory pressure of its cgroup")

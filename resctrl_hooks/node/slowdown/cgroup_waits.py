@@ -6,6 +6,7 @@ accounting/psi.rst.
 
 from ..host.cpulist import parse_list
 from ..host.files import kernel_text
+from .units import CpuTime, WallTime
 from .window import Waits
 
 TYPE_CHECKING = False
@@ -44,20 +45,21 @@ def _read(folder: str) -> "Waits | None":
     if used is None:
         return None
     cpu, memory = _numbers(f"{folder}/cpu.pressure"), _numbers(f"{folder}/memory.pressure")
+    throttled = stat.get("throttled_usec")
     return Waits(
-        used * _MICRO,
-        _seconds(stat.get("throttled_usec")),
+        CpuTime(used * _MICRO),
+        None if throttled is None else CpuTime(throttled * _MICRO),
         stat.get("nr_throttled"),
-        _seconds(cpu.get("some")),
-        _seconds(cpu.get("full")),
-        _seconds(memory.get("some")),
-        _seconds(memory.get("full")),
+        _pressure(cpu.get("some")),
+        _pressure(cpu.get("full")),
+        _pressure(memory.get("some")),
+        _pressure(memory.get("full")),
         events.get("high", 0) + events.get("max", 0) if events else None,
     )
 
 
-def _seconds(microseconds: "int | None") -> "float | None":
-    return None if microseconds is None else microseconds * _MICRO
+def _pressure(microseconds: "int | None") -> "WallTime | None":
+    return None if microseconds is None else WallTime(microseconds * _MICRO)
 
 
 def _together(one: Waits, other: Waits) -> Waits:

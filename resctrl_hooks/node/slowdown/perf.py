@@ -15,6 +15,7 @@ from .. import errors
 from ..host.cpulist import members, parse_list
 from ..host.descriptors import of_process
 from ..host.files import GONE, kernel_text
+from .units import CpuTime
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,8 +70,8 @@ class PerfCount(NamedTuple):
 
     cycles: int
     instructions: int
-    enabled: float
-    running: float
+    enabled: CpuTime
+    running: CpuTime
     references: "int | None" = None
     """Reference cycles, which do not depend on the processor's frequency."""
     misses: "int | None" = None
@@ -181,7 +182,14 @@ class PerfCounters:
             sums = [old + new for old, new in zip(sums, layout.unpack(data))]
         _, enabled, running, cycles, instructions, *_ = sums
         more = dict(zip(self._events, sums[_HEAD:]))
-        return PerfCount(cycles, instructions, enabled / 1e9, running / 1e9, more.get(_REFERENCES), more.get(_MISSES))
+        return PerfCount(
+            cycles,
+            instructions,
+            CpuTime(enabled / 1e9),
+            CpuTime(running / 1e9),
+            more.get(_REFERENCES),
+            more.get(_MISSES),
+        )
 
     def close(self) -> None:
         """Give the descriptors back."""

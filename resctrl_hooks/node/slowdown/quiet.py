@@ -75,7 +75,7 @@ def _disturbances(
     if use.traffic is None or use.price is None:
         yield "work", "the pod did too little work, or was not counted"
         return
-    waited = max(use.waited or 0.0, use.reclaimed or 0.0)
+    waited = max(float(use.waited or 0), float(use.reclaimed or 0))
     if waited > WAITED:
         yield "waits", f"it waited for CPUs or memory for {waited:.0%} of the time (limit {WAITED:.0%})"
     for number in window.together.memory[key]:

@@ -10,6 +10,7 @@ from ..host.files import kernel_text
 from ..resctrl.bandwidth import LOCAL, TOTAL, bandwidth_of, is_at_memory, is_bandwidth, resource_of
 from ..resctrl.counters import ERROR, UNAVAILABLE
 from .cgroup_waits import read_cpus, read_waits
+from .units import CpuPart
 from .window import Counts, Window, use_between
 
 TYPE_CHECKING = False
@@ -107,7 +108,7 @@ class NodeReader:
                 for key, counts in after.pods.items()
                 if key in before.pods
             },
-            (after.stolen[0] - before.stolen[0]) / ticks if ticks > 0 else 0.0,
+            CpuPart((after.stolen[0] - before.stolen[0]) / ticks if ticks > 0 else 0.0),
             {one.domain[0]: one.rate for one in found},
         )
 

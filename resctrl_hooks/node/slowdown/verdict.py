@@ -114,7 +114,7 @@ def _seen(windows: "Sequence[Window]", key: str) -> str:
 def stood(uses: "Sequence[tuple[Use, float]]") -> float:
     """Return the part of the time for which all of the pod's tasks waited for a CPU or for memory."""
     whole = sum(seconds for _, seconds in uses)
-    waited = sum(min(1.0, (use.stood or 0.0) + (use.reclaimed_fully or 0.0)) * seconds for use, seconds in uses)
+    waited = sum(min(1.0, float(use.stood or 0) + float(use.reclaimed_fully or 0)) * seconds for use, seconds in uses)
     return waited / whole if whole else 0.0
 
 

@@ -1,46 +1,46 @@
 """What each pod used in one window of time: the input of baselines and causes. Differences of counters; pure."""
 
 from functools import cached_property
-from math import inf
 from types import MappingProxyType
 from typing import NamedTuple
 
 from ..guard.load import grown, rates_between, to_memories
 from .constants import AET, LEAST_CPU, LEAST_RUNNING, PERF, TRAFFIC
 from .neighbours import Together
+from .units import CpuPart, Cpus, CpuTime, WallPart, WallTime, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Any
+    from typing import Any, TypeVar
 
     from .perf import PerfCount
 
     Domains = Sequence[tuple[int, ...]]
+    Time = TypeVar("Time", CpuTime, WallTime)
 
 
+_MOST_STOOD = 0.95  # of a window, in an estimate of CPUs
 _NOTHING: "Mapping[int, Any]" = MappingProxyType({})
 
 
 class Waits(NamedTuple):
-    """Seconds so far for which tasks of a pod's cgroup waited, and counts of its limits; None: the kernel has none."""
+    """How long tasks of a pod's cgroup ran and waited so far, and counts of its limits; None: the kernel has none."""
 
-    cpu: float = 0.0
+    cpu: CpuTime = CpuTime(0.0)
     """CPU time used."""
-    throttled: "float | None" = None
+    throttled: "CpuTime | None" = None
+    """Its limit kept its tasks from CPUs."""
     throttles: "int | None" = None
-    waited: "float | None" = None
+    waited: "WallTime | None" = None
     """Some task waited for a CPU (pressure stall information)."""
-    stood: "float | None" = None
+    stood: "WallTime | None" = None
     """All of them did, so the pod stood still."""
-    reclaimed: "float | None" = None
+    reclaimed: "WallTime | None" = None
     """As ``waited``, for memory."""
-    reclaimed_fully: "float | None" = None
+    reclaimed_fully: "WallTime | None" = None
     memory_events: "int | None" = None
     """How often memory.high or memory.max was reached."""
-
-
-_COUNTS = ("throttles", "memory_events")
 
 
 class Counts(NamedTuple):
@@ -80,12 +80,12 @@ class Use(NamedTuple):
     """Bytes from memory by unit of work."""
     clock: "float | None" = None
     """Cycles by reference cycle."""
-    throttled: "float | None" = None
+    throttled: "WallPart | None" = None
     """Of `Waits`, as all until ``memory_events``: parts of the window, and counts in it."""
-    waited: "float | None" = None
-    stood: "float | None" = None
-    reclaimed: "float | None" = None
-    reclaimed_fully: "float | None" = None
+    waited: "WallPart | None" = None
+    stood: "WallPart | None" = None
+    reclaimed: "WallPart | None" = None
+    reclaimed_fully: "WallPart | None" = None
     throttles: "int | None" = None
     memory_events: "int | None" = None
     cpus: int = 0
@@ -106,7 +106,7 @@ class _Window(NamedTuple):
     """By memory domain: its part of the capacity."""
     uses: "Mapping[str, Use]"
     """By pod's key."""
-    stolen: float = 0.0
+    stolen: CpuPart = CpuPart(0.0)
     """The part of the CPUs' time that a hypervisor took."""
     moved: "Mapping[int, float | None]" = _NOTHING
     """By memory domain: bytes per second of all classes, pods or not."""
@@ -169,7 +169,7 @@ def _price(
         return AET, references or cycles, operations, clock, cycles, _by(moved, operations)
     one, other = before.perf, after.perf
     if one is not None and other is not None and before.started == after.started:
-        enabled, running = other.enabled - one.enabled, other.running - one.running
+        enabled, running = float(other.enabled - one.enabled), float(other.running - one.running)
         if enabled > 0 and running >= LEAST_RUNNING * enabled:
             scale = enabled / running
             spent, done = (other.cycles - one.cycles) * scale, (other.instructions - one.instructions) * scale
@@ -192,13 +192,47 @@ def _between(before: "Waits | None", after: "Waits | None", seconds: float) -> "
     """Return CPUs in use, the parts of a window for which tasks waited, and counts of limits, as far as known."""
     if before is None or after is None or seconds <= 0 or after.cpu < before.cpu:
         return {}
-    found = {}
-    for name, old, new in zip(Waits._fields, before, after):
-        part = grown(old, new)
-        if part is not None:
-            most = inf if name == "cpu" else 1.0
-            found[name] = part if name in _COUNTS else min(most, part / seconds)
-    return found
+    window, ran = WallTime(seconds), after.cpu - before.cpu
+    waited, stood = _part(before.waited, after.waited, window), _part(before.stood, after.stood, window)
+    throttled = _grown(before.throttled, after.throttled)
+    return {
+        "cpu": float(ran / window),
+        "throttled": None if throttled is None else _stopped(ran, throttled, stood, waited, window),
+        "throttles": grown(before.throttles, after.throttles),
+        "waited": waited,
+        "stood": stood,
+        "reclaimed": _part(before.reclaimed, after.reclaimed, window),
+        "reclaimed_fully": _part(before.reclaimed_fully, after.reclaimed_fully, window),
+        "memory_events": grown(before.memory_events, after.memory_events),
+    }
+
+
+def _grown(old: "Time | None", new: "Time | None") -> "Time | None":
+    return None if old is None or new is None or new < old else new - old
+
+
+def _part(old: "WallTime | None", new: "WallTime | None", window: WallTime) -> "WallPart | None":
+    more = _grown(old, new)
+    return None if more is None else WallPart(min(1.0, float(more / window)))
+
+
+def _stopped(
+    ran: CpuTime, throttled: CpuTime, stood: "WallPart | None", waited: "WallPart | None", window: WallTime
+) -> WallPart:
+    """Return the part of a window for which the pod's limit stopped it, as a mean over the CPUs that it wanted.
+
+    Pressure is such a mean, and throttled time by wanted CPU is the limit's part of it. The kernel does not count these
+    CPUs: they are those in use and those that were waited for, whole CPUs and one at least. Tasks waited on at least as
+    many CPUs as the used and the throttled time need beside the time for which each CPU stood still. A throttled CPU
+    stands still, so the part is not above ``stood``.
+    """
+    used, kept = float(ran / window), float(throttled / window)
+    still = plain(stood) or plain(waited)
+    awaited, most = kept, 1.0
+    if still:
+        awaited, most = max(used / (1 - min(_MOST_STOOD, still)), kept / still) * float(waited or still), still
+    wanted = Cpus(max(1, round(used + awaited)))
+    return WallPart(min(most, float((throttled / wanted) / window)))
 
 
 def _traffic(before: Counts, after: Counts, seconds: float, domains: "Domains") -> "dict[int, float] | None":

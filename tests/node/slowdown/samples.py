@@ -4,6 +4,7 @@ from typing import Any
 
 from resctrl_hooks.node.slowdown.baseline import Baseline
 from resctrl_hooks.node.slowdown.causes import Cause, causes_of, confirmed
+from resctrl_hooks.node.slowdown.units import CpuPart
 from resctrl_hooks.node.slowdown.verdict import Verdict, judge
 from resctrl_hooks.node.slowdown.window import Use, Window
 
@@ -44,7 +45,7 @@ def window(number: int, load: float | dict[int, float | None] | None = 0.1, **us
     for one in uses.values():
         for domain, rate in (one.traffic or {}).items():
             moved[domain] = (moved.get(domain) or 0.0) + rate
-    return Window(number * SECONDS, SECONDS, loads, uses, 0.0, moved)
+    return Window(number * SECONDS, SECONDS, loads, uses, CpuPart(0.0), moved)
 
 
 def quiet_baseline(price: float = 2.0, samples: int = 20, **more: Any) -> Baseline:

@@ -12,6 +12,7 @@ from resctrl_hooks.node.slowdown.causes import causes_of
 from resctrl_hooks.node.slowdown.constants import NAMED_SHARE
 from resctrl_hooks.node.slowdown.neighbours import shares_cpus
 from resctrl_hooks.node.slowdown.quiet import others_held, others_moved
+from resctrl_hooks.node.slowdown.units import CpuPart
 from resctrl_hooks.node.slowdown.verdict import judge
 from resctrl_hooks.node.slowdown.window import Use, Window
 
@@ -37,7 +38,7 @@ def scene(random: Random, pods: int) -> list[Window]:
             if key == VICTIM or random.random() < 0.9
         }
         moved = {domain: random.choice((None, 1e8)) for domain in range(DOMAINS)}
-        windows.append(Window(number * SECONDS, SECONDS, {}, uses, 0.0, moved))
+        windows.append(Window(number * SECONDS, SECONDS, {}, uses, CpuPart(0.0), moved))
     return windows
 
 

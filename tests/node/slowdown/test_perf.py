@@ -14,7 +14,8 @@ from resctrl_hooks.node.host.descriptors import Descriptors
 from resctrl_hooks.node.resctrl.counters import slot_at
 from resctrl_hooks.node.resctrl.open_files import OpenFiles
 from resctrl_hooks.node.slowdown import perf
-from resctrl_hooks.node.slowdown.perf import PerfCounters, PerfError, TooManyError
+from resctrl_hooks.node.slowdown.perf import PerfCount, PerfCounters, PerfError, TooManyError
+from resctrl_hooks.node.slowdown.units import CpuTime
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def test_a_group_of_events_for_each_cpu_and_cgroup_is_summed(
     before = set(os.listdir("/proc/self/fd"))
     counters = PerfCounters([str(tmp_path / "one"), str(tmp_path / "other")], sys_path)
     assert opened == [(config, cpu, config == 0) for cpu in (0, 1, 4) for config in (0, 1, 3)] * 2
-    assert counters.read() == (1800, 600, 12.0, 9.0, None, 42)
+    assert counters.read() == PerfCount(1800, 600, CpuTime(12.0), CpuTime(9.0), None, 42)
     assert counters.descriptors == 18
     counters.close()
     assert set(os.listdir("/proc/self/fd")) == before

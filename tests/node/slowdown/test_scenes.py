@@ -17,6 +17,7 @@ from resctrl_hooks.node.slowdown.baseline import Baseline
 from resctrl_hooks.node.slowdown.causes import causes_of, confirmed
 from resctrl_hooks.node.slowdown.constants import JUDGED, KEPT_WINDOWS
 from resctrl_hooks.node.slowdown.quiet import Peaks, is_quiet
+from resctrl_hooks.node.slowdown.units import CpuPart, WallPart
 from resctrl_hooks.node.slowdown.verdict import judge, latest
 from resctrl_hooks.node.slowdown.window import Use, Window
 
@@ -152,7 +153,7 @@ def window(number: int, pods: dict[str, Pod], random: Random, *, capacity: bool 
     }
     rates = {domain: sum((use.traffic or {}).get(domain, 0.0) for use in uses.values()) for domain in DOMAINS}
     seen = {domain: rate / CAPACITY if capacity else None for domain, rate in rates.items()}
-    return Window(number * SECONDS, SECONDS, seen, uses, 0.0, rates), prices[VICTIM]
+    return Window(number * SECONDS, SECONDS, seen, uses, CpuPart(0.0), rates), prices[VICTIM]
 
 
 def _use(pod: Pod, price: float, moved: float, left: float, number: int, random: Random) -> Use:
@@ -172,11 +173,11 @@ def _use(pod: Pod, price: float, moved: float, left: float, number: int, random:
         {0: 20e6 * left if pod.held == VICTIM_POD.held else pod.held},
         missed=whole / work if counted else None,
         clock=pod.clock * random.lognormvariate(0, NOISE / 3) if counted else None,
-        throttled=pod.throttled,
-        waited=max(pod.waited, pod.throttled),
-        stood=1 - (1 - pod.throttled) * (1 - pod.waited),
-        reclaimed=0.0,
-        reclaimed_fully=0.0,
+        throttled=WallPart(pod.throttled),
+        waited=WallPart(max(pod.waited, pod.throttled)),
+        stood=WallPart(1 - (1 - pod.throttled) * (1 - pod.waited)),
+        reclaimed=WallPart(0.0),
+        reclaimed_fully=WallPart(0.0),
         throttles=int(pod.throttled * 100),
         memory_events=0,
         cycles=cycles if counted else 0.0,

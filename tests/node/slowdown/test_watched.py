@@ -8,6 +8,7 @@ import pytest
 
 from resctrl_hooks.node.slowdown import perf, watched
 from resctrl_hooks.node.slowdown.perf import PerfCount, PerfError, PodGoneError, TooManyError
+from resctrl_hooks.node.slowdown.units import CpuTime
 from resctrl_hooks.node.slowdown.watched import Candidate, Watched, chosen, turn_of
 
 
@@ -28,7 +29,7 @@ class Counters:
     def read(self) -> PerfCount:
         if self.broken:
             raise PerfError("a CPU went offline")
-        return PerfCount(2, 1, 1.0, 1.0)
+        return PerfCount(2, 1, CpuTime(1.0), CpuTime(1.0))
 
     def close(self) -> None:
         self.closed = True
@@ -149,7 +150,7 @@ def test_lost_events_are_opened_again_at_the_next_turn(lines: list[str]) -> None
     assert pods.read("a") == (None, None)
     assert counters.closed
     pods.turn(["a"])
-    assert pods.read("a")[0] == PerfCount(2, 1, 1.0, 1.0)
+    assert pods.read("a")[0] == PerfCount(2, 1, CpuTime(1.0), CpuTime(1.0))
 
 
 def test_turned_off_counters_are_never_opened(lines: list[str], tmp_path: Path) -> None:

@@ -6,10 +6,31 @@ import pytest
 
 from resctrl_hooks.node.slowdown.cgroup_waits import read_cpus, read_waits
 from resctrl_hooks.node.slowdown.perf import PerfCount
+from resctrl_hooks.node.slowdown.units import CpuTime, WallTime
 from resctrl_hooks.node.slowdown.window import Counts, Use, Waits, use_between
 
 DOMAINS = [(0,), (1,)]
 STARTED = object()
+
+
+def waits(cpu: float, throttled: float, throttles: int, *pressures: float) -> Waits:
+    """Return times in seconds, of CPUs and of wall time; the last number counts events of memory."""
+    some, full, memory, fully, events = pressures
+    return Waits(
+        CpuTime(cpu),
+        CpuTime(throttled),
+        throttles,
+        WallTime(some),
+        WallTime(full),
+        WallTime(memory),
+        WallTime(fully),
+        int(events),
+    )
+
+
+def perf(cycles: int, instructions: int, enabled: float, running: float, *more: int) -> PerfCount:
+    """Return counts with their times in seconds."""
+    return PerfCount(cycles, instructions, CpuTime(enabled), CpuTime(running), *more)
 
 
 def counts(time: float, **more: object) -> Counts:
@@ -17,7 +38,7 @@ def counts(time: float, **more: object) -> Counts:
     values = {
         "traffic": {0: (time * 1e9, time * 1e9), 1: (0.0, 0.0)},
         "occupancy": {0: 4e6},
-        "waits": Waits(time, 0.2 * time, int(time), 0.3 * time, 0.2 * time, 0.0, 0.0, 0),
+        "waits": waits(time, 0.2 * time, int(time), 0.3 * time, 0.2 * time, 0.0, 0.0, 0),
     }
     return Counts(**{**values, **more})  # type: ignore[arg-type]
 
@@ -35,37 +56,37 @@ def test_traffic_grade_needs_two_files_and_the_groups_counter() -> None:
 
 
 def test_multiplexed_counters_are_scaled_and_dropped_below_half() -> None:
-    def perf(running: float, part: float) -> Counts:
-        count = PerfCount(int(3e9 * part), int(1e9 * part), 10.0, running, int(2e9 * part), int(1e6 * part))
+    def counted(running: float, part: float) -> Counts:
+        count = perf(int(3e9 * part), int(1e9 * part), 10.0, running, int(2e9 * part), int(1e6 * part))
         return counts(10.0, perf=count, started=STARTED)
 
-    start = counts(0.0, perf=PerfCount(0, 0, 0.0, 0.0, 0, 0), started=STARTED)
-    whole, shared = between(start, perf(10.0, 1.0)), between(start, perf(6.0, 0.6))
+    start = counts(0.0, perf=perf(0, 0, 0.0, 0.0, 0, 0), started=STARTED)
+    whole, shared = between(start, counted(10.0, 1.0)), between(start, counted(6.0, 0.6))
     assert whole.method == "perf"
     assert (whole.price, whole.clock, whole.missed) == pytest.approx((2.0, 1.5, 0.064))
     assert (shared.price, shared.work, shared.clock, shared.missed) == pytest.approx(
         (whole.price, whole.work, whole.clock, whole.missed)
     )
-    dropped = between(start, perf(4.9, 0.49))
+    dropped = between(start, counted(4.9, 0.49))
     assert (dropped.method, dropped.price) == ("perf", None)
 
 
 def test_counters_that_were_opened_again_have_no_difference() -> None:
-    one = counts(0.0, perf=PerfCount(900, 300, 1.0, 1.0), started=object())
-    other = counts(10.0, perf=PerfCount(30, 10, 1.0, 1.0), started=object())
+    one = counts(0.0, perf=perf(900, 300, 1.0, 1.0), started=object())
+    other = counts(10.0, perf=perf(30, 10, 1.0, 1.0), started=object())
     assert between(one, other).method == "traffic"
 
 
 def test_resctrls_events_are_the_best_grade() -> None:
-    before = counts(0.0, cycles=0.0, operations=0.0, references=0.0, perf=PerfCount(0, 0, 0.0, 0.0), started=STARTED)
-    after = counts(10.0, cycles=4e10, operations=1e10, references=2e10, perf=PerfCount(9, 3, 1.0, 1.0), started=STARTED)
+    before = counts(0.0, cycles=0.0, operations=0.0, references=0.0, perf=perf(0, 0, 0.0, 0.0), started=STARTED)
+    after = counts(10.0, cycles=4e10, operations=1e10, references=2e10, perf=perf(9, 3, 1.0, 1.0), started=STARTED)
     use = between(before, after)
     assert use.method == "aet"
     assert (use.price, use.clock) == pytest.approx((2.0, 2.0))
 
 
 def test_idle_pod_has_traffic_but_no_cost() -> None:
-    use = between(counts(0.0), counts(10.0, waits=Waits(0.1)))
+    use = between(counts(0.0), counts(10.0, waits=Waits(CpuTime(0.1))))
     assert use.price is None
     assert use.traffic is not None
 
@@ -94,10 +115,10 @@ def test_waits_of_several_cgroups_are_their_sums_and_their_largest_pressure(tmp_
         for file, text in files.items():
             (tmp_path / name / file).write_text(text)
     one, other = str(tmp_path / "one"), str(tmp_path / "other")
-    assert read_waits([one]) == Waits(1.0, 0.5, 1, 1.0, 0.25, 0.75, 1.0, 3)
-    assert read_waits([one, other]) == Waits(4.0, 1.0, 4, 3.0, 0.25, 0.75, 3.0, 6)
+    assert read_waits([one]) == waits(1.0, 0.5, 1, 1.0, 0.25, 0.75, 1.0, 3)
+    assert read_waits([one, other]) == waits(4.0, 1.0, 4, 3.0, 0.25, 0.75, 3.0, 6)
     assert (read_cpus([one, other]), read_cpus([])) == (0b1010, 0)
     (tmp_path / "other/memory.pressure").unlink()
-    assert (read_waits([one, other]) or Waits()).reclaimed == 0.75
+    assert (read_waits([one, other]) or Waits()).reclaimed == WallTime(0.75)
     (tmp_path / "other/cpu.stat").unlink()
     assert read_waits([one, other]) is None
