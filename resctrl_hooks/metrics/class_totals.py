@@ -17,7 +17,7 @@ from resctrl_hooks.node.resctrl.counters import Raw
 from resctrl_hooks.node.resctrl.layouts import PERF, is_of
 from resctrl_hooks.node.resctrl.mounts import is_same_mount
 from resctrl_hooks.node.resctrl.total import Source, Total, exact
-from resctrl_hooks.node.resctrl.totals_file import CLASSES, load_totals, save_totals
+from resctrl_hooks.node.resctrl.totals_file import CLASSES, load_totals, save_or_keep
 from resctrl_hooks.node.snapshot.packages import Packages
 
 from .domain_totals import DomainTotals
@@ -144,7 +144,7 @@ class ClassTotals:
     """
 
     def __init__(self, ledger: Ledger, boot: str, log: LogCallable = silent) -> None:
-        self._ledger, self._boot = ledger, boot
+        self._ledger, self._boot, self._log = ledger, boot, log
         kept = load_totals(ledger, boot, CLASSES, CLASS_COUNTERS, log)
         classes = [(name, of) for name, of in kept.get("classes", {}).items() if CLASS_COUNTS(of)]
         self._parts = Parts(kept.get("unseen", {}))
@@ -180,6 +180,8 @@ class ClassTotals:
     def save(self, classes: set[str], *, is_whole: bool = True) -> None:
         """Save the totals; those of classes that no longer exist are only in the node's.
 
+        While they cannot be written, the next read of this process continues with these.
+
         Args:
             classes: the existing classes.
             is_whole: whether everything could be read.
@@ -195,7 +197,7 @@ class ClassTotals:
             "packages": self.packages.as_record(),
             "when": self.when,
         }
-        save_totals(self._ledger, self._boot, CLASSES, fields, self)
+        save_or_keep(self._ledger, self._boot, CLASSES, self, lambda: fields, self._log)
 
 
 def together(*parts: Values) -> Values:

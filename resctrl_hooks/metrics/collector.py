@@ -12,6 +12,7 @@ from resctrl_hooks.node import call_metrics
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.guard.snapshots import Domains, domains_of
+from resctrl_hooks.node.retried import Retried
 from resctrl_hooks.node.snapshot.snapshot import open_files, take
 
 from .classes import class_families
@@ -35,6 +36,11 @@ class NodeCollector(Collector):
         self._selection = selection
         self._names = PodNames(context)
         self._files = open_files(lambda text: report(HookError(text)))
+        self._folding = Retried(
+            lambda priority, text: context.log(priority, text, stage="metrics"),
+            "calls are not added up on disk",
+            "calls are added up again",
+        )
         self._lock = threading.Lock()
         self._domains: Domains | None = None
 
@@ -76,7 +82,7 @@ class NodeCollector(Collector):
         ]
 
     def _ourselves(self) -> list[Metric]:
-        call_metrics.fold(self._context.ledger)
+        self._folding.attempt(lambda: call_metrics.fold(self._context.ledger))
         return own_families(self._context)
 
 

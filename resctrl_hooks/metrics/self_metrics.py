@@ -17,8 +17,12 @@ from resctrl_hooks.inventory.records import members_of
 from resctrl_hooks.node import call_metrics
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.feature_table import CLASS, CONTAINER, FEATURES
+from resctrl_hooks.node.history.section import section as history
 from resctrl_hooks.node.reconcile.vanished import read_vanished
 from resctrl_hooks.node.registry import features_in_use
+from resctrl_hooks.node.resctrl.totals_file import unsaved
+from resctrl_hooks.node.sampler.unsaved import read_unsaved
+from resctrl_hooks.node.slowdown.section import section as slowdown
 from resctrl_hooks.node.version import read_version
 
 from .families import COUNTER, Histogram, Row, families
@@ -73,6 +77,15 @@ def _failures(node: Node) -> Mapping[tuple[str, ...], float]:
     return {(name, reason): count for name, one in stages for reason, count in sorted(one.failures.items())}
 
 
+def _unsaved(node: Node) -> Mapping[str, float]:
+    """Return 1 for each content that is kept in memory because it cannot be written, else 0."""
+    context = node.context
+    parts = {"baselines": slowdown(context.settings), "history": history(context.settings)}
+    found = read_unsaved(context.settings.state_dir)
+    of_process = {name: float(name in found) for name, section in parts.items() if section["enabled"]}
+    return {**of_process, "totals": float(bool(unsaved(context.ledger)))}
+
+
 ROWS: tuple[Row[Node], ...] = (
     Row("resctrl_hooks_build_info", "1, with the version as a label.", lambda _: {__version__: 1}, ("version",)),
     Row(
@@ -86,6 +99,12 @@ ROWS: tuple[Row[Node], ...] = (
         "Room for records in the state directory; with 0, containers start without monitoring.",
         lambda node: free_bytes(node.context.settings.state_dir),
         unit="bytes",
+    ),
+    Row(
+        "resctrl_hooks_unsaved",
+        "1 while this content cannot be written, as on a full disk, else 0; the log has the reason.",
+        _unsaved,
+        ("content",),
     ),
     Row(
         "resctrl_rmids",

@@ -13,13 +13,13 @@ from .layouts import PERF
 from .mounts import witnesses
 from .sources import began_at, drop_repeats, is_new, new_source
 from .total import GONE, LEFT, OUT_OF_VIEW, Source, Total
-from .totals_file import KEYS, load_totals, save_totals, take_saved
+from .totals_file import KEYS, load_totals, save_or_keep, save_totals, take_saved
 from .turn_counts import counted_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Protocol
+    from typing import Any, Protocol
 
     from ..ledger import Ledger
     from ..log import LogCallable
@@ -61,6 +61,7 @@ class Carried:
     def __init__(self, node: "Counted") -> None:
         self._ledger = node.ledger
         self._boot = node.boot
+        self._log = node.log
         self.began: "float | None" = None
         self.now = round(time.clock_gettime(time.CLOCK_BOOTTIME), 3)
         self._layout: "list[str]" = []
@@ -85,10 +86,18 @@ class Carried:
 
     def save(self) -> None:
         """Replace the file; raises LedgerError if it can't be written."""
+        save_totals(self._ledger, self._boot, KEYS, self._fields(), self._content())
+
+    def save_or_keep(self) -> None:
+        """Replace the file; while it can't be written, the next read of this process continues from memory."""
+        save_or_keep(self._ledger, self._boot, KEYS, self._content(), self._fields, self._log)
+
+    def _fields(self) -> "dict[str, Any]":
         read = {key: counts.as_record(self._layout) for key, counts in self._counts.items()}
-        content = self._layout, self._unread, self._counts, self.mount, self.known
-        fields = {"layout": self._layout, "keys": {**self._unread, **read}, "mount": self.mount}
-        save_totals(self._ledger, self._boot, KEYS, fields, content)
+        return {"layout": self._layout, "keys": {**self._unread, **read}, "mount": self.mount}
+
+    def _content(self) -> "Any":
+        return self._layout, self._unread, self._counts, self.mount, self.known
 
     def keys(self) -> "set[str]":
         """Return the keys with data."""

@@ -132,7 +132,7 @@ class _Scrape:
         for key, groups in found.items():
             self._carried.update(key, groups, hidden=key in hidden, look_again=self._look_again)
         self._carried.forget(tracked)
-        self._carried.save()
+        self._carried.save_or_keep()
         result = CounterRead(self._carried.now, self._carried.slots, listed, self._names)
         result.mount = self._carried.mount
         for key, groups in found.items():

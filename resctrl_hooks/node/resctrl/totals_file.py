@@ -10,9 +10,11 @@ from ..errors import LedgerError
 from ..host.files import ASIDE, UNFINISHED, format_json, is_there, parse_json, read_file, write_file
 from ..ledger import TOTALS
 from ..log import ERROR
+from ..retried import Retried
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from ..ledger import Ledger
@@ -27,13 +29,20 @@ LOCK = "counters"  # of both
 _FORMAT = 1
 _LIMIT = 64 << 20
 _SAVED: "dict[tuple[str, str, str], tuple[Stamp, Any]]" = {}
-"""What this process saved last, by folder, boot and name."""
+"""What this process saved last, or could not save, by folder, boot and name."""
+_SAVING: "dict[tuple[str, str], Retried]" = {}
+"""By folder and name: whether a reader of counters can save."""
 
 
 def take_saved(ledger: "Ledger", boot: str, name: str) -> "Any":
     """Return and forget what this process saved last; None if another process has replaced the file."""
     stamp, content = _SAVED.pop((ledger.folder, boot, name), ([], None))
-    return content if stamp and stamp == _stamp_of(ledger, name) else None
+    return content if stamp == _stamp_of(ledger, name) else None
+
+
+def unsaved(ledger: "Ledger") -> "str":
+    """Return why this process keeps totals in memory only; empty if it has saved them."""
+    return next((_SAVING[one].why for one in _SAVING if one[0] == ledger.folder and _SAVING[one].why), "")
 
 
 def _stamp_of(ledger: "Ledger", name: str) -> "Stamp":
@@ -124,6 +133,24 @@ def save_totals(ledger: "Ledger", boot: str, name: str, fields: "dict[str, Any]"
         raise LedgerError.of_file(error, path) from error
     share_with_earlier(ledger, name)
     _SAVED[ledger.folder, boot, name] = _stamp_of(ledger, name), content
+
+
+def save_or_keep(
+    ledger: "Ledger", boot: str, name: str, content: "Any", fields: "Callable[[], dict[str, Any]]", log: "LogCallable"
+) -> None:
+    """Replace a file, for a reader of counters; while it cannot be written, `take_saved` continues with the content.
+
+    ``fields`` returns what is written, if a write is tried.
+    """
+    saving = _SAVING.get((ledger.folder, name))
+    if saving is None:
+        saving = _SAVING[ledger.folder, name] = Retried(
+            lambda priority, text: log(priority, text, stage="totals"),
+            f"totals of {name} are only in this process's memory",
+            f"totals of {name} are saved again",
+        )
+    if not saving.attempt(lambda: save_totals(ledger, boot, name, fields(), content)):
+        _SAVED[ledger.folder, boot, name] = _stamp_of(ledger, name), content
 
 
 def share_with_earlier(ledger: "Ledger", name: str) -> None:

@@ -6,6 +6,7 @@ import time
 from ..fault_report import as_hook_error
 from ..log import ERROR, NOTICE
 from ..part import Moment, Part
+from .unsaved import Unsaved
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -125,8 +126,9 @@ def run(context: "Context", notify: "Notify", changed: "Callable[[], bool]", end
     gc.collect()
     alive = True
     closed: "list[bool]" = []
+    unsaved = Unsaved(context.settings.state_dir)
     try:
-        alive = _loop(take, hosted, notify, changed, ended)
+        alive = _loop(take, hosted, notify, changed, ended, unsaved)
         if alive and not ended:
             text = "guard: the settings have changed; restoring all values and starting again"
             context.log(NOTICE, text, stage="guard")
@@ -135,6 +137,7 @@ def run(context: "Context", notify: "Notify", changed: "Callable[[], bool]", end
             notify(STOPPING="1")
         closed = [one.close() for one in hosted]
         take.close()
+        unsaved.note({})
     return alive and all(closed)
 
 
@@ -163,6 +166,7 @@ def _loop(
     notify: "Notify",
     changed: "Callable[[], bool]",
     ended: "list[int]",
+    unsaved: "Unsaved",
 ) -> bool:
     """Return whether a part works at the end; systemd starts a process without one again."""
     while not ended and not changed():
@@ -172,6 +176,7 @@ def _loop(
                 one.step(moment)
         if not any(one.part for one in hosted):
             return False
+        unsaved.note({name: why for one in hosted if one.part for name, why in one.part.unsaved.items()})
         notify.alive()  # an interval may be longer than the watchdog's
         left = min(one.due for one in hosted) - time.monotonic()
         if left > 0 and not ended:
