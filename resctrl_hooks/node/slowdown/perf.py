@@ -19,7 +19,7 @@ from .units import CpuTime
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from ..host.descriptors import Descriptors
 
@@ -37,7 +37,7 @@ _NO_COUNTERS = "the processor has no performance counters here, as in most virtu
 _REASONS = {
     errno.ENOENT: _NO_COUNTERS,
     errno.EOPNOTSUPP: _NO_COUNTERS,
-    errno.ENODEV: _NO_COUNTERS,
+    errno.ENODEV: "the CPU is offline",
     errno.EACCES: "not permitted: needs root or CAP_PERFMON (perf_event_paranoid)",
     errno.EPERM: "not permitted: needs root or CAP_PERFMON, and seccomp must allow perf_event_open",
     errno.EMFILE: "this process has too few file descriptors (LimitNOFILE)",
@@ -57,8 +57,16 @@ class PerfError(errors.HookError):
     reason = "perf"
 
 
+class OneCpuError(PerfError):
+    """One CPU refuses, and others do not: it went offline, or it has other counters."""
+
+
 class PodGoneError(PerfError):
     """The pod's cgroup does not exist any more."""
+
+
+class _UnevenError(PerfError):
+    """A CPU lacks an event that is not needed and that the first CPU has."""
 
 
 class TooManyError(PerfError):
@@ -97,7 +105,7 @@ class PerfCounters:
         if not cgroups:
             raise PerfError("the pod's cgroup is unknown")
         self.cpus = parse_list(kernel_text(f"{sys_path}/devices/system/cpu/online"))
-        cpus = members(self.cpus)
+        cpus = list(members(self.cpus))
         groups, self._budget, self._taken = len(cpus) * len(cgroups), budget or of_process(), 0
         wanted = _WANTED if self._take((len(_NEEDED) + len(_WANTED)) * groups) else ()
         needed = len(_NEEDED) * groups
@@ -105,8 +113,12 @@ class PerfCounters:
             room = self._budget.room
             raise TooManyError(f"{needed} events are needed, and this process can open {room} more (LimitNOFILE)")
         try:
-            for folder in cgroups:
-                self._open_cgroup(folder, cpus, wanted)
+            try:
+                self._open_cgroups(cgroups, cpus, wanted)
+            except _UnevenError:
+                self._close_events()
+                self._events = list(_NEEDED)
+                self._open_cgroups(cgroups, cpus, ())
         except BaseException as error:
             self.close()
             if isinstance(error, TooManyError):
@@ -128,7 +140,11 @@ class PerfCounters:
         """The number of open descriptors."""
         return len(self._opened)
 
-    def _open_cgroup(self, folder: str, cpus: "Iterable[int]", wanted: "tuple[int, ...]") -> None:
+    def _open_cgroups(self, folders: "Sequence[str]", cpus: "Sequence[int]", wanted: "tuple[int, ...]") -> None:
+        for folder in folders:
+            self._open_cgroup(folder, cpus, wanted)
+
+    def _open_cgroup(self, folder: str, cpus: "Sequence[int]", wanted: "tuple[int, ...]") -> None:
         try:
             fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
@@ -137,11 +153,11 @@ class PerfCounters:
             raise kind(f"cannot open cgroup {folder}", errno=error.errno or 0) from error
         try:
             for cpu in cpus:
-                leader = self._event(_CYCLES, fd, cpu, _NO_GROUP)
+                leader = self._leader(fd, cpu, cpus)
                 is_first = not self._leaders
                 self._leaders.append(leader)
                 for config in self._events[1:]:
-                    self._event(config, fd, cpu, leader)
+                    self._follow(config, fd, cpu, leader)
                 for config in wanted if is_first else ():
                     self._try(config, fd, cpu, leader)
         except PerfError as error:
@@ -151,8 +167,39 @@ class PerfCounters:
         finally:
             os.close(fd)
 
+    def _leader(self, cgroup: int, cpu: int, cpus: "Sequence[int]") -> int:
+        """Return the first event of a CPU.
+
+        Raises:
+            OneCpuError: the kernel refuses it for this CPU, and not for another.
+            PerfError: the kernel refuses it, as far as known for all CPUs.
+        """
+        try:
+            return self._event(_CYCLES, cgroup, cpu, _NO_GROUP)
+        except PerfError as error:
+            if error.errno in _NOT_HERE and (self._leaders or self._is_granted(cgroup, cpus[-1], cpu)):
+                raise OneCpuError(f"CPU {cpu}: {error.message}", errno=error.errno) from error
+            raise
+
+    def _is_granted(self, cgroup: int, cpu: int, refusing: int) -> bool:
+        """Return whether the kernel grants an event for another CPU than the one that refuses."""
+        try:
+            return cpu != refusing and bool(self._event(_CYCLES, cgroup, cpu, _NO_GROUP))
+        except PerfError:
+            return False
+
+    def _follow(self, config: int, cgroup: int, cpu: int, leader: int) -> None:
+        """Add an event of the other CPUs to a CPU."""
+        try:
+            self._event(config, cgroup, cpu, leader)
+        except PerfError as error:
+            if error.errno not in _NOT_HERE or len(self._leaders) == 1:
+                raise
+            kind = _UnevenError if config in _WANTED else OneCpuError
+            raise kind(f"CPU {cpu}: {error.message}", errno=error.errno) from error
+
     def _try(self, config: int, cgroup: int, cpu: int, leader: int) -> None:
-        """Add an event that not every processor has; what the first CPU has, the others have."""
+        """Add an event that not every processor has, as the first CPU shows."""
         try:
             self._event(config, cgroup, cpu, leader)
         except PerfError as error:
@@ -193,10 +240,13 @@ class PerfCounters:
 
     def close(self) -> None:
         """Give the descriptors back."""
+        self._close_events()
+        self._give(self._taken)
+
+    def _close_events(self) -> None:
         for fd in self._opened:
             os.close(fd)
         self._opened, self._leaders = [], []
-        self._give(self._taken)
 
 
 def _is_removed(folder: str, fd: int) -> bool:

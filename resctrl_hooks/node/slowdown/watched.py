@@ -5,7 +5,8 @@ from typing import NamedTuple
 from ..log import NOTICE, WARNING
 from ..names import matches
 from .constants import SLOTS
-from .perf import PASSING, PerfCounters, PerfError, PodGoneError, TooManyError
+from .node_fact import NodeFact
+from .perf import PASSING, OneCpuError, PerfCounters, PerfError, PodGoneError, TooManyError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,8 +72,13 @@ class Watched:
         self._say = say
         self._said: "set[str]" = set()
         self._open: "dict[str, PerfCounters]" = {}
-        self.why_not = "" if enabled else "slowdown.perf is false"
+        self._off = "" if enabled else "slowdown.perf is false"
+        self._lacking = NodeFact()
+
+    @property
+    def why_not(self) -> str:
         """Why this node has no performance counters; empty: it has, as far as known."""
+        return self._off or self._lacking.reason
 
     def __contains__(self, key: object) -> bool:
         return key in self._open
@@ -91,16 +97,18 @@ class Watched:
         """Open a pod's counters if it can have any now."""
         try:
             self._open[key] = PerfCounters(self._cgroups(key), self._sys_path)
+            self._lacking.granted()
         except PodGoneError as error:
             self._once(NOTICE, "gone", f"{error}: pod {key} ended; other pods are still watched")
         except TooManyError as error:
             self._once(WARNING, "many", f"{error}: pod {key} is not watched; others that fit are")
         except PerfError as error:
-            if error.errno in PASSING:
+            if error.errno in PASSING or isinstance(error, OneCpuError):
                 self._once(NOTICE, "passing", f"{error}: pod {key} is tried again at its next turn")
-            elif error.errno:  # the kernel's answer is the same for every pod
-                self.why_not = str(error)
-                self._say(NOTICE, f"{error}; pods are compared by memory traffic")
+            elif error.errno:
+                self._once(NOTICE, "refused", f"{error}: pod {key} is compared by memory traffic; others are tried")
+                if self._lacking.refused(key, str(error)):
+                    self._once(NOTICE, str(error), f"{error}; all pods are compared by memory traffic for an hour")
 
     def read(self, key: str) -> "tuple[PerfCount | None, object]":
         """Return a pod's counts and what they are counts of; None without counters."""

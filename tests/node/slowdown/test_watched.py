@@ -3,10 +3,11 @@
 import errno
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from resctrl_hooks.node.slowdown import perf, watched
+from resctrl_hooks.node.slowdown import node_fact, perf, watched
 from resctrl_hooks.node.slowdown.perf import PerfCount, PerfError, PodGoneError, TooManyError
 from resctrl_hooks.node.slowdown.units import CpuTime
 from resctrl_hooks.node.slowdown.watched import Candidate, Watched, chosen, turn_of
@@ -60,23 +61,98 @@ def test_few_pods_are_watched_in_every_window() -> None:
     assert turn_of([], 32, 1) == turn_of(["a"], 0, 1) == []
 
 
-def test_node_without_counters_is_asked_once(lines: list[str]) -> None:
-    Counters.refusals = [PerfError("the processor has no performance counters", errno=errno.ENOENT)]
+@pytest.mark.parametrize("number", [errno.ENOENT, errno.EACCES, errno.ENODEV])
+def test_node_whose_pods_are_all_refused_is_asked_again_after_an_hour(
+    lines: list[str], monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    seconds = [0.0]
+    monkeypatch.setattr(node_fact, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
+    refusal = PerfError("the processor has no performance counters", errno=number)
+    Counters.refusals = [refusal] * 3
     pods = make(lines)
     for _ in range(10):
-        pods.turn(["a", "b"])
-    assert Counters.tried == ["a"]
-    assert len(lines) == 1
-    assert "compared by memory traffic" in lines[0]
+        pods.turn(["a", "b", "c", "d"])
+    assert Counters.tried == ["a", "b", "c"]
+    assert pods.why_not == str(refusal)
+    assert [line.partition("; ")[2] for line in lines] == [
+        "others are tried",
+        "all pods are compared by memory traffic for an hour",
+    ]
     assert pods.read("a") == (None, None)
+    seconds[0] = 3600.0
+    pods.turn(["a", "b", "c", "d"])
+    assert (pods.why_not, len(lines)) == ("", 2)
+    assert all(key in pods for key in "abcd")
 
 
-def test_missing_permission_ends_all_tries_with_one_line(lines: list[str]) -> None:
-    Counters.refusals = [PerfError("needs root or CAP_PERFMON", errno=errno.EACCES)]
+def test_refusals_of_one_pod_or_two_say_nothing_about_the_node(lines: list[str]) -> None:
     pods = make(lines)
-    pods.turn(["a", "b"])
-    pods.turn(["b"])
-    assert (Counters.tried, len(lines)) == (["a"], 1)
+    for _ in range(5):
+        Counters.refusals = [PerfError("refused", errno=errno.ENOENT)] * 2
+        pods.turn(["a", "b"])
+    pods.turn(["a", "b", "c"])
+    assert [key for key in "abc" if key in pods] == ["a", "b", "c"]
+    assert pods.why_not == ""
+    assert len(lines) == 1
+
+
+def test_pod_that_the_kernel_counts_contradicts_the_refusals_of_others(lines: list[str]) -> None:
+    pods = make(lines)
+    for number in range(6):
+        Counters.refusals = [PerfError("refused", errno=errno.ENODEV)]
+        pods.turn([f"bad{number}", f"good{number}"])
+    assert pods.why_not == ""
+    assert "good5" in pods
+
+
+class Kernel:
+    """Events of three CPUs, some of which refuse some events."""
+
+    def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: dict[tuple[int, int], int]) -> None:
+        self.refused = refused
+        online = tmp_path / "sys/devices/system/cpu/online"
+        online.parent.mkdir(parents=True)
+        online.write_text("0-2\n")
+        monkeypatch.setattr(perf, "_perf_event_open", self.event)
+        self.said: list[str] = []
+        for key in "abcd":
+            (tmp_path / key).mkdir()
+        self.pods = Watched(
+            str(tmp_path / "sys"), lambda key: [str(tmp_path / key)], lambda _, text: self.said.append(text)
+        )
+
+    def event(self, config: int, cgroup: int, cpu: int, leader: int) -> int:
+        number = self.refused.get((config, cpu))
+        if number is not None:
+            raise PerfError("perf_event_open: refused", errno=number)
+        return os.open(os.devnull, os.O_RDONLY)
+
+
+@pytest.mark.parametrize("number", [errno.ENODEV, errno.ENOENT, errno.EOPNOTSUPP])
+@pytest.mark.parametrize("cpu", [0, 1, 2])
+def test_cpu_that_refuses_leaves_counters_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cpu: int, number: int
+) -> None:
+    before = set(os.listdir("/proc/self/fd"))
+    kernel = Kernel(tmp_path, monkeypatch, {(0, cpu): number})
+    for _ in range(2):
+        kernel.pods.turn("abcd")
+    assert kernel.pods.why_not == ""
+    assert set(os.listdir("/proc/self/fd")) == before
+    assert [f"CPU {cpu}: " in line for line in kernel.said] == [True]
+    kernel.refused = {}
+    kernel.pods.turn("abcd")
+    assert all(key in kernel.pods for key in "abcd")
+    kernel.pods.close()
+    assert set(os.listdir("/proc/self/fd")) == before
+
+
+def test_event_that_only_the_first_cpu_has_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = Kernel(tmp_path, monkeypatch, {(3, 1): errno.ENOENT, (3, 2): errno.ENOENT})
+    kernel.pods.turn("a")
+    assert "a" in kernel.pods
+    assert kernel.said == []
+    kernel.pods.close()
 
 
 def test_pods_that_exceed_the_descriptors_are_not_watched_and_give_one_line(lines: list[str]) -> None:
