@@ -74,6 +74,6 @@ def dropped(workload: "Workload") -> "WishError | None":
     return WishError("; ".join(fresh)) if fresh else None
 
 
-def acceptable(values: "dict[str, str]") -> "dict[str, str]":
-    """Return those of a pod's labels that are short text, as all labels of Kubernetes are."""
-    return {name: value for name, value in values.items() if not problem_of(name) and not problem_of(value)}
+def acceptable(labels: "dict[str, str]") -> "dict[str, str]":
+    """Return those of a pod's labels that are short text, as all of Kubernetes are; a runtime adds other entries."""
+    return {name: value for name, value in labels.items() if not problem_of(name) and not problem_of(value)}

@@ -11,6 +11,7 @@ nanoseconds that no author knows, shows whether they are complete.
 
 from ..errors import InputError
 from ..host.files import parse_json, read_file
+from .author_input import acceptable
 from .oci import BUNDLE_LIMIT
 
 TYPE_CHECKING = False
@@ -34,7 +35,7 @@ def pod_labels(workload: "Workload") -> "dict[str, str]":
         InputError: the sandbox's bundle can't be read.
     """
     if workload.labels is not None:
-        return workload.labels
+        return acceptable(workload.labels)
     folder = workload.sandbox_folder
     if not folder:
         return {}
@@ -43,11 +44,12 @@ def pod_labels(workload: "Workload") -> "dict[str, str]":
     try:
         notes = parse_json(read_file(f"{folder}/config.json", BUNDLE_LIMIT))["annotations"]
         copied = notes.get(_SEEN) == workload.annotations.get(_SEEN)
-        return {
+        labels = {
             name: value
             for name, value in notes.items()
             if isinstance(value, str) and (name in _KUBELETS or (copied and workload.annotations.get(name) != value))
         }
+        return acceptable(labels)
     except OSError as error:
         raise InputError.of_file(error, f"the sandbox's {folder}/config.json", "read") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -15,6 +15,7 @@ _VFIO = "/dev/vfio/"
 _NVIDIA, _NVIDIA_MAJOR = "/dev/nvidia", 195
 _ADDRESS = frozenset("0123456789abcdefABCDEF:.")
 _LONGEST_ADDRESS = 20  # "10000:00:00.0" behind a volume management device
+_LONGEST_NUMBER = 10
 _KINDS = {"c": "char", "u": "char", "b": "block"}
 
 
@@ -25,16 +26,20 @@ def near_device(sys_path: str, proc_path: str, path: str, kind: str, major: int,
     its own.
     """
     number = path[len(_VFIO) :]
-    if path.startswith(_VFIO) and number.isdigit():
+    if path.startswith(_VFIO) and _is_number(number):
         devices = list_folder(f"{sys_path}/kernel/iommu_groups/{number}/devices")
         return union(near_pci(sys_path, address) for address in devices)
-    if major == _NVIDIA_MAJOR and path[len(_NVIDIA) :].isdigit():
+    if major == _NVIDIA_MAJOR and _is_number(path[len(_NVIDIA) :]):
         return _near_nvidia(sys_path, f"{proc_path}/driver/nvidia/gpus", minor)
     try:
         link = posix.readlink(f"{sys_path}/dev/{_KINDS[kind]}/{major}:{minor}")
     except (OSError, KeyError):
         return 0
     return _near(sys_path, link.replace("../", ""))
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= _LONGEST_NUMBER
 
 
 def near_pci(sys_path: str, address: str) -> int:

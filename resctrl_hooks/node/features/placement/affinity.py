@@ -44,7 +44,7 @@ def add_affinities(request: "Request", workload: "Workload", context: "Context")
     pulls: "dict[str, int]" = {}
     for name, sign in zip(AFFINITIES, (1, -1)):
         text = workload.annotations.get(name, "")
-        if not accepts(workload, name, text, LONGEST):
+        if not text or not accepts(workload, name, text, LONGEST):
             continue
         try:
             for container, weight in _weights(rules_of(workload, name, sign), others).items():

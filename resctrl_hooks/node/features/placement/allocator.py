@@ -59,12 +59,12 @@ def anywhere(book: "Book", request: "Request", error: PlacementError, mems: int 
     return Decision(SHARED, root.name, cpus=root.cpus, mems=mems, milli=request.milli, why=why)
 
 
-def shares_instead(error: "HookError", container: str, key: str, context: "Context") -> None:
-    """Record why a container shares CPUs although it requests others."""
+def shares_instead(error: "HookError", container: str, key: str, context: "Context", name: str = "") -> None:
+    """Record why a container shares CPUs although it requests others. ``name`` has its pod, if known."""
     context.failures.append(error.reason)
     context.log(
         WARNING,
-        f"container {container[:12]} shares CPUs; its request failed: {error}",
+        f"{name or f'container {container[:12]}'} shares CPUs; its request failed: {error}",
         key=key,
         container=container,
         reason=error.reason,

@@ -67,10 +67,10 @@ def _default_request(workload: "Workload", error: PlacementError, context: "Cont
     except PlacementError:
         request = shared_request(workload, context.settings)
     if not request.exclusive:
-        shares_instead(error, workload.id, workload.key, context)
+        shares_instead(error, workload.id, workload.key, context, str(workload))
     else:
         context.failures.append(error.reason)
-        what = f"container {workload.id[:12]} is placed as without annotations; its request failed: {error}"
+        what = f"{workload} is placed as without annotations; its request failed: {error}"
         context.log(WARNING, what, key=workload.key, container=workload.id, reason=error.reason)
     return request
 

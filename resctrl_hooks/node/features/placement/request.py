@@ -30,6 +30,7 @@ IRQ_AFFINITY, IRQ_BALANCING = f"irq-affinity{_NRI}", "irq-load-balancing.crio.io
 MEMORY_TYPE, UNLIMITED = f"memory-type{_NRI}", f"unlimited-burstable{_NRI}"
 BALLOON = f"balloon.balloons{_NRI}"
 CPU_CLASS = f"cpu-class{_NRI}"
+_BOOLEANS = {**dict.fromkeys(("true", "1", "yes", "on"), True), **dict.fromkeys(("false", "0", "no", "off"), False)}
 _PRESERVE = "preserve"
 _MOST = 1 << 14
 _LONGEST_POOL = 253  # the request is part of the record, which has a size limit
@@ -211,9 +212,15 @@ def _annotation(workload: "Workload", name: str) -> str:
 
 
 def _flag(workload: "Workload", name: str) -> "bool | None":
-    """Return an annotation's boolean value; None without it."""
+    """Return an annotation's boolean value; None without it, or with another value."""
     value = _annotation(workload, name).lower()
-    return None if not value else value in ("true", "1", "yes", "on")
+    if not value:
+        return None
+    if value not in _BOOLEANS:
+        from ...container.author_input import drop  # few annotations are wrong
+
+        drop(workload, f"annotation {name}", f"{value[:40]!r} is neither true nor false")
+    return _BOOLEANS.get(value)
 
 
 def _memory(resources: "dict[str, Any]") -> int:
