@@ -70,7 +70,7 @@ VANISHED = fields({"total": count, "last": number, "pods": by_name(exactly(count
 """``vanished``."""
 
 
-RUNTIMES = fields({"hours": by_name(count)}, {})
+RUNTIMES = fields({"hours": by_name(count)}, {"uptime": by_name(count)})
 """``runtimes``."""
 
 
@@ -148,6 +148,7 @@ COUNTS = fields(
         "turn": exactly(number, number),
         "ended": by_name(number),
         "gone": count,
+        "left": number,
     },
 )
 """A key's data in ``totals/counters``."""

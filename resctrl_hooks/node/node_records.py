@@ -50,6 +50,8 @@ if TYPE_CHECKING:
         """The last read of groups that other programs have removed, by their name, or by the key for its own group."""
         gone: NotRequired[int]
         """Since when the key is released, in seconds since 1970."""
+        left: NotRequired[float]
+        """The same in seconds since the boot; version 0.2 ignores it."""
 
     class CountersRecord(TypedDict):
         """The whole file; ``layout`` are the paths of the counters, in the order of all lists."""

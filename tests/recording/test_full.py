@@ -108,7 +108,8 @@ def test_table_names_the_largest_pods_with_their_share() -> None:
     assert full_table(recording_of(rows_of(RATES)), {}) == ""
 
 
-def test_recorded_domain_and_guard_event_are_on_the_page(tmp_path: Path) -> None:
+@pytest.mark.parametrize("jump", [1.0, -86400.0, 1e8])
+def test_recorded_domain_and_guard_event_are_on_the_page(tmp_path: Path, jump: float) -> None:
     resctrl = tmp_path / "resctrl"
     (resctrl / "mon_groups").mkdir(parents=True)
     (resctrl / "info").mkdir()
@@ -123,7 +124,7 @@ def test_recorded_domain_and_guard_event_are_on_the_page(tmp_path: Path) -> None
         path.write_text(json.dumps(status))
         sampler = Sampler(host.context)
         rows = sampler.sample()
-        status["events"].append({"time": time.time() + 1, **event})
+        status["events"].append({"time": time.time() + jump, **event})
         path.write_text(json.dumps(status))
         time.sleep(0.01)
         say(resctrl, mbm_total_bytes=1_000_000, mbm_local_bytes=1_000_000)

@@ -27,7 +27,7 @@ from .class_changes import changes
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from typing import Protocol
+    from typing import Any, Protocol
 
     from ..context import Context
     from ..guard.snapshots import Domains
@@ -112,7 +112,7 @@ class Sampler:
         self._capacity: "dict[str, float]" = node.settings.monitoring.get("capacity") or {}
         self._is_judged = slowdown_section(node.settings)["enabled"]
         self._schemata: "dict[str, str]" = {}
-        self._seen_until = time.time()  # the guard's events before are not of this recording
+        self._last_event = (self._guard_events()[0] or [None])[-1]  # those until then are not of this recording
         self.peaks: "dict[int, float]" = {}
         """The largest bandwidth of each memory domain between two samples, in bytes per second."""
         self._counted: "dict[tuple[str, str, str], float]" = {}
@@ -211,16 +211,25 @@ class Sampler:
 
     def _events(self, when: str) -> "Iterable[Row]":
         """Return a row for each event of the guard since the last sample."""
+        events, mode, unit = self._guard_events()
+        seen = events.index(self._last_event) + 1 if self._last_event in events else 0
+        for event in events[seen:]:
+            self._last_event = event
+            try:
+                text = event_text(event, mode, unit)
+                values: "Row" = {"key": event["action"], "rdt_class": event["class"], "event": text}
+                row = self._row(when, GUARD, self._bandwidth.folder(int(event["domain"])), values)
+            except (ValueError, KeyError, TypeError):
+                continue  # of another version
+            yield row
+
+    def _guard_events(self) -> "tuple[list[Any], str, str]":
+        """Return the guard's last events in their order, its mode and its unit; no event without its file."""
         try:
             status = parse_json(read_file(f"{self._node.settings.state_dir}/{NAME}", _STATUS_LIMIT))
-            new = [event for event in status["events"] if event["time"] > self._seen_until]
-            for event in new:
-                self._seen_until = event["time"]
-                text = event_text(event, status["mode"], status["unit"])
-                values: "Row" = {"key": event["action"], "rdt_class": event["class"], "event": text}
-                yield self._row(when, GUARD, self._bandwidth.folder(int(event["domain"])), values)
+            return list(status["events"]), str(status["mode"]), str(status["unit"])
         except (OSError, ValueError, KeyError, TypeError):
-            return  # no guard has run since the last boot, or its file is another version's
+            return [], "", ""  # no guard has run since the last boot, or its file is another version's
 
     def _changes(self, when: str, snapshot: "Snapshot") -> "Iterable[Row]":
         """Return a row for each class and domain whose schemata changed since the last sample."""

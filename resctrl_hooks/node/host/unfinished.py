@@ -47,6 +47,7 @@ def _unfinished(entry: str) -> "tuple[str, str]":
 
 def _age(path: str) -> float:
     try:
-        return time.time() - posix.lstat(path).st_mtime
+        age = time.time() - posix.lstat(path).st_mtime
     except OSError:
         return 0.0
+    return age if age >= 0 else _OLD + 1  # the clock was set back

@@ -286,14 +286,14 @@ class Carried:
 
     def forget(self, tracked: "set[str]") -> None:
         """Drop the data of released keys after a while."""
-        now = int(time.time())
-        released: "list[tuple[int, str]]" = []
+        released: "list[tuple[float, str]]" = []
         for key in self.keys() - tracked:
             counts = self.of(key)
             if counts.gone is None:
                 counts.sources.leave(GONE)  # a shared one may stay, and returns with its key
-                counts.gone = now
-            released.append((counts.gone, key))
-        for number, (gone, key) in enumerate(sorted(released, reverse=True)):
-            if number >= _REMEMBERED_KEYS or now - gone > _REMEMBERED_SECONDS:
+                counts.gone, counts.left = int(time.time()), None
+            counts.left = min(self.now, counts.left if counts.left is not None else self.now)
+            released.append((counts.left, key))
+        for number, (left, key) in enumerate(sorted(released, reverse=True)):
+            if number >= _REMEMBERED_KEYS or self.now - left > _REMEMBERED_SECONDS:
                 self._counts.pop(key, None)

@@ -62,10 +62,10 @@ class Counts:
         inherited: by class.
         turns: of a time-sharing key.
         ended: of the last groups that ended without a last read, the time of the last one, by place.
-        gone: since when the key is released, in seconds since 1970.
+        gone: since when the key is released, in seconds since 1970; ``left`` in seconds since the boot.
     """
 
-    __slots__ = ("ended", "gone", "inherited", "sources", "totals", "turns")
+    __slots__ = ("ended", "gone", "inherited", "left", "sources", "totals", "turns")
 
     def __init__(self) -> None:
         self.totals: "dict[str, Total]" = {}
@@ -74,6 +74,7 @@ class Counts:
         self.turns = Turns()
         self.ended: "dict[str, float]" = {}
         self.gone: "int | None" = None
+        self.left: "float | None" = None
 
     @property
     def counted(self) -> "set[str]":
@@ -149,7 +150,7 @@ class Counts:
         counts.inherited = {name: Inherited(*record) for name, record in kept.get("inherited", {}).items()}
         counts.turns.each, counts.turns.end = kept.get("turns", []), kept.get("turn", counts.turns.end)
         counts.ended = kept.get("ended", {})
-        counts.gone = kept.get("gone")
+        counts.gone, counts.left = kept.get("gone"), kept.get("left")
         return counts
 
     def as_record(self, layout: "list[str]") -> "CountsRecord":
@@ -192,6 +193,7 @@ class Counts:
             "turn": self.turns.each and self.turns.end,
             "ended": self.ended,
             "gone": self.gone,
+            "left": self.left if self.gone else None,
         }
         kept.update({name: value for name, value in optional.items() if value})  # type: ignore[typeddict-item]  # its keys
         return kept

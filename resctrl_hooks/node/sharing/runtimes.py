@@ -16,6 +16,8 @@ from .decision import may_take
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from ..context import Context
     from ..ledger import Ledger
     from ..resctrl.locked_key import LockedKey
@@ -67,15 +69,16 @@ def ensure_beside_runtimes(locked: "LockedKey", rdt_class: str, context: "Contex
 
 
 def read_peaks(ledger: "Ledger") -> "dict[int, int]":
-    """Return the largest number of groups and classes of runtimes in each hour of the last day, by hour since 1970.
+    """Return the largest number of groups and classes of runtimes in each hour of the last day, by hour since boot.
 
-    A damaged record stands for one container in this hour. Hours of the next day count, too: the clock was set back.
+    A damaged record stands for one container in this hour, and one of version 0.2, which has hours of the wall clock,
+    for its largest number.
 
     Raises:
         LedgerError: the record cannot be read. Without it, a pod would take the RMID that a runtime needs next.
     """
     try:
-        found = parse(read_file(f"{ledger.folder}/{RUNTIMES}", _LIMIT), RUNTIMES_SHAPE)["hours"]
+        record: "Any" = parse(read_file(f"{ledger.folder}/{RUNTIMES}", _LIMIT), RUNTIMES_SHAPE)
     except FileNotFoundError:
         return {}
     except ValueError:
@@ -83,7 +86,13 @@ def read_peaks(ledger: "Ledger") -> "dict[int, int]":
     except OSError as error:
         raise LedgerError.of_file(error, f"{ledger.folder}/{RUNTIMES}") from error
     now = _hour()
-    return {int(hour): peak for hour, peak in found.items() if hour.isdecimal() and abs(now - int(hour)) < _DAY}
+    if "uptime" not in record:
+        wall = int(time.time()) // _HOUR
+        hours = [(int(hour), peak) for hour, peak in record["hours"].items() if hour.isdecimal()]
+        peaks = [peak for hour, peak in hours if abs(wall - hour) < _DAY]
+        return {now: max(peaks)} if peaks else {}
+    found = record["uptime"].items()
+    return {int(hour): peak for hour, peak in found if hour.isdecimal() and 0 <= now - int(hour) < _DAY}
 
 
 def note(ledger: "Ledger", number: "int | None", one: int = 1) -> None:
@@ -98,10 +107,11 @@ def note(ledger: "Ledger", number: "int | None", one: int = 1) -> None:
     path = f"{ledger.folder}/{RUNTIMES}"
     if peaks:
         ledger.prepare()  # the first container of this boot may need no record
-        write_file(path, format_json({"hours": {str(hour): peak for hour, peak in peaks.items()}}))
+        earlier = {str(int(time.time()) // _HOUR): max(peaks.values())}  # as version 0.2 reads it
+        write_file(path, format_json({"hours": earlier, "uptime": {str(hour): peak for hour, peak in peaks.items()}}))
     else:
         remove_file(path)
 
 
 def _hour() -> int:
-    return int(time.time()) // _HOUR
+    return int(time.clock_gettime(time.CLOCK_BOOTTIME)) // _HOUR

@@ -94,7 +94,7 @@ class Containers:
             self._forget(self._by_id[gone])
         new = names - self._by_id.keys()
         read = [self._read(name) for name in new]
-        is_settled = time.time_ns() - stamp > _SETTLED
+        is_settled = _is_settled(stamp)
         if is_settled or time.monotonic() >= self._check_at:
             read += self._check_all()
         complete = None not in read  # a hook has made the link, and not yet the record
@@ -165,7 +165,7 @@ class Containers:
                 self._forget(known)
             self._stamp = None
             return None
-        stamp = _stamp(found) if time.time_ns() - found.st_mtime_ns > _SETTLED else None
+        stamp = _stamp(found) if _is_settled(found.st_mtime_ns) else None
         if known is not None and (known.key, known.record) == (key, record):
             known.stamp = stamp
             return known
@@ -183,6 +183,11 @@ class Containers:
 
     def _path(self, key: str, id_: str) -> str:
         return f"{self._ledger.folder}/pods/{key}/{MEMBER}{id_}"
+
+
+def _is_settled(stamp: int) -> bool:
+    """Return whether a later change has another time, also if the clock was set back since."""
+    return abs(time.time_ns() - stamp) > _SETTLED
 
 
 def _stamp(found: "posix.stat_result") -> "Stamp":

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from conftest import always
 from hosts.counter_tree import ENERGY, OCCUPANCY, TOTAL
 
 from resctrl_hooks.node.resctrl.carried import Carried
@@ -206,6 +207,19 @@ def test_released_key_is_remembered_for_an_hour(scrapes: Scrapes) -> None:
     scrapes.at(100, root=[1, 0, 10, 1])
     for now, kept in ((200, True), (3800, True), (3801, False)):
         carried = scrapes.load(now)
+        carried.forget(set())
+        carried.save()
+        assert (carried.total(KEY, "", TOTAL) == 10) is kept, now
+
+
+@pytest.mark.parametrize("jump", [7200, -7200, 40 * 86400, -1e9])
+def test_released_key_is_remembered_whatever_the_clock_is_set_to(
+    scrapes: Scrapes, monkeypatch: pytest.MonkeyPatch, jump: float
+) -> None:
+    scrapes.at(100, root=[1, 0, 10, 1])
+    for now, offset, kept in ((200, 0.0, True), (300, jump, True), (3800, 0.0, True), (3801, jump, False)):
+        carried = scrapes.load(now)
+        monkeypatch.setattr("resctrl_hooks.node.resctrl.carried.time.time", always(1e9 + now + offset))
         carried.forget(set())
         carried.save()
         assert (carried.total(KEY, "", TOTAL) == 10) is kept, now

@@ -116,7 +116,7 @@ def test_counts_of_a_pod_that_gives_way_are_kept(tmp_path: Path) -> None:
 
 def test_default_is_the_most_groups_of_the_last_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hour = 500_000
-    monkeypatch.setattr("time.time", lambda: hour * 3600.0)
+    monkeypatch.setattr(runtimes, "_hour", lambda: hour)
     node = SharedNode(tmp_path, rmids=12, limbo=0)
     own = [start_own(node) for _ in range(3)]
     node.reconcile()
@@ -177,11 +177,21 @@ def test_damaged_or_outdated_record(tmp_path: Path, text: str, number: int) -> N
     assert (node.host.state / RUNTIMES).exists() == bool(number)
 
 
-def test_reserve_outlives_a_clock_that_is_set_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("jump", [-3 * 3600, 40 * 86400, -1.7e9])
+def test_reserve_outlives_a_clock_that_jumps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jump: float) -> None:
     node = SharedNode(tmp_path, rmids=16)
     now = time.time()
     runtimes.note(node.context().ledger, 3)
-    monkeypatch.setattr(time, "time", lambda: now - 3 * 3600)
+    monkeypatch.setattr(time, "time", lambda: now + jump)
+    assert runtimes.reserved(node.context()) == 3
+    runtimes.note(node.context().ledger, 1)
+    assert runtimes.reserved(node.context()) == 3
+
+
+def test_reserve_of_version_0_2_is_read(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, rmids=16)
+    node.context().ledger.prepare()
+    (node.host.state / RUNTIMES).write_text(json.dumps({"hours": {"1": 9, str(int(time.time()) // 3600): 3}}))
     assert runtimes.reserved(node.context()) == 3
 
 

@@ -5,6 +5,7 @@ import posix
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -80,8 +81,10 @@ def test_two_changes_within_a_clock_tick_are_both_seen(records: Records, monkeyp
     stat = posix.stat
 
     class SameFile:
-        st_mtime_ns, st_size, st_ino = 2**62, 1, 1
+        st_mtime_ns, st_size, st_ino = 10**18, 1, 1
 
+    clock = SimpleNamespace(time_ns=lambda: SameFile.st_mtime_ns, monotonic=time.monotonic)
+    monkeypatch.setattr(module, "time", clock)
     monkeypatch.setattr(posix, "stat", lambda path: SameFile if "/c-" in path else stat(path))
     for pid in (20, 21):
         records.write(1, pid=pid)
