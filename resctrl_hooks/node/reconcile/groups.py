@@ -32,6 +32,10 @@ class Groups:
         """Return those of some keys that have a group in a class."""
         return sorted(self._names.found(rdt_class, self._names_in(rdt_class), among))
 
+    def ending_in(self, rdt_class: str, key: str) -> "list[str]":
+        """Return the names of groups in a class that end in a key."""
+        return sorted(name for name in self._names_in(rdt_class) if name.endswith(key))
+
     def name(self, rdt_class: str, key: str) -> str:
         """Return the name of a key's group in a class; without one, that of a new group."""
         return self._names.of(key, rdt_class)

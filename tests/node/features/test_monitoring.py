@@ -161,3 +161,17 @@ def test_group_without_a_counter_gets_one(host: Host, monkeypatch: pytest.Monkey
     host.process(100, f"{POD_CGROUP}/crio-{ID}")
     assert host.call(state(bundle=host.bundle(), annotations=crio_annotations())).code == 0
     assert counted == ([UID] if lacks else [])
+
+
+def test_group_reserved_beside_other_containers_is_recorded_as_reserved(cluster: Cluster) -> None:
+    context = cluster.context()
+    feature = registry.feature_named(monitoring.NAME)
+    assert feature is not None
+    with context.monitor.hold(UID) as locked:
+        step = Step(monitoring.NAME, "join", {"class": ""}, "")
+        feature.reserve(step, workload(), locked, context)
+        assert "reserved" not in locked.record, "the first container's group is new"
+        locked.add_member("c1", {"steps": []})
+        feature.reserve(step, workload(), locked, context)
+        assert locked.record["reserved"].keys() == {""}
+    assert (context.ledger.read_pod(UID) or {}).get("reserved")

@@ -128,14 +128,39 @@ def test_group_keeps_its_name_if_the_new_one_is_taken(tmp_path: Path) -> None:
     assert names(node) == [f"rh-{pods[0].key}"]
 
 
-def test_records_of_earlier_versions_get_names(tmp_path: Path) -> None:
-    node, pods = started(tmp_path)
+def forget_names(node: SharedNode, pods: list[Pod]) -> None:
+    """Let the records be those of version 0.2."""
     ledger = node.context().ledger
     for pod in pods:
         record = ledger.read_pod(pod.key)
         assert record is not None
         del record["names"]
         ledger.write_pod(pod.key, record)
+
+
+def test_upgrade_with_a_new_prefix_recognizes_groups(tmp_path: Path) -> None:
+    node, pods = started(tmp_path)
+    held, totals = rmids(node), node.totals()
+    forget_names(node, pods)
+    node.configure(groupPrefix="rh-")
+    assert node.reconcile().ok
+    assert names(node) == sorted(f"rh-{pod.key}" for pod in pods)
+    assert (rmids(node), node.totals()) == (held, totals)
+    assert "vanished" not in node.host.log.read_text()
+
+
+def test_foreign_group_with_a_similar_name_is_not_recognized(tmp_path: Path) -> None:
+    node, (pod,) = started(tmp_path, 1)
+    forget_names(node, [pod])
+    node.kernel.rename(f"{node.host.resctrl}/mon_groups/{pod.key}", f"{node.host.resctrl}/mon_groups/other")
+    node.kernel.mkdir(f"{node.host.resctrl}/mon_groups/x-{pod.key}")
+    node.reconcile()
+    assert node.pod_record(pod.key).get("names", {}).get("", pod.key) == pod.key
+
+
+def test_records_of_earlier_versions_get_names(tmp_path: Path) -> None:
+    node, pods = started(tmp_path)
+    forget_names(node, pods)
     node.reconcile()
     assert [node.pod_record(pod.key)["names"] for pod in pods] == [{"": pod.key} for pod in pods]
     node.configure(groupPrefix="rh-")
