@@ -13,6 +13,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from .log import LogCallable
+
 FIRST_PAUSE, LONGEST_PAUSE = 10.0, 600.0
 """Seconds until a failed write is tried again; doubled after each failure, so a full disk costs little."""
 
@@ -72,6 +74,16 @@ class Retried:
         if self.why:
             self._say(NOTICE, self._again)
         self.why = ""
+
+
+def status_writes(log: "LogCallable", stage: str, path: str) -> Retried:
+    """Return the writes of a status file, which is replaced as often as before while that fails."""
+    return Retried(
+        lambda priority, text: log(priority, f"{stage}: {text}", stage=stage),
+        f"{path} is not current",
+        f"{path} is current again",
+        pause=0.0,
+    )
 
 
 def reason_of(error: "HookError | OSError") -> str:

@@ -59,7 +59,7 @@ def nri_command(config: str, arguments: "list[str]", find: "Find" = load, compil
     except (OSError, HookError) as error:
         Log(settings.log)(ERROR, f"nri: {node_state}/{LOCK}: {getattr(error, 'strerror', None) or error}", stage="nri")
         return _WRONG
-    notify, status = Notify(), Status(node_state, path)
+    notify, status = Notify(), Status(node_state, path, Log(settings.log))
     plugin = NodePlugin(
         given.get("name", DEFAULT_NAME),
         given.get("idx", DEFAULT_INDEX),

@@ -4,10 +4,13 @@ import posix
 import time
 
 from ..node.host.files import format_json, write_file
+from ..node.log import silent
+from ..node.retried import status_writes
 from ..node.watch.status import read_status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ..node.log import LogCallable
     from ..node.node_records import NriRecord
 
 NAME = "nri.json"
@@ -19,8 +22,9 @@ _OFTEN = 1.0  # seconds: figures are written no more often
 class Status:
     """The file's content. ``events`` has by name how many needed work, their histogram, and how many failed."""
 
-    def __init__(self, folder: str, socket: str) -> None:
+    def __init__(self, folder: str, socket: str, log: "LogCallable" = silent) -> None:
         self._path = f"{folder}/{NAME}"
+        self._writes = status_writes(log, "nri", self._path)
         self._written = 0.0
         self._is_new = False
         self.values: "NriRecord" = {
@@ -68,9 +72,6 @@ class Status:
             self.write()
 
     def write(self) -> None:
-        """Write the file; errors are ignored."""
+        """Write the file; an error is said once."""
         self._written, self._is_new = time.monotonic(), False
-        try:
-            write_file(self._path, format_json(self.values), 0o600)
-        except OSError:
-            pass
+        self._writes.attempt(lambda: write_file(self._path, format_json(self.values), 0o600))

@@ -57,7 +57,9 @@ class Guard:
         self.mode: str = settings["mode"]
         self._lease = Lease(context.settings.state_dir, context.proc)
         self._lease.hold(pid)
-        self._status = Status(context.settings.state_dir, pid, self._lease.started, self.mode, self._mount.unit)
+        self._status = Status(
+            context.settings.state_dir, pid, self._lease.started, self.mode, self._mount.unit, context.log
+        )
         why = self._mount.observe_only
         bandwidth = self._mount.bandwidth
         if not why and topology is None and bandwidth.resource == L3 and len(bandwidth.numbers) > 1:

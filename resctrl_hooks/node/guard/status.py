@@ -4,6 +4,8 @@ import time
 
 from ..host.files import format_json, write_file
 from ..host.procfs import pid_namespace
+from ..log import silent
+from ..retried import status_writes
 from .law import LOWER, RAISE, REPORT, RESTORE
 from .section import ACT, OBSERVE
 
@@ -11,6 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ..log import LogCallable
     from .law import Change, Domain
     from .load import Traffic
 
@@ -51,8 +54,9 @@ class Status:
     ``pid`` in ``namespace`` and its ``start`` in clock ticks name the guard's process.
     """
 
-    def __init__(self, state_dir: str, pid: int, start: int, mode: str, unit: str) -> None:
+    def __init__(self, state_dir: str, pid: int, start: int, mode: str, unit: str, log: "LogCallable" = silent) -> None:
         self._path = f"{state_dir}/{NAME}"
+        self._writes = status_writes(log, "guard", self._path)
         self.values: "dict[str, Any]" = {
             "pid": pid,
             "start": start,
@@ -103,9 +107,6 @@ class Status:
         self.values["events"] = [*self.values["events"], event][-_MOST_EVENTS:]
 
     def write(self) -> None:
-        """Write the file. Errors are ignored: the guard continues without metrics."""
+        """Write the file. An error is said once: the guard continues without metrics."""
         self.values["updated"] = time.time()
-        try:
-            write_file(self._path, format_json(self.values), 0o600)
-        except OSError:
-            pass
+        self._writes.attempt(lambda: write_file(self._path, format_json(self.values), 0o600))

@@ -45,7 +45,7 @@ class SlowdownPart(Part):
         self._findings: "dict[str, Finding]" = {}
         self._turn = 0
         path = f"{context.settings.state_dir}/{SLOWDOWN_STATUS}"
-        self._file = Status(path)
+        self._file = Status(path, context.log)
 
     @property
     def unsaved(self) -> "dict[str, str]":

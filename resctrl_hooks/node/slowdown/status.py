@@ -4,7 +4,9 @@ import time
 
 from ..file_shapes import SLOWDOWN
 from ..host.files import format_json, read_file, remove_file, write_file
+from ..log import silent
 from ..names import SLOWDOWN_STATUS
+from ..retried import status_writes
 from ..shapes import parse
 from .causes import SUPPORTED
 from .constants import WINDOW
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..context import Context
+    from ..log import LogCallable
     from .causes import Cause
     from .live import Finding
     from .window import Window
@@ -29,8 +32,9 @@ UNEXPLAINED = "unknown"
 class Status:
     """The file's content. Of ended pods nothing stays, so the file is as large as the node's pods."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, log: "LogCallable" = silent) -> None:
         self._path = path
+        self._writes = status_writes(log, "slowdown", path)
         self._seconds: "dict[str, dict[str, float]]" = {}
         self._counted: "dict[str, dict[str, list[float]]]" = {}
 
@@ -52,7 +56,7 @@ class Status:
     def write(self, findings: "Mapping[str, Finding]", pressed: "Mapping[str, Any]") -> None:
         """Write the file; ``pressed`` has the pods that memory bandwidth slows now, as the guard reads it.
 
-        Errors are ignored: the next window writes it again.
+        An error is said once: the next window writes it again.
         """
         pods = {
             key: {
@@ -64,10 +68,7 @@ class Status:
         }
         times = {"time": time.time(), "uptime": time.monotonic()}
         record = {**times, "pods": pods, "pressed": pressed}
-        try:
-            write_file(self._path, format_json(record), 0o600)
-        except OSError:
-            pass
+        self._writes.attempt(lambda: write_file(self._path, format_json(record), 0o600))
 
     def remove(self) -> None:
         """Remove the file: nobody updates it any more."""

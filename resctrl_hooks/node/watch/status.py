@@ -4,12 +4,15 @@ import posix
 import time
 
 from ..host.files import format_json, read_file, write_file
+from ..log import silent
+from ..retried import status_writes
 from ..shapes import by_name, count, each, fields, flag, number, parse, text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ..log import LogCallable
     from ..node_records import WatchRecord
 
 NAME = "exec.json"
@@ -40,8 +43,9 @@ SHAPES = {
 class Status:
     """The file's content. ``mode`` is how execs are found: by ``events``, by ``sampling``, or not at all (``off``)."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, log: "LogCallable" = silent) -> None:
         self._path = f"{folder}/{NAME}"
+        self._writes = status_writes(log, "exec", self._path)
         self._written = 0.0
         self._was = b""
         fresh: "Any" = {
@@ -65,16 +69,13 @@ class Status:
             self.write()
 
     def write(self) -> None:
-        """Write the file if anything has changed. Errors are ignored: the watcher continues without figures."""
+        """Write the file if anything has changed. An error is said once: the watcher continues without figures."""
         self._written = time.monotonic()
         data = format_json(self.values)
         if data == self._was:
             return
-        try:
-            write_file(self._path, data, 0o600)
-        except OSError:
-            return
-        self._was = data
+        if self._writes.attempt(lambda: write_file(self._path, data, 0o600)):
+            self._was = data
 
 
 def read_status(folder: str, name: str = NAME) -> "dict[str, Any] | None":

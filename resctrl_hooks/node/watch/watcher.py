@@ -85,7 +85,7 @@ class Watcher:
         self._values = Values(self._writes)
         self._say_at = 0.0
         self._use(settings)
-        self.status = Status(self._context.settings.state_dir)
+        self.status = Status(self._context.settings.state_dir, self._context.log)
 
     def _use(self, settings: Settings) -> None:
         self._context = Context(settings, Log(settings.log, stderr=self._stderr))

@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 import time
@@ -5,7 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hosts.faults import failing
 
+from resctrl_hooks.node.guard.status import Status as GuardStatus
+from resctrl_hooks.node.slowdown.status import Status as SlowdownStatus
 from resctrl_hooks.node.watch.status import EVENTS, NAME, OFF, Status, read_status
 from resctrl_hooks.nri import status as nri_status
 
@@ -89,3 +93,36 @@ def test_figures_are_written_only_after_a_while(tmp_path: Path, monkeypatch: pyt
         status.write_sometimes()
         written.append((read_status(str(tmp_path)) or {})["events"])
     assert written == [0, 0, 3]
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EIO, errno.EDQUOT, errno.EACCES])
+@pytest.mark.parametrize("name", ["exec", "nri", "guard", "slowdown"])
+def test_status_that_cannot_be_written_is_said_once_and_so_is_its_end(tmp_path: Path, name: str, number: int) -> None:
+    lines: list[str] = []
+
+    def log(priority: int, message: str, **_fields: str | int) -> None:
+        lines.append(message)
+
+    folder = str(tmp_path)
+    exec_status = Status(folder, log)
+    guard, slowdown = GuardStatus(folder, 1, 1, "act", "%", log), SlowdownStatus(f"{folder}/slowdown.json", log)
+    nri = nri_status.Status(folder, "/run/nri.sock", log)
+
+    def write() -> None:
+        exec_status.values["events"] += 1
+        if name == "slowdown":
+            slowdown.write({}, {})
+        else:
+            (exec_status if name == "exec" else nri if name == "nri" else guard).write()
+
+    module = "resctrl_hooks.nri.status" if name == "nri" else f"resctrl_hooks.node.{name}.status"
+    module = module.replace(".exec.", ".watch.")
+    with failing(module, "write_file", OSError(number, os.strerror(number), f"/run/{name}.json")):
+        for _ in range(5):
+            write()
+    (line,) = lines
+    assert line == f"{name}: {folder}/{name}.json is not current: /run/{name}.json: {os.strerror(number)}"
+    for _ in range(2):
+        write()
+    assert lines[1:] == [f"{name}: {folder}/{name}.json is current again"]
+    assert (tmp_path / f"{name}.json").exists()
