@@ -55,9 +55,18 @@ def path(value: "Any") -> bool:
     return text(value) and (not value or (value[0] == "/" and "/../" not in f"{value}/"))
 
 
-def folder(value: "Any") -> bool:
-    """Return whether a value is the name of a folder, one part of a path."""
-    return text(value) and value not in _NO_FOLDERS and "/" not in value
+def folders(value: "Any") -> bool:
+    """Return whether a value is an object of names of folders, each one part of a path."""
+    try:
+        joined = "".join(value) + "".join(value.values())
+    except (AttributeError, TypeError):
+        return False
+    if not text(joined):
+        return False
+    for name in value.values():  # noqa: SIM110  # faster than all()
+        if name in _NO_FOLDERS or "/" in name:
+            return False
+    return True
 
 
 def flag(value: "Any") -> bool:
@@ -246,8 +255,8 @@ POD = fields(
         **_NAMES,
         "key": text,
         "boot": text,
-        "names": by_name(folder),
-        "renaming": by_name(folder),
+        "names": folders,
+        "renaming": folders,
         "reserved": by_name(number),
         "cgroup": path,
         "born": number,

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
 
     from ..container.running import Running
     from ..context import Context
-    from ..records import PodRecord
     from .groups import Groups
     from .report import Report
 
@@ -29,6 +28,7 @@ def correct_keys(
     needed: "dict[str, set[str | None]]" = {}
     for container in containers:
         needed.setdefault(container.key, set()).update((container.rdt_class, container.recorded_class))
+    prefix = context.monitor.group_prefix
     for key in sorted(keys):
         try:
             record = context.ledger.read_pod(key)
@@ -37,8 +37,9 @@ def correct_keys(
             cgroup, now = record.get("cgroup", ""), cgroups.get(key, "")
             if now not in ("", cgroup) and not is_folder(cgroup) and is_folder(now):
                 _correct(context, key, {"cgroup": now}, report)
-            if record.get("cgroup") or key in needed:
-                _correct_group_names(context, key, record, report)
+            of_groups = dict.fromkeys(record["groups"], prefix + key)
+            if of_groups and record.get("names") != of_groups and (cgroup or key in needed):
+                _correct_group_names(context, key, report)
             if key in names and record.get("namespace") != names[key]["namespace"]:
                 _correct(context, key, names[key], report)
             unneeded = record.get("groups", {}).keys() - needed.get(key, set())
@@ -57,18 +58,14 @@ def _correct(context: "Context", key: str, fields: "dict[str, str]", report: "Re
             report.repaired += 1
 
 
-def _correct_group_names(context: "Context", key: str, record: "PodRecord", report: "Report") -> None:
+def _correct_group_names(context: "Context", key: str, report: "Report") -> None:
     """Record the names of a key's groups where they are not recorded, and let its groups have the present prefix."""
-    names, usual = record.get("names", {}), context.monitor.group_prefix + key
-    if all(names.get(rdt_class) == usual for rdt_class in record["groups"]) or report.dry_run:
-        return
     with context.monitor.hold(key) as locked:
-        unknown = locked.origins.keys() - locked.record.get("names", {}).keys()
-        for rdt_class in unknown:
+        usual = locked.usual_name
+        for rdt_class in locked.origins.keys() - locked.record.get("names", {}).keys():
             if context.monitor.resctrl.exists(rdt_class, usual):
                 locked.note_group(rdt_class, locked.origins[rdt_class])
-        if unknown:
-            locked.save()
+                locked.save()
         for rdt_class in use_present_prefix(locked, context.monitor):
             report.repaired += 1
             context.log(INFO, f"renamed the group of {key} in class {rdt_class!r} to {usual}", key=key)

@@ -17,8 +17,8 @@ from .cleanup import tidy
 from .discovery import observe
 from .enforce import enforce, try_again
 from .foreign_tasks import remove_foreign_tasks
+from .groups import Groups
 from .keys import correct_keys
-from .recognition import recognized_groups
 from .report import Options, Report
 from .runtimes import put_runtimes_first
 from .unneeded import release_unneeded
@@ -69,7 +69,7 @@ def reconcile(
         refresh(context, containers, report)
         containers = by_rank(context, containers)
     put_runtimes_first(context, seen.containers, report)
-    groups = recognized_groups(context, containers, dry_run=options.dry_run)
+    groups = Groups(context)
     if not options.dry_run:
         backed_off = note_vanished(context, containers, groups, report)
         for container in containers:

@@ -14,6 +14,7 @@ from ..host.files import format_json, read_file, write_file
 from ..ledger import CHANGING, WAITING
 from ..log import WARNING
 from ..shapes import parse
+from .recognition import recognize
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -110,6 +111,9 @@ def _gone(context: "Context", containers: "Iterable[Running]", groups: "Groups",
         try:
             with context.monitor.hold(key, _PATIENCE) as locked:
                 recorded = rdt_class in locked.origins and not resctrl.exists(rdt_class, locked.name_in(rdt_class))
+                if recorded and recognize(locked, context, rdt_class, containers):
+                    groups.read_names_again()
+                    continue
         except HookError:
             continue  # its lock holder takes care of it
         if recorded:

@@ -50,6 +50,11 @@ class Names:
         self._former = sorted({"", *prefixes(node.ledger)} - {node.group_prefix})  # empty if names follow from keys
         self._records: "dict[str, PodRecord | None]" = {}
 
+    @property
+    def usual_prefix(self) -> "str | None":
+        """The prefix from which all names follow; None where records say them."""
+        return None if self._former else self._prefix
+
     def of(self, key: str, rdt_class: str) -> str:
         """Return the name of a key's group in a class; without one, that of a new group."""
         usual = self._prefix + key
