@@ -95,7 +95,15 @@ def record_of(found: "Finding") -> "dict[str, Any]":
         "method": verdict.method,
         "samples": verdict.samples,
         "baselineSamples": verdict.baseline_samples,
-        "causes": [{**one._asdict(), "pods": [pod._asdict() for pod in one.pods]} for one in found.causes],
+        "causes": [
+            {
+                "cause": one.cause,
+                "state": one.state,
+                "text": one.text,
+                "pods": [pod._asdict() for pod in one.pods],
+            }
+            for one in found.causes
+        ],
         "domain": found.domain,
         "load": found.load,
     }
