@@ -92,10 +92,7 @@ def plan(feature: "Feature", workload: "Workload", context: "Context", earlier: 
     if workload.sandbox:
         return [Step(feature.name, SKIP, {}, f"{feature.name} does not apply to a pod's sandbox")]
     try:
-        steps = feature.plan(workload, context, earlier)
-        if workload.dropped is not None:
-            report_dropped(feature.name, workload, context)
-        return steps
+        return feature.plan(workload, context, earlier)
     except errors.DeadlineError:
         raise
     except Exception as caught:  # the default must not depend on our having no bugs

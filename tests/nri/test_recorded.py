@@ -231,3 +231,20 @@ def test_hook_of_crio_leaves_nothing_to_complete(host: Host) -> None:
     assert features(host) == ["monitoring", "memory"]
     assert served(plugin, "StartContainer", message(41, MEMORY)) == NOTHING
     assert recorded(host) == before
+
+
+HOSTILE = ["x" * 70_000, "a\0b", "\x1b[2J", "[" * 5000]
+
+
+@pytest.mark.parametrize("value", HOSTILE, ids=range(len(HOSTILE)))
+def test_hostile_texts_of_a_pod_cost_it_neither_default_nor_group(host: Host, value: str) -> None:
+    host.add_class("bronze")
+    defaults = {"defaults": {"namespaces": {"shop": "bronze"}}}
+    plugin = plugin_of(host, rdt={"enabled": True, "classes": {"bronze": {}}, **defaults})
+    host.process(41, f"{POD_CGROUP}/{ID}", rdt="/")
+    pod = {**POD, "annotations": {"class.rdt.resctrl-hooks.io": value}, "labels": {"app": value, value: "app"}}
+    assert served(plugin, "StartContainer", message(41, pod)) == NOTHING
+    assert log(host).count("annotation class.rdt.resctrl-hooks.io is ignored") == 1
+    (one,) = observe(host.context()).containers
+    assert [step["feature"] for step in one.record["steps"]] == ["rdt", "monitoring"]
+    assert one.record["steps"][0]["needs"] == {"class": "bronze"}

@@ -4,6 +4,8 @@ Source of the names: nri-plugins (pkg/resmgr/cache, cmd/plugins). The annotation
 classes read them, or their plugins run on the node.
 """
 
+from ..names import printable
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,7 +40,7 @@ READ = frozenset(
     )
 )
 """The names before ``.resource-policy.nri.io`` that features read."""
-_MOST = 32
+_MOST, _LONGEST = 32, 128
 
 
 def unread(annotations: "Iterable[str]") -> "list[str]":
@@ -48,11 +50,11 @@ def unread(annotations: "Iterable[str]") -> "list[str]":
         if name in (f"{_PLAIN}affinity", f"{_PLAIN}anti-affinity"):
             continue
         if name.startswith(_PLAIN):
-            found.add(name[:128])
+            found.add(printable(name[:_LONGEST]))
             continue
         base = name.partition("/")[0]
         if base.endswith(_OTHERS) or (base.endswith(_POLICY) and base[: -len(_POLICY)] not in READ):
-            found.add(base[:128])
+            found.add(printable(base[:_LONGEST]))
     return sorted(found)[:_MOST]
 
 

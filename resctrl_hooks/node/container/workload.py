@@ -248,7 +248,7 @@ def _is_read(name: str) -> bool:
 
 
 def _bounded(values: "dict[str, str]") -> "dict[str, str]":
-    short = [name for name, value in values.items() if len(name) + len(value) <= _LONGEST_TOLD]
+    short = [name for name, value in values.items() if len(name) + len(value) <= _LONGEST_TOLD and name.isprintable()]
     return {name: values[name] for name in short[:_MOST_TOLD]}
 
 

@@ -8,7 +8,7 @@ from ..container.oci import CREATE_RUNTIME
 from ..feature import SKIP, needed_classes
 from ..feature_table import NODE
 from ..log import INFO, WARNING
-from ..registry import features_in_use, incomplete_refuses, kind_of, plan, refuses
+from ..registry import features_in_use, incomplete_refuses, kind_of, plan, refuses, report_dropped
 from ..steps import apply_steps
 from .deadline import TIME_TO_TAKE_BACK, set_deadline
 
@@ -120,6 +120,8 @@ def planned(
     for feature in features_in_use(context.settings) if features is None else features:
         try:
             steps = plan(feature, workload, context, [step for _, step in found])
+            if workload.dropped is not None:
+                report_dropped(feature.name, workload, context)
             found += [(feature, step) for step in steps]
         except Exception as caught:
             error = caught

@@ -17,7 +17,7 @@ from ..host.files import is_folder, list_folder
 from ..host.procfs import lives, start_time
 from ..log import WARNING
 from ..pointers import has_member
-from ..registry import features_in_use, kind_of, plan
+from ..registry import features_in_use, kind_of, plan, report_dropped
 from ..resctrl.locked_key import record_is_dead
 from ..set_aside import SetAsideError, bounded
 
@@ -220,6 +220,8 @@ def _plan(
         ),
     )
     container.joins()
+    if added:  # a container that no feature serves is planned in each pass
+        report_dropped(", ".join({step.feature: None for step in added}), workload, context)
     return added
 
 

@@ -158,6 +158,13 @@ class Node(PlacedHost):
         record = json.loads((self.host.state / "pods" / UID / f"c-{id_of(name)}").read_text())
         return {step["feature"]: step["needs"] for step in record["steps"]}
 
+    def assert_valid(self) -> None:
+        """Check that all records are accepted by the readers of records."""
+        ledger = self.host.context().ledger
+        assert ledger.read_pod(UID)
+        for container in ledger.containers():
+            assert ledger.read_member(UID, container), container
+
 
 @pytest.fixture
 def node(tmp_path: Path) -> Node:
@@ -256,6 +263,7 @@ def test_hostile_annotation_costs_bounded_work_and_only_its_own_effect(
     reconcile(node.host.context())
     with counted() as one_pass:
         assert reconcile(node.host.context()).ok
+    node.assert_valid()
     assert one_pass.lines < plain["pass"] * 1.2
     node.assert_sound()
 
@@ -328,6 +336,7 @@ def test_hostile_device_costs_bounded_work_and_no_feature(node: Node, plain: dic
         assert node.cpus(container), case
         assert work.lines < plain["start"] + 200_000, case
         assert "internal error" not in log, log
+        node.assert_valid()
         node.stop(container)
 
 
@@ -345,6 +354,7 @@ def test_hostile_variable_costs_bounded_work_and_no_feature(node: Node, plain: d
             said = warnings(log)
             assert len(said) == (case in DROPPED and variables[0].startswith(name)), (case, said)
             assert all(f"variable {name}" in line and "shop/web-0" in line for line in said)
+            node.assert_valid()
             node.stop(container)
 
 
@@ -362,6 +372,7 @@ def test_hostile_name_of_an_annotation_costs_bounded_work_and_no_feature(
         assert node.cpus(container), case
         assert work.lines < plain["start"] + 200_000, case
         assert "internal error" not in log, log
+        node.assert_valid()
         node.stop(container)
 
 
@@ -412,3 +423,26 @@ def test_explain_drops_the_same_wishes_as_the_hook(node: Node, name: str, case: 
     notes = [note for note in said.notes if f"annotation {name} is ignored" in note]
     assert len(notes) == 1
     assert "shop/web-0/x" in notes[0]
+
+
+def test_container_that_no_feature_serves_is_reported_by_its_hook_only(tmp_path: Path) -> None:
+    node = PlacedHost(Host(tmp_path))
+    node.configure()
+    config = json.loads(node.host.config.read_text())
+    rdt = {"enabled": True, "classes": {"bronze": {}}}
+    node.host.config.write_text(json.dumps(config | {"placement": {"enabled": False}, "rdt": rdt}))
+    node.run_unseen("idle", 500, **{"class.rdt.resctrl-hooks.io": "x" * 2000})
+    outcome = node.host.call(node.state("idle", 500, **{"class.rdt.resctrl-hooks.io": "x" * 2000}))
+    assert len(warnings(outcome.log)) == 1
+    for _ in range(3):
+        reconcile(node.host.context())
+    assert node.host.log.read_text().count("is ignored") == 1
+
+
+def test_container_that_reconcile_records_is_reported_once(node: Node) -> None:
+    node.run_unseen("late", 1000, **{"class.rdt.resctrl-hooks.io": "x" * 2000})
+    for _ in range(3):
+        reconcile(node.host.context())
+    said = [line for line in node.host.log.read_text().splitlines() if "is ignored" in line]
+    assert len(said) == 1
+    assert node.record("late")["rdt"]["class"] == "bronze"

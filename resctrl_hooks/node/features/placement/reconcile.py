@@ -73,7 +73,8 @@ def adopt_all(
 
 def _steps_for(workload: "Workload", context: "Context") -> "list[Step]":
     steps = [step for step in steps_for(workload, context, share=True) if step.action != SKIP]
-    report_dropped(NAME, workload, context)
+    if steps:
+        report_dropped(NAME, workload, context)
     return steps
 
 
