@@ -1,11 +1,6 @@
 """`resctrl-hook diagnose`: which pods are slowed, because of whom, and what helps; with --experiment, the proof."""
 
-import signal
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import NoReturn
 
 import click
 
@@ -21,8 +16,8 @@ from resctrl_hooks.slowdown.effects import ClassEffect, effect_of_class
 from resctrl_hooks.slowdown.evidence import UNITS
 from resctrl_hooks.slowdown.proof import Experiment
 from resctrl_hooks.slowdown.session import Session
+from resctrl_hooks.slowdown.signals import ended_like_ctrl_c, stopped_after_its_end
 
-_ENDING = (signal.SIGTERM, signal.SIGHUP)
 _LEAST = 5.0  # seconds: five windows of a second
 _DEFAULT = 60.0
 _CSV = attributes(
@@ -52,7 +47,7 @@ def command(
     With --at, prints the ratios and causes that the sampling process had at that time, from the history.
 
     With --experiment, limits only the classes in `rdt.guard.throttle`, down to their floors, and restores all values at
-    the end, also when interrupted.
+    the end, also when interrupted, stopped (Ctrl-Z) or killed.
     """
     if experiment and len(pods) != 1:
         raise click.UsageError("--experiment needs one POD.")
@@ -64,7 +59,7 @@ def command(
         print_slowdowns(form, *past_pods(context, when, pods), every=bool(pods))
         return
     keys = list(dict.fromkeys(find(context, pod) for pod in pods))
-    with _ended_by_signals():
+    with ended_like_ctrl_c():
         with Session(context, lambda text: click.echo(text, err=True)) as session:
             session.sample(seconds, keys)
             found = session.diagnoses(keys or session.pods())
@@ -72,7 +67,8 @@ def command(
             normal = session.normal_cost(keys[0]) if experiment else None
         shown = found if keys else [one for one in found if one.verdict == "slowed"]
         if experiment:
-            effects = _experiment(context, keys[0], normal, told=is_table(form))
+            with stopped_after_its_end():
+                effects = _experiment(context, keys[0], normal, told=is_table(form))
             shown = [shown[0].model_copy(update={"experiments": effects})]
     if not is_table(form):
         print_listing(form, LIST, shown, _CSV, pods=len(found), withBaseline=len(known))
@@ -104,21 +100,3 @@ def _experiment(context: Context, key: str, normal: dict[str, float] | None, *, 
             if told and sys.stderr.isatty():
                 click.echo(f"{number}: class {proof.name} is measured", err=True)
     return effects
-
-
-@contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end the command as Ctrl-C does: values are restored first."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may set handlers
-        return
-    before = {number: signal.signal(number, _end) for number in _ENDING}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _end(number: int, _: object) -> NoReturn:
-    sys.exit(128 + number)

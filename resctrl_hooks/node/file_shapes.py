@@ -194,7 +194,7 @@ LEASE = fields(
         "declared": by_name(by_number(count)),
         "ours": by_name(by_number(each(count))),
     },
-    {},
+    {"owner": text, "deadline": number},
 )
 """``guard-lease.json``."""
 _RATIO: "Shape" = lambda value: value is None or number(value)  # noqa: E731  # a row of the table

@@ -8,15 +8,18 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.guard.lease import LOCK
+from resctrl_hooks.node.guard.lease import EXPERIMENT, GUARD
 from resctrl_hooks.node.guard.load import read_classes, traffic
+from resctrl_hooks.node.guard.recovery import become_owner
 from resctrl_hooks.node.guard.section import section
-from resctrl_hooks.node.host.instance import RunningError, only_instance
+from resctrl_hooks.node.host.instance import RunningError
 from resctrl_hooks.node.slowdown.neighbours import memory_of
 
 from .evidence import Evidence, EvidenceError
 from .experiment import SECONDS, SETTLE, WINDOWS, Effect, effect_of, order
+from .signals import uninterrupted
 from .trial import Trial, TrialError, hold_lease
+from .watchdog import Watchdog
 
 LEAST_LOAD = 0.01
 """The least part of a memory domain's traffic for which a class is tried. A quiet class cannot slow a pod there."""
@@ -38,6 +41,8 @@ class Proof:
 
 class Experiment:
     """The experiment for one pod. Use it in a ``with`` statement, at whose end every value is restored.
+
+    If this process is killed, or stopped for longer than the lease, its `Watchdog` restores them.
 
     Args:
         context: the node. Its ``rdt.guard.throttle`` names the classes that may be limited, and their floors.
@@ -72,12 +77,15 @@ class Experiment:
         self._trial: Trial | None = None
         context.ledger.prepare()
         try:
-            self._lock = only_instance(f"{context.settings.state_dir}/{LOCK}")
+            self._lock = become_owner(context.settings.state_dir, EXPERIMENT)
         except RunningError as error:
+            if error.owner not in ("", GUARD):
+                raise TrialError(str(error), hint="wait for its end, or end it") from error
             raise TrialError(
                 f"the bandwidth guard changes values on this node: {error}",
                 hint="stop it for the time of the experiment: systemctl stop resctrl-hooks-guard.service",
             ) from error
+        self._watchdog: Watchdog | None = None
         try:
             self._lease = hold_lease(context, posix.getpid())
             self.evidence = Evidence(context, key, cgroups)
@@ -86,14 +94,21 @@ class Experiment:
             raise
 
     def __enter__(self) -> Self:
+        self._watchdog = Watchdog(self._context, self._lock)
         return self
 
     def __exit__(self, *_: object) -> None:
+        uninterrupted(self._end)
+
+    def _end(self) -> None:
+        failed = ["the values"]
         try:
-            self.evidence.close()
             failed = self._trial.end() if self._trial else []
+            self.evidence.close()
         finally:
             posix.close(self._lock)
+            if self._watchdog:
+                self._watchdog.end(restored=not failed)
         if failed:
             raise TrialError(f"cannot restore {'; '.join(failed)}", hint="run `resctrl-hook guard restore`")
 

@@ -1,7 +1,8 @@
 """One class's limit, switched on and off: the guard's lease and values, so that a killed experiment leaves none.
 
-The lease names the values before the first change. `guard restore`, reconcile and the next guard put them back if this
-process dies. The owner of a `Trial` holds the guard's lock (`guard/lease.LOCK`): there is one lease.
+The lease names the values before the first change. `Watchdog`, `guard restore`, reconcile and the next guard restore
+them if this process dies, or is stopped for longer than `LEASE`. The owner of a `Trial` holds the lock of the lease
+(`guard/recovery.become_owner`): there is one.
 """
 
 from collections.abc import Sequence
@@ -10,8 +11,13 @@ from typing import Any
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.guard.actuator import Mount
-from resctrl_hooks.node.guard.lease import RESOURCE, Lease, held_limits, restore, write_limits
+from resctrl_hooks.node.guard.changes import change, restore
+from resctrl_hooks.node.guard.lease import EXPERIMENT, GUARD, Lease
+from resctrl_hooks.node.guard.limits import RESOURCE, held_limits
 from resctrl_hooks.node.resctrl.bandwidth_unit import capacity_of
+
+LEASE = 15.0
+"""Seconds: several windows, so a working experiment extends its lease in time on a busy node."""
 
 
 class TrialError(HookError):
@@ -68,17 +74,17 @@ class Trial:
 
         Raises:
             TrialError: another program changed the values meanwhile; they stay.
+            LeaseEndedError: this process was stopped for longer than its lease.
             ResctrlError: the kernel refuses.
         """
+        self._lease.extend()
         now = held_limits(self._resctrl, self.name)
         if any(now.get(number) != value for number, value in self._now.items()):
             raise TrialError(f"another program changed {RESOURCE} of class {self.name} to {_in_words(now)}")
         new = self.floor if limited else self.declared
         if new == self._now:
             return
-        self._lease.intend(self.name, self._now, new)
-        effective = write_limits(self._resctrl, self.name, new)
-        self._lease.settle(self.name, effective)
+        effective = change(self._resctrl, self._lease, self.name, self._now, new)
         self._now = {number: effective[number] for number in new}
 
     def end(self) -> list[str]:
@@ -101,9 +107,11 @@ def hold_lease(context: Context, pid: int) -> Lease:
             f"the lease {lease.path} is damaged: {error}", hint="run `resctrl-hook guard restore`"
         ) from error
     if left:
-        raise TrialError("an ended guard left lowered values", hint="run `resctrl-hook guard restore` first")
+        raise TrialError(
+            f"{lease.owner or GUARD} has ended and left lowered values", hint="run `resctrl-hook guard restore` first"
+        )
     lease = Lease(context.settings.state_dir, context.proc)
-    lease.hold(pid)
+    lease.hold(pid, EXPERIMENT, LEASE)
     return lease
 
 

@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 from conftest import Host, always, raising
 from hosts.monitored import KEYS, MonitoredHost, plain_host, run
 
-from resctrl_hooks.cli import diagnose, doctor, events, main, metrics, record, show, view
+from resctrl_hooks.cli import doctor, events, main, metrics, record, show, view
 from resctrl_hooks.cli import guard as guard_module
 from resctrl_hooks.cli import nri as nri_module
 from resctrl_hooks.cli import reconcile as reconcile_module
@@ -29,6 +29,7 @@ from resctrl_hooks.inventory.pod_details import Failure
 from resctrl_hooks.node import call_metrics
 from resctrl_hooks.node.errors import HookError, SettingsError
 from resctrl_hooks.recording.files import RecordingError
+from resctrl_hooks.slowdown.signals import ended_like_ctrl_c
 from resctrl_hooks.view.contents import Contents
 
 FULL = "No space left on device"
@@ -489,13 +490,13 @@ def test_experiment_needs_one_pod(node: MonitoredHost) -> None:
 
 def test_signals_end_diagnose_with_their_number() -> None:
     before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(SystemExit) as caught, diagnose._ended_by_signals():
+    with pytest.raises(SystemExit) as caught, ended_like_ctrl_c():
         signal.raise_signal(signal.SIGTERM)
     assert (caught.value.code, signal.getsignal(signal.SIGTERM)) == (143, before)
     seen: list[Any] = []
 
     def elsewhere() -> None:
-        with diagnose._ended_by_signals():
+        with ended_like_ctrl_c():
             seen.append(signal.getsignal(signal.SIGTERM))
 
     thread = threading.Thread(target=elsewhere)

@@ -44,6 +44,8 @@ BY_HAND: dict[str, Any] = {
         "boot": "",
         "declared": {"gold": {"0": 100}},
         "ours": {"gold": {"0": [100, 90]}},
+        "owner": "the guard",
+        "deadline": 1.5,
     },
 }
 RECORD = {

@@ -18,7 +18,7 @@ from node.guard.node import Node
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.feature import Step
 from resctrl_hooks.node.features import scheduling
-from resctrl_hooks.node.guard.lease import NAME, Lease
+from resctrl_hooks.node.guard.lease import EXPERIMENT, NAME, Lease
 from resctrl_hooks.node.host import cgroup
 from resctrl_hooks.rdt.classes import Classes
 from resctrl_hooks.slowdown.trial import Trial
@@ -39,7 +39,7 @@ def trial(host: Host) -> str:
     context = node.context()
     context.ledger.prepare()
     lease = Lease(context.settings.state_dir, context.proc)
-    lease.hold(os.getpid())
+    lease.hold(os.getpid(), EXPERIMENT, 15.0)
     Trial(context, lease, "bronze", {"floor": 20}, [(0,)]).set(limited=True)
     return (host.state / NAME).read_text()
 

@@ -1,17 +1,22 @@
-"""Many experiments: how often the interval contains the truth, and kills at random moments."""
+"""Many experiments: how often the interval contains the truth, and kills and stops at random moments."""
 
+import contextlib
 import mmap
 import os
 import signal
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
 import pytest
 from conftest import Host
 
-from resctrl_hooks.node.guard.lease import NAME, restore_ended
+from resctrl_hooks.node.guard import lease
+from resctrl_hooks.node.guard.lease import NAME
+from resctrl_hooks.node.guard.recovery import restore_ended
+from resctrl_hooks.slowdown import proof, trial, watchdog
 
 from .world import DECLARED, TRUTH, World, contains_truth
 
@@ -26,7 +31,10 @@ def test_interval_of_a_noisy_victim_contains_the_truth_in_nine_of_ten_experiment
         assert sum(one[name] for one in found) >= NINE_OF_TEN, name
 
 
-def test_values_come_back_after_each_of_100_kills_at_random_moments(host: Host) -> None:
+def test_values_come_back_after_each_of_100_kills_at_random_moments(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(proof, "Watchdog", NoWatchdog)  # the restoration by others is tested
     world, chance, left = World(host), Random(42), 0
     resctrl, state = world.context.monitor.resctrl, str(host.state)
     for _ in range(KILLS):
@@ -47,6 +55,58 @@ def test_values_come_back_after_each_of_100_kills_at_random_moments(host: Host) 
     assert left >= HITS, "too few kills met a limit for this test to say something"
 
 
+class NoWatchdog:
+    """A watchdog that was killed, too."""
+
+    def __init__(self, *_: object) -> None:
+        """Watch nothing."""
+
+    def end(self, *, restored: bool) -> None:
+        """Do nothing."""
+
+
+def test_watchdog_restores_values_after_each_of_100_kills_and_stops_at_random_moments(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial, "LEASE", 0.3)
+    monkeypatch.setattr(lease, "_GRACE", 0.05)
+    monkeypatch.setattr(watchdog, "_INTERVAL", 0.05)
+    world, chance, left = World(host), Random(7), [0, 0]
+
+    def is_restored() -> bool:
+        return world.node.limit("bronze") == world.node.limit("silver") == DECLARED
+
+    for turn in range(KILLS):
+        passed = mmap.mmap(-1, mmap.PAGESIZE)
+        child = os.fork()
+        if not child:
+            _experiments_until_killed(world, passed)
+        moment, stopped = chance.randrange(STRETCHES), turn % 2
+        while passed[0] < moment:
+            time.sleep(0.0005)
+        time.sleep(chance.uniform(0.0, 0.002))
+        os.kill(child, signal.SIGSTOP if stopped else signal.SIGKILL)
+        os.waitpid(child, os.WUNTRACED)
+        left[stopped] += not is_restored()
+        wait_until(is_restored)
+        if stopped:
+            os.kill(child, signal.SIGCONT)
+            time.sleep(chance.uniform(0.0, 0.02))
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+        wait_until(is_restored)
+        wait_until(lambda: not Path(host.state, NAME).exists())
+    assert min(left) >= HITS // 4, "too few kills or stops met a limit for this test to say something"
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Wait for a condition, for ten leases at the most: the machine may be busy."""
+    end = time.monotonic() + 10 * trial.LEASE
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.0005)
+
+
 def _experiments_until_killed(world: World, passed: mmap.mmap) -> None:
     """Run experiments one after another; an error ends the process, which the parent sees."""
 
@@ -57,7 +117,7 @@ def _experiments_until_killed(world: World, passed: mmap.mmap) -> None:
         world.hook = tick
         world.sleep(0.0)  # counters that the last kill left half written
         while True:
-            with world.experiment() as experiment:
+            with contextlib.suppress(lease.LeaseEndedError), world.experiment() as experiment:
                 list(experiment.run())
     except BaseException:  # noqa: BLE001  # nothing may get out of the child
         traceback.print_exc()

@@ -1,7 +1,10 @@
 """The experiment on a node whose victim is slowed by a class: its result, its refusals, and what it leaves behind."""
 
 import json
+import os
 import posix
+import signal
+import time
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,8 +17,12 @@ from jsonschema import validate
 
 from resctrl_hooks.cli import diagnose
 from resctrl_hooks.cli.schemas import schemas
-from resctrl_hooks.node.guard.lease import LOCK, NAME, restore_left
+from resctrl_hooks.node.guard import lease
+from resctrl_hooks.node.guard.lease import LOCK, NAME, LeaseEndedError
+from resctrl_hooks.node.guard.recovery import restore_ended, restore_left
 from resctrl_hooks.node.host.instance import only_instance
+from resctrl_hooks.slowdown import experiment as plan
+from resctrl_hooks.slowdown import trial
 from resctrl_hooks.slowdown.evidence import EvidenceError
 from resctrl_hooks.slowdown.proof import Experiment
 from resctrl_hooks.slowdown.session import Session
@@ -90,6 +97,95 @@ def test_killed_experiment_leaves_a_lease_that_brings_the_values_back(world: Wor
     done = restore_left(world.context.monitor.resctrl, str(world.node.host.state), world.context.proc)
     assert done.done == ["class bronze, domain 0: MB 20 -> 100"]
     assert world.node.limit("bronze") == DECLARED
+
+
+def test_experiment_that_was_stopped_too_long_changes_nothing_more(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(lease, "boot_time", lambda: now[0])
+    stopped: list[int] = []
+
+    def stop() -> None:
+        if world.node.limit("bronze") != DECLARED and not stopped:
+            now[0] += trial.LEASE + 2
+            restored = restore_ended(world.context.monitor.resctrl, str(world.node.host.state), world.context.proc)
+            assert restored.owner == f"an experiment (process {posix.getpid()}, stopped or hung)"
+            stopped.append(len(world.node.fs.writes))
+            assert world.node.limit("bronze") == DECLARED
+
+    world.hook = stop
+    ended = "an experiment was stopped or hung for longer than its lease of 15 s; its values are restored"
+    with pytest.raises(LeaseEndedError, match=ended), world.experiment() as experiment:
+        list(experiment.run(Random(1)))
+    assert stopped == [len(world.node.fs.writes)]
+    assert world.node.limit("bronze") == DECLARED
+    assert not Path(world.node.host.state, NAME).exists()
+
+
+def test_windows_are_shorter_than_half_of_the_lease() -> None:
+    assert plan.SECONDS <= trial.LEASE / 4
+
+
+def test_second_experiment_names_the_first(world: World) -> None:
+    with world.experiment(), pytest.raises(TrialError, match=f"an experiment is running, process {posix.getpid()}"):
+        world.experiment()
+
+
+def test_ctrl_z_restores_the_values_before_it_stops_the_command(
+    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def limited() -> None:
+        if world.node.limit("bronze") != DECLARED:
+            (tmp_path / "limited").touch()
+            time.sleep(60)
+
+    world.hook = limited
+    child = os.fork()
+    if not child:
+        os.setpgid(0, 0)
+        done = command(world, monkeypatch, "shop/cart", "--experiment")
+        (tmp_path / "said").write_text(done.output)
+        os._exit(done.exit_code)
+    while not (tmp_path / "limited").exists():
+        time.sleep(0.01)
+    os.kill(child, signal.SIGTSTP)
+    _, status = os.waitpid(child, os.WUNTRACED)
+    assert os.WIFSTOPPED(status)
+    assert world.node.limit("bronze") == DECLARED
+    assert not Path(world.node.host.state, NAME).exists()
+    posix.close(only_instance(str(world.node.host.state / LOCK)))
+    os.kill(child, signal.SIGCONT)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+    assert "SIGTSTP ended the experiment: all values are restored" in (tmp_path / "said").read_text()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGTSTP])
+def test_signal_during_the_restoration_waits_for_its_end(world: World, number: int) -> None:
+    def interrupt(_: str) -> None:
+        if interrupted:
+            interrupted.append(number)
+            os.kill(posix.getpid(), number)
+
+    def stop() -> None:
+        if world.node.limit("bronze") != DECLARED:
+            interrupted.append(0)
+            raise KeyboardInterrupt
+
+    def end(number: int, _: object) -> None:
+        raise SystemExit(number)
+
+    interrupted: list[int] = []
+    world.node.fs.before, world.hook = interrupt, stop
+    former = signal.signal(number, end)
+    try:
+        with pytest.raises(SystemExit), world.experiment() as experiment:
+            list(experiment.run(Random(1)))
+    finally:
+        signal.signal(number, former)
+    assert interrupted == [0, number]
+    assert world.node.limit("bronze") == DECLARED
+    assert not Path(world.node.host.state, NAME).exists()
 
 
 def test_value_of_another_program_ends_the_experiment_and_stays(world: World) -> None:

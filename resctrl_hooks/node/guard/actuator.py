@@ -15,8 +15,8 @@ from ..resctrl.counter_files import layout
 from ..resctrl.counters import MON_DATA
 from ..resctrl.layouts import L3
 from ..resctrl.schemata import limited_in
-from .lease import RESOURCE, read_limits
 from .limit import Limit, OfRate, PerCent
+from .limits import RESOURCE, read_limits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

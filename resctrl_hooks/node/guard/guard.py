@@ -10,9 +10,12 @@ from ..log import NOTICE, WARNING
 from ..resctrl.bandwidth_unit import capacity_of
 from ..resctrl.layouts import L3
 from .actuator import Mount, shared_cores
+from .changes import change as write_change
+from .changes import restore
 from .law import LOWER, REPORT, Change, Domain, Rules, Sample
-from .lease import RESOURCE, Lease, held_limits, read_limits, restore, write_limits
+from .lease import GUARD, Lease
 from .limit import Limit
+from .limits import RESOURCE, held_limits, read_limits
 from .load import ClassCounts, Reader, Traffic, domains_of_bandwidth, rates_between, traffic
 from .pods import Pods
 from .section import ACT, OBSERVE, section, slowdown_of
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from ..host.topology import Topology
 
 STAGE = "guard"
+_LEASE, _INTERVALS = 60.0, 3  # the lease's seconds: at least so many, and so many intervals
 _WEIGHT = 0.2  # of one sample in the mean traffic of a class in an L3 domain
 
 
@@ -56,7 +60,7 @@ class Guard:
         self._mount = Mount(self._resctrl)
         self.mode: str = settings["mode"]
         self._lease = Lease(context.settings.state_dir, context.proc)
-        self._lease.hold(pid)
+        self._lease.hold(pid, GUARD, max(_LEASE, _INTERVALS * settings["interval"]))
         self._status = Status(
             context.settings.state_dir, pid, self._lease.started, self.mode, self._mount.unit, context.log
         )
@@ -92,7 +96,13 @@ class Guard:
         return found
 
     def sample(self, now: float) -> None:
-        """Sample all domains once, and apply the law's changes."""
+        """Sample all domains once, and apply the law's changes.
+
+        Raises:
+            LeaseEndedError: this process was stopped or hung, and the values are restored.
+            LeaseError: the lease cannot be extended.
+        """
+        self._lease.extend()
         after = self._read(now)
         before = self._before
         if after.counts:
@@ -206,14 +216,12 @@ class Guard:
             return f"another program changed {RESOURCE} of class {name} to {now}"
         use = self._use.get(name, {})
         new = self._mount.values(change.new, numbers, use, declared, limit.floor)
-        self._lease.intend(name, {number: now[number] for number in numbers}, new)
         try:
-            effective = write_limits(self._resctrl, name, new)
+            effective = write_change(self._resctrl, self._lease, name, {number: now[number] for number in numbers}, new)
         except ResctrlError as error:
             if error.errno == errno.EINVAL:
                 return str(error)
             raise
-        self._lease.settle(name, effective)
         if effective != new:
             domain.limits[name] = domain.limits[name].at(self._mount.sum(effective.values()))
         return ""

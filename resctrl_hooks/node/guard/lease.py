@@ -1,41 +1,58 @@
-"""The guard's lease: the values that it found, the values in effect since its changes, and their restoration.
+"""The lease of the process that changes MB values: the values that it found, and those in effect since its changes.
 
-The file is written before each change, so `restore` knows the guard's values however the guard ends. It is in the
-state directory and belongs to one boot: resctrl starts a boot with its own values. A lease that cannot be read is
-neither absent nor of another boot: it stays, and so does a damaged one. Only the holder of `LOCK` may restore or remove
-a lease, so that of a running guard is safe however little is known of its process.
+The file is written before each change, so the owner's values are known however it ends. It is in the state directory
+and belongs to one boot: resctrl starts a boot with its own values. A lease that cannot be read is neither absent nor of
+another boot: it stays, and so does a damaged one.
+
+The owner, which is the guard or an experiment, holds `LOCK`. Its lease ends at a deadline of CLOCK_BOOTTIME, which the
+owner extends while it works. Then other processes may restore the values although the owner, stopped or hung, still
+holds the lock. No process removes the file before: what a late owner writes is restored again (`changes.change`).
 """
 
 import errno
-import posix
+import time
 
-from ..errors import LeaseError, ResctrlError
+from ..errors import HookError, LeaseError
 from ..file_shapes import LEASE
-from ..host.files import GONE, format_json, read_file, remove_file, write_file
-from ..host.instance import only_instance
+from ..host.files import format_json, read_file, remove_file, write_file
 from ..host.procfs import boot_id, start_time
-from ..resctrl.schemata import parse_schemata, set_schemata
 from ..shapes import parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..resctrl.filesystem import Resctrl
-
 NAME, LOCK = "guard-lease.json", "guard.lock"
+GUARD, EXPERIMENT = "the guard", "an experiment"
+"""The owners, as the lease, the lock's file and messages name them."""
+_GRACE = 1.0  # seconds after the deadline: the owner must notice its end before others act on it
+_NEVER = float("inf")  # leases of version 0.2.0 have no deadline
 _LIMIT = 1 << 20
 _UNUSABLE = (errno.EFBIG, errno.ELOOP, errno.EINVAL, errno.EPERM)  # what `read_file` refuses: not a file of the guard
-RESOURCE = "MB"
+
+
+class LeaseEndedError(HookError):
+    """The owner was stopped or hung for longer than its lease: it must not change values any more."""
+
+    reason = "lease-ended"
+
+
+def boot_time() -> float:
+    """Return the seconds since boot, with those in suspend: no change of the wall clock moves them."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Lease:
-    """Values by class and L3 domain: ``declared`` before the guard's first change, ``ours`` since its last one."""
+    """Values by class and L3 domain: ``declared`` before the owner's first change, ``ours`` since its last one.
+
+    The ``owner`` is `GUARD` or `EXPERIMENT`; the lease ends at the ``deadline``, in seconds since boot.
+    """
 
     def __init__(self, state_dir: str, proc: str = "/proc") -> None:
         self.path = f"{state_dir}/{NAME}"
         self._proc = proc
         self.pid, self.started, self.boot = 0, 0, ""
+        self.owner, self.deadline, self._seconds = "", _NEVER, _NEVER
         self.declared: "dict[str, dict[int, int]]" = {}
         self.ours: "dict[str, dict[int, list[int]]]" = {}
 
@@ -68,11 +85,13 @@ class Lease:
         """
         record: "Any" = parse(data, LEASE)
         self.pid, self.started, self.boot = record["pid"], record["start"], record["boot"]
+        self.owner = record.get("owner", "")
+        self.deadline = record.get("deadline", _NEVER)
         self.declared = {name: _by_number(values) for name, values in record["declared"].items()}
         self.ours = {name: _by_number(values) for name, values in record["ours"].items()}
 
-    def hold(self, pid: int) -> None:
-        """Make this process the holder of the lease.
+    def hold(self, pid: int, owner: str, seconds: float) -> None:
+        """Make this process the owner. Each change and each extension make the lease last for so many seconds more.
 
         Raises:
             LeaseError: this boot's id is unreadable, and a lease without it would pass for another boot's.
@@ -80,16 +99,67 @@ class Lease:
         self.pid, self.started, self.boot = pid, start_time(self._proc, pid), boot_id(self._proc)
         if not self.boot:
             raise LeaseError(f"cannot read this boot's id below {self._proc}")
+        self.owner, self._seconds = owner, seconds
+        self.deadline = boot_time() + seconds
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the deadline has passed for every process, so the values may be restored beside a live owner."""
+        return boot_time() > self.deadline + _GRACE
+
+    def check(self) -> None:
+        """Make sure that the owner may still change values. Without changed values there is nothing that could end.
+
+        Raises:
+            LeaseEndedError: the deadline has passed.
+        """
+        if self.declared and boot_time() >= self.deadline:
+            raise LeaseEndedError(
+                f"{self.owner} was stopped or hung for longer than its lease of {self._seconds:g} s; "
+                "its values are restored, and it changes nothing more"
+            )
+
+    def extend(self) -> None:
+        """Extend the lease once less than half of it is left. A working owner calls this often.
+
+        Raises:
+            LeaseEndedError: the deadline has passed.
+            LeaseError: the file cannot be written; the lease ends at its deadline.
+        """
+        self.check()
+        if not self.declared:
+            self.deadline = boot_time() + self._seconds
+        elif self.deadline - boot_time() < self._seconds / 2:
+            self._write_extended()
 
     def intend(self, name: str, found: "dict[int, int]", new: "dict[int, int]") -> None:
-        """Record a change of values before it happens.
+        """Record a change of values before it happens, and extend the lease.
 
-        ``found`` are the values now, ``new`` the next values, by L3 domain. Both count as the guard's from then on.
+        ``found`` are the values now, ``new`` the next values, by L3 domain. Both count as the owner's from then on.
+
+        Raises:
+            LeaseEndedError: the deadline has passed.
+            LeaseError: the file cannot be written.
         """
+        self.check()
+        held = bool(self.declared)
         for number, value in new.items():
             self.declared.setdefault(name, {}).setdefault(number, found[number])
             self.ours.setdefault(name, {})[number] = [found[number], value]
-        self.write()
+        self._write_extended(checked=held)
+
+    def _write_extended(self, *, checked: bool = True) -> None:
+        before = self.deadline
+        self.deadline = boot_time() + self._seconds
+        try:
+            self.write()
+        except LeaseError:
+            self.deadline = before
+            raise
+        if checked and boot_time() >= before:  # stopped since the last check: others may have acted on the end
+            self.deadline = before
+            self.write()
+            self.check()
 
     def settle(self, name: str, effective: "dict[int, int]") -> None:
         """Record the values that the kernel made of the intended ones, if they differ."""
@@ -105,25 +175,29 @@ class Lease:
         Raises:
             LeaseError: it cannot be written, so nothing may be changed.
         """
-        record = {
+        record: "dict[str, Any]" = {
             "pid": self.pid,
             "start": self.started,
             "boot": self.boot,
             "declared": _by_text(self.declared),
             "ours": _by_text(self.ours),
+            "owner": self.owner,
         }
+        if self.deadline != _NEVER:
+            record["deadline"] = round(self.deadline, 3)
         try:
             write_file(self.path, format_json(record), 0o600)
         except OSError as error:
             raise LeaseError(f"cannot write {self.path}", errno=error.errno or 0) from error
 
     def is_ours(self, name: str, number: int, value: int) -> bool:
-        """Return whether the guard wrote this value, or left it as it was."""
+        """Return whether the owner wrote this value, or left it as it was."""
         return value in (*self.ours.get(name, {}).get(number, ()), self.declared.get(name, {}).get(number))
 
     def remove(self) -> None:
         """Remove the file: nothing is changed any more."""
         remove_file(self.path)
+        self.declared, self.ours = {}, {}
 
 
 def _by_number(values: "dict[str, Any]") -> "dict[int, Any]":
@@ -133,125 +207,3 @@ def _by_number(values: "dict[str, Any]") -> "dict[int, Any]":
 def _by_text(values: "dict[str, dict[int, Any]]") -> "dict[str, dict[str, Any]]":
     """Return the values with domains as JSON has them."""
     return {name: {str(number): value for number, value in of.items()} for name, of in values.items()}
-
-
-class Restored:
-    """The results of a restoration: texts by outcome."""
-
-    def __init__(self) -> None:
-        self.done: "list[str]" = []
-        self.foreign: "list[str]" = []
-        self.failed: "list[str]" = []
-
-
-def restore(resctrl: "Resctrl", lease: Lease) -> Restored:
-    """Write the declared values in place of the guard's, and remove the lease if that succeeded.
-
-    A value that another program wrote stays. A class that was removed needs no restoration; one whose values cannot be
-    read keeps the lease.
-    """
-    result = Restored()
-    for name, declared in sorted(lease.declared.items()):
-        shown = name or "/"
-        try:
-            now = held_limits(resctrl, name)
-        except ResctrlError as error:
-            result.failed.append(f"class {shown}: {error}")
-            continue
-        ours = {number: value for number, value in declared.items() if number in now and now[number] != value}
-        foreign = {number: now[number] for number in ours if not lease.is_ours(name, number, now[number])}
-        result.foreign += [
-            f"class {shown}, domain {number}: {RESOURCE} is {value}, which the guard did not write; left unchanged"
-            for number, value in foreign.items()
-        ]
-        back = {number: value for number, value in ours.items() if number not in foreign}
-        if not back:
-            continue
-        try:
-            write_limits(resctrl, name, back)
-        except ResctrlError as error:
-            result.failed.append(f"class {shown}: {error}")
-            continue
-        result.done += [
-            f"class {shown}, domain {number}: {RESOURCE} {now[number]} -> {value}" for number, value in back.items()
-        ]
-    if not result.failed:
-        lease.remove()
-    return result
-
-
-def restore_ended(resctrl: "Resctrl", state_dir: str, proc: str) -> Restored:
-    """Restore the changes of a guard that has ended, as `restore_left` does.
-
-    Raises:
-        RunningError: a guard runs, or another process restores its values now.
-        LeaseError: the lease cannot be read. It stays.
-        OSError: the lock's file cannot be opened.
-    """
-    try:
-        posix.lstat(f"{state_dir}/{NAME}")
-    except FileNotFoundError:
-        return Restored()  # most passes of reconcile
-    lock = only_instance(f"{state_dir}/{LOCK}")
-    try:
-        return restore_left(resctrl, state_dir, proc)
-    finally:
-        posix.close(lock)
-
-
-def restore_left(resctrl: "Resctrl", state_dir: str, proc: str) -> Restored:
-    """Restore the changes of an earlier guard of this boot; the caller holds `LOCK`.
-
-    Raises:
-        LeaseError: the lease cannot be read. It stays.
-    """
-    lease, result = Lease(state_dir, proc), Restored()
-    try:
-        if lease.load():
-            return restore(resctrl, lease)
-        lease.remove()  # of an earlier boot: resctrl has its own values again
-    except ValueError as error:
-        result.failed.append(
-            f"the guard's values: {lease.path} is damaged ({error}); "
-            "compare the classes with `resctrl-hook rdt show`, correct them, then remove the file"
-        )
-    return result
-
-
-def read_limits(resctrl: "Resctrl", name: str) -> "dict[int, int]":
-    """Return the MB values of a class by L3 domain; empty where the class or its MB is gone.
-
-    Raises:
-        ResctrlError: they cannot be read, so nobody can tell.
-    """
-    path = f"{resctrl.class_folder(name)}/schemata"
-    try:
-        text = resctrl.fs.read(path).decode("ascii", "replace")
-    except OSError as error:
-        if error.errno in GONE:
-            return {}
-        raise ResctrlError(f"cannot read {path}", errno=error.errno or 0) from error
-    values = parse_schemata(text).get(RESOURCE, {})
-    return {number: int(value) for number, value in values.items() if value.isdigit()}
-
-
-def held_limits(resctrl: "Resctrl", name: str) -> "dict[int, int]":
-    """Return the MB values of a class that had some; empty where the class is gone.
-
-    Raises:
-        ResctrlError: as in `read_limits`, or the class is there and its file has none, so nobody can tell.
-    """
-    now = read_limits(resctrl, name)
-    if not now and resctrl.exists(name, ""):
-        raise ResctrlError(f"no {RESOURCE} values in the schemata of RDT class {name or '/'}")
-    return now
-
-
-def write_limits(resctrl: "Resctrl", name: str, values: "dict[int, int]") -> "dict[int, int]":
-    """Write MB values of a class by L3 domain; return those in effect, since the kernel rounds.
-
-    Raises:
-        ResctrlError: the kernel refuses, or the values cannot be read back.
-    """
-    effective = set_schemata(resctrl, name, RESOURCE, values)
-    return {number: int(value) for number, value in effective.items() if value.isdigit()}

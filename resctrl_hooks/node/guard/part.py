@@ -4,17 +4,19 @@ import posix
 import time
 
 from ..errors import HookError
-from ..host.instance import RunningError, only_instance
+from ..host.instance import RunningError
 from ..host.topology_sysfs import find_topology
 from ..log import ERROR, NOTICE, WARNING
 from ..part import Moment, Part
 from .guard import STAGE, Guard
-from .lease import LOCK, restore_left
+from .lease import GUARD
+from .recovery import become_owner, restore_ended, restore_left
 from .section import ACT, OFF, section
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..context import Context
+    from .changes import Restored
 
 
 class GuardPart(Part):
@@ -52,49 +54,48 @@ def start(context: "Context") -> "GuardPart | None":
         HookError: another guard runs, a value could not be restored, or resctrl is not mounted.
     """
     settings = section(context.settings)
-    lock = hold(context)
+    if settings["mode"] == OFF:
+        return None  # the process itself restores what others leave
+    try:
+        lock = become_owner(context.settings.state_dir, GUARD)
+    except RunningError as error:
+        raise HookError(f"{error}; its end restores all values") from None
     try:
         _restore_leftovers(context)
-        if settings["mode"] != OFF:
-            guard = Guard(context, find_topology(context.settings.sys_path), posix.getpid(), time.monotonic())
-            if guard.mode == ACT:
-                context.log(NOTICE, "guard: mode act is experimental", stage=STAGE)
-            return GuardPart(guard, float(settings["interval"]), lock)
+        guard = Guard(context, find_topology(context.settings.sys_path), posix.getpid(), time.monotonic())
     except BaseException:
         posix.close(lock)
         raise
-    posix.close(lock)
-    return None
+    if guard.mode == ACT:
+        context.log(NOTICE, "guard: mode act is experimental", stage=STAGE)
+    return GuardPart(guard, float(settings["interval"]), lock)
 
 
-def hold(context: "Context") -> int:
-    """Take the lock of the node's lease and return its descriptor.
+def _restore_leftovers(context: "Context") -> None:
+    result = restore_left(context.monitor.resctrl, context.settings.state_dir, context.proc)
+    if not told(context, result):
+        raise HookError(f"the values that {result.owner} changed are not all restored")
+
+
+def restore_values(context: "Context") -> bool:
+    """Restore the values of an owner that has ended, or whose lease has; return whether all could be restored.
 
     Raises:
-        HookError: another guard, or an experiment, holds it.
+        HookError: the owner works.
+        LeaseError: the lease cannot be read. It stays.
     """
     try:
-        return only_instance(f"{context.settings.state_dir}/{LOCK}")
+        return told(context, restore_ended(context.monitor.resctrl, context.settings.state_dir, context.proc))
     except RunningError as error:
         raise HookError(f"{error}; its end restores all values") from None
 
 
-def give_back(context: "Context") -> bool:
-    """Restore the values of an existing lease; return whether all could be restored.
-
-    Raises:
-        LeaseError: the lease cannot be read. It stays.
-    """
-    result = restore_left(context.monitor.resctrl, context.settings.state_dir, context.proc)
+def told(context: "Context", result: "Restored") -> bool:
+    """Log a restoration; return whether all values could be restored."""
     for line in result.done:
-        context.log(NOTICE, f"guard: restored {line}", stage=STAGE)
+        context.log(NOTICE, f"guard: restored {line}; {result.owner} had changed it", stage=STAGE)
     for line in result.foreign:
         context.log(WARNING, f"guard: {line}", stage=STAGE)
     for line in result.failed:
         context.log(ERROR, f"guard: cannot restore {line}", stage=STAGE)
     return not result.failed
-
-
-def _restore_leftovers(context: "Context") -> None:
-    if not give_back(context):
-        raise HookError("the values of an earlier guard are not all restored")

@@ -3,7 +3,7 @@
 import time
 
 from ..call_metrics import fold
-from ..guard.lease import restore_ended
+from ..guard.recovery import restore_ended
 from ..host.instance import RunningError
 from ..host.unfinished import remove_unfinished
 from ..ledger import CHANGING, WAITING
@@ -88,15 +88,15 @@ def _finish_change(context: "Context", key: str, report: "Report") -> None:
 
 
 def _restore_limits(context: "Context", report: "Report") -> None:
-    """Restore the MB values that a killed bandwidth guard left lowered."""
+    """Restore the MB values that a killed, stopped or hung guard or experiment left lowered."""
     with report.catching(context, "guard"):
         try:
             restored = restore_ended(context.monitor.resctrl, context.ledger.folder, context.proc)
         except RunningError:
-            return  # its guard restores them
+            return  # its owner restores them
         report.repaired += len(restored.done)
         report.problems += [f"cannot restore {line}" for line in restored.failed]
         for line in restored.done:
-            context.log(NOTICE, f"restored after the guard ended: {line}", stage="reconcile")
+            context.log(NOTICE, f"restored after {restored.owner} ended: {line}", stage="reconcile")
         for line in restored.foreign:
-            context.log(WARNING, f"left by a guard that has ended: {line}", stage="reconcile")
+            context.log(WARNING, f"left after {restored.owner} ended: {line}", stage="reconcile")

@@ -10,7 +10,7 @@ import sys
 from ..context import Context
 from ..errors import HookError, SettingsError
 from ..fault_report import as_hook_error
-from ..guard.lease import restore_ended
+from ..guard.recovery import restore_ended
 from ..host.files import is_folder, list_folder, remove_file
 from ..host.instance import RunningError
 from ..host.links import folder_of

@@ -8,7 +8,7 @@ from _signal import SIGINT, SIGTERM, signal
 
 from ..context import Context
 from ..errors import HookError
-from ..guard.part import give_back, hold
+from ..guard.part import restore_values
 from ..host.files import stamp
 from ..host.notify import Notify
 from ..log import ERROR, WARNING, Log
@@ -66,18 +66,10 @@ def _once(config: str, find: "Find", changed: "Changed", ended: "list[int] | Non
             log(WARNING, problem, stage=STAGE)
         context = Context(settings, log)
         context.ledger.prepare()
-        done = _restored(context) if ended is None else run(context, Notify(), changed, ended)
+        done = restore_values(context) if ended is None else run(context, Notify(), changed, ended)
         return 0 if done else _WRONG
     except HookError as error:
         log(ERROR, f"guard: {error}", stage=STAGE, reason=error.reason)
     except OSError as error:
         log(ERROR, f"guard: {error.filename}: {error.strerror}", stage=STAGE)
     return _WRONG
-
-
-def _restored(context: Context) -> bool:
-    lock = hold(context)
-    try:
-        return give_back(context)
-    finally:
-        posix.close(lock)

@@ -4,6 +4,7 @@ import gc
 import time
 
 from ..fault_report import as_hook_error
+from ..guard.watch import Watch
 from ..log import ERROR, NOTICE
 from ..part import Moment, Part
 from .unsaved import Unsaved
@@ -112,7 +113,8 @@ def run(context: "Context", notify: "Notify", changed: "Callable[[], bool]", end
     Return whether everything succeeded.
     """
     hosted = [Hosted(name, start, context) for name, start in starters().items()]
-    take = _Taker(context)
+    take, watch = _Taker(context), Watch(context)
+    watch.step(time.monotonic())
     now = Moment(time.monotonic(), take)
     for one in hosted:
         one.start(now)
@@ -128,7 +130,7 @@ def run(context: "Context", notify: "Notify", changed: "Callable[[], bool]", end
     closed: "list[bool]" = []
     unsaved = Unsaved(context.settings.state_dir)
     try:
-        alive = _loop(take, hosted, notify, changed, ended, unsaved)
+        alive = _loop(take, watch, hosted, notify, changed, ended, unsaved)
         if alive and not ended:
             text = "guard: the settings have changed; restoring all values and starting again"
             context.log(NOTICE, text, stage="guard")
@@ -162,6 +164,7 @@ class _Taker:
 
 def _loop(
     take: "Callable[[], Snapshot]",
+    watch: Watch,
     hosted: "list[Hosted]",
     notify: "Notify",
     changed: "Callable[[], bool]",
@@ -171,6 +174,7 @@ def _loop(
     """Return whether a part works at the end; systemd starts a process without one again."""
     while not ended and not changed():
         moment = Moment(time.monotonic(), take)
+        watch.step(moment.when)
         for one in hosted:
             if one.due <= moment.when:
                 one.step(moment)

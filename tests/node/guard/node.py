@@ -1,6 +1,7 @@
 """A node with made-up MB values and counters: resctrl as a tree of folders whose ``schemata`` can be written."""
 
 import errno
+import os
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,9 @@ class Schemata(Filesystem):
         now = dict(part.split("=") for part in file.read_text().strip().removeprefix("MB:").split(";"))
         new = dict(part.split("=") for part in line.removeprefix("MB:").split(";"))
         now.update({number: str(-(-int(value) // self.step) * self.step) for number, value in new.items()})
-        whole = file.with_name("written")  # a killed writer leaves the old values or the new ones, as the kernel does
+        whole = file.with_name(
+            f"written-{os.getpid()}"
+        )  # a killed writer leaves the old values or the new ones, as the kernel does
         whole.write_text(f"MB:{';'.join(f'{number}={value}' for number, value in sorted(now.items()))}\n")
         whole.replace(file)
         self.writes.append((file.parent.name, line))

@@ -15,8 +15,10 @@ from resctrl_hooks.errors import HookError
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.guard import lease as lease_module
 from resctrl_hooks.node.guard.actuator import Mount
+from resctrl_hooks.node.guard.changes import Restored, restore
 from resctrl_hooks.node.guard.law import BLIND, REPORT
-from resctrl_hooks.node.guard.lease import LOCK, Lease, Restored, restore, restore_ended
+from resctrl_hooks.node.guard.lease import LOCK, Lease
+from resctrl_hooks.node.guard.recovery import restore_ended
 from resctrl_hooks.node.guard.section import OBSERVE
 from resctrl_hooks.node.guard.status import NAME, event_text
 from resctrl_hooks.node.host.instance import only_instance

@@ -9,7 +9,7 @@ from conftest import Host, always
 from hosts.cluster import NOW, POD, Cluster, pod_number
 
 from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.guard.lease import Restored
+from resctrl_hooks.node.guard.changes import Restored
 from resctrl_hooks.node.ledger import CHANGING
 from resctrl_hooks.node.reconcile import cleanup
 from resctrl_hooks.node.reconcile import reconcile as module
@@ -139,7 +139,7 @@ def test_values_that_an_ended_guard_left_are_reported(cluster: Cluster, monkeypa
     assert (report.repaired, report.problems) == (1, ["cannot restore class c: EINVAL"])
     log = cluster.host.log.read_text()
     assert "restored after the guard ended: class a" in log
-    assert "left by a guard that has ended: class b: left" in log
+    assert "left after the guard ended: class b: left" in log
     monkeypatch.setattr(cleanup, "restore_ended", raising)
     cleanup._restore_limits(context, report)
     assert list(report.failures) == ["guard"]

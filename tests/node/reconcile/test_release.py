@@ -8,7 +8,7 @@ from hosts.faults import Fail, failing
 
 from resctrl_hooks.node import main
 from resctrl_hooks.node.errors import LockTimeoutError
-from resctrl_hooks.node.guard.lease import Restored
+from resctrl_hooks.node.guard.changes import Restored
 from resctrl_hooks.node.reconcile import release
 
 
