@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from resctrl_hooks.node.errors import SettingsError
+from resctrl_hooks.node.failure_policies import failure_policy
 from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.host.durable import replace_file
 from resctrl_hooks.node.host.files import format_json, parse_json, read_file
-from resctrl_hooks.node.registry import failure_policy
 from resctrl_hooks.node.settings import (
     COMPILED_NAME,
     DEFAULTS,

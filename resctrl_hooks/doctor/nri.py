@@ -11,7 +11,7 @@ from resctrl_hooks.install.containerd import CONFIG, is_on, major_version, read_
 from resctrl_hooks.install.paths import UNITS
 from resctrl_hooks.install.units import NRI
 from resctrl_hooks.node.feature_table import NODE
-from resctrl_hooks.node.hook.create_runtime import in_words
+from resctrl_hooks.node.hook.notes import in_words
 from resctrl_hooks.node.host.procfs import start_time
 from resctrl_hooks.node.reconcile.vanished import read_vanished
 from resctrl_hooks.node.registry import is_in_use, kind_of

@@ -13,6 +13,7 @@ from resctrl_hooks.node.container.unread import unread
 from resctrl_hooks.node.container.workload import Workload, derive
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError, InputError
+from resctrl_hooks.node.failure_policies import incomplete_refuses, refuses
 from resctrl_hooks.node.feature import SKIP, Step
 from resctrl_hooks.node.hook.call import DONE, REFUSED
 from resctrl_hooks.node.hook.create_runtime import planned
@@ -20,7 +21,6 @@ from resctrl_hooks.node.host.files import is_folder, parse_json, read_file
 from resctrl_hooks.node.host.procfs import cgroups_of, in_initial_user_namespace, start_time
 from resctrl_hooks.node.lifecycle import ENDS, LIVES, WAITS, fate, is_of_earlier_run
 from resctrl_hooks.node.log import WARNING, Log
-from resctrl_hooks.node.registry import incomplete_refuses, refuses
 from resctrl_hooks.node.resctrl.group import name_of
 
 from .model import Explanation, StepModel

@@ -25,7 +25,10 @@ _LAUNCH = "launch"
 _DIGITS = 12
 _ONLY_SYNTAX = 0x400  # ast.PyCF_ONLY_AST; nothing else of ast is needed
 _ALWAYS_NEEDED = (".main",)
-_BY_STAGE = ((".hook.create_runtime", ".container.workload", ".features.monitoring"), (".lifecycle", ".shapes"))
+_BY_STAGE = (
+    (".hook.create_runtime", ".container.workload", ".features.monitoring"),
+    (".hook.poststop", ".lifecycle", ".shapes"),
+)
 _C_MODULES = ("_json", "_socket", "fcntl")  # modules that some distributions do not build in
 _USAGE = "usage: compile [FOLDER [SHOWN]]\n"
 

@@ -4,13 +4,12 @@
 """
 
 from . import errors
-from .feature_table import FEATURES, GROUP
 from .host.files import is_folder
 from .ledger import LIMBO, RUNTIMES, WAITING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from typing import Any, Protocol
 
     from .container.running import Running
@@ -228,33 +227,6 @@ def obtain_group(
         context.ledger.mark(WAITING, locked.key)
         raise
     if may_wait:
+        from .class_needs import stop_waiting  # only pods in two classes, and those that waited
+
         stop_waiting(locked, context)
-
-
-def stop_waiting(locked: "LockedKey", context: "Context") -> None:
-    """Remove the waiting mark of a key that has just got a group, unless a container waits in another class."""
-    if needed_classes(locked, locked.members(), context) <= set(locked.origins):
-        context.ledger.unmark(WAITING, locked.key)
-
-
-def needed_classes(locked: "LockedKey", members: "Iterable[str]", context: "Context") -> "set[str]":
-    """Return the RDT classes in which the recorded steps of living members need a group of the key."""
-    living = [(name, locked.member(name) or {}) for name in members if not locked.member_is_dead(name)]
-    groups = {name for name, row in FEATURES.items() if row.kind == GROUP}
-    return {
-        step["needs"]["class"]
-        for name, member in living
-        for step in member.get("steps", [])
-        if step["feature"] in groups and not _in_runtimes_group(locked, name, member, step["needs"]["class"], context)
-    }
-
-
-def _in_runtimes_group(
-    locked: "LockedKey", name: str, member: "MemberRecord", rdt_class: str, context: "Context"
-) -> bool:
-    if not member.get("runtimeGroup"):
-        return False
-    from .sharing.runtimes_group import group_name  # few containers ask for a group of their runtime
-
-    own = locked.name_in(rdt_class)
-    return group_name(context, own, name, rdt_class, asks=True) != own

@@ -21,15 +21,10 @@ from .names import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Protocol
+    from typing import Any
 
     from .feature_table import Sections
 
-    class Requester(Protocol):
-        """A container with a request, such as `container.workload.Workload`."""
-
-        namespace: str
-        verified: bool
 else:
     Sections = object
 
@@ -142,25 +137,6 @@ class Settings(Sections):
             return f"{namespace_in_words(namespace)} is not among the configured namespaces"
         return ""
 
-    def check_allowed(
-        self, table: str, workload: "Requester", name: str, what: str, error: "type[errors.HookError]"
-    ) -> None:
-        """Refuse ``what`` if an ``allow`` table (``rdt.allow``) does not permit ``name`` for the workload's namespace.
-
-        Raises:
-            HookError: of the type ``error``, with the workload and the table.
-        """
-        section, _, key = table.partition(".")
-        if not workload.verified:
-            raise error(
-                f"a container of an unverified runtime is not allowed to {what}",
-                hint="neither its cgroup nor its bundle identifies the runtime (Podman: do not use --cgroups=disabled)",
-            )
-        if not allows(getattr(self, section).get(key), workload.namespace, name):
-            message = f"{namespace_in_words(workload.namespace)} is not allowed to {what}"
-            none = "" if workload.namespace else ' (`""` for no namespace)'
-            raise error(message, hint=f"{table} in the configuration lists what is allowed{none}")
-
     def selects_labels(self, labels: "dict[str, str]") -> str:
         """Return why the label selector excludes a pod with these labels, or an empty string."""
         for name, value in self.label_selector.items():
@@ -184,14 +160,6 @@ def _section(given: "Any", defaults: "dict[str, Any]", what: str) -> "dict[str, 
         if value is not None and not (value in ("", []) and isinstance(defaults.get(name), (str, tuple)))
     }
     return {**defaults, **said}
-
-
-def allows(allow: "dict[str, list[str]] | None", namespace: str, class_name: str) -> bool:
-    """Return whether an ``allow`` table, from namespace patterns to class patterns, permits a class for a namespace."""
-    return any(
-        matches(pattern, namespace) and any(matches(wanted, class_name) for wanted in classes)
-        for pattern, classes in (allow or {}).items()
-    )
 
 
 def compiled_path(config: str) -> str:

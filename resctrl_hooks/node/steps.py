@@ -1,8 +1,6 @@
 """Application of steps, the same for starting and running containers."""
 
 from . import errors
-from .feature import stop_waiting
-from .registry import refuses
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,7 +89,9 @@ def with_room(act: "Callable[[], None]", feature: str, locked: "LockedKey", cont
     try:
         act()
     except errors.NoRMIDsError:
-        from .lifecycle import make_room  # rarely needed
+        from .class_needs import stop_waiting  # rarely needed, as the next ones
+        from .failure_policies import refuses
+        from .lifecycle import make_room
 
         locked.unlock()  # the end of a dead pod can take its time
         try:

@@ -11,6 +11,7 @@ from ..node.errors import HookError
 from ..node.feature import SKIP
 from ..node.features.scheduling import IO_PRIORITY_UNSET
 from ..node.host.files import S_IFBLK, S_IFCHR, S_IFLNK, S_IFMT, S_IWGRP, S_IWOTH
+from ..node.permissions import check_allowed
 from .wanted import BROUGHT
 from .workload import resources_of
 
@@ -149,7 +150,7 @@ def _of_class(
     if not any(brings.values()):
         return {}
     what = f"use the devices, mounts, variables or policy of class {choice.name[:80]!r}"
-    settings.check_allowed("nri.allow", workload, choice.name, what, AdjustmentError)
+    check_allowed(settings, "nri.allow", workload, choice.name, what, AdjustmentError)
     linux: "Adjustment" = {"devices": [_device(one) for one in brings["devices"] or []]}
     if brings["policy"]:
         from .memory_policy import memory_policy  # few nodes use one

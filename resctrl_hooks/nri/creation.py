@@ -5,14 +5,16 @@ errors, refuses a container with a pending feature whose policy is ``fail``.
 """
 
 from ..node.errors import BadClassError, DeadlineError, HookError
+from ..node.failure_policies import incomplete_refuses, refuses
 from ..node.fault_report import as_hook_error
 from ..node.feature import SKIP
 from ..node.feature_table import CLASS, FEATURES, GROUP
-from ..node.hook.create_runtime import concluded, planned
+from ..node.hook.create_runtime import planned
 from ..node.hook.deadline import set_deadline
+from ..node.hook.failures import concluded
 from ..node.log import ERROR, WARNING
 from ..node.refusals import RefusedError
-from ..node.registry import concerns, incomplete_refuses, is_in_use, kind_of, refuses
+from ..node.registry import concerns, is_in_use, kind_of
 from ..node.steps import with_room
 from .adjustments import adjustment, respecting
 from .cpusets import STAGE, note

@@ -7,20 +7,19 @@ obeys a refusal.
 
 import time
 
-from ..node.container.oci import State
 from ..node.container.recorded import lacks_labels
 from ..node.errors import InputError
+from ..node.failure_policies import incomplete_refuses
 from ..node.fault_report import as_hook_error
+from ..node.hook.call import stopped
 from ..node.hook.create_runtime import create_runtime
 from ..node.hook.deadline import set_deadline
-from ..node.hook.poststop import poststop
 from ..node.host.cgroup import read_value
 from ..node.host.procfs import lives, start_time
 from ..node.lifecycle import reap_some, release_container
 from ..node.log import ERROR, INFO, WARNING
 from ..node.names import canonical_pod_uid, pod_uid_validator
 from ..node.refusals import reasons_of, record_refusal
-from ..node.registry import incomplete_refuses
 from ..node.resctrl.locked_key import record_is_dead
 from . import ttrpc
 from .event import CREATE_CONTAINER, ENDS, LATE_START, POD_EVENTS, START, STARTS, Event
@@ -116,8 +115,7 @@ def complete(workload: "Workload", record: "MemberRecord", context: "Context") -
 
 def stop_container(event: Event, context: "Context") -> "tuple[str, bytes]":
     """Undo the steps of an ended container; RemoveContainer repeats it in case Stop never came."""
-    state = State(event.id, "stopped", 0, "", {})
-    return poststop(state, context), b""
+    return stopped(event.id, context), b""
 
 
 def remove_pod(event: Event, context: "Context") -> "tuple[str, bytes]":

@@ -2,10 +2,11 @@
 
 from ..node.context import Context
 from ..node.errors import HookError, SettingsError
+from ..node.failure_policies import failure_policy
 from ..node.fault_report import as_hook_error
 from ..node.host.files import parse_json, stamp
 from ..node.log import ERROR, NOTICE, WARNING, Log
-from ..node.registry import failure_policy, features_in_use
+from ..node.registry import features_in_use
 from ..node.settings import Settings, compiled_path, load
 from ..node.watch.priority import become_urgent
 from . import events, ttrpc

@@ -3,8 +3,9 @@
 The modules that do the work take memory, so they are imported only where the settings need them.
 """
 
+from ..node.failure_policies import failure_policy
 from ..node.feature_table import FEATURES, NODE
-from ..node.registry import concerns, failure_policy, is_in_use, kind_of, serves
+from ..node.registry import concerns, is_in_use, kind_of, serves
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -23,7 +23,8 @@ from resctrl_hooks.config.root import Configuration
 from resctrl_hooks.config.schema import json_schema
 from resctrl_hooks.config.show import Shown
 from resctrl_hooks.node.feature_table import FEATURES
-from resctrl_hooks.node.settings import DEFAULTS, Settings, allows
+from resctrl_hooks.node.permissions import allows
+from resctrl_hooks.node.settings import DEFAULTS, Settings
 
 if TYPE_CHECKING:
     from pathlib import Path

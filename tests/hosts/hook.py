@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from resctrl_hooks.node.container.oci import POSTSTOP, parse_state, read_bundle
 from resctrl_hooks.node.container.workload import derive
+from resctrl_hooks.node.hook.call import stopped
 from resctrl_hooks.node.hook.create_runtime import create_runtime
-from resctrl_hooks.node.hook.poststop import poststop
 from resctrl_hooks.node.host.procfs import cgroups_of
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def call(told: dict[str, Any], context: Context) -> None:
     """Do the stage of a container's state."""
     state = parse_state(json.dumps(told).encode())
     if state.stage == POSTSTOP:
-        poststop(state, context)
+        stopped(state.id, context)
     else:
         cgroups = cgroups_of(context.proc, state.pid)
         create_runtime(derive(state, read_bundle(state.bundle), cgroups, context.settings.cgroup_path), context)

@@ -11,7 +11,8 @@ import pytest
 from resctrl_hooks.node import feature_table
 from resctrl_hooks.node.errors import SettingsError
 from resctrl_hooks.node.feature_table import FEATURES
-from resctrl_hooks.node.settings import DEFAULT_CONFIG, DEFAULTS, Settings, allows, compiled_path, is_unapplied, load
+from resctrl_hooks.node.permissions import allows, check_allowed
+from resctrl_hooks.node.settings import DEFAULT_CONFIG, DEFAULTS, Settings, compiled_path, is_unapplied, load
 
 
 def write(folder: Path, name: str = "config.json", **values: Any) -> str:
@@ -278,10 +279,10 @@ def test_long_prefix_is_truncated_in_messages(tmp_path: Path) -> None:
 def test_table_gives_permissions(tmp_path: Path) -> None:
     settings, _ = load(write(tmp_path, rdt={"enabled": True, "allow": {"shop": ["gold"]}}))
     asking = SimpleNamespace(namespace="shop", verified=True)
-    settings.check_allowed("rdt.allow", asking, "gold", "use RDT class gold", SettingsError)
+    check_allowed(settings, "rdt.allow", asking, "gold", "use RDT class gold", SettingsError)
     for namespace, name in (("shop", "silver"), ("other", "gold")):
         asking = SimpleNamespace(namespace=namespace, verified=True)
         with pytest.raises(
             SettingsError, match=r"other|shop.* is not allowed to use it; rdt\.allow in the configuration lists what"
         ):
-            settings.check_allowed("rdt.allow", asking, name, "use it", SettingsError)
+            check_allowed(settings, "rdt.allow", asking, name, "use it", SettingsError)

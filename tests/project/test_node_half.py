@@ -160,7 +160,7 @@ def test_rarely_needed_modules_are_not_imported(host: Host, pod: dict[str, Any],
     assert short <= {
         "call", "cgroup_names", "context", "create_runtime", "deadline", "errors", "feature", "feature_table", "files",
         "filesystem", "group", "ledger", "locked_key", "locks", "log", "main", "monitor", "monitoring",
-        "names", "oci", "poststop", "procfs", "registry", "settings", "steps", "workload",
+        "names", "oci", "procfs", "registry", "settings", "steps", "workload",
     }  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from ..container.resources import qos_of
 from ..errors import HookError
 from ..names import matches
-from ..settings import allows
+from ..permissions import allows, check_allowed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def class_name(
     name = name.strip()
     if source and name not in none:
         what = f"use {kind} class {name[:80]!r}"
-        settings.check_allowed(f"{feature}.allow", workload, name, what, error)
+        check_allowed(settings, f"{feature}.allow", workload, name, what, error)
         return name, f"annotation {source}"
     default, why = _default_class(workload, getattr(settings, feature).get("defaults") or {})
     if not source:
@@ -73,7 +73,7 @@ def class_name(
     if default:
         allow = getattr(settings, feature).get("allow")
         permitted = next((one for one in none if one and allows(allow, workload.namespace, one)), NO_CLASS)
-        settings.check_allowed(f"{feature}.allow", workload, permitted, f"use no {kind} class", error)
+        check_allowed(settings, f"{feature}.allow", workload, permitted, f"use no {kind} class", error)
     return "", f"annotation {source} is {name or 'empty'}: no class"
 
 

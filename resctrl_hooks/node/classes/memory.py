@@ -7,6 +7,7 @@ container's own precedes its pod's, and an empty value means none.
 import posix
 
 from ..errors import HookError
+from ..permissions import check_allowed
 from .choice import class_name
 
 TYPE_CHECKING = False
@@ -107,7 +108,7 @@ def choice_of(workload: "Workload", settings: "Settings") -> Choice:
             continue
         if value or limit in operators:  # without a value, it lifts the default's limit
             what = f"set {limit} by annotation"
-            settings.check_allowed("memory.allowLimits", workload, limit, what, MemoryLimitError)
+            check_allowed(settings, "memory.allowLimits", workload, limit, what, MemoryLimitError)
         limits.pop(limit, None)
         if value:
             limits[limit] = value
@@ -195,7 +196,7 @@ def _direct_values(workload: "Workload", settings: "Settings", limits: "dict[str
 
 def _class_named(name: str, workload: "Workload", settings: "Settings") -> "dict[str, Any]":
     what = f"use memory class {name[:80]!r}"
-    settings.check_allowed("memtierd.allow", workload, name, what, MemoryClassError)
+    check_allowed(settings, "memtierd.allow", workload, name, what, MemoryClassError)
     for spec in settings.classes:
         if spec.get("name") == name:
             return spec

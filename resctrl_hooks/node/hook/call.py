@@ -11,7 +11,6 @@ from ..ledger import IDLE
 from ..log import ERROR, INFO, WARNING, Log
 from ..settings import load
 from .deadline import TIME_TO_TAKE_BACK, set_deadline
-from .poststop import poststop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,8 +71,8 @@ def _answer(call: "_Call", context: Context, started: float) -> int:
         finally:
             set_deadline(0)
     except errors.HookError as error:
-        from ..refusals import reasons_of, record_refusal  # only when something went wrong
-        from ..registry import incomplete_refuses
+        from ..failure_policies import incomplete_refuses  # only when something went wrong
+        from ..refusals import reasons_of, record_refusal
 
         refused = (error.refuses or incomplete_refuses(context)) and call.is_refusable()
         left = "reconcile will clean up" if call.stage == POSTSTOP else "container started without resctrl-hooks"
@@ -90,6 +89,16 @@ def _answer(call: "_Call", context: Context, started: float) -> int:
     if summary:
         context.log(INFO, f"{call.stage} of {call.subject}: {summary}", duration_usec=int(took * 1e6), **call.fields())
     return DONE
+
+
+def stopped(container: str, context: Context) -> str:
+    """Serve a container's end; many containers have no record. Return a short description."""
+    key = context.ledger.key_of(container)
+    if not key:
+        return ""
+    from .poststop import poststop  # createRuntime does not need it
+
+    return poststop(container, key, context)
 
 
 class _Call:
@@ -156,7 +165,7 @@ class _Call:
         state = self.state = parse_state(data)
         if self.stage == HOOK:
             self.stage = state.stage
-        summary = poststop(state, context) if self.stage == POSTSTOP else self._create(state, context)
+        summary = stopped(state.id, context) if self.stage == POSTSTOP else self._create(state, context)
         try:
             if context.ledger.marked(IDLE):
                 from ..lifecycle import reap_some  # an import that most calls do not need

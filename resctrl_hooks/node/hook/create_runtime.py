@@ -4,18 +4,14 @@ A failure is logged and the container starts without the feature; under the poli
 """
 
 from .. import errors
-from ..container.oci import CREATE_RUNTIME
-from ..feature import SKIP, needed_classes
+from ..feature import SKIP
 from ..feature_table import NODE
-from ..log import INFO, WARNING
-from ..registry import features_in_use, incomplete_refuses, kind_of, plan, refuses, report_dropped
+from ..registry import features_in_use, kind_of, plan
 from ..steps import apply_steps
-from .deadline import TIME_TO_TAKE_BACK, set_deadline
+from .deadline import set_deadline
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from ..container.workload import Workload
     from ..context import Context
     from ..feature import Feature, Step
@@ -45,8 +41,10 @@ def create_runtime(workload: "Workload", context: "Context", earlier: "str | Non
         set_deadline(0)
         if getattr(caught, "refuses", False):
             raise  # a feature's failure: everything is undone by now
+        from .failures import concluded, leave
+
         error = concluded(caught, pending, context)
-        _leave(error, workload, context)
+        leave(error, workload, context)
         raise error from error.__cause__
 
 
@@ -57,8 +55,9 @@ def _create_runtime(workload: "Workload", context: "Context", earlier: str, pend
     steps = planned(workload, context, features_in_use(context.settings, workload), unplanned)
     kept = {step.feature: step.kept for _, step in steps if step.kept}
     if kept:
-        what = f"{workload}: set by an earlier NRI plugin or the runtime's client, left unchanged: {in_words(kept)}"
-        context.log(INFO, what, stage=CREATE_RUNTIME, key=workload.key, container=workload.id)
+        from .notes import log_kept  # few containers have such values
+
+        log_kept(workload, kept, context)
     todo = [(feature, step) for feature, step in steps if step.action != SKIP]
     if not todo:
         return "; ".join(step.why for _, step in steps) or "no feature applies"
@@ -88,14 +87,14 @@ def _create_runtime(workload: "Workload", context: "Context", earlier: str, pend
         apply_steps(todo, workload, locked, context, on_step)
         names = " ".join(workload.annotations)
         if any(mark in names for mark in _UNREAD):
-            _note_unread(workload, locked, context)
+            from .notes import note_unread  # few pods have such annotations
+
+            note_unread(workload, locked, context)
         refusal = next((problem for problem in problems.values() if problem is not None and problem.refuses), None)
         if refusal is not None:
-            _release_in(locked, workload.id, context)
-            if new and not locked.members():
-                locked.release()
-            else:
-                locked.release_but(had | _classes_of_others(locked, workload.id, context))
+            from .failures import take_back
+
+            take_back(locked, workload.id, context, classes=had, was_tracked=not new)
             raise refusal
     return "; ".join(str(problems[number] or step.why) for number, (_, step) in enumerate(todo))
 
@@ -121,6 +120,8 @@ def planned(
         try:
             steps = plan(feature, workload, context, [step for _, step in found])
             if workload.dropped is not None:
+                from ..failure_policies import report_dropped  # few containers have wishes that are dropped
+
                 report_dropped(feature.name, workload, context)
             found += [(feature, step) for step in steps]
         except Exception as caught:
@@ -128,7 +129,9 @@ def planned(
             if isinstance(caught, errors.DeadlineError):
                 set_deadline(more)
                 more /= 2
-                error = _late(context)
+                from .failures import late
+
+                error = late(context)
             trouble = _trouble(feature.name, error, workload, context)
             if trouble.refuses:
                 raise trouble from caught
@@ -137,17 +140,10 @@ def planned(
     return found
 
 
-def _late(context: "Context") -> "errors.HookError":
-    """Return the error of a feature that was planning at the deadline; reconcile plans it again soon."""
-    error = errors.HookError("its plan took longer than the deadline of the hook", hint=errors.DeadlineError.hint)
-    error.reason = errors.DeadlineError.reason
-    context.ledger.wake()
-    return error
+def _trouble(name: str, caught: Exception, workload: "Workload", context: "Context") -> "errors.HookError":
+    from .failures import trouble  # only when something went wrong
 
-
-def in_words(kept: "dict[str, list[str]]") -> str:
-    """Return foreign values that stay, by feature, as one text."""
-    return "; ".join(f"{feature}: {', '.join(values)}" for feature, values in kept.items())
+    return trouble(name, caught, workload, context)
 
 
 def _wake_for_runtimes(workload: "Workload", context: "Context") -> None:
@@ -156,80 +152,8 @@ def _wake_for_runtimes(workload: "Workload", context: "Context") -> None:
         context.ledger.wake()
 
 
-def _note_unread(workload: "Workload", locked: "LockedKey", context: "Context") -> None:
-    """Record, and log once for a pod, annotations of NRI plugins that nothing reads."""
-    from ..container.unread import are_missed, unread  # few pods have such annotations
-
-    names = unread(workload.annotations)
-    if not names or not locked.tracked or locked.record.get("unread") == names:
-        return
-    locked.record["unread"] = names
-    locked.save()
-    priority = WARNING if are_missed(context.settings) else INFO
-    what = f"{workload}: annotations of NRI plugins are not read: {', '.join(names)}; see docs/comparison.md"
-    context.log(priority, what, stage=CREATE_RUNTIME, key=workload.key, container=workload.id)
-
-
-def concluded(caught: Exception, pending: "Iterable[str]", context: "Context") -> "errors.HookError":
-    """Return the error that ends a call, which tells whether it ``refuses`` the container.
-
-    ``pending`` is as in `incomplete_refuses`.
-    """
-    from ..fault_report import as_hook_error  # only when something went wrong
-
-    error = as_hook_error(caught)
-    error.refuses = error.refuses or incomplete_refuses(context, pending)
-    return error
-
-
-def _leave(error: "errors.HookError", workload: "Workload", context: "Context") -> None:
-    """Leave the remainder to reconcile, or undo everything under ``fail``: poststop may never come."""
-    if not error.refuses:
-        if isinstance(error, (errors.DeadlineError, errors.LockTimeoutError)):
-            context.ledger.wake()  # reconcile finds the container itself; it may need no RMID
-    elif not isinstance(error, errors.LockTimeoutError):  # without the lock nothing was done
-        try:
-            set_deadline(TIME_TO_TAKE_BACK)
-            _forget(workload.id, workload.key, context)
-        except (errors.HookError, OSError):
-            pass  # reconcile finds the remainder dead
-        finally:
-            set_deadline(0)
-
-
-def _trouble(name: str, caught: Exception, workload: "Workload", context: "Context") -> "errors.HookError":
-    """Return a feature's failure as a RefusedError if its policy is to refuse; otherwise log it.
-
-    Features fail independently, but a timeout concerns all of them.
-    """
-    if isinstance(caught, errors.DeadlineError):
-        raise caught
-    from ..fault_report import as_hook_error  # only when something went wrong
-
-    error = as_hook_error(caught)
-    context.failures.append(error.reason)
-    if refuses(name, context):
-        from ..refusals import RefusedError
-
-        return RefusedError.of(name, error)
-    context.log(
-        WARNING,
-        f"{name} of {workload}: {error}",
-        stage=CREATE_RUNTIME,
-        key=workload.key,
-        container=workload.id,
-        **error.fields(),
-    )
-    return error
-
-
-def _classes_of_others(locked: "LockedKey", container: str, context: "Context") -> "set[str]":
-    """Return the classes in which the pod's other containers may have joined groups while the lock was released."""
-    return needed_classes(locked, [name for name in locked.members() if name != container], context)
-
-
 def _forget(container: str, key: str, context: "Context") -> None:
-    from ..lifecycle import forget  # as below
+    from ..lifecycle import forget  # only where something ends
 
     forget(container, key, context)
 
@@ -239,12 +163,12 @@ def _is_known_better(workload: "Workload", context: "Context") -> bool:
     record = context.ledger.read_member(workload.key, workload.id)
     if record is None or "told" not in record or workload.labels is not None or record.get("pid") != workload.pid:
         return False
-    from ..resctrl.locked_key import record_is_dead  # as below
+    from ..resctrl.locked_key import record_is_dead  # few containers are recorded by NRI before
 
     return not record_is_dead(record, context.monitor.boot, context.proc)
 
 
 def _release_in(locked: "LockedKey", container: str, context: "Context") -> None:
-    from ..lifecycle import release_container  # only where something ends
+    from ..lifecycle import release_container  # as above
 
     release_container(locked, container, context)

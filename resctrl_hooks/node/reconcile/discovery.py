@@ -8,6 +8,7 @@ from ..container.running import Running
 from ..container.runtimes import Found, living_containers
 from ..container.workload import workload_of
 from ..errors import HookError
+from ..failure_policies import report_dropped
 from ..fault_report import as_hook_error
 from ..feature import INTO_CLASS, SKIP, Step
 from ..feature_table import FEATURES, GROUP, NODE
@@ -17,7 +18,7 @@ from ..host.files import is_folder, list_folder
 from ..host.procfs import lives, start_time
 from ..log import WARNING
 from ..pointers import has_member
-from ..registry import features_in_use, kind_of, plan, report_dropped
+from ..registry import features_in_use, kind_of, plan
 from ..resctrl.locked_key import record_is_dead
 from ..set_aside import SetAsideError, bounded
 

@@ -9,7 +9,7 @@ import time
 from ..ledger import WAITING
 from ..lifecycle import ENDS, fate, release_container, release_key
 from ..log import INFO, WARNING
-from ..registry import features_in_use, features_to_repair
+from ..registry import features_in_use
 from ..resctrl.locked_key import record_is_dead
 from .budget import resumed
 from .claim import claim as _claim
@@ -19,6 +19,7 @@ from .enforce import enforce, try_again
 from .foreign_tasks import remove_foreign_tasks
 from .groups import Groups
 from .keys import correct_keys
+from .repaired import features_to_repair
 from .report import Options, Report
 from .runtimes import put_runtimes_first
 from .unneeded import release_unneeded

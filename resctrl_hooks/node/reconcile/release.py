@@ -16,8 +16,8 @@ from ..host.instance import RunningError
 from ..host.links import folder_of
 from ..lifecycle import release_container
 from ..log import ERROR, WARNING, Log
-from ..registry import features_to_repair, features_with_values
 from ..settings import load
+from .repaired import features_to_repair, features_with_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

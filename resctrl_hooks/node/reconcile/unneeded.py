@@ -7,7 +7,7 @@ again. So do those of a pod without living containers: ``monitoring.release`` de
 
 import time
 
-from ..feature import needed_classes
+from ..class_needs import needed_classes
 from ..host.procfs import groups_of_process
 from ..log import INFO
 from ..resctrl.group import SHARED

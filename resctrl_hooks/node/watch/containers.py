@@ -4,16 +4,18 @@ import posix
 import time
 
 from ..errors import LedgerError
+from ..feature import Step
+from ..feature_table import CONTAINER
 from ..features.monitoring import NAME as MONITORING
 from ..host.cgroup_names import container_in_cgroup
 from ..ledger import MEMBER
-from ..registry import cgroup_values
+from ..registry import feature_named, kind_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..host.cgroup import Leaf
     from ..ledger import Ledger
-    from ..records import MemberRecord
+    from ..records import MemberRecord, StepRecord
 
     Stamp = tuple[int, int, int]
 
@@ -58,7 +60,7 @@ class Member:
         self.asks = bool(record.get("runtimeGroup"))
         self.classes: "tuple[str, ...]" = tuple(step["needs"]["class"] for step in monitored)
         self.names: "dict[str, str]" = {}
-        self.values = [value for step in steps for value in cgroup_values(step)]
+        self.values = [value for step in steps for value in _cgroup_values(step)]
         self.leaf: "Leaf | None" = None
         self.record = record
         self.stamp = stamp
@@ -206,3 +208,9 @@ def _stat(path: str) -> "posix.stat_result | None":
         return None
     except OSError as error:
         raise LedgerError(f"cannot read {path}", errno=error.errno or 0) from error
+
+
+def _cgroup_values(step: "StepRecord") -> "list[list[str]]":
+    """Return the values that a recorded step sets in the container's cgroup."""
+    feature = feature_named(step["feature"]) if kind_of(step["feature"]) == CONTAINER else None
+    return feature.values(Step.of_record(step)) if feature is not None else []

@@ -8,6 +8,7 @@ from resctrl_hooks.node.container.workload import Workload, derive, dialect_of
 from resctrl_hooks.node.container.workload import workload_of as running_workload
 from resctrl_hooks.node.errors import BadKeyError
 from resctrl_hooks.node.host.procfs import Cgroup
+from resctrl_hooks.node.permissions import check_allowed
 from resctrl_hooks.node.settings import Settings
 
 POD = "99d6fbf08f5e7c6f6fc59daa8dc5d2ce338dcc9da537075e6388d195d91205c2"
@@ -222,7 +223,7 @@ def test_container_of_unknown_runtime_has_neither_names_nor_permissions(annotati
     assert (found.key, found.namespace, found.pod, found.container, found.verified) == (UID, "", "", "", False)
     settings = Settings({"rdt": {"enabled": True, "allow": {"*": ["*"]}}})
     with pytest.raises(BadKeyError, match="unverified runtime is not allowed to have gold"):
-        settings.check_allowed("rdt.allow", found, "gold", "have gold", BadKeyError)
+        check_allowed(settings, "rdt.allow", found, "gold", "have gold", BadKeyError)
 
 
 def test_plain_containerd_container_belongs_to_no_pod() -> None:

@@ -1,6 +1,7 @@
 """The values of placement annotations that few containers have. Their names are in `request`."""
 
 from ...host.topology import DRAM, FAST, SLOW
+from ...permissions import check_allowed
 from .policy import PlacementError
 
 TYPE_CHECKING = False
@@ -75,7 +76,7 @@ def cpu_class_of(said: str, name: str, request: "Request", workload: "Workload",
             hint=f"the classes are {', '.join(known) or 'none'}",
         )
     what = f"use CPU class {said}"
-    settings.check_allowed("placement.allow", workload, f"class:{said}", what, PlacementError)
+    check_allowed(settings, "placement.allow", workload, f"class:{said}", what, PlacementError)
     if request.exclusive:
         return said
     if name in workload.own_and_pods(name.partition("/")[0])[:-2]:

@@ -2,11 +2,11 @@
 
 from ...cgroup_settings.own import own_cgroup
 from ...errors import HookError
+from ...failure_policies import refuses
 from ...feature import SKIP, Step
 from ...host.cpulist import format_list
 from ...host.procfs import start_time
 from ...log import INFO, WARNING
-from ...registry import refuses
 from .allocator import anywhere, decide, shares_instead
 from .cpuset_writer import follow, settle_in
 from .entries import Entry, needs_of

@@ -1,14 +1,12 @@
 """Reconcile's part of placement: place unplaced containers, and make records, allocations and cpusets agree."""
 
-from functools import partial
-
 from ...container.recorded import recorded_workload
 from ...errors import HookError, InputError
+from ...failure_policies import report_dropped
 from ...fault_report import as_hook_error
 from ...feature import SKIP
 from ...host.cgroup import CgroupError, leaf_of
 from ...log import DEBUG, INFO
-from ...registry import report_dropped
 from ...resctrl.locked_key import record_is_dead
 from ...set_aside import bounded
 from .allocations import Book, lock
@@ -61,7 +59,11 @@ def adopt_all(
             workload = recorded_workload(container.id, container.pid, container.record, context.settings)
             if workload.sandbox or not workload.bundle_path:  # without a bundle, its cpuset is unknown
                 continue
-            steps = bounded(context, container.id, partial(_steps_for, workload, context))
+
+            def steps_of(workload: "Workload" = workload) -> "list[Step]":
+                return _steps_for(workload, context)
+
+            steps = bounded(context, container.id, steps_of)
             if steps and (dry_run or _record_steps(container, workload, steps, context)):
                 placed.append(container.id)
         except (CgroupError, InputError, ProcessLookupError) as error:

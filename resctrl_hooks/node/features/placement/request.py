@@ -5,7 +5,7 @@ docs/resource-policy/policy/topology-aware.md).
 """
 
 from ...container.resources import GUARANTEED, cpu_request, qos_of
-from ...settings import allows
+from ...permissions import allows, check_allowed
 from .hints import hints_of
 from .policy import EXCLUSIVE, MILLI, MIXED, POOLS, RESERVED, SHARED, PlacementError, Request, pools_in_use
 
@@ -44,7 +44,7 @@ def preserves(workload: "Workload", settings: "Settings") -> bool:
     """
     if not _flag(workload, PRESERVE_CPUS):
         return False
-    settings.check_allowed("placement.allow", workload, _PRESERVE, "keep its CPUs unchanged", PlacementError)
+    check_allowed(settings, "placement.allow", workload, _PRESERVE, "keep its CPUs unchanged", PlacementError)
     return True
 
 
@@ -204,7 +204,7 @@ def _is_number(text: str) -> bool:
 
 
 def _check_allowed(name: str, what: str, workload: "Workload", settings: "Settings") -> None:
-    settings.check_allowed("placement.allow", workload, name, f"use {what}", PlacementError)
+    check_allowed(settings, "placement.allow", workload, name, f"use {what}", PlacementError)
 
 
 def _annotation(workload: "Workload", name: str) -> str:

@@ -1,0 +1,85 @@
+"""The consequences of a feature's failure: the failure policies, and the operator's default for a failed request.
+
+Only a call in which something fails imports this module, and programs that tell the consequences.
+"""
+
+from .container.author_input import dropped
+from .errors import HookError
+from .fault_report import as_hook_error
+from .feature import SKIP, Step
+from .feature_table import FEATURES
+from .log import WARNING
+from .registry import has_defaults
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from .container.workload import Workload
+    from .context import Context
+    from .feature import Feature
+    from .settings import Settings
+
+
+def refuses(name: str, context: "Context") -> bool:
+    """Return whether a feature's failure refuses the container that it serves."""
+    return context.refusable and failure_policy(name, context.settings) == "fail"
+
+
+def incomplete_refuses(context: "Context", pending: "Iterable[str]" = ()) -> bool:
+    """Return whether a call that cannot be completed, such as after a timeout, refuses its container.
+
+    ``pending`` are the names of the features whose part is not complete.
+    """
+    general = context.refusable and context.settings.failure_policy == "fail"
+    return general or any(refuses(name, context) for name in pending)
+
+
+def failure_policy(name: str, settings: "Settings") -> str:
+    """Return the failure policy of a feature, ``ignore`` or ``fail``: its own, else the general one."""
+    policies = FEATURES[name].policies
+    usual = "fail" if policies else settings.failure_policy
+    for section in policies or (name,):
+        policy: str = getattr(settings, section).get("failurePolicy") or ""
+        if policy:
+            return policy
+    return usual
+
+
+def default_steps(
+    feature: "Feature", workload: "Workload", context: "Context", earlier: "Sequence[Step]", caught: Exception
+) -> "list[Step] | None":
+    """Return the operator's default in place of a plan that failed; None if there is none, or the feature refuses."""
+    if not has_defaults(feature.name, context.settings) or refuses(feature.name, context):
+        return None
+    error = as_hook_error(caught)
+    steps = feature.plan(workload.without_annotations(), context, earlier)
+    if all(step.action == SKIP for step in steps):
+        return None  # there is no default for this container
+    _warn(feature.name, workload, error, context)
+    return [Step(one.feature, one.action, one.parameters, f"{one.why}; {error}", one.kept) for one in steps]
+
+
+def report_dropped(name: str, workload: "Workload", context: "Context") -> None:
+    """Log once the wishes of a pod's author that were dropped while a feature was planned.
+
+    Raises:
+        WishError: the feature's failure refuses the container.
+    """
+    error = dropped(workload)
+    if error is None:
+        return
+    if refuses(name, context):
+        raise error
+    _warn(name, workload, error, context)
+
+
+def _warn(name: str, workload: "Workload", error: HookError, context: "Context") -> None:
+    context.failures.append(error.reason)
+    context.log(
+        WARNING,
+        f"{name} of {workload}: {error}; the default is applied",
+        key=workload.key,
+        container=workload.id,
+        **error.fields(),
+    )

@@ -1,0 +1,100 @@
+"""What a failure in createRuntime does: the container starts without the feature, or is refused and all is undone.
+
+Only a call in which something fails imports this module.
+"""
+
+from .. import errors
+from ..class_needs import needed_classes
+from ..container.oci import CREATE_RUNTIME
+from ..failure_policies import incomplete_refuses, refuses
+from ..fault_report import as_hook_error
+from ..log import WARNING
+from ..refusals import RefusedError
+from .deadline import TIME_TO_TAKE_BACK, set_deadline
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..container.workload import Workload
+    from ..context import Context
+    from ..resctrl.locked_key import LockedKey
+
+
+def trouble(name: str, caught: Exception, workload: "Workload", context: "Context") -> "errors.HookError":
+    """Return a feature's failure as a RefusedError if its policy is to refuse; otherwise log it.
+
+    Features fail independently, but a timeout concerns all of them.
+    """
+    if isinstance(caught, errors.DeadlineError):
+        raise caught
+    error = as_hook_error(caught)
+    context.failures.append(error.reason)
+    if refuses(name, context):
+        return RefusedError.of(name, error)
+    context.log(
+        WARNING,
+        f"{name} of {workload}: {error}",
+        stage=CREATE_RUNTIME,
+        key=workload.key,
+        container=workload.id,
+        **error.fields(),
+    )
+    return error
+
+
+def late(context: "Context") -> "errors.HookError":
+    """Return the error of a feature that was planning at the deadline; reconcile plans it again soon."""
+    error = errors.HookError("its plan took longer than the deadline of the hook", hint=errors.DeadlineError.hint)
+    error.reason = errors.DeadlineError.reason
+    context.ledger.wake()
+    return error
+
+
+def concluded(caught: Exception, pending: "Iterable[str]", context: "Context") -> "errors.HookError":
+    """Return the error that ends a call, which tells whether it ``refuses`` the container.
+
+    ``pending`` is as in `incomplete_refuses`.
+    """
+    error = as_hook_error(caught)
+    error.refuses = error.refuses or incomplete_refuses(context, pending)
+    return error
+
+
+def leave(error: "errors.HookError", workload: "Workload", context: "Context") -> None:
+    """Leave the remainder to reconcile, or undo everything under ``fail``: poststop may never come."""
+    if not error.refuses:
+        if isinstance(error, (errors.DeadlineError, errors.LockTimeoutError)):
+            context.ledger.wake()  # reconcile finds the container itself; it may need no RMID
+    elif not isinstance(error, errors.LockTimeoutError):  # without the lock nothing was done
+        try:
+            set_deadline(TIME_TO_TAKE_BACK)
+            from ..lifecycle import forget  # its import can take longer than the deadline left
+
+            forget(workload.id, workload.key, context)
+        except (errors.HookError, OSError):
+            pass  # reconcile finds the remainder dead
+        finally:
+            set_deadline(0)
+
+
+def take_back(
+    locked: "LockedKey", container: str, context: "Context", *, classes: "set[str]", was_tracked: bool
+) -> None:
+    """Release a refused container, and the groups that were created for it.
+
+    Args:
+        locked: its key.
+        container: its id.
+        context: the node.
+        classes: the classes in which the key had groups before.
+        was_tracked: whether the key had a record before.
+    """
+    from ..lifecycle import release_container  # as above
+
+    release_container(locked, container, context)
+    others = [name for name in locked.members() if name != container]
+    if not was_tracked and not others:
+        locked.release()
+    else:  # the pod's other containers may have joined groups while the lock was released
+        locked.release_but(classes | needed_classes(locked, others, context))
