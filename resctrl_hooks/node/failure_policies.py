@@ -9,7 +9,6 @@ from .fault_report import as_hook_error
 from .feature import SKIP, Step
 from .feature_table import FEATURES
 from .log import WARNING
-from .registry import has_defaults
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ def default_steps(
     feature: "Feature", workload: "Workload", context: "Context", earlier: "Sequence[Step]", caught: Exception
 ) -> "list[Step] | None":
     """Return the operator's default in place of a plan that failed; None if there is none, or the feature refuses."""
-    if not has_defaults(feature.name, context.settings) or refuses(feature.name, context):
+    if not context.settings.has_defaults(feature.name) or refuses(feature.name, context):
         return None
     error = as_hook_error(caught)
     steps = feature.plan(workload.without_annotations(), context, earlier)

@@ -79,11 +79,6 @@ def plan(feature: "Feature", workload: "Workload", context: "Context", earlier: 
         return default
 
 
-def has_defaults(name: str, settings: "Settings") -> bool:
-    """Return whether the operator has defaults for containers that request nothing of a feature."""
-    return any((getattr(settings, name).get("defaults") or {}).values())
-
-
 def concerns(name: str, workload: "Workload", settings: "Settings") -> bool:
     """Return whether a feature may apply to a workload, as far as that is known without importing it.
 
@@ -94,7 +89,7 @@ def concerns(name: str, workload: "Workload", settings: "Settings") -> bool:
         return serves(name, workload.namespace, settings)
     if not row.marks or any(mark in annotation for annotation in workload.annotations for mark in row.marks):
         return True
-    return has_defaults(name, settings)
+    return settings.has_defaults(name)
 
 
 def serves(name: str, namespace: str, settings: "Settings") -> bool:

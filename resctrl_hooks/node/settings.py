@@ -128,6 +128,10 @@ class Settings(Sections):
         """Whether rules assign RMIDs; otherwise the first pod gets one."""
         return any(self.monitoring.get(name) is not None for name in ("priority", "reserve", "share"))
 
+    def has_defaults(self, feature: str) -> bool:
+        """Return whether the operator has defaults for containers that request nothing of a feature."""
+        return any((getattr(self, feature).get("defaults") or {}).values())
+
     def selects(self, namespace: str) -> str:
         """Return why the namespace filter excludes a namespace, or an empty string.
 

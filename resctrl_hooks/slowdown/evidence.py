@@ -20,7 +20,8 @@ from resctrl_hooks.node.resctrl.bandwidth import bandwidth_of
 from resctrl_hooks.node.slowdown.constants import AET, PERF, TRAFFIC
 from resctrl_hooks.node.slowdown.perf import PerfCounters, PerfError
 from resctrl_hooks.node.slowdown.reader import counts_of
-from resctrl_hooks.node.slowdown.window import Counts, Use, use_between
+from resctrl_hooks.node.slowdown.use import Use
+from resctrl_hooks.node.slowdown.window import Counts, use_between
 
 UNITS = {AET: "cycles per micro-operation", PERF: "cycles per instruction", TRAFFIC: "CPU seconds per GB"}
 

@@ -25,7 +25,7 @@ from resctrl_hooks.node.slowdown.baseline import Baseline
 from resctrl_hooks.node.slowdown.constants import TRAFFIC, WINDOW
 from resctrl_hooks.node.slowdown.part import SlowdownPart, start
 from resctrl_hooks.node.slowdown.units import WallPart
-from resctrl_hooks.node.slowdown.window import Use
+from resctrl_hooks.node.slowdown.use import Use
 from resctrl_hooks.node.snapshot.snapshot import open_files, take
 
 WARM, WINDOWS = 60, 15

@@ -14,8 +14,9 @@ from resctrl_hooks.node.slowdown.causes import BANDWIDTH, SUPPORTED, Cause
 from resctrl_hooks.node.slowdown.constants import PERF
 from resctrl_hooks.node.slowdown.live import Finding
 from resctrl_hooks.node.slowdown.status import Status as SlowdownStatus
+from resctrl_hooks.node.slowdown.use import Use
 from resctrl_hooks.node.slowdown.verdict import Verdict
-from resctrl_hooks.node.slowdown.window import Use, Window
+from resctrl_hooks.node.slowdown.window import Window
 
 
 def write_guard_state(context: Context) -> None:

@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .window import Use
+    from .use import Use
 
 MEANS = ("missed", "clock", "occupancy", "stood")
 """What a range's samples have on average, besides their cost: what causes are compared with."""

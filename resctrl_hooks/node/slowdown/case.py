@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from .neighbours import Total
+    from .use import Use
     from .verdict import Verdict
-    from .window import Use, Window
+    from .window import Window
 
 _NEARLY = 0.999 * NAMED_SHARE  # sums are rounded
 

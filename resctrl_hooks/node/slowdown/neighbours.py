@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from .window import Use
+    from .use import Use
 
 _LARGEST = int(1 / NAMED_SHARE) + 1
 _LEAST_PART = 0.1  # of a pod's traffic or cache, in a domain that is its own

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .baseline import Baseline, Range
-    from .window import Use, Window
+    from .use import Use
+    from .window import Window
 
 _TWO_SIDED = 1.96  # standard errors of 95 %
 _MOST_STOOD = 0.95  # of a window: beyond, the ratio says nothing

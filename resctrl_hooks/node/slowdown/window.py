@@ -8,6 +8,7 @@ from ..guard.load import grown, rates_between, to_memories
 from .constants import AET, LEAST_CPU, LEAST_RUNNING, PERF, TRAFFIC
 from .neighbours import Together
 from .units import CpuPart, Cpus, CpuTime, WallPart, WallTime, plain
+from .use import Use
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,42 +61,6 @@ class Counts(NamedTuple):
     """Of which start of its events ``perf`` counts."""
     cpus: int = 0
     """The CPUs that it may use, as a set; 0: unknown."""
-
-
-class Use(NamedTuple):
-    """A pod in one window. None: unknown."""
-
-    method: str
-    cost: "float | None"
-    """Cycles (reference cycles where counted), or seconds of CPU time for `TRAFFIC`."""
-    work: "float | None"
-    """Instructions, micro-operations, or GB for `TRAFFIC`."""
-    cpu: "float | None"
-    """CPUs in use."""
-    traffic: "dict[int, float] | None"
-    """Bytes per second by memory domain."""
-    occupancy: "dict[int, float]"
-    """Bytes by L3 domain."""
-    missed: "float | None" = None
-    """Bytes from memory by unit of work."""
-    clock: "float | None" = None
-    """Cycles by reference cycle."""
-    throttled: "WallPart | None" = None
-    """Of `Waits`, as all until ``memory_events``: parts of the window, and counts in it."""
-    waited: "WallPart | None" = None
-    stood: "WallPart | None" = None
-    reclaimed: "WallPart | None" = None
-    reclaimed_fully: "WallPart | None" = None
-    throttles: "int | None" = None
-    memory_events: "int | None" = None
-    cpus: int = 0
-    cycles: float = 0.0
-    """As counted, for the metrics; 0 for `TRAFFIC`."""
-
-    @property
-    def price(self) -> "float | None":
-        """The cost of a unit of work."""
-        return self.cost / self.work if self.cost and self.work else None
 
 
 class _Window(NamedTuple):

@@ -21,7 +21,7 @@ from resctrl_hooks.node.slowdown.constants import (
     MOST_WORKLOADS,
 )
 from resctrl_hooks.node.slowdown.store import NAME, Store, StoreError
-from resctrl_hooks.node.slowdown.window import Use
+from resctrl_hooks.node.slowdown.use import Use
 from resctrl_hooks.node.slowdown.workload import owner_of, workload_of
 
 DAY = 86400.0

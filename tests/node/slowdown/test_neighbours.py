@@ -13,8 +13,9 @@ from resctrl_hooks.node.slowdown.constants import NAMED_SHARE
 from resctrl_hooks.node.slowdown.neighbours import shares_cpus
 from resctrl_hooks.node.slowdown.quiet import others_held, others_moved
 from resctrl_hooks.node.slowdown.units import CpuPart
+from resctrl_hooks.node.slowdown.use import Use
 from resctrl_hooks.node.slowdown.verdict import judge
-from resctrl_hooks.node.slowdown.window import Use, Window
+from resctrl_hooks.node.slowdown.window import Window
 
 DOMAINS = 3
 

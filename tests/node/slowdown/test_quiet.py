@@ -6,7 +6,8 @@ import pytest
 
 from node.slowdown.samples import VICTIM, use, window
 from resctrl_hooks.node.slowdown.quiet import Peaks, disturbance, is_quiet
-from resctrl_hooks.node.slowdown.window import Use, Window
+from resctrl_hooks.node.slowdown.use import Use
+from resctrl_hooks.node.slowdown.window import Window
 
 
 def seen(windows: Iterable[Window]) -> Peaks:

@@ -9,7 +9,8 @@ import pytest
 from node.slowdown.samples import NOISY, diagnose, window
 from resctrl_hooks.node.slowdown.causes import Cause
 from resctrl_hooks.node.slowdown.units import CpuTime, WallTime
-from resctrl_hooks.node.slowdown.window import Counts, Use, Waits, use_between
+from resctrl_hooks.node.slowdown.use import Use
+from resctrl_hooks.node.slowdown.window import Counts, Waits, use_between
 
 PROJECT = Path(__file__).parents[3]
 SECONDS = 10.0

@@ -7,7 +7,8 @@ import pytest
 from resctrl_hooks.node.slowdown.cgroup_waits import read_cpus, read_waits
 from resctrl_hooks.node.slowdown.perf import PerfCount
 from resctrl_hooks.node.slowdown.units import CpuTime, WallTime
-from resctrl_hooks.node.slowdown.window import Counts, Use, Waits, use_between
+from resctrl_hooks.node.slowdown.use import Use
+from resctrl_hooks.node.slowdown.window import Counts, Waits, use_between
 
 DOMAINS = [(0,), (1,)]
 STARTED = object()
