@@ -211,12 +211,14 @@ class Ledger:
         """Point from a container to its key. Written before the record itself."""
         path = f"{self.folder}/containers/{container}"
         try:
-            try:
-                posix.symlink(key, path)
-            except FileExistsError:
-                if self.key_of(container) != key:
-                    posix.unlink(path)
+            while True:
+                try:
                     posix.symlink(key, path)
+                except FileExistsError:
+                    if self.key_of(container) != key:
+                        remove_file(path)  # unless another key, with a member of this name, does so now
+                        continue
+                return
         except OSError as error:
             raise errors.LedgerError.of_file(error, path) from error
 

@@ -135,6 +135,27 @@ def test_pointers_lead_to_keys(ledger: Ledger) -> None:
     assert ledger.containers() == []
 
 
+@pytest.mark.parametrize("then", ["", "third"])
+def test_pointer_that_another_key_replaces_meanwhile_is_written(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, then: str
+) -> None:
+    path = f"{ledger.folder}/containers/m"
+    ledger.point("m", "k")
+    key_of = ledger.key_of
+
+    def replaced(member: str) -> str:
+        found = key_of(member)
+        if found == "k":
+            os.unlink(path)
+            if then:
+                os.symlink(then, path)
+        return found
+
+    monkeypatch.setattr(ledger, "key_of", replaced)
+    ledger.point("m", "other")
+    assert os.readlink(path) == "other"
+
+
 @pytest.mark.parametrize("target", ["../../etc/passwd", "/etc", ".hidden", "a b"])
 def test_pointer_outside_is_ignored(ledger: Ledger, target: str) -> None:
     os.symlink(target, f"{ledger.folder}/containers/m")
