@@ -202,16 +202,17 @@ class Carried:
         new: "set[str]" = set()
 
         def judge(known: "Source | None", place: str, identity: str) -> Source:
-            began = began_at(record, place)
+            other, began = self._elsewhere(identity), began_at(record, place)
+            if known is not None and known.is_certain:
+                return known if other is None or other.read <= known.read else other.continued()
             values = [(path, groups[place][1][number]) for number, path in self._cumulative]
             if known is not None and not is_new(known, place, began):
                 known.is_certain = True
                 if known.weaken(values) or began is None:
                     counts.note_ended(group_of(place) or key, known.read)
                 return known
-            other = self._elsewhere(identity) if known is None else None
-            if other is not None and (began is None or began <= other.read):
-                return Source(identity, other.read, other.starts, other.lasts)  # another program renamed it
+            if known is None and other is not None and (began is None or began <= other.read):
+                return other.continued()  # another program renamed it
             new.add(identity)
             return new_source(record, place, identity, self.now)
 
@@ -227,7 +228,7 @@ class Carried:
         return new
 
     def _elsewhere(self, identity: str) -> "Source | None":
-        """Return a source of any key with this identity."""
+        """Return the source of any key with this identity that was read last."""
         if self._sources is None:
             self._sources = {group.identity: group for group in sorted(self._all_sources(), key=lambda one: one.read)}
         return self._sources.get(identity)

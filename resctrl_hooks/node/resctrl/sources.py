@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     Found = dict[str, tuple[str, list[Raw]]]  # by place: the source's identity, and its values
 
-_MOST_UNSEEN = 16
+_MOST_ENDED = 16
+_MOST_OUT_OF_VIEW = 512  # more than the RMIDs of most machines: one that is forgotten would be counted again
 
 
 class Sources:
@@ -57,7 +58,7 @@ class Sources:
 
         Args:
             found: what was found.
-            judge: returns the source of an identity at a place, given the known one of that identity.
+            judge: returns the source of an identity at a place, given the unseen one of that identity, if known.
             hidden: whether something could not be looked at, so that each missing source may be there.
         """
         known = {source.identity: source for source in (*self.unseen.values(), *self.seen.values())}
@@ -65,7 +66,7 @@ class Sources:
         gone: "list[Source]" = []
         for place, (identity, _) in found.items():
             before = known.pop(identity, None)
-            source = before if before is not None and before.is_certain else judge(before, place, identity)
+            source = before if before is not None and before.state == SEEN else judge(before, place, identity)
             if source is not before and before is not None and before.state != LEFT:
                 gone.append(before)
             source.state = SEEN
@@ -124,11 +125,14 @@ def drop_repeats(found: "Found") -> None:
 
 
 def _latest(sources: "Iterable[Source]") -> "dict[str, Source]":
-    """Return so many sources, first those that may still be there, then those that were read last, by identity."""
+    """Return those that may still be there, and of the others those that were read last, by identity."""
     found = [*sources]
-    if len(found) > _MOST_UNSEEN:
-        found.sort(key=lambda source: (source.state == OUT_OF_VIEW, source.read), reverse=True)
-    return {source.identity: source for source in found[:_MOST_UNSEEN]}
+    if len(found) > _MOST_ENDED:
+        found.sort(key=lambda source: source.read, reverse=True)
+        hidden = [source for source in found if source.state == OUT_OF_VIEW]
+        ended = [source for source in found if source.state != OUT_OF_VIEW]
+        found = [*hidden[:_MOST_OUT_OF_VIEW], *ended[:_MOST_ENDED]]
+    return {source.identity: source for source in found}
 
 
 def is_new(source: Source, place: str, began: "float | None") -> bool:

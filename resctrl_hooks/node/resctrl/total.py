@@ -59,6 +59,10 @@ class Source:
         self.lasts: "dict[str, Number]" = {**(lasts or {})}
         self.starts: "dict[str, Number | None]" = {**(starts or {})}
 
+    def continued(self) -> "Source":
+        """Return a source of another key that continues from these last values."""
+        return Source(self.identity, self.read, self.starts, self.lasts)
+
     def is_unused(self, path: str, value: "Raw") -> bool:
         """Return whether a PERF_PKG counter is at 0: the kernel says so until a task of the RMID ran in the package."""
         return value == UNAVAILABLE and is_of(PERF, path) and not self.lasts.get(path) and not self.starts.get(path)

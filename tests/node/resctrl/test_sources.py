@@ -128,7 +128,7 @@ def test_unseen_sources_are_bounded_and_those_out_of_view_stay() -> None:
         sources.observe({"": (str(number), [1])}, keep, hidden=True)
         for source in sources.unseen.values():
             source.state = OUT_OF_VIEW if source.identity == "hidden" else GONE
-    assert len(sources.unseen) <= 17
+    assert len(sources.unseen) <= 18, "16 that ended, and those out of view: one for long, and the last one"
     assert "hidden" in sources.unseen
 
 

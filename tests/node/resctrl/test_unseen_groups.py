@@ -6,6 +6,7 @@ import errno
 import os
 import posix
 import shutil
+import time
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,8 @@ import pytest
 from hosts.counter_tree import ENERGY, TOTAL, remake, say, say_paths
 
 from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.flags import set_flag
+from resctrl_hooks.node.ledger import RUNTIMES
 from resctrl_hooks.node.resctrl import counter_files
 from resctrl_hooks.node.resctrl.counter_totals import ended, read_counters, summed
 from resctrl_hooks.node.resctrl.group_moves import follow, part_with, settle
@@ -275,6 +278,38 @@ def test_group_renamed_to_another_key_is_not_counted_again(counting: Counting) -
     assert found[TOTAL] == 5
 
 
+def test_group_that_comes_back_from_another_key_counts_nothing_of_the_time_there(counting: Counting) -> None:
+    other = counting.tree.resctrl / "gold/mon_groups/other"
+    counting.group.rename(other)
+    counting.tree.monitor.ensure_group("other", "gold")
+    counting.total_of_all()
+    say_paths(other, {f"{domain}/mbm_total_bytes": counting.true // 2 + 100 for domain in DOMAINS})
+    assert counting.total_of_all() == counting.true
+    other.rename(counting.group)
+    say_paths(counting.group, {f"{domain}/mbm_total_bytes": counting.true // 2 + 103 for domain in DOMAINS})
+    assert counting.total_of_all() == counting.true + 2 * 3
+
+
+@pytest.mark.parametrize("number", [10, 40])
+def test_many_groups_out_of_view_are_counted_once(
+    counting: Counting, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    monitor = counting.tree.monitor
+    set_flag(monitor.ledger, RUNTIMES, on=True)
+    with monitor.hold(KEY) as locked:
+        for name in [f"container-{place}" for place in range(number)]:
+            locked.add_member(name, {"runtimeGroup": True})
+            group = counting.tree.resctrl / "gold/mon_groups" / name
+            group.mkdir()
+            say(group, mbm_total_bytes=100)
+            counting.true += 100
+    assert counting.total_of_all() == counting.true
+    with monkeypatch.context() as patch:
+        patch.setattr(counter_files, "posix", failing("open", "", errno.ENFILE))
+        assert counting.total_of_all() == counting.true
+    assert counting.total_of_all() == counting.true
+
+
 class Mounts:
     """Mounts of resctrl one after another, in which groups get the same identities."""
 
@@ -291,6 +326,7 @@ class Mounts:
     def again(self) -> None:
         """Mount again: the groups are removed, and the next ones count from 0."""
         self.number += 1
+        time.sleep(0.002)  # a mount takes longer than the unit of recorded times
         shutil.rmtree(self.counting.group)
         self.counting.true = 0
 
