@@ -61,6 +61,10 @@ def show_status(config: str, *, form: Form) -> None:
     for domain in status.domains:
         _add_rows(rows.add_row, domain, now)
     print_table(out, rows)
+    for domain in status.domains:
+        for name, limit in domain.classes.items():
+            if limit.kept:
+                out.print(escape(f"{name} is not lowered on memory domain {domain.domain}: {limit.kept}"))
 
 
 def _add_rows(add: Callable[..., None], domain: GuardedDomain, now: float) -> None:
@@ -81,10 +85,12 @@ def _add_rows(add: Callable[..., None], domain: GuardedDomain, now: float) -> No
 def _in_words(limit: GuardedClass) -> str:
     """Return a value in words: ``100``; ``100↓60`` if lowered, ``100 (would be 60)`` in mode ``observe``.
 
-    ``100 (overridden)`` if another program changed it.
+    ``100 (overridden)`` if another program changed it; ``100 (kept)`` if a cut harmed a protected class.
     """
     if limit.overridden:
         return f"{limit.declared} (overridden)"
+    if limit.kept:
+        return f"{limit.now} (kept)"
     if limit.now < limit.declared:
         return f"{limit.declared}↓{limit.now}"
     return f"{limit.declared} (would be {limit.wanted})" if limit.wanted < limit.declared else str(limit.declared)

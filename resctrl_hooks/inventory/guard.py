@@ -21,7 +21,8 @@ _FRESH = 120  # seconds: twice the longest interval of samples
 class GuardedClass(Record):
     """One class in a memory domain: values in the mount's unit, the rate in bytes per second.
 
-    ``wanted`` is the law's value; a guard that only observes does not write it.
+    ``wanted`` is the law's value; a guard that only observes does not write it. ``kept`` is the reason why the guard
+    does not lower the class now, although it could.
     """
 
     declared: int
@@ -29,6 +30,7 @@ class GuardedClass(Record):
     wanted: int
     floor: int
     overridden: bool
+    kept: str = ""
     rate: float | None
 
 

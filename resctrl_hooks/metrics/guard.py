@@ -56,6 +56,14 @@ ROWS: tuple[Row[GuardStatus], ...] = (
         ("domain", "rdt_class", "kind"),
     ),
     Row(
+        "resctrl_guard_class_kept",
+        "1 while a class is not lowered, because a cut slowed a protected class on the same processor cores.",
+        lambda status: {
+            (one.domain, name): bool(of.kept) for one in status.domains for name, of in one.classes.items()
+        },
+        ("domain", "rdt_class"),
+    ),
+    Row(
         "resctrl_guard_actions",
         "Changes by the guard; in observe mode, changes that it would make.",
         lambda status: dict(sorted(status.actions.items())),

@@ -42,6 +42,19 @@ def test_unknown_samples_are_counted_in_metrics(node: Node) -> None:
     assert samples["resctrl_guard_invalid_samples_total"] == 4
 
 
+def test_class_that_is_kept_from_cuts_has_its_reason_in_status_and_metrics(node: Node) -> None:
+    path = node.host.state / "guard.json"
+    status = json.loads(path.read_text())
+    status["domains"]["0"]["classes"]["bronze"]["kept"] = "a cut slowed class gold"
+    path.write_text(json.dumps(status))
+    shown = run(node.host, "guard", "status").output
+    assert "90 (kept)" in shown
+    assert "bronze is not lowered on memory domain 0: a cut slowed class gold" in shown
+    samples = [sample for family in guard_families(node.context()) for sample in family.samples]
+    kept = {one.labels["rdt_class"]: one.value for one in samples if one.name == "resctrl_guard_class_kept"}
+    assert kept == {"bronze": 1, "silver": 0}
+
+
 def test_status_of_ended_guard_has_last_time(node: Node) -> None:
     node.host.end_process(100)
     assert "guard: act (experimental), not running; last seen " in run(node.host, "guard", "status").output
@@ -68,7 +81,8 @@ def test_observed_class_has_its_declared_value_in_status_and_metrics(host: Host)
     node.pass_time(node.guard(pid=100), FULL, 30)
     assert "100 (would be 20)" in run(host, "guard", "status").output
     samples = [sample for family in guard_families(node.context()) for sample in family.samples]
-    limits = {sample.labels["kind"]: sample.value for sample in samples if sample.labels.get("rdt_class") == "bronze"}
+    of_bronze = [sample for sample in samples if sample.labels.get("rdt_class") == "bronze"]
+    limits = {one.labels["kind"]: one.value for one in of_bronze if one.name == "resctrl_guard_class_limit"}
     assert limits["now"] == limits["declared"] == 100
     assert not [sample for sample in samples if sample.name == "resctrl_guard_throttled_seconds_total"]
 
@@ -138,6 +152,7 @@ def test_metrics_have_state_limits_and_capacity(node: Node) -> None:
     assert samples["resctrl_guard_state", "0", "idle"] == 0
     assert samples["resctrl_guard_class_limit", "0", "bronze", "now"] == 90
     assert samples["resctrl_guard_class_limit", "0", "bronze", "declared"] == 100
+    assert samples["resctrl_guard_class_kept", "0", "bronze"] == 0
     assert samples["resctrl_guard_load_ratio", "0"] == pytest.approx(0.95)
     assert samples["resctrl_guard_actions_total", "lower"] == 1
 

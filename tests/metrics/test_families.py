@@ -99,6 +99,7 @@ resctrl_guard_state 0 {STATES[0]} 1
 {"".join(f"resctrl_guard_state 0 {state} 0{chr(10)}" for state in STATES[1:])}resctrl_guard_load_ratio 0 0.9
 resctrl_guard_class_limit 0 bronze declared 100
 resctrl_guard_class_limit 0 bronze now 60
+resctrl_guard_class_kept 0 bronze 0
 resctrl_guard_actions_total cut 4
 resctrl_guard_throttled_seconds_total bronze 6.5
 resctrl_guard_invalid_samples_total 5

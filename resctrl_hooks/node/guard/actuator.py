@@ -109,13 +109,22 @@ def spread(
     return {number: min(declared[number], max(least, int(value * shares[number]))) for number in domain}
 
 
-def shared_cores(resctrl: "Resctrl", name: str, protected: "Iterable[str]", topology: "Topology") -> bool:
-    """Return whether tasks of a class and of a protected one may run on hyperthreads of one core.
+def classes_beside(
+    resctrl: "Resctrl", name: str, protected: "Iterable[str]", topology: "Topology | None"
+) -> "list[str]":
+    """Return the protected classes whose tasks may run on a hyperthread of a core beside a task of a class.
 
-    With ``thread_throttle_mode`` ``max`` the lower value of the two acts on both (resctrl.rst).
+    With ``thread_throttle_mode`` ``max`` the lower value of the two acts on both (resctrl.rst). Without hyperthreads
+    there is no such class; with an unknown topology each one may be.
     """
-    own = _cores(_cpus(resctrl, name), topology)
-    return any(own & _cpus(resctrl, other) for other in protected)
+    if topology is None:
+        return list(protected)
+    threaded = [core for core in topology.cores if core & (core - 1)]
+    if not threaded:
+        return []
+    cpus = _cpus(resctrl, name)
+    own = sum(core for core in threaded if core & cpus)
+    return [other for other in protected if own & _cpus(resctrl, other)]
 
 
 def _cpus(resctrl: "Resctrl", name: str) -> int:
@@ -128,7 +137,3 @@ def _cpus(resctrl: "Resctrl", name: str) -> int:
         except OSError:
             continue  # it has ended
     return found
-
-
-def _cores(cpus: int, topology: "Topology") -> int:
-    return sum(core for core in topology.cores if core & cpus)

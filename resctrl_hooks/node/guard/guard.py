@@ -9,10 +9,10 @@ from ..errors import LeaseError, NotMountedError, ResctrlError
 from ..log import NOTICE, WARNING
 from ..resctrl.bandwidth_unit import capacity_of
 from ..resctrl.layouts import L3
-from .actuator import Mount, shared_cores
+from .actuator import Mount, classes_beside
 from .changes import change as write_change
 from .changes import restore
-from .law import LOWER, REPORT, Change, Domain, Rules, Sample
+from .law import REPORT, Change, Domain, Rules, Sample
 from .lease import GUARD, Lease
 from .limit import Limit
 from .limits import RESOURCE, held_limits, read_limits
@@ -51,7 +51,14 @@ class Guard:
         self._protect = [_class_name(name) for name in settings["protect"]]
         least = {_class_name(name): ratio for name, ratio in slowdown_of(settings).items()}
         at_load = [name for name in self._protect if name not in least]
-        self._rules = Rules(at_load, [*self._throttle], settings["high"], settings["low"], at_slowdown=bool(least))
+        self._rules = Rules(
+            at_load,
+            [*self._throttle],
+            settings["high"],
+            settings["low"],
+            at_slowdown=bool(least),
+            beside=self._beside,
+        )
         self._sufferers = Sufferers(context, least)
         if least and not context.settings.slowdown.get("enabled"):
             self._say(
@@ -114,8 +121,9 @@ class Guard:
         for domain, found in zip(self._domains, traffic(before, after, self._numbers)):
             carries = capacity_of(self._capacity, found.domain[0])
             load = found.load(self._capacity)
-            suffering = self._sufferers.classes(found.domain[0], domain.changed, now)
-            sample = Sample(now, load, carries, found.rates, [name or "/" for name in suffering])
+            ratios = self._sufferers.ratios(found.domain[0], domain.changed, now)
+            suffering = self._sufferers.suffering(ratios)
+            sample = Sample(now, load, carries, found.rates, [name or "/" for name in suffering], ratios)
             old = dict(domain.limits)
             changes = domain.decide(sample, _present(self._rules, domain), self._mount.scale)
             for change in changes:
@@ -156,14 +164,6 @@ class Guard:
         if change.kind != REPORT and self.mode == ACT:
             limit = old[change.name]
             try:
-                if change.kind == LOWER and self._shares_cores(change.name):
-                    domain.limits[change.name] = limit.lowest()
-                    self._say(
-                        WARNING,
-                        f"guard: thread_throttle_mode is max and class {change.name} shares processor cores with a "
-                        f"protected class, which a limit would also slow down; its value stays at {limit.now} or more",
-                    )
-                    return
                 problem = self._write(domain, found, change, limit, before, after)
             except (LeaseError, ResctrlError) as error:  # it tries again
                 domain.limits[change.name] = limit
@@ -185,13 +185,11 @@ class Guard:
         )
         self._status.did(event)
 
-    def _shares_cores(self, name: str) -> bool:
-        """Return whether a limit of the class would also slow down a protected one."""
-        return (
-            self._mount.throttle_mode == "max"
-            and self._topology is not None
-            and shared_cores(self._resctrl, name, self._protect, self._topology)
-        )
+    def _beside(self, name: str) -> "list[str]":
+        """Return the protected classes that a limit of a class may also slow down, so its effect must be measured."""
+        if self.mode != ACT or self._mount.throttle_mode != "max":
+            return []
+        return classes_beside(self._resctrl, name, self._protect, self._topology)
 
     def _write(
         self, domain: Domain, found: Traffic, change: Change, limit: Limit, before: ClassCounts, after: ClassCounts
@@ -245,7 +243,7 @@ def _class_name(name: str) -> str:
 def _present(rules: Rules, domain: Domain) -> Rules:
     """Return the rules without classes that have no limit in this domain."""
     there = [name for name in rules.throttle if name in domain.limits]
-    return Rules(rules.protect, there, rules.high, rules.low, at_slowdown=rules.at_slowdown)
+    return Rules(rules.protect, there, rules.high, rules.low, at_slowdown=rules.at_slowdown, beside=rules.beside)
 
 
 def _mean(old: "dict[int, float]", new: "dict[int, float]") -> "dict[int, float]":

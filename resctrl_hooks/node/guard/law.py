@@ -5,10 +5,11 @@ processor (measured by others: intel-cmt-cat issues 69, 185, 277, 285), so each 
 """
 
 from ..resctrl.bandwidth_unit import AMD_UNIT
+from .harm import Harm
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from .limit import Limit, OfRate, PerCent
 
@@ -44,12 +45,20 @@ class Rules:
     """The operator's configuration: classes protected at a load, limitable classes in order, and the two loads.
 
     A class that is protected at a slowdown is not in ``protect``: its pods are in `Sample.suffering`. ``at_slowdown``:
-    there is such a class.
+    there is such a class. ``beside`` returns the protected classes that a limit of a class may also slow down.
     """
 
     def __init__(
-        self, protect: "list[str]", throttle: "list[str]", high: float, low: float, *, at_slowdown: bool = False
+        self,
+        protect: "list[str]",
+        throttle: "list[str]",
+        high: float,
+        low: float,
+        *,
+        at_slowdown: bool = False,
+        beside: "Callable[[str], Sequence[str]]" = lambda _: (),
     ) -> None:
+        self.beside = beside
         self.at_slowdown = at_slowdown
         self.protect = protect
         self.throttle = throttle
@@ -66,9 +75,10 @@ class Sample:
         capacity: Bandwidth of the domain in bytes per second.
         rates: Bytes per second of each class's own traffic.
         suffering: Protected classes whose pods are slowed by the bandwidth of this domain.
+        ratios: The worst slowdown of a pod of each class protected at a slowdown, since the last change, if known.
     """
 
-    __slots__ = ("capacity", "load", "rates", "suffering", "time")
+    __slots__ = ("capacity", "load", "rates", "ratios", "suffering", "time")
 
     def __init__(
         self,
@@ -77,7 +87,9 @@ class Sample:
         capacity: float,
         rates: "Mapping[str, float]",
         suffering: "Sequence[str]" = (),
+        ratios: "Mapping[str, float] | None" = None,
     ) -> None:
+        self.ratios = ratios or {}
         self.suffering = suffering
         self.time = time
         self.load = load
@@ -103,6 +115,7 @@ class Domain:
 
     def __init__(self, limits: "dict[str, Limit]", time: float) -> None:
         self.limits = limits
+        self.harm = Harm()
         self.state = IDLE
         self.since = time
         self._window: "list[bool]" = []
@@ -134,6 +147,7 @@ class Domain:
         if sample.load is None:
             return self._without_value(sample.time)
         self._missing = 0
+        self.harm.saw(sample)
         pressed = self._is_pressed(sample, rules)
         self._window = [*self._window, pressed][-WINDOW:]
         self._long_window = [*self._long_window, pressed][-LONG_WINDOW:]
@@ -142,6 +156,9 @@ class Domain:
         if self.state == SETTLING and sample.time - self.since < SETTLE:
             return []
         self._judge_cut(sample)
+        back = self._take_back(sample)
+        if back:
+            return back
         if sum(self._window) >= ENOUGH or (pressed and sum(self._long_window) >= OFTEN):
             return self._under_pressure(sample, rules, scale)
         return self._without_pressure(sample, rules, scale)
@@ -185,6 +202,16 @@ class Domain:
         self._steps[name] = 2 if small else 1
         self._cut = None
 
+    def _take_back(self, sample: Sample) -> "list[Change]":
+        """Return a change back to the value before a cut that harmed a protected class."""
+        self.harm.judge(sample)
+        for name, kept in self.harm.kept.items():
+            if self.limits[name].is_cut and self.limits[name].now < kept.value:
+                self._cut, self._window = None, []
+                self.enter(RELEASING, sample.time)
+                return [self._move(RAISE, name, kept.value, sample.time, kept.reason)]
+        return []
+
     def _under_pressure(self, sample: Sample, rules: Rules, scale: "PerCent | OfRate") -> "list[Change]":
         if sample.time - self._raised < SOON + (EVIDENCE if sample.suffering else 0.0):
             self._wait = min(2 * self._wait, LONGEST_CALM)
@@ -193,22 +220,39 @@ class Domain:
         traffic = (sample.load or 0.0) * sample.capacity
         for name in rules.throttle:
             rate = sample.rates.get(name, 0.0)
-            if not self.limits[name].has_room or rate < THROTTLED_SHARE * traffic:
+            if not self._has_room(name) or rate < THROTTLED_SHARE * traffic:
                 continue
             new = scale.down(self.limits[name], rate, self._steps.get(name, 1))
             if new < self.limits[name].now:
                 self._cut = (name, rate, sample.time)
+                self.harm.cut(name, self.limits[name].now, sample, rules.beside(name))
                 self._window = []  # only samples from after the cut can ask for the next one
                 self.enter(SETTLING, sample.time)
                 return [self._move(LOWER, name, new, sample.time, _reason(sample), rate)]
-        if any(limit.has_room for limit in self.limits.values()):
+        if any(self._has_room(name) for name in self.limits):
             self.enter(PRESSED, sample.time)
             return []
         if self.state == EXHAUSTED:
             return []
         self.enter(EXHAUSTED, sample.time)
-        reason = "all limitable classes are at their floors; use fewer processors or another node for them"
-        return [Change(REPORT, "", 0, 0, f"{_reason(sample)}: {reason}")]
+        return [Change(REPORT, "", 0, 0, f"{_reason(sample)}: {self._why_exhausted()}")]
+
+    def _has_room(self, name: str) -> bool:
+        return self.limits[name].has_room and name not in self.harm.kept
+
+    def _why_exhausted(self) -> str:
+        """Return the reason why no class can be lowered: a reason for each one that is above its floor."""
+        others = {
+            name: "another program changed its value" if limit.overridden else self.harm.kept[name].reason
+            for name, limit in self.limits.items()
+            if limit.overridden or (limit.has_room and name in self.harm.kept)
+        }
+        if not others:
+            return "all limitable classes are at their floors; use fewer processors or another node for them"
+        said = [f"class {name} is not lowered: {reason}" for name, reason in others.items()]
+        if len(others) < len(self.limits):
+            said.append("all other limitable classes are at their floors")
+        return "; ".join(said)
 
     def _without_pressure(self, sample: Sample, rules: Rules, scale: "PerCent | OfRate") -> "list[Change]":
         held = next((name for name in reversed(rules.throttle) if self.limits[name].is_cut), "")

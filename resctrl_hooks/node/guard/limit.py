@@ -42,10 +42,6 @@ class Limit:
         """Whether the guard may lower the value further."""
         return self.now > self.floor and not self.overridden
 
-    def lowest(self) -> "Limit":
-        """Return the limit with the present value as floor: it can be raised and restored, but not lowered."""
-        return Limit(self.declared, self.now, self.now, overridden=self.overridden, before=self.before)
-
     def at(self, value: int, before: int = 0) -> "Limit":
         """Return the limit with another value; ``before`` is kept while a cut is in effect."""
         kept = (self.before or before) if value < self.declared else 0

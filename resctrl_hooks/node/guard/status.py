@@ -89,6 +89,7 @@ class Status:
                 "wanted": limit.now,
                 "floor": limit.floor,
                 "overridden": limit.overridden,
+                "kept": domain.harm.kept[rdt_class].reason if rdt_class in domain.harm.kept else "",
                 "rate": found.rates.get(rdt_class),
             }
             for rdt_class, limit in domain.limits.items()

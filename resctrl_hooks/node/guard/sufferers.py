@@ -31,8 +31,12 @@ class Sufferers:
         self._stamp: object = None
         self._pods: "list[Any]" = []
 
-    def classes(self, domain: int, since: float, now: float) -> "list[str]":
-        """Return the classes with a suffering pod in a memory domain.
+    def suffering(self, ratios: "Mapping[str, float]") -> "list[str]":
+        """Return the classes with a suffering pod, of those with a ratio."""
+        return sorted(name for name, ratio in ratios.items() if ratio >= self._least[name])
+
+    def ratios(self, domain: int, since: float, now: float) -> "dict[str, float]":
+        """Return the worst ratio of a pod of each protected class in a memory domain, if there is one.
 
         Args:
             domain: the number of the memory domain.
@@ -40,20 +44,15 @@ class Sufferers:
             now: the time, like ``since`` in seconds of the monotonic clock.
         """
         if not self._least:
-            return []
+            return {}
         self._read()
-        return sorted(
-            {
-                name
-                for pod in self._pods
-                for name in pod["classes"]
-                if name in self._least
-                and pod["ratio"] >= self._least[name]
-                and domain in pod["domains"]
-                and pod["since"] >= since
-                and now - pod["until"] <= FRESH
-            }
-        )
+        found: "dict[str, float]" = {}
+        for pod in self._pods:
+            if domain in pod["domains"] and pod["since"] >= since and now - pod["until"] <= FRESH:
+                for name in pod["classes"]:
+                    if name in self._least:
+                        found[name] = max(found.get(name, 0.0), pod["ratio"])
+        return found
 
     def _read(self) -> None:
         """Read the file again if it has changed."""

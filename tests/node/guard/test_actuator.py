@@ -5,11 +5,11 @@ import posix
 import pytest
 from conftest import Host
 
-from resctrl_hooks.node.guard.actuator import Mount, shared_cores
+from resctrl_hooks.node.guard.actuator import Mount, classes_beside
 from resctrl_hooks.node.guard.limit import Limit
 from resctrl_hooks.node.host.topology import UNKNOWN, MemoryNode, Topology
 
-from .node import FULL, Node
+from .node import Node
 
 TOPOLOGY = Topology(0b1111, [0b0011, 0b1100], l3={0: 0b1111}, nodes=[MemoryNode(0, 0b1111, {}, 1, UNKNOWN)])
 
@@ -54,34 +54,17 @@ def test_classes_share_a_core_if_their_tasks_may(
     node = Node(host)
     run_on(node, monkeypatch, bronze=bronze, gold=gold)
     resctrl = node.context().monitor.resctrl
-    assert shared_cores(resctrl, "bronze", ["silver", "gold"], TOPOLOGY) is shared
-    assert shared_cores(resctrl, "bronze", ["silver"], TOPOLOGY) is False
+    assert classes_beside(resctrl, "bronze", ["silver", "gold"], TOPOLOGY) == (["gold"] if shared else [])
+    assert classes_beside(resctrl, "bronze", ["silver"], TOPOLOGY) == []
 
 
-@pytest.mark.parametrize(
-    "mode, topology, lowers", [("max", True, False), ("max", False, True), ("per-thread", True, True)]
-)
-def test_class_on_cores_of_a_protected_one_is_not_lowered(
-    host: Host, monkeypatch: pytest.MonkeyPatch, mode: str, *, topology: bool, lowers: bool
-) -> None:
+def test_classes_meet_on_no_core_without_hyperthreads(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     node = Node(host)
-    (node.root / "info/MB/thread_throttle_mode").write_text(f"{mode}\n")
-    run_on(node, monkeypatch, bronze=0b0010, gold=0b0001)
-    node.pass_time(node.guard(topology=TOPOLOGY if topology else None), FULL, 6)
-    assert bool(node.fs.writes) is lowers
-    assert any("shares processor cores with a protected class" in line for line in node.lines) is not lowers
-
-
-def test_cut_class_that_comes_to_share_cores_is_raised_again(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    node = Node(host)
-    (node.root / "info/MB/thread_throttle_mode").write_text("max\n")
-    run_on(node, monkeypatch, bronze=0b1000, gold=0b0001)
-    guard = node.guard(topology=TOPOLOGY)
-    node.pass_time(guard, FULL, 6)
-    assert node.limit("bronze") == "MB:0=90"
-    run_on(node, monkeypatch, bronze=0b0010, gold=0b0001)
-    node.pass_time(guard, FULL, 30)
-    assert node.limit("bronze") == "MB:0=90"
-    assert len([line for line in node.lines if "its value stays at 90 or more" in line]) == 1
-    node.pass_time(guard, {"gold": 1.0, "silver": 1.0, "bronze": 1.0}, 120)
-    assert node.limit("bronze") == "MB:0=100"
+    run_on(node, monkeypatch, bronze=0b1111, gold=0b1111)
+    resctrl = node.context().monitor.resctrl
+    assert classes_beside(resctrl, "bronze", ["gold"], Topology(0b1111, [1, 2, 4, 8])) == []
+    hybrid = Topology(0b1111, [0b0011, 4, 8])
+    assert classes_beside(resctrl, "bronze", ["gold"], hybrid) == ["gold"]
+    run_on(node, monkeypatch, bronze=0b1100, gold=0b1100)
+    assert classes_beside(resctrl, "bronze", ["gold"], hybrid) == [], "these cores have one thread each"
+    assert classes_beside(resctrl, "bronze", ["gold"], None) == ["gold"]
