@@ -86,8 +86,8 @@ class Configuration(Section):
     (exit code 79). Sections can override it."""
 
     deadline_seconds: Annotated[float, Field(gt=0, le=LONGEST_DEADLINE)] = DEFAULTS["deadlineSeconds"]
-    """Time limit of a hook in seconds. After it, the hook stops and leaves the rest to reconcile. Time spent waiting
-    for a CPU is not counted."""
+    """Time limit of a hook in seconds. After it, the hook stops and leaves the rest to reconcile; a feature that is
+    still planning then fails alone. Time spent waiting for a CPU is not counted."""
 
     state_dir: AbsolutePath = DEFAULTS["stateDir"]
     """Directory of the hooks' records: root-owned, on tmpfs, because records are valid for one boot. After a change,
