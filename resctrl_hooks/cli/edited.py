@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from resctrl_hooks.cli.errors import INVALID, FailedError, print_problems
 from resctrl_hooks.config.applied import compile_file, is_newer
 from resctrl_hooks.config.problems import InvalidConfigError
-from resctrl_hooks.node.log import NOTICE, to_stderr
+from resctrl_hooks.node.log import NOTICE
+from resctrl_hooks.node.plain_log import to_stderr
 from resctrl_hooks.node.settings import COMPILED_NAME
 
 

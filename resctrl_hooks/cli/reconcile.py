@@ -11,7 +11,8 @@ from resctrl_hooks.config.applied import apply_if_newer
 from resctrl_hooks.config.problems import InvalidConfigError
 from resctrl_hooks.node.errors import SettingsError
 from resctrl_hooks.node.fault_report import lacks_root
-from resctrl_hooks.node.log import WARNING, to_stderr
+from resctrl_hooks.node.log import WARNING
+from resctrl_hooks.node.plain_log import to_stderr
 from resctrl_hooks.node.reconcile.command import reconcile_command
 
 

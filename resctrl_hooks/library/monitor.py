@@ -14,6 +14,7 @@ from ..node.resctrl.locked_key import LockedKey as NodeLockedKey
 from ..node.resctrl.locked_key import record_is_dead
 from ..node.resctrl.monitor import Monitor as NodeMonitor
 from ..node.resctrl.total import exact
+from ..node.state_folders import folders_of_records
 from . import arguments
 from .entry import checked, in_programs_words
 from .locked_key import LockedKey
@@ -199,7 +200,7 @@ class Monitor(NodeMonitor):
             ReconcileError: some keys could not be removed; it has both lists.
         """
         keep = set(live)
-        for folder in self.ledger.folders(self.ledger.keys()):
+        for folder in folders_of_records(self.ledger.folder, self.ledger.keys()):
             with contextlib.suppress(OSError):  # they only take room
                 remove_unfinished(folder, self.resctrl.proc)
         removed: list[str] = []

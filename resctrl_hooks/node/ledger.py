@@ -37,7 +37,6 @@ from .host.files import (
     UNFINISHED,
     append_line,
     format_json,
-    is_folder,
     is_there,
     list_folder,
     make_folder,
@@ -46,7 +45,7 @@ from .host.files import (
     remove_file,
     write_file,
 )
-from .locks import KeyLock, Lock, open_lock, place_of
+from .locks import KeyLock, Lock, open_lock
 from .names import default_key_validator, printable
 
 TYPE_CHECKING = False
@@ -62,10 +61,7 @@ CALLS, RMIDS, CHANGING = "calls", "rmids", "changing"
 IDLE, WAITING = "idle", "waiting"
 LIMBO, RUNTIMES = "limbo", "runtimes"
 TOTALS = "totals"  # apart from the records, which only root can write: readers of counters write here only
-# locks last: their existence proves that of the others
-_FOLDERS = ("pods", "containers", IDLE, WAITING, TOTALS, "locks")
 _NAMES = ("namespace", "pod", "container")  # displayed fields of records
-_WORK = "work"
 MEMBER = "c-"  # before a member's id in the name of its file
 _PRIVATE = 0o700
 _shapes: "dict[str, Callable[[Any], bool]]" = {}  # of the kinds of records, after the first was read
@@ -92,44 +88,25 @@ class Ledger:
         except OSError as error:
             raise errors.LedgerError.of_file(error, error.filename or f"{self.folder}/pods/{key}") from error
 
-    def lock_named(self, name: str, patience: float) -> "Lock":
-        """Take a lock that a feature uses for the whole node, waiting at most ``patience`` seconds.
-
-        Raises:
-            LockTimeoutError: as `lock`.
-        """
-        return self._lock_file(f"{self.folder}/locks/{name}", patience)
-
-    def lock_work(self, member: str) -> "Lock":
-        """Take the lock for work that runs programs for a member, without waiting.
-
-        Raises:
-            LockTimeoutError: another process holds it.
-        """
-        return self._lock_file(f"{self.folder}/locks/{_WORK}", 0, place_of(member))
+    def lock_named(self, name: str, patience: float, attempt: "Callable[[int], None] | None" = None) -> "Lock":
+        """Take a lock of the whole node as `lock` does a key's; ``attempt`` is as in `Lock`."""
+        return self._lock_file(f"{self.folder}/locks/{name}", patience, attempt)
 
     def lock_totals(self, name: str, patience: float) -> "Lock":
         """Take the lock of a file of totals, which lies next to it."""
         return self._lock_file(f"{self.folder}/{TOTALS}/{name}.lock", patience)
 
-    def _lock_file(self, path: str, patience: float, place: "int | None" = None) -> "Lock":
+    def _lock_file(self, path: str, patience: float, attempt: "Callable[[int], None] | None" = None) -> "Lock":
         try:
-            return Lock(open_lock(self.folder, path, self.prepare), path, patience, place=place)
+            return Lock(open_lock(self.folder, path, self.prepare), path, patience, attempt=attempt)
         except OSError as error:
             raise errors.LedgerError.of_file(error, error.filename or path) from error
 
     def prepare(self) -> None:
         """Create the state directory and its folders, private to root."""
-        for path in (self.folder, *(f"{self.folder}/{name}" for name in _FOLDERS)):
-            if not make_folder(path, _PRIVATE) and not is_folder(path):
-                from .host.links import folder_of  # after a change of the state directory's path
+        from .state_folders import make_folders  # once after each boot
 
-                if folder_of(path) == path:
-                    raise FileExistsError(errno.EEXIST, "not a directory", path)  # a link could be redirected
-
-    def folders(self, keys: "Iterable[str]") -> "list[str]":
-        """Return the folders in which files are replaced: the common ones, and those of some keys."""
-        return [self.folder, f"{self.folder}/{TOTALS}", *(f"{self.folder}/pods/{key}" for key in keys)]
+        make_folders(self.folder)
 
     # Records of keys
 

@@ -7,7 +7,6 @@ locks are files that stay.
 import errno
 import fcntl
 import posix
-import sys
 import time
 from _thread import get_ident
 
@@ -23,8 +22,6 @@ _SHORTEST_NAP, _LONGEST_NAP = 0.0005, 0.01  # seconds
 _PRIVATE = 0o700
 _FOLDER = posix.O_RDONLY | posix.O_DIRECTORY | posix.O_NOFOLLOW
 _READ_ONLY = -1
-_SEEK_SET = 0  # only os defines it
-_PRIME = (1 << 61) - 1
 _held: "dict[int, Lock]" = {}
 """The locks of this process by their descriptors."""
 _threads: "dict[str, int]" = {}
@@ -68,8 +65,8 @@ def open_lock(folder: str, path: str, prepare: "Callable[[], None]") -> int:
 class Lock:
     """An flock on one open file: it ends with ``with``, and with the process in any case.
 
-    A forked child does not hold it. ``until`` is the end of the wait if other locks share its ``patience``. With a
-    ``place``, only that byte of the file is locked, which need not exist.
+    A forked child does not hold it. ``until`` is the end of the wait if other locks share its ``patience``. ``attempt``
+    locks the descriptor without waiting, or raises BlockingIOError; by default, it locks the whole file.
     """
 
     def __init__(
@@ -80,12 +77,12 @@ class Lock:
         *,
         shared: bool = False,
         until: "float | None" = None,
-        place: "int | None" = None,
+        attempt: "Callable[[int], None] | None" = None,
     ) -> None:
         self._fd = fd
         try:
             operation = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-            _wait(fd, operation, path, patience, time.monotonic() + patience if until is None else until, place)
+            _wait(fd, operation, path, patience, time.monotonic() + patience if until is None else until, attempt)
             _held[fd] = self
         except BaseException:
             posix.close(fd)
@@ -114,14 +111,21 @@ class Lock:
             posix.close(self._fd)
 
 
-def _wait(fd: int, operation: int, path: str, patience: float, until: float, place: "int | None") -> None:
+def _wait(
+    fd: int,
+    operation: int,
+    path: str,
+    patience: float,
+    until: float,
+    attempt: "Callable[[int], None] | None",
+) -> None:
     nap = _SHORTEST_NAP
     while True:
         try:
-            if place is None:
+            if attempt is None:
                 fcntl.flock(fd, operation | fcntl.LOCK_NB)
             else:
-                fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _one_byte(place))
+                attempt(fd)
             return
         except BlockingIOError:
             left = until - time.monotonic()
@@ -130,17 +134,6 @@ def _wait(fd: int, operation: int, path: str, patience: float, until: float, pla
         time.sleep(nap)
         # A process that has waited long polls more often than new ones, and so does not starve.
         nap = max(_SHORTEST_NAP, min(nap * 2, _LONGEST_NAP * (left / patience) ** 2))
-
-
-def _one_byte(place: int) -> bytes:
-    """Return an exclusive lock of one byte as a ``struct flock`` (fcntl(2), "Open file description locks")."""
-    fields = ((fcntl.F_WRLCK, 2), (_SEEK_SET, 2), (0, 4), (place, 8), (1, 8), (0, 8))
-    return b"".join([value.to_bytes(size, sys.byteorder) for value, size in fields])
-
-
-def place_of(name: str) -> int:
-    """Return the place of a name in a file of locks: two names have the same one practically never."""
-    return int.from_bytes(name.encode("utf-8", "surrogatepass"), "big") % _PRIME
 
 
 def _drop_locks() -> None:

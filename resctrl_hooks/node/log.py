@@ -5,7 +5,6 @@ for /dev/log.
 """
 
 import posix
-import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,8 +26,6 @@ DEFAULTS: "dict[str, Any]" = {
     "journalSocket": "/run/systemd/journal/socket",
     "syslogSocket": "/dev/log",
 }
-_DAEMON = 3 << 3
-_LARGEST_FILE = 8 << 20
 _LONGEST_FIELD = 2000
 
 
@@ -51,17 +48,19 @@ class Log:
         """Log one event. journald's fields get the prefix RESCTRL_ and upper-case names."""
         if priority <= WARNING and self._stderr:
             try:
-                posix.write(2, f"{IDENTIFIER}: {_clean(message)}\n".encode("utf-8", "backslashreplace"))
+                posix.write(2, f"{IDENTIFIER}: {clean(message)}\n".encode("utf-8", "backslashreplace"))
             except OSError:
                 pass  # stderr is closed; crun provides none
         if priority > self._level or self._target == "none":
             return
         if self._target in ("auto", "journal") and self._send("journal", _native(priority, message, fields)):
             return
-        if self._target in ("auto", "syslog") and self._send("syslog", _syslog(priority, message, fields)):
+        from .plain_log import append, syslog_line  # most nodes have journald
+
+        if self._target in ("auto", "syslog") and self._send("syslog", syslog_line(priority, message, fields)):
             return
         if self._target in ("auto", "file") and self._file:
-            self._append(_syslog(priority, message, fields) + b"\n")
+            append(self._file, syslog_line(priority, message, fields) + b"\n")
 
     def _send(self, name: str, datagram: bytes) -> bool:
         import _socket  # imported only by a hook that logs
@@ -80,43 +79,18 @@ class Log:
             return False  # no daemon, or the path is not a socket
         return True
 
-    def _append(self, line: bytes) -> None:
-        flags = posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT | posix.O_NOFOLLOW | posix.O_NONBLOCK
-        try:
-            fd = posix.open(self._file, flags, 0o600)
-            try:
-                if posix.fstat(fd).st_size > _LARGEST_FILE:
-                    posix.ftruncate(fd, 0)
-                posix.write(fd, line)
-            finally:
-                posix.close(fd)
-        except (OSError, ValueError):
-            pass  # an unwritable log must not fail a container
 
-
-def _clean(value: "str | int") -> str:
+def clean(value: "str | int") -> str:
+    """Return a value as one printable line, shortened."""
     text = str(value)[:_LONGEST_FIELD]
     return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
 
 
 def _native(priority: int, message: str, fields: "dict[str, str | int]") -> bytes:
-    lines = [f"MESSAGE={_clean(message)}", f"PRIORITY={priority}", f"SYSLOG_IDENTIFIER={IDENTIFIER}"]
-    lines += [f"RESCTRL_{name.upper()}={_clean(value)}" for name, value in fields.items()]
+    lines = [f"MESSAGE={clean(message)}", f"PRIORITY={priority}", f"SYSLOG_IDENTIFIER={IDENTIFIER}"]
+    lines += [f"RESCTRL_{name.upper()}={clean(value)}" for name, value in fields.items()]
     return ("\n".join(lines) + "\n").encode("utf-8", "backslashreplace")
-
-
-def _syslog(priority: int, message: str, fields: "dict[str, str | int]") -> bytes:
-    details = "".join(f" {name}={_clean(value)}" for name, value in fields.items())
-    text = f"<{_DAEMON | priority}>{IDENTIFIER}[{posix.getpid()}]: {_clean(message)}{details}"
-    return text.encode("utf-8", "backslashreplace")
 
 
 def silent(priority: int, message: str, **fields: "str | int") -> None:
     """Log nothing, for programs without a log."""
-
-
-def to_stderr(priority: int, message: str, **fields: "str | int") -> None:
-    """Log important events on stderr, for people at a terminal."""
-    if priority <= NOTICE:
-        details = "".join(f" {name}={_clean(value)}" for name, value in fields.items())
-        print(f"{IDENTIFIER}: {_clean(message)}{details}", file=sys.stderr)  # noqa: T201  # what it is for

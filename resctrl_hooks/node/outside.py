@@ -1,8 +1,11 @@
 """Work without the key's lock: programs such as systemctl take seconds, and the pod's other containers need the key.
 
 The container's own lock is held instead, so that two processes never start and stop things for one container at once.
+It is one byte of a file that all containers share.
 """
 
+import fcntl
+import sys
 import time
 
 from . import errors
@@ -14,6 +17,9 @@ if TYPE_CHECKING:
     from .resctrl.locked_key import LockedKey
 
 _NAP = 0.01
+_WORK = "work"
+_SEEK_SET = 0  # only os defines it
+_PRIME = (1 << 61) - 1
 
 
 class Outside:
@@ -38,7 +44,7 @@ class Outside:
         until = time.monotonic() + self._patience
         while True:
             try:
-                self._lock = self._ledger.lock_work(self._member)
+                self._lock = self._ledger.lock_named(_WORK, 0, self._attempt)
                 break
             except errors.LockTimeoutError:
                 if time.monotonic() >= until:
@@ -49,6 +55,9 @@ class Outside:
         self._locked.unlock()
         return self
 
+    def _attempt(self, fd: int) -> None:
+        fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _one_byte(place_of(self._member)))
+
     def __exit__(self, kind: object, *_: object) -> None:
         try:
             if kind is None:
@@ -56,3 +65,17 @@ class Outside:
         finally:
             if self._lock is not None:
                 self._lock.__exit__()
+
+
+def _one_byte(place: int) -> bytes:
+    """Return an exclusive lock of one byte as a ``struct flock`` (fcntl(2), "Open file description locks").
+
+    The byte need not exist.
+    """
+    fields = ((fcntl.F_WRLCK, 2), (_SEEK_SET, 2), (0, 4), (place, 8), (1, 8), (0, 8))
+    return b"".join([value.to_bytes(size, sys.byteorder) for value, size in fields])
+
+
+def place_of(name: str) -> int:
+    """Return the place of a name in a file of locks: two names have the same one practically never."""
+    return int.from_bytes(name.encode("utf-8", "surrogatepass"), "big") % _PRIME

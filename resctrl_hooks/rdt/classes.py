@@ -15,6 +15,7 @@ from resctrl_hooks.node.errors import ResctrlError
 from resctrl_hooks.node.host.files import kernel_text
 from resctrl_hooks.node.ledger import Ledger
 from resctrl_hooks.node.resctrl.filesystem import Resctrl
+from resctrl_hooks.node.resctrl.kernel_refusals import last_cmd_status
 from resctrl_hooks.node.resctrl.schemata import LOCK, write_schemata
 
 from .before import read_before, write_before
@@ -219,7 +220,7 @@ class Classes:
                 f"cannot create RDT class {name}",
                 hint=_NO_RMID if error.errno == errno.ENOSPC else "",
                 errno=error.errno or 0,
-                kernel=self._resctrl.last_cmd_status(),
+                kernel=last_cmd_status(self._resctrl),
             ) from error
 
     def _write_mode(self, name: str, mode: str) -> None:
@@ -227,7 +228,7 @@ class Classes:
             self._resctrl.fs.write(f"{self._resctrl.class_folder(_folder(name))}/mode", f"{mode}\n".encode())
         except OSError as error:
             raise ResctrlError(
-                f"cannot make RDT class {name} {mode}", errno=error.errno or 0, kernel=self._resctrl.last_cmd_status()
+                f"cannot make RDT class {name} {mode}", errno=error.errno or 0, kernel=last_cmd_status(self._resctrl)
             ) from error
 
 

@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resctrl_hooks.node import log as module
-from resctrl_hooks.node.log import DEBUG, ERROR, INFO, NOTICE, WARNING, Log, silent, to_stderr
+from resctrl_hooks.node import plain_log
+from resctrl_hooks.node.log import DEBUG, ERROR, INFO, NOTICE, WARNING, Log, silent
+from resctrl_hooks.node.plain_log import to_stderr
 
 
 class Daemon:
@@ -105,7 +107,7 @@ def test_missing_log_is_not_a_failure(tmp_path: Path) -> None:
 def test_file_size_is_limited(tmp_path: Path) -> None:
     path = tmp_path / "file"
     with path.open("wb") as file:
-        file.truncate(module._LARGEST_FILE + 1)
+        file.truncate(plain_log._LARGEST_FILE + 1)
     made(tmp_path, target="file")(INFO, "x")
     assert path.stat().st_size < 100
 
@@ -120,7 +122,7 @@ def test_fields_and_lines_cannot_be_forged(message: str, value: str) -> None:
         "SYSLOG_IDENTIFIER",
         "RESCTRL_KEY",
     ]
-    assert module._syslog(INFO, message, {"key": value}).decode().isprintable()
+    assert plain_log.syslog_line(INFO, message, {"key": value}).decode().isprintable()
 
 
 def test_long_field_is_truncated(tmp_path: Path, daemons: tuple[Daemon, Daemon]) -> None:

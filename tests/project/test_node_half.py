@@ -152,7 +152,8 @@ FOR_OTHERS = {
 @pytest.mark.parametrize("sections", [{}, FOR_OTHERS], ids=["by-default", "features-for-others"])
 def test_rarely_needed_modules_are_not_imported(host: Host, pod: dict[str, Any], sections: dict[str, Any]) -> None:
     """An import is a hook's largest cost; this list is the allowance of a common createRuntime call."""
-    host.configure(**sections)
+    host.configure(**sections, log={"target": "none"})  # journald needs no other module, a file does
+    host.context().ledger.prepare()  # the first call after a boot makes folders
     _, modules, _ = call("/usr/bin/python3", LAUNCH, host, pod, "hook")
     node = "resctrl_hooks.node."
     rooms = {node + room for room in ("container", "features", "hook", "host", "resctrl")}
@@ -167,6 +168,8 @@ def test_rarely_needed_modules_are_not_imported(host: Host, pod: dict[str, Any],
 def test_create_runtime_modules_are_immediate(tmp_path: Path, host: Host, pod: dict[str, Any]) -> None:
     """The import system only finds the first module of the stage, and nothing reads the places of other modules."""
     launch = copied(tmp_path, compiled_by="/usr/bin/python3")
+    host.configure(log={"target": "none"})
+    host.context().ledger.prepare()
     command = ["/usr/bin/python3", "-I", "-S", "-B", "-X", "importtime", str(launch), "--config", str(host.config)]
     state = json.dumps(pod).encode()
     done = subprocess.run([*command, "createRuntime"], input=state, capture_output=True, check=True, env={})

@@ -2,7 +2,8 @@
 
 from ..feature_table import FEATURES, GROUP
 from ..host.cgroup_tasks import threads_of_container
-from ..host.procfs import groups_of_process, lives
+from ..host.procfs import lives
+from ..host.threads import groups_of_process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ import time
 
 from .. import errors
 from ..feature import INTO_CLASS, SKIP, Feature, Step, describe, obtain_group
-from ..host.procfs import groups_of_process, resctrl_groups_of
+from ..host.procfs import resctrl_groups_of
 from ..resctrl.filesystem import ASSIGNMENTS
 
 TYPE_CHECKING = False
@@ -74,6 +74,8 @@ class Monitoring(Feature):
 
     def holds(self, step: "Step", container: "Container", context: "Context") -> bool:
         """Return whether its init process is in its key's group; true if unknown or ended."""
+        from ..host.threads import groups_of_process  # a start does not ask
+
         try:
             where = groups_of_process(context.proc, container.pid)
         except ProcessLookupError:

@@ -9,8 +9,7 @@ CRUNS_LEAF = "container"  # crun puts the processes of X.scope into X.scope/cont
 _ALL_UIDS = 4294967295
 _UNIFIED = "unified"
 _LINKS_OF_ONE = 3  # those of an empty folder, and one for a thread
-_ENDED = ("Z", "X", "x")
-_NONE_LEFT = ([], *([letter] for letter in _ENDED))
+ENDED = ("Z", "X", "x")
 _THREADS, _START_TIME = 17, 19  # fields 20 and 22 of /proc/pid/stat, counted after the first two
 
 
@@ -39,6 +38,8 @@ def cgroups_of(proc: str, pid: int) -> "list[Cgroup]":
     """
     found = _cgroups_in(_read(f"{proc}/{pid}/cgroup"))
     if found and found[-1].hierarchy and all(one.path == "/" for one in found if one.hierarchy != _UNIFIED):
+        from .threads import living_thread  # few main threads end before their process
+
         tid = living_thread(proc, pid)
         if tid not in (0, pid):
             return _cgroups_in(_read(f"{proc}/{pid}/task/{tid}/cgroup")) or found
@@ -81,12 +82,6 @@ def resctrl_groups_of(proc: str, pid: int, tid: int = 0) -> "tuple[str, str] | N
     return ("" if rdt_class == "/" else rdt_class), second.partition("mon:")[2].rstrip("\n")
 
 
-def groups_of_process(proc: str, pid: int) -> "tuple[str, str] | None":
-    """Return the RDT class and the mon_group of a running process as `resctrl_groups_of`: those of a living thread."""
-    tid = living_thread(proc, pid)
-    return resctrl_groups_of(proc, pid, tid if tid != pid else 0)
-
-
 def threads_of(proc: str, pid: int) -> "list[int]":
     """Return the thread ids of a process, its own pid among them; empty if it is gone.
 
@@ -115,33 +110,21 @@ def start_time(proc: str, pid: int) -> int:
     if pid <= 0:
         return 0
     path = f"{proc}/{pid}/stat"
-    fields = _stat(path)
+    fields = stat_fields(path)
     if not fields:
         return 0
-    if len(fields) > _START_TIME and fields[0] in _ENDED and (fields[_THREADS] == "1" or not living_thread(proc, pid)):
-        return 0
+    if len(fields) > _START_TIME and fields[0] in ENDED:
+        from .threads import living_thread  # few processes are zombies
+
+        if fields[_THREADS] == "1" or not living_thread(proc, pid):
+            return 0
     try:
         return int(fields[_START_TIME])
     except (IndexError, ValueError):
         raise OSError(errno.EIO, "not of the form of proc(5)", path) from None
 
 
-def living_thread(proc: str, pid: int) -> int:
-    """Return the id of a thread of a process that has not ended, its main thread's if possible; 0 for none.
-
-    A process lives on after its main thread's end, such as by pthread_exit in ``main``. This thread remains as a zombie
-    and keeps its RDT class and mon_group, but lists of a cgroup's threads lack it, and it has no I/O priority.
-
-    Raises:
-        OSError: as `start_time`.
-    """
-    if _stat(f"{proc}/{pid}/stat")[:1] not in _NONE_LEFT:
-        return pid
-    others = (tid for tid in threads_of(proc, pid) if tid != pid)
-    return next((tid for tid in others if _stat(f"{proc}/{pid}/task/{tid}/stat")[:1] not in _NONE_LEFT), 0)
-
-
-def _stat(path: str) -> "list[str]":
+def stat_fields(path: str) -> "list[str]":
     """Return the fields of a stat file from the state on; empty if the task is gone."""
     try:
         text = read_kernel_file(path).decode("utf-8", "surrogateescape")

@@ -13,6 +13,7 @@ from ..resctrl.totals_file import CLASSES, KEYS, share_with_earlier
 from ..settings import LAST_VALID_NAME
 from ..slowdown.section import BASELINES
 from ..slowdown.section import section as slowdown
+from ..state_folders import folders_of_records
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def _remove_unfinished(context: "Context") -> int:
     keys = context.ledger.keys()
     most = min(len(keys), _MOST_FOLDERS)
     begin = time.monotonic_ns() % len(keys) if most < len(keys) else 0
-    folders = context.ledger.folders((keys + keys)[begin : begin + most])
+    folders = folders_of_records(context.ledger.folder, (keys + keys)[begin : begin + most])
     removed = sum(remove_unfinished(folder, context.proc) for folder in folders)
     baselines = f"{slowdown(settings)['directory']}/{BASELINES}"
     for path in (baselines, settings.node_features_path, settings.path):

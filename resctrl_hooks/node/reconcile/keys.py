@@ -2,7 +2,7 @@
 
 from ..host.files import is_folder
 from ..log import INFO
-from ..resctrl.renaming import use_present_prefix
+from ..resctrl.prefix_change import use_present_prefix
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import posix
 from .. import errors
 from ..host.files import GONE, is_folder, read_kernel_file, remove_file
 from ..host.procfs import resctrl_groups_of, threads_of
-from ..names import RESCTRL_ROOT, valid_class
+from ..names import valid_class
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -257,14 +257,6 @@ class Resctrl:
         """Return whether this kernel counts per package too (Application Energy Telemetry, Linux 7.0 and later)."""
         return self.fs.is_folder(f"{self.root}/{ENERGY_INFO}")
 
-    def last_cmd_status(self) -> str:
-        """Return the kernel's message on the last resctrl operation of any process on this node; empty for none."""
-        try:
-            text = self.fs.read(f"{self.root}/info/last_cmd_status").decode("utf-8", "replace").strip()
-        except OSError:
-            return ""
-        return "" if text == "ok" else text
-
     def refused(
         self,
         error: OSError,
@@ -272,26 +264,7 @@ class Resctrl:
         rdt_class: str = "",
         kinds: "dict[int, type[errors.ResctrlError]] | None" = None,
     ) -> "errors.ResctrlError":
-        """Return the typed error for an operation in a class that the kernel refused.
+        """Return the typed error for an operation that the kernel refused, as `kernel_refusals.refused`."""
+        from .kernel_refusals import refused  # only when something went wrong
 
-        ``kinds`` is the meaning of each errno, by default `errors.BY_ERRNO`.
-        """
-        number = error.errno or 0
-        if number in GONE:
-            if self._is_missing(f"{self.root}/{MON_GROUPS}"):
-                if not self._is_missing(f"{self.root}/info"):
-                    return errors.NoMonitoringError(f"resctrl at {self.root} has no monitoring", errno=number)
-                return errors.NotMountedError.at(self.root, number)
-            folder = self.class_folder(rdt_class)
-            if self._is_missing(folder):
-                return errors.BadClassError(f"RDT class {rdt_class!r} does not exist ({folder})", errno=number)
-        kind = (kinds or errors.BY_ERRNO).get(number, errors.ResctrlError)
-        hint = kind.hint.replace(RESCTRL_ROOT, self.root)
-        return kind(message, hint=hint, errno=number, kernel=self.last_cmd_status())
-
-    def _is_missing(self, folder: str) -> bool:
-        """Return whether a folder certainly does not exist."""
-        try:
-            return not self.fs.is_folder(folder)
-        except OSError:
-            return False
+        return refused(self, error, message, rdt_class, kinds)

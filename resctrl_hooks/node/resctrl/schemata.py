@@ -6,6 +6,7 @@ Resources that are not `MANAGED` are shown, and never written. Kernels to come h
 
 from ..errors import ResctrlError
 from ..host.files import kernel_text
+from .kernel_refusals import last_cmd_status
 from .layouts import L3, MB, owner_of
 
 TYPE_CHECKING = False
@@ -79,5 +80,5 @@ def write_schemata(resctrl: "Resctrl", name: str, line: str) -> None:
         raise ResctrlError(
             f"cannot write {line} to the schemata of RDT class {name or '/'}",
             errno=error.errno or 0,
-            kernel=resctrl.last_cmd_status(),
+            kernel=last_cmd_status(resctrl),
         ) from error

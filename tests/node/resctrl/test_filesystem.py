@@ -21,6 +21,7 @@ from resctrl_hooks.node.errors import (
     TaskGoneError,
 )
 from resctrl_hooks.node.resctrl.filesystem import Filesystem, Resctrl
+from resctrl_hooks.node.resctrl.kernel_refusals import last_cmd_status
 
 
 class Refusing(Filesystem):
@@ -106,9 +107,9 @@ def test_each_errno_has_its_type(
 
 
 def test_ok_status_is_not_a_kernel_message(host: Host) -> None:
-    assert resctrl(host).last_cmd_status() == ""
+    assert last_cmd_status(resctrl(host)) == ""
     (host.resctrl / "info/last_cmd_status").write_text("ok\n")
-    assert resctrl(host).last_cmd_status() == ""
+    assert last_cmd_status(resctrl(host)) == ""
 
 
 def test_allocation_only_resctrl_is_recognized(host: Host) -> None:
