@@ -4,7 +4,7 @@ What a pod's author writes has bounded work already (`container.author_input`); 
 """
 
 import time
-from _signal import ITIMER_PROF, SIGPROF, setitimer, signal
+from _signal import ITIMER_PROF, SIG_DFL, SIGPROF, setitimer, signal
 
 from .errors import HookError
 from .host.files import format_json, parse_json, read_file, remove_file, write_file
@@ -60,7 +60,7 @@ def bounded(context: "Context", container: str, act: "Callable[[], T]") -> "T":
         return act()
     finally:
         setitimer(ITIMER_PROF, 0)
-        signal(SIGPROF, before)
+        signal(SIGPROF, SIG_DFL if before is None else before)  # None: it was not set by Python
         if spent:
             pause = min(pause * 2 or FIRST_PAUSE, LONGEST_PAUSE)
             _write({**known, container: (now + pause, pause)}, now, context)

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 _HEAVIEST = 1000
 _LONGEST_WEIGHT = 8  # characters
 _MOST = 64
-_RECORD = 200
+_EXPRESSION = 30
+"""Steps of work for any expression."""
+_RECORD = 400
 """Steps of work for one record."""
 _BYTES = 8
 """Bytes of a bundle that cost one step."""
@@ -90,7 +92,9 @@ def _checked(expression: "dict[str, Any]") -> "dict[str, Any]":
     operator, key, values = expression["operator"], expression.get("key") or "", expression.get("values") or []
     if operator not in OPERATORS:
         raise ValueError(f"unknown operator {operator!r}")
-    if operator != "AlwaysTrue" and unknown_key(key):
+    if operator == "AlwaysTrue":
+        return {"key": "", "operator": operator}
+    if unknown_key(key):
         raise ValueError(f"unknown key {unknown_key(key)!r}")
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         raise ValueError("values are not a list of texts")
@@ -113,6 +117,7 @@ def _weights(rules: "list[Rule]", others: "_Others") -> "dict[str, int]":
 
 
 def _holds(expression: "dict[str, Any]", container: str, others: "_Others", budget: Budget) -> bool:
+    budget.spend(_EXPRESSION + len(expression["key"]))
     facts = others.facts(container, budget, labelled=needs_pod_labels([expression["key"]]))
     return bool(facts) and holds(expression, facts, budget)
 

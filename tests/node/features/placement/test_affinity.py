@@ -93,6 +93,9 @@ HOSTILE = {
     "joint key of many parts": joint(300, 300),
     "many patterns": joint(8, 900),
     "beyond the largest text": joint(7000, 4000),
+    "joint keys that count always": json.dumps(
+        {"late": [{"match": {"key": ":" + "id:" * 80, "operator": "AlwaysTrue"}}] * 55}
+    ),
     "stars": json.dumps({"late": [{"match": {"key": "id", "operator": "Matches", "values": ["*" * 4000 + "z"] * 3}}]}),
     "backtracking": joint(8, 1, "pod/name").replace("*0*z", "*" + "0" * 6000 + "z"),
     "many rules": json.dumps({"late": [json.loads(joint(8, 1))["late"][0]] * 60}),
@@ -118,8 +121,9 @@ def test_hostile_affinity_costs_bounded_work_and_only_its_own_effect(node: Place
     with counted() as work:
         log = node.start("late", 500, **{name: HOSTILE[case]})
     assert work.lines < plain.lines + 2_500_000
-    assert node.cpus("late") == node.cpus("plain")
-    assert log.count(f"annotation {name} is ignored") == int(not case.startswith("a weight"))
+    valid = case.startswith(("a weight", "joint keys that"))
+    assert node.cpus("late") == node.cpus("plain") or valid
+    assert log.count(f"annotation {name} is ignored") == int(not valid)
     node.assert_sound()
 
 
