@@ -2,7 +2,7 @@
 
 import posix
 
-from ..errors import NoRMIDsError, RMIDsBusyError
+from ..errors import LockTimeoutError, NoRMIDsError, ResctrlError, RMIDsBusyError
 from ..feature import describe, obtain_group
 from ..host.threads import groups_of_process
 from ..ledger import WAITING
@@ -139,7 +139,10 @@ def _follow_class(locked: "LockedKey", context: "Context", old: str, new: str, u
     def rename() -> bool:
         return rename_group(context.monitor, old, name, new, locked.usual_name)
 
-    moved = follow(context.monitor, locked.key, sorted({*locked.origins} - {new}), old, rename)
+    try:
+        moved = follow(context.monitor, locked.key, sorted({*locked.origins} - {new}), old, rename)
+    except (LockTimeoutError, ResctrlError):  # such as of a reader that takes long: a second group counts at once
+        moved = False
     locked.forget_groups(old if moved else new)
     since = locked.record.get("since", {})
     if moved and old in since:

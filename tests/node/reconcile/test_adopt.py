@@ -21,6 +21,7 @@ from resctrl_hooks.node.reconcile.tasks import Gathering
 from resctrl_hooks.node.resctrl.filesystem import Resctrl
 from resctrl_hooks.node.resctrl.group import SHARED
 from resctrl_hooks.node.resctrl.locked_key import LockedKey
+from resctrl_hooks.node.resctrl.totals_file import LOCK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -177,6 +178,25 @@ def test_class_change_without_or_killed_at_the_rename_leaves_both_groups_recorde
             classes.reconcile()
     record = classes.pod_record()
     assert (record["groups"], record["since"]["gold"]) == ({"gold": "created", "silver": "created"}, began)
+
+
+def test_class_change_beside_a_long_read_of_counters_is_counted_at_once(classes: Cluster) -> None:
+    _, pid = classes.start(1, rdt_class="gold")
+    change_class(classes, pid, "silver")
+    with classes.context().ledger.lock_totals(LOCK, 0):
+        assert classes.reconcile().ok
+    assert classes.groups_of(pid) == {SILVER}
+    assert classes.kernel.groups() == {GOLD, SILVER}
+    assert classes.pod_record()["groups"] == {"gold": "created", "silver": "created"}
+
+
+def test_class_change_that_the_kernel_refuses_is_counted_in_a_second_group(classes: Cluster, fail: Fail) -> None:
+    _, pid = classes.start(1, rdt_class="gold")
+    change_class(classes, pid, "silver")
+    fail(classes.kernel, "rename", OSError(errno.ENOMEM, "out of memory"))
+    assert classes.reconcile().ok
+    assert classes.groups_of(pid) == {SILVER}
+    assert classes.kernel.groups() == {GOLD, SILVER}
 
 
 def test_group_in_class_of_living_container_stays(classes: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
