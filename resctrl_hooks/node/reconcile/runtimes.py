@@ -87,7 +87,7 @@ def _give_way(context: "Context", key: str) -> int:
     """Remove a pod's groups, and return how many there were; the pod waits."""
     with context.monitor.hold(key) as locked:
         number = sum(origin != SHARED for origin in locked.origins.values())
-        if not give_up(locked, context.monitor):
+        if not give_up(locked, context.monitor, context.log):
             return 0
         if context.settings.shares_rmids:
             begin_to_wait(locked, context.ledger)

@@ -115,15 +115,15 @@ def give_back(giver: "LockedKey", monitor: "Monitor", log: "Log") -> bool:
 
     The RMID is in limbo for a second or more. Return whether the group was removed; a foreign group never is.
     """
-    if can_rename(monitor) or not give_up(giver, monitor):
+    if can_rename(monitor) or not give_up(giver, monitor, log):
         return False
     begin_to_wait(giver, monitor.ledger)
     log(INFO, f"released the RMID of {giver.key} for a waiting pod", key=giver.key)
     return True
 
 
-def give_up(giver: "LockedKey", monitor: "Monitor") -> bool:
-    """Remove a key's groups, with its counts kept; return false if it has none, or a foreign one.
+def give_up(giver: "LockedKey", monitor: "Monitor", log: "Log") -> bool:
+    """Remove a key's groups, with its counts kept; return false if it has none, or one that has to stay.
 
     Its tasks are in their classes then, and the caller lets it wait.
     """
@@ -133,14 +133,18 @@ def give_up(giver: "LockedKey", monitor: "Monitor") -> bool:
 
     there = (name for name in giver.origins if monitor.resctrl.exists(name, giver.name_in(name)))
     moved: "dict[str, set[int]]" = {name: set() for name in there}
-    if not _empty(giver, moved, monitor):
-        return False
 
     def remove() -> None:
         for name in moved:
             monitor.resctrl.remove(name, giver.name_in(name))
 
-    if not part_with(monitor, giver.key, sorted(moved), remove):
+    done = False
+    try:
+        done = _empty(giver, moved, monitor) and part_with(monitor, giver.key, sorted(moved), remove)
+    finally:
+        if not done:
+            _take_back(giver, moved, monitor, log)
+    if not done:
         return False
     giver.forget_groups(*giver.origins)
     return True
