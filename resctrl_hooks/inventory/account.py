@@ -10,7 +10,9 @@ from typing import Final, Literal, NamedTuple
 
 from pydantic import Field
 
-from .base import Record, group_name
+from resctrl_hooks.node.names import name_text
+
+from .base import KernelName, Record, group_name
 
 Kind = Literal["pods", "classes", "runtimes", "foreign", "limbo", "free", "no-class"]
 RMID_KINDS: Final[tuple[Kind, ...]] = ("pods", "classes", "runtimes", "foreign", "limbo", "free")
@@ -50,7 +52,7 @@ class Owner(Record):
     owner: Kind
     name: str = Field(description="Its pod, container or class; a foreign group's path below resctrl's root.")
     rdt_class: str
-    group: str = Field(description="Its mon_group; empty for a class itself.")
+    group: KernelName = Field(description="Its mon_group; empty for a class itself.")
 
     @property
     def closids(self) -> int:
@@ -122,7 +124,7 @@ def _owner(facts: Facts, rdt_class: str, group: str) -> Owner:
     elif group in facts.containers:
         kind, name = "runtimes", facts.containers[group]
     else:
-        kind, name = "foreign", group_name(rdt_class, group)
+        kind, name = "foreign", group_name(rdt_class, name_text(group))
     return Owner(owner=kind, name=name, rdt_class=rdt_class, group=group)
 
 

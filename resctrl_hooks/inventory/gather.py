@@ -9,6 +9,7 @@ from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.host.cgroup_tasks import threads_of_container
 from resctrl_hooks.node.host.threads import groups_of_process
+from resctrl_hooks.node.names import name_text
 from resctrl_hooks.node.reconcile.tasks import outside
 from resctrl_hooks.node.refusals import recent_refusals
 from resctrl_hooks.node.resctrl.group import name_of
@@ -212,8 +213,9 @@ def _group(context: Context, rdt_class: str, name: str, origin: str) -> Group:
         tasks = len(resctrl.tasks(rdt_class, name))
     except HookError:
         there, tasks = False, 0
-    path = resctrl.group_folder(rdt_class, name)
-    return Group(rdt_class=rdt_class, name=name, path=path, origin=origin if there else _MISSING, tasks=tasks)
+    text = name_text(name)
+    path = resctrl.group_folder(rdt_class, text)
+    return Group(rdt_class=rdt_class, name=text, path=path, origin=origin if there else _MISSING, tasks=tasks)
 
 
 def _container(context: Context, pod: Pod, id_: str, record: "MemberRecord") -> Container:

@@ -15,7 +15,7 @@ from pydantic import (
 from resctrl_hooks.node.snapshot.names import short_id
 
 from .account import Account
-from .base import Record
+from .base import KernelName, Record
 
 State = Literal[
     "assigned", "uncounted", "part-counted", "partly", "waiting", "idle", "unmonitored", "refused", "foreign"
@@ -97,8 +97,8 @@ class Outside(Record):
     """A thread outside its pod's group, with its current place (class ``?`` if only the kernel knows it)."""
 
     thread: int
-    rdt_class: str
-    group: str
+    rdt_class: KernelName
+    group: KernelName
 
 
 class Container(Record):
@@ -109,7 +109,7 @@ class Container(Record):
     runtime: str = ""
     pid: int = 0
     alive: bool
-    rdt_class: str | None = Field(description="Current RDT class of its process, empty for the root class.")
+    rdt_class: KernelName | None = Field(description="Current RDT class of its process, empty for the root class.")
     monitored: bool = Field(default=True, description="Whether monitoring selects it.")
     threads: int = 0
     outside: int = Field(

@@ -29,7 +29,13 @@ def podman_names(command: tuple[str, ...] = _COMMAND) -> PodmanNames:
     names = PodmanNames({}, {})
     try:
         done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_SECONDS, check=False
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=_SECONDS,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return names

@@ -12,6 +12,7 @@ _UUID_LENGTH = 36
 _ID_LENGTH = 64
 _LONGEST_NAME = 255  # NAME_MAX, for records and units of these names; resctrl itself takes longer ones
 _LONGEST_ID = 200  # leaves room for the ledger's additions
+_FIRST_BYTE, _LAST_BYTE, _NO_BYTE = 0xDC80, 0xDCFF, 0xDC00  # surrogates of bytes that are not UTF-8 (PEP 383)
 # The kernel's own names in a ctrl_group's folder: mkdir answers EPERM or EEXIST.
 _KERNEL_NAMES = frozenset(("info", "mon_data", "mon_groups"))
 
@@ -24,6 +25,24 @@ def namespace_in_words(namespace: str) -> str:
 def printable(text: str) -> str:
     """Return a text for terminals and metrics: escape sequences and lone surrogates become question marks."""
     return text if text.isprintable() else "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
+def name_text(name: str) -> str:
+    r"""Return a name of the kernel's file systems as text for any output; different names have different texts.
+
+    A byte that is not printable UTF-8 becomes ``\xff``, and a backslash two.
+    """
+    if name.isprintable() and "\\" not in name:
+        return name
+    return "".join(_letter_text(letter) for letter in name)
+
+
+def _letter_text(letter: str) -> str:
+    if letter.isprintable():
+        return letter if letter != "\\" else "\\\\"
+    if _FIRST_BYTE <= ord(letter) <= _LAST_BYTE:
+        return f"\\x{ord(letter) - _NO_BYTE:02x}"
+    return "".join(f"\\x{byte:02x}" for byte in letter.encode("utf-8", "surrogatepass"))
 
 
 def is_hex(text: str, length: int) -> bool:

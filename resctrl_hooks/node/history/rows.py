@@ -9,6 +9,7 @@ import time
 from ..guard.snapshots import domains_of, traffic_of
 from ..guard.status import NAME, event_text
 from ..host.files import kernel_text, parse_json, read_file
+from ..names import printable
 from ..resctrl.bandwidth import TOTAL, bandwidth_of
 from ..resctrl.bandwidth_unit import capacity_of
 from ..resctrl.counter_files import layout
@@ -103,7 +104,7 @@ class Sampler:
     def __init__(self, node: "Context", names: "Names | None" = None) -> None:
         self._node = node
         self._names: "Names" = names or RecordedNames(node)
-        self._host = posix.uname().nodename
+        self._host = printable(posix.uname().nodename)
         node.monitor.resctrl.classes()
         self._files = open_files()
         self._packages = Packages()

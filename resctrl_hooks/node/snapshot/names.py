@@ -1,7 +1,7 @@
 """Names of keys from the hooks' records and from Podman's storage, without asking Podman itself."""
 
 from ..host.files import parse_json, read_small_file
-from ..names import is_hex, pod_uid_validator
+from ..names import is_hex, pod_uid_validator, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,5 +72,5 @@ def stored_names(bundles: "dict[str, str]") -> "dict[str, str]":
             for entry in entries if isinstance(entries, list) else ():
                 names = entry.get("names") if isinstance(entry, dict) else None
                 if isinstance(names, list) and names and entry.get("id") in bundles:
-                    found[str(entry["id"])] = str(names[0])
+                    found[str(entry["id"])] = printable(str(names[0]))
     return found

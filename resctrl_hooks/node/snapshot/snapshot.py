@@ -7,6 +7,7 @@ is unknown.
 
 from ..errors import HookError
 from ..host.files import GONE
+from ..names import name_text
 from ..resctrl.assignment import Assignments
 from ..resctrl.bandwidth import EVENTS, resource_of
 from ..resctrl.counter_files import read_group
@@ -77,7 +78,7 @@ class Snapshot:
         slots: the files of each group, by path.
         pods: the readings of each key by class, cumulative ones as totals that never decrease.
         held: by key, the classes in which it has a group now.
-        foreign: the foreign groups, by class and name.
+        foreign: the foreign groups, by class and name as text (`names.name_text`).
         classes: by name; the root class's is empty.
         rmids: the number of RMIDs in use: one for each group and each class.
         turns: by key, the seconds and bytes of each of the last turns of time-sharing pods.
@@ -202,10 +203,11 @@ class _Reader:
     def foreign(
         self, rdt_class: str, names: "list[str]", groups: "dict[str, tuple[str, Values] | None]"
     ) -> "dict[tuple[str, str], Counts]":
-        """Return the groups of no key."""
+        """Return the groups of no key, by class and name as text."""
         found = {name: group for name, group in groups.items() if (rdt_class, name) not in self._ours and group}
         own = self._counters.names.found(rdt_class, names, self._counters.readings) if found else {}
-        return {(rdt_class, name): Counts(*group) for name, group in found.items() if name not in own.values()}
+        foreign = ((name, group) for name, group in found.items() if name not in own.values())
+        return {(rdt_class, name_text(name)): Counts(*group) for name, group in foreign}
 
     def values(self, folder: str) -> "tuple[str, Values] | None":
         """Return the identity and the values of a group; an empty identity if it was just removed."""
