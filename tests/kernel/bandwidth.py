@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +20,16 @@ MEGABYTE = 1_000_000
 
 
 class Worker:
-    """A process on one processor, in a class, that does the same piece of work again and again."""
+    """A process on some processors, in a class, that does the same piece of work again and again."""
 
-    def __init__(self, resctrl: Resctrl, rdt_class: str, cpu: int) -> None:
+    def __init__(self, resctrl: Resctrl, rdt_class: str, cpus: Iterable[int]) -> None:
         self._rounds = ctypes.c_uint64.from_buffer(mmap.mmap(-1, mmap.PAGESIZE))
         self.pid = os.fork()
         if self.pid:
             return
         try:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            os.sched_setaffinity(0, {cpu})
+            os.sched_setaffinity(0, cpus)
             resctrl.join(os.getpid(), rdt_class)
             while True:
                 for _ in range(2000):
@@ -65,9 +65,9 @@ class Worker:
 
 
 @contextlib.contextmanager
-def workers(resctrl: Resctrl, rdt_class: str, cpus: range) -> Iterator[list[Worker]]:
-    """Workers on some processors."""
-    made = [Worker(resctrl, rdt_class, cpu) for cpu in cpus]
+def workers(resctrl: Resctrl, rdt_class: str, cpus: range, may_run: Iterable[int] = ()) -> Iterator[list[Worker]]:
+    """Workers on some processors, one on each; or each of them may run on all of others."""
+    made = [Worker(resctrl, rdt_class, [*may_run] or [cpu]) for cpu in cpus]
     try:
         yield made
     finally:

@@ -78,6 +78,7 @@ class Boot:
         pmu: whether the processor has performance counters.
         cache: MiB of an L3 that processors of a domain share; 0: none, and each access goes to memory.
         sockets: how many sockets, each an L3 domain; 0: two, or one where there is only one processor.
+        threads: how many hyperthreads a core has. They are like other processors: none slows its sibling.
         aet: whether each socket counts energy by RMID, on the kernel that has that; the counters then count, too.
         perf_rmids: for how many RMIDs the processor says that it counts performance events.
         arguments: more of the kernel's command line.
@@ -103,6 +104,7 @@ class Boot:
     pmu: int = 0
     cache: int = 0
     sockets: int = 0
+    threads: int = 1
     aet: int = 0
     perf_rmids: int = 128
     arguments: str = ""
@@ -130,8 +132,9 @@ class Boot:
     @property
     def processors(self) -> list[str]:
         """CPUs and memory as the emulator's options."""
-        cores = self.cpus // self.packages
-        words = ["-smp", f"{self.cpus},sockets={self.packages},cores={cores}", "-m", str(MEMORY)]
+        cores = self.cpus // self.packages // self.threads
+        shape = f"{self.cpus},sockets={self.packages},cores={cores},threads={self.threads}"
+        words = ["-smp", shape, "-m", str(MEMORY)]
         for node in range(self.numa):
             each = self.cpus // self.numa
             words += ["-object", f"memory-backend-ram,id=memory{node},size={MEMORY // self.numa}M"]
