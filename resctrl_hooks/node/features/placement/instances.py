@@ -33,7 +33,7 @@ def instance_for(pool: "dict[str, Any]", inside: int, usage: "Usage", request: "
     living = {grant.decision.pool for grant in usage.grants if grant.key == request.key}
     pods = [one for one in own if one.name in living]
     if group:
-        chosen = [one for one in own if one.name == group]
+        chosen = [one for one in own if one.name == group or one.name.startswith(f"{group}:")]
     elif pool.get("instancePer") == CONTAINER:
         chosen = [one for one in own if not one.anchor]
     elif pool.get("instancePer") == POD:
@@ -43,11 +43,11 @@ def instance_for(pool: "dict[str, Any]", inside: int, usage: "Usage", request: "
     milli = request.milli
     best = next((one for one in chosen if _fits(one, milli, spare, loose)), None)
     empty = next((one for one in own if not one.anchor and one.home), None)
-    if group and not chosen and empty and _fits(empty, milli, spare, loose):
-        return group, empty.home
+    if group and best is None and empty and _fits(empty, milli, spare, loose):
+        return _next_name(group, pool, own), empty.home
     most = 1 if is_single(pool) else pool.get("maxInstances")
     if best is None and (not most or len(own) < most):
-        new = Instance(group or _next_name(name, pool, own), pool, inside & usage.common)
+        new = Instance(_next_name(group or name, pool, own), pool, inside & usage.common)
         if _fits(new, milli, spare, loose):
             anchors = union(one.anchor for one in every)
             size = new.size(milli)
@@ -74,14 +74,17 @@ def _fits(one: Instance, milli: int, spare: int, loose: int) -> bool:
 
 
 def _group(name: str, pool: "dict[str, Any]", request: "Request") -> str:
-    """Return the name of the instance of a container's group; empty if instances have numbers."""
+    """Return the name of the first instance of a container's group; empty if instances have numbers only."""
     per = pool.get("instancePer") or ""
     group = request.namespace if per == NAMESPACE else request.group if "${" in per else ""
     return f"{name}:{group}" if group else ""
 
 
 def _next_name(name: str, pool: "dict[str, Any]", own: "list[Instance]") -> str:
-    if is_single(pool):
-        return name
+    """Return the name of a new instance of a pool, or of a group of containers in it (``web:shop``)."""
     names = {one.name for one in own}
-    return next(one for one in (f"{name}:{number}" for number in range(1, len(own) + 2)) if one not in names)
+    grouped = ":" in name
+    if is_single(pool) or (grouped and name not in names):
+        return name
+    first = 2 if grouped else 1
+    return next(one for one in (f"{name}:{first + more}" for more in range(len(own) + 1)) if one not in names)

@@ -105,6 +105,35 @@ def test_instances_without_containers_keep_their_cpus(host: Host) -> None:
     node.assert_sound()
 
 
+@pytest.mark.parametrize("per", ["namespace", "${namespace}", "${pod/name}", "${pod/uid}-${namespace}"])
+def test_group_with_a_full_instance_gets_another_and_keeps_its_containers_in_place(host: Host, per: str) -> None:
+    node = placed(host, {"name": "web", "maxCpus": 2, "maxInstances": 0, "instancePer": per})
+    found = []
+    for name in "abcd":
+        node.start(name, 2000 if name != "d" else 500)
+        found.append([node.cpus(one) for one in node.pids])
+    places = ["0,16", "1,17", "2,18", "3,19"]
+    assert found == [places[:number] for number in range(1, 5)]
+    node.stop("b")
+    node.start("e", 1500)
+    assert [node.cpus(name) for name in "acde"] == ["0,16", "2,18", "3,19", "3,19"]
+    node.assert_sound()
+
+
+def test_group_with_a_full_instance_takes_an_instance_without_containers(host: Host) -> None:
+    node = placed(host, {"name": "rt", "minCpus": 2, "maxCpus": 2, "minInstances": 2, "instancePer": "namespace"})
+    assert starts(node, 2000, 2000, 2000) == ["0,16", "1,17", "2,18"]
+
+
+def test_group_with_a_full_instance_and_no_further_one_cannot_be_met(host: Host) -> None:
+    pool = {"name": "web", "maxCpus": 2, "maxInstances": 1, "instancePer": "namespace"}
+    node = placed(host, pool, failurePolicy="fail")
+    node.start("a", 2000)
+    outcome = node.attempt("b", 2000)
+    assert (outcome.code, "no room for 2000m in pool web" in outcome.log) == (79, True)
+    assert node.cpus("a") == "0,16"
+
+
 def test_group_takes_an_instance_without_containers(host: Host) -> None:
     node = placed(host, {"name": "rt", "minCpus": 4, "minInstances": 2, "instancePer": "${name}"})
     node.start("a", 500)
