@@ -66,16 +66,12 @@ def rules_of(workload: "Workload", name: str, sign: int) -> "list[Rule]":
         found = parse_yaml(workload.annotations.get(name, ""))
         if found is None:
             return []
+        containers = {one: _list(rules, f"value of {one!r}") for one, rules in _mapping(found, "annotation").items()}
         pod = {"key": "pod/uid", "operator": "Equals", "values": [workload.key]}
-        if all(isinstance(one, str) for others in found.values() for one in others):
-            return _symmetric(found, workload.container, pod, sign)
-        rules = []
-        for rule in (found.get(workload.container) or [])[:_MOST]:
-            weight = int((rule.get("weight") or "0")[:_LONGEST_WEIGHT]) or 1
-            weight = max(-_HEAVIEST, min(weight, _HEAVIEST)) * sign
-            rules.append((_checked(rule.get("scope") or pod), _checked(rule["match"]), weight))
-        return rules
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        if all(isinstance(one, str) for others in containers.values() for one in others):
+            return _symmetric(containers, workload.container, pod, sign)
+        return [_rule(_mapping(one, "rule"), pod, sign) for one in containers.get(workload.container, [])[:_MOST]]
+    except ValueError as error:
         raise WishError(
             f"invalid annotation: {str(error)[:200]}", hint="write it as the topology-aware policy documents it"
         ) from error
@@ -88,17 +84,54 @@ def _symmetric(found: "dict[str, list[str]]", container: str, pod: "dict[str, An
     return [(pod, match, sign)] if others else []
 
 
-def _checked(expression: "dict[str, Any]") -> "dict[str, Any]":
-    operator, key, values = expression["operator"], expression.get("key") or "", expression.get("values") or []
+def _rule(rule: "dict[str, Any]", pod: "dict[str, Any]", sign: int) -> "Rule":
+    said = _text(rule.get("weight"), "weight")[:_LONGEST_WEIGHT]
+    if said and not (said[1:] if said[0] in "+-" else said).isdecimal():
+        raise ValueError(f"the weight {said!r} is not a whole number")
+    weight = max(-_HEAVIEST, min(int(said or 0) or 1, _HEAVIEST)) * sign
+    if rule.get("match") is None:
+        raise ValueError("a rule has no 'match'")
+    return _checked(rule.get("scope") or pod), _checked(rule["match"]), weight
+
+
+def _checked(said: "Any") -> "dict[str, Any]":
+    expression = _mapping(said, "expression")
+    operator, key = _text(expression.get("operator"), "operator"), _text(expression.get("key"), "key")
+    values = _list(expression.get("values"), "values")
     if operator not in OPERATORS:
-        raise ValueError(f"unknown operator {operator!r}")
+        raise ValueError(f"unknown operator {operator[:40]!r}")
     if operator == "AlwaysTrue":
         return {"key": "", "operator": operator}
     if unknown_key(key):
         raise ValueError(f"unknown key {unknown_key(key)!r}")
-    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+    if not all(isinstance(value, str) for value in values):
         raise ValueError("values are not a list of texts")
     return {"key": key, "operator": operator, "values": values}
+
+
+def _mapping(value: "Any", what: str) -> "dict[str, Any]":
+    if not isinstance(value, dict):
+        raise ValueError(f"{what} should be a mapping, not {_kind(value)}")  # noqa: TRY004  # as parse_yaml
+    return value
+
+
+def _list(value: "Any", what: str) -> "list[Any]":
+    if value is not None and not isinstance(value, list):
+        raise ValueError(f"{what[:80]} should be a list, not {_kind(value)}")
+    return value or []
+
+
+def _text(value: "Any", what: str) -> str:
+    if value is not None and not isinstance(value, str):
+        raise ValueError(f"{what} should be a text, not {_kind(value)}")
+    return value or ""
+
+
+def _kind(value: "Any") -> str:
+    """Return a short description of a value of an annotation."""
+    if isinstance(value, str):
+        return f"the text {value[:40]!r}"
+    return "a mapping" if isinstance(value, dict) else "a list" if isinstance(value, list) else "empty"
 
 
 def _weights(rules: "list[Rule]", others: "_Others") -> "dict[str, int]":
