@@ -61,7 +61,7 @@ def choose(topology: "Topology", usage: "Usage", request: "Request") -> Decision
         SHARED,
         place,
         cpus=cpus,
-        mems=mems or (memory_for(cpus, usage, request) if name != DEFAULT_POOL or request.memory_kinds else 0),
+        mems=mems or memory_for(cpus, usage, request),
         milli=request.milli,
         why=f"pool {place}, {why}" + (f"; CPU class {cpu_class}" if cpu_class and domain.name == name else ""),
         runners_up=[

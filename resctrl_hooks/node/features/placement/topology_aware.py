@@ -111,12 +111,11 @@ def _shared(order: "list[Domain]", usage: "Usage", request: "Request") -> Decisi
     else:
         domain = topology.root
         why = f"{failed}it shares the whole node: no part has room for {milli}m"
-    whole = domain is topology.root
     return Decision(
         SHARED,
         domain.name,
         cpus=domain.cpus,
-        mems=0 if whole and not request.memory_kinds else memory_for(domain.cpus, usage, request),
+        mems=memory_for(domain.cpus, usage, request),
         milli=milli,
         why=why,
         runners_up=runners_up(order, usage, domain.name),

@@ -8,7 +8,9 @@ from hosts.placed import MACHINE, PlacedHost
 from hypothesis import given
 from hypothesis import strategies as st
 
+from resctrl_hooks.node.features.placement import pools
 from resctrl_hooks.node.features.placement.policy import PlacementError, Request
+from resctrl_hooks.node.features.placement.usage import Usage
 from resctrl_hooks.node.host.topology import DRAM, FAST, SLOW, MemoryNode, Topology
 
 GIB = 1 << 30
@@ -66,6 +68,27 @@ def with_kinds(fast: int = GIB, slow: int = 4 * GIB) -> Topology:
 def test_memory_is_the_nearest_of_its_kinds_with_room(kinds: list[str], memory: int, mems: int) -> None:
     (found,) = place(with_kinds(), Request("a", milli=1000, memory=memory, memory_kinds=kinds))
     assert found.mems == mems
+
+
+def test_whole_node_is_bound_to_the_memory_of_its_cpus() -> None:
+    """One socket, and memory nodes without CPUs: its only part is the whole node."""
+    topology = machine(cores=4, memory=2 * GIB)
+    for number, kind in ((1, SLOW), (2, FAST)):
+        topology.nodes.append(MemoryNode(number, 0, {0: 20, number: 10}, 4 * GIB, kind))
+    one = Request("a", milli=100, memory=GIB)
+    assert [found.mems for found in place(topology, one, Request("b", milli=100, memory=GIB))] == [1, 1]
+    large = Request("c", milli=100, memory=3 * GIB)
+    assert place(topology, large)[0].mems == 0, "larger than the memory of the node with CPUs"
+    assert place(topology, Request("d", milli=100))[0].mems == 0, "no limit"
+    usage = Usage(topology, [])
+    assert pools.choose(topology, usage, one).mems == 1
+    one.options["pinMemory"] = False
+    assert place(topology, one)[0].mems == pools.choose(topology, usage, one).mems == 0
+
+
+def test_two_sockets_with_more_memory_bind_a_wide_container_to_the_memory_of_cpus() -> None:
+    found = place(with_kinds(), Request("a", milli=12_000, memory=GIB))
+    assert (found[0].pool, found[0].mems) == ("node", 0b11)
 
 
 def test_second_container_gets_the_other_fast_memory_and_the_third_none() -> None:
