@@ -167,6 +167,7 @@ if TYPE_CHECKING:
         strict_hints: bool
         by_hints: bool
         quiet: bool
+        housekeeping: bool
         cpu_class: str
         memory_kinds: "list[str]"
         wide: str

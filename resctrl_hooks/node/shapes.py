@@ -224,7 +224,7 @@ _NEEDS = {
                     **dict.fromkeys(("qos", "kind", "pool", "matched", "group", "cpu_class", "wide"), text),
                     **dict.fromkeys(("exclusive", "milli", "limit", "memory"), count),
                     **dict.fromkeys(("isolated", "one_thread", "any_memory", "only_isolated"), flag),
-                    **dict.fromkeys(("strict_hints", "by_hints", "quiet"), flag),
+                    **dict.fromkeys(("strict_hints", "by_hints", "quiet", "housekeeping"), flag),
                     "pulls": each(exactly(text, whole)),
                     "hints": each(exactly(text, _cpus)),
                     "memory_kinds": each(text),

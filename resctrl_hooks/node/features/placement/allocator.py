@@ -1,13 +1,15 @@
 """The decision for a container: by the configured policy, or sharing if its request cannot be met."""
 
 from ...log import WARNING
+from .memory_nodes import memory_for
 from .policy import POOLS, RESERVED, SHARED, TOPOLOGY_AWARE, Decision, PlacementError
-from .usage import check
+from .usage import check, whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ...context import Context
     from ...errors import HookError
+    from ...host.topology import Topology
     from ...settings import Settings
     from .allocations import Book
     from .policy import Request
@@ -34,6 +36,9 @@ def decide(book: "Book", request: "Request", context: "Context", *, share: bool)
         if request.quiet and decision.owned:
             decision.quiet = decision.owned
             decision.why += "; without interrupts"
+            if request.housekeeping:
+                decision.quiet &= ~_first_core(decision.owned & ~decision.hidden, book.topology)
+                decision.why += " but for its first core"
         if request.cpu_class and decision.owned:
             decision.cpu_class = request.cpu_class
             decision.why += f"; CPU class {request.cpu_class}"
@@ -41,8 +46,13 @@ def decide(book: "Book", request: "Request", context: "Context", *, share: bool)
         if not share:
             raise
         shares_instead(error, request.id, request.key, context)
-        return anywhere(book, request, error)
+        mems = 0 if request.memory_kinds else memory_for(book.topology.root.cpus, book.usage(request.key), request)
+        return anywhere(book, request, error, mems)
     return decision
+
+
+def _first_core(cpus: int, topology: "Topology") -> int:
+    return whole(topology, cpus & -cpus)
 
 
 def _check_room(usage: "Usage", request: "Request") -> None:

@@ -1,5 +1,6 @@
 """The values of placement annotations that few containers have. Their names are in `request`."""
 
+from ...container.author_input import drop
 from ...host.topology import DRAM, FAST, SLOW
 from ...permissions import check_allowed
 from .policy import PlacementError
@@ -15,6 +16,10 @@ _LEVELS = {"system": "node", "package": "package", "die": "die", "numa": "numa",
 """The levels of the topology by their names in topology-aware's annotation."""
 _PUNCTUATION = " \n\"'[]{}-"  # of YAML and JSON
 _ALL_INTERRUPTS = ("mask:*", "mask:*,mode:maskfirst", "mask:*mode:maskfirst")
+_HOUSEKEEPING = "housekeeping"
+_BALANCING = {"disable": True, "true": True, _HOUSEKEEPING: True, "enable": False, "false": False}
+"""CRI-O's values of ``irq-load-balancing.crio.io``, and whether interrupts leave the CPUs (cri-o, docs/crio.conf.5.md
+and internal/runtimehandlerhooks); ``true`` is the former ``disable``."""
 
 
 def memory_kinds_of(said: str) -> "list[str]":
@@ -47,6 +52,20 @@ def level_of(said: str) -> str:
             hint=f"the levels are {', '.join(_LEVELS)}",
         )
     return _LEVELS.get(level, "")
+
+
+def choose_interrupts(request: "Request", balancing: str, affinity: str, workload: "Workload") -> None:
+    """Set which interrupts leave the exclusive CPUs, by CRI-O's annotation and NRI's ``irq-affinity``.
+
+    Raises:
+        PlacementError: NRI's annotation has a value that is not supported.
+    """
+    if balancing and balancing not in _BALANCING:
+        known = f"the values are {', '.join(_BALANCING)}"
+        drop(workload, "annotation irq-load-balancing.crio.io", f"unknown value {balancing[:40]!r}; {known}")
+    masked = bool(affinity) and masks_all_interrupts(affinity)
+    request.quiet = masked or _BALANCING.get(balancing, False)
+    request.housekeeping = balancing == _HOUSEKEEPING and not masked
 
 
 def masks_all_interrupts(said: str) -> bool:

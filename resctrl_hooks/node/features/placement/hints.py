@@ -6,6 +6,7 @@ PCI functions of network interfaces in variables. The annotations are those of t
 
 from ...host.cpulist import format_list
 from ...host.locality import near_device, near_pci
+from .policy import BOOLEANS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,11 +19,13 @@ if TYPE_CHECKING:
 _VARIABLE = "PCIDEVICE_"
 """The beginning of the SR-IOV network device plugin's variables; their values are PCI addresses with commas."""
 _JSON = "_INFO"  # the end of its variables with JSON
+HINTS = "topologyhints.resource-policy.nri.io"
 _MOST = 32
 """More devices than a container gets by request; a privileged one has all of the host's, which say nothing. The same
 number of PCI addresses, and of variables with them."""
 _LONGEST_NAME = 64
-_ON = ("true", "all", "enable", "1", "yes", "on", "devices", "pod-resources")
+_KINDS = {**BOOLEANS, "all": True, "devices": True, "pod-resources": True, "mounts": False, "none": False}
+"""The kinds of hints of topology-aware's annotation, and whether they are of devices here."""
 
 
 def hints_of(
@@ -30,11 +33,10 @@ def hints_of(
 ) -> "list[list[str]]":
     """Return the names of devices and the CPUs near to each, as the kernel's list.
 
-    ``kinds`` is the value of the annotation ``topologyhints``: the wanted kinds of hints, empty for all. Variables that
-    name too many addresses, or are no text, are dropped wishes of ``workload``.
+    ``kinds`` is the value of the annotation ``topologyhints``: the wanted kinds of hints, empty for all. Unknown kinds,
+    and variables that name too many addresses or are no text, are dropped wishes of ``workload``.
     """
-    words = kinds.lower().replace(",", " ").split()
-    if words and not any(word in _ON for word in words):
+    if kinds and not _wants_devices(kinds, workload):
         return []
     found: "dict[str, int]" = {}
     devices = bundle.devices
@@ -45,6 +47,17 @@ def hints_of(
     for address in _addresses(bundle, workload):
         found[address] = near_pci(settings.sys_path, address)
     return [[name[:_LONGEST_NAME], format_list(cpus)] for name, cpus in found.items() if cpus]
+
+
+def _wants_devices(kinds: str, workload: "Workload | None") -> bool:
+    words = kinds.replace(",", " ").split()
+    known = [_KINDS[word] for word in words if word in _KINDS]
+    if len(known) < len(words) and workload is not None:
+        from ...container.author_input import drop  # as below
+
+        unknown = next(word for word in words if word not in _KINDS)
+        drop(workload, f"annotation {HINTS}", f"unknown kind of hints {unknown[:40]!r}")
+    return any(known) or not known
 
 
 def _addresses(bundle: "Bundle", workload: "Workload | None") -> "list[str]":

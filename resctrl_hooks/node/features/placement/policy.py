@@ -32,6 +32,12 @@ VARIATIONS = ("shareIdleCpus", "hideHyperthreads")
 """The keys of a pool whose containers run on more or fewer CPUs than its own."""
 
 
+BOOLEANS = {
+    **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
+    **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
+}
+"""The texts of a boolean annotation: those of Go's ``strconv.ParseBool``, as in the NRI project's plugins."""
+
 AFFINITIES = ("resource-policy.nri.io/affinity", "resource-policy.nri.io/anti-affinity")
 """The annotations of topology-aware with affinities between containers."""
 
@@ -68,16 +74,17 @@ class Request:
     it prefers isolated CPUs; ``only_isolated``: it accepts no others. ``one_thread``: it uses one thread of each core.
     ``any_memory``: it is not bound to memory nodes. ``hints`` are its devices' names and the CPUs near to each;
     ``strict_hints``: it accepts no others; ``by_hints``: its own cores are the nearest of its part. ``quiet``:
-    interrupts leave its exclusive CPUs. ``memory_kinds`` are the kinds of memory that it is bound to
-    (`topology.MemoryNode`), none for ordinary memory near its CPUs. ``wide`` is the level of its part of the machine.
-    ``pool`` is a requested pool, ``matched`` the one whose expressions or namespaces match it, and ``group`` its group
-    within the pool. ``pulls`` are ids of other containers, each with the weight of its affinity. ``cpu_class`` is a
-    requested class of its exclusive CPUs. ``options`` is the ``placement`` section of the settings.
+    interrupts leave its exclusive CPUs; ``housekeeping``: they stay on the first core. ``memory_kinds`` are the kinds
+    of memory that it is bound to (`topology.MemoryNode`), none for ordinary memory near its CPUs. ``wide`` is the level
+    of its part of the machine. ``pool`` is a requested pool, ``matched`` the one whose expressions or namespaces match
+    it, and ``group`` its group within the pool. ``pulls`` are ids of other containers, each with the weight of its
+    affinity. ``cpu_class`` is a requested class of its exclusive CPUs. ``options`` is the ``placement`` section of the
+    settings.
     """
 
     namespace = pod = container = qos = ""
     exclusive = milli = limit = memory = 0
-    isolated = only_isolated = one_thread = any_memory = strict_hints = by_hints = quiet = False
+    isolated = only_isolated = one_thread = any_memory = strict_hints = by_hints = quiet = housekeeping = False
     pool = matched = group = wide = cpu_class = ""
 
     def __init__(

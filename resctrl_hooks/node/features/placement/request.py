@@ -6,8 +6,19 @@ docs/resource-policy/policy/topology-aware.md).
 
 from ...container.resources import GUARANTEED, cpu_request, qos_of
 from ...permissions import allows, check_allowed
-from .hints import hints_of
-from .policy import EXCLUSIVE, MILLI, MIXED, POOLS, RESERVED, SHARED, PlacementError, Request, pools_in_use
+from .hints import HINTS, hints_of
+from .policy import (
+    BOOLEANS,
+    EXCLUSIVE,
+    MILLI,
+    MIXED,
+    POOLS,
+    RESERVED,
+    SHARED,
+    PlacementError,
+    Request,
+    pools_in_use,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,13 +35,12 @@ PREFER_SHARED, PREFER_ISOLATED = f"prefer-shared-cpus{_NRI}", f"prefer-isolated-
 PREFER_RESERVED, HIDE_THREADS = f"prefer-reserved-cpus{_NRI}", f"hide-hyperthreads{_NRI}"
 PRESERVE_CPUS, PRESERVE_MEMORY = f"cpu.preserve{_NRI}", f"memory.preserve{_NRI}"
 REQUIRE_ISOLATED = f"require-isolated-cpus{_NRI}"
-HINTS, STRICT_HINTS = f"topologyhints{_NRI}", f"strict.topologyhints{_NRI}"
+STRICT_HINTS = f"strict.{HINTS}"
 BY_HINTS = f"pick-resources-by-hints{_NRI}"
 IRQ_AFFINITY, IRQ_BALANCING = f"irq-affinity{_NRI}", "irq-load-balancing.crio.io"
 MEMORY_TYPE, UNLIMITED = f"memory-type{_NRI}", f"unlimited-burstable{_NRI}"
 BALLOON = f"balloon.balloons{_NRI}"
 CPU_CLASS = f"cpu-class{_NRI}"
-_BOOLEANS = {**dict.fromkeys(("true", "1", "yes", "on"), True), **dict.fromkeys(("false", "0", "no", "off"), False)}
 _PRESERVE = "preserve"
 _MOST = 1 << 14
 _LONGEST_POOL = 253  # the request is part of the record, which has a size limit
@@ -76,6 +86,9 @@ def request_of(workload: "Workload", settings: "Settings") -> Request:
         raise PlacementError(f"annotation {POOL} is too long for a pool name: {request.pool[:80]!r} …")
     if request.pool:
         _check_allowed(request.pool, f"pool {request.pool[:80]!r}", workload, settings)
+    if request.pool == RESERVED and _is_built_in(RESERVED, options):
+        request.pool, request.kind = "", RESERVED  # the balloon of this name always exists
+        return request
     if any(pool.get("matchExpressions") or pool.get("instancePer") for pool in pools_in_use(options)):
         from .pool_choice import choose_pool  # few nodes have such pools
 
@@ -87,19 +100,7 @@ def request_of(workload: "Workload", settings: "Settings") -> Request:
     if request.kind == RESERVED:
         _check_allowed(RESERVED, "reserved CPUs", workload, settings)
     if request.kind in (EXCLUSIVE, MIXED):
-        request.exclusive = request.exclusive or max(request.milli // MILLI, 1)
-        _check_number(request, workload, settings)
-        request.only_isolated = _flag(workload, REQUIRE_ISOLATED) or False
-        wanted = request.only_isolated or _flag(workload, PREFER_ISOLATED)
-        if wanted:
-            _check_allowed("isolated", "isolated CPUs", workload, settings)
-        request.isolated = bool(options.get("preferIsolCpus")) if wanted is None else wanted
-        request.quiet = _annotation(workload, IRQ_BALANCING) == "disable"
-        affinity = _annotation(workload, IRQ_AFFINITY)
-        if affinity:
-            from .annotated import masks_all_interrupts  # as above
-
-            request.quiet = masks_all_interrupts(affinity) or request.quiet
+        _choose_exclusive(request, workload, settings)
     cpu_class, name = workload.annotation(*workload.own_and_pods(CPU_CLASS))
     if cpu_class:
         from .annotated import cpu_class_of  # as above
@@ -164,6 +165,26 @@ def _choose_kind(request: Request, workload: "Workload", options: "dict[str, Any
         request.kind = MIXED
 
 
+def _choose_exclusive(request: Request, workload: "Workload", settings: "Settings") -> None:
+    """Choose the number of exclusive CPUs, isolated ones, and the interrupts on them.
+
+    Raises:
+        PlacementError: as `request_of`.
+    """
+    request.exclusive = request.exclusive or max(request.milli // MILLI, 1)
+    _check_number(request, workload, settings)
+    request.only_isolated = _flag(workload, REQUIRE_ISOLATED) or False
+    wanted = request.only_isolated or _flag(workload, PREFER_ISOLATED)
+    if wanted:
+        _check_allowed("isolated", "isolated CPUs", workload, settings)
+    request.isolated = bool(settings.placement.get("preferIsolCpus")) if wanted is None else wanted
+    balancing, affinity = _annotation(workload, IRQ_BALANCING), _annotation(workload, IRQ_AFFINITY)
+    if balancing or affinity:
+        from .annotated import choose_interrupts  # as above
+
+        choose_interrupts(request, balancing, affinity, workload)
+
+
 def _check_number(request: Request, workload: "Workload", settings: "Settings") -> None:
     """Refuse more exclusive CPUs than the whole CPUs of the container's request, unless the operator grants a number.
 
@@ -198,6 +219,11 @@ def _is_granted(allow: "dict[str, list[str]] | None", namespace: str, number: in
     return any(_is_number(text) and int(text[:6]) >= number for text in numbers)
 
 
+def _is_built_in(name: str, options: "dict[str, Any]") -> bool:
+    """Return whether a pool's name is one of the balloons policy that no declared pool has."""
+    return options["policy"] == POOLS and all(pool.get("name") != name for pool in pools_in_use(options))
+
+
 def _is_number(text: str) -> bool:
     # Other scripts' digits are decimal too, and int() rejects superscripts.
     return text.isascii() and text.isdecimal()
@@ -212,15 +238,15 @@ def _annotation(workload: "Workload", name: str) -> str:
 
 
 def _flag(workload: "Workload", name: str) -> "bool | None":
-    """Return an annotation's boolean value; None without it, or with another value."""
-    value = _annotation(workload, name).lower()
+    """Return an annotation's boolean value; None without it, or with another value, which is a dropped wish."""
+    value = _annotation(workload, name)
     if not value:
         return None
-    if value not in _BOOLEANS:
+    if value not in BOOLEANS:
         from ...container.author_input import drop  # few annotations are wrong
 
         drop(workload, f"annotation {name}", f"{value[:40]!r} is neither true nor false")
-    return _BOOLEANS.get(value)
+    return BOOLEANS.get(value)
 
 
 def _memory(resources: "dict[str, Any]") -> int:

@@ -1,5 +1,6 @@
 """Hints from devices: which devices count, and the parts of the machine that placement prefers."""
 
+import json
 from typing import Any
 
 import pytest
@@ -8,7 +9,8 @@ from hosts.devices import Devices
 from hosts.machines import machine
 from hosts.placed import CPUS, MACHINE, PlacedHost
 
-from resctrl_hooks.node.container.oci import Bundle
+from resctrl_hooks.node.container.oci import Bundle, parse_state
+from resctrl_hooks.node.container.workload import derive
 from resctrl_hooks.node.features.placement.hints import hints_of
 from resctrl_hooks.node.features.placement.policy import EXCLUSIVE, Decision, PlacementError, Request
 from resctrl_hooks.node.features.placement.topology_aware import choose
@@ -59,6 +61,30 @@ def test_devices_and_pci_variables_are_hints(node: PlacedHost) -> None:
     assert hints_of(Bundle(config), "mounts, devices", settings(node)) == both
     for off in ("false", "none", "mounts"):
         assert hints_of(Bundle(config), off, settings(node)) == []
+
+
+@pytest.mark.parametrize(
+    "kinds, wanted, dropped",
+    [
+        ("T", True, ""),
+        ("F", False, ""),
+        ("all", True, ""),
+        ("pod-resources", True, ""),
+        ("mounts,pod-resources", True, ""),
+        ("faLse", True, "faLse"),
+        ("off", True, "off"),
+        ("None", True, "None"),
+        ("none,device", False, "device"),
+    ],
+)
+def test_unknown_kind_of_hints_is_a_dropped_wish(node: PlacedHost, kinds: str, *, wanted: bool, dropped: str) -> None:
+    node.start("a", 500)
+    state, bundle = parse_state(json.dumps(node.state("a", 500)).encode()), Bundle({"linux": {"devices": [CARD]}})
+    told = derive(state, bundle, [], "/")
+    assert bool(hints_of(bundle, kinds, settings(node), told)) is wanted
+    assert str(told.dropped or "") == (
+        f"{{'annotation {HINTS}': \"unknown kind of hints '{dropped}'\"}}" if dropped else ""
+    )
 
 
 def test_all_devices_of_the_host_are_no_hint(node: PlacedHost) -> None:

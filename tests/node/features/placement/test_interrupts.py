@@ -13,7 +13,7 @@ from resctrl_hooks.node.features.placement import irqbalance, node_values
 from resctrl_hooks.node.features.placement.allocations import Book
 from resctrl_hooks.node.features.placement.interrupts import Interrupts, quiet_cpus
 from resctrl_hooks.node.features.placement.node_changes import KINDS
-from resctrl_hooks.node.host.cpulist import format_mask, parse_list, parse_mask
+from resctrl_hooks.node.host.cpulist import format_list, format_mask, parse_list, parse_mask
 from resctrl_hooks.node.reconcile.reconcile import reconcile
 from resctrl_hooks.node.reconcile.release import release_everything
 
@@ -54,6 +54,33 @@ def test_interrupts_leave_exclusive_cpus_and_return_at_the_end(node: InterruptHo
     node.stop("a")
     assert node.changed() == {}
     assert not node.record.exists()
+
+
+@pytest.mark.parametrize(
+    "milli, more, cpus, quiet",
+    [
+        (4000, {}, "0-1,16-17", "1,17"),
+        (2000, {}, "0,16", ""),
+        (6000, {}, "0-2,16-18", "1-2,17-18"),
+        (4000, {"hide-hyperthreads.resource-policy.nri.io": "true"}, "0-1", "1,17"),
+        (4000, {MASK: "mask: ['*']"}, "0-1,16-17", "0-1,16-17"),
+    ],
+)
+def test_interrupts_stay_on_the_first_core_by_crios_housekeeping(
+    node: InterruptHost, milli: int, more: dict[str, str], cpus: str, quiet: str
+) -> None:
+    node.start("a", milli, **(EXCLUSIVE | {"irq-load-balancing.crio.io": "housekeeping"} | more))
+    assert node.cpus("a") == cpus
+    assert node.changed().get("1", "0-31") == format_list(parse_list("0-31") & ~parse_list(quiet))
+    settled(node)
+    node.stop("a")
+    assert node.changed() == {}
+
+
+def test_unknown_value_of_crios_annotation_is_said_and_changes_no_interrupt(node: InterruptHost) -> None:
+    log = node.start("a", 2000, **(EXCLUSIVE | {"irq-load-balancing.crio.io": "housekeping"}))
+    assert "annotation irq-load-balancing.crio.io is ignored: unknown value 'housekeping'" in log
+    assert (node.cpus("a"), node.changed()) == ("0,16", {})
 
 
 def test_interrupts_leave_the_idle_thread_beside_an_exclusive_one(node: InterruptHost) -> None:

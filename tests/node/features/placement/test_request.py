@@ -129,6 +129,91 @@ def test_settings_and_annotations_give_values_of_request(
     assert {name: getattr(request, name) for name in values} == values
 
 
+BOOLEAN: dict[str, tuple[str, dict[bool | None, Any]]] = {
+    f"prefer-shared-cpus.{NRI}": ("kind", {None: EXCLUSIVE, True: SHARED, False: EXCLUSIVE}),
+    f"hide-hyperthreads.{NRI}": ("one_thread", {None: False, True: True, False: False}),
+    f"memory.preserve.{NRI}": ("any_memory", {None: False, True: True, False: False}),
+    f"strict.topologyhints.{NRI}": ("strict_hints", {None: False, True: True, False: False}),
+    f"pick-resources-by-hints.{NRI}": ("by_hints", {None: False, True: True, False: False}),
+    f"prefer-reserved-cpus.{NRI}": ("kind", {None: EXCLUSIVE, True: RESERVED, False: EXCLUSIVE}),
+    f"prefer-isolated-cpus.{NRI}": ("isolated", {None: True, True: True, False: False}),
+    f"require-isolated-cpus.{NRI}": ("only_isolated", {None: False, True: True, False: False}),
+}
+GO = {
+    **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
+    **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
+}
+
+
+@pytest.mark.parametrize("name", BOOLEAN)
+def test_boolean_annotation_has_the_texts_of_go_and_others_are_dropped_wishes(name: str) -> None:
+    settings = Settings({"placement": ANY | {"preferIsolCpus": True}})
+    field, values = BOOLEAN[name]
+    for said, value in GO.items():
+        told = workload("Guaranteed", 2048, {name: said})
+        assert (getattr(request_of(told, settings), field), told.dropped) == (values[value], None), said
+    for said in ("trueish", "yes", "no", "on", "tRUE", "FaLsE", "2", "-1", "true;", "null"):
+        told = workload("Guaranteed", 2048, {name: said})
+        assert getattr(request_of(told, settings), field) == values[None], said
+        assert told.dropped == {f"annotation {name}": f"{said!r} is neither true nor false"}
+
+
+def test_boolean_that_keeps_cpus_unchanged_has_the_texts_of_go() -> None:
+    settings = Settings({"placement": ANY})
+    for said, value in {**GO, "trueish": False, "yes": False}.items():
+        asks = workload("Burstable", 1024, {f"cpu.preserve.{NRI}": said})
+        assert preserves(asks, settings) is value
+        assert bool(asks.dropped) == (said not in GO)
+
+
+@pytest.mark.parametrize(
+    "said, quiet, housekeeping, known",
+    [
+        ("disable", True, False, True),
+        ("true", True, False, True),
+        ("housekeeping", True, True, True),
+        ("enable", False, False, True),
+        ("housekeping", False, False, False),
+        ("Disable", False, False, False),
+        ("off", False, False, False),
+    ],
+)
+def test_interrupts_follow_the_values_of_crio_and_others_are_dropped_wishes(
+    said: str,
+    quiet: bool,
+    housekeeping: bool,
+    known: bool,
+) -> None:
+    told = workload("Guaranteed", 2048, {"irq-load-balancing.crio.io": said})
+    request = request_of(told, Settings({"placement": OWN}))
+    assert (request.quiet, request.housekeeping, told.dropped is None) == (quiet, housekeeping, known)
+    assert known or f"unknown value {said!r}" in str(told.dropped)
+
+
+@pytest.mark.parametrize("name", [POOL, BALLOON])
+@pytest.mark.parametrize(
+    "pool, more, kind, found",
+    [
+        ("reserved", {}, RESERVED, ""),
+        ("reserved", {"pools": [{"name": "reserved", "cpus": "1"}]}, EXCLUSIVE, "reserved"),
+        ("default", {}, EXCLUSIVE, "default"),
+    ],
+)
+def test_built_in_names_of_balloons_are_pools(
+    name: str, pool: str, more: dict[str, Any], kind: str, found: str
+) -> None:
+    settings = Settings({"placement": ANY | {"policy": "pools"} | more})
+    request = request_of(workload("Guaranteed", 2048, {name: pool}), settings)
+    assert (request.kind, request.pool) == (kind, found)
+
+
+def test_reserved_balloon_needs_the_permission_for_reserved_cpus() -> None:
+    with pytest.raises(PlacementError, match="is not allowed to use pool 'reserved'"):
+        request_of(
+            workload("Guaranteed", 2048, {BALLOON: "reserved"}), Settings({"placement": OWN | {"policy": "pools"}})
+        )
+
+
 @pytest.mark.parametrize("name", [PREFER, REQUIRE])
 def test_permission_for_exclusive_cpus_excludes_isolated_ones(name: str) -> None:
     with pytest.raises(PlacementError, match="is not allowed to use isolated CPUs"):
