@@ -20,7 +20,7 @@ _RESOURCE = re.compile("(L2|L3|MB|SMBA|GMB|GSMBA)(_[A-Z0-9_]+)?")  # with those 
 _MASK = re.compile(r"(0x)?[0-9a-f]{1,16}")
 _WHOLE = 100
 _SIMPLE = re.compile(r"[0-9]{1,3}%")
-_SHARE = re.compile(r"([0-9]{1,2}-)?([1-9][0-9]?|100)%")
+_SHARE = re.compile(r"(?:([0-9]{1,2}|100)-)?([0-9]{1,2}|100)%")
 
 ROOT_CLASS = "/"
 _DOMAIN = re.compile(r"[0-9]{1,6}")
@@ -36,7 +36,12 @@ Domain = Annotated[str, AfterValidator(_domain), WithJsonSchema({"type": "string
 
 
 def _mask(value: str) -> str:
-    if _SHARE.fullmatch(value):
+    if share := _SHARE.fullmatch(value):
+        first, last = int(share[1] or 1), int(share[2])
+        if not last:
+            raise wrong(f"{value!r} allocates no cache", "per cents count from 1 to 100")
+        if first > last:
+            raise wrong(f"{value!r} ends before it begins", f'write the smaller per cent first: "{last}-{first}%"')
         return value
     if not _MASK.fullmatch(value):
         raise wrong(
@@ -87,7 +92,7 @@ class RdtClass(Section):
     """Limits of one class, for all domains or by domain. A missing key leaves the kernel's value unchanged."""
 
     l3: Mask | dict[Domain, Mask] | None = Field(default=None, alias="L3")
-    """Ways of the L3 cache: a hexadecimal mask, a share from the lowest way (`60%`), or a range (`40-99%`)."""
+    """Ways of the L3 cache: a hexadecimal mask, a share from the lowest way (`60%`), or a range (`41-100%`)."""
 
     l3code: Mask | dict[Domain, Mask] | None = Field(default=None, alias="L3CODE")
     """Same as L3, for code; requires the mount option cdp."""

@@ -8,10 +8,8 @@ from dataclasses import dataclass, field
 
 from resctrl_hooks.node.errors import NotMountedError, ResctrlError
 from resctrl_hooks.node.host.files import kernel_text
-from resctrl_hooks.node.resctrl.bandwidth_unit import PER_CENT, is_mbps, unit_of
+from resctrl_hooks.node.resctrl.bandwidth_unit import MB_PER_SECOND, PER_CENT, bounds_of, is_mbps, unit_of
 from resctrl_hooks.node.resctrl.schemata import MANAGED, parse_schemata
-
-_MOST_PER_CENT = 100
 
 Schemata = dict[str, dict[int, str]]
 """By resource and domain, in the kernel's format."""
@@ -29,12 +27,16 @@ class CacheCapability:
 
 @dataclass(frozen=True)
 class BandwidthCapability:
-    """Limits of a bandwidth: minimum, step, maximum (0 if unknown), and unit."""
+    """Limits of a bandwidth: minimum, step, maximum (0 if unknown), and unit.
+
+    Kernels before 6.13 round MB/s up to ``rounding``, although that is the step of per cents (Linux, bw_validate).
+    """
 
     least: int
     step: int
     most: int
     unit: str = PER_CENT
+    rounding: int = 1
 
 
 @dataclass(frozen=True)
@@ -70,9 +72,10 @@ def read_abilities(root: str) -> Capabilities:
             unit = unit_of(
                 int(least), [int(value) for value in root_class[name].values() if value.isdigit()], mbps=is_mbps(root)
             )
-            most = _MOST_PER_CENT if unit == PER_CENT else 0
             step = int(kernel_text(f"{folder}/bandwidth_gran") or 1)
-            found.bandwidths[name] = BandwidthCapability(int(least), step, most, unit)
+            found.bandwidths[name] = BandwidthCapability(
+                *bounds_of(unit, int(least), step), unit, step if unit == MB_PER_SECOND else 1
+            )
     # With io_alloc, the class with the highest CLOSID is the one of I/O (resctrl.rst, "io_alloc").
     taken = any(kernel_text(f"{root}/info/{name}/io_alloc") == "enabled" for name in found.caches)
     return Capabilities(found.caches, found.bandwidths, found.domains, max(0, min(closids, default=0) - taken))

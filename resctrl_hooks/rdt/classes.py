@@ -157,7 +157,8 @@ class Classes:
         return report
 
     def _differences(self, report: ClassReport, spec: dict[str, Any]) -> list[str]:
-        found = differences(self._plan.wanted.get(report.name, {}), _without_guard(report.schemata, report.held), spec)
+        have = _without_guard(report.schemata, report.held)
+        found = differences(self._plan.wanted.get(report.name, {}), have, spec, self._plan.roundings)
         obstacle = self._plan.obstacles.get(report.name)
         if obstacle is not None and obstacle.declared:
             found.append(f"not exclusive: {obstacle.text}; declare that class, or change its schemata")
@@ -172,7 +173,13 @@ class Classes:
             return []
         now = _without_guard(report.schemata, report.held)
         wanted = self._plan.wanted.get(report.name, {})
-        rows = lines({name: values for name, values in wanted.items() if differences({name: values}, now)})
+        rows = lines(
+            {
+                name: values
+                for name, values in wanted.items()
+                if differences({name: values}, now, roundings=self._plan.roundings)
+            }
+        )
         mode = self._plan.modes.get(report.name)
         loosened = report.mode == EXCLUSIVE and (rows or mode == SHAREABLE)
         tightened = mode == EXCLUSIVE and (loosened or report.mode != EXCLUSIVE)

@@ -75,17 +75,20 @@ def _bandwidth(values: list[Any], can: BandwidthCapability, capacity: float) -> 
     return str(rounded(number, can.step)), ""
 
 
-def differences(wanted: Schemata, have: Schemata, spec: dict[str, Any] | None = None) -> list[str]:
+def differences(
+    wanted: Schemata, have: Schemata, spec: dict[str, Any] | None = None, roundings: dict[str, int] | None = None
+) -> list[str]:
     """Return the differences of a class to its declaration: ``L3 of domain 0 is fff, declared 00f``.
 
     ``spec`` is the declaration, whose value may not be a step of this machine's: ``declared 33, which is 40 here``.
-    A cache that it does not declare changes because of exclusive classes.
+    A cache that it does not declare changes because of exclusive classes. A value that the kernel has rounded up to a
+    multiple of its resource's in ``roundings`` is no difference.
     """
     found = []
     for resource, values in wanted.items():
         for domain, value in sorted(values.items()):
             other = have.get(resource, {}).get(domain, "nothing")
-            if not _same(resource, value, other):
+            if not _same(resource, value, other, (roundings or {}).get(resource, 1)):
                 if spec is not None and spec.get(resource) is None:
                     found.append(f"{resource} of domain {domain} is {other}; exclusive classes leave {value}")
                     continue
@@ -104,10 +107,11 @@ def _declared(spec: dict[str, Any], resource: str, domain: int) -> str:
     return "" if values is None else str(values)
 
 
-def _same(resource: str, value: str, other: str) -> bool:
+def _same(resource: str, value: str, other: str, rounding: int = 1) -> bool:
     try:
         base = 16 if resource.startswith("L") else 10
-        return int(value, base) == int(other, base)
+        number = int(value, base)
+        return int(other, base) in (number, rounded(number, rounding))
     except ValueError:
         return value == other
 

@@ -35,6 +35,7 @@ class Plan:
     ) -> None:
         self.specs = {name: spec or {} for name, spec in specs.items()}
         self.units = {name: bandwidth.unit for name, bandwidth in can.bandwidths.items()}
+        self.roundings = {name: bandwidth.rounding for name, bandwidth in can.bandwidths.items()}
         layout = lay_out(self.specs, can, capacity)
         self.narrowed, self.problems = layout.narrowed, layout.problems
         restored = before.restorable(self.narrowed, now)

@@ -40,13 +40,13 @@ def is_share(value: object) -> bool:
 def mask_of(value: str, can: CacheCapability, free: int, *, down: bool = False) -> tuple[int, str]:
     """Return the mask of a declared value, and the reason if this cache cannot provide it.
 
-    A share is the lowest free ways that are adjacent; ``40-99%`` is goresctrl's form, both ends included. ``down``
-    rounds a share down, so that shares of 100 % together never need more ways than there are.
+    A share is the lowest free ways that are adjacent, as many as `_ends` says; ``down`` rounds it down, so that shares
+    of 100 % together never need more ways than there are.
     """
     if is_share(value):
         width = can.full.bit_length()
-        part = int(value.removesuffix("%")) * width
-        count = max(can.min_bits, part // _WHOLE if down else -(-part // _WHOLE))
+        first, last = _ends(value, width)
+        count = max(can.min_bits, int(value.removesuffix("%")) * width // _WHOLE if down else last - first + 1)
         # Ways that the hardware shares make a class less exclusive, so they are the last choice.
         mask = (_lowest(free & ~can.shareable, count) if down else 0) or _lowest(free, count)
         if not mask:
@@ -81,9 +81,19 @@ def _lowest(free: int, count: int) -> int:
 
 
 def _range(value: str, can: CacheCapability) -> int:
-    first, _, last = value.removesuffix("%").partition("-")
     width = can.full.bit_length()
-    low = int(first) * width // _WHOLE
-    end = -(-min(_WHOLE, int(last) + 1) * width // _WHOLE)
-    end = max(end, min(width, low + can.min_bits))
-    return (1 << end) - (1 << low)
+    first, last = _ends(value, width)
+    # Too few ways grow downwards, then upwards.
+    first = max(0, min(first, last + 1 - can.min_bits))
+    last = min(width - 1, max(last, first + can.min_bits - 1))
+    return (2 << last) - (1 << first)
+
+
+def _ends(value: str, width: int) -> tuple[int, int]:
+    """Return the first and the last way of ``51-100%``; ``50%`` is ``1-50%``, and ``0-50%`` too.
+
+    Per cents count from 1 to 100, and a range has each way in which one of its per cents begins.
+    Source: goresctrl, pkg/rdt/config.go, catPctRangeAllocation.Overlay.
+    """
+    first, _, last = value.removesuffix("%").rpartition("-")
+    return (max(1, int(first or 1)) - 1) * width // _WHOLE, (int(last) - 1) * width // _WHOLE

@@ -79,7 +79,7 @@ VALUES = [
     (BLOCKIO % "devices: [/dev/sda], throttleReadBps: %s", "1 | 50M | 50Mi | 9k | 2T | 1Ki", "0 | M | 50m | 50MB | -1 | 1.5 | 99999999999999999"),
     (BLOCKIO % "%s", "weight: 1 | weight: 10000 | Weight: 5 | devices: [], weight: 5", "weight: 0 | weight: 10001"),
     (BLOCKIO % "%s", "", "throttleReadBps: 5 | devices: [], throttleReadIOPS: 5 | weight: 5, Weight: 5"),
-    (RDT % "L3: '%s'", "ff | 0xff | f | ffffffffffffffff | 60% | 100% | 1% | 40-99% | 0-5%", "0 | 101% | 0% | 0x | FF | 1ffffffffffffffff | -5%"),
+    (RDT % "L3: '%s'", "ff | 0xff | f | ffffffffffffffff | 60% | 100% | 1% | 40-99% | 0-5% | 100-100% | 7-7%", "0 | 101% | 0% | 0x | FF | 1ffffffffffffffff | -5% | 60-50% | 100-1% | 1-0% | 0-0% | 50-101%"),
     (RDT % "L3: %s", "{'0': ff} | {'999999': f}", "255 | 0xff | 11 | {'1000000': f} | {'': f} | {a: f}"),
     (RDT % "MB: %s", "1 | 100 | 50% | 2000MBps | 2GBps | [50%, 2GBps] | {'0': 5} | {'0': [5, 50%]}", "0 | -1 | true | 1.5 | 0% | x | [] | [0] | {'0': []}"),
     (RDT % "MB: %s", "", "{a: 5} | {'0': [5, 0]} | 50percent"),

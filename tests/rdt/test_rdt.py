@@ -13,10 +13,11 @@ from rich.console import Console
 
 from rdt.conftest import RdtHost
 from resctrl_hooks.cli import rdt as rdt_command
-from resctrl_hooks.node.resctrl.bandwidth_unit import AMD, MB_PER_SECOND, PER_CENT, unit_of
+from resctrl_hooks.node.resctrl.bandwidth_unit import AMD, MB_PER_SECOND, PER_CENT, bounds_of, unit_of
 from resctrl_hooks.node.resctrl.schemata import parse_schemata
 from resctrl_hooks.rdt.capabilities import BandwidthCapability, CacheCapability, Capabilities, read_abilities
 from resctrl_hooks.rdt.config import differences, lines, wanted_schemata
+from resctrl_hooks.rdt.ways import mask_of
 from resctrl_hooks.simulation.mount import mounted
 
 CAN = Capabilities(
@@ -25,7 +26,9 @@ CAN = Capabilities(
     {"L3": [0, 1], "MB": [0, 1]},
     8,
 )
-MBPS = Capabilities({}, {"MB": BandwidthCapability(10, 10, 0, MB_PER_SECOND)}, {"MB": [0]}, 8)
+MBPS = Capabilities(
+    {}, {"MB": BandwidthCapability(*bounds_of(MB_PER_SECOND, 10, 10), MB_PER_SECOND, 10)}, {"MB": [0]}, 8
+)
 AMD_MB = Capabilities({}, {"MB": BandwidthCapability(0, 1, 0, AMD)}, {"MB": [0]}, 8)
 SPARSE = Capabilities({"L3": CacheCapability(0xFFF, 1, gaps=True)}, {}, {"L3": [0]}, 8)
 
@@ -42,12 +45,20 @@ SPARSE = Capabilities({"L3": CacheCapability(0xFFF, 1, gaps=True)}, {}, {"L3": [
         (CAN, {"L3": "50%"}, "L3:0=3f;1=3f"),
         (CAN, {"L3": "60%"}, "L3:0=ff;1=ff"),
         (CAN, {"L3": "1%"}, "L3:0=3;1=3"),
-        (CAN, {"L3": "50-99%"}, "L3:0=fc0;1=fc0"),
+        (CAN, {"L3": "50-99%"}, "L3:0=fe0;1=fe0"),
+        (CAN, {"L3": "51-100%"}, "L3:0=fc0;1=fc0"),
         (CAN, {"L3": "0-49%"}, "L3:0=3f;1=3f"),
         (CAN, {"MB": "41%"}, "MB:0=50;1=50"),
         (CAN, {"MB": ["2000MBps", "50%"]}, "MB:0=50;1=50"),
         (MBPS, {"MB": ["50%", "2000MBps"]}, "MB:0=2000"),
         (MBPS, {"MB": "2GBps"}, "MB:0=2000"),
+        (MBPS, {"MB": 4294967295}, "MB:0=4294967295"),
+        (MBPS, {"MB": 2005}, "MB:0=2005"),
+        (MBPS, {"MB": 7}, "MB:0=7"),
+        (MBPS, {"MB": 1}, "MB:0=1"),
+        (MBPS, {"MB": "2005MBps"}, "MB:0=2005"),
+        (MBPS, {"MB": {"0": ["7%", "1234MBps"]}}, "MB:0=1234"),
+        (CAN, {"L3": "9%"}, "L3:0=3;1=3"),
         (AMD_MB, {"MB": "2000MBps"}, "MB:0=16"),
         (AMD_MB, {"MB": "2010MBps"}, "MB:0=17"),
         (AMD_MB, {"MB": 2048}, "MB:0=2048"),
@@ -74,6 +85,8 @@ def test_percentage_on_amd_is_of_configured_capacity(capacity: dict[str, float],
         (CAN, {"L3": {"1": "505"}}, "L3 of domain 1: mask 505 has gaps"),
         (CAN, {"L3": {"2": "ff"}}, "L3: unknown domain 2; this machine has 0, 1"),
         (CAN, {"L2": "ff"}, "L2: not supported; this resctrl supports L3, MB"),
+        (MBPS, {"MB": 4294967296}, "MB: 4294967296 is not between 1 and 4294967295"),
+        (MBPS, {"MB": "4294968GBps"}, "MB: 4294968000 is not between"),
         (CAN, {"MB": 5}, "MB: 5 is not between 10 and 100"),
         (CAN, {"MB": 101}, "MB: 101 is not between"),
     ],
@@ -96,6 +109,41 @@ def test_impossible_value_is_one_problem(can: Capabilities, spec: dict[str, Any]
 )
 def test_unit_of_mount_is_recognized(least: int, values: list[int], *, mbps: bool, unit: str) -> None:
     assert unit_of(least, values, mbps=mbps) == unit
+
+
+@pytest.mark.parametrize("value, now, same", [("2005", "2005", True), ("2005", "2010", True), ("2005", "2020", False)])
+def test_value_in_mbps_that_an_older_kernel_has_rounded_is_no_difference(value: str, now: str, *, same: bool) -> None:
+    found = differences({"MB": {0: value}}, {"MB": {0: now}}, roundings={"MB": 10})
+    assert (found == []) == same
+
+
+@pytest.mark.parametrize("minimum", [1, 2])
+@pytest.mark.parametrize("ways", range(8, 21))
+def test_percentages_are_goresctrls(ways: int, minimum: int) -> None:
+    can = CacheCapability((1 << ways) - 1, minimum, gaps=False)
+    for first in range(101):
+        for last in range(max(first, 1), 101):
+            assert mask_of(f"{first}-{last}%", can, can.full) == (documented(first, last, ways, minimum), "")
+        if first:
+            assert mask_of(f"{first}%", can, can.full) == mask_of(f"0-{first}%", can, can.full)
+
+
+def documented(first: int, last: int, ways: int, minimum: int) -> int:
+    """Return the mask of a range, way by way.
+
+    Per cent p of 1 to 100 begins in the way that contains (p - 1) / 100 of the cache. A range has the ways of all its
+    per cents. Then it grows to the minimum, first at the lower end.
+    """
+    having = {
+        way
+        for way in range(ways)
+        for per_cent in range(max(first, 1), last + 1)
+        if way * 100 <= (per_cent - 1) * ways < (way + 1) * 100
+    }
+    having = set(range(min(having), max(having) + 1))
+    while len(having) < minimum:
+        having.add(min(having) - 1 if min(having) else max(having) + 1)
+    return sum(1 << way for way in having)
 
 
 def write_info(root: Path, resource: str, **files: str) -> None:
@@ -127,6 +175,13 @@ def test_capabilities_are_those_of_the_info_folder(tmp_path: Path) -> None:
     assert Capabilities() == Capabilities({}, {}, {}, 0)
     (tmp_path / "schemata").write_text("\n")
     assert read_abilities(str(tmp_path)).classes == 0
+
+
+def test_minimum_and_step_of_per_cents_are_not_those_of_mbps(tmp_path: Path) -> None:
+    (tmp_path / "schemata").write_text("MB:0=4294967295;1=2005\n")
+    write_info(tmp_path, "MB", min_bandwidth="10", bandwidth_gran="10")
+    found = read_abilities(str(tmp_path)).bandwidths["MB"]
+    assert found == BandwidthCapability(1, 1, 4294967295, MB_PER_SECOND, rounding=10)
 
 
 def test_schemata_round_trip_is_identical() -> None:

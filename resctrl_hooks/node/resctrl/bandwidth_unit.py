@@ -18,6 +18,7 @@ AMD_UNIT = 125_000_000
 """Bytes per second of one unit of an AMD limit."""
 SUFFIXES = {"MBps": 10**6, "GBps": 10**9}
 _MOST_PER_CENT = 100
+_MOST_U32 = (1 << 32) - 1
 
 
 def unit_of(least: int, values: "Sequence[int]", *, mbps: bool = False) -> str:
@@ -31,6 +32,16 @@ def unit_of(least: int, values: "Sequence[int]", *, mbps: bool = False) -> str:
     if least == 0:
         return AMD
     return MB_PER_SECOND if mbps or any(value > _MOST_PER_CENT for value in values) else PER_CENT
+
+
+def bounds_of(unit: str, least: int, step: int) -> "tuple[int, int, int]":
+    """Return minimum, step and maximum (0 if unknown) of a mount's numbers.
+
+    ``info/MB`` has those of per cents, also with ``mba_MBps`` (Linux, bw_validate).
+    """
+    if unit == MB_PER_SECOND:
+        return 1, 1, _MOST_U32
+    return least, step, _MOST_PER_CENT if unit == PER_CENT else 0
 
 
 def is_mbps(root: str) -> bool:
