@@ -10,8 +10,9 @@ from resctrl_hooks.cli.document import Column, Form, attributes, is_table, outpu
 from resctrl_hooks.cli.edited import as_edited
 from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.cli.tables import console, print_table, table
-from resctrl_hooks.inventory.guard import held_values
+from resctrl_hooks.inventory.guard import held_values, owner_of_values
 from resctrl_hooks.node.context import Context
+from resctrl_hooks.node.guard.lease import GUARD
 from resctrl_hooks.rdt.classes import Classes, ClassReport
 
 _GOOD = ("as declared", "not declared")
@@ -30,7 +31,8 @@ def command() -> None:
 @click.pass_obj
 def show(config: str, *, form: Form) -> None:
     """Compare the classes on this node with the declared ones. Exit code 1 if they differ."""
-    _print(_classes(open_node(config)).show(), form)
+    context = open_node(config)
+    _print(_classes(context).show(), form, owner=owner_of_values(context))
 
 
 @command.command()
@@ -59,8 +61,8 @@ def _classes(context: Context) -> Classes:
     )
 
 
-def _about_units(reports: list[ClassReport]) -> list[str]:
-    """Return the unit of each bandwidth, and the classes that are declared in another unit."""
+def _about_units(reports: list[ClassReport], owner: str) -> list[str]:
+    """Return the unit of each bandwidth, classes declared in another unit, and values that a lease's owner holds."""
     units = {resource: unit for report in reports for resource, unit in report.units.items()}
     lines = [f"{resource} is in {unit}" for resource, unit in sorted(units.items())]
     for report in reports:
@@ -69,7 +71,7 @@ def _about_units(reports: list[ClassReport]) -> list[str]:
             if declared is not None and not isinstance(declared, int):
                 lines.append(f"{report.name}: {resource} is declared as {_in_words(declared)}")
         for domain, value in sorted(report.held.items()):
-            lines.append(f"{report.name}: the guard holds MB of domain {domain} below the declared {value}")
+            lines.append(f"{report.name}: {owner} holds MB of domain {domain} below the declared {value}")
     return lines
 
 
@@ -104,7 +106,9 @@ _CSV: tuple[Column, ...] = (
 )
 
 
-def _print(reports: list[ClassReport], form: Form, *, changes: bool = False, dry_run: bool = False) -> None:
+def _print(
+    reports: list[ClassReport], form: Form, *, changes: bool = False, dry_run: bool = False, owner: str = GUARD
+) -> None:
     if not is_table(form):
         print_listing(form, "RdtClassList", reports, _CSV)
     else:
@@ -119,7 +123,7 @@ def _print(reports: list[ClassReport], form: Form, *, changes: bool = False, dry
             print_table(out, rows)
         else:
             out.print("No declared RDT classes.")
-        for line in [] if changes else _about_units(reports):
+        for line in [] if changes else _about_units(reports, owner):
             out.print(escape(line))
         for report in reports:
             for line in report.planned:

@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.guard.lease import Lease
+from resctrl_hooks.node.guard.lease import GUARD, Lease
 from resctrl_hooks.node.guard.status import NAME
 from resctrl_hooks.node.host.files import parse_json, read_file
 from resctrl_hooks.node.host.procfs import lives, pid_namespace
@@ -99,11 +99,21 @@ def _runs(context: Context, record: dict[str, Any]) -> bool:
 
 def held_values(context: Context) -> dict[str, dict[int, int]]:
     """Return by RDT class and L3 domain the declared MB values that a guard's lease keeps changed."""
-    lease = Lease(context.settings.state_dir, context.proc)
+    return _lease(context).declared
+
+
+def owner_of_values(context: Context) -> str:
+    """Return the name of the lease's owner: the guard, or an experiment."""
+    return _lease(context).owner or GUARD
+
+
+def _lease(context: Context) -> Lease:
+    """Return the lease of this boot, or an empty one."""
+    lease, none = (Lease(context.settings.state_dir, context.proc) for _ in range(2))
     try:
-        return lease.declared if lease.load() else {}
+        return lease if lease.load() else none
     except (HookError, ValueError):  # only the guard and reconcile act on a lease, and they report it
-        return {}
+        return none
 
 
 def lowered_values(context: Context) -> dict[str, str]:

@@ -138,6 +138,9 @@ def test_lowered_class_is_as_declared_for_rdt_show(node: Node) -> None:
     assert "the guard holds MB of domain 0 below the declared 100" in done.output
     assert run(node.host, "rdt", "apply").exit_code == 0
     assert node.limit("bronze") == "MB:0=90"
+    path = node.host.state / "guard-lease.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"owner": "an experiment"}))
+    assert "bronze: an experiment holds MB of domain 0 below the declared 100" in run(node.host, "rdt", "show").output
 
 
 def test_metrics_have_state_limits_and_capacity(node: Node) -> None:

@@ -87,7 +87,7 @@ def restore_values(context: "Context") -> bool:
     try:
         return told(context, restore_ended(context.monitor.resctrl, context.settings.state_dir, context.proc))
     except RunningError as error:
-        raise HookError(f"{error}; its end restores all values") from None
+        raise HookError(f"{error}; its end restores all values, or the deadline of its lease") from None
 
 
 def told(context: "Context", result: "Restored") -> bool:
