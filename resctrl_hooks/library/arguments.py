@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 from ..node.errors import BadClassError, BadKeyError, BadPidError, LedgerError
 from ..node.host.files import format_json, parse_json
 from ..node.names import KEY_RULE, default_key_validator, valid_class
+from ..node.record_shapes import RECORDS
 from ..node.resctrl.filesystem import MON_GROUPS
 from ..node.resctrl.group import ADOPTED, CREATED, SHARED
-from ..node.shapes import RECORDS
 
 _Kind = TypeVar("_Kind")
 _LARGEST_PID = 1 << 22  # kernel, include/linux/threads.h, PID_MAX_LIMIT

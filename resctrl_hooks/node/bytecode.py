@@ -27,7 +27,7 @@ _ONLY_SYNTAX = 0x400  # ast.PyCF_ONLY_AST; nothing else of ast is needed
 _ALWAYS_NEEDED = (".main",)
 _BY_STAGE = (
     (".hook.create_runtime", ".container.workload", ".features.monitoring"),
-    (".hook.poststop", ".lifecycle", ".shapes"),
+    (".hook.poststop", ".lifecycle", ".record_shapes"),
 )
 _C_MODULES = ("_json", "_socket", "fcntl")  # modules that some distributions do not build in
 _USAGE = "usage: compile [FOLDER [SHOWN]]\n"

@@ -9,7 +9,7 @@ from typing import Any, NotRequired, get_args, get_origin, get_type_hints
 import pytest
 from typing_extensions import is_typeddict
 
-from resctrl_hooks.node import file_shapes, shapes
+from resctrl_hooks.node import file_shapes, record_shapes, shapes
 from resctrl_hooks.node.watch.status import SHAPES
 
 NODE = Path(shapes.__file__).parent
@@ -29,14 +29,14 @@ FILLED: dict[str, Any] = {
 }
 """Values of fields whose types say less than their shapes."""
 ROWS: dict[str, tuple[Callable[[Any], bool], set[str]]] = {
-    "PodRecord": (shapes.POD, {"format"}),  # the ledger reads it first
-    "MemberRecord": (shapes.MEMBER, {"format", "steps.0.needs"}),  # by feature: the rows below
-    "ClassNeeds": (shapes._NEEDS["rdt"], set()),
-    "LimitNeeds": (shapes._NEEDS["memory"], set()),
-    "CgroupNeeds": (shapes._NEEDS["blockio"], set()),
-    "SchedulingNeeds": (shapes._NEEDS["scheduling"], set()),
-    "MemtierdNeeds": (shapes._NEEDS["memtierd"], set()),
-    "PlacementNeeds": (shapes._NEEDS["placement"], set()),
+    "PodRecord": (record_shapes.POD, {"format"}),  # the ledger reads it first
+    "MemberRecord": (record_shapes.MEMBER, {"format", "steps.0.needs"}),  # by feature: the rows below
+    "ClassNeeds": (record_shapes._NEEDS["rdt"], set()),
+    "LimitNeeds": (record_shapes._NEEDS["memory"], set()),
+    "CgroupNeeds": (record_shapes._NEEDS["blockio"], set()),
+    "SchedulingNeeds": (record_shapes._NEEDS["scheduling"], set()),
+    "MemtierdNeeds": (record_shapes._NEEDS["memtierd"], set()),
+    "PlacementNeeds": (record_shapes._NEEDS["placement"], set()),
     "NodeValuesRecord": (file_shapes.NODE_VALUES, set()),
     "AllocationsRecord": (file_shapes.ALLOCATIONS, set()),
     "TurnsRecord": (file_shapes.COUNTER_TURNS, set()),
