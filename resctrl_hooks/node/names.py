@@ -5,6 +5,8 @@ RESCTRL_ROOT, CGROUP_ROOT, STATE_DIR = "/sys/fs/resctrl", "/sys/fs/cgroup", "/ru
 NODE_FEATURES = "/etc/kubernetes/node-feature-discovery/features.d/resctrl-hooks"
 SLOWDOWN_STATUS = "slowdown.json"  # in the state directory; the guard reads it, too
 
+LONGEST_ANNOTATION = 1024
+"""Characters of an ordinary annotation's value; names of classes, pools and levels are shorter."""
 _HEX = frozenset("0123456789abcdef")
 _ID = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+.-")
 _UUID_DASHES = (8, 13, 18, 23)

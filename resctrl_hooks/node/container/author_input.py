@@ -5,11 +5,17 @@ dropped: the container is treated as if nobody wrote it, and `failure_policies.r
 """
 
 from ..errors import HookError
-from .workload import LONGEST
+from ..names import LONGEST_ANNOTATION
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .workload import Workload
+    from typing import Protocol
+
+    class Wishing(Protocol):
+        """A container with its dropped wishes, a `Workload`."""
+
+        dropped: "dict[str, str] | None"
+
 
 _MOST_WORK = 500_000
 _MOST_NAMED = 8
@@ -42,7 +48,7 @@ class Budget:
             raise WishError("it needs too much work", hint="use fewer or simpler rules and patterns")
 
 
-def problem_of(text: str, longest: int = LONGEST) -> str:
+def problem_of(text: str, longest: int = LONGEST_ANNOTATION) -> str:
     """Return why a text is unacceptable; empty if it is not."""
     if len(text) > longest:
         return f"it has {len(text)} characters, at most {longest} are read"
@@ -51,7 +57,7 @@ def problem_of(text: str, longest: int = LONGEST) -> str:
     return "it has characters that are not printable"
 
 
-def accepts(workload: "Workload", name: str, text: str, longest: int = LONGEST) -> bool:
+def accepts(workload: "Wishing", name: str, text: str, longest: int = LONGEST_ANNOTATION) -> bool:
     """Return whether a text may be used; otherwise its wish is dropped."""
     problem = problem_of(text, longest)
     if problem:
@@ -59,7 +65,7 @@ def accepts(workload: "Workload", name: str, text: str, longest: int = LONGEST) 
     return not problem
 
 
-def drop(workload: "Workload", what: str, why: str) -> None:
+def drop(workload: "Wishing", what: str, why: str) -> None:
     """Note that a wish is dropped, and why; ``what`` names the annotation or the variable."""
     if workload.dropped is None:
         workload.dropped = {}
@@ -67,7 +73,7 @@ def drop(workload: "Workload", what: str, why: str) -> None:
         workload.dropped.setdefault(what, why)
 
 
-def dropped(workload: "Workload") -> "WishError | None":
+def dropped(workload: "Wishing") -> "WishError | None":
     """Return the error about the wishes that were dropped since the last call; None for none."""
     fresh = [f"{what} is ignored: {why}" for what, why in (workload.dropped or {}).items() if why]
     workload.dropped = dict.fromkeys(workload.dropped or (), "")

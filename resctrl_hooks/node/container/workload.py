@@ -9,7 +9,7 @@ import time
 
 from ..host.cgroup_names import maker_of, own_cgroup, pod_in_cgroup
 from ..host.procfs import cgroups_of, threads_of
-from ..names import canonical_pod_uid, pod_uid_validator
+from ..names import LONGEST_ANNOTATION, canonical_pod_uid, pod_uid_validator
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,8 +71,6 @@ _MAKERS = {"crio": CRIO, "cri-containerd": CONTAINERD, "libpod": _PODMAN, "libpo
 _CONTAINERDS_BUNDLE = "/io.containerd.runtime.v"
 
 _MOST_TOLD, _LONGEST_TOLD = 256, 1024  # a record has a size limit
-LONGEST = 1024
-"""Characters of an ordinary annotation; names of classes, pools and levels are shorter."""
 
 
 class Workload:
@@ -141,7 +139,7 @@ class Workload:
         for name in names if not self.mute else ():
             if name in self.annotations:
                 value = self.annotations[name]
-                if (len(value) <= LONGEST and value.isprintable()) or _accepts(self, name, value):
+                if (len(value) <= LONGEST_ANNOTATION and value.isprintable()) or _accepts(self, name, value):
                     return value, name
         return "", ""
 
