@@ -66,11 +66,19 @@ def release_container(locked: "LockedKey", member: str, context: "Context") -> b
     if record is not None and not all(_undo(kept, record, locked, context) for kept in inside):
         return False
     if (record or {}).get("runtimeGroup"):
-        from .sharing.runtimes_group import read_late  # few containers ask for a group of their runtime
-
-        read_late(context, locked.key)
+        _read_late(context, locked.key)
     locked.remove_member(member)
     return True
+
+
+def _read_late(context: "Context", key: str) -> None:
+    """Count a key's groups for the last time."""
+    from .resctrl.counter_totals import read_counters  # most containers end without
+
+    try:
+        read_counters(context.monitor, [key])
+    except errors.HookError:
+        return  # `show` has the time of the last successful read
 
 
 def _run_of(record: "MemberRecord") -> "tuple[int | None, int | None]":
@@ -152,6 +160,8 @@ def release_key(locked: "LockedKey", context: "Context") -> bool:
         return False
     if members and locked.members():
         return False  # a container has started while the lock was released
+    if not locked.record.get("cgroup") or context.settings.groups["release"] != POD:
+        _read_late(context, locked.key)  # the key may return with the next container, and continues its totals
     for group in locked.release():
         context.log(INFO, f"removed group {group.path}", key=locked.key, rdt_class=group.rdt_class)
     if context.ledger.marked(WAITING) or context.ledger.flagged("short-of-counters"):

@@ -7,7 +7,6 @@ RMID for them.
 
 import time
 
-from ..errors import HookError
 from ..flags import set_flag
 from ..ledger import RUNTIMES
 from ..resctrl.energy_baseline import keep_baseline
@@ -64,16 +63,6 @@ def count_group(
     if made is None and resctrl.has_energy():
         keep_baseline(record, source, resctrl.group_folder(rdt_class, container))
     locked.save()
-
-
-def read_late(context: "Context", key: str) -> None:
-    """Read a key whose container has ended: its runtime removes the group, and with it the last counts."""
-    from ..resctrl.counter_totals import read_counters  # only for such containers
-
-    try:
-        read_counters(context.monitor, [key])
-    except HookError:
-        return  # `show` has the time of the last successful read
 
 
 def _forget_ended(record: "PodRecord", members: "list[str]") -> None:

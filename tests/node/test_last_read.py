@@ -1,0 +1,62 @@
+"""Counts of a key that returns: its groups are read once more before they are removed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hosts.shared_node import SharedNode
+
+from resctrl_hooks.node import lifecycle
+from resctrl_hooks.node.resctrl.totals_file import LOCK
+from resctrl_hooks.simulation.machine import BYTES_PER_SECOND
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hosts.shared_node import Pod
+
+
+def last_container(root: Path) -> tuple[SharedNode, Pod]:
+    """Return a node that releases a pod with its last container, and a pod that has just been read."""
+    node = SharedNode(root, rmids=8, release="last-container")
+    pod = node.start("shop")
+    node.kernel.now += 1
+    node.totals()
+    return node, pod
+
+
+@pytest.mark.parametrize("poststop", [True, False])
+def test_returning_pod_continues_from_a_last_read(tmp_path: Path, poststop: bool) -> None:
+    node, pod = last_container(tmp_path)
+    node.kernel.now += 10
+    node.kernel.show_counters()
+    if poststop:
+        node.end(pod, pod_lives=True)
+    else:
+        node.kernel.end(pod.pid)
+        node.reconcile()
+    assert not node.kernel.groups()
+    node.start("shop", beside=pod)
+    node.kernel.now += 1
+    assert node.totals()[pod.key] == pytest.approx(12 * BYTES_PER_SECOND, rel=0.01)
+
+
+def test_pod_whose_counters_are_being_read_is_released(tmp_path: Path) -> None:
+    node, pod = last_container(tmp_path)
+    context = node.context()
+    context.monitor.patience = 0.05
+    node.kernel.end(pod.pid)
+    with context.ledger.lock_totals(LOCK, 0), context.monitor.hold(pod.key) as locked:
+        assert lifecycle.release_key(locked, context)
+    assert not node.kernel.groups()
+
+
+def test_pod_with_a_cgroup_of_its_own_never_returns_and_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = SharedNode(tmp_path, rmids=8)
+    pod = node.start("shop")
+    monkeypatch.setattr(lifecycle, "_read_late", None)
+    node.end(pod)
+    assert not node.kernel.groups()
