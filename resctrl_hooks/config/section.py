@@ -16,6 +16,8 @@ from pydantic_core import PydanticCustomError
 
 from resctrl_hooks.node.names import valid_class
 
+from .empty import filled
+
 KeyPath = tuple[str | int, ...]
 WRONG = "wrong"
 
@@ -31,7 +33,8 @@ class Remark:
 class Section(BaseModel):
     """A mapping in the configuration: camelCase keys, unknown ones refused, values never converted silently.
 
-    A key without a value (``monitoring:``) means its default, as the NRI plugins' readers have it.
+    A key without a value (``monitoring:``) means its default, as the NRI plugins' readers have it. A class or an item
+    of a list without a value is empty.
     """
 
     model_config = ConfigDict(
@@ -47,7 +50,14 @@ class Section(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _without_empty(cls, data: Any) -> Any:
-        return {name: value for name, value in data.items() if value is not None} if isinstance(data, dict) else data
+        if not isinstance(data, dict):
+            return data
+        fields = by_key(cls)
+        return {
+            name: filled(fields[name].annotation, value) if name in fields else value
+            for name, value in data.items()
+            if value is not None
+        }
 
     def given(self) -> dict[str, Any]:
         """Return the explicit settings as plain values under their keys."""
