@@ -147,21 +147,24 @@ def schema() -> None:
     click.echo(json.dumps(json_schema(), indent=2))
 
 
-@command.command(short_help="Convert a configuration of NRI's balloons policy.")
+@command.command(short_help="Convert a configuration of NRI's balloons or topology-aware policy.")
 @click.argument("file", type=click.Path(path_type=Path))
 def balloons(file: Path) -> None:
-    """Print the `placement` section for a configuration of NRI's balloons policy: a BalloonsPolicy or Helm's values.
+    """Print the `placement` section for a configuration of the balloons or the topology-aware policy.
 
-    Keys and values without a counterpart are named on stderr.
+    FILE is a BalloonsPolicy, a TopologyAwarePolicy, Helm's values, or CRI Resource Manager's file or ConfigMap. Keys
+    and values without a counterpart are named on stderr. Another file is an error.
     """
     try:
         converted = Conversion(parse_document(file.read_bytes(), str(file)))
     except OSError as error:
         raise click.ClickException(f"cannot read {file}: {error.strerror}") from error
     except DocumentError as error:
-        raise FailedError(f"{file}:{error.line}: {error}", INVALID) from error
+        right = f"; {error.right}" if error.right else ""
+        raise FailedError(f"{file}:{error.line}: {error}{right}", INVALID) from error
     text = yaml.dump({"placement": converted.placement}, Dumper=_Dumper, sort_keys=False, width=1000)
-    converted.check(text.encode())
+    if converted.placement:
+        converted.check(text.encode())
     print_problems(converted.problems)
     if any(problem.severity == "error" for problem in converted.problems):
         sys.exit(INVALID)

@@ -1,7 +1,7 @@
-"""Conversion of a configuration of NRI's balloons policy to the ``placement`` section.
+"""Conversion of a configuration of NRI's balloons or topology-aware policy to the ``placement`` section.
 
-Each of its keys is in one of the tables below: those with a key here, those with their own rule, and those without a
-counterpart. Source: nri-plugins, pkg/apis/config/v1alpha1/resmgr/policy/balloons/config.go.
+Each key of balloons is in one of the tables below: those with a key here, those with their own rule, and those without
+a counterpart. Source: nri-plugins, pkg/apis/config/v1alpha1/resmgr/policy/balloons/config.go.
 """
 
 from dataclasses import replace
@@ -10,14 +10,17 @@ from typing import Any
 from .check import check_text
 from .cpu_classes import CpuClass
 from .document import Document
-from .problems import Problem, at
+from .policy_source import BALLOONS, TOPOLOGY_AWARE, Policy, find_policy, fold
+from .problems import Problem
 from .section import KeyPath, by_key
+from .topology_aware_file import NO_EFFECT, OWN_RULE, WITHOUT, settings_of
 
 _POLICY = {"pinMemory": "pinMemory", "idleCPUClass": "idleCpuClass", "turboDomain": "turboDomain"}
 _OWN_RULE = (
     "allocatorTopologyBalancing",
     "preferSpreadOnPhysicalCores",
     "balloonTypes",
+    "control",
     "cpuClasses",
     "pinCPU",
     "reservedPoolNamespaces",
@@ -26,7 +29,6 @@ _OWN_RULE = (
 _NO_POLICY = {
     "agent": "",
     "availableResources": "leave CPUs to the system with reservedCpus",
-    "control": "declare classes in cpuClasses, rdt and blockio",
     "controllableInterrupts": "",
     "instrumentation": "see docs/metrics.md",
     "loadClasses": "",
@@ -75,6 +77,11 @@ _NO_VALUES: dict[str, tuple[Any, ...]] = {
     "shareIdleCPUsInSame": ("l2cache", "thread"),
 }
 _BUILT_IN = ("default", "reserved")
+_KEYS = {
+    BALLOONS: frozenset((*_POLICY, *_OWN_RULE, *_NO_POLICY)),
+    TOPOLOGY_AWARE: frozenset((*OWN_RULE, *WITHOUT)),
+}
+_BALLOON_KEYS = (*_POOL, *_PER, *_NO_POOL)
 
 
 class Conversion:
@@ -82,48 +89,107 @@ class Conversion:
 
     def __init__(self, document: Document) -> None:
         self.problems: list[Problem] = []
+        self.placement: dict[str, Any] = {}
+        self._places: dict[int, int] = {}  # of each pool in the file
         self._document = document
-        value = document.value
-        self._at: KeyPath = ()
-        for key in ("spec", "config"):  # of a custom resource, and of Helm's values
-            if isinstance(value, dict) and isinstance(value.get(key), dict):
-                value, self._at = value[key], (key,)
-                break
-        self.placement: dict[str, Any] = {"enabled": True, "policy": "pools"}
-        if not isinstance(value, dict):
-            self._note((), "this is not a configuration of the balloons policy", severity="error")
+        found = find_policy(document, _KEYS)
+        if isinstance(found, Problem):
+            self.problems.append(found)
             return
-        self._convert(value)
-        if not self.placement.get("pools"):
-            self.placement.pop("policy")
+        self._policy: Policy = found
+        self.problems += found.problems
+        self.placement = {"enabled": True, "policy": "pools" if found.name == BALLOONS else TOPOLOGY_AWARE}
+        policy = fold(found.part.value, _KEYS[found.name]) if found.folded else found.part.value
+        for key, part in found.elsewhere.items():
+            resources = part.below(key)
+            policy[key] = {name.lower(): value for name, value in resources.value.items()} if resources else {}
+        self._convert_common(policy)
+        if found.name == BALLOONS:
+            self._convert_balloons(policy)
+        else:
+            self.placement |= settings_of(policy)
+        self._drop_unknown_classes()
 
     def _note(self, path: KeyPath, what: str, right: str = "", *, severity: Any = "warning") -> None:
-        self.problems.append(at((*self._at, *path), self._document, what, right, severity))
+        self.problems.append(self._policy.problem(path, what, right, severity))
+
+    def _items(self, path: KeyPath, value: Any) -> list[Any]:
+        """Return the items of a list; another value is an error."""
+        if value is not None and not isinstance(value, list):
+            self._note(path, "should be a list", severity="error")
+        return value if isinstance(value, list) else []
 
     def _without(self, path: KeyPath, known: dict[str, str], value: Any) -> None:
         """Name a key that is not converted, unless its value changes nothing."""
         name = path[-1]
         if name in known and value in (None, False, "", [], {}):
             return
-        what = "has no counterpart here" if name in known else "unknown key of the balloons policy"
+        what = "has no counterpart here" if name in known else f"unknown key of the {self._policy.name} policy"
         self._note(path, what, known.get(str(name), ""))
 
-    def _convert(self, policy: dict[str, Any]) -> None:
+    def _convert_common(self, policy: dict[str, Any]) -> None:
+        """Convert the keys of both policies."""
+        balloons = self._policy.name == BALLOONS
+        without = _NO_POLICY if balloons else WITHOUT
         for key, value in policy.items():
-            if key in _POLICY:
+            if key in (_POLICY if balloons else ()):
                 self.placement[_POLICY[key]] = value
-            elif key not in _OWN_RULE:
-                self._without((key,), _NO_POLICY, value)
-        if policy.get("pinCPU") is False:
-            self._note(("pinCPU",), "placement always sets CPUs", "set placement.enabled to false")
+            elif key not in (_OWN_RULE if balloons else OWN_RULE) and value not in NO_EFFECT.get(key, ()):
+                self._without((key,), without, value)
+        for key, what in (("pinCPU", "placement always sets CPUs"), ("colocatePods", "a pod's containers are near")):
+            if policy.get(key) is False and key in _KEYS[self._policy.name]:
+                self._note((key,), what, "set placement.enabled to false" if key == "pinCPU" else "")
         self.placement["reservedNamespaces"] = ["kube-system"]
-        for name in policy.get("reservedPoolNamespaces") or []:
+        for name in self._items(("reservedPoolNamespaces",), policy.get("reservedPoolNamespaces")):
             if name not in self.placement["reservedNamespaces"]:
                 self.placement["reservedNamespaces"].append(name)
         self._reserve(policy.get("reservedResources") or {})
-        self._convert_classes(policy.get("cpuClasses") or [])
-        for place, balloon in enumerate(policy.get("balloonTypes") or []):
-            self._convert_balloon(place, balloon if isinstance(balloon, dict) else {}, policy)
+        self._convert_classes(self._items(("cpuClasses",), policy.get("cpuClasses")))
+        self._convert_declared_classes()
+        control = policy.get("control")
+        for key, value in control.items() if isinstance(control, dict) else ():
+            disabled = isinstance(value, dict) and value.get("enable") is False
+            if key != "cpu" and value and not disabled:
+                self._note(("control", key), "has no counterpart in `placement`", f"declare classes in {key}")
+
+    def _convert_balloons(self, policy: dict[str, Any]) -> None:
+        for place, balloon in enumerate(self._items(("balloonTypes",), policy.get("balloonTypes"))):
+            one = fold(balloon, _BALLOON_KEYS) if self._policy.folded else balloon
+            self._convert_balloon(place, one if isinstance(one, dict) else {}, policy)
+        if not self.placement.get("pools"):
+            self.placement.pop("policy")
+
+    def _convert_declared_classes(self) -> None:
+        """Convert the classes that are declared beside the policy; zero means no value there."""
+        part = self._policy.classes
+        known = by_key(CpuClass)
+        have = [one.get("name") for one in self.placement.get("cpuClasses", []) if isinstance(one, dict)]
+        for name, said in part.value.items() if part is not None else ():
+            if name in have or part is None:
+                continue
+            one: dict[str, Any] = {"name": name}
+            for key, value in (fold(said, known) if isinstance(said, dict) else {}).items():
+                if key not in known:
+                    self.problems.append(part.problem((name, key), "has no counterpart here"))
+                elif value not in (0, "", [], None):
+                    one[key] = value
+            self.placement.setdefault("cpuClasses", []).append(one)
+
+    def _drop_unknown_classes(self) -> None:
+        """Drop references to CPU classes that the file does not declare: they are declared elsewhere, or nowhere."""
+        known = [one.get("name") for one in self.placement.get("cpuClasses", []) if isinstance(one, dict)]
+        places: list[tuple[dict[str, Any], str, KeyPath]] = [(self.placement, "idleCpuClass", ("idleCPUClass",))]
+        places += [
+            (pool, "cpuClass", ("balloonTypes", self._places[id(pool)], "cpuClass"))
+            for pool in self.placement.get("pools", [])
+        ]
+        for holder, key, path in places:
+            name = holder.get(key)
+            if name and name not in known:
+                right = "declare it in placement.cpuClasses and set it again"
+                self._note(path, f"CPU class {name!r} is not declared in this file; left out", right)
+            if not name or name not in known:
+                holder.pop(key, None)
 
     def _reserve(self, resources: Any) -> None:
         for name, value in resources.items() if isinstance(resources, dict) else ():
@@ -168,11 +234,12 @@ class Conversion:
         pool.setdefault("maxInstances", 0)  # the policy has no limit by default
         pool = {key: value for key, value in pool.items() if value is not None and value is not False}
         self.placement.setdefault("pools", []).append(pool)
+        self._places[id(pool)] = place
 
     def _convert_built_in(self, path: KeyPath, name: str, value: Any) -> None:
         key = path[-1]
         if key == "namespaces" and name == "reserved":
-            self.placement["reservedNamespaces"] += [one for one in value if isinstance(one, str)]
+            self.placement["reservedNamespaces"] += self._items(path, value)
         elif key not in ("name", "namespaces") or (key == "namespaces" and value != ["*"]):
             cpus = "all CPUs that no pool uses" if name == "default" else "reservedCpus"
             self._without(path, {str(key): f"its containers share {cpus}"}, value)

@@ -20,7 +20,7 @@ def _key(key: str) -> str:
 def _operator(operator: Any) -> Any:
     if operator == "NotExists":  # so in balloons' documentation; its code has the other word
         return "NotExist"
-    if operator not in OPERATORS:
+    if not isinstance(operator, str) or operator not in OPERATORS:
         raise wrong(f"unknown operator {operator!r}", f"the operators are {', '.join(OPERATORS)}")
     return operator
 

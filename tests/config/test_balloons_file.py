@@ -94,9 +94,9 @@ def test_whole_file_becomes_a_valid_section() -> None:
 @pytest.mark.parametrize(
     "text, problem",
     [
-        ("spec: {loadClases: [{}]}", "b.yaml:1: spec.loadClases: unknown key of the balloons policy"),
+        ("spec: {pinCPU: true, loadClases: [{}]}", "b.yaml:1: spec.loadClases: unknown key of the balloons policy"),
         ("spec: {loadClasses: [{name: a}]}", "b.yaml:1: spec.loadClasses: has no counterpart here"),
-        ("spec: {config: {pinCPU: false}}", "spec.config: unknown key of the balloons policy"),
+        ("spec: {pinCPU: true, config: {pinCPU: false}}", "spec.config: unknown key of the balloons policy"),
         ("config: {log: {debug: [policy]}}", "b.yaml:1: config.log: has no counterpart here; see `log`"),
         ("pinCPU: false", "b.yaml:1: pinCPU: placement always sets CPUs; set placement.enabled to false"),
         (
@@ -118,7 +118,16 @@ def test_whole_file_becomes_a_valid_section() -> None:
         ),
         ("balloonTypes: [{name: default, namespaces: [a]}]", "balloonTypes[0].namespaces: has no counterpart here"),
         ("cpuClasses: [{name: a, pctPriority: high}]", "cpuClasses[0].pctPriority: has no counterpart here"),
-        ("balloonTypes: [{name: a, cpuClass: x}]", "error: b.yaml: placement.pools[0].cpuClass: unknown CPU class 'x'"),
+        (
+            "balloonTypes: [{name: a, cpuClass: x}]",
+            "warning: b.yaml:1: balloonTypes[0].cpuClass: CPU class 'x' is not declared in this file; left out",
+        ),
+        ("idleCPUClass: x", "warning: b.yaml:1: idleCPUClass: CPU class 'x' is not declared in this file; left out"),
+        ("spec: {idleCPUClass: x, control: {rdt: {enable: true}}}", "control.rdt: has no counterpart in `placement`"),
+        ("balloonTypes: {a: {}}", "error: b.yaml:1: balloonTypes: should be a list"),
+        ("reservedPoolNamespaces: infra", "error: b.yaml:1: reservedPoolNamespaces: should be a list"),
+        ("balloonTypes: [{name: reserved, namespaces: infra}]", "balloonTypes[0].namespaces: should be a list"),
+        ("cpuClasses: 5", "error: b.yaml:1: cpuClasses: should be a list"),
         ("balloonTypes: [{name: a, minCPUs: many}]", "error: b.yaml: placement.pools[0].minCpus: should be a whole"),
         ("[1]", "this is not a configuration of the balloons policy"),
     ],
@@ -136,7 +145,7 @@ def test_keys_that_change_nothing_are_not_named() -> None:
 
 
 def test_invalid_section_is_not_printed(tmp_path: Any) -> None:
-    (tmp_path / "balloons.yaml").write_text("balloonTypes: [{name: a, cpuClass: x}]")
+    (tmp_path / "balloons.yaml").write_text("balloonTypes: [{name: a, minCPUs: many}]")
     done = CliRunner().invoke(main, ["config", "balloons", f"{tmp_path}/balloons.yaml"])
     assert (done.exit_code, done.stdout) == (2, "")
 
