@@ -12,12 +12,13 @@ from ..resctrl.layouts import L3
 from .actuator import Mount, classes_beside
 from .changes import change as write_change
 from .changes import restore
-from .law import REPORT, Change, Domain, Rules, Sample
+from .law import REPORT, Change, Domain, Rules
 from .lease import GUARD, Lease
 from .limit import Limit
 from .limits import RESOURCE, held_limits, read_limits
 from .load import ClassCounts, Reader, Traffic, domains_of_bandwidth, rates_between, traffic
 from .pods import Pods
+from .sample import Sample
 from .section import ACT, OBSERVE, section, slowdown_of
 from .status import Status, event_of, event_text
 from .sufferers import Sufferers

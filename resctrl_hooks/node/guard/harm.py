@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from .law import Sample
+    from .sample import Sample
 
 HARM = 0.10
 """A protected class is harmed if its traffic falls, or its slowdown grows, by so much."""

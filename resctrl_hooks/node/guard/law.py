@@ -6,10 +6,11 @@ processor (measured by others: intel-cmt-cat issues 69, 185, 277, 285), so each 
 
 from ..resctrl.bandwidth_unit import AMD_UNIT
 from .harm import Harm
+from .sample import Sample
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from .limit import Limit, OfRate, PerCent
 
@@ -64,37 +65,6 @@ class Rules:
         self.throttle = throttle
         self.high = high
         self.low = low
-
-
-class Sample:
-    """One sample of a memory domain.
-
-    Args:
-        time: Seconds of a monotonic clock.
-        load: Traffic as a share of the capacity, None if unknown.
-        capacity: Bandwidth of the domain in bytes per second.
-        rates: Bytes per second of each class's own traffic.
-        suffering: Protected classes whose pods are slowed by the bandwidth of this domain.
-        ratios: The worst slowdown of a pod of each class protected at a slowdown, since the last change, if known.
-    """
-
-    __slots__ = ("capacity", "load", "rates", "ratios", "suffering", "time")
-
-    def __init__(
-        self,
-        time: float,
-        load: "float | None",
-        capacity: float,
-        rates: "Mapping[str, float]",
-        suffering: "Sequence[str]" = (),
-        ratios: "Mapping[str, float] | None" = None,
-    ) -> None:
-        self.ratios = ratios or {}
-        self.suffering = suffering
-        self.time = time
-        self.load = load
-        self.capacity = capacity
-        self.rates = rates
 
 
 class Change:

@@ -4,8 +4,9 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from resctrl_hooks.node.guard.law import LOWER, RAISE, Change, Domain, Rules, Sample
+from resctrl_hooks.node.guard.law import LOWER, RAISE, Change, Domain, Rules
 from resctrl_hooks.node.guard.limit import Limit, OfRate, PerCent
+from resctrl_hooks.node.guard.sample import Sample
 from resctrl_hooks.node.resctrl.bandwidth_unit import AMD_UNIT
 
 CAPACITY = 100e9

@@ -23,9 +23,9 @@ from resctrl_hooks.node.guard.law import (
     Change,
     Domain,
     Rules,
-    Sample,
 )
 from resctrl_hooks.node.guard.limit import Limit, OfRate, PerCent
+from resctrl_hooks.node.guard.sample import Sample
 from resctrl_hooks.node.resctrl.bandwidth_unit import AMD_UNIT
 
 from .plants import CAPACITY, RESPONSES, Plant, Queue, Run

@@ -8,8 +8,9 @@ from conftest import Host
 
 from resctrl_hooks.node.guard.guard import Guard
 from resctrl_hooks.node.guard.harm import PAUSE
-from resctrl_hooks.node.guard.law import LOWER, RAISE, Change, Domain, Rules, Sample
+from resctrl_hooks.node.guard.law import LOWER, RAISE, Change, Domain, Rules
 from resctrl_hooks.node.guard.limit import Limit, PerCent
+from resctrl_hooks.node.guard.sample import Sample
 from resctrl_hooks.node.guard.status import NAME
 from resctrl_hooks.node.host.topology import UNKNOWN, MemoryNode, Topology
 
