@@ -1,6 +1,7 @@
 """`explain` predicts the steps of the hook."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -66,6 +67,26 @@ def test_explained_steps_match_those_of_the_hook(host: Host, name: str) -> None:
     host.call(stop)
     assert ("is removed" in said["outcome"]) == (host.groups() == [])
     assert ("stays until the pod ends" in said["outcome"]) == (host.groups() != [])
+
+
+@pytest.mark.parametrize(
+    "rdt, name",
+    [
+        ({"schemata": ["L3:0=ff"]}, ""),
+        ({"enableMonitoring": True}, ""),
+        ({"memBwSchema": "MB:0=50"}, ""),
+        ({"closID": "new", "l3CacheSchema": "L3:0=f"}, "new"),
+    ],
+)
+def test_class_that_the_runtime_will_create_is_explained(host: Host, rdt: dict[str, Any], name: str) -> None:
+    create, _, _ = captured("crio-crun", host)
+    host.end_process(create["pid"])
+    file = Path(create["bundle"]) / "config.json"
+    config = json.loads(file.read_text())
+    file.write_text(json.dumps(config | {"linux": {**config["linux"], "intelRdt": rdt}}))
+    (step,) = as_json(host, create)["steps"]
+    assert step["needs"] == {"class": name or create["id"]}
+    assert step["finds"] == "would be created in the RDT class that the runtime creates; each uses one RMID"
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -30,6 +30,8 @@ def _group(step: Step, workload: Workload, context: Context) -> Found:
         missing = "no monitoring in the resctrl" if is_folder(f"{resctrl.root}/info") else "no resctrl"
         return Found(where, f"would fail: {missing} at {resctrl.root}", possible=False)
     if not is_folder(resctrl.class_folder(rdt_class)):
+        if workload.bundle.makes_class and not workload.pid:
+            return Found(where, "would be created in the RDT class that the runtime creates; each uses one RMID")
         finds = f"would fail: RDT class {rdt_class} does not exist; the hook does not create classes"
         return Found(where, finds, possible=False)
     return Found(where, "exists" if resctrl.exists(rdt_class, name) else "would be created; uses one RMID")

@@ -57,6 +57,9 @@ class State:
         return STAGES[self.status]
 
 
+_SCHEMATA = ("schemata", "l3CacheSchema", "memBwSchema")
+
+
 class Bundle:
     """The relevant parts of a bundle's config.json; empty for an unreadable bundle.
 
@@ -70,7 +73,9 @@ class Bundle:
         "annotations",
         "cgroups_path",
         "class_name",
+        "has_own_class",
         "has_rdt",
+        "makes_class",
         "monitored",
         "scheduled",
     )
@@ -80,7 +85,11 @@ class Bundle:
         linux = _field(config, "linux", dict, {})
         rdt = _field(linux, "intelRdt", dict, {})
         self.has_rdt = any(rdt.values())
-        self.class_name: str = _field(rdt, "closID", str, "").strip("/")
+        asked: str = _field(rdt, "closID", str, "")
+        self.class_name = asked.strip("/")
+        # Its runtime creates a class named by the container's id: runtime-spec, config-linux.md, "intelRdt".
+        self.has_own_class = self.has_rdt and not asked
+        self.makes_class = self.has_rdt and (not asked or any(rdt.get(name) for name in _SCHEMATA))
         # Before runtime-spec 1.3, enableMonitoring was called enableCMT and enableMBM.
         self.monitored = any(rdt.get(name) is True for name in ("enableMonitoring", "enableCMT", "enableMBM"))
         self.cgroups_path: str = _field(linux, "cgroupsPath", str, "")
@@ -96,7 +105,7 @@ class Bundle:
 
         Source: runtime-spec, config-linux.md, "intelRdt".
         """
-        return self.monitored or (self.has_rdt and not self.class_name)
+        return self.monitored or self.has_own_class
 
     @property
     def resources(self) -> "dict[str, Any]":

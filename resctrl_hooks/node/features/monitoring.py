@@ -93,11 +93,15 @@ class Monitoring(Feature):
         give_back(context)
 
     def reserve(self, step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
-        """Create the group, so that an RMID is there when the container starts, unless its runtime creates one."""
+        """Create the group, so that an RMID is there when the container starts, unless its runtime creates one.
+
+        A class that the runtime creates for the container does not exist yet, and has an RMID of its own.
+        """
         needs: "ClassNeeds" = step.parameters
         describe(container, locked)
         workload: "Workload" = container  # type: ignore[assignment]  # only a container that does not run yet
-        if workload.bundle.monitored and not context.settings.monitoring["takeOver"]:
+        bundle = workload.bundle
+        if bundle.has_own_class or (bundle.monitored and not context.settings.monitoring["takeOver"]):
             return
         _obtain(container, needs["class"], locked, context)
         if locked.members():  # the group is not given away before this one starts
@@ -125,8 +129,14 @@ def class_of(workload: "Workload", context: "Context") -> "tuple[str, str]":
             raise errors.TaskGoneError.of(workload.pid) from error
         if where is not None:
             return where[0], "the class of its process"
-    name = workload.bundle.class_name
-    return name, "by linux.intelRdt.closID in its bundle" if name else "because its bundle names no class"
+    bundle = workload.bundle
+    if bundle.class_name:
+        return bundle.class_name, "by linux.intelRdt.closID in its bundle"
+    resctrl = context.monitor.resctrl
+    # A runtime without RDT support creates no class, which shows when the process is there.
+    if bundle.has_own_class and (not workload.pid or resctrl.fs.is_folder(resctrl.class_folder(workload.id))):
+        return workload.id, "because its bundle has linux.intelRdt without closID"
+    return "", "because its bundle names no class"
 
 
 def _stays(container: "Container", rdt_class: str, locked: "LockedKey", context: "Context") -> bool:

@@ -89,6 +89,8 @@ def choose(workload: "Workload", context: "Context") -> "tuple[str, str]":
     Raises:
         RdtClassError: as `plan`.
     """
+    if workload.bundle.has_own_class and not workload.pid:
+        return "", f"the runtime creates RDT class {workload.id}; left unchanged"
     if workload.bundle.class_name:
         return "", f"the runtime assigned RDT class {workload.bundle.class_name}; left unchanged"
     where = _foreign_class(workload, context)

@@ -54,6 +54,26 @@ def test_class_is_that_of_process_or_else_of_bundle(host: Host, rdt: str | None,
     assert plan(host, closID=asked).parameters == {"class": found}
 
 
+OWN = [{"schemata": ["L3:0=ff"]}, {"enableMonitoring": True}, {"l3CacheSchema": "L3:0=f"}, {"memBwSchema": "MB:0=50"}]
+
+
+@pytest.mark.parametrize("rdt", [*OWN, {"enableCMT": True, "closID": ""}])
+def test_class_of_bundle_without_closid_is_named_by_the_container(host: Host, rdt: dict[str, Any]) -> None:
+    step = plan(host, pid=0, **rdt)
+    assert step.parameters == {"class": ID}
+    assert "because its bundle has linux.intelRdt without closID" in step.why
+    host.process(100, rdt=None)
+    assert plan(host, **rdt).parameters == {"class": ""}, "its runtime has no RDT support"
+    host.add_class(ID)
+    assert plan(host, **rdt).parameters == {"class": ID}
+
+
+@pytest.mark.parametrize("rdt", [{}, {"closID": ""}, {"closID": "/"}, {"closID": "/", "schemata": ["L3:0=ff"]}])
+def test_bundle_that_implies_no_class_is_in_the_root_class(host: Host, rdt: dict[str, Any]) -> None:
+    assert plan(host, pid=0, **rdt).parameters == {"class": ""}
+    assert not Bundle({"linux": {"intelRdt": rdt}}).takes_rmid
+
+
 def test_ended_process_is_reported(host: Host) -> None:
     with pytest.raises(TaskGoneError):
         plan(host)
