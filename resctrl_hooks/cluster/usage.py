@@ -15,13 +15,15 @@ from resctrl_hooks.inventory.rates import rate_of
 from resctrl_hooks.node.resctrl.bandwidth import EVENTS, order_of
 from resctrl_hooks.node.snapshot.growth import Growth, together, total_of
 
-from .exposition import Series, labels_of
+from .exposition import Series, labels_of, named
 from .readings import NodeReading
 
-SECONDS, SLOWDOWN = "resctrl_counter_seconds_total", "resctrl_pod_slowdown_ratio"
+SECONDS, SLOWDOWN = "resctrl_counted_seconds_total", "resctrl_pod_slowdown_ratio"
+FORMER_SECONDS = "resctrl_counter_seconds_total"
+"""The name in version 0.2; later nodes have both names, with equal values."""
 BY_METRIC = {column.metric.partition("_")[2]: column for column in COLUMNS}
 """The columns by the names of their metrics without the resource that counts, which is another on some machines."""
-NAMES = dict.fromkeys((SECONDS, SLOWDOWN, *(f"*_{name}" for name in BY_METRIC)), "")
+NAMES = dict.fromkeys((SECONDS, FORMER_SECONDS, SLOWDOWN, *(f"*_{name}" for name in BY_METRIC)), "")
 """The series that this module reads; none has a required label."""
 _NEW = 0.5  # seconds that a new pod in an interval may seem older than the interval
 
@@ -68,7 +70,7 @@ def pods_of(reading: NodeReading) -> list[PodUsage]:
     bandwidth = _bandwidth_resource(reading.now)
     for series, value in reading.now.items():
         name = series.partition("{")[0]
-        if name == SECONDS:
+        if name in (SECONDS, FORMER_SECONDS):
             continue
         labels = labels_of(series)
         pod = _pod(labels)
@@ -150,11 +152,9 @@ def _pod(labels: dict[str, str]) -> _Pod:
 def _seconds_of(series: Series) -> _Seconds:
     """Return the counted seconds by pod, class and counter, and then by domain; an empty domain is all of them."""
     found: _Seconds = {}
-    for one, value in series.items():
-        if one.startswith(f"{SECONDS}{{"):
-            labels = labels_of(one)
-            place = (_pod(labels), labels.get("rdt_class", ""), labels.get("counter", ""))
-            found.setdefault(place, {})[labels.get("domain_name", "")] = value
+    for labels, value in [*named(series, SECONDS)] or named(series, FORMER_SECONDS):
+        place = (_pod(labels), labels.get("rdt_class", ""), labels.get("counter", ""))
+        found.setdefault(place, {})[labels.get("domain_name", "")] = value
     return found
 
 

@@ -13,9 +13,11 @@ from .names import Family, domain_labels, family_of
 from .selection import EVERYTHING, Selection
 
 _LABELS = (*LABELS, "rdt_class")
-_OF_A_DOMAIN = frozenset(("domain_id", "domain_name", "node"))
 _SAME_SECONDS = 0.001
+_SECONDS, _FORMER_SECONDS = "resctrl_counted_seconds", "resctrl_counter_seconds"
+"""The name, and the one of version 0.2, which goes with the version after the next."""
 _Readings = dict[str, list[Reading]]
+_Labels = dict[str, str]
 
 
 def pod_families(readings: _Readings, names: PodNames, selection: Selection = EVERYTHING) -> list[Metric]:
@@ -26,14 +28,15 @@ def pod_families(readings: _Readings, names: PodNames, selection: Selection = EV
         "resctrl_unavailable", "1 for a counter without a value now; state is the kernel's word for it."
     )
     seconds = CounterMetricFamily(
-        "resctrl_counter_seconds",
-        "Time that a counter has counted; divide its increase by the increase of this time for a rate.",
+        _SECONDS, "Time that a counter has counted; divide its increase by the increase of this time for a rate."
     )
+    former = CounterMetricFamily(_FORMER_SECONDS, f"Former name of {_SECONDS}_total.")
     for key, found in readings.items():
         name = names.of(key)
         if not selection.has_namespace(name.namespace):
             continue
-        counted: dict[tuple[str, str], list[tuple[dict[str, str], float]]] = defaultdict(list)
+        of_class: dict[str | None, dict[str, str]] = {}
+        counted: dict[tuple[str, str], list[tuple[_Labels, _Labels, float]]] = defaultdict(list)
         for reading in found:
             path = f"{reading.domain.folder}/{reading.counter.name}"
             if path not in places:
@@ -42,10 +45,13 @@ def pod_families(readings: _Readings, names: PodNames, selection: Selection = EV
             if place is None:
                 continue
             family, sample, where = place
-            own = dict(zip(_LABELS, (key, *name, reading.rdt_class or ""), strict=True))
+            own = of_class.get(reading.rdt_class)
+            if own is None:
+                values = (key, *name, reading.rdt_class or "")
+                own = of_class[reading.rdt_class] = dict(zip(_LABELS, values, strict=True))
             labels = own | where
             if reading.seconds is not None:
-                counted[reading.rdt_class or "", reading.counter.name].append((labels, reading.seconds))
+                counted[reading.rdt_class or "", reading.counter.name].append((own, where, reading.seconds))
             if reading.value is not None:
                 family.samples.append(Sample(sample, labels, reading.value))
             if reading.state != AVAILABLE:
@@ -53,16 +59,21 @@ def pod_families(readings: _Readings, names: PodNames, selection: Selection = EV
                 unavailable.samples.append(Sample(unavailable.name, labels | why, 1))
         for (_, counter), parts in counted.items():
             for labels, value in _as_one(parts):
-                seconds.samples.append(Sample("resctrl_counter_seconds_total", labels | {"counter": counter}, value))
-    return [*families.values(), seconds, unavailable]
+                counting = labels | {"counter": counter}
+                seconds.samples.append(Sample(f"{_SECONDS}_total", counting, value))
+                former.samples.append(Sample(f"{_FORMER_SECONDS}_total", counting, value))
+    return [*families.values(), seconds, former, unavailable]
 
 
-def _as_one(parts: list[tuple[dict[str, str], float]]) -> list[tuple[dict[str, str], float]]:
-    """Return a counter's seconds as one sample without a domain, if they are equal in all domains."""
-    labels, first = parts[0]
-    if any(abs(value - first) > _SAME_SECONDS for _, value in parts):
-        return parts
-    return [(labels | dict.fromkeys(_OF_A_DOMAIN & labels.keys(), ""), first)]
+def _as_one(parts: list[tuple[_Labels, _Labels, float]]) -> list[tuple[_Labels, float]]:
+    """Return a counter's seconds as one sample without a domain, if they are equal in all domains.
+
+    ``parts`` have the pod's labels, the domain's, and the seconds.
+    """
+    own, where, first = parts[0]
+    if any(abs(value - first) > _SAME_SECONDS for *_, value in parts):
+        return [(own | where, value) for own, where, value in parts]
+    return [(own | dict.fromkeys(where, ""), first)]
 
 
 def turn_families(

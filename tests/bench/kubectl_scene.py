@@ -41,7 +41,7 @@ def page(node: str) -> Callable[[int], str]:
             lines.append(f"l3_mbm_local_bytes_total{{{where}}} {0.8 * rate * count}")
             for counter in ("mbm_total_bytes", "mbm_local_bytes"):
                 counted = f'{own},rdt_class="",domain_id="",domain_name="",counter="{counter}"'
-                lines.append(f"resctrl_counter_seconds_total{{{counted}}} {float(count)}")
+                lines.append(f"resctrl_counted_seconds_total{{{counted}}} {float(count)}")
             if ratio is not None:
                 lines.append(f"resctrl_pod_slowdown_ratio{{{own}}} {ratio}")
         return "\n".join(lines) + "\n"

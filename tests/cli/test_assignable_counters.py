@@ -143,7 +143,7 @@ def test_commands_show_assigned_counters(host: MonitoredHost) -> None:
     shown = host.run("show", keys[4]).stdout
     assert "uncounted" in shown
     assert UNASSIGNED in shown
-    assert "resctrl_counter_seconds_total" in host.run("metrics").stdout
+    assert "resctrl_counted_seconds_total" in host.run("metrics").stdout
     doctor = host.run("doctor").stdout
     assert "lack a bandwidth counter" in doctor
 

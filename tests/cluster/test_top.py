@@ -33,7 +33,7 @@ def series(pod: str, total: float, seconds: float, rdt_class: str = "", domain: 
     everywhere = {"domain_id": "", "domain_name": "", "counter": "mbm_total_bytes"}
     return (
         f"l3_mbm_total_bytes_total{{{labels(pod, rdt_class, **where)}}} {total}\n"
-        f"resctrl_counter_seconds_total{{{labels(pod, rdt_class, **everywhere)}}} {seconds}\n"
+        f"resctrl_counted_seconds_total{{{labels(pod, rdt_class, **everywhere)}}} {seconds}\n"
         f"l3_llc_occupancy_bytes{{{labels(pod, rdt_class, **where)}}} 1024.0\n"
     )
 
@@ -65,6 +65,17 @@ def test_rate_is_the_amount_by_the_counted_time() -> None:
 )
 def test_rate_that_is_not_known_is_none(before: str, now: str) -> None:
     assert value_in(between(before, now)["a"], MBM) is None
+
+
+def test_node_of_either_version_has_rates() -> None:
+    """A node of 0.2 has the former name of the counted time; one with both names counts it once, by the new name."""
+    before, now = series("a", 100, 5), series("a", 1100, 15)
+    old_before, old_now = (text.replace("counted_seconds", "counter_seconds") for text in (before, now))
+    assert rate(old_before, old_now) == 100
+    assert rate(f"{old_before}{before}", f"{old_now}{now}") == 100
+    assert rate(old_before, now) == 100  # the node's exporter was replaced between the readings
+    other = old_now.replace(" 15", " 1500")
+    assert rate(f"{old_before}{before}", f"{now}{other}") == 100
 
 
 def test_new_pod_counts_from_zero() -> None:
@@ -255,7 +266,9 @@ def test_unreachable_prometheus_is_one_line(two: FakeCluster) -> None:
 
 
 @pytest.mark.parametrize("value", ["NaN", "Inf", "-Inf", "1e308", "5e-324"])
-@pytest.mark.parametrize("name", ["l3_mbm_total_bytes_total", "resctrl_counter_seconds_total"])
+@pytest.mark.parametrize(
+    "name", ["l3_mbm_total_bytes_total", "resctrl_counted_seconds_total", "resctrl_counter_seconds_total"]
+)
 def test_node_with_an_impossible_number_costs_a_line(two: FakeCluster, name: str, value: str) -> None:
     two.pages["b"] = lambda count: f'{node_page(count)}{name}{{pod="etl",pod_uid="u"}} {value}\n'
     result = run(two, "top", "-o", "name")

@@ -51,9 +51,15 @@ def test_rules_use_bandwidth_of_any_resource() -> None:
     assert not any("l3_mbm_total_bytes_total" in expression for expression in total)
 
 
+def test_no_name_but_the_former_one_contains_a_type(full_host: MonitoredHost) -> None:
+    """As `promtool check metrics` demands."""
+    types = {"counter", "gauge", "histogram", "summary", "untyped"}
+    names = {sample.name for sample in scraped(full_host)}
+    assert {name for name in names if types & {*name.split("_")}} == {"resctrl_counter_seconds_total"}
+
+
 @pytest.mark.promtool
-def test_promtool_only_remarks_on_name_of_documented_metric(full_host: MonitoredHost) -> None:
-    """`counter` in that name means a counter of resctrl, whose seconds these are; users have queries with it."""
+def test_promtool_only_remarks_on_former_name_of_metric(full_host: MonitoredHost) -> None:
     text = full_host.run("metrics", "--format", "prometheus").stdout
     done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)
     assert done.stderr.splitlines() == ["resctrl_counter_seconds_total metric name should not include type 'counter'"]
@@ -182,7 +188,7 @@ def test_alert_of_full_domain_names_largest_namespaces(tmp_path: Path) -> None:
     for namespace, rate in (("shop", 600), ("batch", 6000), ("a", 60), ("b", 6)):
         labels = f'namespace="{namespace}",pod="p",pod_uid="p",rdt_class=""'
         series[f"l3_mbm_total_bytes_total{{{labels}}}"] = f"0+{rate}x60"
-        series[f'resctrl_counter_seconds_total{{{labels},counter="mbm_total_bytes"}}'] = "0+60x60"
+        series[f'resctrl_counted_seconds_total{{{labels},counter="mbm_total_bytes"}}'] = "0+60x60"
     (rule,) = [rule for rule in rules_of() if rule.get("alert") == "ResctrlMemoryDomainFull"]
     begin, _, rest = rule["annotations"]["description"].partition("{{")
     end = rest.rpartition("}}")[2]
@@ -216,7 +222,7 @@ def test_node_without_metrics_counts_as_down(tmp_path: Path) -> None:
 
 @pytest.mark.promtool
 def test_young_pod_counted_all_its_life_counts_as_covered(tmp_path: Path) -> None:
-    seconds = 'resctrl_counter_seconds_total{{instance="n",namespace="shop",pod="{}",counter="mbm_total_bytes"}}'
+    seconds = 'resctrl_counted_seconds_total{{instance="n",namespace="shop",pod="{}",counter="mbm_total_bytes"}}'
     series = {seconds.format("young"): "_x28 0+60x30", seconds.format("half"): "0+30x60"}
     name = "instance_namespace_pod:resctrl_counted:ratio15m"
     run_promtool(tmp_path, series, values(f"round({name}, 0.001)", "31m", {of_pod("half"): 0.5, of_pod("young"): 1}))
@@ -231,7 +237,7 @@ def test_rates_of_time_sharing_pods_use_counted_time(tmp_path: Path, at: str) ->
         counted = [sum(begins <= minute % 8 < begins + 4 for minute in range(now)) for now in range(31)]
         labels = f'instance="n",pod_uid="{pod}",namespace="shop",pod="{pod}",rdt_class="",domain_name="mon_L3_00"'
         series[f"l3_mbm_total_bytes_total{{{labels}}}"] = " ".join(str(60 * rate * minutes) for minutes in counted)
-        name = f'resctrl_counter_seconds_total{{{labels},counter="mbm_total_bytes"}}'
+        name = f'resctrl_counted_seconds_total{{{labels},counter="mbm_total_bytes"}}'
         series[name] = " ".join(str(60 * minutes) for minutes in counted)
     name = "l3_mbm_total_bytes:last_counted_rate"
     run_promtool(
@@ -251,7 +257,7 @@ def test_rates_by_counted_time_separate_pods_and_sum_classes(tmp_path: Path) -> 
         for rdt_class, rate in classes.items():
             labels = f'instance="n",namespace="shop",pod="{pod}",pod_uid="{pod}",rdt_class="{rdt_class}"'
             series[f"l3_mbm_total_bytes_total{{{labels}}}"] = f"0+{rate}x60"
-            series[f'resctrl_counter_seconds_total{{{labels},counter="mbm_total_bytes"}}'] = "0+30x60"
+            series[f'resctrl_counted_seconds_total{{{labels},counter="mbm_total_bytes"}}'] = "0+30x60"
     expected = {LAST_RATE + of_pod(pod): sum(classes.values()) / 30 for pod, classes in rates.items()}
     run_promtool(tmp_path, series, values(LAST_RATE, "30m", expected))
 
@@ -296,7 +302,7 @@ def test_rate_of_time_sharing_pods_uses_counted_seconds(tmp_path: Path) -> None:
         labels += ',domain_name="mon_L3_00"'
         series[f"l3_mbm_total_bytes_total{{{labels}}}"] = totals
         for counter in ("mbm_total_bytes", "mbm_local_bytes"):
-            series[f'resctrl_counter_seconds_total{{{labels},counter="{counter}"}}'] = seconds
+            series[f'resctrl_counted_seconds_total{{{labels},counter="{counter}"}}'] = seconds
     known = {LAST_RATE + of_pod("a"): 1, LAST_RATE + of_pod("b"): 4}  # and of c, which is never counted, nothing
     run_promtool(tmp_path, at_node(series), values(LAST_RATE, "30m", known))
 
