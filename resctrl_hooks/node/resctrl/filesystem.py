@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MON_GROUPS = "mon_groups"
-ENERGY_INFO, ASSIGNMENTS = "info/PERF_PKG_MON", "_assignments"  # of `layouts`, which most hooks need not import
+# Of `layouts`, which most hooks need not import:
+ENERGY_INFO, ASSIGNMENTS, ASSIGNED_AT_MEMORY = "info/PERF_PKG_MON", "_assignments", "mbm_MB_assignments"
 _MOST_ROUNDS = 20
 
 
@@ -120,10 +121,10 @@ class Resctrl:
             files = self.fs.listdir(path)
         except OSError:
             files = []
-        if any(file.endswith(ASSIGNMENTS) for file in files):
-            from .memory_counters import release_all
+        if ASSIGNED_AT_MEMORY in files:
+            from .memory_counters import release_all  # few machines count at the memory
 
-            release_all(self.fs, path, files)
+            release_all(self.fs, path)
         try:
             self.fs.rmdir(path)
         except (FileNotFoundError, NotADirectoryError):

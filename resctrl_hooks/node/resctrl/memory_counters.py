@@ -4,22 +4,22 @@ These are kernels that count at the memory: NVIDIA's patches for tools/testing/s
 Elsewhere rmdir releases them (measured on Linux 7.2).
 """
 
-from .layouts import AT_MEMORY, assignments_file
+from .filesystem import ASSIGNED_AT_MEMORY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 
-def release_all(fs: "Any", folder: str, files: "list[str]") -> None:
-    """Release the counters of a group with these files through a `Filesystem`.
+def release_all(fs: "Any", folder: str) -> None:
+    """Release the counters of a group through a `Filesystem`.
 
     Errors are ignored, since the group is removed.
     """
-    for file in {*files}.intersection(map(assignments_file, AT_MEMORY)):
-        try:
-            for line in fs.read(f"{folder}/{file}").split(b"\n"):
-                if b"=e" in line:
-                    fs.write(f"{folder}/{file}", line.partition(b":")[0] + b":*=_\n")
-        except OSError:
-            continue
+    file = f"{folder}/{ASSIGNED_AT_MEMORY}"
+    try:
+        for line in fs.read(file).split(b"\n"):
+            if b"=e" in line:
+                fs.write(file, line.partition(b":")[0] + b":*=_\n")
+    except OSError:
+        pass

@@ -8,8 +8,18 @@ import pytest
 import resctrl_hooks
 from resctrl_hooks.node.resctrl.counter_files import layout, read_group
 from resctrl_hooks.node.resctrl.counters import CUMULATIVE, domain_named
-from resctrl_hooks.node.resctrl.filesystem import ENERGY_INFO
-from resctrl_hooks.node.resctrl.layouts import L3, PERF, domain_folder, in_words, info_folder, is_of, parse_domain
+from resctrl_hooks.node.resctrl.filesystem import ASSIGNED_AT_MEMORY, ENERGY_INFO
+from resctrl_hooks.node.resctrl.layouts import (
+    AT_MEMORY,
+    L3,
+    PERF,
+    assignments_file,
+    domain_folder,
+    in_words,
+    info_folder,
+    is_of,
+    parse_domain,
+)
 
 ROOT = Path(resctrl_hooks.__file__).parent
 NAMES = ("mon_L3", "mon_PERF", "mon_MB", "mon_sub_", "PERF_PKG_MON", "L3_MON/num")
@@ -80,3 +90,7 @@ def test_no_other_module_names_domains() -> None:
     naming = {path for path, strings in words.items() if any(name in one for name in NAMES for one in strings)}
     assert naming == {"node/resctrl/filesystem.py"}
     assert f"info/{info_folder(PERF)}" == ENERGY_INFO
+
+
+def test_assignments_at_memory_are_in_the_file_that_removal_looks_for() -> None:
+    assert {assignments_file(resource) for resource in AT_MEMORY} == {ASSIGNED_AT_MEMORY}
