@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.host.cgroup_tasks import threads_of_container
-from resctrl_hooks.node.host.threads import groups_of_process
+from resctrl_hooks.node.host.procfs import groups_of_process
 from resctrl_hooks.node.names import name_text
 from resctrl_hooks.node.reconcile.tasks import outside
 from resctrl_hooks.node.refusals import recent_refusals

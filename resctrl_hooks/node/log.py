@@ -6,6 +6,8 @@ for /dev/log.
 
 import posix
 
+from .names import IDENTIFIER, clean
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Protocol
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
             """Log one event."""
 
 
-IDENTIFIER = "resctrl-hook"
 ERROR, WARNING, NOTICE, INFO, DEBUG = 3, 4, 5, 6, 7  # syslog(3)
 _LEVELS = {"error": ERROR, "warning": WARNING, "notice": NOTICE, "info": INFO, "debug": DEBUG}
 DEFAULTS: "dict[str, Any]" = {
@@ -26,7 +27,6 @@ DEFAULTS: "dict[str, Any]" = {
     "journalSocket": "/run/systemd/journal/socket",
     "syslogSocket": "/dev/log",
 }
-_LONGEST_FIELD = 2000
 
 
 class Log:
@@ -78,12 +78,6 @@ class Log:
         except (OSError, ValueError, TypeError):
             return False  # no daemon, or the path is not a socket
         return True
-
-
-def clean(value: "str | int") -> str:
-    """Return a value as one printable line, shortened."""
-    text = str(value)[:_LONGEST_FIELD]
-    return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
 
 
 def _native(priority: int, message: str, fields: "dict[str, str | int]") -> bytes:

@@ -5,6 +5,8 @@ RESCTRL_ROOT, CGROUP_ROOT, STATE_DIR = "/sys/fs/resctrl", "/sys/fs/cgroup", "/ru
 NODE_FEATURES = "/etc/kubernetes/node-feature-discovery/features.d/resctrl-hooks"
 SLOWDOWN_STATUS = "slowdown.json"  # in the state directory; the guard reads it, too
 
+IDENTIFIER = "resctrl-hook"
+"""The name in logs."""
 LONGEST_ANNOTATION = 1024
 """Characters of an ordinary annotation's value; names of classes, pools and levels are shorter."""
 _HEX = frozenset("0123456789abcdef")
@@ -13,6 +15,7 @@ _UUID_DASHES = (8, 13, 18, 23)
 _UUID_LENGTH = 36
 _ID_LENGTH = 64
 _LONGEST_NAME = 255  # NAME_MAX, for records and units of these names; resctrl itself takes longer ones
+_LONGEST_FIELD = 2000  # of a line in the log
 _LONGEST_ID = 200  # leaves room for the ledger's additions
 _FIRST_BYTE, _LAST_BYTE, _NO_BYTE = 0xDC80, 0xDCFF, 0xDC00  # surrogates of bytes that are not UTF-8 (PEP 383)
 # The kernel's own names in a ctrl_group's folder: mkdir answers EPERM or EEXIST.
@@ -125,3 +128,9 @@ def matches(pattern: str, name: str) -> bool:
         else:
             return False
     return pattern[here:].strip("*") == ""
+
+
+def clean(value: "str | int") -> str:
+    """Return a value as one printable line, shortened."""
+    text = str(value)[:_LONGEST_FIELD]
+    return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")

@@ -3,9 +3,9 @@
 import posix
 import sys
 
-from .log import IDENTIFIER, NOTICE, clean
+from .names import IDENTIFIER, clean
 
-_DAEMON = 3 << 3
+_DAEMON, _NOTICE = 3 << 3, 5  # syslog(3)
 _LARGEST_FILE = 8 << 20
 
 
@@ -33,6 +33,6 @@ def append(path: str, line: bytes) -> None:
 
 def to_stderr(priority: int, message: str, **fields: "str | int") -> None:
     """Log important events on stderr, for people at a terminal."""
-    if priority <= NOTICE:
+    if priority <= _NOTICE:
         details = "".join(f" {name}={clean(value)}" for name, value in fields.items())
         print(f"{IDENTIFIER}: {clean(message)}{details}", file=sys.stderr)  # noqa: T201  # what it is for

@@ -3,7 +3,6 @@
 import errno
 
 from .host.files import is_folder, make_folder
-from .ledger import IDLE, TOTALS, WAITING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,7 +10,7 @@ if TYPE_CHECKING:
 
 _PRIVATE = 0o700
 # locks last: their existence proves that of the others
-_FOLDERS = ("pods", "containers", IDLE, WAITING, TOTALS, "locks")
+_FOLDERS = ("pods", "containers", "idle", "waiting", "totals", "locks")
 
 
 def make_folders(folder: str) -> None:
@@ -30,4 +29,4 @@ def make_folders(folder: str) -> None:
 
 def folders_of_records(folder: str, keys: "Iterable[str]") -> "list[str]":
     """Return the folders in which files are replaced: the common ones, and those of some keys."""
-    return [folder, f"{folder}/{TOTALS}", *(f"{folder}/pods/{key}" for key in keys)]
+    return [folder, f"{folder}/totals", *(f"{folder}/pods/{key}" for key in keys)]

@@ -2,8 +2,7 @@
 
 from ..feature_table import FEATURES, GROUP
 from ..host.cgroup_tasks import threads_of_container
-from ..host.procfs import lives
-from ..host.threads import groups_of_process
+from ..host.procfs import groups_of_process, lives
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -74,7 +74,7 @@ class Monitoring(Feature):
 
     def holds(self, step: "Step", container: "Container", context: "Context") -> bool:
         """Return whether its init process is in its key's group; true if unknown or ended."""
-        from ..host.threads import groups_of_process  # a start does not ask
+        from ..host.procfs import groups_of_process  # a start does not ask
 
         try:
             where = groups_of_process(context.proc, container.pid)

@@ -6,7 +6,7 @@ An agent or `resctrl-hook rdt apply` creates the classes. A class from the runti
 from ..classes.choice import class_name
 from ..errors import HookError
 from ..feature import INTO_CLASS, SKIP, Feature, Step
-from ..host.threads import groups_of_process
+from ..host.procfs import groups_of_process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

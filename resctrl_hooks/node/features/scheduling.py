@@ -12,7 +12,7 @@ from ..cgroup_settings.values import CgroupFeature
 from ..classes.choice import ClassError, chosen_class
 from ..classes.memory import MAX, canonical, memory_properties
 from ..feature import SKIP, Step
-from ..host.threads import living_thread
+from ..host.procfs import living_thread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ import posix
 
 from ..errors import HookError
 from .files import GONE, is_folder, is_there, list_folder, read_kernel_file
-from .procfs import threads_of
-from .threads import living_thread
+from .procfs import living_thread, threads_of
 
 _LISTS = ("cgroup.threads", "tasks")  # of cgroup v2, also in threaded cgroups unlike cgroup.procs; of cgroup v1
 MOST_CGROUPS = 1000

@@ -9,7 +9,8 @@ CRUNS_LEAF = "container"  # crun puts the processes of X.scope into X.scope/cont
 _ALL_UIDS = 4294967295
 _UNIFIED = "unified"
 _LINKS_OF_ONE = 3  # those of an empty folder, and one for a thread
-ENDED = ("Z", "X", "x")
+_ENDED = ("Z", "X", "x")
+_NONE_LEFT = ([], *([letter] for letter in _ENDED))
 _THREADS, _START_TIME = 17, 19  # fields 20 and 22 of /proc/pid/stat, counted after the first two
 
 
@@ -38,8 +39,6 @@ def cgroups_of(proc: str, pid: int) -> "list[Cgroup]":
     """
     found = _cgroups_in(_read(f"{proc}/{pid}/cgroup"))
     if found and found[-1].hierarchy and all(one.path == "/" for one in found if one.hierarchy != _UNIFIED):
-        from .threads import living_thread  # few main threads end before their process
-
         tid = living_thread(proc, pid)
         if tid not in (0, pid):
             return _cgroups_in(_read(f"{proc}/{pid}/task/{tid}/cgroup")) or found
@@ -113,9 +112,7 @@ def start_time(proc: str, pid: int) -> int:
     fields = stat_fields(path)
     if not fields:
         return 0
-    if len(fields) > _START_TIME and fields[0] in ENDED:
-        from .threads import living_thread  # few processes are zombies
-
+    if len(fields) > _START_TIME and fields[0] in _ENDED:
         if fields[_THREADS] == "1" or not living_thread(proc, pid):
             return 0
     try:
@@ -166,3 +163,24 @@ def _read(path: str) -> str:
         if error.errno in GONE:
             return ""
         raise
+
+
+def groups_of_process(proc: str, pid: int) -> "tuple[str, str] | None":
+    """Return the RDT class and the mon_group of a running process as `resctrl_groups_of`: those of a living thread."""
+    tid = living_thread(proc, pid)
+    return resctrl_groups_of(proc, pid, tid if tid != pid else 0)
+
+
+def living_thread(proc: str, pid: int) -> int:
+    """Return the id of a thread of a process that has not ended, its main thread's if possible; 0 for none.
+
+    A process lives on after its main thread's end, such as by pthread_exit in ``main``. This thread remains as a zombie
+    and keeps its RDT class and mon_group, but lists of a cgroup's threads lack it, and it has no I/O priority.
+
+    Raises:
+        OSError: as `start_time`.
+    """
+    if stat_fields(f"{proc}/{pid}/stat")[:1] not in _NONE_LEFT:
+        return pid
+    others = (tid for tid in threads_of(proc, pid) if tid != pid)
+    return next((tid for tid in others if stat_fields(f"{proc}/{pid}/task/{tid}/stat")[:1] not in _NONE_LEFT), 0)

@@ -4,7 +4,7 @@ import posix
 
 from ..errors import LockTimeoutError, NoRMIDsError, ResctrlError, RMIDsBusyError
 from ..feature import describe, obtain_group
-from ..host.threads import groups_of_process
+from ..host.procfs import groups_of_process
 from ..ledger import WAITING
 from ..log import INFO, WARNING
 from ..resctrl.group import CREATED, SHARED

@@ -8,7 +8,7 @@ again. So do those of a pod without living containers: ``monitoring.release`` de
 import time
 
 from ..class_needs import needed_classes
-from ..host.threads import groups_of_process
+from ..host.procfs import groups_of_process
 from ..log import INFO
 from ..resctrl.group import SHARED
 from ..resctrl.group_moves import part_with

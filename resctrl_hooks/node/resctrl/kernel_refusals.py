@@ -3,11 +3,19 @@
 from .. import errors
 from ..host.files import GONE
 from ..names import RESCTRL_ROOT
-from .filesystem import MON_GROUPS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .filesystem import Resctrl
+    from typing import Any, Protocol
+
+    class Resctrl(Protocol):
+        """The part of `filesystem.Resctrl` that explanations need."""
+
+        root: str
+        fs: Any
+
+        def class_folder(self, rdt_class: str) -> str: ...
+        def group_folder(self, rdt_class: str, name: str) -> str: ...
 
 
 def refused(
@@ -23,7 +31,7 @@ def refused(
     """
     number = error.errno or 0
     if number in GONE:
-        if _is_missing(resctrl, f"{resctrl.root}/{MON_GROUPS}"):
+        if _is_missing(resctrl, resctrl.group_folder("", "").rstrip("/")):
             if not _is_missing(resctrl, f"{resctrl.root}/info"):
                 return errors.NoMonitoringError(f"resctrl at {resctrl.root} has no monitoring", errno=number)
             return errors.NotMountedError.at(resctrl.root, number)

@@ -14,13 +14,14 @@ from resctrl_hooks.node.host.procfs import (
     Cgroup,
     boot_id,
     cgroups_of,
+    groups_of_process,
     in_initial_user_namespace,
     lives,
+    living_thread,
     resctrl_groups_of,
     start_time,
     threads_of,
 )
-from resctrl_hooks.node.host.threads import groups_of_process, living_thread
 
 
 def test_unified_host_is_parsed(host: Host) -> None:
