@@ -27,7 +27,11 @@ ALLOWED_BESIDE = {
     "watch/listener.py": {"array", "select"},
     "watch/writes.py": {"ctypes", "select"},
 }
-ALLOWED_IN_ROOM = {"slowdown": {*("collections", "ctypes", "hashlib", "math", "os", "re", "struct", "types", "typing")}}
+ALLOWED_IN_ROOM = {
+    "slowdown": {
+        *("collections", "ctypes", "functools", "hashlib", "heapq", "math", "os", "re", "struct", "types", "typing")
+    }
+}
 """Rooms that no hook imports: they run for hours, so an import costs nothing."""
 # Runs a script as the interpreter would, and at its end says which modules came along.
 WATCH = """

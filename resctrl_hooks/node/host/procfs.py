@@ -112,9 +112,9 @@ def start_time(proc: str, pid: int) -> int:
     fields = stat_fields(path)
     if not fields:
         return 0
-    if len(fields) > _START_TIME and fields[0] in _ENDED:
-        if fields[_THREADS] == "1" or not living_thread(proc, pid):
-            return 0
+    is_zombie = len(fields) > _START_TIME and fields[0] in _ENDED
+    if is_zombie and (fields[_THREADS] == "1" or not living_thread(proc, pid)):
+        return 0
     try:
         return int(fields[_START_TIME])
     except (IndexError, ValueError):

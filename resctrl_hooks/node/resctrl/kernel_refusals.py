@@ -14,8 +14,11 @@ if TYPE_CHECKING:
         root: str
         fs: Any
 
-        def class_folder(self, rdt_class: str) -> str: ...
-        def group_folder(self, rdt_class: str, name: str) -> str: ...
+        def class_folder(self, rdt_class: str) -> str:
+            """Return the folder of a class."""
+
+        def group_folder(self, rdt_class: str, name: str) -> str:
+            """Return the folder of a mon_group."""
 
 
 def refused(
