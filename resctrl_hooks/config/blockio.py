@@ -1,14 +1,19 @@
 """The ``blockio`` section."""
 
+import math
 import re
+from fractions import Fraction
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, model_validator
 
 from .classes import SectionOfOwnClasses
-from .section import ClassName, Section, by_key, in_any_case, matching, wrong
+from .section import ClassName, Section, by_key, in_any_case, wrong
 
-_AMOUNT = r"[1-9][0-9]{0,15}([kKMGT]i?)?"
+_AMOUNT = re.compile(r"[1-9][0-9]{0,15}([kKMGT]i?)?")
+_QUANTITY = re.compile(r"([0-9]{1,16}(?:\.[0-9]{0,9})?|\.[0-9]{1,9})(?:([kKMGTPE]i?)|[eE]([0-9]{1,2}))?")
+_POWERS = ("", "K", "M", "G", "T", "P", "E")
+_MOST = (1 << 63) - 1
 _BRACKETS = re.compile(r"\[((?:[A-Za-z0-9](?:-[A-Za-z0-9])?)+)\]")
 _RANGE = re.compile(r"(.)-(.)")
 _MOST_BRACKETS = 2  # each matches 62 devices at most, which hooks try one by one
@@ -34,11 +39,24 @@ def _devices(patterns: list[str]) -> list[str]:
     return patterns
 
 
-Amount = Annotated[
-    int | str,
-    matching(_AMOUNT, "an amount", "write a whole number, with k, M, G or T, or with Ki, Mi, Gi or Ti"),
-]
-"""A rate per second: a number, or one with k, M, G, T (powers of 1000) or Ki, Mi, Gi, Ti (powers of 1024)."""
+def _amount(value: int | str) -> int | str:
+    """Return an amount in a form that hooks read; fractions and exponents become the next whole number."""
+    text = str(value)
+    if _AMOUNT.fullmatch(text):
+        return value
+    found = _QUANTITY.fullmatch(text)
+    amount = 0
+    if found:
+        number, unit, exponent = found.groups("")
+        base = 1024 if unit.endswith("i") else 1000
+        amount = math.ceil(Fraction(number) * base ** _POWERS.index(unit[:1].upper()) * 10 ** int(exponent or 0))
+    if not 1 <= amount <= _MOST:
+        raise wrong(f"{text!r} is not an amount", "write a number of 1 or more, with k, M, G or T, or Ki, Mi, Gi or Ti")
+    return amount
+
+
+Amount = Annotated[int | str, AfterValidator(_amount)]
+"""A rate per second: a number such as `1.5M`, with k, M, G, T (powers of 1000) or Ki, Mi, Gi, Ti (powers of 1024)."""
 
 
 class BlockioPart(Section):

@@ -12,7 +12,18 @@ from resctrl_hooks.nri.memory_policy import FLAGS, MAX_DISTANCE, MODES, WORDS
 
 from .memtierd import check_template
 from .nri import ClassDevice, ClassMount, Environment
-from .section import Allow, FailurePolicy, FeatureSection, KeyPath, Remark, Section, in_any_case, wrong
+from .section import (
+    ONE_OR_LIST,
+    Allow,
+    FailurePolicy,
+    FeatureSection,
+    KeyPath,
+    OneNumber,
+    Remark,
+    Section,
+    in_any_case,
+    wrong,
+)
 
 _DEFAULTS = FEATURES["memory"].defaults
 _POLICY = (
@@ -37,7 +48,7 @@ class MemoryPolicy(Section):
     mode: Literal[MODES]  # type: ignore[valid-type]  # the names are those of the node half
     """The mode."""
 
-    nodes: Annotated[str, AfterValidator(_nodes)] = "allowed-mems"
+    nodes: Annotated[str, OneNumber, AfterValidator(_nodes), ONE_OR_LIST] = "allowed-mems"
     """NUMA nodes: a list such as `0-1`, `all`, `allowed-mems` (those of the container), `cpu-nodes` or `cpu-packages`
     (those of its CPUs), or `max-dist:N` (at most the distance N from its CPUs). Nodes that the container may not use
     are left out."""

@@ -11,7 +11,7 @@ from resctrl_hooks.node.features.placement.policy import DEFAULT_POOL
 from resctrl_hooks.node.host.cpulist import MOST_CPUS, parse_list
 
 from .expressions import Expression
-from .section import NamespacePattern, Section, wrong
+from .section import ONE_OR_LIST, NamespacePattern, OneNumber, Section, wrong
 
 KINDS = ("exclusive", "isolated", "reserved", "preserve")
 """The names in `allow` that are not pools."""
@@ -50,7 +50,7 @@ def _per(value: str) -> str:
     return value
 
 
-Cpus = Annotated[str, AfterValidator(_cpus)]
+Cpus = Annotated[str, OneNumber, AfterValidator(_cpus), ONE_OR_LIST]
 """A list of CPUs or memory nodes, as the kernel writes it."""
 
 

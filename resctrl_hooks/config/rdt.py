@@ -17,7 +17,7 @@ from .classes import SectionOfClasses, allowed_in_vain
 from .section import ClassName, Duration, KeyPath, Remark, Section, wrong
 
 _RESOURCE = re.compile("(L2|L3|MB|SMBA|GMB|GSMBA)(_[A-Z0-9_]+)?")  # with those of kernels to come
-_MASK = re.compile(r"(0x)?[0-9a-f]{1,16}")
+_MASK = re.compile(r"(0[xX])?([0-9a-fA-F]{1,16})")
 _WHOLE = 100
 _SIMPLE = re.compile(r"[0-9]{1,3}%")
 _SHARE = re.compile(r"(?:([0-9]{1,2}|100)-)?([0-9]{1,2}|100)%")
@@ -43,14 +43,15 @@ def _mask(value: str) -> str:
         if first > last:
             raise wrong(f"{value!r} ends before it begins", f'write the smaller per cent first: "{last}-{first}%"')
         return value
-    if not _MASK.fullmatch(value):
+    mask = _MASK.fullmatch(value)
+    if not mask:
         raise wrong(
             f"{value!r} is not a mask of cache ways",
             'write it in hexadecimal digits and quotes, such as "ff0", or a share: "60%"',
         )
-    if not int(value, 16):
+    if not int(mask[2], 16):
         raise wrong("an empty mask allocates no cache", "set a bit for each way of the cache")
-    return value.removeprefix("0x")
+    return mask[2].lower()
 
 
 Mask = Annotated[str, AfterValidator(_mask)]

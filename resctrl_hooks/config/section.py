@@ -149,6 +149,15 @@ def _listed(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
+def _one_number(value: Any) -> Any:
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+OneNumber = BeforeValidator(_one_number)
+"""A list of CPUs or nodes with one number, which YAML does not read as text: ``cpus: 4``."""
+
+ONE_OR_LIST = WithJsonSchema({"type": ["string", "integer"]})
+
 DURATION_PATTERN = r"^([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)$"
 _DURATION = re.compile(DURATION_PATTERN)
 _SECONDS_IN = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}

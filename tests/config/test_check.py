@@ -184,7 +184,7 @@ def test_runtime_roots_are_accepted_in_every_form(roots: Any) -> None:
         ("placement: {pools: [{name: a, cpus: '0', shareIdleCpus: l2}]}", "c.yaml:1: placement.pools[0].shareIdleCpus: 'l2' is not an allowed value; choose system, package, die, numa, l3 or core"),
         ("scheduling: {classes: {a: {memoryLow: '010'}}}", "c.yaml:1: scheduling.classes.a.memoryLow: invalid memory '010'; write max, or an integer, optionally with K, M, G or T"),
         ("scheduling: {classes: {a: {cpuMax: '50%'}}}", "c.yaml:1: scheduling.classes.a.cpuMax: '50%' is not a cpu.max value; write max, or quota and period in microseconds: 50000 100000"),
-        ("blockio: {classes: {a: [{devices: [/dev/sda], throttleReadBps: 1.5M}]}}", "c.yaml:1: blockio.classes.a[0].throttleReadBps: '1.5M' is not an amount; write a whole number, with k, M, G or T, or with Ki, Mi, Gi or Ti"),
+        ("blockio: {classes: {a: [{devices: [/dev/sda], throttleReadBps: 1.5X}]}}", "c.yaml:1: blockio.classes.a[0].throttleReadBps: '1.5X' is not an amount; write a number of 1 or more, with k, M, G or T, or Ki, Mi, Gi or Ti"),
         ("memory: {allowLimits: {'*': [memory.max]}}", "c.yaml:1: memory.allowLimits['*'][0]: 'memory.max' matches no limit; the limits are memory.swap.max and memory.high"),
         ("deadlineSeconds: .inf", "c.yaml:1: deadlineSeconds: inf: input should be a finite number"),
         ("classes: [{allowswap: true}]", "c.yaml:1: classes[0].name: is required; add it"),

@@ -76,10 +76,10 @@ VALUES = [
     (DEVICES, "/dev/sda | /dev/sd[a-d] | /dev/sd[a-dx][1-9] | /dev/disk/by-id/* | /dev/nvme?n1 | /dev/sd[a]", ""),
     (DEVICES, "", "sda | /dev/ | /dev/a/../b | /dev/*/a | /dev/?/a | /dev/[a]/b | /dev/sd[ | /dev/sd] | /dev/sd[] | /dev/sd[d-a]"),
     (DEVICES, "", "/dev/sd[a][b][c] | /dev/sd[a-] | /dev/sd[!a] | /dev/sd[a]]"),
-    (BLOCKIO % "devices: [/dev/sda], throttleReadBps: %s", "1 | 50M | 50Mi | 9k | 2T | 1Ki", "0 | M | 50m | 50MB | -1 | 1.5 | 99999999999999999"),
+    (BLOCKIO % "devices: [/dev/sda], throttleReadBps: %s", "1 | 50M | 50Mi | 9k | 2T | 1Ki | 1.5M | 0.5Gi | 1e6 | 2P | .5k | 1.Ki", "0 | M | 50m | 50u | 50MB | -1 | 1.5 | 0.0k | 16E | 9999P | 1e99 | 99999999999999999"),
     (BLOCKIO % "%s", "weight: 1 | weight: 10000 | Weight: 5 | devices: [], weight: 5", "weight: 0 | weight: 10001"),
     (BLOCKIO % "%s", "", "throttleReadBps: 5 | devices: [], throttleReadIOPS: 5 | weight: 5, Weight: 5"),
-    (RDT % "L3: '%s'", "ff | 0xff | f | ffffffffffffffff | 60% | 100% | 1% | 40-99% | 0-5% | 100-100% | 7-7%", "0 | 101% | 0% | 0x | FF | 1ffffffffffffffff | -5% | 60-50% | 100-1% | 1-0% | 0-0% | 50-101%"),
+    (RDT % "L3: '%s'", "ff | 0xff | 0xFF | FF | 0XfF | f | ffffffffffffffff | 60% | 100% | 1% | 40-99% | 0-5% | 100-100% | 7-7%", "0 | 101% | 0% | 0x | 0xG | x1f | 1ffffffffffffffff | -5% | 60-50% | 100-1% | 1-0% | 0-0% | 50-101%"),
     (RDT % "L3: %s", "{'0': ff} | {'999999': f}", "255 | 0xff | 11 | {'1000000': f} | {'': f} | {a: f}"),
     (RDT % "MB: %s", "1 | 100 | 50% | 2000MBps | 2GBps | [50%, 2GBps] | {'0': 5} | {'0': [5, 50%]}", "0 | -1 | true | 1.5 | 0% | x | [] | [0] | {'0': []}"),
     (RDT % "MB: %s", "", "{a: 5} | {'0': [5, 0]} | 50percent"),
@@ -106,6 +106,10 @@ VALUES = [
     ("classes: [{name: a, devices: [{path: %s}]}]", "/dev/null", "/tmp/x | /devx"),
     ("classes: [{name: a, mounts: [{source: /a, destination: /b, options: [%s]}]}]", "bind | rbind | rbind, rw", "ro | '' | x"),
     ("classes: [{name: a, policy: {mode: MPOL_BIND, nodes: '%s'}}]", "0-1 | all | allowed-mems | max-dist:20 | cpu-nodes", "some | max-dist: | max-dist:x"),
+    ("classes: [{name: a, policy: {mode: MPOL_BIND, nodes: %s}}]", "4 | 0 | '4'", "-4 | true | 4.5 | [4]"),
+    ("placement: {reservedCpus: %s}", "4 | 0 | '4'", "-4 | true | 4.5 | [4]"),
+    ("placement: {pools: [{name: a, cpus: %s}]}", "4 | 0 | '4'", "-4 | true | 4.5 | [4]"),
+    (POOL, "mems: 1", "mems: -1 | mems: false"),
 ]  # fmt: skip
 
 
@@ -294,3 +298,20 @@ def test_invalid_file_that_was_never_applied_is_refused(tmp_path: Path, text: st
         effective.find_effective(str(path))
     assert caught.value.message.startswith(f"{path}:1: a: unknown key; known here: ")
     assert (more in caught.value.message, "more)" in caught.value.message) == (True, bool(more))
+
+
+@pytest.mark.parametrize(
+    "written, compiled",
+    [("1.5M", 1_500_000), ("0.5Gi", 1 << 29), ("1e6", 1_000_000), (".5k", 500), ("1.0001k", 1001), ("50Mi", "50Mi")],
+)
+def test_amount_is_compiled_to_the_form_of_earlier_versions(written: str, compiled: int | str) -> None:
+    text = BLOCKIO % f"devices: [/dev/sda], throttleReadBps: {written}"
+    found = check_text(text.encode(), "c.yaml").valid().given()
+    (part,) = next(iter(found["blockio"]["classes"].values()))
+    assert part["throttleReadBps"] == compiled
+
+
+@pytest.mark.parametrize("written", ["0xFF", "FF", "0Xff", "fF"])
+def test_mask_in_any_case_is_compiled_to_lower_case(written: str) -> None:
+    found = check_text((RDT % f"L3: '{written}'").encode(), "c.yaml").valid().given()
+    assert next(iter(found["rdt"]["classes"].values()))["L3"] == "ff"

@@ -206,7 +206,7 @@ def derive(
         if not pod_uid_validator(claimed):
             raise _bad_key(
                 f"container {state.id[:64]} of {dialect.name} has no pod UID in {dialect.uid}: {claimed[:80]!r}",
-                "the container is not monitored; containers of crictl need a metadata uid",
+                "the container is not monitored; in a file for crictl, write a UUID as metadata.uid",
             )
         uid = workload.key = canonical_pod_uid(claimed)
     in_pod = False
