@@ -21,7 +21,7 @@ from resctrl_hooks.node.feature import Feature, Step
 from resctrl_hooks.node.features import monitoring
 from resctrl_hooks.node.hook import call as hook
 from resctrl_hooks.node.hook import create_runtime as creation
-from resctrl_hooks.node.hook import deadline
+from resctrl_hooks.node.hook import deadline, poststop
 from resctrl_hooks.node.ledger import Ledger
 from resctrl_hooks.node.resctrl.filesystem import Filesystem, Resctrl
 from resctrl_hooks.node.resctrl.locked_key import LockedKey
@@ -86,7 +86,7 @@ def test_internal_error_in_poststop_is_not_a_failure(host: Host, pod: dict[str, 
     host.configure(failurePolicy="fail")
     host.call(pod)
     host.end_process(100)
-    fail(lifetimes, "release_container", ZeroDivisionError("a bug"))
+    fail(poststop, "release_container", ZeroDivisionError("a bug"))
     outcome = host.call(stopped())
     assert outcome.code == 0
     assert "internal error in resctrl-hook: ZeroDivisionError: a bug in faults.py" in outcome.stderr
