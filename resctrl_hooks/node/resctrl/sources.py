@@ -58,7 +58,7 @@ class Sources:
 
         Args:
             found: what was found.
-            judge: returns the source of an identity at a place, given the unseen one of that identity, if known.
+            judge: returns the source of an identity at a place, given the known one elsewhere or unseen, if any.
             hidden: whether something could not be looked at, so that each missing source may be there.
         """
         known = {source.identity: source for source in (*self.unseen.values(), *self.seen.values())}
@@ -66,7 +66,10 @@ class Sources:
         gone: "list[Source]" = []
         for place, (identity, _) in found.items():
             before = known.pop(identity, None)
-            source = before if before is not None and before.state == SEEN else judge(before, place, identity)
+            if before is not None and before.state == SEEN and before.place == place:
+                source = before
+            else:
+                source = judge(before, place, identity)
             if source is not before and before is not None and before.state != LEFT:
                 gone.append(before)
             source.state = SEEN

@@ -278,13 +278,21 @@ def test_group_renamed_to_another_key_is_not_counted_again(counting: Counting) -
     assert found[TOTAL] == 5
 
 
-def test_group_that_comes_back_from_another_key_counts_nothing_of_the_time_there(counting: Counting) -> None:
+@pytest.mark.parametrize("whole, back_in", [(True, "gold"), (True, "silver"), (False, "silver")])
+def test_group_that_comes_back_from_another_key_counts_nothing_of_the_time_there(
+    counting: Counting, whole: bool, back_in: str
+) -> None:
     other = counting.tree.resctrl / "gold/mon_groups/other"
     counting.group.rename(other)
     counting.tree.monitor.ensure_group("other", "gold")
-    counting.total_of_all()
-    say_paths(other, {f"{domain}/mbm_total_bytes": counting.true // 2 + 100 for domain in DOMAINS})
-    assert counting.total_of_all() == counting.true
+    for number in (0, 100):
+        say_paths(other, {f"{domain}/mbm_total_bytes": counting.true // 2 + number for domain in DOMAINS})
+        if whole:
+            assert counting.total_of_all() == counting.true
+        else:
+            counting.tree.other_monitor().read("other")
+    counting.group = counting.tree.resctrl / back_in / "mon_groups" / KEY
+    counting.group.parent.mkdir(parents=True, exist_ok=True)
     other.rename(counting.group)
     say_paths(counting.group, {f"{domain}/mbm_total_bytes": counting.true // 2 + 103 for domain in DOMAINS})
     assert counting.total_of_all() == counting.true + 2 * 3
