@@ -10,7 +10,7 @@ from . import errors
 from .feature import Step
 from .feature_table import FEATURES
 from .host.files import is_folder
-from .ledger import IDLE, WAITING
+from .ledger import IDLE, TOTALS, WAITING
 from .log import INFO, WARNING
 from .registry import feature_named
 from .resctrl.locked_key import record_is_dead
@@ -160,7 +160,8 @@ def release_key(locked: "LockedKey", context: "Context") -> bool:
         return False
     if members and locked.members():
         return False  # a container has started while the lock was released
-    if not locked.record.get("cgroup") or context.settings.groups["release"] != POD:
+    may_return = not locked.record.get("cgroup") or context.settings.groups["release"] != POD
+    if may_return and context.ledger.flagged(f"{TOTALS}/counters"):  # else nobody has read its totals
         _read_late(context, locked.key)  # the key may return with the next container, and continues its totals
     for group in locked.release():
         context.log(INFO, f"removed group {group.path}", key=locked.key, rdt_class=group.rdt_class)

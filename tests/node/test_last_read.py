@@ -60,3 +60,11 @@ def test_pod_with_a_cgroup_of_its_own_never_returns_and_is_not_read(
     monkeypatch.setattr(lifecycle, "_read_late", None)
     node.end(pod)
     assert not node.kernel.groups()
+
+
+def test_pod_of_a_node_whose_counters_nobody_reads_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = SharedNode(tmp_path, rmids=8, release="last-container")
+    pod = node.start("shop")
+    monkeypatch.setattr(lifecycle, "_read_late", None)
+    node.end(pod, pod_lives=True)
+    assert not node.kernel.groups()
