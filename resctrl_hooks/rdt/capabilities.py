@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 
 from resctrl_hooks.node.errors import NotMountedError, ResctrlError
 from resctrl_hooks.node.host.files import kernel_text
+from resctrl_hooks.node.names import valid_class
 from resctrl_hooks.node.resctrl.bandwidth_unit import MB_PER_SECOND, PER_CENT, bounds_of, is_mbps, unit_of
+from resctrl_hooks.node.resctrl.filesystem import Resctrl
 from resctrl_hooks.node.resctrl.schemata import MANAGED, parse_schemata
 
 Schemata = dict[str, dict[int, str]]
@@ -79,6 +81,18 @@ def read_abilities(root: str) -> Capabilities:
     # With io_alloc, the class with the highest CLOSID is the one of I/O (resctrl.rst, "io_alloc").
     taken = any(kernel_text(f"{root}/info/{name}/io_alloc") == "enabled" for name in found.caches)
     return Capabilities(found.caches, found.bandwidths, found.domains, max(0, min(closids, default=0) - taken))
+
+
+def present_classes(resctrl: Resctrl) -> list[str]:
+    """Return the names of all classes, also of those without monitoring, such as pseudo-locked ones.
+
+    Raises:
+        NotMountedError: resctrl is not mounted.
+        ResctrlError: it is unreadable.
+    """
+    found = resctrl.classes()
+    others = (name for name in os.listdir(resctrl.root) if valid_class(name) and name not in found)
+    return found + [name for name in others if os.path.exists(f"{resctrl.root}/{name}/schemata")]
 
 
 def read_schemata(root: str, name: str) -> Schemata:

@@ -19,7 +19,7 @@ from resctrl_hooks.node.resctrl.kernel_refusals import last_cmd_status
 from resctrl_hooks.node.resctrl.schemata import LOCK, write_schemata
 
 from .before import read_before, write_before
-from .capabilities import Schemata, read_abilities, read_schemata
+from .capabilities import Schemata, present_classes, read_abilities, read_schemata
 from .config import EXCLUSIVE, ROOT_NAME, differences, lines
 from .plan import SHAREABLE, Held, Plan
 
@@ -30,6 +30,7 @@ _NO_RMID = (
 )
 
 _MB = "MB"
+_LOCKED = "pseudo-lock"  # the modes pseudo-locksetup and pseudo-locked
 PATIENCE = 10.0
 """Maximum seconds to wait for another process that changes classes."""
 
@@ -84,7 +85,7 @@ class Classes:
         """Read the present classes, and plan the changes."""
         self._held = self._read_held()
         self._can = read_abilities(self._resctrl.root)
-        self._there = self._resctrl.classes()
+        self._there = present_classes(self._resctrl)
         self._before = read_before(self._ledger.folder, self._proc)
         now = {name: read_schemata(self._resctrl.root, _folder(name)) for name in (ROOT_NAME, *self._there)}
         self._plan = Plan(self._declared, self._can, now, self._before, self._capacity)
@@ -140,6 +141,8 @@ class Classes:
         report.held = {
             domain: value for domain, value in self._held.get(folder, {}).items() if domain in have.get(_MB, {})
         }
+        if spec is not None and report.mode.startswith(_LOCKED):
+            problems = [f"its mode is {report.mode}, so that the kernel refuses other schemata; remove the class"]
         report.problems = problems or (self._differences(report, spec or {}) if exists else [])
         obstacle = self._plan.obstacles.get(name)
         if obstacle is not None and not obstacle.declared:
@@ -216,7 +219,7 @@ class Classes:
         kept = record.model_copy(update={"modes": sorted(modes)})
         if kept != read_before(self._ledger.folder, self._proc):
             write_before(self._ledger.folder, kept)
-        self._there = self._resctrl.classes()
+        self._there = present_classes(self._resctrl)
         return [self._report(name).model_copy(update={"done": rows}) for name, rows in done.items()]
 
     def _create(self, name: str) -> None:

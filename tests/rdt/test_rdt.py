@@ -296,6 +296,25 @@ def test_missing_resctrl_is_reported(tmp_path: Path) -> None:
     assert "resctrl is not mounted at" in failed.output
 
 
+@pytest.mark.parametrize("folder", ["locked", "locked/mon_groups"])
+@pytest.mark.parametrize(
+    "mode, schemata", [("pseudo-locked", "L3:0=f"), ("pseudo-locksetup", "L3:uninitialized"), ("pseudo-locked", "")]
+)
+def test_pseudo_locked_class_is_shown_and_stays(tmp_path: Path, folder: str, mode: str, schemata: str) -> None:
+    with plain_host(tmp_path, "info", folder, rdt={"classes": {"locked": {"L3": "ff"}}}) as host:
+        write_info(host.resctrl, "L3", num_closids="4", cbm_mask="fff", min_cbm_bits="1")
+        for name, text in {"schemata": "L3:0=fff", "tasks": "", "locked/tasks": ""}.items():
+            (host.resctrl / name).write_text(text)
+        (host.resctrl / "locked/schemata").write_text(f"{schemata}\n")
+        (host.resctrl / "locked/mode").write_text(f"{mode}\n")
+        shown = json.loads(host.run("rdt", "show", "--json").stdout)["items"]
+        (locked,) = [one for one in shown if one["name"] == "locked"]
+        assert locked["state"] == "impossible"
+        assert f"its mode is {mode}" in locked["problems"][0]
+        assert host.run("rdt", "apply").exit_code == 1
+        assert (host.resctrl / "locked/schemata").read_text() == f"{schemata}\n"
+
+
 @pytest.mark.fuse
 def test_class_uses_an_rmid(tmp_path: Path) -> None:
     with mounted(tmp_path / "sim", rmids=2) as root:

@@ -1,5 +1,6 @@
 """The memory nodes of a container: near to its CPUs, or of the kinds of memory that it requests."""
 
+from ...host.topology import DRAM
 from .policy import PlacementError
 
 TYPE_CHECKING = False
@@ -49,7 +50,7 @@ def _memory_of_kinds(cpus: int, usage: "Usage", request: "Request") -> int:
     kinds, topology = request.memory_kinds, usage.topology
     near = [topology.memory_near(cpus, kind) for kind in kinds]
     for kind, nodes in zip(kinds, near):
-        if not nodes:
+        if not nodes and (kind != DRAM or topology.nodes):  # a kernel without NUMA has DRAM and no nodes
             raise PlacementError(f"no {kind} memory on this machine", hint="`resctrl-hook topology` lists the kinds")
     mems = 0
     for depth in range(max(map(len, near))):

@@ -101,6 +101,16 @@ def test_second_container_gets_the_other_fast_memory_and_the_third_none() -> Non
         place(topology, *requests)
 
 
+def test_kernel_without_numa_has_dram_and_binds_nothing() -> None:
+    topology = machine(cores=4)
+    topology.nodes.clear()
+    for memory in (0, GIB):
+        assert place(topology, Request("a", milli=100, memory=memory, memory_kinds=[DRAM]))[0].mems == 0
+    for kinds, missing in (([FAST], "fast"), ([SLOW], "slow"), ([DRAM, SLOW, FAST], "slow")):
+        with pytest.raises(PlacementError, match=f"no {missing} memory on this machine"):
+            place(topology, Request("a", milli=100, memory=GIB, memory_kinds=kinds))
+
+
 def test_missing_kind_of_memory_is_refused() -> None:
     with pytest.raises(PlacementError, match="no fast memory on this machine"):
         place(machine(), Request("a", memory_kinds=[FAST]))
