@@ -7,6 +7,7 @@ then classes get mode exclusive.
 import errno
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Literal
 
 from pydantic import BaseModel
@@ -199,6 +200,18 @@ class Classes:
         if kept != self._before:
             write_before(self._ledger.folder, kept)
         done: dict[str, list[str]] = {report.name: [] for report in reports}
+        try:
+            self._write(reports, done)
+        except ResctrlError:
+            self._undo(reports, done)
+            raise
+        kept = record.model_copy(update={"modes": sorted(modes)})
+        if kept != read_before(self._ledger.folder, self._proc):
+            write_before(self._ledger.folder, kept)
+        self._there = present_classes(self._resctrl)
+        return [self._report(name).model_copy(update={"done": rows}) for name, rows in done.items()]
+
+    def _write(self, reports: list[ClassReport], done: dict[str, list[str]]) -> None:
         for report in reports:
             if self._planned(report)[:1] == [_MODE_LINES[SHAREABLE]]:
                 self._write_mode(report.name, SHAREABLE)
@@ -216,11 +229,21 @@ class Classes:
             if self._planned(report)[-1:] == [_MODE_LINES[EXCLUSIVE]]:
                 self._write_mode(report.name, EXCLUSIVE)
                 done[report.name].append(_MODE_LINES[EXCLUSIVE])
-        kept = record.model_copy(update={"modes": sorted(modes)})
-        if kept != read_before(self._ledger.folder, self._proc):
-            write_before(self._ledger.folder, kept)
-        self._there = present_classes(self._resctrl)
-        return [self._report(name).model_copy(update={"done": rows}) for name, rows in done.items()]
+
+    def _undo(self, reports: list[ClassReport], done: dict[str, list[str]]) -> None:
+        """Restore what was written before the kernel refused a value, the last first, as far as it permits that."""
+        for report in reversed([report for report in reports if done[report.name]]):
+            if report.state == "missing":
+                with suppress(OSError):
+                    os.rmdir(self._resctrl.class_folder(report.name))
+                continue
+            for line in reversed([line for line in done[report.name] if line not in _MODE_LINES.values()]):
+                resource = line.partition(":")[0]
+                with suppress(ResctrlError):
+                    write_schemata(self._resctrl, _folder(report.name), *lines({resource: report.schemata[resource]}))
+            if _MODE_LINES[SHAREABLE] in done[report.name]:
+                with suppress(ResctrlError):
+                    self._write_mode(report.name, EXCLUSIVE)
 
     def _create(self, name: str) -> None:
         try:

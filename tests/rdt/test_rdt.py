@@ -316,6 +316,21 @@ def test_pseudo_locked_class_is_shown_and_stays(tmp_path: Path, folder: str, mod
 
 
 @pytest.mark.fuse
+@pytest.mark.parametrize("refused", [{"b": {"MB": 4096}}, {"/": {"MB": 2049}}, {"b": {"L3": "ff", "MB": 9999}}])
+def test_apply_that_the_kernel_refuses_changes_nothing(tmp_path: Path, refused: dict[str, Any]) -> None:
+    with mounted(tmp_path / "sim", vendor="amd", closids=4) as root:
+        host = RdtHost(tmp_path / "host", resctrl=Path(root))
+        host.apply(old={"MB": 100})
+        before = [(host.resctrl / name / "schemata").read_text() for name in ("", "old")]
+        host.configure(rdt={"classes": {"old": {"L3": "f", "MB": 200}, "a": {"MB": 16}, **refused}})
+        failed = host.rdt("apply")
+        assert failed.exit_code == 1
+        assert "out of range" in failed.output
+        assert [(host.resctrl / name / "schemata").read_text() for name in ("", "old")] == before
+        assert not any((host.resctrl / name).exists() for name in ("a", "b"))
+
+
+@pytest.mark.fuse
 def test_class_uses_an_rmid(tmp_path: Path) -> None:
     with mounted(tmp_path / "sim", rmids=2) as root:
         os.mkdir(f"{root}/mon_groups/somebody")
