@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import click
 
 from resctrl_hooks import __version__
-from resctrl_hooks.cli.errors import OneLineGroup, drop_unwritten, no_such_command
+from resctrl_hooks.cli.errors import WORDS, OneLineGroup, drop_unwritten, no_such_command
 from resctrl_hooks.node.settings import DEFAULT_CONFIG
 
 
@@ -165,7 +165,7 @@ class _LazyGroup(OneLineGroup):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+        if args and args[0] not in WORDS and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             ctx.fail(no_such_command(args[0], self.list_commands(ctx)))
         return super().resolve_command(ctx, args)
 

@@ -13,7 +13,7 @@ import click
 import yaml
 
 from resctrl_hooks.cli.document import Column, Form, attributes, is_table, output_option, print_listing
-from resctrl_hooks.cli.errors import INVALID, FailedError, print_problems
+from resctrl_hooks.cli.errors import INVALID, FailedError, HelpfulGroup, print_problems
 from resctrl_hooks.config.applied import Applied, Change, apply_file, is_newer
 from resctrl_hooks.config.balloons_file import Conversion
 from resctrl_hooks.config.check import Checked, check_file, trust_problems
@@ -54,7 +54,7 @@ def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _text)
 
 
-@click.group()
+@click.group(cls=HelpfulGroup)
 def command() -> None:
     """Check, apply and show the configuration."""
 

@@ -21,6 +21,8 @@ INVALID = 2
 KUBECTL = "kubectl resctrl"
 """The second program of the package, as its users call it."""
 TRACEBACK = "RESCTRL_HOOK_TRACEBACK"  # environment variable that prints the traceback of an internal error
+WORDS = ("help", "version")
+"""Words that are options, accepted in place of a command."""
 _KUBECTLS = {"get": "list", "describe": "show"}
 _NO_ARGUMENTS: type[click.UsageError] | None = getattr(click.exceptions, "NoArgsIsHelpError", None)  # click 8.2
 
@@ -83,7 +85,24 @@ def in_one_line(arguments: Sequence[str] = ()) -> Iterator[None]:
         raise FailedError(_forbidden(error, arguments) or _fault(error)) from error
 
 
-class OneLineGroup(click.Group):
+class HelpfulGroup(click.Group):
+    """Group that accepts `help` and `version` as commands."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command; `help COMMAND` and `version` mean the options, as in kubectl."""
+        if args == ["help"]:
+            click.echo(ctx.get_help())
+            ctx.exit()
+        if args == ["version"]:
+            _print_version(ctx)
+        if args[:1] == ["help"]:
+            args = [*args[1:], "--help"]
+        return super().resolve_command(ctx, args)
+
+
+class OneLineGroup(HelpfulGroup):
     """Group that reports each failure in one line."""
 
     arguments: Sequence[str] = ()
@@ -128,10 +147,22 @@ def _forbidden(error: BaseException | None, arguments: Sequence[str]) -> str:
     return f"{text}; try {shlex.join(['sudo', NAME, *arguments])}" if text else ""
 
 
+def _print_version(ctx: click.Context) -> None:
+    """Print the version and exit, if the program has an option for it."""
+    for option in ctx.command.params:
+        if option.name == "version" and option.callback is not None:
+            option.callback(ctx, option, True)  # noqa: FBT003  # click's signature
+
+
 def _misuse(error: click.UsageError) -> str:
     if isinstance(error, click.NoSuchOption) and error.option_name == "--config" and error.ctx is not None:
         rest = error.ctx.command_path.removeprefix(NAME).strip()
         return f"--config must precede the command: {NAME} --config FILE {rest}".rstrip()
+    if isinstance(error, click.NoSuchOption) and error.possibilities:
+        plain = {one.lstrip("-"): one for one in error.possibilities}
+        close = difflib.get_close_matches(error.option_name.lstrip("-"), plain)  # click counts the dashes too
+        near = [plain[one] for one in close]
+        return click.NoSuchOption(error.option_name, possibilities=near, ctx=error.ctx).format_message()
     return error.format_message()
 
 

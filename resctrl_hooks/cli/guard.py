@@ -8,6 +8,7 @@ import click
 from rich.markup import escape
 
 from resctrl_hooks.cli.document import Form, is_table, output_option, print_listing
+from resctrl_hooks.cli.errors import HelpfulGroup
 from resctrl_hooks.cli.node import find_settings, open_node
 from resctrl_hooks.cli.tables import age, console, print_table, table
 from resctrl_hooks.errors import HookError
@@ -17,7 +18,7 @@ from resctrl_hooks.node.sampler.command import guard_command
 _STYLES = {"idle": "green", "holding": "yellow", "pressed": "red", "exhausted": "red", "blind": "red"}
 
 
-@click.group()
+@click.group(cls=HelpfulGroup)
 def command() -> None:
     """Limit the bandwidth of RDT classes while the memory of protected classes is full (experimental; `rdt.guard`)."""
 

@@ -5,6 +5,7 @@ import time
 import click
 
 from resctrl_hooks.cli.document import Form, attributes, is_table, output_option, print_listing
+from resctrl_hooks.cli.errors import HelpfulGroup
 from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.cli.params import Past, recording_errors, recording_options
 from resctrl_hooks.cli.past_text import say_skipped
@@ -21,7 +22,7 @@ from resctrl_hooks.recording.files import check, writing
 _LATE = 3  # intervals after which the writer is missing
 
 
-@click.group()
+@click.group(cls=HelpfulGroup)
 def command() -> None:
     """Show and export the history of this node: past samples of all counters (`history` in the configuration)."""
 

@@ -1,5 +1,6 @@
 """What several commands have: option types for durations, bandwidths and times, options, and the end by a signal."""
 
+import math
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -35,13 +36,10 @@ class Duration(click.FloatRange):
         return super().convert(value, param, ctx)
 
 
-class Bandwidth(click.FloatRange):
+class Bandwidth(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.5
     """Bytes per second, with a decimal prefix as on disks and networks: ``120G`` is 120 000 000 000."""
 
     name = "bandwidth"
-
-    def __init__(self) -> None:
-        super().__init__(0, min_open=True)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the number."""
@@ -50,7 +48,17 @@ class Bandwidth(click.FloatRange):
         if not number.isascii() or not number.replace(".", "", 1).isdecimal() or len(text) - len(number) > 1:
             self.fail(f"{value!r} is not a bandwidth such as 500M or 120G.", param, ctx)
         scale = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}[text[len(number) :]]
-        return super().convert(float(number) * scale, param, ctx)
+        found = float(number) * scale
+        if not found:
+            self.fail("a bandwidth is above 0.", param, ctx)
+        return found
+
+
+def not_negative(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
+    """Return a number of at least 0. A callback."""
+    if value is not None and not 0 <= value < math.inf:
+        raise click.BadParameter(f"{value:g} is not a number from 0 on.", context, parameter)
+    return value
 
 
 def domain_of(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, int] | None:
@@ -63,22 +71,22 @@ def domain_of(context: click.Context, parameter: click.Parameter, value: str | N
     return resource, int(number)
 
 
-class Past(click.FloatRange):
+class Past(click.ParamType):  # type: ignore[type-arg]  # as above
     """A moment of the past in the words of `resctrl_hooks.past.times`, as seconds since 1970."""
 
     name = "time"
-
-    def __init__(self) -> None:
-        super().__init__(0)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the seconds."""
         if isinstance(value, float):
             return value
         try:
-            return parse_time(str(value), datetime.now().astimezone()).timestamp()
+            found = parse_time(str(value), datetime.now().astimezone()).timestamp()
         except ValueError as error:
             self.fail(f"{error}.", param, ctx)
+        if found < 0:
+            self.fail(f"{value!r} is before 1970.", param, ctx)
+        return found
 
 
 def ended_by_signals() -> threading.Event:

@@ -8,6 +8,7 @@ from rich.markup import escape
 
 from resctrl_hooks.cli.document import Column, Form, attributes, is_table, output_option, print_listing
 from resctrl_hooks.cli.edited import as_edited
+from resctrl_hooks.cli.errors import HelpfulGroup
 from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.cli.tables import console, print_table, table
 from resctrl_hooks.inventory.guard import held_values, owner_of_values
@@ -21,7 +22,7 @@ _VERBS = {"missing": "create", "differs": "change"}
 _STYLES = {"as declared": "green", "not declared": "dim", "missing": "yellow", "differs": "yellow", "impossible": "red"}
 
 
-@click.group()
+@click.group(cls=HelpfulGroup)
 def command() -> None:
     """Apply and show declared RDT classes (`rdt.classes`)."""
 

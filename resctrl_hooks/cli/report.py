@@ -5,7 +5,7 @@ import time
 import click
 
 from resctrl_hooks.cli.errors import INVALID, FailedError
-from resctrl_hooks.cli.params import Bandwidth, Past
+from resctrl_hooks.cli.params import Bandwidth, Past, not_negative
 from resctrl_hooks.node.history.rows import Row
 from resctrl_hooks.past.times import FORMS
 from resctrl_hooks.recording.analysis import recording_of
@@ -21,7 +21,8 @@ from resctrl_hooks.recording.files import RecordingError, read
 @click.option(
     "--grams-per-kwh",
     metavar="NUMBER",
-    type=click.FloatRange(0),
+    type=float,
+    callback=not_negative,
     help="Show CO2 with this carbon intensity.",
 )
 @click.option("--energy-csv", metavar="TABLE", help="Also write the energy of pods and namespaces into this CSV file.")

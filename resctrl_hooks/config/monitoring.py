@@ -32,9 +32,10 @@ class PriorityRule(Section):
     """Priority of the pods. The highest priority is served first."""
 
 
-_RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?) *([MG]B)(?:/s|ps)")
-_BYTES = {"MB": 1e6, "GB": 1e9}
-_RATE_SCHEMA = {"type": "string", "pattern": "^[0-9]+(\\.[0-9]+)? *[MG]B(/s|ps)$"}
+_RATE_FORM = r"([0-9]+(?:\.[0-9]+)?) *([kMGT])(?:B(?:/s|ps))?"
+_RATE = re.compile(_RATE_FORM)
+_BYTES = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_RATE_SCHEMA = {"type": "string", "pattern": f"^{_RATE_FORM.replace('?:', '')}$"}
 _ALL = "*"
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.fault_report import lacks_root
 
 from . import (
     energy,
@@ -58,4 +59,5 @@ def examine(host: Host, checks: dict[str, Check] | None = None) -> Iterator[tupl
             for finding in check(host):
                 yield name, finding
         except (OSError, HookError, ValueError) as error:
-            yield name, problem(f"check failed: {error}", "run doctor as root; if it fails again, please report it")
+            remedy = "run doctor as root" if lacks_root(error) else "please report it"
+            yield name, problem(f"check failed: {error}", remedy)

@@ -65,6 +65,55 @@ def test_missing_root_is_one_line(
     assert "sudo" in line
 
 
+def test_doctor_without_root_reports_no_bug(readable: Host) -> None:
+    (readable.state / "totals").mkdir(mode=0o700, exist_ok=True)
+    run(readable, "doctor")
+    with as_nobody():
+        text = run(readable, "doctor").stdout
+    assert "check failed: " in text
+    assert "please report it" not in text
+
+
+@pytest.mark.parametrize(
+    "typed, same",
+    [
+        ("help", "--help"), ("help list", "list --help"), ("help config show", "config show --help"),
+        ("config help", "config --help"), ("config help show", "config show --help"), ("version", "--version"),
+    ],
+)  # fmt: skip
+def test_help_and_version_are_commands_too(typed: str, same: str) -> None:
+    found, expected = (CliRunner().invoke(main, words.split(), prog_name="resctrl-hook") for words in (typed, same))
+    assert (found.exit_code, found.stdout) == (0, expected.stdout)
+    assert found.stdout
+
+
+@pytest.mark.parametrize(
+    "typed, meant",
+    [
+        ("list --once", ""), ("list --all-pods", ""), ("show --why", ""), ("list --jsn", "--json"),
+        ("list --namespac x", "--namespace"), ("top --onec", "--once"),
+    ],
+)  # fmt: skip
+def test_unknown_option_suggests_only_similar_one(typed: str, meant: str) -> None:
+    done = CliRunner().invoke(main, typed.split())
+    assert done.exit_code == 2
+    assert (f"'{meant}'" in done.stderr.partition("Did you mean ")[2]) if meant else "mean" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["list", "top", "show", "report", "history export"])
+def test_help_of_times_and_bandwidths_shows_no_range(command: str) -> None:
+    text = CliRunner().invoke(main, [*command.split(), "--help"]).stdout
+    assert "x>=0]" not in text
+    assert "x>0]" not in text
+
+
+@pytest.mark.parametrize("words", [("top", "--at", "1969-12-31T23:00:00Z"), ("report", "--capacity", "0G")])
+def test_time_and_bandwidth_below_their_range_are_refused(words: tuple[str, ...]) -> None:
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 2
+    assert "Invalid value for '--" in done.stderr
+
+
 def test_sudo_advice_repeats_whole_command(readable: Host) -> None:
     run(readable, "list")
     with as_nobody():

@@ -92,6 +92,20 @@ def test_only_allowed_classes_are_used(rdt_host: Host, asked: str, words: str) -
         plan(rdt_host, crio_annotations() | {OURS: asked})
 
 
+@pytest.mark.parametrize(
+    "asked, meant",
+    [
+        ("gld", "gold"), ("Gold", "gold"), ("goldd", "gold"), ("glod", "gold"), ("ogld", "gold"), ("hold", "gold"),
+        ("silver", ""), ("silvr", ""), ("gone", ""), ("x", ""), ("x" * 999, ""),
+    ],
+)  # fmt: skip
+def test_mistyped_class_suggests_declared_one_of_namespace(rdt_host: Host, asked: str, meant: str) -> None:
+    rdt_host.configure(rdt={"enabled": True, "allow": {"shop": ["gold"]}, "classes": {"gold": {}, "silver": {}}})
+    with pytest.raises(RdtClassError, match="is not allowed to use RDT class") as caught:
+        plan(rdt_host, crio_annotations() | {OURS: asked})
+    assert str(caught.value).partition("; did you mean ")[2] == (f"'{meant}'?" if meant else "")
+
+
 def test_missing_class_is_reported(rdt_host: Host) -> None:
     with pytest.raises(RdtClassError, match=r"unknown RDT class 'bronze' for annotation .*rdt apply"):
         plan(rdt_host, PODMAN | {OURS: "bronze"})
