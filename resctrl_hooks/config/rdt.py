@@ -121,6 +121,10 @@ class RdtClass(Section):
     """Whether only this class may use its ways. The root class loses them. Shares of exclusive classes do not
     overlap."""
 
+    optional: bool = False
+    """Whether limits of resources and domains that a node does not have are left out there, so that one file is for
+    different nodes. Without this key, `rdt apply` refuses such a class."""
+
     @model_validator(mode="before")
     @classmethod
     def _numbers_for_masks(cls, data: Any) -> Any:

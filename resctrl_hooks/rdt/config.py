@@ -9,7 +9,7 @@ from .capabilities import BandwidthCapability, Capabilities, Schemata
 from .ways import Ways, mask_of
 
 ROOT_NAME = "/"
-EXCLUSIVE = "exclusive"
+EXCLUSIVE, OPTIONAL = "exclusive", "optional"
 
 
 def wanted_schemata(
@@ -21,18 +21,22 @@ def wanted_schemata(
     the ways that other classes left; an exclusive class takes its own from them.
     """
     ways = ways or Ways(can)
-    exclusive = bool(spec.get(EXCLUSIVE))
+    exclusive, optional = bool(spec.get(EXCLUSIVE)), bool(spec.get(OPTIONAL))
     wanted: Schemata = {}
     problems: list[str] = []
     for resource, declared in spec.items():
-        if declared is None or resource == EXCLUSIVE:
+        if declared is None or resource in (EXCLUSIVE, OPTIONAL):
             continue
         if resource not in can.domains:
+            if optional:
+                continue
             have = ", ".join(can.domains) or "nothing"
             problems.append(f"{resource}: not supported; this resctrl supports {have}")
             continue
         for domain, value in by_domain(declared, can.domains[resource]).items():
             if domain not in can.domains[resource]:
+                if optional:
+                    continue
                 shown = ", ".join(str(known) for known in can.domains[resource])
                 problems.append(f"{resource}: unknown domain {domain}; this machine has {shown}")
                 continue

@@ -146,6 +146,30 @@ def documented(first: int, last: int, ways: int, minimum: int) -> int:
     return sum(1 << way for way in having)
 
 
+@pytest.mark.parametrize(
+    "can, spec, written",
+    [
+        (CAN, {"L3": "ff", "L2": "f"}, "L3:0=ff;1=ff"),
+        (MBPS, {"L3": "60%", "MB": 50}, "MB:0=50"),
+        (CAN, {"SMBA": 5, "MB": {"0": 50, "2": 50}}, "MB:0=50"),
+        (CAN, {"L3CODE": "f", "L3DATA": "f0"}, ""),
+        (SPARSE, {"L3": "f", "MB": 10, "exclusive": True}, "L3:0=f"),
+    ],
+)
+def test_optional_class_leaves_out_what_the_node_does_not_have(
+    can: Capabilities, spec: dict[str, Any], written: str
+) -> None:
+    wanted, problems = wanted_schemata(spec | {"optional": True}, can)
+    assert (" ".join(lines(wanted)), problems) == (written, [])
+    assert wanted_schemata(spec, can)[1], "without the key, the class is impossible"
+
+
+def test_optional_class_with_a_wrong_value_is_impossible() -> None:
+    assert wanted_schemata({"L3": "505", "L2": "f", "optional": True}, CAN)[1] == [
+        "L3: mask 505 has gaps, which this processor does not support"
+    ]
+
+
 def write_info(root: Path, resource: str, **files: str) -> None:
     """Write files of the kernel's info folder."""
     (root / "info" / resource).mkdir(parents=True)
