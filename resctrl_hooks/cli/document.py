@@ -67,6 +67,9 @@ def print_listing(
             click.echo(json.dumps(value, indent=None if compact else 2))
 
 
+_DIGITS = 15  # decimal digits that a float always keeps
+
+
 def _print_csv(columns: Sequence[Column], items: Iterable[Any], *, headers: bool) -> None:
     """Print items as CSV (RFC 4180): numbers without units, empty cells for missing values, no control characters."""
     writer = csv.writer(sys.stdout)
@@ -96,6 +99,8 @@ def is_table(form: Form) -> bool:
 def _cell(value: Any) -> Any:
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, float):
+        return float(f"{value:.{_DIGITS}g}")  # a product such as 301599999.99999976 is 301600000
     if isinstance(value, list):
         value = " ".join(str(part) for part in value)
     return printable(value) if isinstance(value, str) else value

@@ -47,6 +47,21 @@ def test_narrow_terminal_loses_no_column(width: int) -> None:
     assert LEAST <= len(row) <= max(width, LEAST)
 
 
+@pytest.mark.parametrize(
+    "value, cell",
+    [
+        (301599999.99999976, "301600000.0"),
+        (0.1 + 0.2, "0.3"),
+        (-1e-9, "-1e-09"),
+        (1 / 3, "0.333333333333333"),
+        (7, "7"),
+    ],
+)
+def test_number_in_csv_has_no_rounding_error(value: float, cell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    print_listing("csv", "Test", [], [("value", itemgetter(0))], [[value]])
+    assert capsys.readouterr().out.splitlines()[1] == cell
+
+
 def test_name_keeps_both_ends_and_is_whole_if_it_fits() -> None:
     name = printed(80)[1].split()[0]
     assert name.startswith("openshift")
