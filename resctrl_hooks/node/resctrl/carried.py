@@ -206,7 +206,7 @@ class Carried:
             if known is not None and known.is_certain:
                 return known if other is None or other.read <= known.read else other.continued()
             values = [(path, groups[place][1][number]) for number, path in self._cumulative]
-            if known is not None and not is_new(known, place, began):
+            if known is not None and not is_new(known, began):
                 known.is_certain = True
                 if known.weaken(values) or began is None:
                     counts.note_ended(group_of(place) or key, known.read)
@@ -217,9 +217,7 @@ class Carried:
             return new_source(record, place, identity, self.now)
 
         for group in counts.sources.observe(groups, judge, hidden=hidden):
-            name = group_of(group.place)
-            if name or class_of(group.place) in record.get("groups", {}):  # else this project has removed it
-                counts.note_ended(name or key, group.read)
+            counts.note_ended(group_of(group.place) or key, group.read)
         for place, group in counts.groups.items():
             name = group_of(place) or key
             if group.identity in missed and counts.ended.get(name) == group.read:

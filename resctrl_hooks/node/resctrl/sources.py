@@ -138,15 +138,15 @@ def _latest(sources: "Iterable[Source]") -> "dict[str, Source]":
     return {source.identity: source for source in found}
 
 
-def is_new(source: Source, place: str, began: "float | None") -> bool:
+def is_new(source: Source, began: "float | None") -> bool:
     """Return whether a group with the identity of an uncertain source certainly is another one.
 
-    A resctrl that is mounted again gives its groups the same identities. Where the evidence is unclear, the source
-    continues from its last values (see `Source.weaken`), which may be too little and is never too much.
+    A resctrl that is mounted again gives its groups the same identities, also to groups in other classes: umount moves
+    all tasks into the root class. Where the evidence is unclear, the source continues from its last values (see
+    `Source.weaken`), which may be too little and is never too much.
 
     Args:
         source: the known source.
-        place: the group's place.
-        began: when this project created the group at this place, in seconds since the boot; None for another's group.
+        began: when this project created the group at its place, in seconds since the boot; None for another's group.
     """
-    return began is not None and began > source.read and place == source.place
+    return began is not None and began > source.read

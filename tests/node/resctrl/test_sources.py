@@ -138,14 +138,9 @@ def test_repeated_look_counts_the_last_place() -> None:
     assert found == {"gold": ("a", [2]), "silver": ("b", [3])}
 
 
-@pytest.mark.parametrize(
-    "began, place, new",
-    [(None, "", False), (5.0, "", False), (10.0, "", False), (11.0, "", True), (11.0, "gold", False)],
-)
-def test_uncertain_source_is_new_only_if_it_began_at_its_place_after_the_last_read(
-    began: float | None, place: str, new: bool
-) -> None:
-    assert is_new(Source("a", 10.0, place=""), place, began) is new
+@pytest.mark.parametrize("began, new", [(None, False), (5.0, False), (10.0, False), (11.0, True)])
+def test_uncertain_source_is_new_only_if_it_began_after_the_last_read(began: float | None, new: bool) -> None:
+    assert is_new(Source("a", 10.0, place=""), began) is new
 
 
 def test_uncertain_source_counts_what_cannot_be_of_before() -> None:
