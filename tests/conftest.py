@@ -65,6 +65,7 @@ LONG = {
     "test_kill_features.py",
     "test_kill.py",
     "test_model.py",
+    "test_counts.py",
     "test_storm.py",
     "test_storm_by_priority.py",
     "test_daemonset.py",

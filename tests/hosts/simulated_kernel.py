@@ -94,6 +94,7 @@ class Kernel(Filesystem):
         assignable_counters: int = 0,
         pmg: int = 0,
         layout: Layout | None = None,
+        l3_domains: int = 1,
     ) -> None:
         self.host = host
         self.now = 1000.0
@@ -101,7 +102,7 @@ class Kernel(Filesystem):
         self.machine = Machine(
             rmids=rmids,
             closids=closids,
-            l3_domains=1,
+            l3_domains=l3_domains,
             limbo=limbo,
             cpus=2,
             vendor="arm" if pmg else "amd" if assignable_counters else "intel",

@@ -1,0 +1,242 @@
+"""A simulated kernel whose counters grow by explicit steps, so that each group's true count is known exactly."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import posix
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from hosts.simulated_kernel import Kernel
+
+from resctrl_hooks.simulation.model import Resctrl
+from resctrl_hooks.simulation.tree import Tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from resctrl_hooks.simulation.group import Group
+
+DOMAINS = 2
+EVENT = "mbm_total_bytes"
+
+
+class Meter:
+    """One mon_group from its mkdir to its end.
+
+    Attributes:
+        counts: the kernel's count in each domain.
+        ours: whether this project created it.
+        lent: whether another program has renamed it since.
+        released: whether this project has removed it.
+    """
+
+    def __init__(self, *, ours: bool) -> None:
+        self.counts = [0] * DOMAINS
+        self.ours = ours
+        self.lent = False
+        self.released = False
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this project created it, and no other program has renamed it."""
+        return self.ours and not self.lent
+
+
+def _renew(folder: Path) -> None:
+    """Give a folder another time of its last change, as kernfs does with each mount."""
+    before = folder.stat().st_ctime_ns
+    while folder.stat().st_ctime_ns == before:
+        folder.chmod(0o755)
+
+
+class CountedKernel(Kernel):
+    """The kernel; only `work` lets its counters grow.
+
+    Folders get their inode numbers in the order of their creation, and the same ones in each mount, as in kernfs.
+    Without a mount the mount point is empty, as in sysfs.
+    """
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        self.meters: dict[Group, Meter] = {}
+        self.ours = True
+        self.changed: Callable[[], None] = lambda: None
+        self.mounted = True
+        self._inodes: list[int] = []
+        self._number = itertools.count()
+        super().__init__(*given, l3_domains=DOMAINS, **named)
+
+    # Counters
+
+    def work(self, tid: int, amounts: tuple[int, ...]) -> None:
+        """A thread moves so many bytes in each domain; `show_work` shows them."""
+        meter = self.meters.get(self.model.tasks.group_of(tid))
+        if meter is not None:
+            meter.counts = [*map(sum, zip(meter.counts, amounts, strict=True))]
+
+    def show_work(self) -> None:
+        """Show the work of all threads."""
+        for group in self.meters:
+            for domain in range(DOMAINS):
+                self._show(group, domain)
+
+    def _show(self, group: Group, domain: int) -> None:
+        text = f"{self.meters[group].counts[domain]}\n"
+        if group.readings.get((f"mon_L3_{domain:02d}", EVENT)) == text:
+            return
+        group.readings[f"mon_L3_{domain:02d}", EVENT] = text
+        (self._folder(group) / f"mon_data/mon_L3_{domain:02d}" / EVENT).write_text(text)
+
+    def _folder(self, group: Group) -> Path:
+        assert group.parent is not None
+        return self.host.resctrl / group.parent.name / "mon_groups" / group.name
+
+    def of(self, rdt_class: str, name: str) -> Group:
+        """Return a mon_group."""
+        return self.model.classes.get(rdt_class, self.model.root).monitored[name]
+
+    # The plain tree
+
+    def sync(self) -> None:
+        if not self.mounted:
+            return
+        store = self.host.root / "inodes"
+        store.mkdir(exist_ok=True)
+        groups = {}
+        for parent in self.model.all_classes():
+            if parent.name:
+                groups[self.host.resctrl / parent.name] = parent
+            for name, group in parent.monitored.items():
+                groups[self.host.resctrl / parent.name / "mon_groups" / name] = group
+        for path in sorted(self._there() - groups.keys(), key=str, reverse=True):
+            os.rename(path, store / f"old-{path.stat().st_ino}")
+        for path, group in groups.items():
+            if not path.is_dir():
+                self._create(path, group, store)
+        for group in self.meters.keys() - set(groups.values()):
+            del self.meters[group]
+        self._fill(self.host.resctrl, whole=True)
+
+    def _there(self) -> set[Path]:
+        root = self.host.resctrl
+        found = [*root.glob("*"), *root.glob("mon_groups/*"), *root.glob("*/mon_groups/*")]
+        return {path for path in found if path.is_dir() and path.name not in ("info", "mon_groups", "mon_data")}
+
+    def _create(self, path: Path, group: Group, store: Path) -> None:
+        number = next(self._number)
+        if number < len(self._inodes):
+            os.rename(store / f"old-{self._inodes[number]}", path)
+        else:
+            path.mkdir()
+            self._inodes.append(path.stat().st_ino)
+        self._fill(path, whole=group.parent is None)
+        if group.parent is not None:
+            self.meters[group] = Meter(ours=self.ours)
+            for domain in range(DOMAINS):
+                self._show(group, domain)
+
+    def _fill(self, path: Path, *, whole: bool) -> None:
+        """Create a group's fixed files."""
+        if (path / "mon_data").is_dir() and (not whole or (path / "mon_groups").is_dir()):
+            return
+        for domain in range(DOMAINS):
+            folder = path / f"mon_data/mon_L3_{domain:02d}"
+            folder.mkdir(parents=True, exist_ok=True)
+            for name in (EVENT, "llc_occupancy"):
+                (folder / name).write_text("0\n")
+        if whole:
+            (path / "mon_groups").mkdir(exist_ok=True)
+        if path == self.host.resctrl:
+            (path / "info").mkdir(exist_ok=True)
+
+    # Other programs
+
+    @contextmanager
+    def foreign(self) -> Iterator[None]:
+        """Groups that are created inside the context are another program's."""
+        before, self.ours = self.ours, False
+        try:
+            yield
+        finally:
+            self.ours = before
+
+    def rename(self, old: str, new: str) -> None:
+        self._here(old)
+        if self.is_folder(new):
+            raise FileExistsError(17, "File exists", new)
+        group = self.tree.find(self._below(old)).group
+        super().rename(old, new)
+        if group in self.meters and not self.ours:
+            self.meters[group].lent = True
+
+    def umount(self) -> None:
+        """All groups end, and all tasks are in the root class."""
+        self.model = Resctrl(self.machine, self.threads, lambda: self.now)
+        self.tree = Tree(self.model)
+        self.sync()
+        self.mounted = False
+        os.rename(self.host.resctrl, self.host.root / "unmounted")
+        self.host.resctrl.mkdir()
+        self._shown = {}
+        self._changed()
+
+    def mount(self) -> None:
+        self.host.resctrl.rmdir()
+        os.rename(self.host.root / "unmounted", self.host.resctrl)
+        for name in ("", "info", "mon_data"):
+            _renew(self.host.resctrl / name)
+        self.mounted = True
+        self._number = itertools.count()
+        self._shown = {}
+        self._changed()
+
+    def _changed(self) -> None:
+        super()._changed()
+        self.changed()
+
+    def where(self, tid: int) -> tuple[str, str]:
+        return super().where(tid) if self.mounted else ("", "")
+
+    def show_tasks(self) -> None:
+        if self.mounted:
+            super().show_tasks()
+            return
+        for tid, pid in self.threads.leaders.items():
+            for folder in (str(tid), f"{pid}/task/{tid}"):
+                (self.host.proc / folder / "cpu_resctrl_groups").write_text("res:\nmon:\n")
+
+    def _here(self, path: str) -> None:
+        if not self.mounted:
+            raise FileNotFoundError(2, "No such file or directory", path)
+
+    def mkdir(self, path: str) -> None:
+        if not self.mounted:
+            raise PermissionError(1, "Operation not permitted", path)  # as sysfs answers
+        super().mkdir(path)
+
+    def rmdir(self, path: str) -> None:
+        self._here(path)
+        group = self.tree.find(self._below(path)).group
+        if group in self.meters:
+            self.meters[group].released = self.ours
+        super().rmdir(path)
+
+    def read(self, path: str) -> bytes:
+        self._here(path)
+        return super().read(path)
+
+    def write(self, path: str, value: bytes) -> None:
+        self._here(path)
+        super().write(path, value)
+
+    def listdir(self, path: str) -> list[str]:
+        if not self.mounted:
+            return posix.listdir(path)
+        return super().listdir(path)
+
+    def is_folder(self, path: str) -> bool:
+        if not self.mounted:
+            return path == str(self.host.resctrl)
+        return super().is_folder(path)

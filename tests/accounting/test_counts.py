@@ -1,0 +1,56 @@
+"""A count is never lost, doubled or taken for another's, whatever happens in between: see `counts`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from conftest import examples
+from hypothesis import HealthCheck, settings
+
+from accounting.counts import Counts
+from accounting.node import PODS, Program
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.no_cover
+POD = PODS[0]
+Counts.TestCase.settings = settings(
+    max_examples=examples(200),
+    stateful_step_count=50,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+TestCounts = Counts.TestCase
+
+
+@pytest.fixture
+def machine() -> Iterator[Counts]:
+    """Return the machine, for a fixed sequence of steps; afterwards nothing is left on the node."""
+    machine = Counts()
+    yield machine
+    machine.teardown()
+
+
+def test_group_in_another_class_after_a_remount_counts_from_zero(machine: Counts) -> None:
+    machine.node.begin(POD, "gold", 1, hooked=True)
+    machine.work()
+    machine.read(0)
+    machine.remount(again=True)  # the tasks are in the root class then, and the first group has the inode of the last
+    machine.kernel.now += 1
+    machine.node.pass_over(Program(machine.node))
+    machine.work()
+    machine.work()
+    machine.read(0)
+    assert machine.node.truths[POD].total == (300, 603)
+
+
+def test_group_that_another_program_removed_before_a_pass_is_reported(machine: Counts) -> None:
+    machine.node.begin(POD, "gold", 1, hooked=True)
+    machine.work()
+    machine.read(0)
+    machine.work()
+    machine.node.attempt("rmdir", machine.node.path_of("gold"))
+    machine.reconcile()
+    assert machine.node.ended[POD]

@@ -1,0 +1,126 @@
+"""Errors of the kernel, and other programs' actions, at any system call of a program on resctrl."""
+
+from __future__ import annotations
+
+import os
+import posix
+import sys
+from contextlib import contextmanager
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from accounting.kernel import CountedKernel
+
+NODE = "resctrl_hooks.node"
+READERS = [f"{NODE}.resctrl.{name}" for name in ("counter_files", "counter_totals", "open_files", "mounts", "looks")]
+"""The modules that read counters past the seam."""
+CALLS = ("open", "listdir", "read", "pread", "stat", "fstat", "lstat")
+OF_SEAM = ("mkdir", "rmdir", "rename", "read", "write", "listdir", "is_folder")
+
+
+class Trouble:
+    """What happens at some of a program's system calls.
+
+    Args:
+        kind: the kind of the calls that count, "" for any: "folder" is an open of a folder or its state.
+        at: the number of calls without trouble.
+        span: how many calls then have it.
+        action: is called in place of each; it raises, or the call follows.
+    """
+
+    def __init__(self, kind: str, at: int, span: int, action: Callable[[str], None]) -> None:
+        self._kind = kind
+        self._at = at
+        self._span = span
+        self._action = action
+        self._busy = False
+        self.happened = 0
+
+    def call(self, name: str) -> None:
+        """A system call begins."""
+        if self._busy or self._kind not in ("", name):
+            return
+        self._at -= 1
+        if -self._span <= self._at < 0:
+            self.happened += 1
+            self._busy = True
+            try:
+                self._action(name)
+            finally:
+                self._busy = False
+
+
+def error(number: int) -> Callable[[str], None]:
+    """Return an action that is an error of the kernel."""
+
+    def fails(name: str) -> None:
+        raise OSError(number, os.strerror(number), name)
+
+    return fails
+
+
+class _Watched:
+    """Another object; some of its functions may meet trouble."""
+
+    def __init__(self, real: Any, names: tuple[str, ...], trouble: Trouble) -> None:
+        self.__dict__.update(_real=real, _names=names, _trouble=trouble)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._real, name)
+        return watched(found, name, self._trouble) if name in self._names else found
+
+
+def watched(real: Callable[..., Any], name: str, trouble: Trouble) -> Callable[..., Any]:
+    def called(*given: Any, **named: Any) -> Any:
+        is_folder = name in ("open", "stat") and "dir_fd" not in named
+        trouble.call("folder" if is_folder else name)
+        return real(*given, **named)
+
+    return called
+
+
+@contextmanager
+def troubled(kernel: CountedKernel, trouble: Trouble) -> Iterator[Any]:
+    """Let a program's calls meet trouble; yield the seam that it uses in place of the kernel."""
+    undo: list[Callable[[], None]] = []
+    try:
+        for module in _modules():
+            _replace(module, trouble, undo)
+        yield _Watched(kernel, OF_SEAM, trouble)
+    finally:
+        for one in reversed(undo):
+            one()
+
+
+def _modules() -> list[ModuleType]:
+    return [sys.modules[name] for name in READERS if name in sys.modules]
+
+
+def _replace(module: ModuleType, trouble: Trouble, undo: list[Callable[[], None]]) -> None:
+    """Replace a module's system calls, also those that its functions have as defaults."""
+    for name, value in list(vars(module).items()):
+        if value is posix:
+            setattr(module, name, _Watched(posix, CALLS, trouble))
+            undo.append(lambda name=name: setattr(module, name, posix))  # type: ignore[misc]
+        for function in _functions(value, module.__name__):
+            defaults = function.__defaults__
+            if defaults and any(_is_call(one) for one in defaults):
+                function.__defaults__ = tuple(
+                    watched(one, one.__name__, trouble) if _is_call(one) else one for one in defaults
+                )
+                undo.append(lambda function=function, defaults=defaults: setattr(function, "__defaults__", defaults))  # type: ignore[misc]
+
+
+def _functions(value: Any, module: str) -> list[FunctionType]:
+    if isinstance(value, FunctionType) and value.__module__ == module:
+        return [value]
+    if isinstance(value, type) and value.__module__ == module:
+        return [one for one in vars(value).values() if isinstance(one, FunctionType)]
+    return []
+
+
+def _is_call(value: Any) -> bool:
+    return isinstance(value, BuiltinFunctionType) and value.__module__ == "posix" and value.__name__ in CALLS

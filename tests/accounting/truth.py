@@ -1,0 +1,132 @@
+"""The truth about each key's counts: what its groups counted, as limits for the totals that programs report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from accounting.kernel import DOMAINS, Meter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+Counts = tuple[int, ...]
+NOTHING: Counts = (0,) * DOMAINS
+
+
+@dataclass
+class Known:
+    """The knowledge of one group as of the last quiet read.
+
+    Attributes:
+        least: what the total has of it at least.
+        most: what the total has of it at most.
+        seen: whether it was one of the key's groups at that read.
+        recorded: whether the key's record had it then.
+    """
+
+    least: Counts = NOTHING
+    most: Counts = NOTHING
+    seen: bool = False
+    recorded: bool = False
+
+
+@dataclass
+class Truth:
+    """One key's.
+
+    Attributes:
+        total: of the last quiet read.
+        highest: of the last read.
+        reported: what is missing in the total, and was reported as ended unseen.
+        groups: all that the key ever had.
+        away: by group, the counts with which it was last taken from the key.
+    """
+
+    total: Counts = NOTHING
+    highest: Counts = NOTHING
+    reported: Counts = NOTHING
+    groups: dict[Meter, Known] = field(default_factory=dict)
+    away: dict[Meter, Counts] = field(default_factory=dict)
+
+    def note(self, present: Iterable[Meter]) -> None:
+        """These are the key's groups now, after any step of the machine."""
+        here = set(present)
+        for meter in here:
+            self.groups.setdefault(meter, Known())
+            self.away.pop(meter, None)
+        for meter in self.groups.keys() - here:
+            self.away.setdefault(meter, tuple(meter.counts))
+
+    def check(self, found: Sequence[int]) -> None:
+        """Check the totals of any read."""
+        for domain in range(DOMAINS):
+            most = sum(self._most(meter)[domain] for meter in self.groups)
+            assert found[domain] >= self.highest[domain], f"a total fell from {self.highest} to {found}"
+            assert found[domain] <= most, f"domain {domain}: a total is {found[domain]}, its groups counted {most}"
+        self.highest = tuple(found)
+
+    def _most(self, meter: Meter) -> Counts:
+        return self.away.get(meter) or tuple(meter.counts)
+
+    def check_quiet(self, found: Sequence[int], sure: set[Meter], *, reported: bool) -> bool:
+        """Check the totals of a read of everything without trouble; return whether counts ended unseen.
+
+        Args:
+            found: the totals.
+            sure: the key's recorded groups; those of other programs count from zero or from their first read.
+            reported: whether a group's end was reported since the last such read. Where it is unclear which group is
+                the one of before, its counts may then be too low.
+        """
+        self.check(found)
+        least, most, lost = [0] * DOMAINS, [0] * DOMAINS, [0] * DOMAINS
+        low, high = list(self.total), list(self.total)
+        ended = False
+        for meter, known in self.groups.items():
+            now = self._most(meter)
+            gone = meter in self.away
+            ended = ended or (gone and known.seen)
+            for domain in range(DOMAINS):
+                grown, unknown = now[domain] - known.most[domain], now[domain] - known.least[domain]
+                if gone and not known.seen and not grown:
+                    bounds = (0, 0)
+                elif gone:
+                    bounds = (0, unknown)
+                    lost[domain] += grown if known.seen and not meter.released else 0
+                elif meter not in sure:
+                    bounds = (0, unknown)
+                elif meter.ours:
+                    bounds = (grown, unknown)
+                else:
+                    bounds = (grown, grown) if known.recorded else (0, unknown)
+                low[domain] += bounds[0]
+                high[domain] += bounds[1]
+            recorded = meter in sure and not gone
+            if recorded and (meter.ours or known.recorded):
+                known.least = (
+                    now
+                    if meter.ours
+                    else tuple(
+                        one + after - before for one, after, before in zip(known.least, now, known.most, strict=True)
+                    )
+                )
+            known.most, known.seen, known.recorded = now, not gone, recorded
+            for domain in range(DOMAINS):
+                least[domain] += known.least[domain]
+                most[domain] += known.most[domain]
+        if ended and reported:
+            missing = [max(one - other, 0) for one, other in zip(low, found, strict=True)]
+            self.reported = tuple(map(sum, zip(self.reported, missing, strict=True)))
+            low = [one - other for one, other in zip(low, missing, strict=True)]
+        for domain in range(DOMAINS):
+            what = f"domain {domain}: a total is {found[domain]} after a quiet read"
+            assert least[domain] - self.reported[domain] <= found[domain] <= most[domain], (
+                f"{what}, its groups counted {least[domain]} to {most[domain]}"
+            )
+            assert low[domain] <= found[domain] <= high[domain], (
+                f"{what}, was {self.total[domain]} at the one before, and {low[domain]} to {high[domain]} are right"
+            )
+        self.total = tuple(found)
+        return any(
+            found[domain] < high[domain] and lost[domain] == high[domain] - low[domain] for domain in range(DOMAINS)
+        )
