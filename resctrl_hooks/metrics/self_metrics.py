@@ -30,7 +30,19 @@ from .guard import guard_families
 from .residents import resident_families
 
 STAGES: Final = ("createRuntime", "poststop", RECONCILE)
-"""Stages that are counted from 0 on. Failures have no such start, because they have many possible reasons."""
+"""Stages that are counted from 0 on."""
+_OFTEN: Final = ("bad-settings", "fault", "ledger", "lock-timeout", "resctrl")
+_OF_HOOKS: Final = (*_OFTEN, "bad-input", "deadline", "failed")
+_OF_FEATURES: Final = ("cgroup", "class", "memtierd", "not-mounted", "placement", "rdt-class")
+_OF_STARTS: Final = ("annotation", "class-mismatch", "exists", "memory-class", "memory-limit", "refused", "task-gone")
+_OF_GROUPS: Final = ("namespace-limit", "no-monitoring", "no-rmids", "reserved-for-runtimes", "rmids-busy")
+_OF_MOUNT: Final = ("not-permitted", "read-only")
+REASONS: Final = {
+    "createRuntime": frozenset((*_OF_HOOKS, *_OF_FEATURES, *_OF_STARTS, *_OF_GROUPS, *_OF_MOUNT)),
+    "poststop": frozenset(_OF_HOOKS),
+    RECONCILE: frozenset((*_OFTEN, *_OF_FEATURES, "reconcile")),
+}
+"""By stage, the reasons of failures that are counted from 0 on; a rarer reason has a series from its first failure."""
 
 
 class Node:
@@ -74,7 +86,11 @@ def _unmet(node: Node) -> Mapping[str, float]:
 
 def _failures(node: Node) -> Mapping[tuple[str, ...], float]:
     stages = node.stages.items()
-    return {(name, reason): count for name, one in stages for reason, count in sorted(one.failures.items())}
+    return {
+        (name, reason): one.failures.get(reason, 0)
+        for name, one in stages
+        for reason in sorted({*REASONS.get(name, ()), *one.failures})
+    }
 
 
 def _unsaved(node: Node) -> Mapping[str, float]:

@@ -144,6 +144,7 @@ def test_each_row_has_its_samples(monkeypatch: pytest.MonkeyPatch) -> None:
             assert family.name == row.name
             assert all(set(sample.labels) - {"le"} == set(row.labels) for sample in family.samples)
             found += [sample for sample in family.samples if "le" not in sample.labels]
+    found = [one for one in found if one.value or one.name != "resctrl_hooks_failures_total"]
     assert [" ".join([one.name, *one.labels.values(), f"{one.value:g}"]) for one in found] == SAMPLES.split("\n")[1:-1]
 
 

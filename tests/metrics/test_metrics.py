@@ -1,5 +1,6 @@
 """Metrics: foreign parsers accept them, names are goresctrl's, missing values have no sample, the file is complete."""
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,8 +12,10 @@ from hosts.monitored import KEYS, MonitoredHost, plain_host
 from prometheus_client import CollectorRegistry
 from prometheus_client.openmetrics.exposition import generate_latest
 
+import resctrl_hooks.node
 from metrics.conftest import parse, samples_of
 from resctrl_hooks.metrics.collector import NodeCollector, registry_of
+from resctrl_hooks.metrics.self_metrics import REASONS
 from resctrl_hooks.node.errors import HookError
 
 NASTY = 'a"b\\c\nd'
@@ -105,6 +108,27 @@ def test_own_metrics_are_complete(host: MonitoredHost) -> None:
     assert found["resctrl_hooks_failures_total", "createRuntime", "no-rmids"] == 1
     assert found["resctrl_hooks_last_reconcile_timestamp_seconds",] > 1_700_000_000
     assert found["resctrl_scrape_ok",] == 1
+
+
+@pytest.mark.parametrize(
+    "stage, reason",
+    [("createRuntime", "ledger"), ("createRuntime", "refused"), ("poststop", "resctrl"), ("reconcile", "placement")],
+)
+def test_failures_of_known_reasons_count_from_zero(host: MonitoredHost, stage: str, reason: str) -> None:
+    found = samples(host.run("metrics").stdout)
+    assert found["resctrl_hooks_failures_total", stage, reason] == 0
+    host.context.ledger.count_call(stage, 0, [reason])
+    assert samples(host.run("metrics").stdout)["resctrl_hooks_failures_total", stage, reason] == 1
+
+
+def test_reasons_counted_from_zero_exist() -> None:
+    node = Path(resctrl_hooks.node.__file__).parent
+    defined = {
+        one
+        for path in node.rglob("*.py")
+        for one in re.findall(r'^    reason = "([a-z-]+)"$', path.read_text(), re.MULTILINE)
+    }
+    assert {one for reasons in REASONS.values() for one in reasons} - defined <= {"placement"}
 
 
 @pytest.mark.parametrize(

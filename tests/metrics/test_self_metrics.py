@@ -1,4 +1,4 @@
-"""The figures about ourselves: every stage is there from the start, a failure from its first on."""
+"""The figures about ourselves: every stage is there from the start, and frequent reasons of failures."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hosts.monitored import KEYS, MonitoredHost, plain_host
 
-from resctrl_hooks.metrics.self_metrics import STAGES, own_families
+from resctrl_hooks.metrics.self_metrics import REASONS, STAGES, own_families
 
 
 @pytest.fixture
@@ -21,16 +21,19 @@ def samples(host: MonitoredHost, name: str) -> dict[tuple[str, ...], float]:
     return {tuple(sample.labels.values()): sample.value for sample in family.samples if "le" not in sample.labels}
 
 
-def test_new_node_has_every_stage_at_0_and_no_failures(host: MonitoredHost) -> None:
+ZEROS = {(stage, reason): 0 for stage, reasons in REASONS.items() for reason in reasons}
+
+
+def test_new_node_has_every_stage_and_frequent_reason_at_0(host: MonitoredHost) -> None:
     assert samples(host, "resctrl_hooks_runs") == dict.fromkeys([(stage,) for stage in sorted(STAGES)], 0)
-    assert samples(host, "resctrl_hooks_failures") == {}
+    assert samples(host, "resctrl_hooks_failures") == ZEROS
     assert samples(host, "resctrl_hooks_last_run_timestamp_seconds") == {}
 
 
 @pytest.mark.parametrize("reason", ["ledger", "novel"])
-def test_failure_has_series_from_first_occurrence(host: MonitoredHost, reason: str) -> None:
+def test_failure_of_any_reason_is_counted(host: MonitoredHost, reason: str) -> None:
     host.context.ledger.count_call("createRuntime", 0.1, [reason])
-    assert samples(host, "resctrl_hooks_failures") == {("createRuntime", reason): 1}
+    assert samples(host, "resctrl_hooks_failures") == ZEROS | {("createRuntime", reason): 1}
 
 
 def test_containers_lacking_features_are_counted_by_feature(tmp_path: Path) -> None:
