@@ -124,7 +124,7 @@ class Resctrl:
         if ASSIGNED_AT_MEMORY in files:
             from .memory_counters import release_all  # few machines count at the memory
 
-            release_all(self.fs, path)
+            release_all(self.fs, f"{path}/{ASSIGNED_AT_MEMORY}")
         try:
             self.fs.rmdir(path)
         except (FileNotFoundError, NotADirectoryError):

@@ -4,19 +4,16 @@ These are kernels that count at the memory: NVIDIA's patches for tools/testing/s
 Elsewhere rmdir releases them (measured on Linux 7.2).
 """
 
-from .filesystem import ASSIGNED_AT_MEMORY
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 
-def release_all(fs: "Any", folder: str) -> None:
-    """Release the counters of a group through a `Filesystem`.
+def release_all(fs: "Any", file: str) -> None:
+    """Release the counters of a group through a `Filesystem`; ``file`` is that of its assignments.
 
     Errors are ignored, since the group is removed.
     """
-    file = f"{folder}/{ASSIGNED_AT_MEMORY}"
     try:
         for line in fs.read(file).split(b"\n"):
             if b"=e" in line:
