@@ -149,7 +149,7 @@ def test_runtime_roots_are_accepted_in_every_form(roots: Any) -> None:
         ("rdt: {classes: {a: {MB: [50, 0]}}}", "c.yaml:1: rdt.classes.a.MB[1]: 0 should be at least 1"),
         ("rdt: {classes: {gold: {L3: 0xff}}}", 'c.yaml:1: rdt.classes.gold.L3: 255 is a number in YAML, not a mask; put it into quotes, such as "ff0"'),
         ("rdt: {classes: {gold: {L3: '0'}}}", "c.yaml:1: rdt.classes.gold.L3: an empty mask allocates no cache; set a bit for each way of the cache"),
-        ("rdt: {classes: {gold: {L4: ff}}}", "c.yaml:1: rdt.classes.gold.L4: unknown key; known here: L3, L3CODE, L3DATA, L2, L2CODE, L2DATA, MB, SMBA, exclusive"),
+        ("rdt: {classes: {gold: {L4: ff}}}", "c.yaml:1: rdt.classes.gold.L4: unknown key; known here: L3, L3CODE, L3DATA, L2, L2CODE, L2DATA, MB, SMBA, exclusive, optional"),
         ("rdt: {defaults: {qos: {best: gold}}}", "c.yaml:1: rdt.defaults.qos.best: 'best' is not an allowed value; choose Guaranteed, Burstable or BestEffort"),
         ("rdt: {classes: {a/b: {MB: 10}}}", "c.yaml:1: rdt.classes['a/b']: 'a/b' is not a valid class name; write one part of a path, or / for the root class"),
         ("rdt: {classes: {a: {L3: '60%', exclusive: true}, b: {L3: '40%', exclusive: true}}}", "c.yaml:1: rdt.classes: exclusive classes have 100% of L3 together, which leaves none to the root class; reduce a share, or make a class not exclusive"),

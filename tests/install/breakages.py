@@ -65,7 +65,7 @@ def script_empty(host: Path) -> None:
 
 
 def module_wrong(host: Path) -> None:
-    (without_bytecode(host) / "registry.py").write_text("raise SystemExit(3)\n")
+    (without_bytecode(host) / "settings.py").write_text("raise SystemExit(3)\n")
 
 
 def module_fifo(host: Path) -> None:
@@ -82,7 +82,7 @@ def bytecode_fifo(host: Path) -> None:
 
 
 def module_loop(host: Path) -> None:
-    (without_bytecode(host) / "registry.py").write_text("while True: pass\n")
+    (without_bytecode(host) / "settings.py").write_text("while True: pass\n")
 
 
 def dead_loop(host: Path) -> None:

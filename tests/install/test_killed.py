@@ -2,6 +2,7 @@
 
 import json
 import os
+import posix
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -70,7 +71,9 @@ def _die_at(number: int) -> None:
 
     os_open = os.open
     for name in CHANGES:
-        setattr(os, name, dying(getattr(os, name)))
+        for module in (os, posix):
+            if hasattr(module, name):
+                setattr(module, name, dying(getattr(module, name)))
 
 
 def each_kill(root: Path, prepare: Callable[[], object], act: Callable[[], object]) -> Iterator[int]:
