@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 PLUGIN: Final = "nri"
 _SAMPLING: Final = ("sampler/", "guard/", "history/", "slowdown/", "snapshot/")
 _PLACEMENT: Final = ("features/placement/",)
+_MEMTIERD: Final = ("features/memtierd/",)
 """Rooms of which other modules need few or none: with all of them, a MachineConfig is a quarter longer."""
 _ENDING: Final = ".py"
 _DIGITS: Final = 12
@@ -54,18 +55,19 @@ class Payload(NamedTuple):
         return _LAUNCH.format(version=self.version, folder=self.folder, compiled=compiled).encode()
 
 
-def payload(*, plugin: bool = True, sampling: bool = True, placement: bool = True) -> Payload:
+def payload(*, plugin: bool = True, sampling: bool = True, placement: bool = True, memtierd: bool = True) -> Payload:
     """Return this package's node half, and its folder.
 
     ``plugin``: with the NRI plugin. ``sampling``: with the modules that only the sampling process needs.
-    ``placement``: with that feature.
+    ``placement``, ``memtierd``: with that feature.
     """
     from resctrl_hooks import __version__  # noqa: PLC0415  # the library's front imports all of it
 
     project = resources.files("resctrl_hooks")
     beside = _modules(project / PLUGIN, f"{PLUGIN}/") if plugin else ()
     modules = dict(sorted([*_modules(project / "node"), *beside]))
-    modules = _without((*(() if sampling else _SAMPLING), *(() if placement else _PLACEMENT)), modules)
+    parts = ((sampling, _SAMPLING), (placement, _PLACEMENT), (memtierd, _MEMTIERD))
+    modules = _without(tuple(room for is_wanted, rooms in parts if not is_wanted for room in rooms), modules)
     return Payload(__version__, folder_name(modules), modules)
 
 

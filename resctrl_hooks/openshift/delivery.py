@@ -70,7 +70,12 @@ def delivery(
     values = Settings(parse_json(settings))
     services = resident(values, nri=nri)
     # The plugin and the modules of sampling are a sixth of the whole each, those of placement a tenth.
-    code = payload(plugin=nri, sampling=GUARD in services, placement=values.placement["enabled"])
+    code = payload(
+        plugin=nri,
+        sampling=GUARD in services,
+        placement=values.placement["enabled"],
+        memtierd=any(one.get("memtierdconfig") for one in values.classes),
+    )
     boot_code = f"{BOOT_CODE}/{code.folder}"
     modules = {name: code.modules[name] for name in _BESIDE} | {ARCHIVE: pack(code.modules)}
     files = [

@@ -11,10 +11,11 @@ from conftest import Host
 from resctrl_hooks.install.payload import payload
 
 
-@pytest.mark.parametrize("placement", [True, False])
-def test_modules_without_sampling_have_all_their_imports(tmp_path: Path, host: Host, *, placement: bool) -> None:
-    modules = payload(plugin=False, sampling=False, placement=placement).modules
-    assert placement == any(path.startswith("features/placement/") for path in modules)
+@pytest.mark.parametrize("features", [True, False])
+def test_modules_without_sampling_have_all_their_imports(tmp_path: Path, host: Host, *, features: bool) -> None:
+    modules = payload(plugin=False, sampling=False, placement=features, memtierd=features).modules
+    for room in ("features/placement/", "features/memtierd/"):
+        assert features == any(path.startswith(room) for path in modules)
     assert "guard/lease.py" in modules, "reconcile restores the values of a guard that has ended"
     assert not {"guard/guard.py", "history/store.py", "sampler/process.py"} & modules.keys()
     packages = {f"{parent}/__init__.py" for path in modules for parent in Path(path).parents}

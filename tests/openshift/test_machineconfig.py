@@ -148,6 +148,24 @@ def test_output_fits_into_kubectl_apply_annotation(text: str) -> None:
     assert len(rendered("--nri").encode()) < 180_000
 
 
+@pytest.mark.parametrize(
+    "text, room",
+    [
+        ("", ""),
+        ("classes: [{name: lazy, allowswap: true}]", ""),
+        ('classes: [{name: cold, memtierdconfig: "policy: {name: age}"}]', "features/memtierd/"),
+        ("placement: {enabled: true}", "features/placement/"),
+    ],
+)
+def test_modules_of_a_feature_come_only_with_its_settings(tmp_path: Path, text: str, room: str) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(f"{text}\n")
+    value = yaml.safe_load(rendered(config=config))
+    (packed,) = [data for path, data in laid_out_files(value).items() if path.endswith(ARCHIVE)]
+    rooms = {f"{path.rpartition('/')[0]}/" for path in unpacked_archive(packed)}
+    assert rooms & {"features/memtierd/", "features/placement/"} == {room} - {""}
+
+
 def test_plugin_modules_come_only_with_its_unit() -> None:
     for words, there in (((), False), (("--nri",), True)):
         value = yaml.safe_load(rendered(*words))
