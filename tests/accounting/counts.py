@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from accounting import clock
-from accounting.node import CLASSES, ERRORS, PODS, PREFIXES, RMIDS, STRAY, Container, Node, Program
+from accounting.accounts import PREFIXES
+from accounting.node import CLASSES, ERRORS, PODS, RMIDS, STRAY, Container, Node, NodeProgram
 from accounting.trouble import Trouble, error, troubled
 from resctrl_hooks.errors import HookError, NotMountedError
 from resctrl_hooks.node.resctrl.open_files import OpenFiles
@@ -24,7 +25,8 @@ PICK = st.integers(0, 5)
 AT = st.one_of(
     st.tuples(st.just(""), st.integers(0, 60)),
     st.tuples(st.just("folder"), st.integers(0, 5)),
-    st.tuples(st.sampled_from(["open", "read", "listdir", "is_folder", "write"]), st.integers(0, 10)),
+    st.tuples(st.just("listdir"), st.integers(0, 8)),
+    st.tuples(st.sampled_from(["open", "read", "is_folder", "write"]), st.integers(0, 10)),
     st.tuples(st.sampled_from(["mkdir", "rmdir", "rename"]), st.integers(0, 1)),
 )
 """The system call at which trouble begins: its kind, and how many calls of that kind precede it."""
@@ -46,7 +48,7 @@ class Counts(RuleBasedStateMachine):
         self.patch = pytest.MonkeyPatch()
         clock.install(self.kernel, self.patch)
         self.busy = True
-        self.programs = [Program(self.node), Program(self.node, OpenFiles())]
+        self.programs = [NodeProgram(self.node), NodeProgram(self.node, OpenFiles())]
 
     def teardown(self) -> None:
         try:
@@ -116,6 +118,20 @@ class Counts(RuleBasedStateMachine):
     def finish(self, pod: str) -> None:
         self.node.finish(pod)
 
+    @rule(pod=st.sampled_from(PODS), rdt_class=CLASS, shared=st.booleans(), which=st.integers(0, 1))
+    def finish_and_return(self, pod: str, rdt_class: str, shared: bool, which: int) -> None:
+        """A pod ends, is released, and starts again; it may share its group with another program."""
+        if shared:
+            self.act("create", 0, rdt_class, pod)
+        self.node.begin(pod, rdt_class, 1, hooked=True)
+        self.work()
+        self.read(which)
+        self.node.finish(pod)
+        self.tolerate(lambda: self.node.pass_over(NodeProgram(self.node)))
+        self.work()
+        self.read(which)
+        self.node.begin(pod, rdt_class, 1, hooked=True)
+
     @rule(busy=st.booleans())
     def rest(self, busy: bool) -> None:
         """Let all threads work, or none."""
@@ -140,7 +156,7 @@ class Counts(RuleBasedStateMachine):
     def act(self, what: str, number: int, rdt_class: str, pod: str) -> None:
         """Let another program act."""
         self.kernel.now += 0.01
-        groups = [(kind, name) for _, kind, name, _ in self.node.groups_of_pods()]
+        groups = [(kind, name) for _, kind, name, _ in self.node.accounts.groups()]
         old = groups[number % len(groups)] if groups else None
         path = self.node.path_of
         if what == "move" and old:
@@ -152,13 +168,13 @@ class Counts(RuleBasedStateMachine):
         elif what == "remove" and old:
             self.node.attempt("rmdir", path(*old))
         elif what == "create":
-            self.node.attempt("mkdir", path(rdt_class, self.node.prefix + pod))
+            self.node.attempt("mkdir", path(rdt_class, self.node.accounts.prefix + pod))
         elif what == "work":
             self.node.work()
         elif what == "reconcile":
-            self.tolerate(lambda: self.node.pass_over(Program(self.node)))
+            self.tolerate(lambda: self.node.pass_over(NodeProgram(self.node)))
         elif what == "read":
-            self.tolerate(lambda: self.node.check_any(self.node.totals(Program(self.node))))
+            self.tolerate(lambda: self.node.accounts.check_any(self.node.totals(NodeProgram(self.node))))
         elif what == "change":
             container = self.container(number)
             if container:
@@ -209,7 +225,7 @@ class Counts(RuleBasedStateMachine):
     @rule(which=st.integers(0, 1))
     def restart_program(self, which: int) -> None:
         self.close_files()
-        self.programs[which] = Program(self.node, OpenFiles() if which else None)
+        self.programs[which] = NodeProgram(self.node, OpenFiles() if which else None)
 
     def close_files(self) -> None:
         for program in self.programs:
@@ -219,7 +235,7 @@ class Counts(RuleBasedStateMachine):
     @rule(which=st.integers(0, 2))
     def read(self, which: int) -> None:
         """Read everything; 2 is a new process."""
-        program = (*self.programs, Program(self.node))[which]
+        program = (*self.programs, NodeProgram(self.node))[which]
         try:
             self.node.check(program)
         except NotMountedError:
@@ -237,25 +253,25 @@ class Counts(RuleBasedStateMachine):
     def read_in_trouble(self, which: int, trouble: Trouble) -> None:
         with troubled(self.kernel, trouble) as seam:
             found = self.tolerate(lambda: self.node.totals(self.programs[which], seam))
-        self.node.check_any(found or {})
+        self.node.accounts.check_any(found or {})
         self.work()
         self.read(which)
 
     @rule(at=AT, span=SPAN, number=st.sampled_from(ERRORS))
     def reconcile_with_errors(self, at: tuple[str, int], span: int, number: int) -> None:
         with troubled(self.kernel, Trouble(*at, span, error(number))) as seam:
-            self.tolerate(lambda: self.node.pass_over(Program(self.node), seam))
+            self.tolerate(lambda: self.node.pass_over(NodeProgram(self.node), seam))
 
     @rule(at=AT, what=OTHERS, number=PICK, rdt_class=CLASS, pod=st.sampled_from(PODS))
     def reconcile_beside(self, at: tuple[str, int], what: str, number: int, rdt_class: str, pod: str) -> None:
         trouble = Trouble(*at, 1, lambda _: self.act(what, number, rdt_class, pod))
         with troubled(self.kernel, trouble) as seam:
-            self.tolerate(lambda: self.node.pass_over(Program(self.node), seam))
+            self.tolerate(lambda: self.node.pass_over(NodeProgram(self.node), seam))
 
     @rule()
     def reconcile(self) -> None:
         if not self.kernel.mounted:
-            self.tolerate(lambda: self.node.pass_over(Program(self.node)))
+            self.tolerate(lambda: self.node.pass_over(NodeProgram(self.node)))
             return
         report = self.settle()
         assert not report.failures, report.failures
@@ -264,7 +280,7 @@ class Counts(RuleBasedStateMachine):
 
     def settle(self) -> Report:
         """Reconcile until the groups are right."""
-        program = Program(self.node)
+        program = NodeProgram(self.node)
         for _ in range(3):
             self.kernel.now += 2  # nothing is in limbo
             report = self.node.pass_over(program)
@@ -273,7 +289,7 @@ class Counts(RuleBasedStateMachine):
     def check_groups(self, waiting: set[str]) -> None:
         """Check who has groups, after a pass."""
         owned = {(group.rdt_class, group.path.rpartition("/")[2]) for group in self.node.context().monitor.list()}
-        for pod, rdt_class, name, meter in self.node.groups_of_pods():
+        for pod, rdt_class, name, meter in self.node.accounts.groups():
             if not meter.is_ours:
                 continue
             assert (rdt_class, name) in owned, f"{rdt_class}/{name} belongs to no record"
@@ -289,7 +305,7 @@ class Counts(RuleBasedStateMachine):
         for container in self.node.living():
             groups = {self.kernel.where(tid) for pid in container.pids for tid in self.kernel.threads.threads(pid)}
             for rdt_class, group in groups:
-                own = self.node.prefix + container.pod
+                own = self.node.accounts.prefix + container.pod
                 taken = (rdt_class, own) in self.kernel.groups()  # by another program: the group keeps its former name
                 theirs = group and not self.kernel.meters[self.kernel.of(rdt_class, group)].is_ours
                 known = group == own or taken or theirs or container.pod in waiting
@@ -314,7 +330,7 @@ class Counts(RuleBasedStateMachine):
             self.node.finish(pod)
         for _ in range(3):
             self.kernel.now += 60
-            self.node.pass_over(Program(self.node))
-        left = [(rdt_class, name) for _, rdt_class, name, meter in self.node.groups_of_pods() if meter.is_ours]
+            self.node.pass_over(NodeProgram(self.node))
+        left = [(rdt_class, name) for _, rdt_class, name, meter in self.node.accounts.groups() if meter.is_ours]
         assert not left, f"groups are left: {left}"
         assert not self.node.host.records(), self.node.host.records()

@@ -64,6 +64,7 @@ class CountedKernel(Kernel):
         self.ours = True
         self.changed: Callable[[], None] = lambda: None
         self.mounted = True
+        self.mounts = 1
         self._inodes: list[int] = []
         self._number = itertools.count()
         super().__init__(*given, l3_domains=DOMAINS, **named)
@@ -188,6 +189,7 @@ class CountedKernel(Kernel):
         for name in ("", "info", "mon_data"):
             _renew(self.host.resctrl / name)
         self.mounted = True
+        self.mounts += 1
         self._number = itertools.count()
         self._shown = {}
         self._changed()

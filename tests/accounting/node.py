@@ -7,34 +7,32 @@ import os
 import pkgutil
 import shutil
 import tempfile
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hosts.cluster import SimulatedNode, pod_number
 
-from accounting.kernel import DOMAINS, EVENT, CountedKernel, Meter
-from accounting.truth import Counts, Truth
+from accounting.accounts import Accounts, sums
+from accounting.kernel import CountedKernel
+from accounting.program import Program
 from resctrl_hooks.errors import HookError
 from resctrl_hooks.node.reconcile.reconcile import reconcile
 from resctrl_hooks.node.reconcile.report import Options
-from resctrl_hooks.node.resctrl import totals_file
 from resctrl_hooks.node.resctrl.counter_totals import ended
+from resctrl_hooks.node.resctrl.monitor import Monitor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from resctrl_hooks.node.context import Context
+    from accounting.truth import Counts
     from resctrl_hooks.node.reconcile.report import Report
-    from resctrl_hooks.node.resctrl.counters import Reading
     from resctrl_hooks.node.resctrl.open_files import OpenFiles
     from resctrl_hooks.simulation.group import Group
 
 PODS = [pod_number(number) for number in range(3)]
 CLASSES = ["", "gold", "silver"]
-PREFIXES = ["", "rh-"]
-RMIDS = 8
+RMIDS = 7
 STRAY = "stray"  # names of other programs' groups begin so
 
 for _room in ("resctrl", "reconcile", "sharing", "features"):  # before the clock is replaced in all modules
@@ -43,29 +41,13 @@ for _room in ("resctrl", "reconcile", "sharing", "features"):  # before the cloc
         import_module(f"resctrl_hooks.node.{_room}.{_found.name}")
 
 
-class Program:
-    """A process that knows the settings of its start, what it saved last, and maybe files that stay open."""
+class NodeProgram(Program[Monitor]):
+    """A process that knows the settings of its start, and may keep files open."""
 
     def __init__(self, node: SimulatedNode, files: OpenFiles | None = None) -> None:
         self.context = node.context()
-        self.saved: dict[Any, Any] = {}
         self.files = files
-
-    @contextmanager
-    def running(self, seam: Any) -> Iterator[Context]:
-        """Run code as this process: nothing of another process is in its memory."""
-        others = dict(totals_file._SAVED)
-        before = self.context.monitor.resctrl.fs
-        totals_file._SAVED.clear()
-        totals_file._SAVED.update(self.saved)
-        self.context.monitor.resctrl.fs = seam
-        try:
-            yield self.context
-        finally:
-            self.saved = dict(totals_file._SAVED)
-            totals_file._SAVED.clear()
-            totals_file._SAVED.update(others)
-            self.context.monitor.resctrl.fs = before
+        super().__init__(self.context.monitor)
 
 
 class Container:
@@ -88,60 +70,13 @@ class Node(SimulatedNode):
         self.folder = Path(tempfile.mkdtemp(prefix="rh", dir=os.environ.get("PYTEST_DEBUG_TEMPROOT")))
         self.config = {"log": {"target": "none"}, **config}
         super().__init__(self.folder, self.config, rmids=RMIDS)
-        self.prefix = ""
-        self.truths: dict[str, Truth] = {pod: Truth() for pod in PODS}
+        self.accounts = Accounts(self.kernel, PODS, self.pod_record)
         self.containers: list[Container] = []
         self.made = 0
-        self.ended: dict[str, dict[str, float]] = {}
         self.add_classes(*CLASSES[1:])
-        self.kernel.changed = self.note
 
     def close(self) -> None:
         shutil.rmtree(self.folder)
-
-    # What is there
-
-    def key_of(self, rdt_class: str, name: str, meter: Meter) -> str:
-        """Return the pod whose group has this name; empty for another program's."""
-        pod = next((pod for pod in PODS for prefix in PREFIXES if name == prefix + pod), "")
-        if not pod or meter.ours or name == self.prefix + pod:
-            return pod
-        return pod if self.pod_record(pod).get("names", {}).get(rdt_class) == name else ""
-
-    def groups_of_pods(self) -> list[tuple[str, str, str, Meter]]:
-        """Return each pod's groups: pod, class, name and meter."""
-        found = []
-        if self.kernel.mounted:
-            for parent in self.kernel.model.all_classes():
-                for name, group in parent.monitored.items():
-                    meter = self.kernel.meters[group]
-                    pod = self.key_of(parent.name, name, meter)
-                    if pod:
-                        found.append((pod, parent.name, name, meter))
-        return found
-
-    def note(self) -> None:
-        """Learn whose the groups are now."""
-        here: dict[str, list[Meter]] = {pod: [] for pod in PODS}
-        for pod, _, _, meter in self.groups_of_pods():
-            here[pod].append(meter)
-        for pod, meters in here.items():
-            self.truths[pod].note(meters)
-
-    def recorded(self, pod: str) -> set[Meter]:
-        """Return the pod's recorded groups."""
-        record = self.pod_record(pod)
-        found = set()
-        by_class: dict[str, list[tuple[str, Meter]]] = {}
-        for owner, rdt_class, name, meter in self.groups_of_pods():
-            if owner == pod and rdt_class in record.get("groups", {}):
-                by_class.setdefault(rdt_class, []).append((name, meter))
-        for rdt_class, candidates in by_class.items():
-            wanted = record.get("names", {}).get(rdt_class, self.prefix + pod)
-            exact = [meter for name, meter in candidates if name == wanted]
-            if exact or len(candidates) == 1:
-                found.add(exact[0] if exact else candidates[0][1])
-        return found
 
     def living(self) -> list[Container]:
         return [container for container in self.containers if container.pids]
@@ -222,48 +157,29 @@ class Node(SimulatedNode):
                 self.kernel.write(f"{self.path_of(group.name)}/tasks", b"%d\n" % tid)
 
     def set_prefix(self, prefix: str) -> None:
-        self.prefix = prefix
         self.configure(groupPrefix=prefix, **self.config)
-        self.note()
+        self.accounts.prefix = prefix
+        self.accounts.note()
 
     # This project
 
-    def pass_over(self, program: Program, seam: Any = None, **options: Any) -> Report:
+    def pass_over(self, program: NodeProgram, seam: Any = None, **options: Any) -> Report:
         """Let a program make a pass of reconcile."""
         (self.host.state / "vanished").unlink(missing_ok=True)  # the next removal is the first: test_vanished.py
-        with program.running(seam or self.kernel) as context:
-            return reconcile(context, Options(wait=False, **options))
+        with program.running(seam or self.kernel):
+            return reconcile(program.context, Options(wait=False, **options))
 
-    def totals(self, program: Program, seam: Any = None) -> dict[str, Counts]:
+    def totals(self, program: NodeProgram, seam: Any = None) -> dict[str, Counts]:
         """Let a program read everything; return each tracked pod's totals by domain."""
-        with program.running(seam or self.kernel) as context:
-            found = context.monitor.read_counters(program.files).readings
+        with program.running(seam or self.kernel) as monitor:
+            found = monitor.read_counters(program.files).readings
             if program.files:
                 program.files.forget_unseen()
-        return {pod: _sums(found[pod]) for pod in PODS if pod in found}
+        return {pod: sums(found[pod]) for pod in PODS if pod in found}
 
-    def check(self, program: Program) -> None:
+    def check(self, program: NodeProgram) -> None:
         """Compare a quiet read with the truth."""
-        self.note()
-        for pod, found in self.totals(program).items():
-            before, self.ended[pod] = self.ended.get(pod), ended(program.context.monitor, pod)
-            reported = bool(self.ended[pod]) and self.ended[pod] != before
-            lost = self.truths[pod].check_quiet(found, self.recorded(pod), reported=reported)
-            assert self.ended[pod] or not lost, f"counts of {pod} ended unseen, and no reader says so"
-
-    def check_any(self, found: dict[str, Counts]) -> None:
-        """Check the totals of a read with trouble."""
-        self.note()
-        for pod, totals in found.items():
-            self.truths[pod].check(totals)
-
-
-def _sums(readings: list[Reading]) -> Counts:
-    sums = [0] * DOMAINS
-    for one in readings:
-        if one.counter.name == EVENT:
-            sums[one.domain.id] += int(one.value or 0)
-    return tuple(sums)
+        self.accounts.check(self.totals(program), partial(ended, program.monitor))
 
 
 ERRORS = [errno.ENFILE, errno.EMFILE, errno.EIO, errno.ENOMEM, errno.EACCES, errno.EINTR]

@@ -9,7 +9,8 @@ from conftest import examples
 from hypothesis import HealthCheck, settings
 
 from accounting.counts import Counts
-from accounting.node import PODS, Program
+from accounting.jobs import Jobs
+from accounting.node import PODS, NodeProgram
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,12 +18,14 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.no_cover
 POD = PODS[0]
 Counts.TestCase.settings = settings(
-    max_examples=examples(200),
+    max_examples=examples(300),
     stateful_step_count=50,
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
+Jobs.TestCase.settings = settings(Counts.TestCase.settings, max_examples=examples(150))
 TestCounts = Counts.TestCase
+TestJobs = Jobs.TestCase
 
 
 @pytest.fixture
@@ -39,11 +42,11 @@ def test_group_in_another_class_after_a_remount_counts_from_zero(machine: Counts
     machine.read(0)
     machine.remount(again=True)  # the tasks are in the root class then, and the first group has the inode of the last
     machine.kernel.now += 1
-    machine.node.pass_over(Program(machine.node))
+    machine.node.pass_over(NodeProgram(machine.node))
     machine.work()
     machine.work()
     machine.read(0)
-    assert machine.node.truths[POD].total == (300, 603)
+    assert machine.node.accounts.truths[POD].total == (300, 603)
 
 
 def test_group_that_another_program_removed_before_a_pass_is_reported(machine: Counts) -> None:
@@ -53,4 +56,4 @@ def test_group_that_another_program_removed_before_a_pass_is_reported(machine: C
     machine.work()
     machine.node.attempt("rmdir", machine.node.path_of("gold"))
     machine.reconcile()
-    assert machine.node.ended[POD]
+    assert machine.node.accounts.ended(POD)

@@ -69,14 +69,14 @@ class Truth:
     def _most(self, meter: Meter) -> Counts:
         return self.away.get(meter) or tuple(meter.counts)
 
-    def check_quiet(self, found: Sequence[int], sure: set[Meter], *, reported: bool) -> bool:
+    def check_quiet(self, found: Sequence[int], sure: set[Meter], *, reported: bool, unclear: bool) -> bool:
         """Check the totals of a read of everything without trouble; return whether counts ended unseen.
 
         Args:
             found: the totals.
             sure: the key's recorded groups; those of other programs count from zero or from their first read.
-            reported: whether a group's end was reported since the last such read. Where it is unclear which group is
-                the one of before, its counts may then be too low.
+            reported: whether a group's end was reported since the last such read. Its counts may be too low then.
+            unclear: whether a group may have been taken for an earlier one, which has the same effect.
         """
         self.check(found)
         least, most, lost = [0] * DOMAINS, [0] * DOMAINS, [0] * DOMAINS
@@ -114,7 +114,7 @@ class Truth:
             for domain in range(DOMAINS):
                 least[domain] += known.least[domain]
                 most[domain] += known.most[domain]
-        if ended and reported:
+        if unclear or (ended and reported):
             missing = [max(one - other, 0) for one, other in zip(low, found, strict=True)]
             self.reported = tuple(map(sum, zip(self.reported, missing, strict=True)))
             low = [one - other for one, other in zip(low, missing, strict=True)]
