@@ -72,19 +72,10 @@ class Accounts:
             self.truths[key].note(meters)
 
     def recorded(self, key: str) -> set[Meter]:
-        """Return a key's recorded groups."""
+        """Return a key's groups that have their recorded names."""
         record = self._record_of(key)
-        found = set()
-        by_class: dict[str, list[tuple[str, Meter]]] = {}
-        for owner, rdt_class, name, meter in self.groups():
-            if owner == key and rdt_class in record.get("groups", {}):
-                by_class.setdefault(rdt_class, []).append((name, meter))
-        for rdt_class, candidates in by_class.items():
-            wanted = record.get("names", {}).get(rdt_class, self.prefix + key)
-            exact = [meter for name, meter in candidates if name == wanted]
-            if exact or len(candidates) == 1:
-                found.add(exact[0] if exact else candidates[0][1])
-        return found
+        names = {name: record.get("names", {}).get(name, self.prefix + key) for name in record.get("groups", {})}
+        return {meter for owner, kind, name, meter in self.groups() if owner == key and names.get(kind) == name}
 
     def check(self, totals: dict[str, Counts], ended: Callable[[str], dict[str, float]]) -> None:
         """Compare the totals of a quiet read of everything with the truth."""
