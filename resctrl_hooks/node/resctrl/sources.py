@@ -115,9 +115,11 @@ def new_source(record: "PodRecord | dict[str, Any]", place: str, identity: str, 
 
     mkdir starts the L3 counters at zero, but PERF_PKG's continue from the RMID's previous user.
     """
-    made = record.get("since", {}).get(place, now)
-    of, starts = record.get("baselines", {}).get(place, ("", {}))
-    return Source(identity, min(made, now), starts if of == identity else None)
+    baselines = record.get("baselines", {})
+    # Another program may have renamed it into another class before the first read: the identity decides.
+    origin = next((known for known in (place, *baselines) if baselines.get(known, ("",))[0] == identity), None)
+    made = record.get("since", {}).get(place if origin is None else origin, now)
+    return Source(identity, min(made, now), None if origin is None else baselines[origin][1])
 
 
 def drop_repeats(found: "Found") -> None:

@@ -152,6 +152,12 @@ def test_energy_counts_from_baseline_at_creation(scrapes: Scrapes) -> None:
     assert (later.total(OTHER, "", ENERGY), later.total(OTHER, "", TOTAL)) == (1.0, 11)
 
 
+def test_energy_of_a_group_renamed_before_its_first_read_counts_from_its_baseline(scrapes: Scrapes) -> None:
+    scrapes.files = [TOTAL, ENERGY]
+    scrapes.pods[KEY] = {"since": {"": 90}, "baselines": {"": ("1", {ENERGY: 2.5})}}
+    assert scrapes.at(100, gold=[1, 10, 4.0]).total(KEY, "gold", ENERGY) == 1.5
+
+
 @pytest.mark.parametrize("baseline", [5000.0, None])
 def test_energy_start_survives_class_change_before_first_value(scrapes: Scrapes, baseline: float | None) -> None:
     scrapes.files = [TOTAL, ENERGY]
