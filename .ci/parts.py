@@ -47,7 +47,10 @@ KERNELS: dict[str, list[str]] = {
     "6.12": ["tests/conformance", *INTEL],
     "6.1": ["tests/conformance", "tests/kernel/test_lifetimes.py", *INTEL],
     # The guest's kernel version with energy counters, built here from source; it runs only tests that need them.
-    "aet": ["tests/conformance", "tests/kernel/counted/test_energy.py", "tests/kernel/test_perf_rmids.py"],
+    "aet": [
+        *("tests/conformance", "tests/kernel/counted/test_energy.py", "tests/kernel/counted/test_sequences.py"),
+        "tests/kernel/test_perf_rmids.py",
+    ],
 }
 """The tests for each kernel; the first kernel is the guest's own, Linux 7.2."""
 TOGETHER = ("kernel 6.12", "kernel 6.1", "kernel aet")
