@@ -36,7 +36,7 @@ class Part:
     first: int = 0
 
     def below(self, *keys: str) -> "Part | None":
-        """Return the mapping at a key path in upper or lower case; None if there is none."""
+        """Return the mapping at a key path in upper or lower case; None without one."""
         value: Any = self.value
         path: list[str | int] = []
         for key in keys:

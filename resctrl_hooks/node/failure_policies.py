@@ -48,7 +48,7 @@ def failure_policy(name: str, settings: "Settings") -> str:
 def default_steps(
     feature: "Feature", workload: "Workload", context: "Context", earlier: "Sequence[Step]", caught: Exception
 ) -> "list[Step] | None":
-    """Return the operator's default in place of a plan that failed; None if there is none, or the feature refuses."""
+    """Return the operator's default in place of a failed plan; None without a default, or if the feature refuses."""
     if not context.settings.has_defaults(feature.name) or refuses(feature.name, context):
         return None
     error = as_hook_error(caught)

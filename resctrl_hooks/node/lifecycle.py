@@ -161,7 +161,7 @@ def release_key(locked: "LockedKey", context: "Context") -> bool:
     if members and locked.members():
         return False  # a container has started while the lock was released
     may_return = not locked.record.get("cgroup") or context.settings.groups["release"] != POD
-    if may_return and context.ledger.flagged(f"{TOTALS}/counters"):  # else nobody has read its totals
+    if may_return and context.ledger.flagged(f"{TOTALS}/counters"):  # else no program has read its totals
         _read_late(context, locked.key)  # the key may return with the next container, and continues its totals
     for group in locked.release():
         context.log(INFO, f"removed group {group.path}", key=locked.key, rdt_class=group.rdt_class)

@@ -15,7 +15,7 @@ def read_limits(resctrl: "Resctrl", name: str) -> "dict[int, int]":
     """Return the MB values of a class by L3 domain; empty where the class or its MB is gone.
 
     Raises:
-        ResctrlError: they cannot be read, so nobody can tell.
+        ResctrlError: they cannot be read, so the answer is unknown.
     """
     path = f"{resctrl.class_folder(name)}/schemata"
     try:
@@ -32,7 +32,7 @@ def held_limits(resctrl: "Resctrl", name: str) -> "dict[int, int]":
     """Return the MB values of a class that had some; empty where the class is gone.
 
     Raises:
-        ResctrlError: as in `read_limits`, or the class is there and its file has none, so nobody can tell.
+        ResctrlError: as in `read_limits`, or the class is there and its file has none, so the answer is unknown.
     """
     now = read_limits(resctrl, name)
     if not now and resctrl.exists(name, ""):

@@ -1,6 +1,6 @@
 """Who may change MB values, and the restoration of the values of an owner that has ended, is stopped or hangs.
 
-There is one owner: it holds `LOCK`. A process that restores values holds `_RESTORING`, and nobody becomes the owner
+There is one owner: it holds `LOCK`. A process that restores values holds `_RESTORING`, and no process becomes the owner
 meanwhile.
 """
 

@@ -70,7 +70,7 @@ class Descriptors:
         if first:
             lacking = number - self._left(number)
             if lacking > sum(holder.kept for holder in self._holders()):
-                return False  # nobody gives way in vain
+                return False  # no file gives way in vain
             self._yield(lacking)
         elif number > min(self._left(number), self._ceiling - self.held):
             return False

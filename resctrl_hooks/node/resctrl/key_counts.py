@@ -212,14 +212,14 @@ def _split(total: Total, group: Source, values: "Iterable[tuple[str, Number | No
 
 
 def _offsets(amounts: "dict[str, Number]", group: Source, layout: "list[str]") -> "list[Number | None] | int":
-    """Return the amounts less the last values, or where there is none the negative start values; 0 if all are 0."""
+    """Return the amounts less the last values, or without one the negative start values; 0 if all are 0."""
     if amounts == group.lasts and len(amounts) == len(layout):
         return 0
     return _less(amounts, group, layout)
 
 
 def _negative(group: Source, layout: "list[str]") -> "list[Number | None]":
-    """Return the negative last values, or where there is none the negative start values."""
+    """Return the negative last values, or without one the negative start values."""
     return _less(dict.fromkeys(layout, 0), group, layout)
 
 

@@ -150,7 +150,7 @@ class Containers:
         return found
 
     def _check(self, member: Member) -> "Member | None":
-        """Return a known container as its record is now; None if there is none any more."""
+        """Return a known container as its record is now; None without one."""
         if self._stamp is None and self._ledger.key_of(member.id) not in ("", member.key):
             return self._read(member.id)
         found = _stat(self._path(member.key, member.id))

@@ -34,7 +34,7 @@ class Sequence:
 
     Attributes:
         truth: what the kernel has counted in all groups of the job, except the present one.
-        lost: what nobody could read: counted after the last read of a group that ended.
+        lost: what no program could read: counted after the last read of a group that ended.
     """
 
     def __init__(self, resctrl: Resctrl, state: Path, classes: list[str], counter: str, choose: random.Random) -> None:
