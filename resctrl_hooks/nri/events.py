@@ -99,8 +99,9 @@ def record_of(key: str, container: str, pid: int, context: "Context") -> "Member
 
 
 def complete(workload: "Workload", record: "MemberRecord", context: "Context") -> str:
-    """Do what a hook or reconcile left out, because it did not see the pod's labels and annotations; return a summary.
+    """Do what a hook or reconcile left out, because it did not see the pod's labels and annotations.
 
+    The summary is empty if nothing was applied.
     Reconcile does the work, as for each container in Synchronize, and tries again what fails now.
     """
     if not lacks_labels(record):
@@ -110,7 +111,7 @@ def complete(workload: "Workload", record: "MemberRecord", context: "Context") -
     report = complete_record(workload, record, context)
     context.failures += report.reasons
     context.ledger.wake()  # it moves children, and places a container that was adopted
-    return f"completed by labels and annotations: {', '.join(report.applied) or 'nothing to apply'}"
+    return f"completed by labels and annotations: {', '.join(report.applied)}" if report.applied else ""
 
 
 def stop_container(event: Event, context: "Context") -> "tuple[str, bytes]":

@@ -13,6 +13,7 @@ from accounting.accounts import PREFIXES
 from accounting.node import CLASSES, ERRORS, PODS, RMIDS, STRAY, Container, Node, NodeProgram
 from accounting.trouble import Trouble, error, troubled
 from resctrl_hooks.errors import HookError, NotMountedError
+from resctrl_hooks.node.host.descriptors import Descriptors
 from resctrl_hooks.node.resctrl.open_files import OpenFiles
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class Counts(RuleBasedStateMachine):
         self.patch = pytest.MonkeyPatch()
         clock.install(self.kernel, self.patch)
         self.busy = True
-        self.programs = [NodeProgram(self.node), NodeProgram(self.node, OpenFiles())]
+        self.programs = [NodeProgram(self.node), NodeProgram(self.node, OpenFiles(Descriptors()))]
 
     def teardown(self) -> None:
         try:
@@ -225,7 +226,7 @@ class Counts(RuleBasedStateMachine):
     @rule(which=st.integers(0, 1))
     def restart_program(self, which: int) -> None:
         self.close_files()
-        self.programs[which] = NodeProgram(self.node, OpenFiles() if which else None)
+        self.programs[which] = NodeProgram(self.node, OpenFiles(Descriptors()) if which else None)
 
     def close_files(self) -> None:
         for program in self.programs:

@@ -139,7 +139,7 @@ def test_file_that_returns_is_read_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.EACCES])
 def test_refused_file_is_never_kept_as_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     three(tmp_path, "a")
-    files, open_, refusals = OpenFiles(), posix.open, [number]
+    files, open_, refusals = OpenFiles(Descriptors()), posix.open, [number]
 
     def refuse(path: str, *arguments: Any, **more: Any) -> int:
         if path.endswith("mbm_total_bytes") and refusals:

@@ -15,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 
 from resctrl_hooks.metrics.collector import NodeCollector, registry_of
 from resctrl_hooks.node.history.rows import Sampler
+from resctrl_hooks.node.host.descriptors import Descriptors
 from resctrl_hooks.node.resctrl import counter_files, open_files
 from resctrl_hooks.node.resctrl.open_files import OpenFiles
 from resctrl_hooks.node.snapshot.snapshot import take
@@ -141,7 +142,7 @@ def test_group_of_pod_is_not_foreign(host: MonitoredHost) -> None:
 
 
 def test_files_give_way_if_the_process_has_no_descriptor_to_list_groups(host: MonitoredHost) -> None:
-    files = OpenFiles()
+    files = OpenFiles(Descriptors())
     before = take(host.context, files).pods
     assert files.kept == 8
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)
