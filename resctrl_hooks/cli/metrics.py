@@ -13,6 +13,7 @@ from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.cli.params import Duration, ended_by_signals
 from resctrl_hooks.metrics.collector import NodeCollector, registry_of
 from resctrl_hooks.metrics.diagnoses import diagnoses
+from resctrl_hooks.metrics.former import with_former_names
 from resctrl_hooks.metrics.selection import Selection
 from resctrl_hooks.metrics.server import DEFAULT_PORT, ListenAddressError, Server, parse_address
 from resctrl_hooks.node.context import Context
@@ -105,7 +106,7 @@ def command(
         return
     problems: list[HookError] = []
     write = _WRITERS[kind or ("prometheus" if output else "openmetrics")]
-    text = write(registry_of(NodeCollector(context, problems.append, selection)))
+    text = with_former_names(write(registry_of(NodeCollector(context, problems.append, selection))))
     if output:
         _replace(output, text)
     else:

@@ -1,17 +1,20 @@
 """Answers of the metrics server: one reading of the node for all requests within a second, in any format."""
 
+import gzip
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
-from prometheus_client import CollectorRegistry, make_wsgi_app
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 from prometheus_client.exposition import choose_encoder, gzip_accepted
 from prometheus_client.registry import Collector
 
 from resctrl_hooks.node.errors import HookError
+
+from .former import with_former_names
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
@@ -19,7 +22,8 @@ if TYPE_CHECKING:
 METRICS = "/metrics"
 HEALTH = "/healthz"
 SERVER = "resctrl-hook"  # do not disclose the interpreter's version
-_METHODS = "GET, HEAD, OPTIONS"
+_OK = "200 OK"
+_ALLOW = [("Allow", "GET, HEAD, OPTIONS")]
 _PLAIN = [("Content-Type", "text/plain; charset=utf-8")]
 _JSON = [("Content-Type", "application/json")]
 Documents = Mapping[str, Callable[[], bytes]]
@@ -38,18 +42,21 @@ class Answer(NamedTuple):
     body: bytes
 
 
+_OPTIONS = Answer(_OK, _ALLOW, b"")
+_READ_ONLY = Answer("405 Method Not Allowed", [*_PLAIN, *_ALLOW], b"read-only\n")
+
+
 def application(registry: CollectorRegistry, documents: Documents) -> "WSGIApplication":
-    """Return prometheus_client's application at /metrics, "ok" at /healthz, the documents; 404 elsewhere."""
+    """Return an application with the metrics at /metrics, "ok" at /healthz, and the documents; 404 elsewhere."""
     scrape = Fresh(lambda: Scrape(registry))
-    unread = make_wsgi_app(registry)  # other methods than GET read nothing
     fresh = {path: Fresh(read) for path, read in documents.items()}
-    pages = {HEALTH: Answer("200 OK", _PLAIN, b"ok\n")}
+    pages = {HEALTH: Answer(_OK, _PLAIN, b"ok\n")}
     missing = Answer("404 Not Found", _PLAIN, f"the metrics are at {METRICS}\n".encode())
 
     def answer(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         method = environ["REQUEST_METHOD"]
         if environ["PATH_INFO"] == METRICS and method not in ("GET", "HEAD"):
-            status, headers, body = _answer_of(unread, method)
+            status, headers, body = _OPTIONS if method == "OPTIONS" else _READ_ONLY
         elif environ["PATH_INFO"] == METRICS:
             encoding = "gzip" if gzip_accepted(environ.get("HTTP_ACCEPT_ENCODING", "")) else ""
             status, headers, body = scrape.value().answer(_known(environ.get("HTTP_ACCEPT", "")), encoding)
@@ -57,7 +64,6 @@ def application(registry: CollectorRegistry, documents: Documents) -> "WSGIAppli
             status, headers, body = _document(fresh[environ["PATH_INFO"]], method)
         else:
             status, headers, body = pages.get(environ["PATH_INFO"], missing)
-        headers = [(name, _METHODS if name == "Allow" else value) for name, value in headers]
         start_response(status, [*headers, ("Server", SERVER), ("Content-Length", str(len(body)))])
         return [] if method == "HEAD" else [body]
 
@@ -66,9 +72,9 @@ def application(registry: CollectorRegistry, documents: Documents) -> "WSGIAppli
 
 def _document(read: "Fresh[bytes]", method: str) -> Answer:
     if method not in ("GET", "HEAD"):
-        return Answer("405 Method Not Allowed", [*_PLAIN, ("Allow", _METHODS)], b"read-only\n")
+        return _READ_ONLY
     try:
-        return Answer("200 OK", _JSON, read.value())
+        return Answer(_OK, _JSON, read.value())
     except HookError as error:
         return Answer("503 Service Unavailable", _PLAIN, f"{error}\n".encode())
 
@@ -103,7 +109,6 @@ class Scrape(Collector):
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._families = [*registry.collect()]
-        self._write = make_wsgi_app(self)
         self._answers: dict[tuple[str, str], Fresh[Answer]] = {}
 
     def collect(self) -> Iterable[Metric]:
@@ -111,21 +116,15 @@ class Scrape(Collector):
         return self._families
 
     def answer(self, accept: str, encoding: str) -> Answer:
-        """Return the answer in a format, a header's value, and an encoding."""
-        asked = {"HTTP_ACCEPT": accept, "HTTP_ACCEPT_ENCODING": encoding}
-        fresh = Fresh(lambda: _answer_of(self._write, "GET", **asked))
-        return self._answers.setdefault((accept, encoding), fresh).value()
+        """Return the answer in a format, a header's value, and an encoding: gzip, or none."""
+        return self._answers.setdefault((accept, encoding), Fresh(lambda: self._written(accept, encoding))).value()
 
-
-def _answer_of(page: "WSGIApplication", method: str, **headers: str) -> Answer:
-    begun: list[tuple[str, list[tuple[str, str]]]] = []
-
-    def begin(status: str, headers: list[tuple[str, str]], error: object = None, /) -> Callable[[bytes], object]:
-        begun.append((status, headers))
-        return bytes  # WSGI's legacy write function, which this program does not use
-
-    body = b"".join(page({"REQUEST_METHOD": method, "PATH_INFO": METRICS, **headers}, begin))
-    return Answer(*begun[-1], body)
+    def _written(self, accept: str, encoding: str) -> Answer:
+        write, kind = choose_encoder(accept)
+        body, headers = with_former_names(write(self)), [("Content-Type", kind)]
+        if not encoding:
+            return Answer(_OK, headers, body)
+        return Answer(_OK, [*headers, ("Content-Encoding", encoding)], gzip.compress(body))
 
 
 def _known(accept: str) -> str:

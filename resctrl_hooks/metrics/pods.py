@@ -14,8 +14,7 @@ from .selection import EVERYTHING, Selection
 
 _LABELS = (*LABELS, "rdt_class")
 _SAME_SECONDS = 0.001
-_SECONDS, _FORMER_SECONDS = "resctrl_counted_seconds", "resctrl_counter_seconds"
-"""The name, and the one of version 0.2, which goes with the version after the next."""
+_SECONDS = "resctrl_counted_seconds"
 _Readings = dict[str, list[Reading]]
 _Labels = dict[str, str]
 
@@ -30,7 +29,6 @@ def pod_families(readings: _Readings, names: PodNames, selection: Selection = EV
     seconds = CounterMetricFamily(
         _SECONDS, "Time that a counter has counted; divide its increase by the increase of this time for a rate."
     )
-    former = CounterMetricFamily(_FORMER_SECONDS, f"Former name of {_SECONDS}_total.")
     for key, found in readings.items():
         name = names.of(key)
         if not selection.has_namespace(name.namespace):
@@ -59,10 +57,8 @@ def pod_families(readings: _Readings, names: PodNames, selection: Selection = EV
                 unavailable.samples.append(Sample(unavailable.name, labels | why, 1))
         for (_, counter), parts in counted.items():
             for labels, value in _as_one(parts):
-                counting = labels | {"counter": counter}
-                seconds.samples.append(Sample(f"{_SECONDS}_total", counting, value))
-                former.samples.append(Sample(f"{_FORMER_SECONDS}_total", counting, value))
-    return [*families.values(), seconds, former, unavailable]
+                seconds.samples.append(Sample(f"{_SECONDS}_total", labels | {"counter": counter}, value))
+    return [*families.values(), seconds, unavailable]
 
 
 def _as_one(parts: list[tuple[_Labels, _Labels, float]]) -> list[tuple[_Labels, float]]:

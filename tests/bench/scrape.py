@@ -20,6 +20,7 @@ from prometheus_client.openmetrics.exposition import generate_latest
 from reconcile import with_posix
 
 from resctrl_hooks.metrics.collector import NodeCollector, registry_of
+from resctrl_hooks.metrics.former import with_former_names
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.log import Log
 from resctrl_hooks.node.settings import Settings
@@ -83,7 +84,7 @@ def main() -> int:
             OPEN: lambda: with_open(paths),
             POSIX: lambda: with_posix(paths),
             READ: context.monitor.read_all,
-            SCRAPE: lambda: generate_latest(registry),  # type: ignore[no-untyped-call]  # it has no types
+            SCRAPE: lambda: with_former_names(generate_latest(registry)),  # type: ignore[no-untyped-call]  # it has no types
         }
         times: dict[str, list[float]] = {name: [] for name in subjects}
         for _ in range(options.count):

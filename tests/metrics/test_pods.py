@@ -58,15 +58,11 @@ READINGS = {
     "a": [reading(5, 10, path=LOCAL), gauge(7), reading(6, 10.5), reading(8, 10.5005, path=OTHER)],
     "b": [reading(3, 9, UNAVAILABLE), reading(4, 8, path=OTHER), gauge(None, "Error")],
 }
-SECONDS, FORMER = "resctrl_counted_seconds_total", "resctrl_counter_seconds_total"
-
-
-def without_former(families: list[Metric]) -> list[Metric]:
-    return [one for one in families if f"{one.name}_total" != FORMER]
+SECONDS = "resctrl_counted_seconds_total"
 
 
 def test_pod_has_a_sample_for_each_reading_with_a_value() -> None:
-    assert samples(without_former(pod_families(READINGS, NAMES))) == {
+    assert samples(pod_families(READINGS, NAMES)) == {
         ("l3_mbm_local_bytes_total", "pod-a", "00", ""): 5,
         ("l3_llc_occupancy_bytes", "pod-a", "00", ""): 7,
         ("l3_mbm_total_bytes_total", "pod-a", "00", ""): 6,
@@ -82,15 +78,8 @@ def test_pod_has_a_sample_for_each_reading_with_a_value() -> None:
     }
 
 
-def test_counted_time_has_its_former_name_with_equal_samples() -> None:
-    found = {one.name: one.samples for one in pod_families(READINGS, NAMES)}
-    new, former = (found[name.removesuffix("_total")] for name in (SECONDS, FORMER))
-    assert new
-    assert former == [one._replace(name=FORMER) for one in new]
-
-
 def test_selection_leaves_only_other_counters_and_namespaces_out() -> None:
-    found = samples(without_former(pod_families(READINGS, NAMES, Selection(("llc*", "mbm_total*"), ("shop",)))))
+    found = samples(pod_families(READINGS, NAMES, Selection(("llc*", "mbm_total*"), ("shop",))))
     assert [*found] == [
         ("l3_llc_occupancy_bytes", "pod-a", "00", ""),
         ("l3_mbm_total_bytes_total", "pod-a", "00", ""),

@@ -7,7 +7,6 @@ import subprocess
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -208,14 +207,14 @@ def test_connection_with_a_complete_request_outlives_slow_ones(
 def work(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Count how often the node is read and an answer is written, within a minute in place of a second."""
     found: Counter[str] = Counter()
-    collect, answer_of = NodeCollector.collect, answers._answer_of
+    collect, write = NodeCollector.collect, answers.Scrape._written
 
     def count(kind: str, real: Callable[..., Any], *given: Any, **named: Any) -> Any:
         found[kind] += 1
         return real(*given, **named)
 
     monkeypatch.setattr(NodeCollector, "collect", lambda self: count("read", collect, self))
-    monkeypatch.setattr(answers, "_answer_of", partial(count, "written", answer_of))
+    monkeypatch.setattr(answers.Scrape, "_written", lambda *given: count("written", write, *given))
     monkeypatch.setattr(answers, "_FRESH_SECONDS", 60.0)
     return found
 
