@@ -18,8 +18,9 @@ _LONGEST_NAME = 255  # NAME_MAX, for records and units of these names; resctrl i
 _LONGEST_FIELD = 2000  # of a line in the log
 _LONGEST_ID = 200  # leaves room for the ledger's additions
 _FIRST_BYTE, _LAST_BYTE, _NO_BYTE = 0xDC80, 0xDCFF, 0xDC00  # surrogates of bytes that are not UTF-8 (PEP 383)
+KERNELS_GROUP = "mon_groups"
 # The kernel's own names in a ctrl_group's folder: mkdir answers EPERM or EEXIST.
-_KERNEL_NAMES = frozenset(("info", "mon_data", "mon_groups"))
+_KERNEL_NAMES = frozenset(("info", "mon_data", KERNELS_GROUP))
 
 
 def namespace_in_words(namespace: str) -> str:
@@ -79,6 +80,12 @@ def pod_uid_validator(key: str) -> bool:
         and all(text[place] == "-" for place in _UUID_DASHES)
         and is_hex(text.replace("-", ""), 32)
     )
+
+
+def pod_key(uid: str) -> str:
+    """Return the key of a pod by its ``uid``, also if that is no UUID; empty if it cannot name a group."""
+    key = canonical_pod_uid(uid)
+    return key if default_key_validator(key) and key != KERNELS_GROUP else ""
 
 
 def default_key_validator(key: str) -> bool:

@@ -2,7 +2,7 @@
 
 from ..node.errors import HookError
 from ..node.host.files import is_there
-from ..node.names import canonical_pod_uid, pod_uid_validator, valid_container_id
+from ..node.names import pod_key, valid_container_id
 from .protobuf import WireError, decode
 
 TYPE_CHECKING = False
@@ -87,7 +87,8 @@ def has_record(name: str, payload: bytes, state_dir: str) -> bool:
     head = _head_of(name, payload)
     container, uid = head.get("container", {}).get("id", ""), head.get("pod", {}).get("uid", "")
     if name.partition(":")[0] in POD_EVENTS:
-        return not head or (pod_uid_validator(uid) and is_there(f"{state_dir}/pods/{canonical_pod_uid(uid)}"))
+        key = pod_key(uid)
+        return not head or (bool(key) and is_there(f"{state_dir}/pods/{key}"))
     return not head or (valid_container_id(container) and is_there(f"{state_dir}/containers/{container}"))
 
 

@@ -18,7 +18,7 @@ from ..node.host.cgroup import read_value
 from ..node.host.procfs import lives, start_time
 from ..node.lifecycle import reap_some, release_container
 from ..node.log import ERROR, INFO, WARNING
-from ..node.names import canonical_pod_uid, pod_uid_validator
+from ..node.names import pod_key
 from ..node.refusals import reasons_of, record_refusal
 from ..node.resctrl.locked_key import record_is_dead
 from . import ttrpc
@@ -124,11 +124,8 @@ def remove_pod(event: Event, context: "Context") -> "tuple[str, bytes]":
 
     Unless something lives in it: a pod whose sandbox has died gets a new one, and then the old one is removed.
     """
-    uid = event.pod.get("uid", "")
-    if not pod_uid_validator(uid):
-        return "", b""
-    key = event.key = canonical_pod_uid(uid)
-    if context.ledger.read_pod(key) is None:
+    key = event.key = pod_key(event.pod.get("uid", ""))
+    if not key or context.ledger.read_pod(key) is None:
         return "", b""
     with context.monitor.hold(key) as locked:
         for member in locked.members():

@@ -167,6 +167,12 @@ def test_record_of_a_container_or_pod_is_found(host: Host, name: str, payload: b
     assert has_record(name, payload, str(host.state)) is True
 
 
+def test_record_of_pod_with_chosen_uid_is_found(host: Host) -> None:
+    (host.state / "pods" / "hdishd83djaidwnduwk28bcsb").mkdir(parents=True)
+    pod = encode("PodEvent", {"pod": {**POD, "uid": "hdishd83djaidwnduwk28bcsb"}})
+    assert has_record("RemovePodSandbox", pod, str(host.state)) is True
+
+
 def test_invalid_names_have_no_record(host: Host) -> None:
     (host.state / "containers").mkdir(parents=True)
     for bad in ("", ".", "../containers"):

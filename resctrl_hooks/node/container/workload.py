@@ -194,7 +194,7 @@ def derive(
     ``dialect`` is the annotations' dialect if known from elsewhere.
 
     Raises:
-        BadKeyError: the pod UID is malformed, or is not that of the pod in whose cgroup the process is.
+        BadKeyError: the pod UID cannot name a group, or is not that of the pod in whose cgroup the process is.
     """
     owns = [own_cgroup(cgroup.path, state.id, bundle.cgroups_path) for cgroup in cgroups]
     verified = dialect or _verified_dialect(state, owns)
@@ -204,15 +204,14 @@ def derive(
     if dialect.uid:
         claimed = state.annotations.get(dialect.uid, "")
         if not pod_uid_validator(claimed):
-            raise _bad_key(
-                f"container {state.id[:64]} of {dialect.name} has no pod UID in {dialect.uid}: {claimed[:80]!r}",
-                "the container is not monitored; in a file for crictl, write a UUID as metadata.uid",
-            )
+            from .chosen_uid import chosen_uid  # only pods whose UID an administrator chose
+
+            claimed = chosen_uid(workload, dialect.uid, claimed, verified=verified is not None)
         uid = workload.key = canonical_pod_uid(claimed)
     in_pod = False
     for cgroup, own in zip(cgroups, owns):
         # The container may have created and named the cgroups below its own, even like another pod's.
-        found, path = pod_in_cgroup(own or cgroup.path)
+        found, path = pod_in_cgroup(own or cgroup.path, uid)
         if found and uid and found != uid:
             raise _bad_key(
                 f"container {state.id[:64]} claims pod {uid} but runs in the cgroup of pod {found}",

@@ -54,8 +54,10 @@ def container_in_cgroup(path: str) -> str:
     return ""
 
 
-def pod_in_cgroup(path: str) -> "tuple[str, str]":
+def pod_in_cgroup(path: str, uid: str = "") -> "tuple[str, str]":
     """Return the pod of a cgroup path, and the pod's own part of the path; two empty strings for none.
+
+    A ``uid`` that is no UUID is found only if it is given.
 
     The kubelet names a pod's cgroup ``pod<uid>`` or, under systemd, ``kubepods-…-pod<uid with _ for ->.slice``
     (kubernetes, pkg/kubelet/cm); Podman's is the pod's id, or ``…-libpod_pod_<id>.slice``, and contains
@@ -63,19 +65,23 @@ def pod_in_cgroup(path: str) -> "tuple[str, str]":
     """
     parts = path.split("/") if "pod" in path else ()
     for index, part in enumerate(parts):
-        found = _pod_of_part(part, parts[index + 1] if index + 1 < len(parts) else "")
+        found = _pod_of_part(part, parts[index + 1] if index + 1 < len(parts) else "", uid)
         if found:
             return found, "/".join(parts[: index + 1])
     return "", ""
 
 
-def _pod_of_part(part: str, below: str) -> str:
+def _pod_of_part(part: str, below: str, chosen: str) -> str:
     if part.endswith(".slice"):
         part = part[:-6]
+        if chosen and part.endswith(f"-pod{chosen.replace('-', '_')}"):
+            return chosen
         if is_hex(part[-64:], 64) and part[:-64].endswith("libpod_pod_"):
             return part[-64:]
         part = part[part.rfind("-pod") + 1 :].replace("_", "-") if "-pod" in part else ""
     elif is_hex(part, 64) and below.startswith("libpod-"):
         return part
     uid = part[3:]
+    if uid and uid == chosen and part.startswith("pod"):
+        return chosen
     return canonical_pod_uid(uid) if part.startswith("pod") and pod_uid_validator(uid) else ""

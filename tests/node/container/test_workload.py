@@ -57,10 +57,71 @@ def test_sandbox_is_recognized(annotations: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("annotations", [crio_annotations, containerd])
-@pytest.mark.parametrize("uid", ["", "x", UID[:-1], f"{UID}/..", f"../{UID}", f"{UID}\n", "\ud800" * 36, "0" * 31])
-def test_malformed_pod_uid_is_refused(annotations: Any, uid: str) -> None:
-    with pytest.raises(BadKeyError, match="has no pod UID"):
+@pytest.mark.parametrize(
+    "uid, reason",
+    [
+        ("", "it is missing or empty"),
+        (f"{UID}/..", "not starting with a dot"),
+        (f"../{UID}", "letters, digits and _"),
+        ("..", "not starting with a dot"),
+        (".hidden", "not starting with a dot"),
+        ("a" * 201, "has 201 characters; use 1 to 200"),
+        (f"{UID}\n", "letters, digits and _"),
+        ("two words", "letters, digits and _"),
+        ("\ud800" * 36, "letters, digits and _"),
+        ("mon_groups", "is a name of the kernel's"),
+    ],
+)
+def test_pod_uid_that_cannot_name_a_group_is_refused_with_reason(annotations: Any, uid: str, reason: str) -> None:
+    with pytest.raises(BadKeyError, match="has no pod UID") as caught:
         workload(annotations(uid), f"/kubepods/pod{UID}/crio-x")
+    assert reason in str(caught.value)
+    assert str(caught.value).isprintable()
+
+
+CHOSEN = ["hdishd83djaidwnduwk28bcsb", "x", UID[:-1], "0" * 31, "web-0.shop_1", "My-Pod", POD, "a" * 200, "mon_data"]
+
+
+@pytest.mark.parametrize("uid", CHOSEN)
+@pytest.mark.parametrize("annotations, maker", [(crio_annotations, "crio"), (containerd, "cri-containerd")])
+def test_chosen_pod_uid_is_key_of_pod(annotations: Any, maker: str, uid: str) -> None:
+    found = workload(annotations(uid), f"/system.slice/{maker}-{ID}.scope")
+    assert (found.key, found.namespace, found.pod, found.container) == (uid, "shop", "web-0", "c0")
+    assert (found.verified, found.pod_cgroup) == (True, "")
+
+
+@pytest.mark.parametrize("uid", CHOSEN)
+@pytest.mark.parametrize("form", ["/kubepods/burstable/pod{}", "/kubepods.slice/kubepods-burstable-pod{}.slice"])
+def test_cgroup_of_static_pod_with_chosen_uid_is_recognized(uid: str, form: str) -> None:
+    pods = form.format(uid.replace("-", "_") if form.endswith(".slice") else uid)
+    found = workload(crio_annotations(uid), f"{pods}/crio-{ID}.scope")
+    assert (found.key, found.pod_cgroup) == (uid, f"/cg{pods}")
+
+
+@pytest.mark.parametrize("uid", ["hdishd83djaidwnduwk28bcsb", POD])
+def test_chosen_pod_uid_in_cgroup_of_another_pod_is_refused(uid: str) -> None:
+    with pytest.raises(BadKeyError, match="runs in the cgroup of pod"):
+        workload(crio_annotations(uid), f"/kubepods/pod{UID}/crio-{ID}")
+
+
+def test_pod_uid_in_form_of_container_id_is_refused_if_only_annotations_name_pod() -> None:
+    with pytest.raises(BadKeyError, match="only annotations name the pod"):
+        workload(crio_annotations(POD), f"/other/{CONTAINER}")
+
+
+@pytest.mark.parametrize("uid", ["hdishd83djaidwnduwk28bcsb", UID, STATIC])
+def test_uid_in_crios_name_is_key_of_crictls_container_without_kubelets_labels(uid: str) -> None:
+    annotations = {"io.container.manager": "cri-o", "io.kubernetes.cri-o.Name": f"k8s_c0_web-0_shop_{uid}_0"}
+    found = workload(annotations, f"/system.slice/crio-{ID}.scope")
+    key = UID if uid == STATIC else uid
+    assert (found.key, found.namespace, found.pod, found.container) == (key, "shop", "web-0", "c0")
+
+
+@pytest.mark.parametrize("name", ["", "k8s_c0_web-0_shop__0", "k8s_c0_web_0_shop_my_uid_0"])
+def test_crictls_container_with_ambiguous_name_is_refused_with_label_to_set(name: str) -> None:
+    annotations = {"io.container.manager": "cri-o", "io.kubernetes.cri-o.Name": name}
+    with pytest.raises(BadKeyError, match=r"set the label io\.kubernetes\.pod\.uid"):
+        workload(annotations, f"/system.slice/crio-{ID}.scope")
 
 
 @pytest.mark.parametrize(

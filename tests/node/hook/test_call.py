@@ -255,3 +255,15 @@ def test_failure_with_idle_pods_does_not_affect_the_container(
     outcome = host.call(pod)
     assert (outcome.code, host.groups()) == (0, [GROUP])
     assert outcome.stderr == "resctrl-hook: idle groups left to reconcile: a bug\n"
+
+
+@pytest.mark.parametrize("uid", ["hdishd83djaidwnduwk28bcsb", "My-Pod_1.x", "f" * 64])
+def test_pod_with_chosen_uid_has_its_group_until_its_container_ends(host: Host, uid: str) -> None:
+    host.process(100, f"/system.slice/crio-{ID}.scope")
+    given = state(bundle=host.bundle(), annotations=crio_annotations(uid))
+    assert host.call(given).code == 0
+    assert host.groups() == [f"mon_groups/{uid}"]
+    assert host.tasks(f"mon_groups/{uid}") == [100]
+    host.end_process(100)
+    assert host.call(stopped(annotations=crio_annotations(uid))).code == 0
+    assert (host.groups(), host.records()) == ([], [])
