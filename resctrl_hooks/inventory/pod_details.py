@@ -20,7 +20,9 @@ class Counter(Record):
     kind: str
     unit: str = Field(description="Unit in UCUM: By, J, F, s.")
     state: str = Field(description="`available`, or the kernel's word for a missing value.")
-    seconds: float | None = Field(default=None, description="Counted time; null for gauges.")
+    seconds: float | None = Field(
+        default=None, description="Time in which `value` was counted; null for gauges, and unknown."
+    )
     partial: bool = Field(default=False, description="Whether the value covers only a part of the pod's life.")
 
 

@@ -24,6 +24,7 @@ from resctrl_hooks.node.history.rows import (
     Row,
     column_of,
     counted_column,
+    earlier_column,
 )
 from resctrl_hooks.node.history.sample import Sample
 from resctrl_hooks.node.history.thinning import LARGEST
@@ -108,6 +109,12 @@ def _reading(row: Row, slot: Slot, value: Raw) -> Reading:
     known = value if isinstance(value, (int, float)) else None
     state = AVAILABLE if known is not None else str(value)
     return Reading(slot.domain, slot.counter, known, state, None, float(seconds) if seconds is not None else None)
+
+
+def counted_seconds(row: Row, counter: str) -> float | None:
+    """Return the seconds in which a pod's total was counted; None in a sample of a version that did not store them."""
+    since, earlier = row.get(counted_column(counter)), row.get(earlier_column(counter))
+    return None if since is None or earlier is None else round(float(since) + float(earlier), 3)
 
 
 def pair_of(before: Sample | None, now: Sample) -> tuple[Snapshot, Snapshot]:

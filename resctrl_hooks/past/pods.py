@@ -7,10 +7,11 @@ from resctrl_hooks.inventory.coverage import counter_of
 from resctrl_hooks.inventory.pod_details import Counter, PodRates
 from resctrl_hooks.inventory.pod_names import PodNames
 from resctrl_hooks.inventory.rates import Rates, pod_rates
-from resctrl_hooks.node.history.rows import SLOWED
+from resctrl_hooks.node.history.rows import POD, SLOWED, Row
+from resctrl_hooks.node.resctrl.counters import CUMULATIVE, Reading
 from resctrl_hooks.node.snapshot.names import short_id
 
-from .moments import PastUsers, pair_of
+from .moments import PastUsers, counted_seconds, pair_of
 from .view import Found
 
 ABSENT = "states, containers, tasks, RMIDs and errors are not stored"
@@ -49,6 +50,7 @@ def pods_at(found: Found, names: PodNames) -> list[PastPod]:
     users.learn(now.pods)
     lines = {key: users.line(key, Rates(), readings) for key, readings in now.pods.items()}
     judged = {str(row["key"]): row for row in found.sample.rows if row["kind"] == SLOWED}
+    rows = {(str(row["key"]), str(row["domain"])): row for row in found.sample.rows if row["kind"] == POD}
     pods = []
     for key, readings in now.pods.items():
         line, row = lines[key], judged.get(key, {})
@@ -64,8 +66,14 @@ def pods_at(found: Found, names: PodNames) -> list[PastPod]:
                 culprits=[
                     lines[one].name if one in lines else short_id(one) for one in str(row.get("culprits") or "").split()
                 ],
-                counters=[counter_of(one).model_copy(update={"rdt_class": line.rdt_class}) for one in readings],
+                counters=[_counter(one, rows[key, one.domain.folder], line.rdt_class) for one in readings],
                 rates=pod_rates(before, now, key) if found.before else None,
             )
         )
     return sorted(pods, key=lambda one: one.name)
+
+
+def _counter(reading: Reading, row: Row, rdt_class: str | None) -> Counter:
+    """Return a stored counter. A reading's seconds, which are for rates, begin with the recording, not with a total."""
+    seconds = counted_seconds(row, reading.counter.name) if reading.kind == CUMULATIVE else None
+    return counter_of(reading).model_copy(update={"rdt_class": rdt_class, "seconds": seconds})

@@ -37,6 +37,7 @@ def sample(
                 "llc_occupancy_bytes": (occupancy or {}).get(pod, 1000),
                 "mbm_total_bytes": int(rate * second),
                 "counted_seconds": round(second, 3),
+                "earlier_counted_seconds": 0,
                 **more,
             }
             labels = {"kind": "pod", "key": f"key-{pod}", "namespace": "shop", "pod": pod, "container": ""}

@@ -47,7 +47,13 @@ def by_kind(rows: list[Row]) -> dict[Any, Row]:
 
 def test_sample_has_pods_foreign_groups_and_remainder(host: MonitoredHost) -> None:
     sampler = Sampler(host.context)
-    columns = ("llc_occupancy_bytes", "mbm_total_bytes", "counted_seconds", "uncounted_groups")
+    columns = (
+        "llc_occupancy_bytes",
+        "mbm_total_bytes",
+        "counted_seconds",
+        "earlier_counted_seconds",
+        "uncounted_groups",
+    )
     assert sampler.columns == (*LABELS, *columns)
     rows = by_kind(sampler.sample())
     assert {kind: row["mbm_total_bytes"] for kind, row in rows.items()} == {"pod": 1000, "group": 2000, "rest": 7000}

@@ -69,6 +69,8 @@ LABELS = (
 )
 COUNTED = "counted_seconds"
 """Seconds that a pod's counters have counted since the recording began; `counted_column` maps counters to columns."""
+_EARLIER = "earlier_"
+"""The beginning of the same column's name with the whole seconds before the recording began (`earlier_column`)."""
 UNKNOWN = "uncounted_groups"
 """The number of a class's groups without a value of memory traffic or energy, if its remainder therefore has none."""
 _UNITS = {"By": "bytes", "J": "joules"}
@@ -85,6 +87,14 @@ def column_of(counter: "Counter") -> str:
 def counted_column(counter: str) -> str:
     """Return the column with the seconds for which a counter has counted."""
     return f"{counter}_{COUNTED}" if counter in _OWN_SECONDS else COUNTED
+
+
+def earlier_column(counter: str) -> str:
+    """Return the column with the whole seconds for which a counter had counted before the recording began.
+
+    Together with those of `counted_column`, they are the seconds in which a total was counted.
+    """
+    return _EARLIER + counted_column(counter)
 
 
 def written_time(now: int) -> str:
@@ -125,6 +135,7 @@ class Sampler:
             *LABELS,
             *dict.fromkeys(column_of(slot.counter) for slot in slots),
             *dict.fromkeys(counted_column(name) for name in counters),
+            *dict.fromkeys(earlier_column(name) for name in counters),
             UNKNOWN,
             *([PACKAGE_ENERGY] if self._packages.read() else []),
             *((TRAFFIC, CAPACITY) if self._capacity else ()),
@@ -151,19 +162,22 @@ class Sampler:
             held = snapshot.held.get(key, ())
             if len(held) == 1:  # of several, the counters are the sums
                 labels["rdt_class"] = next(iter(held))
-            readings = (reading for reading in summed(found) if reading.domain.node is None)
-            numbers = [
+            readings = [reading for reading in summed(found) if reading.domain.node is None]
+            numbers = (
                 (Slot(one.domain, one.counter), one.value if one.state == AVAILABLE else one.state) for one in readings
-            ]
+            )
             made = self._rows(when, POD, labels, numbers)
             growth = growths(self._before, snapshot, key) if self._before else {}
-            for slot, _ in numbers:
-                if slot.counter.kind == CUMULATIVE and slot.domain.folder in made:
-                    place = slot.counter.name, slot.domain.folder
+            for one in readings:
+                if one.kind == CUMULATIVE and one.domain.folder in made:
+                    place = one.counter.name, one.domain.folder
                     seconds = self._counted.get((key, *place), 0.0)
                     seconds += growth[place].seconds if place in growth else 0.0
                     self._counted[(key, *place)] = seconds
-                    made[slot.domain.folder].setdefault(counted_column(slot.counter.name), round(seconds, 3))
+                    row = made[one.domain.folder]
+                    row.setdefault(counted_column(one.counter.name), round(seconds, 3))
+                    earlier = max(round((one.seconds or 0.0) - seconds), 0)  # a whole number takes no space on disk
+                    row.setdefault(earlier_column(one.counter.name), earlier)
             rows += made.values()
         for (rdt_class, name), counts in snapshot.foreign.items():
             labels = {"key": name, "rdt_class": rdt_class}
