@@ -77,6 +77,14 @@ def class_name(
     return "", f"annotation {source} is {name or 'empty'}: no class"
 
 
+def may_have_none(workload: "Workload", settings: "Settings", feature: str) -> bool:
+    """Return whether a container may have no class: it has no default one, or its namespace may leave it."""
+    section = getattr(settings, feature)
+    if not _default_class(workload, section.get("defaults") or {})[0]:
+        return True
+    return workload.verified and allows(section.get("allow"), workload.namespace, NO_CLASS)
+
+
 def _default_class(workload: "Workload", defaults: "dict[str, Any]") -> "tuple[str, str]":
     """Return the operator's default for a namespace, else for a QoS class ("" for none), and which of them it is."""
     for pattern, name in (defaults.get("namespaces") or {}).items():

@@ -8,7 +8,7 @@ import posix
 
 from ..errors import HookError
 from ..permissions import check_allowed
-from .choice import class_name
+from .choice import class_name, may_have_none
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -99,14 +99,16 @@ def choice_of(workload: "Workload", settings: "Settings") -> Choice:
             by_ratio = int(_memory_limit(name, workload) * (1 - spec["swaplimitratio"]))
             limits[HIGH] = _BY_RATIO
             limits.setdefault(SWAP, MAX)
-    operators = set() if workload.annotation(*names)[1] else set(limits)
+    # Naming the default class, or another one, must not be a way to leave the default one's limits.
+    is_own = bool(workload.annotation(*names)[1]) and may_have_none(workload, settings, "memory")
+    operators = set() if is_own else set(limits)
     if QOS_SUFFIX in suffixes:
         why += _direct_values(workload, settings, limits, operators)
     for limit in LIMITS:
         value, source = workload.annotation(*_annotations(workload, limit))
         if not source:
             continue
-        if value or limit in operators:  # without a value, it lifts the default's limit
+        if value or limit in operators:  # without a value, it lifts the class's limit
             what = f"set {limit} by annotation"
             check_allowed(settings, "memory.allowLimits", workload, limit, what, MemoryLimitError)
         limits.pop(limit, None)
@@ -174,7 +176,9 @@ def _memory_limit(name: str, workload: "Workload") -> int:
 
 
 def _direct_values(workload: "Workload", settings: "Settings", limits: "dict[str, str]", operators: "set[str]") -> str:
-    """Set the values of memory-qos' annotations, and return their reasons; ``operators`` are limits of the default.
+    """Set the values of memory-qos' annotations, and return their reasons.
+
+    ``operators`` are limits of the class that need permission to be lifted.
 
     Raises:
         MemoryLimitError: one is not allowed.

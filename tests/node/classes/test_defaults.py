@@ -107,6 +107,28 @@ def test_default_class_stays_although_one_of_its_limits_is_refused(tmp_path: Pat
         assert (folder / "memory.swap.max").read_text() == "0"
 
 
+@pytest.mark.parametrize("limit", ["memory.swap.max.memtierd.nri.io", "memory.swap.max.memory-qos.nri.io"])
+@pytest.mark.parametrize(
+    "allow, default, found",
+    [
+        (["bronze"], DEFAULTS, "0"),
+        (["bronze", "gold"], DEFAULTS, "0"),
+        (["bronze", "none"], DEFAULTS, "max"),
+        (["bronze"], {}, "max"),
+    ],
+)
+def test_named_class_keeps_its_limits_where_the_default_one_may_not_be_left(
+    tmp_path: Path, limit: str, allow: list[str], default: Any, found: str
+) -> None:
+    host = node(tmp_path, "memory", allow, defaults=default)
+    config = json.loads(host.config.read_text())
+    config["classes"].append({"name": "ratio", "swaplimitratio": 0.5})  # the annotations of memory-qos are read
+    host.config.write_text(json.dumps(config))
+    assert start(host, {"class.memtierd.nri.io": "bronze", limit: ""}) == 0
+    folder = host.cgroup / f"{POD_CGROUP}/crio-{ID}".lstrip("/")
+    assert (folder / "memory.swap.max").read_text() == found
+
+
 @pytest.mark.parametrize("value", [*NONE, "gold"], ids=ascii)
 def test_author_with_permission_leaves_the_default(tmp_path: Path, feature: str, value: str) -> None:
     host = node(tmp_path, feature, ["*"])
