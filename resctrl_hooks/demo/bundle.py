@@ -5,7 +5,7 @@ import os
 
 from .rootfs import make_rootfs
 from .stage import Stage
-from .subject import COMMAND, CRIO_ANNOTATIONS, NAME, run
+from .subject import COMMAND, CONTAINER, CRIO_ANNOTATIONS, NAME, run
 
 
 class Bundle:
@@ -17,6 +17,7 @@ class Bundle:
     """
 
     hint = '"hooks" in the bundle\'s config.json'
+    captions = CONTAINER
 
     def __init__(self, stage: Stage, runtime: str, id_: str = NAME, annotations: dict[str, str] | None = None) -> None:
         self.id = id_

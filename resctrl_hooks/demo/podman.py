@@ -8,16 +8,20 @@ import contextlib
 import json
 import os
 import resource
+import shutil
 import time
+from typing import Final
 
 import psutil
 
 from .rootfs import make_rootfs
 from .stage import Stage
-from .subject import COMMAND, NAME, run
+from .subject import COMMAND, CONTAINER, NAME, run
 
 _CGROUPS = "/sys/fs/cgroup"
 _UNIFIED = f"{_CGROUPS}/cgroup.controllers"  # hosts with cgroup v2 only
+OF_VERSION_1: Final = "runc"
+"""The runtime for all other hosts: crun refuses those whose controllers are divided between both versions."""
 _SYSTEMD = "/run/systemd/system"
 _LARGEST_LIMIT = 1024
 _SECONDS_TO_SETTLE = 10
@@ -39,18 +43,19 @@ class Podman:
 
     Args:
         stage: The folder of the hook and of Podman's files.
-        runtime: The OCI runtime; empty for one that supports this host's cgroups.
+        runtime: The OCI runtime; empty for runc if this host has cgroups of version 1, else for Podman's default.
     """
 
     name = "Podman"
     hint = "hooks.d/resctrl-hooks.json"
+    captions = CONTAINER
 
     def __init__(self, stage: Stage, runtime: str = "") -> None:
         self.key = ""
         self._stage = stage
-        unified = os.path.exists(_UNIFIED)
+        unified = has_only_version_2()
         manager = "systemd" if unified and os.path.isdir(_SYSTEMD) else "cgroupfs"
-        runtime = runtime or ("" if unified else "runc")
+        runtime = runtime or ("" if unified or not shutil.which(OF_VERSION_1) else OF_VERSION_1)
         folder = stage.folder
         self.hooks = f"{folder}/hooks.d"
         # fmt: off
@@ -114,6 +119,11 @@ class Podman:
         finally:
             self.release_key()
         return "podman … rm --force"
+
+
+def has_only_version_2() -> bool:
+    """Return whether this host has the cgroups of version 2 and no hierarchy of version 1."""
+    return os.path.exists(_UNIFIED)
 
 
 def write_hook_json(stage: Stage, folder: str) -> None:

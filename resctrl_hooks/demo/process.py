@@ -6,14 +6,21 @@ import signal
 import subprocess
 
 from .stage import Stage
-from .subject import COMMAND, CRIO_ANNOTATIONS, NAME, POD_UID, RuntimeFailedError
+from .subject import COMMAND, CRIO_ANNOTATIONS, NAME, POD_UID, Captions, RuntimeFailedError
 
 
 class PlainProcess:
     """A process that waits, and a hook called on it as a runtime would call it."""
 
-    name = "no runtime: a plain process"
-    hint = "the demo calls the hook itself"
+    name = "a plain process"
+    hint = "state.json"
+    captions = Captions(
+        "A process starts in place of a container, and waits",
+        "the demo calls the hook with it, as a runtime calls it for a container",
+        "the process waits while the demo calls the hook",
+        "the process continues in its group",
+        "the demo calls the hook again",
+    )
 
     def __init__(self, stage: Stage) -> None:
         self.key = POD_UID

@@ -13,7 +13,7 @@ from resctrl_hooks.node.host.procfs import in_initial_user_namespace
 from resctrl_hooks.node.resctrl.counters import CUMULATIVE, Reading
 
 from .bundle import Bundle
-from .podman import Podman
+from .podman import OF_VERSION_1, Podman, has_only_version_2
 from .process import PlainProcess
 from .stage import RMIDS, Stage
 from .subject import POD_UID, RuntimeFailedError, Subject
@@ -73,6 +73,8 @@ def tell(stage: Stage, wanted: str = "") -> None:
     click.echo(f"The demo uses only {stage.folder} and removes it at the end.")
     _resctrl(stage)
     subject = _created(stage, names)
+    if isinstance(subject, PlainProcess) and len(names) > 1:
+        missing = _remedy()
     try:
         _waiting(stage, subject)
         _running(stage, subject)
@@ -119,11 +121,18 @@ def _created(stage: Stage, names: list[str]) -> Subject:
         except BaseException:
             _abandon(subject)
             raise
-        _heading(f"2. A container is created, but not started yet ({subject.name})")
-        _line(subject.hint, "registers the hook for createRuntime and poststop")
-        _line(f"$ {command}", "its process exists and waits while the runtime calls the hook")
+        _heading(f"2. {subject.captions.created} ({subject.name})")
+        _line(subject.hint, subject.captions.registered)
+        _line(f"$ {command}", subject.captions.waits)
         return subject
     raise AssertionError("the plain process always works")
+
+
+def _remedy() -> str:
+    """Return what the user can do if no runtime of this machine can run a container."""
+    if not has_only_version_2() and not shutil.which(OF_VERSION_1):
+        return f"install {OF_VERSION_1}, which supports this machine's cgroups, to see the same with a real container"
+    return "correct the errors of the runtimes above to see the same with a real container"
 
 
 def _abandon(subject: Subject) -> None:
@@ -143,7 +152,7 @@ def _waiting(stage: Stage, subject: Subject) -> None:
 
 def _running(stage: Stage, subject: Subject) -> None:
     _heading("3. It is started")
-    _line(f"$ {subject.start()}", "every instruction of the container runs in its group")
+    _line(f"$ {subject.start()}", subject.captions.runs)
     time.sleep(_SECONDS_TO_FORK)
     if not stage.why_plain:  # a folder does not see forks
         _show_tasks(stage, subject, "its child processes are in the group as well")
@@ -197,12 +206,12 @@ def _sums(stage: Stage, subject: Subject) -> dict[str, tuple[float, Reading]]:
 
 def _removed(stage: Stage, subject: Subject) -> None:
     _heading(f"{4 if stage.why_plain else 5}. It is removed")
-    _line(f"$ {subject.remove()}", "the runtime calls the hook again")
+    _line(f"$ {subject.remove()}", subject.captions.removed)
     _log(stage)
     _expect(not stage.groups(), f"groups are left: {stage.groups()}")
     _expect(not stage.records(), f"records are left: {stage.records()}")
     _line("mon_groups is empty", "the group is removed; its RMID is free for the next pod")
-    _line("no records", "no record of the container remains")
+    _line("no records", "no record remains")
 
 
 def _heading(text: str) -> None:

@@ -2,7 +2,7 @@
 
 import subprocess
 import tempfile
-from typing import Protocol
+from typing import Final, NamedTuple, Protocol
 
 NAME = "demo"
 # Two processes, the second started repeatedly by the first: later forks are in the group too.
@@ -20,6 +20,26 @@ CRIO_ANNOTATIONS = {
 _SECONDS = 60
 
 
+class Captions(NamedTuple):
+    """The explanations of a subject's steps, which depend on the program that calls the hook."""
+
+    created: str
+    registered: str
+    """The line of `Subject.hint`."""
+    waits: str
+    runs: str
+    removed: str
+
+
+CONTAINER: Final = Captions(
+    "A container is created, but not started yet",
+    "registers the hook for createRuntime and poststop",
+    "its process exists and waits while the runtime calls the hook",
+    "every instruction of the container runs in its group",
+    "the runtime calls the hook again",
+)
+
+
 class RuntimeFailedError(Exception):
     """A runtime's command failed; the text is its output."""
 
@@ -31,6 +51,7 @@ class Subject(Protocol):
     """The subject in words, for example its runtime."""
     hint: str
     """The file of the stage that makes the runtime call the hook."""
+    captions: Captions
     key: str
     """The group's key, known after `create`."""
 

@@ -13,7 +13,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from resctrl_hooks.cli import main
-from resctrl_hooks.demo import story
+from resctrl_hooks.demo import podman, story
+from resctrl_hooks.demo.podman import Podman
 from resctrl_hooks.demo.process import PlainProcess
 from resctrl_hooks.demo.stage import Stage, staged
 from resctrl_hooks.demo.story import DemoError, available, tell
@@ -143,6 +144,44 @@ def test_failing_runtime_is_reported_and_skipped(
     monkeypatch.setitem(story.SUBJECTS, "runc", Broken)
     tell(stage)
     assert "broken cannot run a container here; continuing without it: no such luck" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("versions", ["1 and 2", "2"])
+@pytest.mark.parametrize("runc", [True, False])
+def test_plain_process_after_failing_runtimes_is_explained_as_one(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], versions: str, *, runc: bool
+) -> None:
+    monkeypatch.setattr(story, "available", lambda _: (["podman", "crun", "process"], ""))
+    monkeypatch.setattr(story, "has_only_version_2", lambda: versions == "2")
+    monkeypatch.setattr("shutil.which", lambda name: name if name != "runc" or runc else None)
+    for name in ("podman", "crun"):
+        monkeypatch.setitem(story.SUBJECTS, name, Broken)
+    tell(stage)
+    output = capsys.readouterr().out
+    explained = output.partition("\n2. ")[2]
+    assert explained.startswith("A process starts in place of a container, and waits (a plain process)\n")
+    assert not re.search(r"no runtime|runtime calls the hook again|while the runtime|of the container", explained)
+    advice = "install runc" if versions != "2" and not runc else "correct the errors of the runtimes above"
+    assert f"For more: {advice}" in explained
+
+
+@pytest.mark.parametrize(
+    "versions, found, chosen",
+    [
+        ("2", ["crun", "runc"], None),
+        ("2", ["crun"], None),
+        ("1 and 2", ["crun", "runc"], "runc"),
+        ("1 and 2", ["runc"], "runc"),
+        ("1 and 2", ["crun"], None),
+    ],
+)
+def test_podman_uses_installed_runtime_that_supports_cgroups(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, versions: str, found: list[str], chosen: str | None
+) -> None:
+    monkeypatch.setattr(podman, "has_only_version_2", lambda: versions == "2")
+    monkeypatch.setattr("shutil.which", lambda name: name if name in found else None)
+    command = Podman(stage).command
+    assert (command[command.index("--runtime") + 1] if "--runtime" in command else None) == chosen
 
 
 def test_requested_runtime_that_fails_names_an_alternative(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
