@@ -14,8 +14,8 @@ from pydantic.alias_generators import to_camel
 from rich.console import Console, RenderableType
 from rich.text import Text
 
+from resctrl_hooks.cli.top_scene import Scene
 from resctrl_hooks.cli.top_screen import Screen
-from resctrl_hooks.cli.top_table import Scene
 from resctrl_hooks.cluster.nodes import Node
 from resctrl_hooks.cluster.tables import nodes_table, pods_table
 from resctrl_hooks.cluster.usage import PodUsage

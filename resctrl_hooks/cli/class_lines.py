@@ -5,7 +5,7 @@ import time
 from rich.text import Text
 
 from resctrl_hooks.cli.tables import age
-from resctrl_hooks.cli.top_table import Scene
+from resctrl_hooks.cli.top_scene import Scene
 from resctrl_hooks.inventory.class_changes import ClassChange
 
 BY_CLASS = "class"

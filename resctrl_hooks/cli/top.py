@@ -16,7 +16,8 @@ from resctrl_hooks.cli.list_options import ListOptions, list_options
 from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.cli.params import Bandwidth, at_option, domain_of, interval_option
 from resctrl_hooks.cli.tables import console, print_table
-from resctrl_hooks.cli.top_table import Scene, domain_line, head_line, memory_lines, power_lines, usage_table
+from resctrl_hooks.cli.top_scene import Scene
+from resctrl_hooks.cli.top_table import domain_line, head_line, memory_lines, power_lines, usage_table
 from resctrl_hooks.inventory.columns import BY_KEY, COLUMNS, values_of
 from resctrl_hooks.inventory.slowdown import SORT as SLOW
 from resctrl_hooks.inventory.usage import GROUPINGS, Line, grouped, ordered
@@ -98,7 +99,7 @@ def command(
 
 
 def _print(scene: Scene, options: ListOptions, by: str) -> None:
-    lines = ordered(grouped(scene.lines, by), options.sort, reverse=options.reverse)
+    lines = ordered(grouped(scene.lines, by), options.sort, reverse=options.reverse, exact=not options.table)
     if not options.table:
         print_listing(
             options.form,

@@ -13,9 +13,9 @@ from rich.live import Live
 from resctrl_hooks.cli.keyboard import Keys
 from resctrl_hooks.cli.list_options import ListOptions
 from resctrl_hooks.cli.tables import console
+from resctrl_hooks.cli.top_scene import Scene
 from resctrl_hooks.cli.top_scenes import Scenes
 from resctrl_hooks.cli.top_screen import PAST_KEYS, Screen
-from resctrl_hooks.cli.top_table import Scene
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.past.times import parse_time
 

@@ -8,8 +8,8 @@ import click
 
 from resctrl_hooks.cli.list_options import ListOptions
 from resctrl_hooks.cli.past_text import gap_note, heading, written_time_of
+from resctrl_hooks.cli.top_scene import Scene
 from resctrl_hooks.cli.top_scenes import Scenes
-from resctrl_hooks.cli.top_table import Scene
 from resctrl_hooks.inventory.cache_size import l3_sizes
 from resctrl_hooks.inventory.pod_names import PodNames
 from resctrl_hooks.inventory.usage import Line

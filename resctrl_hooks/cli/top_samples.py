@@ -1,8 +1,8 @@
 """The samples of `top`: successive states of the node with the rates between them."""
 
 from resctrl_hooks.cli.list_options import ListOptions
+from resctrl_hooks.cli.top_scene import Scene
 from resctrl_hooks.cli.top_scenes import Scenes
-from resctrl_hooks.cli.top_table import Scene
 from resctrl_hooks.inventory.cache_size import l3_sizes
 from resctrl_hooks.inventory.class_changes import ClassChanges
 from resctrl_hooks.inventory.gather import pod_of, rmids_of, waiting_keys

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import click
 
 from resctrl_hooks.cli.list_options import ListOptions
-from resctrl_hooks.cli.top_table import Scene
+from resctrl_hooks.cli.top_scene import Scene
 from resctrl_hooks.inventory.columns import LLC, MBM
 from resctrl_hooks.inventory.package_energy import power_usage
 from resctrl_hooks.inventory.rates import Rates
@@ -82,10 +82,12 @@ class Scenes:
         domains = [self._usage_of(*one, rates) for one, rates in places]
         if self.domain is not None:
             lines = usage(before, now, users, self._domains[self.domain])
+        whole_node = lines[-1]
         power = power_usage(watts, lines) if self.domain is None else None
         if self._options.filtered:
             lines = with_total([line for line in lines if line.kind == POD and self._wanted(line)])
         scene = self.of(lines)
+        scene.node = whole_node
         scene.seconds, scene.power = seconds, power
         scene.domains = domains if len(domains) > 1 or self._capacity else ()
         return scene

@@ -9,16 +9,17 @@ from rich.console import Group
 from rich.text import Text
 
 from resctrl_hooks.cli.class_lines import changed
-from resctrl_hooks.cli.top_table import Scene, domain_line, head_line, memory_lines, power_lines, usage_table
+from resctrl_hooks.cli.top_scene import Scene
+from resctrl_hooks.cli.top_table import domain_line, head_line, memory_lines, power_lines, usage_table
 from resctrl_hooks.inventory.columns import COLUMNS, MBM
 from resctrl_hooks.inventory.slowdown import HEADING, MEANING
 from resctrl_hooks.inventory.slowdown import SORT as SLOW
-from resctrl_hooks.inventory.usage import FOREIGN, GROUPINGS, POD, TOTAL, UNGROUPED, Line, grouped, ordered
+from resctrl_hooks.inventory.usage import GROUPINGS, USERS, Line, grouped, ordered, with_total
 
 SORT_KEYS = {**{column.press: column.key for column in COLUMNS}, "s": SLOW, "n": "name"}
 _LINES = {"up": -1, "k": -1, "down": 1, "j": 1, "home": -1_000_000, "end": 1_000_000}
 _PAGES = {"pageup": -1, "pagedown": 1}
-_FRAME = 8  # lines without a user: head, state, table head, ungrouped, total, place, blank, keys
+_FRAME = 6  # lines around the table: head, state, table head, place, blank, keys
 _KEPT = 64  # samples in a sparkline
 PAST_KEYS = frozenset(("left", "right", "shift-left", "shift-right", "[", "]", "{", "}"))
 """Keys that go to another moment of the history."""
@@ -61,7 +62,6 @@ class Screen:
         self._help = False
         self._offset = 0
         self._page, self._rows = 1, 0
-        self._last: dict[str, int] = {}
         self._history: dict[str, deque[float | None]] = {}
         self._past: Scene | None = None
         self._time: str | None = None
@@ -76,7 +76,6 @@ class Screen:
     def show(self, scene: Scene | None) -> None:
         """Show a scene of the past, or with None the present."""
         self._past, self._said = scene, ""
-        self._last = {}
 
     def say(self, text: str) -> None:
         """Show a message until the next key."""
@@ -110,7 +109,7 @@ class Screen:
         elif self._help:
             self._help = False
         elif key in SORT_KEYS:
-            self.sort, self._last = SORT_KEYS[key], {}
+            self.sort = SORT_KEYS[key]
         else:
             self._command(key)
 
@@ -119,11 +118,11 @@ class Screen:
             case "q" | "Q":
                 self.quit = True
             case "r":
-                self.reverse, self._last = not self.reverse, {}
+                self.reverse = not self.reverse
             case "t":
                 names = [*GROUPINGS]
                 self.by = names[(names.index(self.by) + 1) % len(names)]
-                self._offset, self._last = 0, {}
+                self._offset = 0
             case "?" | "h":
                 self._help = True
             case "/":
@@ -165,12 +164,14 @@ class Screen:
             return Group(Text(head_line(scene, width), style="reverse", no_wrap=True), Text(f"\n{_HELP}"))
         if not scene.lines:
             return Group(Text(head_line(scene, width), style="reverse", no_wrap=True), Text("\nmeasuring …"))
-        lines = ordered(grouped(scene.lines, self.by), self.sort, reverse=self.reverse, last=self._last)
-        self._last = {line.name: place for place, line in enumerate(lines)}
-        users = [line for line in lines if line.kind in (POD, FOREIGN) and self._filter.lower() in line.name.lower()]
-        rest = [line for line in lines if line.kind in (UNGROUPED, TOTAL)]
+        lines = grouped(scene.lines, self.by)
+        if self._filter:
+            lines = with_total([line for line in lines if self._filter.lower() in line.name.lower()])
+        lines = ordered(lines, self.sort, reverse=self.reverse)
+        users = [line for line in lines if line.kind in USERS]
+        rest = [line for line in lines if line.kind not in USERS]
         extra = [*memory_lines(scene, width), *power_lines(scene, width), *changed(scene, self.by, width)]
-        self._page, self._rows = max(height - _FRAME - bool(scene.domains) - len(extra), 1), len(users)
+        self._page, self._rows = max(height - _FRAME - len(rest) - bool(scene.domains) - len(extra), 1), len(users)
         self._scroll(0)
         shown = users[self._offset : self._offset + self._page]
         if self._past is None:

@@ -1,21 +1,20 @@
 """The table and head line of `top`, for any terminal size; the least important columns are dropped first."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from rich.table import Table
 from rich.text import Text
 
 from resctrl_hooks.cli.bars import bar, sparkline
 from resctrl_hooks.cli.tables import Name, counted, table
+from resctrl_hooks.cli.top_scene import Scene
 from resctrl_hooks.inventory.amounts import scaled
-from resctrl_hooks.inventory.class_changes import ClassChange
 from resctrl_hooks.inventory.columns import COLUMNS, LLC, MBM, POWER, Column
 from resctrl_hooks.inventory.coverage import MARK
-from resctrl_hooks.inventory.models import Rmids
 from resctrl_hooks.inventory.slowdown import HEADING, as_text
-from resctrl_hooks.inventory.usage import FOREIGN, POD, TOTAL, UNGROUPED, Line
-from resctrl_hooks.inventory.usage_models import DomainUsage, MemoryUsage, PowerUsage
+from resctrl_hooks.inventory.usage import POD, TOTAL, UNGROUPED, USERS, Line
+from resctrl_hooks.inventory.usage_models import DomainUsage
 
 _UNKNOWN = "-"
 _BAR, _SPARKS = 8, 16
@@ -23,54 +22,6 @@ _STYLES = {POD: "", UNGROUPED: "dim", TOTAL: "bold"}
 _FOREIGN_STYLE = "cyan"
 _HOT = ((1 / 3, "red"), (1 / 5, "yellow"))
 """Share of all memory traffic from which a line is coloured. Rich omits colours where NO_COLOR is set."""
-
-
-@dataclass(slots=True)
-class Scene:
-    """All data of one sample."""
-
-    host: str
-    time: str
-    lines: list[Line]
-    llc_bytes: int = 0
-    rmids: Rmids | None = None
-    waiting: int = 0
-    seconds: float = 0.0
-    """Seconds since the previous sample: the interval of the rates."""
-    domains: Sequence[DomainUsage] = ()
-    """Each L3 cache, if there are several, and each memory that counts itself."""
-    domain: tuple[str, int] | None = None
-    """Resource and id of the selected one; None for all together."""
-    memory: Sequence[MemoryUsage] = ()
-    """Each memory domain, where ``monitoring.capacity`` is configured."""
-    power: PowerUsage | None = None
-    """The packages' power, where the kernel has RAPL."""
-    lowered: Mapping[str, str] = field(default_factory=dict)
-    """By RDT class, the values that the guard lowered: ``MB 100↓60``."""
-    past: str = ""
-    """The beginning of the first line if the scene is not of the present."""
-    when: str = ""
-    """Its time in ISO 8601, if it is not of the present."""
-    note: str = ""
-    """A remark on the rates, such as a gap before the sample."""
-    history: Mapping[str, Sequence[float | None]] = field(default_factory=dict)
-    changes: Callable[[], Sequence[ClassChange]] = tuple
-    """The newest changes of RDT classes, which are read only where they are shown."""
-
-    @property
-    def uncounted(self) -> int:
-        """Number of pods whose memory traffic is not counted now."""
-        return next((line.uncounted for line in self.lines if line.kind == TOTAL), 0)
-
-    @property
-    def most(self) -> float:
-        """The largest bandwidth of a user, which is the full length of a bar."""
-        return max((line.rates[MBM] or 0.0 for line in self.lines if line.kind not in (TOTAL, UNGROUPED)), default=0.0)
-
-    def share(self, line: Line) -> float | None:
-        """Return the share of all L3 caches, from 0 to 1, that the pod of a line occupies."""
-        occupied = line.rates[LLC]
-        return None if not self.llc_bytes or occupied is None else occupied / self.llc_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,18 +140,18 @@ def usage_table(
 
 def head_line(scene: Scene, width: int) -> str:
     """Return host, time, and as many of the node's sums as fit."""
-    total = next((line.rates for line in scene.lines if line.kind == TOTAL), None)
+    total = scene.total.rates
     parts = [scene.past, scene.host] if scene.past else [scene.host, scene.time]
-    if total is not None and (rate := total[MBM]) is not None:
+    if (rate := total[MBM]) is not None:
         parts.append(scaled(rate, MBM.unit))
     if scene.rmids:
         waits = f", {scene.waiting} waiting" if scene.waiting else ""
         parts.append(f"RMIDs {scene.rmids.used}/{scene.rmids.total}{waits}")
     if scene.uncounted:
         parts.append(f"{counted(scene.uncounted, 'pod')} not counted")
-    if total is not None and (watts := total[POWER]) is not None:
+    if (watts := total[POWER]) is not None:
         parts.append(scaled(watts, POWER.unit))
-    if total is not None and (occupied := total[LLC]) is not None and scene.llc_bytes:
+    if (occupied := total[LLC]) is not None and scene.llc_bytes:
         parts.append(f"L3 {scaled(occupied, 'B', binary=True)} of {scaled(scene.llc_bytes, 'B', binary=True)}")
     if scene.lines:
         parts.append(f"counters {_counters(scene.lines) or 'none'}")
@@ -287,9 +238,8 @@ def _line(text: str, width: int) -> Text:
 
 def _heat(line: Line, scene: Scene) -> str:
     """Return a pod's style by its share of all traffic."""
-    total = next((one.rates[MBM] for one in scene.lines if one.kind == TOTAL), None)
-    rate = line.rates[MBM]
-    if line.kind not in (POD, FOREIGN) or not total or rate is None:
+    total, rate = scene.total.rates[MBM], line.rates[MBM]
+    if line.kind not in USERS or not total or rate is None:
         return ""
     return next((style for share, style in _HOT if rate >= share * total), "")
 

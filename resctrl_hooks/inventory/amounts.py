@@ -7,15 +7,27 @@ _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 def scaled(value: float, unit: str, *, binary: bool = False) -> str:
     """Return a number with a prefix: ``scaled(2.5e9, "B/s")`` is ``2.50 GB/s``."""
-    base, prefixes = (1024.0, _BINARY) if binary else (1000.0, _PREFIXES)
+    number, place = _rounded(value, binary=binary)
+    return f"{number} {(_BINARY if binary else _PREFIXES)[place]}{unit}"
+
+
+def displayed(value: float, *, binary: bool = False) -> float:
+    """Return the value that a reader of `scaled` sees."""
+    number, place = _rounded(value, binary=binary)
+    return float(number) * (1024.0 if binary else _THOUSAND) ** place
+
+
+def _rounded(value: float, *, binary: bool) -> tuple[str, int]:
+    """Return three digits that mean something, and the place of their prefix."""
+    base = 1024.0 if binary else _THOUSAND
     place = 0
-    while abs(value) >= base - 0.5 and place < len(prefixes) - 1:
+    while abs(value) >= base - 0.5 and place < len(_PREFIXES) - 1:
         value /= base
         place += 1
     if not place and value == int(value):
-        return f"{value:.0f} {unit}"
-    digits = 2 - (abs(value) >= 9.995) - (abs(value) >= 99.95)  # noqa: PLR2004  # three digits that mean something
-    return f"{value:.{digits}f} {prefixes[place]}{unit}"
+        return f"{value:.0f}", 0
+    digits = 2 - (abs(value) >= 9.995) - (abs(value) >= 99.95)  # noqa: PLR2004  # the least that rounds to 10 and 100
+    return f"{value:.{digits}f}", place
 
 
 def with_margin(value: float, margin: float, unit: str) -> str:

@@ -15,6 +15,11 @@ def ratios(context: Context) -> dict[str, float]:
     return {key: float(pod["ratio"]) for key, pod in pods.items() if pod.get("ratio") is not None}
 
 
+def as_displayed(ratio: float) -> float:
+    """Return a ratio as `as_text` rounds it."""
+    return float(f"{ratio:.1f}")
+
+
 def as_text(ratio: float | None) -> str:
     """Return a ratio for people, with a multiplication sign; a dash while it is unknown."""
     return "-" if ratio is None else f"{ratio:.1f}×"  # noqa: RUF001  # not an x

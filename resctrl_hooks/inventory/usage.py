@@ -1,6 +1,6 @@
 """Use between two snapshots: a line per pod, per foreign group, for ungrouped tasks, and the total."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from resctrl_hooks.node.context import Context
@@ -8,15 +8,18 @@ from resctrl_hooks.node.resctrl.counters import AVAILABLE, Reading
 from resctrl_hooks.node.snapshot.growth import of_class, total_of
 from resctrl_hooks.node.snapshot.snapshot import Snapshot
 
+from .amounts import displayed
 from .base import group_name
 from .columns import BY_KEY, GAUGES, MBM, RATES
 from .coverage import is_partial
 from .pod_names import PodNames
 from .rates import Rates, added, of_pod, of_values
 from .slowdown import SORT as SLOW
+from .slowdown import as_displayed
 
 POD, FOREIGN, UNGROUPED, TOTAL = "pod", "foreign", "ungrouped", "total"
-STEADY = 1.1  # factor by which a line must exceed the one above it to overtake it
+USERS = (POD, FOREIGN)
+"""The kinds of lines that have a user of their own."""
 FOREIGN_GROUPS = "(foreign groups)"
 _NO_GROUP = "(no group)"
 _NO_NAMESPACE = "(no namespace)"
@@ -24,7 +27,7 @@ _NO_NAMESPACE = "(no namespace)"
 
 @dataclass(slots=True)
 class Line:
-    """One user of cache, memory and energy. ``kind`` is pod, foreign, ungrouped, or total.
+    """One user of cache, memory and energy. ``kind`` is pod, foreign, ungrouped, or total: the sum of all lines above.
 
     ``rdt_class`` is empty for the root class, None if there are several. ``members`` is the number of pods in the sum,
     ``uncounted`` how many of them have no bandwidth counter now. ``partial`` marks a pod whose counters do not cover
@@ -162,7 +165,7 @@ def total(lines: list[Line], now: Snapshot, seconds: float, domain: str = "") ->
 
 
 def with_total(lines: list[Line]) -> list[Line]:
-    """Return the lines followed by their sum."""
+    """Return the lines followed by their sum: a total is that of the lines above it."""
     users = [line for line in lines if line.kind != TOTAL]
     rates = added([line.rates for line in users])
     return [*users, Line(TOTAL, "TOTAL", "", rates, members=len(users), uncounted=_uncounted(users))]
@@ -201,37 +204,26 @@ def grouped(lines: list[Line], by: str) -> list[Line]:
     if foreign:
         rates = added([line.rates for line in foreign])
         sums.append(Line(FOREIGN, FOREIGN_GROUPS, "", rates, members=len(foreign)))
-    return [*sums, *(line for line in lines if line.kind not in (POD, FOREIGN))]
+    return [*sums, *(line for line in lines if line.kind not in USERS)]
 
 
-def ordered(
-    lines: list[Line], sort: str, *, reverse: bool = False, last: Mapping[str, int] | None = None
-) -> list[Line]:
+def ordered(lines: list[Line], sort: str, *, reverse: bool = False, exact: bool = False) -> list[Line]:
     """Return pods and foreign groups by their largest use, or by name; ungrouped tasks and the total stay last.
 
-    ``last`` is the previous order, by name: lines that differ by less than a tenth keep it, so that rows do not jump.
+    Lines are in the order of the displayed values, or with ``exact`` of the values themselves. Lines of the same value
+    are ordered by name, so that they keep their places between two samples.
     """
-    users = sorted((line for line in lines if line.kind in (POD, FOREIGN)), key=lambda line: line.name)
-    rest = [line for line in lines if line.kind not in (POD, FOREIGN)]
+    users = sorted((line for line in lines if line.kind in USERS), key=lambda line: line.name)
+    rest = [line for line in lines if line.kind not in USERS]
     if sort == "name":
         return [*(users[::-1] if reverse else users), *rest]
 
     def value(line: Line) -> float:
         known = line.slowdown if sort == SLOW else line.rates[BY_KEY[sort]]
-        return -1.0 if known is None else known
+        if known is None:
+            return -1.0
+        if exact:
+            return known
+        return as_displayed(known) if sort == SLOW else displayed(known, binary=not BY_KEY[sort].is_rate)
 
-    places = last or {}
-    known = sorted((line for line in users if line.name in places), key=lambda line: places[line.name])
-    new = sorted((line for line in users if line.name not in places), key=value, reverse=not reverse)
-    settled: list[Line] = []
-    for line in [*known, *new]:
-        place = len(settled)
-        margin = STEADY if line.name in places else 1.0
-        while place and _overtakes(value(line), value(settled[place - 1]), margin, reverse=reverse):
-            place -= 1
-        settled.insert(place, line)
-    return [*settled, *rest]
-
-
-def _overtakes(lower: float, upper: float, margin: float, *, reverse: bool) -> bool:
-    return lower * margin < upper if reverse else lower > upper * margin
+    return [*sorted(users, key=value, reverse=not reverse), *rest]

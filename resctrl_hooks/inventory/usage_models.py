@@ -12,7 +12,7 @@ from .pod_details import COUNTED
 
 @measured("rdt_class")
 class Usage(Record):
-    """The use of one row in an interval. ``kind`` is pod, foreign, ungrouped, or total."""
+    """The use of one row in an interval. ``kind`` is pod, foreign, ungrouped, or total: the sum of all other rows."""
 
     kind: str
     name: str

@@ -17,8 +17,8 @@ from cli.test_top_screen import scene
 from resctrl_hooks.cli import top_live
 from resctrl_hooks.cli.keyboard import Keys
 from resctrl_hooks.cli.list_options import ListOptions
+from resctrl_hooks.cli.top_scene import Scene
 from resctrl_hooks.cli.top_screen import Screen
-from resctrl_hooks.cli.top_table import Scene
 from resctrl_hooks.node.errors import HookError
 
 

@@ -8,8 +8,8 @@ from rich.console import Console
 
 from resctrl_hooks.cli.bars import bar, sparkline
 from resctrl_hooks.cli.keyboard import first_key
+from resctrl_hooks.cli.top_scene import Scene
 from resctrl_hooks.cli.top_screen import Screen
-from resctrl_hooks.cli.top_table import Scene
 from resctrl_hooks.inventory.models import Rmids
 from resctrl_hooks.inventory.rates import Rates, added
 from resctrl_hooks.inventory.usage import Line
@@ -93,7 +93,7 @@ def test_picture_at_eighty_columns_is_as_expected() -> None:
 
 def names(made: Screen, height: int = 24) -> list[str]:
     lines = picture(made, 200, height)
-    end = next(place for place, line in enumerate(lines) if line.startswith("(ungrouped)"))
+    end = next(place for place, line in enumerate(lines) if line.startswith(("(ungrouped)", "TOTAL")))
     return [line.split()[0] for line in lines[3:end]]
 
 
@@ -137,6 +137,30 @@ def test_filter_is_typed_kept_and_dropped() -> None:
     assert made.quit
 
 
+@pytest.mark.parametrize(
+    "by, text, total",
+    [
+        ("", "", "1.15 GB/s"),
+        ("", "ca", "300 MB/s"),  # cart, catalog
+        ("", "CART", "200 MB/s"),
+        ("", "a", "960 MB/s"),  # all but checkout, mon_groups/somebody and (ungrouped)
+        ("", "ungrouped", "70.0 MB/s"),
+        ("", "mon_groups", "20.0 MB/s"),
+        ("", "none", "-"),
+        ("t", "sho", "400 MB/s"),
+        ("tt", "gold", "50.0 MB/s"),
+    ],
+)
+def test_total_is_that_of_the_lines_above_and_the_first_line_of_the_node(by: str, text: str, total: str) -> None:
+    made = screen()
+    for key in [*by, *(["/", *text, "enter"] if text else [])]:
+        made.press(key)
+    lines = picture(made, 80)
+    assert lines[0].startswith("worker-3  01:48:06  1.15 GB/s")
+    (found,) = (line for line in lines if line.startswith("TOTAL"))
+    assert re.sub("  +", "|", found).split("|")[3] == total
+
+
 def test_space_pauses_and_resumes() -> None:
     made = screen()
     made.press(" ")
@@ -176,15 +200,15 @@ def test_help_lists_keys_and_any_key_closes_it() -> None:
     assert "qtz7k" in "\n".join(picture(made, 60))
 
 
-def test_line_keeps_place_until_another_exceeds_it_by_a_tenth() -> None:
+def test_lines_are_in_the_displayed_order_at_each_sample() -> None:
     made = screen()
     assert names(made)[:3] == ["batch/reports-nightly-28913760-qtz7k", "shop/cart-5b8fd6f7c4-8m2lq", PLACE]
-    made.update(scene(shop=1.05))
-    before = names(made)
-    made.update(scene(shop=1.05, payments=1.1))
-    assert names(made) == before, "a twentieth more changes nothing"
-    made.update(scene(shop=1.05, payments=1.3))
-    assert names(made).index("payments/payments-0") < before.index("payments/payments-0")
+    made.update(scene(shop=1.0, payments=1.05))
+    assert names(made)[1] == "payments/payments-0", "105 MB/s is above 100 MB/s"
+    order = [*names(made)]
+    for noise in (0.999, 1.001, 1.004):
+        made.update(scene(shop=noise, payments=1.05))
+        assert names(made) == order, "all of them are shown as 100 MB/s"
 
 
 PLACE = "shop/catalog-66c9b7d5f-kk4vw"

@@ -12,8 +12,9 @@ from resctrl_hooks.cli import list_options, top_samples
 from resctrl_hooks.cli.list_options import ListOptions
 from resctrl_hooks.cli.params import Bandwidth
 from resctrl_hooks.cli.top import _item
+from resctrl_hooks.cli.top_scene import Scene
 from resctrl_hooks.cli.top_scenes import Scenes
-from resctrl_hooks.cli.top_table import Scene, domain_line, head_line, memory_lines, power_lines, usage_table
+from resctrl_hooks.cli.top_table import domain_line, head_line, memory_lines, power_lines, usage_table
 from resctrl_hooks.inventory.models import Pod, Rmids
 from resctrl_hooks.inventory.rates import Rates
 from resctrl_hooks.inventory.selector import Selector

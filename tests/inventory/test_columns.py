@@ -8,8 +8,9 @@ import pytest
 from rich.console import Console
 
 from resctrl_hooks.cli.top import _CSV, _item
+from resctrl_hooks.cli.top_scene import Scene
 from resctrl_hooks.cli.top_screen import SORT_KEYS, Screen
-from resctrl_hooks.cli.top_table import Scene, usage_table
+from resctrl_hooks.cli.top_table import usage_table
 from resctrl_hooks.cluster import usage as cluster
 from resctrl_hooks.inventory.amounts import scaled
 from resctrl_hooks.inventory.columns import BY_KEY, COLUMNS, RATES, Column, value_in

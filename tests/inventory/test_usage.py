@@ -215,25 +215,29 @@ def test_lines_are_sorted_and_the_rest_stays_last(sort: str, expected: str, *, r
 
 
 @pytest.mark.parametrize(
-    "values, last, reverse, expected",
+    "sort, values, reverse, expected",
     [
-        ({"a": 10, "b": 10.9}, "ab", False, "ab"),  # less than a tenth more
-        ({"a": 10, "b": 11}, "ab", False, "ab"),
-        ({"a": 10, "b": 11.1}, "ab", False, "ba"),
-        ({"a": 10, "b": 10.9}, "ba", False, "ba"),
-        ({"a": 10, "b": 10, "c": 10}, "cab", False, "cab"),
-        ({"a": 10, "n": 10.5}, "a", False, "na"),  # a new line has no margin
-        ({"a": 10, "n": 10}, "a", False, "an"),
-        ({"a": 1, "b": 5, "c": 20}, "abc", False, "cba"),
-        ({"a": 20, "b": 5, "c": 10}, "abc", False, "acb"),
-        ({"a": 11, "b": 10}, "ab", True, "ab"),
-        ({"a": 11.1, "b": 10}, "ab", True, "ba"),
-        ({"a": 10, "n": 9.5}, "a", True, "na"),
+        ("mbm", {"a": 10, "b": 10.9, "c": 12}, False, "cba"),
+        ("mbm", {"a": 10, "b": 10.9, "c": 12}, True, "abc"),
+        ("mbm", {"b": 199.6e6, "a": 200.4e6, "c": 199.4e6}, False, "abc"),  # 200, 200, 199 MB/s
+        ("mbm", {"b": 200.4e6, "a": 199.6e6, "c": 199.4e6}, False, "abc"),
+        ("mbm", {"b": 200.4e6, "a": 199.6e6, "c": 199.4e6}, True, "cab"),
+        ("mbm", {"b": 999.7e3, "a": 1.004e6, "c": 1.006e6}, False, "cab"),  # 1.00, 1.00, 1.01 MB/s
+        ("mbm", {"b": 0, "a": 0, "c": 0.2}, False, "cab"),
+        ("llc", {"b": 2.001 * 2**20, "a": 1.999 * 2**20, "c": 2.02 * 2**20}, False, "cab"),  # 2.00, 2.00, 2.02 MiB
+        ("llc", {"b": 1023.8 * 2**10, "a": 2**20, "c": 1023 * 2**10}, False, "abc"),
+        ("watts", {"b": 8.004, "a": 7.996, "c": 7.99}, False, "abc"),
+        ("slow", {"b": 1.64, "a": 1.56, "c": 1.66}, False, "cab"),  # 1.6, 1.6, 1.7
     ],
 )
-def test_lines_keep_their_places_while_they_differ_by_less_than_a_tenth(
-    values: dict[str, float], last: str, expected: str, *, reverse: bool
+def test_lines_are_in_the_order_of_displayed_values_then_of_names(
+    sort: str, values: dict[str, float], expected: str, *, reverse: bool
 ) -> None:
-    lines = [pod(name, value) for name, value in values.items()]
-    places = {name: place for place, name in enumerate(last)}
-    assert names(ordered(lines, "mbm", reverse=reverse, last=places)) == [*expected]
+    lines = [Line(POD, name, name, Rates({sort: one}), slowdown=one) for name, one in values.items()]
+    assert names(ordered(lines, sort, reverse=reverse)) == [*expected]
+    assert names(ordered(lines[::-1], sort, reverse=reverse)) == [*expected]
+
+
+def test_lines_of_documents_are_in_the_order_of_their_exact_values() -> None:
+    lines = [Line(POD, name, name, Rates({"mbm": one})) for name, one in {"a": 199.6e6, "b": 200.4e6, "c": 1.0}.items()]
+    assert names(ordered(lines, "mbm", exact=True)) == ["b", "a", "c"]

@@ -61,6 +61,16 @@ def test_options_of_the_present_select_in_the_past(past: Past) -> None:
     assert [*items(past.top(605, "--by", "class"))] == ["/", "(ungrouped)", "TOTAL"]
 
 
+@pytest.mark.parametrize("words", [["web"], ["shop/web"], ["key-web"]])
+def test_total_of_selected_pods_is_theirs_and_the_first_line_has_the_nodes(past: Past, words: list[str]) -> None:
+    assert {name: one["memoryBandwidthBytesPerSecond"] for name, one in items(past.top(605, *words)).items()} == {
+        "shop/web": 1000,
+        "TOTAL": 1000,
+    }
+    first = past.run("top", *words, "--at", past.at(605), "--once").stdout.splitlines()[0]
+    assert "node-1  6.01 kB/s" in first
+
+
 def test_first_line_says_that_it_is_the_past(past: Past) -> None:
     first = past.run("top", "--at", past.at(605), "--once").stdout.splitlines()[0]
     assert first.startswith("PAST ")
