@@ -12,9 +12,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# A pod can have 256 KiB of annotations, and CRI-O repeats them twice.
-STATE_LIMIT = 4 << 20
-BUNDLE_LIMIT = 16 << 20
+LARGEST = STATE_LIMIT = BUNDLE_LIMIT = 64 << 20
+"""Bytes of any file in which a runtime repeats what a pod's author writes.
+
+No running container has more: the API server accepts 1.5 MB for a pod. CRI-O writes a handler's command as JSON in
+JSON twice, with up to 16 bytes for each character, and its variables, of which exec(2) accepts 6 MB, with up to 6.
+"""
 
 CREATE_RUNTIME = "createRuntime"
 POSTSTOP = "poststop"

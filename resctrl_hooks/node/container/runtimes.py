@@ -8,6 +8,7 @@ from ..errors import HookError
 from ..host.files import list_folder, parse_json, read_file
 from ..host.procfs import lives
 from ..names import valid_container_id
+from .oci import LARGEST
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ DEFAULT_ROOTS = (
     "/run/containerd/runc/k8s.io",
     "/run/containerd/runc/default",
 )
-_LIMIT = 4 << 20
 
 
 class Found:
@@ -93,7 +93,7 @@ def _read(folder: str, id_: str, kinds: "list[Kind]") -> "Found | None":
     for kind in tuple(kinds):
         name, read = kind
         try:
-            value = parse_json(read_file(f"{folder}/{name}", _LIMIT))
+            value = parse_json(read_file(f"{folder}/{name}", LARGEST))
             pid, start, bundle = read(value)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             continue
@@ -106,7 +106,8 @@ def _read(folder: str, id_: str, kinds: "list[Kind]") -> "Found | None":
 
 
 def _runc(state: "dict[str, Any]") -> "tuple[Any, Any, Any]":
-    labels = state["config"].get("labels") or []
+    # The last one is runc's (runc, libcontainer/specconv); the others are annotations, of which one may be "bundle".
+    labels = reversed(state["config"].get("labels") or [])
     bundle = next((label[len("bundle=") :] for label in labels if label.startswith("bundle=")), "")
     return state["init_process_pid"], state["init_process_start"], bundle
 

@@ -20,6 +20,7 @@ _PAGE = 4096
 _SEEK_END = 2  # only os defines it
 _LARGEST_KERNEL_FILE = 1 << 26
 _PIPE = 1 << 16  # a pipe's size on Linux
+_AT_ONCE = 1 << 20
 GONE = (errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ESRCH)  # a missing file, cgroup, group or task
 UNFINISHED = "~"  # marks an unfinished file; no id or key contains it
 ASIDE = ".damaged"
@@ -144,13 +145,14 @@ def read_all(fd: int, limit: int, what: str) -> bytes:
 def read_beginning(fd: int, limit: int) -> bytes:
     """Read ``fd`` to its end, or until the data exceeds ``limit`` bytes.
 
-    The first read is a page, because the kernel clears a buffer of the requested size for /proc/sys.
+    The first read is a page: the kernel clears a buffer of the requested size for /proc/sys.
     """
-    data = chunk = posix.read(fd, _PAGE)
-    while chunk and len(data) <= limit:
-        chunk = posix.read(fd, max(_PAGE, len(data)))
-        data += chunk
-    return data
+    data = bytearray(posix.read(fd, _PAGE))  # bytes would be copied whole for each addition
+    size = 0
+    while size < len(data) <= limit:
+        size = len(data)
+        data += posix.read(fd, max(_PAGE, min(size, _AT_ONCE)))
+    return bytes(data)
 
 
 def read_to_end(fd: int) -> None:

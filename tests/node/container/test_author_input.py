@@ -386,6 +386,58 @@ def test_ten_thousand_annotations_cost_bounded_work_and_no_feature(node: Node, p
     assert len(warnings(log)) == 1
 
 
+def repeated(value: str) -> dict[str, str]:
+    """Return the annotations in which CRI-O repeats a handler's command that the kubelet has written as JSON."""
+    handler = json.dumps({"exec": {"command": [value]}}).replace("<", "\\u003c")
+    name = "io.kubernetes.container.preStopHandler"
+    return {name: handler, "io.kubernetes.cri-o.Annotations": json.dumps({name: handler})}
+
+
+def test_megabytes_that_a_runtime_repeats_cost_no_feature(node: Node) -> None:
+    log = node.start("large", 1000, **repeated("<" * 1_500_000))
+    assert list(node.record("large")) == FEATURES
+    assert node.cpus("large")
+    assert not warnings(log)
+
+
+def test_unseen_container_with_megabytes_of_annotations_is_adopted(node: Node) -> None:
+    told = node.run_unseen("large", 1000, **repeated("<" * 1_500_000))
+    folder = node.host.root / "crun" / id_of("large")
+    (folder / "status").unlink()
+    labels = [f"{name}={value}" for name, value in told["annotations"].items()]
+    pid = node.pids["large"]
+    state = {
+        "init_process_pid": pid,
+        "init_process_start": pid,
+        "config": {"labels": [*labels, f"bundle={told['bundle']}"]},
+    }
+    (folder / "state.json").write_text(json.dumps(state))
+    assert (folder / "state.json").stat().st_size > 16 << 20
+    assert reconcile(node.host.context()).adopted
+    assert set(node.record("large")) == set(FEATURES)
+    assert node.cpus("large")
+
+
+def test_annotation_named_bundle_gives_a_container_no_other_names(node: Node) -> None:
+    forged = node.host.root / "emptyDir"
+    forged.mkdir()
+    told = node.run_unseen("forger", 1000, bundle=str(forged))
+    path = Path(told["bundle"]) / "config.json"
+    config = json.loads(path.read_text())
+    names = {**told["annotations"], "io.kubernetes.pod.namespace": "trusted"}
+    (forged / "config.json").write_text(json.dumps({**config, "annotations": names}))
+    folder = node.host.root / "crun" / id_of("forger")
+    (folder / "status").unlink()
+    pid = node.pids["forger"]
+    labels = [f"bundle={forged}", f"bundle={told['bundle']}"]
+    state = {"init_process_pid": pid, "init_process_start": pid, "config": {"labels": labels}}
+    (folder / "state.json").write_text(json.dumps(state))
+    reconcile(node.host.context())
+    record = node.host.context().ledger.read_member(UID, id_of("forger"))
+    assert record
+    assert (record["namespace"], record["bundle"]) == ("shop", told["bundle"])
+
+
 @pytest.mark.parametrize("case", [*DROPPED, *OTHERS])
 def test_hostile_label_costs_bounded_work_and_no_feature(tmp_path: Path, plain: dict[str, int], case: str) -> None:
     node = Node(Host(tmp_path))

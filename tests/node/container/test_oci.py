@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from conftest import ID, Host, state
 
-from resctrl_hooks.node.container.oci import STATE_LIMIT, Bundle, parse_state, read_bundle
+from resctrl_hooks.node.container.oci import LARGEST, STATE_LIMIT, Bundle, parse_state, read_bundle
 from resctrl_hooks.node.errors import InputError
 
 
@@ -144,12 +144,13 @@ def test_state_without_bundle_reads_none() -> None:
 
 
 def test_input_of_maximum_size_is_read(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text("{}".ljust(16 << 20))
+    (tmp_path / "config.json").write_text("{}".ljust(LARGEST))
     assert read_bundle(str(tmp_path)).annotations == {}
-    (tmp_path / "config.json").write_text("{}".ljust((16 << 20) + 1))
+    (tmp_path / "config.json").write_text("{}".ljust(LARGEST + 1))
     with pytest.raises(InputError, match="larger than"):
         read_bundle(str(tmp_path))
-    assert STATE_LIMIT == 4 << 20, "the kubelet lets a pod have 256 KiB of annotations, which CRI-O repeats twice"
+    pod, variables = 3 << 19, 6 << 20
+    assert 16 * pod + 6 * variables < LARGEST == STATE_LIMIT, "with `<` for each character, as Go's JSON escapes it"
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from conftest import Host
 from hosts.faults import Fail
 
 from resctrl_hooks.node.container import runtimes
+from resctrl_hooks.node.container.oci import LARGEST
 from resctrl_hooks.node.errors import HookError
 
 RUNC: dict[str, Any] = {"init_process_pid": 7, "init_process_start": 50, "config": {"labels": ["a=b", "bundle=/b"]}}
@@ -54,6 +55,12 @@ def test_runc_container_without_bundle_has_empty_bundle(tmp_path: Path) -> None:
         assert read(tmp_path, list(runtimes._KINDS)) == ("a", 7, 50, "")
 
 
+def test_annotation_named_bundle_is_not_the_bundle(tmp_path: Path) -> None:
+    labels = ["a=b", "bundle=/var/lib/kubelet/pods/forged", "z=bundle=/forged", "bundle=/b"]  # runc appends its own
+    (tmp_path / "state.json").write_text(json.dumps(RUNC | {"config": {"labels": labels}}))
+    assert read(tmp_path, list(runtimes._KINDS)) == ("a", 7, 50, "/b")
+
+
 def test_liveness_follows_start_time_of_init(host: Host) -> None:
     root = host.root / "crun"
     names = {"lives": (7, 50), "another-process": (7, 49), "gone": (9, 50)}
@@ -81,8 +88,8 @@ def test_unreadable_folder_is_an_error(host: Host, fail: Fail) -> None:
     assert raised.value.errno == errno.EIO
 
 
-def test_state_above_4_mib_is_not_a_container(tmp_path: Path) -> None:
-    (tmp_path / "status").write_text(json.dumps(CRUN).ljust(4 << 20))
+def test_state_above_the_limit_is_not_a_container(tmp_path: Path) -> None:
+    (tmp_path / "status").write_text(json.dumps(CRUN).ljust(LARGEST))
     assert read(tmp_path, list(runtimes._KINDS)) == ("a", 7, 50, "/b")
-    (tmp_path / "status").write_text(json.dumps(CRUN).ljust((4 << 20) + 1))
+    (tmp_path / "status").write_text(json.dumps(CRUN).ljust(LARGEST + 1))
     assert read(tmp_path, list(runtimes._KINDS)) is None
