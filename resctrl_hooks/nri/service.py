@@ -7,9 +7,10 @@ for the whole node. Other processes (`workers`) do the work.
 
 import time
 
+from ..node.log import WARNING
 from . import ttrpc
 from .event import ENDS, EVENTS, SYNCHRONIZE
-from .protobuf import WireError, decode, encode
+from .protobuf import decode, encode
 from .worker import NOT_YET, unpack
 
 TYPE_CHECKING = False
@@ -53,6 +54,7 @@ class Service:
         self._workers = workers
         self._notify = notify
         self._parts: "list[bytes]" = []
+        self._is_cut = False
         self._registered = self._configured = self._synchronized = False
         self._subscribed = 0
         self._open = True
@@ -154,12 +156,15 @@ class Service:
 
     def _synchronize(self, stream: int, payload: bytes, timeout: float) -> None:
         more = decode("SynchronizeRequest", payload, head=True).get("more", False)
-        self._parts.append(payload)
-        if sum(map(len, self._parts)) > _MOST_PARTS:
-            raise WireError(f"Synchronize is larger than {_MOST_PARTS} bytes")
+        if sum(map(len, self._parts)) + len(payload) <= _MOST_PARTS:
+            self._parts.append(payload)
+        elif not self._is_cut:  # without an answer the runtime would send no events; pods can have megabytes each
+            self._is_cut = True
+            what = f"the runtime's list of containers is larger than {_MOST_PARTS >> 20} MiB"
+            self._plugin.log(WARNING, f"{what}; the others are adopted without it", reason="oversized")
         self._connection.answer(stream, encode("SynchronizeResponse", {"more": True} if more else {}))
         if not more:
-            parts, self._parts = self._parts, []
+            parts, self._parts, self._is_cut = self._parts, [], False
             self._synchronized = True
             self._gap.close()
             done = self._done(SYNCHRONIZE, b"", None)

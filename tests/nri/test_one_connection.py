@@ -83,6 +83,9 @@ class Runtime:
     def connected(self) -> None:
         self.told.append("connected")
 
+    def log(self, priority: int, message: str, **fields: str) -> None:
+        self.told.append(message.partition(" is ")[2].partition(";")[0])
+
     def synchronize(self, parts: list[bytes], reply: Any) -> None:
         self.told.append(parts)
 
@@ -296,9 +299,7 @@ def test_other_methods_are_answered(service: Service, runtime: Runtime) -> None:
     assert runtime.sent == [("7", OK), ("7", (12, f"unknown method {'X' * 80}", b""))]
 
 
-def test_list_in_parts_is_served_after_the_last_one(
-    service: Service, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_list_in_parts_is_served_after_the_last_one(service: Service, runtime: Runtime) -> None:
     more = encode("SynchronizeRequest", {"more": True})
     service._take(asked("Synchronize", more))
     assert runtime.sent == [("7", (0, "", encode("SynchronizeResponse", {"more": True})))]
@@ -311,10 +312,21 @@ def test_list_in_parts_is_served_after_the_last_one(
     assert (service._updates, runtime.sent[2:]) == ([b"update"], [])
     service._take(asked("Synchronize"))
     assert runtime.told[-1] == [b""], "a later list is another one"
-    monkeypatch.setattr(module, "_MOST_PARTS", 3)
-    service._take(asked("Synchronize", more))
-    with pytest.raises(WireError, match="Synchronize is larger than 3 bytes"):
-        service._take(asked("Synchronize", more))
+
+
+def test_list_above_the_limit_is_cut_and_later_events_are_served(
+    service: Service, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more = encode("SynchronizeRequest", {"more": True})
+    registered(service, runtime)
+    monkeypatch.setattr(module, "_MOST_PARTS", len(more))
+    for _ in range(2):
+        runtime.told.clear()
+        for part in (more, more, more, encode("SynchronizeRequest", {"containers": [{"id": "a"}]})):
+            service._take(asked("Synchronize", part))
+        assert runtime.told == ["larger than 0 MiB", "gap closed", [more]]
+    service._take(asked("StartContainer", b"x"))
+    assert runtime.jobs[-1][0] == "StartContainer"
 
 
 def test_patience_ends_with_the_first_scheduled_work(service: Service, runtime: Runtime) -> None:

@@ -233,6 +233,22 @@ def test_hook_of_crio_leaves_nothing_to_complete(host: Host) -> None:
     assert recorded(host) == before
 
 
+@pytest.mark.parametrize("value", ["\x01" * 1000, '"' * 1000, "\U0001f600" * 250], ids=["control", "quotes", "long"])
+def test_most_texts_that_a_pod_can_have_leave_its_record_readable(host: Host, value: str) -> None:
+    plugin = plugin_of(host)
+    host.process(41, f"{POD_CGROUP}/{ID}")
+    pod = {
+        **POD,
+        "annotations": {f"{number:03}.nri.io": value for number in range(255)},
+        "labels": {"app": "web", **{f"{number:04}" + "x" * 300: "y" * 63 for number in range(500)}},
+    }
+    assert served(plugin, "StartContainer", message(41, pod)) == NOTHING
+    (one,) = observe(host.context()).containers
+    assert [step["feature"] for step in one.record["steps"]] == ["monitoring"]
+    assert one.record["told"]["labels"]["app"] == "web"
+    assert "not affected" not in log(host)
+
+
 HOSTILE = ["x" * 70_000, "a\0b", "\x1b[2J", "[" * 5000]
 
 

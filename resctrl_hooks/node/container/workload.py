@@ -70,7 +70,11 @@ _MAKERS = {"crio": CRIO, "cri-containerd": CONTAINERD, "libpod": _PODMAN, "libpo
 # In the path of every bundle of containerd's (containerd, core/runtime), which may name a cgroup by the id alone.
 _CONTAINERDS_BUNDLE = "/io.containerd.runtime.v"
 
-_MOST_TOLD, _LONGEST_TOLD = 256, 1024  # a record has a size limit
+_MOST_TOLD, _LONGEST_TOLD, _ALL_TOLD = 256, 1024, 1 << 15
+"""Of annotations, and of labels, in a record: their number, the characters of one, and of all.
+
+A character takes up to 12 bytes of a record, which has a size limit.
+"""
 
 
 class Workload:
@@ -245,8 +249,18 @@ def _is_read(name: str) -> bool:
 
 
 def _bounded(values: "dict[str, str]") -> "dict[str, str]":
-    short = [name for name, value in values.items() if len(name) + len(value) <= _LONGEST_TOLD and name.isprintable()]
-    return {name: values[name] for name in short[:_MOST_TOLD]}
+    from .author_input import problem_of  # only NRI's containers have such values
+
+    found: "dict[str, str]" = {}
+    left = _ALL_TOLD
+    for name, value in values.items():
+        size = len(name) + len(value)
+        if size <= min(left, _LONGEST_TOLD) and name.isprintable() and not problem_of(value):
+            found[name] = value
+            left -= size
+            if len(found) == _MOST_TOLD:
+                break
+    return found
 
 
 def _verified_dialect(state: "State", owns: "list[str]") -> "Dialect | None":
