@@ -6,6 +6,10 @@ from resctrl_hooks.cli.document import Column, Form, attributes, is_table, outpu
 from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.inventory.owners import account_or_none
 from resctrl_hooks.inventory.topology_view import draw, report
+from resctrl_hooks.inventory.unplaced import Unplaced, unplaced_containers
+from resctrl_hooks.node.context import Context
+from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.features.placement.allocations import Book
 from resctrl_hooks.node.features.placement.reconcile import read_allocations
 from resctrl_hooks.node.host.cpulist import format_list
 
@@ -27,11 +31,20 @@ def command(config: str, *, usage: bool, form: Form) -> None:
     context = open_node(config)
     book = read_allocations(context)
     owners = account_or_none(context)
+    unplaced = _unplaced(context, book) if usage else None
     if is_table(form):
-        click.echo(draw(book, usage=usage))
+        click.echo(draw(book, unplaced))
         if owners is not None and owners.as_line():
             click.echo(owners.as_line())
         return
-    item = report(book, owners, usage=usage)
+    item = report(book, owners, unplaced)
     parts = sorted(book.topology.domains, key=lambda part: (-part.size, part.name))
     print_listing(form, "TopologyList", [item], _CSV, parts)
+
+
+def _unplaced(context: Context, book: Book) -> list[Unplaced]:
+    try:
+        return unplaced_containers(context, book.entries, book.topology.online)
+    except HookError as error:
+        click.echo(f"resctrl-hook: containers that placement has not placed are unknown: {error}", err=True)
+        return []

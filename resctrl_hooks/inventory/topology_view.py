@@ -1,9 +1,12 @@
 """A machine as text: its parts as nested boxes, a letter for each CPU, and the containers that run there."""
 
+from collections.abc import Sequence
+
 from pydantic import Field
 
 from resctrl_hooks.inventory.account import Account
 from resctrl_hooks.inventory.base import Record
+from resctrl_hooks.inventory.unplaced import Unplaced
 from resctrl_hooks.node.features.placement.allocations import Book
 from resctrl_hooks.node.features.placement.entries import Entry
 from resctrl_hooks.node.features.placement.usage import Usage, effective
@@ -12,14 +15,15 @@ from resctrl_hooks.node.host.topology import Domain, MemoryNode, Topology
 
 FREE, OWNED, RESERVED, ISOLATED = ".", "#", "r", "i"
 LEGEND = f"{FREE} shared  {OWNED} exclusive  {RESERVED} reserved  {ISOLATED} isolated; threads of one core are adjacent"
-_SHOWN = 12
+UNPLACED = "unplaced"
+_SHOWN, _KEY = 12, 36
 
 
-def draw(book: Book, *, usage: bool = False) -> str:
-    """Return the picture; with ``usage``, containers are listed below their parts of the machine."""
+def draw(book: Book, unplaced: Sequence[Unplaced] | None = None) -> str:
+    """Return the picture; with the ``unplaced`` containers, all containers are listed below their parts."""
     topology, used = book.topology, book.usage()
     lines: list[str] = []
-    _part(topology.root, 0, topology, used, book if usage else None, lines)
+    _part(topology.root, 0, book, used, unplaced, lines)
     lines += [
         f"memory node {node.id}: {_bytes(node.memory)} of {node.kind} memory, no CPUs"
         for node in topology.nodes
@@ -33,25 +37,32 @@ def draw(book: Book, *, usage: bool = False) -> str:
     return "\n".join(lines)
 
 
-def _part(domain: Domain, depth: int, topology: Topology, used: Usage, book: Book | None, lines: list[str]) -> None:
-    indent = "  " * depth
+def _part(
+    domain: Domain, depth: int, book: Book, used: Usage, unplaced: Sequence[Unplaced] | None, lines: list[str]
+) -> None:
+    topology, indent = book.topology, "  " * depth
     below = [part for part in topology.domains if part is not domain and domain in part.above[1:2]]
     text = f"{indent}{domain.name}  CPUs {format_list(domain.cpus)}"
     memory = [node for node in topology.nodes if node.cpus == domain.cpus]
     if memory:
         text += f"  {_memory(memory[0])}"
-    if book is not None:
+    if unplaced is not None:
         milli, users = used.load(domain.cpus)
+        others = [one for one in unplaced if not one.cpus & ~domain.cpus]
+        milli, users = milli + sum(one.milli for one in others), users + len(others)
         free = count(domain.cpus & used.common)
         text += f"  {free} of {domain.size} CPUs shared by {users} container{'s' * (users != 1)} requesting {milli}m"
     if not below:
         text += f"  [{_cores(domain, topology, used)}]"
     lines.append(text)
-    for entry in _here(book, domain) if book is not None else []:
-        runs = format_list(effective(entry.decision, used))
-        lines.append(f"{indent}  - {entry.id[:_SHOWN]} of {entry.key[:36]}: {entry.decision.kind}, CPUs {runs}")
+    if unplaced is not None:
+        rows = [(one.id, one.key, one.decision.kind, effective(one.decision, used)) for one in _here(book, domain)]
+        rows += [(one.id, one.key, UNPLACED, one.cpus) for one in unplaced if _smallest(topology, one.cpus) is domain]
+        for id_, key, kind, runs in rows:
+            of = f" of {key[:_KEY]}" if key not in ("", id_) else ""
+            lines.append(f"{indent}  - {id_[:_SHOWN]}{of}: {kind}, CPUs {format_list(runs)}")
     for part in sorted(below, key=lambda part: lowest(part.cpus)):
-        _part(part, depth + 1, topology, used, book, lines)
+        _part(part, depth + 1, book, used, unplaced, lines)
 
 
 def _here(book: Book, domain: Domain) -> list[Entry]:
@@ -59,10 +70,13 @@ def _here(book: Book, domain: Domain) -> list[Entry]:
     found = []
     for entry in book.entries.values():
         cpus = (entry.decision.cpus | entry.decision.owned) & book.topology.online
-        smallest = next((part for part in book.topology.domains if not cpus & ~part.cpus), book.topology.root)
-        if smallest is domain:
+        if _smallest(book.topology, cpus) is domain:
             found.append(entry)
     return sorted(found, key=lambda entry: (entry.key, entry.id))
+
+
+def _smallest(topology: Topology, cpus: int) -> Domain:
+    return next((part for part in topology.domains if not cpus & ~part.cpus), topology.root)
 
 
 def _cores(domain: Domain, topology: Topology, used: Usage) -> str:
@@ -96,11 +110,11 @@ class MemoryNodeReport(Record):
 
 
 class PlacedContainer(Record):
-    """A container with CPUs from placement."""
+    """A container with CPUs from placement, or one that is not placed."""
 
     container: str
     key: str
-    kind: str
+    kind: str = Field(description="The kind of its place, or `unplaced`.")
     pool: str
     cpus: str = Field(description="CPUs of the pool on which its shared part runs.")
     owned: str = Field(description="Exclusive CPUs of the container.")
@@ -126,12 +140,12 @@ class TopologyReport(Record):
     usage: list[PlacedContainer] | None = Field(description="Only with --usage.")
 
 
-def report(book: Book, account: Account | None = None, *, usage: bool = False) -> TopologyReport:
-    """Return the machine and, with ``usage``, the containers on it, as data."""
+def report(book: Book, account: Account | None = None, unplaced: Sequence[Unplaced] | None = None) -> TopologyReport:
+    """Return the machine and, with the ``unplaced`` containers, all containers on it, as data."""
     record = book.topology.as_record()
     nodes = [{**node, "memory_bytes": node["memory"]} for node in record["nodes"]]
-    placed = _placed(book) if usage else None
-    return TopologyReport.model_validate({**record, "nodes": nodes, "account": account, "usage": placed})
+    containers = None if unplaced is None else [*_placed(book), *map(_unplaced, unplaced)]
+    return TopologyReport.model_validate({**record, "nodes": nodes, "account": account, "usage": containers})
 
 
 def _placed(book: Book) -> list[PlacedContainer]:
@@ -148,3 +162,15 @@ def _placed(book: Book) -> list[PlacedContainer]:
         )
         for entry in book.entries.values()
     ]
+
+
+def _unplaced(one: Unplaced) -> PlacedContainer:
+    none = dict.fromkeys(("pool", "cpus", "owned", "hidden", "mems"), "")
+    return PlacedContainer(
+        container=one.id,
+        key=one.key,
+        kind=UNPLACED,
+        request_milli_cpus=one.milli,
+        runs_on=format_list(one.cpus),
+        **none,
+    )
