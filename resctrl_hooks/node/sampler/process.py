@@ -5,7 +5,7 @@ import time
 
 from ..fault_report import as_hook_error
 from ..guard.watch import Watch
-from ..log import ERROR, NOTICE
+from ..log import ERROR, NOTICE, WARNING
 from ..part import Moment, Part
 from .unsaved import Unsaved
 
@@ -24,6 +24,11 @@ PARTS = {"guard": "guard.part", "history": "history.part", "slowdown": "slowdown
 """The parts by name: a module of the node half with a function ``start``."""
 RETRY = 30.0
 """Seconds until a failed part is started again."""
+_NOTHING = (
+    "rdt.guard.mode, history and slowdown are off; nothing to do: set `history: {enabled: true}`, `slowdown: {enabled: "
+    "true}` or `rdt: {guard: {mode: observe}}` in the configuration, then run `resctrl-hook config apply` and "
+    "`resctrl-hook install`"
+)
 _NEVER = float("inf")
 _PAUSE = 0.2  # seconds between two looks at the signal flag
 
@@ -121,7 +126,7 @@ def run(context: "Context", notify: "Notify", changed: "Callable[[], bool]", end
     if not any(one.part for one in hosted):
         if any(one.failed for one in hosted):
             return False
-        context.log(NOTICE, "guard: rdt.guard.mode, history and slowdown are off; nothing to do", stage="guard")
+        context.log(WARNING, f"guard: {_NOTHING}", stage="guard")
         notify(READY="1")
         return True
     notify(READY="1", STATUS=", ".join(one.part.status for one in hosted if one.part))

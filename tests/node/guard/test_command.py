@@ -5,12 +5,14 @@ import posix
 from collections.abc import Iterator
 from pathlib import Path
 from signal import SIGINT, SIGTERM, getsignal, signal
+from typing import Any
 
 import pytest
 from conftest import Host, always, standard_streams
 from hosts.faults import failing
 from hosts.notify_socket import NotifySocket
 
+from resctrl_hooks.install.unit_texts import GUARD
 from resctrl_hooks.node.guard import lease, part
 from resctrl_hooks.node.guard.changes import Restored
 from resctrl_hooks.node.guard.guard import Guard
@@ -141,6 +143,19 @@ def test_guard_without_a_mode_is_ready_and_ends(host: Host, systemd: NotifySocke
     code, stderr, log = run(host, "run")
     assert (code, stderr, systemd.received()) == (0, "", ["READY=1"])
     assert "guard: rdt.guard.mode, history and slowdown are off; nothing to do" in log
+
+
+@pytest.mark.parametrize("off", [{}, {"rdt": {"guard": {"mode": "off"}}}, {"history": {"enabled": False}}])
+def test_process_without_a_part_says_how_to_enable_one_and_does_not_fail(host: Host, off: dict[str, Any]) -> None:
+    host.configure(**off)
+    code, stderr, log = run(host, "run")
+    assert code == 0, "systemd does not start it again"
+    assert stderr.startswith("resctrl-hook: guard: rdt.guard.mode, history and slowdown are off; nothing to do: set `")
+    assert stderr.count("\n") == 1
+    for words in ("`history: {enabled: true}`", "`resctrl-hook config apply`", "`resctrl-hook install`"):
+        assert words in stderr
+    assert stderr.strip().removeprefix("resctrl-hook: ") in log
+    assert "\nRestart=on-failure\n" in GUARD
 
 
 def test_restore_leaves_a_foreign_value_and_reports_it(host: Host) -> None:
