@@ -33,7 +33,9 @@ OTHERS = """`namespaces: ["?*"]` in the configuration excludes containers withou
     type=click.Choice(list(RUNTIMES)),
     help="Make this runtime call the hook; can be repeated. Default: as installed before, else all installed runtimes.",
 )
-@click.option("--root", metavar="DIR", default="/", show_default=True, help="Stage everything below DIR.")
+@click.option(
+    "--root", metavar="DIR", default="/", show_default=True, help="Stage everything below DIR, an existing folder."
+)
 @click.option("--dry-run", is_flag=True, help="Print the files and actions in order without writing anything.")
 @click.option("--python", help=f"Path of the host's Python, 3.9 or later. Default: as installed before, else {PYTHON}.")
 @click.option(
@@ -78,6 +80,11 @@ def command(
     It is a path on the host, so it is created below --root.
     """
     tree = Tree(os.path.abspath(root))
+    try:
+        os.close(os.open(tree.root or "/", os.O_PATH | os.O_DIRECTORY))
+    except OSError as error:
+        what = f"cannot install below {root}: {error.strerror}; --root must be an existing folder"
+        raise FailedError(what, INVALID) from error
     before = read_manifest(tree)
     earlier = before.runtimes if before else []
     config = installed_config(context, before)
@@ -115,7 +122,6 @@ def command(
         _print(todo, live=systemd.runs(tree))
         return
     try:
-        os.makedirs(tree.root or "/", exist_ok=True)
         install(todo, tree, say=click.echo, warn=warn)
     except OSError as error:
         what = f"{error.filename}: {error.strerror}; fix it and install again, or uninstall"

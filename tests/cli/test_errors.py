@@ -136,6 +136,7 @@ def test_config_apply_needs_root(readable: Host) -> None:
 @pytest.mark.parametrize("command", [("install", "--runtime", "podman"), ("uninstall",)], ids=lambda words: words[0])
 def test_install_needs_root(readable: Host, command: tuple[str, ...]) -> None:
     image = readable.root / "image"
+    image.mkdir()
     arguments = [*command, "--root", str(image)]
     assert CliRunner().invoke(main, ["install", "--runtime", "podman", "--root", str(image)]).exit_code == 0
     with as_nobody():

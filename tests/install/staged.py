@@ -55,7 +55,8 @@ _BYTECODE: dict[tuple[str, str], dict[str, bytes]] = {}
 
 
 def install(root: Path, *words: str, runtime: str = "crio") -> str:
-    """Install below ``root`` and return the command's output."""
+    """Install below ``root``, which is created, and return the command's output."""
+    root.mkdir(parents=True, exist_ok=True)
     result = run("install", "--runtime", runtime, "--root", str(root), *words)
     assert result.exit_code == 0, result.output
     return result.output

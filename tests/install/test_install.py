@@ -145,6 +145,38 @@ def test_absolute_link_in_image_does_not_reach_this_machine(tmp_path: Path) -> N
     assert list(outside.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    "name, words, what",
+    [
+        ("none", [], "No such file or directory"),
+        ("none/below", [], "No such file or directory"),
+        ("none/", ["--dry-run"], "No such file or directory"),
+        ("file", [], "Not a directory"),
+        ("file/below", ["--no-units"], "Not a directory"),
+        ("dangling", [], "No such file or directory"),
+    ],
+)
+def test_root_that_is_no_folder_is_refused_and_nothing_is_created(
+    tmp_path: Path, name: str, words: list[str], what: str
+) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "dangling").symlink_to("none")
+    before = sorted(os.listdir(tmp_path))
+    root = f"{tmp_path}/{name}"
+    result = run("install", "--runtime", "crio", "--root", root, *words)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"resctrl-hook: cannot install below {root}: {what}; --root ")
+    assert result.stderr.count("\n") == 1
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+def test_existing_empty_root_and_a_link_to_one_are_installed_to(tmp_path: Path) -> None:
+    (tmp_path / "image").mkdir()
+    (tmp_path / "link").symlink_to("image")
+    assert run("install", "--runtime", "crio", "--root", str(tmp_path / "link")).exit_code == 0
+    assert (tmp_path / "image/usr/local/libexec/resctrl-hooks/manifest.json").exists()
+
+
 def test_named_doctor_examines_the_root(tmp_path: Path) -> None:
     root = tmp_path / "an image"
     said = install(root).splitlines()[-1]
