@@ -31,9 +31,10 @@ def qos_of(workload: "Workload") -> str:
 def cpu_request(resources: "dict[str, Any]") -> "tuple[int, int]":
     """Return a container's CPU request and limit in thousandths of a CPU, 0 for none, from ``linux.resources``.
 
-    Requests are given as shares, 1024 for a CPU (kubernetes, MilliCPUToShares). A limit without a request, as with
-    ``podman run --cpus``, is also the request. Without shares and quota, cgroup v2's ``cpu.weight`` and ``cpu.max`` in
-    ``unified`` are read; the kernel's default weight counts as a CPU, as its default of shares does.
+    Requests are given as shares, 1024 for a CPU (kubernetes, MilliCPUToShares). A limit without shares, as with
+    ``podman run --cpus``, is also the request; a pod's request of 0 stays 0, since the scheduler counts it so. Without
+    shares and quota, cgroup v2's ``cpu.weight`` and ``cpu.max`` in ``unified`` are read; the kernel's default weight
+    counts as a CPU, as its default of shares does.
     """
     cpu, unified = (found if isinstance(found := resources.get(name), dict) else {} for name in ("cpu", "unified"))
     shares, quota, period = (_number(cpu.get(name)) for name in ("shares", "quota", "period"))
@@ -41,11 +42,11 @@ def cpu_request(resources: "dict[str, Any]") -> "tuple[int, int]":
         most, _, of = str(unified.get("cpu.max", "")).partition(" ")
         quota, period = _parsed(most), _parsed(of)
     limit = max(quota, 0) * _MILLI // (period if period > 0 else _PERIOD)
-    # Shares are rounded down, so the request is the smallest one with this number of shares.
-    request = -(-shares * _MILLI // _SHARES_OF_A_CPU) if shares > _LEAST_SHARES else 0
-    if not shares:
-        weight = _parsed(str(unified.get("cpu.weight", "")))
-        request = weight * _MILLI // _WEIGHT_OF_A_CPU if weight <= _LARGEST_WEIGHT else 0
+    if shares:
+        # Shares are rounded down, so the request is the smallest one with this number of shares.
+        return -(-shares * _MILLI // _SHARES_OF_A_CPU) if shares > _LEAST_SHARES else 0, limit
+    weight = _parsed(str(unified.get("cpu.weight", "")))
+    request = weight * _MILLI // _WEIGHT_OF_A_CPU if weight <= _LARGEST_WEIGHT else 0
     return request or limit, limit
 
 

@@ -35,6 +35,7 @@ def test_qos_class_comes_from_cgroup_of_pod(path: str, qos: str) -> None:
     [
         ({}, 0, 0),
         ({"cpu": {"shares": 2}}, 0, 0),
+        ({"cpu": {"shares": 2, "quota": 800_000, "period": 100_000}}, 0, 8000),
         ({"cpu": {"shares": 3}}, 3, 0),
         ({"cpu": {"shares": 10240}}, 10000, 0),
         ({"cpu": {"quota": 1}}, 0, 0),

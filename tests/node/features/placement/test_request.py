@@ -75,6 +75,13 @@ def test_exclusive_cpus_beyond_the_request_need_a_granted_number(
         request_of(asking, Settings({"placement": {"allow": {"other": ["*"]}}}))
 
 
+def test_limit_of_a_container_that_requests_nothing_gives_no_exclusive_cpus() -> None:
+    asking = workload("Burstable", 2, {CPUS: "exclusive:8"})  # as the kubelet writes the request 0
+    asking.bundle.resources["cpu"]["quota"] = 800_000
+    with pytest.raises(PlacementError, match="the CPU request has 0 whole CPUs"):
+        request_of(asking, Settings({"placement": {"allow": {"shop": ["exclusive"]}}}))
+
+
 @pytest.mark.parametrize(
     "annotations, words",
     [
