@@ -183,7 +183,8 @@ def _print_table(found: Inventory, options: ListOptions, *, every: bool) -> None
     if printed.row_count:
         print_table(out, printed)
     elif options.headers:
-        out.print("No monitored pods match." if options.filtered else "No monitored pods.")
+        why = " This node has no resctrl; `resctrl-hook doctor` has the reason." if found.impossible else ""
+        out.print("No monitored pods match." if options.filtered else f"No monitored pods.{why}")
     if options.headers:
         _print_sums(found, options)
 
@@ -199,8 +200,8 @@ def _print_sums(found: Inventory, options: ListOptions) -> None:
             out.print(escape(f"Free by class: {found.rmids.classes_text()}."))
     for one in found.bandwidth_counters if not options.filtered else ():
         out.print(f"{one.free} of {one.total} bandwidth counters free in {one.resource} domain {one.domain}.")
-    if found.account and not options.filtered:
-        out.print(escape(f"{found.account.as_line()}."))
+    if found.account and not options.filtered and (line := found.account.as_line()):
+        out.print(escape(f"{line}."))
     if found.refusals:
         out.print("\n[bold]Recently rejected[/]")
     for refusal, times in repeated(found.refusals, lambda one: (one.name, one.why))[-_MOST_REFUSALS:]:

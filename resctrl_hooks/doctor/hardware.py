@@ -9,8 +9,9 @@ from typing import Final
 
 from resctrl_hooks.inventory.gather import queued_pods
 from resctrl_hooks.inventory.models import Inventory
-from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.errors import HookError, NoMonitoringError, NoResctrlError
 from resctrl_hooks.node.names import RESCTRL_ROOT
+from resctrl_hooks.node.resctrl.absence import why_no_monitoring
 from resctrl_hooks.node.resctrl.counter_files import layout, read_group
 from resctrl_hooks.node.sharing.bandwidth_counters import KEEP
 from resctrl_hooks.node.sharing.runtimes import reserved
@@ -32,13 +33,25 @@ _WORDS: Final = {
 
 def _wanted(host: Host) -> bool:
     """Return whether a configured feature uses resctrl; memory classes and placement do not."""
-    return bool(host.settings.monitoring["enabled"] or host.settings.rdt["enabled"])
+    return host.settings.uses_resctrl
+
+
+def _expected(host: Host) -> bool:
+    """Return whether resctrl should be mounted; a node that cannot have it is one line of `processor`."""
+    missing = why_no_monitoring(host.context.monitor.resctrl)
+    return _wanted(host) and not isinstance(missing, NoResctrlError)
 
 
 def processor(host: Host) -> Iterator[Finding]:
     """Check the processor's monitoring capabilities."""
     if not _wanted(host):
         yield ok("monitoring and RDT classes are disabled; resctrl is not needed")
+        return
+    missing = why_no_monitoring(host.context.monitor.resctrl)
+    if isinstance(missing, NoResctrlError):
+        yield warning(
+            f"{missing}", "use a processor with Intel RDT or AMD QoS to monitor pods; try it with `resctrl-hook demo`"
+        )
         return
     line = next((line for line in host.proc("cpuinfo").splitlines() if line.startswith("flags")), "")
     flags = set(line.partition(":")[2].split())
@@ -58,7 +71,7 @@ def processor(host: Host) -> Iterator[Finding]:
 
 def kernel(host: Host) -> Iterator[Finding]:
     """Check whether the kernel has resctrl, and which version of its interface."""
-    if not _wanted(host):
+    if not _expected(host):
         return
     release = host.proc("sys/kernel/osrelease").strip()
     if "resctrl" in host.proc("filesystems"):
@@ -83,7 +96,7 @@ def kernel(host: Host) -> Iterator[Finding]:
 
 def mount(host: Host) -> Iterator[Finding]:
     """Check whether resctrl is mounted at the configured path, with the configured options."""
-    if not _wanted(host):
+    if not _expected(host):
         return
     path = host.settings.resctrl_path
     kind, options = _mounted(host)
@@ -192,6 +205,9 @@ def bandwidth_counters(host: Host) -> Iterator[Finding]:
 def counters(host: Host) -> Iterator[Finding]:
     """Check which counters exist, and which of them count nothing."""
     folder = host.settings.resctrl_path
+    missing = why_no_monitoring(host.context.monitor.resctrl)
+    if isinstance(missing, NoMonitoringError) and host.settings.monitoring["enabled"]:
+        yield warning(f"{missing.message}; pods are not counted, and RDT classes work", missing.hint)
     try:
         slots = layout(f"{folder}/mon_data")
         _, values = read_group(folder, slots)

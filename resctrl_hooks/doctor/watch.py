@@ -8,7 +8,7 @@ from resctrl_hooks.install.paths import UNITS
 from resctrl_hooks.install.units import EXEC, NRI
 from resctrl_hooks.node.host.procfs import start_time
 from resctrl_hooks.node.watch.status import EVENTS, OFF, read_status
-from resctrl_hooks.node.watch.wanted import is_wanted
+from resctrl_hooks.node.watch.wanted import is_wanted, why_useless
 
 from .finding import Finding, ok, warning
 from .host import DEFAULT_PROC, Host
@@ -34,6 +34,8 @@ def exec_watcher(host: Host) -> Iterator[Finding]:
     told = f"{status.get('moved', 0)} processes moved after {status.get('events', 0)} execs"
     if status.get("mode") == EVENTS:
         yield ok(f"the exec watcher receives execs: {told}")
+    elif status.get("mode") == OFF and status.get("why") == why_useless(host.settings):
+        yield ok("the exec watcher is off, because there are no groups for processes")
     elif status.get("mode") == OFF:
         yield warning(f"the exec watcher is off: {status.get('why')}", by_hand or f"systemctl restart {unit or EXEC}")
     else:

@@ -12,6 +12,7 @@ from resctrl_hooks.node.host.procfs import groups_of_process
 from resctrl_hooks.node.names import name_text
 from resctrl_hooks.node.reconcile.tasks import outside
 from resctrl_hooks.node.refusals import recent_refusals
+from resctrl_hooks.node.resctrl.absence import why_no_resctrl
 from resctrl_hooks.node.resctrl.group import name_of
 from resctrl_hooks.node.resctrl.group_names import current_name
 from resctrl_hooks.node.resctrl.locked_key import record_is_dead
@@ -60,6 +61,7 @@ def gather(context: Context) -> Inventory:
     except HookError as error:
         found.problem = str(error)
         return found
+    found.impossible = bool(why_no_resctrl(resctrl.root, context.proc))
     ours = {group.path for pod in found.pods for group in pod.groups}
     for one in found.account.owners:
         if one.group and resctrl.group_folder(one.rdt_class, one.group) not in ours:

@@ -58,7 +58,7 @@ STATES: dict[State, StateText] = {
     ),
     "assigned": StateText("green", "every thread of the pod's containers is in its group"),
     "idle": StateText("dim", "no container is running; the group is removed with the pod"),
-    "unmonitored": StateText("dim", "not selected for monitoring; only other features apply"),
+    "unmonitored": StateText("dim", "not selected for monitoring, or the node has none; only other features apply"),
     "refused": StateText("red", "the pod's containers were rejected and never started"),
     "foreign": StateText("cyan", "created by another program"),
 }
@@ -271,3 +271,4 @@ class Inventory(Record):
     refusals: list[Refusal] = Field(default_factory=list, description="Recently rejected containers, the latest last.")
     pods: list[Pod] = Field(default_factory=list, exclude=True)
     waiting: list[str] = Field(default_factory=list, exclude=True)
+    impossible: bool = Field(default=False, exclude=True, description="The node cannot have resctrl.")

@@ -5,9 +5,10 @@ from typing import Final
 
 from resctrl_hooks.node.container.runtimes import known_ids
 from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.node.errors import HookError, NoResctrlError
 from resctrl_hooks.node.flags import age
 from resctrl_hooks.node.ledger import LIMBO
+from resctrl_hooks.node.resctrl.filesystem import Resctrl
 from resctrl_hooks.node.resctrl.group_names import Names
 from resctrl_hooks.node.resctrl.rmids import rmids_by_resource, rmids_of_each_class, total_closids
 
@@ -28,10 +29,10 @@ def account(context: Context, pods: Mapping[str, str], *, waiting: bool = False)
         waiting: whether a pod waits for an RMID.
 
     Raises:
-        HookError: resctrl or the state directory is unreadable.
+        HookError: resctrl is not mounted, or it or the state directory is unreadable.
     """
     resctrl = context.monitor.resctrl
-    groups = {name: sorted(resctrl.groups(name)) for name in ("", *sorted(resctrl.classes()))}
+    groups = {name: sorted(resctrl.groups(name)) for name in _classes(resctrl)}
     names = Names(context.monitor)
     ours = {names.of(key, rdt_class): name or key for key, name in pods.items() for rdt_class in groups}
     # A container without a pod has a key that is also the name of the class that its runtime created.
@@ -51,6 +52,14 @@ def account_or_none(context: Context) -> Account | None:
         return account(context, dict.fromkeys(context.ledger.keys(), ""))
     except HookError:
         return None
+
+
+def _classes(resctrl: Resctrl) -> tuple[str, ...]:
+    """Return all classes, also the root class; empty if the node cannot have resctrl."""
+    try:
+        return "", *sorted(resctrl.classes())
+    except NoResctrlError:
+        return ()
 
 
 def _containers(context: Context, names: set[str], pods: Mapping[str, str]) -> dict[str, str]:

@@ -33,7 +33,7 @@ STAGES: Final = ("createRuntime", "poststop", RECONCILE)
 """Stages that are counted from 0 on."""
 _OFTEN: Final = ("bad-settings", "fault", "ledger", "lock-timeout", "resctrl")
 _OF_HOOKS: Final = (*_OFTEN, "bad-input", "deadline", "failed")
-_OF_FEATURES: Final = ("cgroup", "class", "memtierd", "not-mounted", "placement", "rdt-class")
+_OF_FEATURES: Final = ("cgroup", "class", "memtierd", "no-resctrl", "not-mounted", "placement", "rdt-class")
 _OF_STARTS: Final = ("annotation", "class-mismatch", "exists", "memory-class", "memory-limit", "refused", "task-gone")
 _OF_GROUPS: Final = ("namespace-limit", "no-monitoring", "no-rmids", "reserved-for-runtimes", "rmids-busy")
 _OF_MOUNT: Final = ("not-permitted", "read-only")

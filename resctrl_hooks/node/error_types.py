@@ -17,14 +17,16 @@ class HookError(Exception):
 
     ``message`` states what failed and its object, ``hint`` the remedy, ``errno`` the system call's error (0 if none),
     and ``kernel`` resctrl's own ``info/last_cmd_status``. ``reason`` is one word for logs and metrics, fixed per class.
-    ``refuses`` tells whether the container must not start because of it. ``remedy`` replaces the hint of the hooks in
-    programs that use the library.
+    ``refuses`` tells whether the container must not start because of it. ``impossible``: the node can never have what
+    is missing, which is no failure unless a pod requested it. ``remedy`` replaces the hint of
+    the hooks in programs that use the library.
     """
 
     reason = "failed"
     hint = ""
     remedy = ""
     refuses = False
+    impossible = False
 
     def __init__(self, message: str, *, hint: str = "", errno: int = 0, kernel: str = "") -> None:
         super().__init__(message)
@@ -127,10 +129,19 @@ class NotMountedError(ResctrlError):
         return cls(f"resctrl is not mounted at {root}", hint=cls.hint.replace(_RESCTRL_ROOT, root), errno=number)
 
 
+class NoResctrlError(NotMountedError):
+    """This node cannot have resctrl: the processor has no RDT, a virtual machine hides it, or the kernel has none."""
+
+    reason = "no-resctrl"
+    hint = "everything that needs no RDT works"
+    impossible = True
+
+
 class NoMonitoringError(ResctrlError):
     """resctrl is mounted, but this processor or kernel has no monitoring: there are no mon_groups."""
 
     reason = "no-monitoring"
+    impossible = True
     hint = "check cqm_* in /proc/cpuinfo and rdt= on the kernel's command line, or run `resctrl-hook doctor`"
 
 

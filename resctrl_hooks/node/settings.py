@@ -124,6 +124,11 @@ class Settings(Sections):
         return self.monitoring
 
     @property
+    def uses_resctrl(self) -> bool:
+        """Whether a feature in use works with resctrl."""
+        return bool(self.monitoring["enabled"] or self.rdt["enabled"])
+
+    @property
     def shares_rmids(self) -> bool:
         """Whether rules assign RMIDs; otherwise the first pod gets one."""
         return any(self.monitoring.get(name) is not None for name in ("priority", "reserve", "share"))

@@ -10,7 +10,7 @@ from ..node.ledger import Ledger
 from ..node.log import ERROR, Log
 from ..node.settings import load
 from ..node.watch.priority import become_urgent
-from ..node.watch.wanted import is_wanted
+from ..node.watch.wanted import is_wanted, why_useless
 from .plugin import NodePlugin
 from .resident import Resident
 from .status import Status
@@ -100,7 +100,11 @@ def _exec_watcher(config: str, find: "Find", plugin: NodePlugin, *, stderr: bool
         except HookError as error:
             plugin.log(ERROR, f"no exec watcher: {error}", reason=error.reason)
 
-    return Companion(run, lambda: is_wanted(plugin.refresh()))
+    def is_useful() -> bool:
+        settings = plugin.refresh()
+        return is_wanted(settings) and not why_useless(settings)
+
+    return Companion(run, is_useful)
 
 
 def parse(arguments: "list[str]") -> "dict[str, str] | None":

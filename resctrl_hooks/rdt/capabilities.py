@@ -6,9 +6,10 @@ Source: kernel, Documentation/filesystems/resctrl.rst, "Info directory" and "Res
 import os
 from dataclasses import dataclass, field
 
-from resctrl_hooks.node.errors import NotMountedError, ResctrlError
+from resctrl_hooks.node.errors import ResctrlError
 from resctrl_hooks.node.host.files import kernel_text
 from resctrl_hooks.node.names import valid_class
+from resctrl_hooks.node.resctrl.absence import missing
 from resctrl_hooks.node.resctrl.bandwidth_unit import MB_PER_SECOND, PER_CENT, bounds_of, is_mbps, unit_of
 from resctrl_hooks.node.resctrl.filesystem import Resctrl
 from resctrl_hooks.node.resctrl.schemata import MANAGED, parse_schemata
@@ -51,14 +52,14 @@ class Capabilities:
     classes: int = 0
 
 
-def read_abilities(root: str) -> Capabilities:
+def read_abilities(root: str, proc: str = "/proc") -> Capabilities:
     """Read the capabilities of the resctrl mounted at ``root``.
 
     Raises:
         NotMountedError: resctrl is not mounted.
         ResctrlError: it is unreadable.
     """
-    root_class = read_schemata(root, "")
+    root_class = read_schemata(root, "", proc)
     found = Capabilities(domains={name: sorted(values) for name, values in root_class.items()})
     closids = []
     for name in (name for name in found.domains if name in MANAGED):
@@ -95,7 +96,7 @@ def present_classes(resctrl: Resctrl) -> list[str]:
     return found + [name for name in others if os.path.exists(f"{resctrl.root}/{name}/schemata")]
 
 
-def read_schemata(root: str, name: str) -> Schemata:
+def read_schemata(root: str, name: str, proc: str = "/proc") -> Schemata:
     """Return the schemata of a class, the root's for an empty name.
 
     Raises:
@@ -108,5 +109,5 @@ def read_schemata(root: str, name: str) -> Schemata:
             return parse_schemata(source.read())
     except OSError as error:
         if not os.path.isdir(f"{root}/info"):
-            raise NotMountedError.at(root, error.errno or 0) from error
+            raise missing(root, proc, error.errno or 0) from error
         raise ResctrlError.of_file(error, path, "read") from error

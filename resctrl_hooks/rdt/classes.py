@@ -85,7 +85,7 @@ class Classes:
     def _read(self) -> None:
         """Read the present classes, and plan the changes."""
         self._held = self._read_held()
-        self._can = read_abilities(self._resctrl.root)
+        self._can = read_abilities(self._resctrl.root, self._resctrl.proc)
         self._there = present_classes(self._resctrl)
         self._before = read_before(self._ledger.folder, self._proc)
         now = {name: read_schemata(self._resctrl.root, _folder(name)) for name in (ROOT_NAME, *self._there)}

@@ -27,7 +27,9 @@ class Monitoring(Feature):
     name = NAME
 
     def plan(self, workload: "Workload", context: "Context", earlier: "Sequence[Step]" = ()) -> "list[Step]":
-        """Join the pod's group in the class of the process, or stay in the runtime's group, unless a filter forbids it.
+        """Join the pod's group in the class of the process, or stay in the runtime's group.
+
+        A filter may forbid it, and a node without monitoring has no groups; monitoring that cannot exist is no failure.
 
         Raises:
             InputError: the label selector needs the pod's labels, and they are unreadable.
@@ -36,6 +38,12 @@ class Monitoring(Feature):
         reason = why_not(workload, context)
         if reason:
             return [Step(NAME, SKIP, {}, reason)]
+        if not context.monitor.resctrl.has_monitoring():
+            from ..resctrl.absence import why_no_monitoring  # few nodes have none
+
+            error = why_no_monitoring(context.monitor.resctrl)
+            if error is not None:
+                return [Step(NAME, SKIP, {}, str(error))]
         into = [step for step in earlier if step.action == INTO_CLASS]
         if into:
             rdt_class, source = into[-1].parameters["class"], "the class of the previous step"

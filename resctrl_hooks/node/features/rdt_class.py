@@ -100,7 +100,14 @@ def choose(workload: "Workload", context: "Context") -> "tuple[str, str]":
     if not name:
         return "", why
     resctrl = context.monitor.resctrl
-    if not resctrl.fs.is_folder(f"{resctrl.class_folder(name)}/mon_groups"):
+    if not resctrl.fs.is_folder(resctrl.class_folder(name)):
+        from ..resctrl.absence import missing  # only if something is wrong
+
+        if not resctrl.fs.is_folder(f"{resctrl.root}/info"):
+            error = missing(resctrl.root, context.proc)
+            if error.impossible and not workload.annotation(*_annotations(workload))[1]:
+                return "", f"{error}; {why} is not applied"
+            raise error
         raise RdtClassError(
             f"unknown RDT class {name[:80]!r} for {why}",
             hint="declare it in rdt.classes and run `resctrl-hook rdt apply`, or fix the reference to it",

@@ -4,8 +4,10 @@ A failure is logged and the container starts without the feature; under the poli
 """
 
 from .. import errors
+from ..container.oci import CREATE_RUNTIME
 from ..feature import SKIP
 from ..feature_table import NODE
+from ..log import DEBUG
 from ..registry import features_in_use, kind_of, plan
 from ..steps import apply_steps
 from .deadline import set_deadline
@@ -23,7 +25,9 @@ _UNREAD = ("-policy.nri.io", "epc-limit.nri.io")  # a part of each annotation th
 
 
 def create_runtime(workload: "Workload", context: "Context", earlier: "str | None" = None) -> str:
-    """Apply the steps of every feature to a workload whose process waits to be started.
+    """Apply the steps of every feature to a workload whose process waits to be started; return a summary.
+
+    The summary is empty if no step applies, as for each container of a node without resctrl.
 
     ``earlier`` is the key under which the container is recorded already, as `Ledger.key_of` returns it, if known.
 
@@ -60,7 +64,10 @@ def _create_runtime(workload: "Workload", context: "Context", earlier: str, pend
         log_kept(workload, kept, context)
     todo = [(feature, step) for feature, step in steps if step.action != SKIP]
     if not todo:
-        return "; ".join(step.why for _, step in steps) or "no feature applies"
+        why = "; ".join(step.why for _, step in steps) or "no feature applies"
+        fields = {"stage": CREATE_RUNTIME, "key": workload.key, "container": workload.id}
+        context.log(DEBUG, f"{CREATE_RUNTIME} of {workload}: {why}", **fields)
+        return ""
     pending += [step.feature for _, step in todo]
     if earlier and earlier != workload.key:
         _forget(workload.id, earlier, context)

@@ -8,7 +8,7 @@ from ..class_needs import needed_classes
 from ..container.oci import CREATE_RUNTIME
 from ..failure_policies import incomplete_refuses, refuses
 from ..fault_report import as_hook_error
-from ..log import WARNING
+from ..log import DEBUG, WARNING
 from ..refusals import RefusedError
 from .deadline import TIME_TO_TAKE_BACK, set_deadline
 
@@ -32,8 +32,13 @@ def trouble(name: str, caught: Exception, workload: "Workload", context: "Contex
     context.failures.append(error.reason)
     if refuses(name, context):
         return RefusedError.of(name, error)
+    priority = WARNING
+    if isinstance(error, errors.NotMountedError) and not error.impossible:
+        from ..once import is_new
+
+        priority = WARNING if is_new(context.ledger, context.monitor.boot, error.reason) else DEBUG
     context.log(
-        WARNING,
+        priority,
         f"{name} of {workload}: {error}",
         stage=CREATE_RUNTIME,
         key=workload.key,

@@ -11,6 +11,7 @@ from ..host.cgroup_tasks import MOST_CGROUPS, CgroupThreads
 from ..ledger import WAITING
 from ..log import WARNING
 from ..registry import features_in_use, kind_of
+from ..resctrl.absence import why_no_monitoring
 from ..sharing.runtimes_group import group_name
 from .bring_in import holds, take_in
 from .budget import leave
@@ -98,10 +99,12 @@ def can_join(context: "Context", containers: "list[Running]", report: "Report") 
     """Return whether there are groups to join; if resctrl is not mounted, report it once for all containers."""
     if not any(container.monitored for container in containers):
         return False
+    if why_no_monitoring(context.monitor.resctrl) is not None:
+        return False
     try:
         context.monitor.resctrl.classes()
     except NotMountedError as error:
-        report.problems.append(str(error))
+        report.not_mounted = str(error)
         report.reasons.append(error.reason)
         return False
     return True

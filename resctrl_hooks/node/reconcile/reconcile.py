@@ -11,6 +11,7 @@ from ..lifecycle import ENDS, fate, release_container, release_key
 from ..log import INFO, WARNING
 from ..registry import features_in_use
 from ..resctrl.locked_key import record_is_dead
+from .absence import note_absence
 from .budget import resumed
 from .claim import claim as _claim
 from .cleanup import tidy
@@ -52,7 +53,8 @@ def reconcile(
     """
     options = options or Options()
     context.refusable = False  # all containers run already
-    shared = context.settings.shares_rmids and not options.dry_run
+    has_groups = note_absence(context, dry_run=options.dry_run)
+    shared = context.settings.shares_rmids and not options.dry_run and has_groups
     report = Report(dry_run=options.dry_run, shared=context.settings.shares_rmids)
     seen = observe(context, listed)
     report.problems += seen.problems
@@ -60,7 +62,7 @@ def reconcile(
     for container in seen.containers:
         report.learn(container.key, container.record, container.id)
     keys = _end_what_is_dead(context, seen, options, report)
-    if options.claim:
+    if options.claim and has_groups:
         _claim(context, seen, options, report)
     containers = seen.containers
     if shared:
@@ -69,7 +71,8 @@ def reconcile(
 
         refresh(context, containers, report)
         containers = by_rank(context, containers)
-    put_runtimes_first(context, seen.containers, report)
+    if has_groups:
+        put_runtimes_first(context, seen.containers, report)
     groups = Groups(context)
     if not options.dry_run:
         backed_off = note_vanished(context, containers, groups, report)
@@ -97,9 +100,16 @@ def reconcile(
     _end_orphans(context, pointed, options, report)
     if not options.dry_run:
         tidy(context, seen.containers, report, pointed, None if shared else marked)  # turns mark keys
+    _log(context, report)
+    return report
+
+
+def _log(context: "Context", report: Report) -> None:
+    """Log the changes and problems of a pass; the problem that resctrl is not mounted was logged once."""
     if report.changed or not report.ok:
         context.log(INFO if report.ok else WARNING, report.as_line(), stage="reconcile")
-    return report
+    if report.not_mounted:
+        report.problems.append(report.not_mounted)
 
 
 def _end_what_is_dead(context: "Context", seen: "Observation", options: Options, report: Report) -> "set[str]":

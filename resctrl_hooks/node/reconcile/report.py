@@ -104,6 +104,8 @@ class Report:
         self.turns: "list[str]" = []
         self.failures: "dict[str, str]" = {}
         self.problems: "list[str]" = []
+        self.not_mounted = ""
+        """The problem that resctrl is not mounted, which is logged once and not in each pass."""
         self.reasons: "list[str]" = []
         self.only_limbo = True
         self._learnt: "dict[str, tuple[str, PodRecord | MemberRecord, bool]]" = {}

@@ -162,12 +162,17 @@ class Resctrl:
         """
         try:
             names = self.fs.listdir(self.root)
-            found = [one for one in names if valid_class(one) and self.fs.is_folder(f"{self.root}/{one}/{MON_GROUPS}")]
+            inside = f"/{MON_GROUPS}" if MON_GROUPS in names else ""
+            found = [one for one in names if valid_class(one) and self.fs.is_folder(f"{self.root}/{one}{inside}")]
         except OSError as error:
             raise self.refused(error, f"cannot read {self.root}", "") from error
-        if MON_GROUPS not in names and "info" not in names:
+        if not inside and "info" not in names:
             raise errors.NotMountedError.at(self.root)
         return found
+
+    def has_monitoring(self) -> bool:
+        """Return whether there can be mon_groups."""
+        return self.fs.is_folder(f"{self.root}/{MON_GROUPS}")
 
     def groups(self, rdt_class: str) -> "list[str]":
         """Return the names of the mon_groups of a class; none if the class is gone."""

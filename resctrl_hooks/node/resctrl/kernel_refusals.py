@@ -3,6 +3,7 @@
 from .. import errors
 from ..host.files import GONE
 from ..names import RESCTRL_ROOT
+from .absence import missing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
         """The part of `filesystem.Resctrl` that explanations need."""
 
         root: str
+        proc: str
         fs: Any
 
         def class_folder(self, rdt_class: str) -> str:
@@ -37,7 +39,7 @@ def refused(
         if _is_missing(resctrl, resctrl.group_folder("", "").rstrip("/")):
             if not _is_missing(resctrl, f"{resctrl.root}/info"):
                 return errors.NoMonitoringError(f"resctrl at {resctrl.root} has no monitoring", errno=number)
-            return errors.NotMountedError.at(resctrl.root, number)
+            return missing(resctrl.root, resctrl.proc, number)
         folder = resctrl.class_folder(rdt_class)
         if _is_missing(resctrl, folder):
             return errors.BadClassError(f"RDT class {rdt_class!r} does not exist ({folder})", errno=number)

@@ -7,6 +7,7 @@ from ..fault_report import as_hook_error
 from ..guard.watch import Watch
 from ..log import ERROR, NOTICE, WARNING
 from ..part import Moment, Part
+from ..resctrl.absence import why_no_monitoring
 from .unsaved import Unsaved
 
 TYPE_CHECKING = False
@@ -115,8 +116,13 @@ def _starter(module: str) -> "Start":
 def run(context: "Context", notify: "Notify", changed: "Callable[[], bool]", ended: "list[int]") -> bool:
     """Serve all parts until a signal is in ``ended``, the settings have changed, or no part works any more.
 
-    Return whether everything succeeded.
+    On a node that cannot have monitoring there is nothing to do. Return whether everything succeeded.
     """
+    missing = why_no_monitoring(context.monitor.resctrl)
+    if missing is not None:
+        context.log(NOTICE, f"guard: nothing to sample: {missing}", stage="guard", reason=missing.reason)
+        notify(READY="1")
+        return True
     hosted = [Hosted(name, start, context) for name, start in starters().items()]
     take, watch = _Taker(context), Watch(context)
     watch.step(time.monotonic())

@@ -5,9 +5,12 @@ resctrl.rst, "Resource monitoring rules"). So a class and its ungrouped tasks ha
 is unknown.
 """
 
+import time
+
 from ..errors import HookError
 from ..host.files import GONE
 from ..names import name_text
+from ..resctrl.absence import why_no_monitoring
 from ..resctrl.assignment import Assignments
 from ..resctrl.bandwidth import EVENTS, resource_of
 from ..resctrl.counter_files import read_group
@@ -120,10 +123,10 @@ def open_files(say: "Callable[[str], None] | None" = None) -> OpenFiles:
 
 
 def take(context: "Context", files: "OpenFiles | None" = None) -> Snapshot:
-    """Read everything once. The ``files`` stay open between snapshots.
+    """Read everything once; nothing on a node that cannot have monitoring. The ``files`` stay open between snapshots.
 
     Raises:
-        HookError: resctrl is missing, or the state directory is unusable.
+        HookError: resctrl is not mounted, or the state directory is unusable.
     """
     if files is None:
         return _read_node(context, None)
@@ -139,6 +142,8 @@ def take(context: "Context", files: "OpenFiles | None" = None) -> Snapshot:
 
 def _read_node(context: "Context", files: "OpenFiles | None") -> Snapshot:
     resctrl = context.monitor.resctrl
+    if why_no_monitoring(resctrl) is not None:
+        return Snapshot(time.clock_gettime(time.CLOCK_BOOTTIME), {})
     resctrl.classes()  # first: without resctrl, create nothing
     counters = context.monitor.read_counters(files)
     found = Snapshot(

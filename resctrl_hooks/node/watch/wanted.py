@@ -1,6 +1,8 @@
 """Whether execs are to be watched, apart from the watcher, whose modules take memory in every process with them."""
 
 from ..host.files import is_there
+from ..resctrl.absence import why_no_monitoring
+from ..resctrl.filesystem import Resctrl
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,3 +15,9 @@ def is_wanted(settings: "Settings") -> bool:
     """Return whether the settings want execs to be watched, and /proc has the processes that the kernel tells of."""
     wanted = bool(settings.monitoring["enabled"]) and settings.monitoring["exec"] == WATCH
     return wanted and is_there(f"{settings.proc_path}/self")
+
+
+def why_useless(settings: "Settings") -> str:
+    """Return why the node cannot have groups for execed processes; empty if it can."""
+    missing = why_no_monitoring(Resctrl(settings.resctrl_path, proc=settings.proc_path))
+    return "" if missing is None else str(missing)

@@ -20,7 +20,7 @@ from .priority import become_ordinary, become_urgent
 from .sample import sample, sample_some
 from .status import EVENTS, OFF, SAMPLING, Status
 from .values import Values
-from .wanted import is_wanted
+from .wanted import is_wanted, why_useless
 from .writes import Writes
 
 TYPE_CHECKING = False
@@ -53,7 +53,7 @@ class Watcher:
         listen: opens the source of execs, whose wait also ends when a descriptor is readable.
         stderr: whether the log also goes to stderr.
 
-    ``is_on`` is whether the settings enable it.
+    ``is_on`` is whether the settings enable it, on a node that can have groups.
     """
 
     def __init__(
@@ -90,7 +90,8 @@ class Watcher:
     def _use(self, settings: Settings) -> None:
         self._context = Context(settings, Log(settings.log, stderr=self._stderr))
         self._containers = Containers(self._context.ledger)
-        self.is_on = is_wanted(settings)
+        self._off = why_useless(settings) or _UNWANTED
+        self.is_on = is_wanted(settings) and self._off == _UNWANTED
 
     def run(self, until: "Callable[[Watcher], bool]") -> None:
         """Watch for as long as ``until`` is false; it is asked every two seconds or so, or ten while nothing is on."""
@@ -113,7 +114,7 @@ class Watcher:
             self._look_around()
         if not self.is_on:
             self._close()
-            self.status.become(OFF, _UNWANTED)
+            self.status.become(OFF, self._off)
             time.sleep(_OFF_FOR)
             self._look_at = 0.0
             return

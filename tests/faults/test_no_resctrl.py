@@ -1,0 +1,263 @@
+"""A node that cannot have resctrl, or monitoring in it: one line after a boot, and everything else works."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ID, POD_CGROUP, UID, Host, crio_annotations, state, stopped
+from hosts import crun
+from hosts.monitored import run
+
+from resctrl_hooks.node.errors import NoMonitoringError, NoResctrlError, NotMountedError
+from resctrl_hooks.node.resctrl.absence import missing, why_no_monitoring, why_no_resctrl
+from resctrl_hooks.node.resctrl.filesystem import Resctrl
+from resctrl_hooks.node.sampler.command import guard_command
+from resctrl_hooks.node.watch.wanted import why_useless
+from resctrl_hooks.node.watch.watcher import Watcher
+
+FILESYSTEMS = "nodev\tproc\nnodev\tcgroup2\n\text4\n"
+RDT = "processor\t: 0\nflags\t\t: fpu cqm rdt_a cat_l3\nbugs\t: none\n"
+VIRTUAL = "processor\t: 0\nflags\t\t: fpu hypervisor\n"
+ARM = "processor\t: 0\nFeatures\t: fp asimd\n"
+WARNING = 28  # as its number is written in the log: facility daemon
+LINE = "this node has no resctrl: the processor has no RDT, or the virtual machine hides it; everything that needs"
+
+
+def make(root: Path, cpu: str = VIRTUAL, filesystems: str = FILESYSTEMS, **config: Any) -> Host:
+    host = Host(root, resctrl=root / "sys/fs/resctrl", runtimeRoots={"all": str(root / "runtime")}, **config)
+    (host.proc / "filesystems").write_text(filesystems)
+    (host.proc / "cpuinfo").write_text(cpu)
+    (host.proc / "self").mkdir(exist_ok=True)
+    return host
+
+
+def without_monitoring(root: Path, **config: Any) -> Host:
+    """Return a host whose resctrl can only allocate, with the class gold."""
+    host = make(root, RDT, FILESYSTEMS + "nodev\tresctrl\n", **config)
+    for folder in ("info/L3", "gold"):
+        (host.resctrl / folder).mkdir(parents=True)
+    for file in ("tasks", "gold/tasks", "schemata", "gold/schemata"):
+        (host.resctrl / file).touch()
+    return host
+
+
+NODES = {"no RDT": make, "without monitoring": without_monitoring}
+
+
+@pytest.fixture(params=[*NODES.values()], ids=[*NODES])
+def node(request: pytest.FixtureRequest, tmp_path: Path) -> Host:
+    host: Host = request.param(tmp_path)
+    return host
+
+
+def start(host: Host, **annotations: str) -> Any:
+    host.process(100, f"{POD_CGROUP}/crio-{ID}.scope")
+    return host.call(state(bundle=host.bundle(), annotations=crio_annotations() | annotations))
+
+
+def above_debug(log: str) -> list[str]:
+    return [line for line in log.splitlines() if line and not line.startswith("<31>")]
+
+
+def warnings(log: str) -> list[str]:
+    return [line for line in log.splitlines() if line and int(line[1:3]) <= WARNING]
+
+
+@pytest.mark.parametrize(
+    "cpu, words",
+    [
+        (VIRTUAL, "the processor has no RDT, or the virtual machine hides it"),
+        (RDT, "boot one with CONFIG_X86_CPU_RESCTRL"),
+        (ARM, "Arm MPAM"),
+    ],
+)
+def test_node_that_cannot_have_resctrl_has_the_reason(tmp_path: Path, cpu: str, words: str) -> None:
+    host = make(tmp_path, cpu)
+    assert words in why_no_resctrl(str(host.resctrl), str(host.proc))
+    error = missing(str(host.resctrl), str(host.proc), 2)
+    assert (type(error), error.reason, error.impossible) == (NoResctrlError, "no-resctrl", True)
+    assert "mount" not in str(error)
+
+
+@pytest.mark.parametrize("case", ["registered", "mount point", "unknown", "another path"])
+def test_resctrl_that_should_be_mounted_has_the_remedy(tmp_path: Path, case: str) -> None:
+    host = make(tmp_path, filesystems=FILESYSTEMS + ("nodev\tresctrl\n" if case == "registered" else ""))
+    if case == "mount point":
+        host.resctrl.mkdir(parents=True)
+    elif case == "unknown":
+        (host.proc / "filesystems").unlink()
+    path = f"{host.root}/simulation" if case == "another path" else str(host.resctrl)
+    error = missing(path, str(host.proc), 2)
+    assert (type(error), error.impossible) == (NotMountedError, False)
+    assert f"mount -t resctrl resctrl {path}" in str(error)
+    assert why_no_monitoring(Resctrl(path, proc=str(host.proc))) is None
+
+
+def test_resctrl_without_monitoring_has_classes_and_the_reason(tmp_path: Path) -> None:
+    host = without_monitoring(tmp_path)
+    resctrl = Resctrl(str(host.resctrl), proc=str(host.proc))
+    assert resctrl.classes() == ["gold"]
+    assert isinstance(why_no_monitoring(resctrl), NoMonitoringError)
+
+
+@pytest.mark.parametrize("policy", ["ignore", "fail"])
+def test_hook_starts_container_quietly_without_monitoring(node: Host, policy: str) -> None:
+    node.configure(failurePolicy=policy)
+    for _ in range(2):
+        outcome = start(node)
+        assert (outcome.code, outcome.stderr, above_debug(outcome.log)) == (0, "", [])
+    assert node.call(stopped(annotations=crio_annotations())).code == 0
+    assert not node.state.exists() or not node.records()
+
+
+@pytest.mark.parametrize("policy", ["ignore", "fail"])
+def test_other_features_work_without_monitoring(node: Host, policy: str) -> None:
+    classes = [{"name": "swapless", "allowswap": False}]
+    node.configure(failurePolicy=policy, classes=classes, memory={"enabled": True, "failurePolicy": "fail"})
+    leaf = node.cgroup / f"{POD_CGROUP}/crio-{ID}.scope".lstrip("/")
+    leaf.mkdir(parents=True)
+    (leaf / "memory.swap.max").write_text("max\n")
+    outcome = start(node, **{"class.memtierd.nri.io": "swapless"})
+    assert (outcome.code, warnings(outcome.log)) == (0, [])
+    assert (leaf / "memory.swap.max").read_text().strip() == "0"
+
+
+@pytest.mark.parametrize("policy, code", [("ignore", 0), ("fail", 79)])
+def test_requested_class_on_node_without_resctrl_fails_by_its_policy(tmp_path: Path, policy: str, code: int) -> None:
+    host = make(tmp_path)
+    host.configure(rdt={"enabled": True, "allow": {"*": ["*"]}, "failurePolicy": policy})
+    outcome = start(host, **{"class.rdt.resctrl-hooks.io": "gold"})
+    assert outcome.code == code
+    assert LINE in outcome.stderr + outcome.log
+    assert "mount" not in outcome.stderr + outcome.log
+
+
+@pytest.mark.parametrize("policy", ["ignore", "fail"])
+def test_default_class_on_node_without_resctrl_is_left_out_quietly(tmp_path: Path, policy: str) -> None:
+    host = make(tmp_path)
+    host.configure(rdt={"enabled": True, "defaults": {"namespaces": {"shop": "gold"}}, "failurePolicy": policy})
+    outcome = start(host)
+    assert (outcome.code, above_debug(outcome.log)) == (0, [])
+
+
+def test_class_works_in_resctrl_without_monitoring(tmp_path: Path) -> None:
+    host = without_monitoring(tmp_path)
+    host.configure(rdt={"enabled": True, "allow": {"*": ["*"]}, "failurePolicy": "fail"})
+    outcome = start(host, **{"class.rdt.resctrl-hooks.io": "gold"})
+    assert (outcome.code, warnings(outcome.log)) == (0, [])
+    assert host.tasks("gold") == [100]
+
+
+def test_hook_logs_missing_mount_once(tmp_path: Path) -> None:
+    host = make(tmp_path, filesystems=FILESYSTEMS + "nodev\tresctrl\n")
+    first, second = start(host), start(host)
+    assert [len(warnings(one.log)) for one in (first, second)] == [1, 0]
+    assert f"mount -t resctrl resctrl {host.resctrl}" in first.log
+    assert above_debug(run_log(host)) == [], "reconcile does not repeat it"
+
+
+def test_missing_mount_still_refuses_under_policy_fail(tmp_path: Path) -> None:
+    host = make(tmp_path, filesystems=FILESYSTEMS + "nodev\tresctrl\n", failurePolicy="fail")
+    assert [start(host).code for _ in range(2)] == [79, 79]
+
+
+def run_log(host: Host, *arguments: str, code: int | None = None) -> str:
+    """Run reconcile, and return what it logged."""
+    before = host.log.read_text() if host.log.exists() else ""
+    done = run(host, "reconcile", *arguments)
+    assert code is None or done.exit_code == code, done.output
+    return host.log.read_text()[len(before) :] if host.log.exists() else ""
+
+
+@pytest.mark.parametrize("sharing", [{}, {"priority": [{"namespaces": ["*"], "value": 1}], "share": {}}], ids=str)
+def test_reconcile_succeeds_and_logs_one_line_after_a_boot(node: Host, sharing: dict[str, Any]) -> None:
+    node.configure(runtimeRoots={"all": str(node.root / "runtime")}, monitoring=sharing)
+    for number in range(3):
+        node.process(200 + number, start=1000)
+        bundle = node.bundle({"linux": {"intelRdt": {"enableMonitoring": True}}} if number else None, f"b{number}")
+        crun.record(node.root / "runtime", f"{number:064x}", 200 + number, bundle, 1000)
+    logs = [above_debug(run_log(node, code=0)) for _ in range(3)]
+    assert logs[1:] == [[], []]
+    assert len(logs[0]) == 1
+    assert ("this node has no resctrl" in logs[0][0]) or ("has no monitoring" in logs[0][0])
+    assert json.loads(run(node, "reconcile", "--json").stdout)["problems"] == []
+    assert above_debug(run_log(node, "--claim", code=0)) == []
+    (node.proc / "sys/kernel/random/boot_id").write_text("0c6ab5a2-0000-4000-8000-000000000000\n")
+    assert len(above_debug(run_log(node, code=0))) == 1, "a new boot"
+
+
+def test_line_is_logged_again_after_resctrl_was_mounted(tmp_path: Path) -> None:
+    host = make(tmp_path, filesystems=FILESYSTEMS + "nodev\tresctrl\n")
+    assert len(above_debug(run_log(host))) == 1
+    for folder in ("info", "mon_groups"):
+        (host.resctrl / folder).mkdir(parents=True)
+    assert above_debug(run_log(host, code=0)) == []
+    for folder in ("info", "mon_groups"):
+        (host.resctrl / folder).rmdir()
+    assert len(above_debug(run_log(host))) == 1
+
+
+def test_container_recorded_by_an_earlier_version_is_no_failure(node: Host) -> None:
+    start(node)
+    context = node.context()
+    with context.monitor.hold(UID) as locked:
+        steps = [{"feature": "monitoring", "action": "join", "needs": {"class": ""}}]
+        cgroup = f"{node.cgroup}{POD_CGROUP}/crio-{ID}.scope"
+        locked.add_member(ID, {"steps": steps, "cgroup": cgroup, "bundle": node.bundle()}, 100)
+    assert len(above_debug(run_log(node, code=0))) == 1
+    assert above_debug(run_log(node, code=0)) == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("list",),
+        ("list", "-o", "wide"),
+        ("list", "--json"),
+        ("list", "--demand"),
+        ("show", "-n", "shop"),
+        ("top", "--once", "--interval", "0.1"),
+        ("topology", "--usage"),
+        ("reconcile", "--dry-run"),
+    ],
+    ids=" ".join,
+)
+def test_command_succeeds_without_remark_about_mounts(node: Host, arguments: tuple[str, ...]) -> None:
+    node.configure(placement={"enabled": True}, sysPath="/sys")
+    start(node)
+    done = run(node, *arguments)
+    assert done.exit_code == 0, done.output
+    assert "mount" not in done.output
+
+
+def test_scrape_is_ok_without_series_of_resctrl(node: Host) -> None:
+    done = run(node, "metrics")
+    text = done.stdout
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert "resctrl_scrape_ok 1" in text
+    assert "resctrl_rmids{" not in text
+
+
+@pytest.mark.parametrize("arguments", [("rdt", "show"), ("rdt", "apply")], ids=" ".join)
+def test_command_on_classes_fails_with_the_reason(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    done = run(make(tmp_path), *arguments)
+    assert done.exit_code == 1
+    assert LINE in done.output
+
+
+def test_sampling_process_ends_successfully_without_monitoring(node: Host) -> None:
+    node.configure(slowdown={"enabled": True}, history={"enabled": True, "directory": str(node.root)})
+    assert guard_command(str(node.config), ["run"]) == 0
+    assert guard_command(str(node.config), ["restore"]) == 0
+    assert "nothing to sample" in node.log.read_text()
+
+
+def test_execs_are_not_watched_without_monitoring(node: Host) -> None:
+    settings = node.context().settings
+    assert why_useless(settings)
+    assert not Watcher(str(node.config), settings).is_on
+    for folder in ("info", "mon_groups"):
+        (node.resctrl / folder).mkdir(parents=True, exist_ok=True)
+    assert why_useless(settings) == ""
+    assert Watcher(str(node.config), settings).is_on
