@@ -1,8 +1,10 @@
 """The processor time of one container in a pass of reconcile: one that uses it up is set aside for a growing pause.
 
-What a pod's author writes has bounded work already (`container.author_input`); this also holds for faults.
+What a pod's author writes has bounded work already (`container.author_input`); this also holds for faults. A large
+container that needs nothing rests too, because only the records of others save reading their bundles in each pass.
 """
 
+import posix
 import time
 from _signal import ITIMER_PROF, SIG_DFL, SIGPROF, setitimer, signal
 
@@ -12,10 +14,12 @@ from .log import WARNING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any, TypeVar
 
+    from .container.running import Running
     from .context import Context
+    from .records import MemberRecord
 
     T = TypeVar("T")
 
@@ -23,7 +27,9 @@ MOST_SECONDS = 1.0
 """Processor time for one container's plans, which usually need a few milliseconds."""
 _AGAIN = 0.25  # in case the error is taken for that of one feature
 FIRST_PAUSE, LONGEST_PAUSE = 300, 86400
-FILE = "aside"
+FILE, UNSERVED = "aside", "unserved"
+LARGE = 1 << 20
+"""Bytes of a bundle's ``config.json``; reading and planning takes 10 ms for each."""
 _LIMIT = 1 << 20
 _MOST = 1000
 
@@ -76,19 +82,49 @@ def bounded(context: "Context", container: str, act: "Callable[[], T]") -> "T":
             _write({one: value for one, value in known.items() if one != container}, now, context)
 
 
-def _read(context: "Context") -> "dict[str, tuple[int, int]]":
+def resting(context: "Context") -> "set[str]":
+    """Return the containers that rest, whose bundles are not read meanwhile."""
+    now = int(time.clock_gettime(time.CLOCK_BOOTTIME))
+    return {one for one, (until, pause) in _read(context, UNSERVED).items() if now < until <= now + pause}
+
+
+def let_rest(containers: "Iterable[Running]", context: "Context") -> None:
+    """Let large containers that need nothing rest."""
+    large = [one.id for one in containers if not one.recorded and _needs_nothing(one.record) and _is_large(one.record)]
+    if large:
+        try:
+            context.ledger.prepare()  # this may be the first file after boot
+        except (HookError, OSError):
+            return
+        now = int(time.clock_gettime(time.CLOCK_BOOTTIME))
+        known = {one: value for one, value in _read(context, UNSERVED).items() if now < value[0]}
+        _write({**known, **dict.fromkeys(large, (now + FIRST_PAUSE, FIRST_PAUSE))}, now, context, UNSERVED)
+
+
+def _needs_nothing(record: "MemberRecord") -> bool:
+    return not (record["steps"] or record.get("unplanned") or record.get("intelRdt"))
+
+
+def _is_large(record: "MemberRecord") -> bool:
+    try:
+        return posix.stat(f"{record['bundle']}/config.json").st_size > LARGE
+    except OSError:
+        return False
+
+
+def _read(context: "Context", name: str = FILE) -> "dict[str, tuple[int, int]]":
     """Return the end of the pause, in seconds since the boot, and its length, by container."""
     try:
-        found: "Any" = parse_json(read_file(f"{context.settings.state_dir}/{FILE}", _LIMIT))
+        found: "Any" = parse_json(read_file(f"{context.settings.state_dir}/{name}", _LIMIT))
         return {str(one): (int(until), int(pause)) for one, (until, pause) in found.items()}
     except (OSError, ValueError, TypeError, AttributeError):
         return {}  # none is set aside
 
 
-def _write(known: "dict[str, tuple[int, int]]", now: int, context: "Context") -> None:
-    """Write the containers that are set aside; one whose pause ended long ago has ended too."""
+def _write(known: "dict[str, tuple[int, int]]", now: int, context: "Context", name: str = FILE) -> None:
+    """Write the containers that pause; one whose pause ended long ago has ended too."""
     kept = {one: value for one, value in known.items() if now < value[0] + LONGEST_PAUSE}
-    path = f"{context.settings.state_dir}/{FILE}"
+    path = f"{context.settings.state_dir}/{name}"
     try:
         if kept:
             write_file(path, format_json({one: list(kept[one]) for one in list(kept)[-_MOST:]}))

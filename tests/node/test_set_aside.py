@@ -11,9 +11,12 @@ from conftest import Host
 from hosts.placed import CPUS, PlacedHost, id_of
 
 from resctrl_hooks.node import set_aside
+from resctrl_hooks.node.container.workload import workload_of
 from resctrl_hooks.node.features.placement import placing, request
 from resctrl_hooks.node.features.scheduling import Scheduling
+from resctrl_hooks.node.reconcile import discovery
 from resctrl_hooks.node.reconcile.reconcile import reconcile
+from resctrl_hooks.node.reconcile.report import Options
 from resctrl_hooks.node.set_aside import FILE, FIRST_PAUSE, LONGEST_PAUSE
 
 if TYPE_CHECKING:
@@ -135,3 +138,45 @@ def test_pause_of_an_earlier_boot_does_not_count(node: Node) -> None:
     tries = node.plans
     node.one_pass()
     assert node.plans > tries
+
+
+def excluded(host: Host) -> PlacedHost:
+    """Return a node on which no feature serves the namespace of its containers."""
+    node = PlacedHost(host)
+    node.configure(monitoring=False, namespaces=["other"])
+    return node
+
+
+@pytest.mark.parametrize("size, reads", [(set_aside.LARGE, [3, 3, 3, 3]), (2 * set_aside.LARGE, [3, 0, 0, 3])])
+def test_large_container_that_needs_nothing_is_read_once_in_a_pause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, reads: list[int]
+) -> None:
+    node = excluded(Host(tmp_path))
+    now = [1000.0]
+    clock = time.clock_gettime
+    monkeypatch.setattr(time, "clock_gettime", lambda one: now[0] if one == time.CLOCK_BOOTTIME else clock(one))
+    for name in "abc":
+        node.run_unseen(name, 500, note="x" * (size - 10_000))
+    read: list[str] = []
+
+    def reading(id_: str, *more: Any) -> Workload:
+        read.append(id_)
+        return workload_of(id_, *more)
+
+    monkeypatch.setattr(discovery, "workload_of", reading)
+    found = []
+    for later in (0, 30, FIRST_PAUSE - 31, 2):
+        now[0] += later
+        read.clear()
+        assert reconcile(node.host.context()).ok
+        found.append(len(read))
+    assert found == reads
+
+
+def test_dry_run_lets_no_container_rest(tmp_path: Path) -> None:
+    node = excluded(Host(tmp_path))
+    node.run_unseen("a", 500, note="x" * 2 * set_aside.LARGE)
+    reconcile(node.host.context(), Options(dry_run=True))
+    assert set_aside.resting(node.host.context()) == set()
+    reconcile(node.host.context())
+    assert set_aside.resting(node.host.context()) == {id_of("a")}

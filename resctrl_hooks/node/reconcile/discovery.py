@@ -20,7 +20,7 @@ from ..log import WARNING
 from ..pointers import has_member
 from ..registry import features_in_use, kind_of, plan
 from ..resctrl.locked_key import record_is_dead
-from ..set_aside import SetAsideError, bounded
+from ..set_aside import SetAsideError, bounded, resting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,7 +66,8 @@ def observe(context: "Context", listed: "Mapping[str, Workload] | None" = None) 
     known = {container.id for container in containers}
     told = (Found(one.id, one.pid, start_time(context.proc, one.pid), "") for one in listed.values())
     others = [one for one in told if one.start and one.id not in known]
-    for found in (*others, *living_containers(context.settings, context.proc, {*known, *(one.id for one in others)})):
+    known.update(resting(context), (one.id for one in others))
+    for found in (*others, *living_containers(context.settings, context.proc, known)):
         broken.pop(found.id, None)
         try:
             containers.append(_from_runtime(found, context, listed.get(found.id)))

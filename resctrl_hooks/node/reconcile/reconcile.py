@@ -11,6 +11,7 @@ from ..lifecycle import ENDS, fate, release_container, release_key
 from ..log import INFO, WARNING
 from ..registry import features_in_use
 from ..resctrl.locked_key import record_is_dead
+from ..set_aside import let_rest
 from .absence import note_absence
 from .budget import resumed
 from .claim import claim as _claim
@@ -58,6 +59,7 @@ def reconcile(
     report = Report(dry_run=options.dry_run, shared=context.settings.shares_rmids)
     seen = observe(context, listed)
     report.problems += seen.problems
+    let_rest([] if options.dry_run else seen.containers, context)
     report.containers = len(seen.containers)
     for container in seen.containers:
         report.learn(container.key, container.record, container.id)
