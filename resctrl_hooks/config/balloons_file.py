@@ -4,7 +4,7 @@ Each key of balloons is in one of the tables below: those with a key here, those
 a counterpart. Source: nri-plugins, pkg/apis/config/v1alpha1/resmgr/policy/balloons/config.go.
 """
 
-from dataclasses import replace
+import re
 from typing import Any
 
 from .check import check_text
@@ -77,6 +77,8 @@ _NO_VALUES: dict[str, tuple[Any, ...]] = {
     "shareIdleCPUsInSame": ("l2cache", "thread"),
 }
 _BUILT_IN = ("default", "reserved")
+_PLACES = {**_POLICY, "reservedPoolNamespaces": "reservedNamespaces", "reservedResources": "reservedCpus"}
+_RESULT = re.compile(r"placement\.(?P<section>\w+)(\[(?P<number>\d+)\])?(\.(?P<name>\w+))?")
 _KEYS = {
     BALLOONS: frozenset((*_POLICY, *_OWN_RULE, *_NO_POLICY)),
     TOPOLOGY_AWARE: frozenset((*OWN_RULE, *WITHOUT)),
@@ -245,5 +247,22 @@ class Conversion:
             self._without(path, {str(key): f"its containers share {cpus}"}, value)
 
     def check(self, text: bytes) -> None:
-        """Add the errors of the result, which is the configuration ``text``."""
-        self.problems += [replace(problem, line=0) for problem in check_text(text, self._document.path).errors]
+        """Add the errors of the result, which is the configuration ``text``, at their places in the file."""
+        for problem in check_text(text, self._document.path).errors:
+            self._note(self._source(problem.key), problem.what, problem.right, severity="error")
+
+    def _source(self, key: str) -> KeyPath:
+        """Return the place in the file of a key of the result; the nearest one that is known."""
+        found = _RESULT.match(key)
+        if found is None:
+            return ()
+        section, number, name = found["section"], int(found["number"] or 0), found["name"]
+        if section == "pools":
+            pools = self.placement.get("pools") or []
+            place = self._places[id(pools[number])] if number < len(pools) else 0
+            own = next((one for one, ours in _POOL.items() if ours == name), "")
+            return ("balloonTypes", place, own) if own else ("balloonTypes", place)
+        if section == "cpuClasses":
+            return ("cpuClasses", number, name) if name else ("cpuClasses", number)
+        own = next((one for one, ours in _PLACES.items() if ours == section), "")
+        return (own,) if own else ()

@@ -18,10 +18,11 @@ from resctrl_hooks.rdt.capabilities import read_abilities
 from resctrl_hooks.rdt.layout import lay_out
 
 from .document import Document, DocumentError, parse_document
+from .foreign_file import foreign
 from .plugin_keys import with_our_case
 from .problems import InvalidConfigError, Problem, at, of_validation
 from .root import Configuration
-from .section import FeatureSection, KeyPath, Remark, Section
+from .section import FeatureSection, KeyPath, Remark, Section, by_key
 
 LARGEST = 1 << 20  # the node half refuses larger compiled files
 _HEAD = 200  # metadata of the compiled file, in bytes
@@ -84,7 +85,9 @@ def check_text(text: bytes, path: str, *, here: bool = False) -> Checked:
     try:
         config = Configuration.model_validate(value)
     except ValidationError as error:
-        return Checked(path, None, of_validation(error, Configuration, document))
+        other = foreign(document.value, by_key(Configuration))
+        problems = [other.problem(document)] if other else of_validation(error, Configuration, document)
+        return Checked(path, None, problems)
     if len(format_json(config.given())) > LARGEST - _HEAD:
         # Compiling expands aliases and escapes non-ASCII text. A file above the limit would disable the hooks.
         what = f"the compiled configuration is larger than {LARGEST} bytes, the limit of the hooks"

@@ -5,8 +5,8 @@ The plugins are resctrl-mon, memtierd, memory-qos, and memory-policy.
 
 from typing import Any, Final
 
-_OURS: Final = ("resctrlPath", "namespaces", "labelSelector", "classes", "unifiedAnnotations", "injectMpolset")
-_KEYS: Final = {key.lower(): key for key in _OURS}
+PLUGIN_KEYS: Final = ("resctrlPath", "namespaces", "labelSelector", "classes", "unifiedAnnotations", "injectMpolset")
+_KEYS: Final = {key.lower(): key for key in PLUGIN_KEYS}
 
 
 def with_our_case(value: dict[Any, Any]) -> tuple[dict[Any, Any], dict[str, str]]:

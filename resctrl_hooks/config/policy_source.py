@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .document import Document, DocumentError, parse_document
+from .foreign_file import PLUGINS, foreign
+from .plugin_keys import PLUGIN_KEYS, with_our_case
 from .problems import Problem, Severity, dotted
 from .section import KeyPath
 
@@ -168,8 +170,14 @@ def _of_resource_manager(parts: "dict[str, Part | None]", document: Document) ->
 
 
 def _unknown(document: Document, why: str = "", path: KeyPath = ()) -> Problem:
+    """Return the error for a file without a policy; it names the use of a file that is known."""
+    other, right = foreign(document.value), _RIGHT
+    if other is not None and not path:
+        why, path, right = f": it is {other.what}", other.at, other.right or _RIGHT
+    elif isinstance(document.value, dict) and with_our_case(document.value)[0].keys() & {*PLUGIN_KEYS}:
+        right = PLUGINS
     what = f"this is not a configuration of the balloons policy or the topology-aware policy{why}"
-    return Part({}, document).problem(path, what, _RIGHT, "error")
+    return Part({}, document).problem(path, what, right, "error")
 
 
 def _spelled(value: dict[str, Any], key: str) -> str | None:

@@ -128,7 +128,7 @@ def test_whole_file_becomes_a_valid_section() -> None:
         ("reservedPoolNamespaces: infra", "error: b.yaml:1: reservedPoolNamespaces: should be a list"),
         ("balloonTypes: [{name: reserved, namespaces: infra}]", "balloonTypes[0].namespaces: should be a list"),
         ("cpuClasses: 5", "error: b.yaml:1: cpuClasses: should be a list"),
-        ("balloonTypes: [{name: a, minCPUs: many}]", "error: b.yaml: placement.pools[0].minCpus: should be a whole"),
+        ("balloonTypes: [{name: a, minCPUs: many}]", "error: b.yaml:1: balloonTypes[0].minCPUs: should be a whole"),
         ("[1]", "this is not a configuration of the balloons policy"),
     ],
 )
