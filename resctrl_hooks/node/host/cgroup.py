@@ -6,7 +6,7 @@ import posix
 from ..errors import HookError
 from .cgroup_names import own_cgroup
 from .files import GONE, is_folder, is_there, read_kernel_file, write_kernel_file
-from .procfs import CRUNS_LEAF, cgroups_of
+from .procfs import CRUNS_LEAF, Cgroup, cgroups_of
 
 _SLICE, _SCOPE, _SERVICE = ".slice", ".scope", ".service"
 _UNITS = {"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}  # in file names of huge pages
@@ -72,7 +72,12 @@ def leaf_of(proc: str, root: str, pid: int, container: str, own: str = "") -> "L
     Raises:
         CgroupError: the host has no cgroup v2 of its own, or the container no cgroup of its own.
     """
-    found = cgroups_of(proc, pid)
+    try:
+        found = cgroups_of(proc, pid)
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG or not own:
+            raise
+        found = [Cgroup("", own[len(root) :])]  # it made cgroups below its own, deeper than the kernel can tell
     if not found:
         return None
     if found[0].hierarchy:

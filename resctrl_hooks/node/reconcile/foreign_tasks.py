@@ -3,6 +3,8 @@
 A pod's tasks are those in its cgroup, at any depth. Only a task that certainly runs in another cgroup is foreign.
 """
 
+import errno
+
 from ..host.procfs import cgroups_of
 from ..log import WARNING
 from ..resctrl.group import SHARED
@@ -52,6 +54,14 @@ def _remove(context: "Context", key: str, rdt_class: str, cgroup: str, report: "
 
 
 def _is_foreign(tid: int, cgroup: str, context: "Context") -> bool:
-    """Return whether a task certainly runs outside of a pod's cgroup; false if it has ended."""
-    folders = [one.folder(context.settings.cgroup_path) for one in cgroups_of(context.proc, tid)]
+    """Return whether a task certainly runs outside of a pod's cgroup; false if it has ended.
+
+    A container can make cgroups below its own whose paths are longer than the kernel can tell (Linux 5.14).
+    """
+    try:
+        folders = [one.folder(context.settings.cgroup_path) for one in cgroups_of(context.proc, tid)]
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        return False
     return bool(folders) and not any(f"{folder}/".startswith(f"{cgroup}/") for folder in folders)

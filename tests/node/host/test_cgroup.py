@@ -1,9 +1,10 @@
 """A container's own cgroup: which one is its alone, and which others are in too."""
 
+import errno
 from pathlib import Path
 
 import pytest
-from conftest import ID, UID, Host, always
+from conftest import ID, UID, Host, always, raising
 
 from resctrl_hooks.node.host import cgroup
 from resctrl_hooks.node.host.cgroup import CgroupError, Leaf, leaf_of, read_value, same_value, write_value
@@ -98,6 +99,18 @@ def test_cgroup_without_the_process_gives_nothing(host: Host) -> None:
     crowded(host, "/user.slice/session-3.scope")
     with pytest.raises(CgroupError, match="shares cgroup"):
         leaf_of(str(host.proc), str(host.cgroup), 100, ID, f"{host.cgroup}/user.slice/session-3")
+
+
+def test_own_cgroup_is_known_although_the_process_is_deeper_than_the_kernel_can_tell(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = f"{host.cgroup}{POD}/crio-{ID}"
+    monkeypatch.setattr(cgroup, "cgroups_of", raising(OSError(errno.ENAMETOOLONG, "File name too long")))
+    leaf = leaf_of(str(host.proc), str(host.cgroup), 100, ID, own)
+    assert leaf is not None
+    assert leaf.folder == own
+    with pytest.raises(OSError, match="File name too long"):
+        leaf_of(str(host.proc), str(host.cgroup), 100, ID)
 
 
 def test_ended_process_has_no_cgroup(host: Host) -> None:

@@ -1,11 +1,15 @@
 """Tasks of other cgroups in a pod's group leave it in one pass."""
 
+import errno
+
 import pytest
 from hosts.cluster import POD, Cluster, pod_number
 from hosts.faults import Fail
 from hosts.simulated_kernel import ROOT_CALLER
 
 from resctrl_hooks.node.errors import ResctrlError
+from resctrl_hooks.node.host import procfs
+from resctrl_hooks.node.host.files import read_kernel_file
 from resctrl_hooks.node.reconcile.groups import Groups
 from resctrl_hooks.node.reconcile.report import Options
 
@@ -61,6 +65,22 @@ def test_foreign_group_and_dry_run_change_nothing(cluster: Cluster, origin: str,
         locked.save()
     assert cluster.reconcile(Options(wait=False, dry_run=dry_run)).repaired == int(dry_run)
     assert cluster.groups_of(stranger) == {("", POD)}
+
+
+def test_process_in_a_cgroup_deeper_than_the_kernel_can_tell_is_no_problem(
+    cluster: Cluster, container: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = plant(cluster, cluster.kernel.spawn("/kubepods/deep"))
+
+    def read(path: str) -> bytes:
+        if path.endswith((f"/{deep}/cgroup", f"/{container}/cgroup")):
+            raise OSError(errno.ENAMETOOLONG, "File name too long", path)
+        return read_kernel_file(path)
+
+    monkeypatch.setattr(procfs, "read_kernel_file", read)
+    report = cluster.reconcile()
+    assert (report.ok, report.repaired, report.failures) == (True, 0, {})
+    assert cluster.groups_of(deep) == {("", POD)}
 
 
 @pytest.mark.usefixtures("container")
