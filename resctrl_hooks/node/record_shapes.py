@@ -75,6 +75,8 @@ POD = fields(
         "boot": text,
         "names": folders,
         "renaming": folders,
+        "identities": by_name(text),
+        "mount": each(text),
         "reserved": by_name(number),
         "cgroup": path,
         "born": number,

@@ -84,7 +84,7 @@ class Accounts:
             last, self._last[key] = self._last.get(key, Last()), Last(ended(key), self.born(key), self._kernel.mounts)
             reported = bool(self._last[key].ended) and self._last[key].ended != last.ended
             # Readers cannot tell such a group from the one that had its inode number before the mount.
-            unclear = last.mounts != self._kernel.mounts and any(meter.lent for meter in self.truths[key].groups)
+            unclear = last.mounts != self._kernel.mounts and any(meter.renamed for meter in self.truths[key].groups)
             lost = self.truths[key].check_quiet(found, self.recorded(key), reported=reported, unclear=unclear)
             released = last.born != self._last[key].born
             assert self._last[key].ended or not lost or released, f"counts of {key} ended unseen, and no reader says so"

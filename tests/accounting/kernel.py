@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hosts.simulated_kernel import Kernel
 
+from resctrl_hooks.node.resctrl.counter_files import identity_of
 from resctrl_hooks.simulation.model import Resctrl
 from resctrl_hooks.simulation.tree import Tree
 
@@ -29,20 +30,22 @@ class Meter:
     Attributes:
         counts: the kernel's count in each domain.
         ours: whether this project created it.
-        lent: whether another program has renamed it since.
+        renamed: whether another program has renamed it since.
+        lost: whether it did before this project knew the group's identity.
         released: whether this project has removed it.
     """
 
     def __init__(self, *, ours: bool) -> None:
         self.counts = [0] * DOMAINS
         self.ours = ours
-        self.lent = False
+        self.renamed = False
+        self.lost = False
         self.released = False
 
     @property
     def is_ours(self) -> bool:
-        """Whether this project created it, and no other program has renamed it."""
-        return self.ours and not self.lent
+        """Whether this project created it, and can know it."""
+        return self.ours and not self.lost
 
 
 def _renew(folder: Path) -> None:
@@ -63,6 +66,7 @@ class CountedKernel(Kernel):
         self.meters: dict[Group, Meter] = {}
         self.ours = True
         self.changed: Callable[[], None] = lambda: None
+        self.is_known: Callable[[str], bool] = lambda identity: False
         self.mounted = True
         self.mounts = 1
         self._inodes: list[int] = []
@@ -97,6 +101,10 @@ class CountedKernel(Kernel):
     def of(self, rdt_class: str, name: str) -> Group:
         """Return a mon_group."""
         return self.model.classes.get(rdt_class, self.model.root).monitored[name]
+
+    def known_groups(self) -> list[tuple[str, str]]:
+        """Return the class and the name of each group that this project created and can know."""
+        return sorted((group.ctrl.name, group.name) for group, meter in self.meters.items() if meter.is_ours)
 
     # The plain tree
 
@@ -168,9 +176,10 @@ class CountedKernel(Kernel):
         if self.is_folder(new):
             raise FileExistsError(17, "File exists", new)
         group = self.tree.find(self._below(old)).group
-        super().rename(old, new)
         if group in self.meters and not self.ours:
-            self.meters[group].lent = True
+            self.meters[group].renamed = True
+            self.meters[group].lost |= not self.is_known(identity_of(os.stat(old)))
+        super().rename(old, new)
 
     def umount(self) -> None:
         """All groups end, and all tasks are in the root class."""

@@ -23,6 +23,7 @@ from resctrl_hooks.node.reconcile.reconcile import reconcile
 from resctrl_hooks.node.reconcile.report import Options
 from resctrl_hooks.node.resctrl.counter_totals import ended
 from resctrl_hooks.node.resctrl.monitor import Monitor
+from resctrl_hooks.node.resctrl.mounts import is_same_mount, witnesses
 
 if TYPE_CHECKING:
     from accounting.truth import Counts
@@ -71,6 +72,7 @@ class Node(SimulatedNode):
         self.config = {"log": {"target": "none"}, **config}
         super().__init__(self.folder, self.config, rmids=RMIDS)
         self.accounts = Accounts(self.kernel, PODS, self.pod_record)
+        self.kernel.is_known = self.is_known
         self.containers: list[Container] = []
         self.made = 0
         self.add_classes(*CLASSES[1:])
@@ -155,6 +157,16 @@ class Node(SimulatedNode):
             tids = [tid for pid in container.pids for tid in sorted(self.kernel.threads.threads(pid))]
             for tid in tids[:most]:
                 self.kernel.write(f"{self.path_of(group.name)}/tasks", b"%d\n" % tid)
+
+    def is_known(self, identity: str) -> bool:
+        """Return whether a record has the identity of a group of this mount."""
+        mount, _ = witnesses(str(self.host.resctrl), [])
+        records = map(self.pod_record, PODS)
+        return any(
+            identity in record["identities"].values() and is_same_mount(mount, record["mount"])
+            for record in records
+            if record.get("identities")
+        )
 
     def set_prefix(self, prefix: str) -> None:
         self.configure(groupPrefix=prefix, **self.config)

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from accounting.kernel import CountedKernel
 
 NODE = "resctrl_hooks.node"
-READERS = [f"{NODE}.resctrl.{name}" for name in ("counter_files", "counter_totals", "open_files", "mounts", "looks")]
+READERS = [
+    f"{NODE}.resctrl.{name}"
+    for name in ("counter_files", "counter_totals", "open_files", "mounts", "looks", "identities")
+]
 """The modules that read counters past the seam."""
 CALLS = ("open", "listdir", "read", "pread", "stat", "fstat", "lstat")
 OF_SEAM = ("mkdir", "rmdir", "rename", "read", "write", "listdir", "is_folder")

@@ -80,7 +80,7 @@ def _has_own_tasks(locked: "LockedKey", context: "Context", container: "Running"
 def _follow(locked: "LockedKey", context: "Context", container: "Running") -> None:
     """Move the key's group to the container's new class, if the class changed and this moves no other container."""
     old, new = container.recorded_class, container.rdt_class
-    if old is None or old == new or old not in locked.origins:
+    if old is None or old == new:
         return
     if old and not context.monitor.resctrl.fs.is_folder(context.monitor.resctrl.class_folder(old)):
         what = f"RDT class {old} of running container {container.id[:12]} was removed; it is now in"
@@ -96,7 +96,7 @@ def _follow(locked: "LockedKey", context: "Context", container: "Running") -> No
             continue
         if where is not None:
             used.add(where[0])
-    if used and _follow_class(locked, context, old, new, used):
+    if used and old in locked.origins and _follow_class(locked, context, old, new, used):
         context.log(INFO, f"moved the group of {locked.key} from class {old!r} to {new!r}", key=locked.key)
     record_running(container, locked)  # before the needed groups are determined
 

@@ -2,7 +2,10 @@
 
 from ..host.files import is_folder
 from ..log import INFO
+from ..resctrl.identities import lacks_identity, note_identities
+from ..resctrl.mounts import witnesses
 from ..resctrl.prefix_change import use_present_prefix
+from .recognition import find_again
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,6 +32,8 @@ def correct_keys(
     for container in containers:
         needed.setdefault(container.key, set()).update((container.rdt_class, container.recorded_class))
     prefix = context.monitor.group_prefix
+    mount, _ = witnesses(context.monitor.resctrl.root, [])
+    is_mounted: "bool | None" = None
     for key in sorted(keys):
         try:
             record = context.ledger.read_pod(key)
@@ -40,6 +45,10 @@ def correct_keys(
             of_groups = dict.fromkeys(record["groups"], prefix + key)
             if of_groups and record.get("names") != of_groups and (cgroup or key in needed):
                 _correct_group_names(context, key, report)
+            if lacks_identity(record, mount):
+                is_mounted = groups.is_mounted() if is_mounted is None else is_mounted
+                if is_mounted:
+                    _note_identities(context, key)
             if key in names and record.get("namespace") != names[key]["namespace"]:
                 _correct(context, key, names[key], report)
             unneeded = record.get("groups", {}).keys() - needed.get(key, set())
@@ -71,9 +80,16 @@ def _correct_group_names(context: "Context", key: str, report: "Report") -> None
             context.log(INFO, f"renamed the group of {key} in class {rdt_class!r} to {usual}", key=key)
 
 
+def _note_identities(context: "Context", key: str) -> None:
+    with context.monitor.hold(key) as locked:
+        if locked.tracked and note_identities(locked, context.monitor.resctrl):
+            locked.save()
+
+
 def _forget(context: "Context", key: str, classes: "set[str]", report: "Report") -> None:
     resctrl = context.monitor.resctrl
     with context.monitor.hold(key) as locked:
+        report.repaired += find_again(locked, context)
         for rdt_class in classes:
             if rdt_class in locked.origins and not resctrl.exists(rdt_class, locked.name_in(rdt_class)):
                 locked.forget_groups(rdt_class)

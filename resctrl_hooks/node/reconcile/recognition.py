@@ -1,6 +1,9 @@
-"""Recognition of groups whose names are not recorded: records of version 0.2, if an upgrade also changed the prefix."""
+"""Recognition of groups that are not at their recorded places.
 
-from ..log import INFO
+Another program may have renamed them; and records of version 0.2 have no names, if an upgrade also changed the prefix.
+"""
+
+from ..log import INFO, WARNING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -9,6 +12,16 @@ if TYPE_CHECKING:
     from ..container.running import Running
     from ..context import Context
     from ..resctrl.locked_key import LockedKey
+
+
+def find_again(locked: "LockedKey", context: "Context") -> bool:
+    """Let groups of a key that another program has renamed be its own again; return whether there were any."""
+    found = locked.find_again()
+    for (old, name), place in found:
+        what = f"another program renamed the group of {locked.key} from {old or 'the root class'}/{name}"
+        what = f"{what} to {place[0] or 'the root class'}/{place[1]}"
+        context.log(WARNING, f"{what}; it is the pod's group again", stage="reconcile", key=locked.key)
+    return bool(found)
 
 
 def recognize(locked: "LockedKey", context: "Context", rdt_class: str, containers: "Iterable[Running]") -> bool:

@@ -14,7 +14,7 @@ from ..host.files import format_json, read_file, write_file
 from ..ledger import CHANGING, WAITING
 from ..log import WARNING
 from ..shapes import parse
-from .recognition import recognize
+from .recognition import find_again, recognize
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -103,19 +103,22 @@ def _gone(context: "Context", containers: "Iterable[Running]", groups: "Groups",
         if key in waiting or key in found or rdt_class is None or groups.has(rdt_class, key):
             continue
         if explained is None:
+            if not groups.is_mounted():
+                return []
             explained = {*context.ledger.marked(CHANGING), *context.ledger.marked(WAITING)}
         if key in explained:
             continue
-        if not resctrl.fs.is_folder(f"{resctrl.class_folder(rdt_class)}/mon_groups"):
-            continue  # no resctrl, or the class went with all its groups
+        has_class = resctrl.fs.is_folder(f"{resctrl.class_folder(rdt_class)}/mon_groups")
         try:
             with context.monitor.hold(key, _PATIENCE) as locked:
+                if find_again(locked, context):
+                    groups.read_names_again()
                 recorded = rdt_class in locked.origins and not resctrl.exists(rdt_class, locked.name_in(rdt_class))
-                if recorded and recognize(locked, context, rdt_class, containers):
+                if recorded and has_class and recognize(locked, context, rdt_class, containers):
                     groups.read_names_again()
                     continue
         except HookError:
             continue  # its lock holder takes care of it
-        if recorded:
+        if recorded and has_class:  # else the class went with all its groups
             found.append(key)
     return found

@@ -126,10 +126,10 @@ class RecordedGroups:
 
     def forget_groups(self, *classes: str) -> None:
         """Drop the groups in these ``classes`` from the record; the caller saves it."""
-        names = self.record.get("names", {})
+        known = self.origins, self.record.get("names", {}), self.record.get("identities", {})
         for rdt_class in classes:
-            self.origins.pop(rdt_class, None)
-            names.pop(rdt_class, None)
+            for fields in known:
+                fields.pop(rdt_class, None)
 
     def finish_renaming(self) -> bool:
         """Correct the names of groups that a killed process was renaming; return whether there were any."""

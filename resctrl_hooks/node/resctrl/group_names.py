@@ -12,10 +12,18 @@ from .group import PREFIX, name_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
+    from typing import Protocol
 
     from ..ledger import Ledger
     from ..records import PodRecord
-    from .carried import Counted
+    from .filesystem import Resctrl
+
+    class Named(Protocol):
+        """The part of a `Monitor` that names need."""
+
+        resctrl: Resctrl
+        ledger: Ledger
+        group_prefix: str
 
 
 def prefixes(ledger: "Ledger") -> "set[str]":
@@ -31,7 +39,7 @@ def prefixes(ledger: "Ledger") -> "set[str]":
     return {name[len(PREFIX) :] for name in names if name.startswith(PREFIX) and UNFINISHED not in name}
 
 
-def current_name(node: "Counted", key: str, rdt_class: str) -> str:
+def current_name(node: "Named", key: str, rdt_class: str) -> str:
     """Return the name of a key's group in a class by its present record."""
     return Names(node).of(key, rdt_class)
 
@@ -43,7 +51,7 @@ class Names:
         LedgerError: from every method, if the state directory is unreadable.
     """
 
-    def __init__(self, node: "Counted") -> None:
+    def __init__(self, node: "Named") -> None:
         self._resctrl = node.resctrl
         self._ledger = node.ledger
         self._prefix = node.group_prefix
@@ -56,11 +64,19 @@ class Names:
         return None if self._former else self._prefix
 
     def of(self, key: str, rdt_class: str) -> str:
-        """Return the name of a key's group in a class; without one, that of a new group."""
+        """Return the name of a key's group in a class; without one, that of a new group.
+
+        Another program may have moved a group with a former prefix into the class.
+        """
         usual = self._prefix + key
         if not self._former:
             return usual
         record = self._record(key) or {}
+        if rdt_class not in record.get("groups", ()) and record.get("identities"):
+            from .identities import is_one_of  # few keys have groups that are not recorded
+
+            names = (prefix + key for prefix in self._former)
+            return next((name for name in names if is_one_of(record, self._resctrl, (rdt_class, name))), usual)
         name = name_of(record, rdt_class, usual)
         new = record.get("renaming", {}).get(rdt_class)
         return new if new and not self._resctrl.exists(rdt_class, name) else name  # its renamer may have been killed

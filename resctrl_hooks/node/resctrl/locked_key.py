@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ..locks import KeyLock
     from ..records import MemberRecord
     from .filesystem import Resctrl
+    from .identities import Place
 
 
 _INIT = 1
@@ -102,7 +103,7 @@ class LockedKey(RecordedGroups):
 
         Raises the errors of `Monitor.ensure_group`.
         """
-        if rdt_class in self.origins and self._resctrl.exists(rdt_class, self.name_in(rdt_class)):
+        if self._has(rdt_class) or (self.record.get("identities") and self.find_again() and self._has(rdt_class)):
             return self.group(rdt_class)
         if self._resctrl.exists(rdt_class, self.usual_name):
             self.note_group(rdt_class, SHARED)
@@ -111,9 +112,22 @@ class LockedKey(RecordedGroups):
             self._create(rdt_class)
         return self.group(rdt_class)
 
+    def _has(self, rdt_class: str) -> bool:
+        return rdt_class in self.origins and self._resctrl.exists(rdt_class, self.name_in(rdt_class))
+
+    def find_again(self) -> "list[tuple[Place, Place]]":
+        """Let groups that another program has renamed be the key's again; return their former and present places."""
+        from .moved import find_again  # few groups are missing
+
+        found = find_again(self, self._resctrl, self._ledger)
+        if found:
+            self.save()
+        return found
+
     def _create(self, rdt_class: str) -> None:
         # The record comes first: after a kill in between, the group is known as ours. It did not exist a moment ago, so
         # mistaking a foreign group for ours needs both a race and a kill within the same microseconds.
+        self.forget_groups(rdt_class)
         self.note_group(rdt_class, CREATED)
         now = round(time.clock_gettime(time.CLOCK_BOOTTIME), 3)
         self.record.setdefault("born", now)
@@ -214,6 +228,8 @@ class LockedKey(RecordedGroups):
 
     def release(self) -> "list[Group]":
         """Remove the key's groups, except shared ones, then all its records. Return the removed groups."""
+        if "identities" in self.record:
+            self.find_again()
         removed = [group for group in self.groups() if self._remove(group.rdt_class)]
         self._leave_index()
         self._ledger.remove_pod(self.key)
@@ -248,6 +264,8 @@ class LockedKey(RecordedGroups):
 
     def release_but(self, classes: "set[str]") -> None:
         """Remove the key's groups in other classes than ``classes``, except shared ones, and forget them."""
+        if "identities" in self.record and not classes.issuperset(self.origins):
+            self.find_again()
         for rdt_class in set(self.origins) - classes:
             self._remove(rdt_class)
             self.save()
