@@ -26,7 +26,7 @@ from .event import CREATE_CONTAINER, ENDS, LATE_START, POD_EVENTS, START, STARTS
 from .protobuf import decode, encode
 from .wanted import is_specified
 from .worker import NOT_YET, pack
-from .workload import workload_of
+from .workload import READ, workload_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -262,7 +262,9 @@ def synchronize(parts: "list[bytes]", runtime: str, context: "Context") -> bytes
     for part in parts:
         message = decode("SynchronizeRequest", part)
         pods.update((pod.get("id", ""), pod) for pod in message.get("pods", []))
-        containers += message.get("containers", [])
+        for container in message.get("containers", []):
+            container["env"] = [one for one in container.get("env", ()) if one.startswith(READ)]  # they may be millions
+            containers.append(container)
     listed: "dict[str, Workload]" = {}
     for container in containers:
         pid, id_ = container.get("pid", 0), container.get("id", "")

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _DIALECTS = {"cri-o": CRIO, "containerd": CONTAINERD}
 _MOST_PID = 1 << 31
 _INIT = 1
+READ = b"PCIDEVICE_"
+"""The beginning of the variables that features read."""
 _POLICIES = {1: "SCHED_OTHER", 2: "SCHED_FIFO", 3: "SCHED_RR", 4: "SCHED_BATCH", 5: "SCHED_ISO", 6: "SCHED_IDLE"}
 _IO_CLASSES = {1: "IOPRIO_CLASS_RT", 2: "IOPRIO_CLASS_BE", 3: "IOPRIO_CLASS_IDLE"}
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from conftest import GROUP, ID, POD_CGROUP, UID, Host
+from node.container.test_author_input import VARIABLES
 
 from nri.conftest import FAIL, NOTHING, POD, RDT, answer_of, asking, container, log, message, plugin_of, served
 from resctrl_hooks.node import call_metrics, lifecycle
@@ -17,7 +18,7 @@ from resctrl_hooks.nri import plugin as module
 from resctrl_hooks.nri.event import EVENTS, Event, container_of, has_record, mask_of
 from resctrl_hooks.nri.protobuf import decode, encode
 from resctrl_hooks.nri.worker import NOT_YET
-from resctrl_hooks.nri.workload import cgroup_of, workload_of
+from resctrl_hooks.nri.workload import READ, cgroup_of, workload_of
 
 pytestmark = pytest.mark.usefixtures("alarm")
 POD_EVENT = encode("PodEvent", {"pod": POD})
@@ -431,6 +432,26 @@ def test_listed_containers_are_adopted_from_all_parts(host: Host) -> None:
     assert "Synchronize: container ../x: the runtime sent no valid container id: '../x'" in log(host)
     assert "Synchronize: 5 containers, 2 that started earlier were adopted" in log(host)
     assert (host.state / "calls").read_text().split()[1] == "Synchronize"
+
+
+def test_containers_with_as_many_variables_as_a_message_has_room_for_leave_others_their_labels(host: Host) -> None:
+    plugin = plugin_of(host)
+    ids = [letter * 64 for letter in "abcd"]
+    for number, id_ in enumerate(ids):
+        host.process(41 + number, f"{POD_CGROUP}/{id_}")
+    many = encode("Container", {**container(41, ids[0]), "env": [b"A="] * 250_000})
+    field = b"\x12" + bytes((len(many) & 127 | 128, len(many) >> 7 & 127 | 128, len(many) >> 14)) + many
+    others = encode("SynchronizeRequest", {"pods": [POD], "containers": [container(44, ids[3])]})
+    payload = field * 3 + others
+    assert 3 << 20 > len(payload) > 2 << 20
+    assert answer_of(lambda reply: plugin.synchronize([payload], reply)) == NOTHING
+    record = host.context().ledger.read_member(UID, ids[3])
+    assert record is not None
+    assert record["told"]["labels"] == {"app": "web"}
+
+
+def test_variables_that_features_read_are_those_of_the_list() -> None:
+    assert (READ.decode(),) == VARIABLES
 
 
 def test_unreadable_list_is_left_to_reconcile(host: Host) -> None:
