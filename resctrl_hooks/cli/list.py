@@ -31,7 +31,7 @@ from resctrl_hooks.inventory.attention import warnings_of
 from resctrl_hooks.inventory.base import group_name
 from resctrl_hooks.inventory.demand import Demand, demand_of
 from resctrl_hooks.inventory.gather import gather, name_podmans
-from resctrl_hooks.inventory.models import STATES, Inventory, Pod, meaning
+from resctrl_hooks.inventory.models import STATES, Inventory, Pod, meaning, pod_of_foreign
 from resctrl_hooks.inventory.slowdown import SORT as SLOW
 from resctrl_hooks.node.context import Context
 
@@ -123,7 +123,9 @@ def _gathered(context: Context, options: ListOptions) -> Inventory:
     pods = sorted(options.chosen(context, found.pods), key=lambda pod: (_SORTS[options.sort](pod), pod.name))
     found.pods = pods[::-1] if options.reverse else pods
     if options.filtered:
-        found.foreign = []
+        _, groups = options.targets(context)
+        wanted = {(one.rdt_class, one.text) for one in groups}
+        found.foreign = [one for one in found.foreign if (one.rdt_class, one.name) in wanted]
         keys = {pod.key for pod in found.pods}
         found.refusals = [one for one in found.refusals if one.key in keys or one.namespace == options.namespace]
     return found
@@ -133,13 +135,14 @@ def _print(found: Inventory, options: ListOptions, *, every: bool) -> None:
     if options.table:
         _print_table(found, options, every=every)
         return
+    rows = [*found.pods, *map(pod_of_foreign, found.foreign)]
     print_listing(
         options.form,
         "PodList",
         [pod.model_dump(mode="json", by_alias=True, exclude=_BRIEF) for pod in found.pods],
         _CSV,
-        found.pods,
-        names=(pod.name for pod in found.pods),
+        rows,
+        names=(row.name for row in rows),
         headers=options.headers,
         compact=options.watch,
         **found.model_dump(mode="json", by_alias=True),

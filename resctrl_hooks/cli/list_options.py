@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from resctrl_hooks.cli.document import Form, is_table, output_option
-from resctrl_hooks.inventory.find import find
+from resctrl_hooks.inventory.find import ForeignGroupError, find
+from resctrl_hooks.inventory.foreign import GroupName
 from resctrl_hooks.inventory.models import Pod
 from resctrl_hooks.inventory.records import recorded
 from resctrl_hooks.inventory.selector import Selector, labels_of
@@ -48,19 +49,35 @@ class ListOptions:
         Raises:
             NoSuchPodError: a named pod does not exist.
         """
-        keys = {self.key(context, what) for what in self.pods}
+        keys, _ = self.targets(context)
         return [
             pod
             for pod in pods
-            if (not keys or pod.key in keys)
+            if (not self.pods or pod.key in keys)
             and (not self.namespace or pod.namespace == self.namespace)
             and (self.selector is None or self.selector.matches(labels_of(context, pod)))
         ]
+
+    def targets(self, context: Context) -> tuple[set[str], set[GroupName]]:
+        """Return the keys of the named pods, and the named foreign groups.
+
+        Raises:
+            NoSuchPodError: no pod and no group, or several of them, match.
+        """
+        keys: set[str] = set()
+        groups: set[GroupName] = set()
+        for what in self.pods:
+            try:
+                keys.add(self.key(context, what))
+            except ForeignGroupError as found:
+                groups.add(found.group)
+        return keys, groups
 
     def key(self, context: Context, what: str) -> str:
         """Return the key of a named pod, within the selected namespace.
 
         Raises:
+            ForeignGroupError: it is the name of a foreign group.
             NoSuchPodError: no pod, or several pods, match.
         """
         return find(context, f"{self.namespace}/{what}" if self.namespace and "/" not in what else what)

@@ -65,17 +65,18 @@ def past_pods(
     found = past.at(when)
     say_skipped(past)
     there = [one for one in pods_at(found, PodNames(context)) if not namespace or one.namespace == namespace]
-    names = {one.key: {one.key, one.name, one.pod} - {""} for one in there}
+    names = {one.key or one.name: one.names for one in there}
+    of_pods = {one.key: one.names for one in there if one.key}
     chosen: list[PastPod] = []
     for what in pods:
-        keys = named(what, names) or (begun(what, names) if len(what) >= LEAST else set())
+        keys = named(what, names) or (begun(what, of_pods) if len(what) >= LEAST else set())
         if not keys:
             moment = clock(found.entry.time / 1000)
             raise click.ClickException(f"{what} had no counters at {moment}{similar(what, names.values())}")
         if len(keys) > 1:
-            shown = ", ".join(sorted({one.name for one in there if one.key in keys}))
+            shown = ", ".join(sorted({one.name for one in there if (one.key or one.name) in keys}))
             raise click.ClickException(f"{what!r} matches {len(keys)} pods: {shown}; enter more characters")
-        chosen += [one for one in there if one.key in keys and one not in chosen]
+        chosen += [one for one in there if (one.key or one.name) in keys and one not in chosen]
     return found, chosen if pods else there
 
 
@@ -117,7 +118,9 @@ def print_details(form: Form, found: Found, pods: Sequence[PastPod], *, headers:
     out = _begin(found)
     for one in pods:
         out.print(f"\n[bold]{escape(one.name)}[/]", soft_wrap=True)
-        out.print(f"key       {one.key}\nclass     {escape(class_text(one.rdt_class))}", soft_wrap=True)
+        if one.key:
+            out.print(f"key       {one.key}", soft_wrap=True)
+        out.print(f"class     {escape(class_text(one.rdt_class))}", soft_wrap=True)
         if one.slowdown is not None:
             out.print(escape(f"slowdown  {_slowdown(one)}"), soft_wrap=True)
         print_counters(out, one.counters, headers=headers)
@@ -140,7 +143,7 @@ def print_slowdowns(form: Form, found: Found, pods: Sequence[PastPod], *, every:
     if not judged:
         out.print("No pod has a stored ratio: `slowdown.enabled` was off, or no pod had a baseline.")
     elif not shown:
-        out.print(f"no pod was slowed; {len(judged)} of {len(pods)} had a baseline")
+        out.print(f"no pod was slowed; {len(judged)} of {sum(bool(one.key) for one in pods)} had a baseline")
 
 
 def _begin(found: Found) -> Console:

@@ -17,15 +17,17 @@ from resctrl_hooks.cli.params import at_option, interval_option, refuse_with_at
 from resctrl_hooks.cli.show_text import MOST_LINES, print_pod
 from resctrl_hooks.cli.tables import console
 from resctrl_hooks.inventory.coverage import counter_of, is_partial
-from resctrl_hooks.inventory.gather import name_podmans, pod_of, refusals, refused_pod
+from resctrl_hooks.inventory.foreign import GroupName, readings_of
+from resctrl_hooks.inventory.gather import foreign_group, name_podmans, pod_of, refusals, refused_pod
 from resctrl_hooks.inventory.interval import interval_of
 from resctrl_hooks.inventory.memory_load import pod_memory
-from resctrl_hooks.inventory.models import Pod
+from resctrl_hooks.inventory.models import Group, Pod, pod_of_foreign
 from resctrl_hooks.inventory.pod_details import Counter, Failure, PodDetails, PodRates, TurnRate
-from resctrl_hooks.inventory.rates import pod_rates
+from resctrl_hooks.inventory.rates import of_foreign, pod_rates, reported
 from resctrl_hooks.inventory.records import recorded
 from resctrl_hooks.inventory.slowdown import ratios
 from resctrl_hooks.node import call_metrics
+from resctrl_hooks.node.container.runtimes import known_ids
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.guard.snapshots import domains_of
@@ -53,7 +55,8 @@ _CSV: tuple[Column, ...] = (
 def command(config: str, *, options: ListOptions, rates: bool, interval: float, when: float | None) -> None:
     """Show pods: containers, groups, ungrouped tasks, counters, memory, last errors.
 
-    POD is a pod's name, NAMESPACE/POD, the start of its key or of a container's id, or its Podman name.
+    POD is a pod's name, NAMESPACE/POD, the start of its key or of a container's id, its Podman name, or the name of a
+    group as `list` prints it.
     With --at it shows the counters and rates of that time, from the history.
     """
     if not options.filtered:
@@ -79,7 +82,10 @@ def command(config: str, *, options: ListOptions, rates: bool, interval: float, 
 
 def _show(context: Context, options: ListOptions, seconds: float) -> None:
     interval = _measure(context, seconds) if seconds else None
-    found = [_details(context, pod, interval) for pod in _chosen(context, options)]
+    found = [
+        _of_foreign(context, pod, interval) if pod.state == "foreign" else _details(context, pod, interval)
+        for pod in _chosen(context, options)
+    ]
     if not options.table:
         rows = [_Line(pod, counter) for pod in found for counter in pod.counters]
         names = [pod.name for pod in found]
@@ -108,13 +114,23 @@ class _Line(NamedTuple):
 
 
 def _chosen(context: Context, options: ListOptions) -> list[Pod]:
-    keys = {options.key(context, what) for what in options.pods} or recorded(context)
+    named, groups = options.targets(context)
+    keys = named if options.pods else recorded(context)
     pods = [pod for key in sorted(keys) if (pod := pod_of(context, key) or refused_pod(context, key)) is not None]
-    if options.pods and not pods:
+    if options.pods and not pods and not groups:
         raise click.ClickException(f"{', '.join(options.pods)} has ended")
     name_podmans(pods)
-    pods = sorted(options.chosen(context, pods), key=_SORTS[options.sort])
+    foreign = [pod_of_foreign(_group(context, one)) for one in groups]
+    pods = sorted([*options.chosen(context, pods), *foreign], key=_SORTS[options.sort])
     return pods[::-1] if options.reverse else pods
+
+
+def _group(context: Context, name: GroupName) -> Group:
+    try:
+        by_runtime = name.group in known_ids(context.settings)
+    except HookError:
+        by_runtime = False  # only root can read the runtimes' state
+    return foreign_group(context, name.rdt_class, name.group, by_runtime=by_runtime)
 
 
 def _measure(context: Context, seconds: float) -> tuple[Snapshot, Snapshot] | None:
@@ -148,6 +164,22 @@ def _details(context: Context, pod: Pod, interval: tuple[Snapshot, Snapshot] | N
         counted_until=_ended(context, pod.key) if readings else {},
         rates=None if interval is None else _rates(context, interval, pod.key),
         failures=_failures(context, pod.key),
+    )
+
+
+def _of_foreign(context: Context, pod: Pod, interval: tuple[Snapshot, Snapshot] | None) -> PodDetails:
+    """Return the counters of a foreign group, which are the kernel's: nobody keeps totals of it."""
+    (group,) = pod.groups
+    problem, counters, rates = "", [], None
+    try:
+        before, now = interval or (None, take(context))
+        counters = [counter_of(one) for one in readings_of(now, group.rdt_class, group.name)]
+        if before is not None:
+            rates = reported(of_foreign(before, now, group.rdt_class, group.name), before, now)
+    except HookError as error:
+        problem = str(error)
+    return PodDetails(
+        **{name: getattr(pod, name) for name in Pod.model_fields}, unreadable=problem, counters=counters, rates=rates
     )
 
 

@@ -16,6 +16,7 @@ from resctrl_hooks.cli.tables import (
     repeated,
 )
 from resctrl_hooks.inventory.amounts import scaled
+from resctrl_hooks.inventory.creators import UNKNOWN
 from resctrl_hooks.inventory.feature_display.memory import CGROUP
 from resctrl_hooks.inventory.models import STATES, Pod, meaning
 from resctrl_hooks.inventory.pod_details import Failure, PodDetails
@@ -29,23 +30,12 @@ _FIELD = 10  # column at which the values of the first lines begin
 
 
 def print_pod(pod: PodDetails, *, headers: bool) -> None:
-    """Print all facts about a pod."""
+    """Print all facts about a pod, or about a foreign group, which has no key."""
     out = console()
-    failures = pod.failures
-    out.print(f"[bold]{escape(pod.name)}[/]", soft_wrap=True)
-    _field(out, "state", f"[{STATES[pod.state].style}]{pod.state}[/]: {meaning(pod.state, resctrl=not pod.unreadable)}")
-    if pod.priority is not None:
-        _field(out, "priority", str(pod.priority))
-    if pod.slowdown is not None:
-        _field(out, "slowdown", f"{as_text(pod.slowdown)} the time of the same work in quiet times (`diagnose`: why)")
-    _field(out, "key", pod.key)
-    if pod.cgroup:
-        _field(out, "cgroup", escape(pod.cgroup))
-    _field(out, "age", age(pod.since))
-    if pod.unread:
-        _field(out, "not read", escape(f"annotations {', '.join(pod.unread)}"))
+    _print_head(out, pod)
     _print_groups(out, pod)
-    _print_containers(out, pod)
+    if pod.key:
+        _print_containers(out, pod)
     print_counters(out, pod.counters, pod.totals, problem=pod.unreadable, headers=headers)
     if pod.turn_rate is not None:
         _line(out, f"rate from turns: {escape(turns_said(pod.turn_rate))}", 4)
@@ -57,8 +47,33 @@ def print_pod(pod: PodDetails, *, headers: bool) -> None:
         _line(out, escape(what), 4)
     if pod.rates is not None:
         print_rates(out, pod.rates)
-    out.print("\n[bold]Last errors[/]" + ("" if failures or pod.problems else ": none"))
-    for failure, times in repeated(failures, _what)[-MOST_LINES:]:
+    if pod.key:
+        _print_errors(out, pod)
+
+
+def _print_head(out: Console, pod: PodDetails) -> None:
+    out.print(f"[bold]{escape(pod.name)}[/]", soft_wrap=True)
+    _field(out, "state", f"[{STATES[pod.state].style}]{pod.state}[/]: {meaning(pod.state, resctrl=not pod.unreadable)}")
+    for group in pod.groups:
+        if group.creator not in ("", UNKNOWN.name):
+            _field(out, "creator", f"{escape(group.creator)}, by the group's name")
+    if not pod.key:
+        return
+    if pod.priority is not None:
+        _field(out, "priority", str(pod.priority))
+    if pod.slowdown is not None:
+        _field(out, "slowdown", f"{as_text(pod.slowdown)} the time of the same work in quiet times (`diagnose`: why)")
+    _field(out, "key", pod.key)
+    if pod.cgroup:
+        _field(out, "cgroup", escape(pod.cgroup))
+    _field(out, "age", age(pod.since))
+    if pod.unread:
+        _field(out, "not read", escape(f"annotations {', '.join(pod.unread)}"))
+
+
+def _print_errors(out: Console, pod: PodDetails) -> None:
+    out.print("\n[bold]Last errors[/]" + ("" if pod.failures or pod.problems else ": none"))
+    for failure, times in repeated(pod.failures, _what)[-MOST_LINES:]:
         _line(out, f"  {age(failure.time)} ago  {escape(_what(failure))}{often(times)}", 4)
     for line in pod.problems:
         _line(out, f"  {escape(line)}", 4)

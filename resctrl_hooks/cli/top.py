@@ -79,7 +79,10 @@ def command(
     endless = options.table and out.is_terminal and not once
     interactive = endless and not out.is_dumb_terminal
     if when is not None and not interactive:
-        _print(_past(node, options, domain, capacity).at(when), options, by)
+        past = _past(node, options, domain, capacity)
+        scene = past.at(when)
+        past.check(scene)
+        _print(scene, options, by)
         return
     with closing(LiveSamples(node, options, domain, capacity)) as samples:
         if interactive:

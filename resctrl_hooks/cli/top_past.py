@@ -11,13 +11,15 @@ from resctrl_hooks.cli.past_text import gap_note, heading, written_time_of
 from resctrl_hooks.cli.top_scene import Scene
 from resctrl_hooks.cli.top_scenes import Scenes
 from resctrl_hooks.inventory.cache_size import l3_sizes
+from resctrl_hooks.inventory.find import similar
 from resctrl_hooks.inventory.pod_names import PodNames
-from resctrl_hooks.inventory.usage import Line
+from resctrl_hooks.inventory.usage import USERS, Line
 from resctrl_hooks.inventory.usage_models import MemoryUsage
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.history.rows import CAPACITY, MEMORY, TRAFFIC, Row
 from resctrl_hooks.past.moments import PastUsers, packages_watts, pair_of
+from resctrl_hooks.past.pods import names_in_past
 from resctrl_hooks.past.view import Found, Past, clock
 
 STEPS: Final[Mapping[str, int]] = {"left": -1, "right": 1, "shift-left": -10, "shift-right": 10}
@@ -47,6 +49,7 @@ class PastSamples:
             sizes = {}
         self.scenes = Scenes(options, self._is_wanted, sizes, domain, capacity)
         self._found: Found | None = None
+        self._seen: list[set[str]] = []  # the names of the users in the last scene
 
     def at(self, when: float) -> Scene:
         """Return the scene of a time in seconds since 1970.
@@ -56,6 +59,17 @@ class PastSamples:
         """
         self._found = self._past.at(when)
         return self.scene()
+
+    def check(self, scene: Scene) -> None:
+        """Check that a named pod or group is in a scene.
+
+        Raises:
+            ClickException: none of them is.
+        """
+        wanted = self._options.pods
+        if wanted and not any(line.kind in USERS for line in scene.lines):
+            known = similar(wanted[0], self._seen)
+            raise click.ClickException(f"{', '.join(wanted)} had no counters at {scene.time}{known}")
 
     def pressed(self, key: str) -> Scene | None:
         """Return the scene that a key of `STEPS` or `JUMPS` leads to; None for the present.
@@ -83,6 +97,7 @@ class PastSamples:
             raise click.UsageError("no time is selected")
         before, now = pair_of(found.before, found.sample)
         self.scenes.learn(now)
+        self._seen = []
         users = PastUsers(found.sample, self._names)
         watts = packages_watts(found.before, found.sample)
         scene = self.scenes.between(before, now, users, watts)
@@ -97,7 +112,8 @@ class PastSamples:
         return scene
 
     def _is_wanted(self, line: Line) -> bool:
-        names = {line.name, line.pod, line.key}
+        names = names_in_past(line.key, line.name, line.pod)
+        self._seen.append(names)
         return (not self._options.pods or not names.isdisjoint(self._options.pods)) and (
             not self._options.namespace or line.namespace == self._options.namespace
         )

@@ -10,7 +10,7 @@ from resctrl_hooks.inventory.guard import lowered_values
 from resctrl_hooks.inventory.memory_load import memory_usage
 from resctrl_hooks.inventory.package_energy import PackagePower
 from resctrl_hooks.inventory.slowdown import ratios
-from resctrl_hooks.inventory.usage import Line, Users
+from resctrl_hooks.inventory.usage import FOREIGN, Line, Users
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.guard.snapshots import domains_of
 from resctrl_hooks.node.snapshot.snapshot import open_files, take
@@ -28,7 +28,8 @@ class LiveSamples:
     ) -> None:
         self._context = context
         self._options = options
-        self._keys = {options.key(context, what) for what in options.pods}
+        self._keys, groups = options.targets(context)
+        self._groups = {one.shown for one in groups}
         self._wanted: dict[str, bool] = {}
         self._users = Users(context)
         self._files = open_files()
@@ -71,12 +72,14 @@ class LiveSamples:
         return scene
 
     def _is_wanted(self, line: Line) -> bool:
+        if line.kind == FOREIGN:
+            return line.name in self._groups
         if line.key not in self._wanted:
             if self._options.selector:
                 pod = pod_of(self._context, line.key)
                 wanted = pod is not None and bool(self._options.chosen(self._context, [pod]))
             else:
-                wanted = not self._keys or line.key in self._keys
+                wanted = not self._options.pods or line.key in self._keys
                 wanted = wanted and (not self._options.namespace or line.namespace == self._options.namespace)
             self._wanted[line.key] = wanted
         return self._wanted[line.key]

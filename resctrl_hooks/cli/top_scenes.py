@@ -11,7 +11,7 @@ from resctrl_hooks.cli.top_scene import Scene
 from resctrl_hooks.inventory.columns import LLC, MBM
 from resctrl_hooks.inventory.package_energy import power_usage
 from resctrl_hooks.inventory.rates import Rates
-from resctrl_hooks.inventory.usage import POD, Line, Users, total, usage, with_total
+from resctrl_hooks.inventory.usage import USERS, Line, Users, total, usage, with_total
 from resctrl_hooks.inventory.usage_models import DomainUsage
 from resctrl_hooks.node.resctrl.bandwidth import order_of, resource_of
 from resctrl_hooks.node.resctrl.layouts import L3
@@ -23,7 +23,7 @@ class Scenes:
 
     Args:
         options: the requested selection.
-        wanted: whether the selection contains a pod's line.
+        wanted: whether the selection contains the line of a pod or a foreign group.
         sizes: bytes of each L3 cache.
         domain: resource and id of the selected domain; None for all. Without a resource: one that counts bandwidth.
         capacity: bytes per second of each domain that are 100 %; None for the largest so far.
@@ -85,7 +85,7 @@ class Scenes:
         whole_node = lines[-1]
         power = power_usage(watts, lines) if self.domain is None else None
         if self._options.filtered:
-            lines = with_total([line for line in lines if line.kind == POD and self._wanted(line)])
+            lines = with_total([line for line in lines if line.kind in USERS and self._wanted(line)])
         scene = self.of(lines)
         scene.node = whole_node
         scene.seconds, scene.power = seconds, power

@@ -1,4 +1,4 @@
-"""Search for a pod: by its key, a container's id, namespace/pod, the pod's name, or Podman's name.
+"""Search for a pod: by its key, a container's id, namespace/pod, the pod's name, Podman's name, or its group's.
 
 A whole name wins over the beginning of another one.
 """
@@ -8,11 +8,10 @@ from collections.abc import Collection, Iterable, Mapping
 
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.host.files import is_folder
 from resctrl_hooks.node.names import canonical_pod_uid, pod_uid_validator
 from resctrl_hooks.node.refusals import recent_refusals
 
-from .base import group_name
+from .foreign import GroupName, groups_named, groups_of_node
 from .pod_names import PodNames
 from .podman import podman_names, serves_podman
 from .records import members_of, recorded
@@ -37,7 +36,11 @@ class SeveralPodsError(NoSuchPodError):
 class ForeignGroupError(NoSuchPodError):
     """The name is that of a foreign group, which belongs to no pod."""
 
-    hint = "`resctrl-hook top` shows its counters"
+    hint = "`resctrl-hook show` shows its counters"
+
+    def __init__(self, what: str, group: GroupName, folder: str) -> None:
+        super().__init__(f"{what!r} is a foreign group without a record: {folder}")
+        self.group = group
 
 
 Names = Mapping[str, Collection[str]]
@@ -59,6 +62,7 @@ def find(context: Context, what: str) -> str:
     """Return the key of the pod ``what``.
 
     Raises:
+        ForeignGroupError: it is the name of a foreign group.
         NoSuchPodError: no pod, or more than one, matches.
     """
     if not what:
@@ -71,7 +75,7 @@ def find(context: Context, what: str) -> str:
     found = named(what, names)
     if not found and serves_podman(context):
         found = _called_by_podman(context, what, keys)
-    found = found or named(what, refused)
+    found = found or named(what, refused) or _of_group(context, what, keys)
     if len(what) >= LEAST:
         found = found or begun(what, names) or begun(what, refused)
     found.discard("")
@@ -86,9 +90,6 @@ def find(context: Context, what: str) -> str:
 
 
 def _unknown(context: Context, what: str, names: Names) -> NoSuchPodError:
-    where = _foreign_group(context, what)
-    if where:
-        return ForeignGroupError(f"{what!r} is a foreign group without a record: {where}")
     if others := begun(what, names):
         return NoSuchPodError(
             f"unknown pod or container {what!r}; {len(others)} have a name that begins so",
@@ -96,7 +97,8 @@ def _unknown(context: Context, what: str, names: Names) -> NoSuchPodError:
         )
     # The API shows a static pod's mirror pod, whose UID the node does not know: docs/metrics.md.
     hint = _STATIC if pod_uid_validator(what) else NoSuchPodError.hint
-    return NoSuchPodError(f"unknown pod or container {what!r}{similar(what, names.values())}", hint=hint)
+    known = [*names.values(), [one.shown for one in _foreign_groups(context)]]
+    return NoSuchPodError(f"unknown pod or container {what!r}{similar(what, known)}", hint=hint)
 
 
 def similar(what: str, names: Iterable[Collection[str]]) -> str:
@@ -116,18 +118,32 @@ def _refused(context: Context) -> dict[str, set[str]]:
     return names
 
 
-def _foreign_group(context: Context, what: str) -> str:
-    """Return the folder of a foreign mon_group by its name in `list` or its own name; empty if unknown."""
-    resctrl = context.monitor.resctrl
+def _of_group(context: Context, what: str, keys: Collection[str]) -> set[str]:
+    """Return the keys of the pods whose group has this name.
+
+    Raises:
+        ForeignGroupError: it is the name of a foreign group.
+        NoSuchPodError: several foreign groups have it.
+    """
     try:
-        for rdt_class in ("", *resctrl.classes()):
-            name = what.removeprefix(group_name(rdt_class, ""))
-            folder = resctrl.group_folder(rdt_class, name)
-            if name and "/" not in name and name not in (".", "..") and is_folder(folder):
-                return folder
+        groups = groups_named(context, what)
     except HookError:
-        pass
-    return ""
+        return set()  # without resctrl, there is none
+    if found := {key for _, key in groups if key in keys}:
+        return found
+    if len(groups) > 1:
+        shown = ", ".join(one.shown for one, _ in groups[:_MOST_SHOWN])
+        raise SeveralPodsError(f"{what!r} matches {len(groups)} foreign groups: {shown}", hint="enter one of these")
+    for one, _ in groups:
+        raise ForeignGroupError(what, one, context.monitor.resctrl.group_folder(one.rdt_class, one.text))
+    return set()
+
+
+def _foreign_groups(context: Context) -> list[GroupName]:
+    try:
+        return [one for one, key in groups_of_node(context) if not key]
+    except HookError:
+        return []
 
 
 def _called_by_podman(context: Context, what: str, keys: list[str]) -> set[str]:

@@ -65,15 +65,20 @@ def gather(context: Context) -> Inventory:
     ours = {group.path for pod in found.pods for group in pod.groups}
     for one in found.account.owners:
         if one.group and resctrl.group_folder(one.rdt_class, one.group) not in ours:
-            group = _group(context, one.rdt_class, one.group, _FOREIGN)
-            group.creator = creator_of(one.group, by_runtime=one.owner == "runtimes").name
-            found.foreign.append(group)
+            found.foreign.append(foreign_group(context, one.rdt_class, one.group, by_runtime=one.owner == "runtimes"))
     found.rmids = rmids_in(found.account)
     slowed = ratios(context)
     for pod in found.pods:
         pod.slowdown = slowed.get(pod.key)
     found.bandwidth_counters = free_counters(context)
     return found
+
+
+def foreign_group(context: Context, rdt_class: str, name: str, *, by_runtime: bool) -> Group:
+    """Return a foreign group with its tasks, and whether it still exists; a container runtime may have created it."""
+    group = _group(context, rdt_class, name, _FOREIGN)
+    group.creator = creator_of(name, by_runtime=by_runtime).name
+    return group
 
 
 def waiting_keys(context: Context) -> list[str]:

@@ -15,7 +15,7 @@ from pydantic import (
 from resctrl_hooks.node.snapshot.names import short_id
 
 from .account import Account
-from .base import KernelName, Record
+from .base import KernelName, Record, group_name
 
 State = Literal[
     "assigned", "uncounted", "part-counted", "partly", "waiting", "idle", "unmonitored", "refused", "foreign"
@@ -196,6 +196,11 @@ class Pod(Record):
     def outside(self) -> int:
         """Threads of its containers that are not in its groups."""
         return sum(container.outside for container in self.living)
+
+
+def pod_of_foreign(group: Group) -> Pod:
+    """Return a foreign group as a row beside pods: its name is that of its folder, and it has no key."""
+    return Pod(key="", pod=group_name(group.rdt_class, group.name), state="foreign", groups=[group])
 
 
 class Rmids(Record):

@@ -123,9 +123,22 @@ def _rates(gauges: list[tuple[str, float | None]], grown: dict[tuple[str, str], 
     return found
 
 
+def of_foreign(before: Snapshot, now: Snapshot, rdt_class: str, name: str, domain: str = "") -> Rates:
+    """Return the rates of a foreign group by its name as text; without any if it does not exist."""
+    counts, earlier = now.foreign.get((rdt_class, name)), before.foreign.get((rdt_class, name))
+    if counts is None:
+        return Rates()
+    values = earlier.values if earlier is not None and earlier.identity == counts.identity else None
+    return of_values(values, counts.values, now, now.when - before.when, is_new=True, domain=domain)
+
+
 def pod_rates(before: Snapshot, now: Snapshot, key: str, memory: Sequence[PodMemory] = ()) -> PodRates:
     """Return the rates of a pod as reports have them."""
-    found = of_pod(before, now, key) if key in now.pods else Rates()
+    return reported(of_pod(before, now, key) if key in now.pods else Rates(), before, now, memory)
+
+
+def reported(found: Rates, before: Snapshot, now: Snapshot, memory: Sequence[PodMemory] = ()) -> PodRates:
+    """Return the rates between two snapshots as reports have them."""
     return PodRates(
         seconds=round(now.when - before.when, 3),
         **values_of(found.values, RATES),

@@ -13,7 +13,7 @@ from .base import group_name
 from .columns import BY_KEY, GAUGES, MBM, RATES
 from .coverage import is_partial
 from .pod_names import PodNames
-from .rates import Rates, added, of_pod, of_values
+from .rates import Rates, added, of_foreign, of_pod, of_values
 from .slowdown import SORT as SLOW
 from .slowdown import as_displayed
 
@@ -104,10 +104,8 @@ def usage(before: Snapshot, now: Snapshot, users: Users | None = None, domain: s
     if users is not None:
         users.learn(now.pods)
     lines = [_pod(before, now, key, users, domain) for key in now.pods]
-    for (rdt_class, name), counts in now.foreign.items():
-        earlier = before.foreign.get((rdt_class, name))
-        values = earlier.values if earlier is not None and earlier.identity == counts.identity else None
-        rates = of_values(values, counts.values, now, seconds, is_new=True, domain=domain)
+    for rdt_class, name in now.foreign:
+        rates = of_foreign(before, now, rdt_class, name, domain)
         lines.append(Line(FOREIGN, group_name(rdt_class, name), "", rates))
     ungrouped = []
     for rdt_class, found in now.classes.items():

@@ -2,14 +2,16 @@
 
 from pydantic import Field
 
-from resctrl_hooks.inventory.base import Record
+from resctrl_hooks.inventory.base import Record, group_name
 from resctrl_hooks.inventory.coverage import counter_of
+from resctrl_hooks.inventory.foreign import readings_of
 from resctrl_hooks.inventory.pod_details import Counter, PodRates
 from resctrl_hooks.inventory.pod_names import PodNames
-from resctrl_hooks.inventory.rates import Rates, pod_rates
+from resctrl_hooks.inventory.rates import Rates, of_foreign, pod_rates, reported
 from resctrl_hooks.node.history.rows import POD, SLOWED, Row
 from resctrl_hooks.node.resctrl.counters import CUMULATIVE, Reading
 from resctrl_hooks.node.snapshot.names import short_id
+from resctrl_hooks.node.snapshot.snapshot import Snapshot
 
 from .moments import PastUsers, counted_seconds, pair_of
 from .view import Found
@@ -19,7 +21,7 @@ ABSENT = "states, containers, tasks, RMIDs and errors are not stored"
 
 
 class PastPod(Record):
-    """A pod as it was, with all that is stored of it. Null: unknown."""
+    """A pod as it was, or a foreign group, which has no key, with all that is stored of it. Null: unknown."""
 
     name: str
     namespace: str
@@ -37,9 +39,19 @@ class PastPod(Record):
         """The number of counters with a value."""
         return sum(one.value is not None for one in self.counters)
 
+    @property
+    def names(self) -> set[str]:
+        """Its names in commands."""
+        return names_in_past(self.key, self.name, self.pod)
+
+
+def names_in_past(key: str, name: str, pod: str) -> set[str]:
+    """Return the names of a pod, or of a foreign group, which has no key: in the form of `list` and its own."""
+    return {key, name, pod} - {""} if key else {name, name.rpartition("/")[2]}
+
 
 def pods_at(found: Found, names: PodNames) -> list[PastPod]:
-    """Return the pods of a sample, by name.
+    """Return the pods and the foreign groups of a sample, by name.
 
     Args:
         found: the sample, and the one before it.
@@ -70,7 +82,25 @@ def pods_at(found: Found, names: PodNames) -> list[PastPod]:
                 rates=pod_rates(before, now, key) if found.before else None,
             )
         )
+    pods += [_of_foreign(found, before, now, *group) for group in now.foreign]
     return sorted(pods, key=lambda one: one.name)
+
+
+def _of_foreign(found: Found, before: Snapshot, now: Snapshot, rdt_class: str, name: str) -> PastPod:
+    rates = reported(of_foreign(before, now, rdt_class, name), before, now) if found.before else None
+    shown = group_name(rdt_class, name)
+    return PastPod(
+        name=shown,
+        namespace="",
+        pod=shown,
+        key="",
+        rdt_class=rdt_class,
+        slowdown=None,
+        causes=[],
+        culprits=[],
+        counters=[counter_of(one) for one in readings_of(now, rdt_class, name)],
+        rates=rates,
+    )
 
 
 def _counter(reading: Reading, row: Row, rdt_class: str | None) -> Counter:

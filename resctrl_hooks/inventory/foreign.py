@@ -1,0 +1,68 @@
+"""Groups by their own names: those of other programs, which have no record, and those of pods."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from resctrl_hooks.node.context import Context
+from resctrl_hooks.node.names import name_text
+from resctrl_hooks.node.resctrl.counters import AVAILABLE, Reading
+from resctrl_hooks.node.resctrl.group_names import Names
+from resctrl_hooks.node.snapshot.snapshot import Snapshot
+
+from .base import group_name
+
+
+class GroupName(NamedTuple):
+    """A mon_group: its class, empty for the root class, and its name in the kernel."""
+
+    rdt_class: str
+    group: str
+
+    @property
+    def text(self) -> str:
+        """Its name as text."""
+        return name_text(self.group)
+
+    @property
+    def shown(self) -> str:
+        """The name that `list` and `top` print if it is foreign: its folder below resctrl's root."""
+        return group_name(self.rdt_class, self.text)
+
+
+def groups_of_node(context: Context) -> Iterator[tuple[GroupName, str]]:
+    """Yield all mon_groups, each with the key of its pod, which is empty for a foreign one.
+
+    Raises:
+        HookError: resctrl or the state directory is unreadable.
+    """
+    resctrl, names, ledger = context.monitor.resctrl, Names(context.monitor), context.ledger
+    for rdt_class in ("", *sorted(resctrl.classes())):
+        for group in sorted(resctrl.groups(rdt_class)):
+            # A runtime names a group after its container.
+            yield GroupName(rdt_class, group), names.owner(rdt_class, group) or ledger.key_of(group)
+
+
+def groups_named(context: Context, what: str) -> list[tuple[GroupName, str]]:
+    """Return the groups with this name, as `groups_of_node` does: in the form of `list`, as text, or as bytes.
+
+    Raises:
+        HookError: as above.
+    """
+    groups = list(groups_of_node(context))
+    for name in (what, name_text(what)):
+        if found := [one for one in groups if name in (one[0].shown, one[0].text)]:
+            return found
+    return []
+
+
+def readings_of(snapshot: Snapshot, rdt_class: str, name: str) -> list[Reading]:
+    """Return the counters of a foreign group by its name as text. How long they have counted is unknown."""
+    counts = snapshot.foreign.get((rdt_class, name))
+    found = []
+    for path, value in counts.values.items() if counts else ():
+        slot = snapshot.slots[path]
+        if isinstance(value, (int, float)):
+            found.append(Reading(slot.domain, slot.counter, value, AVAILABLE, rdt_class))
+        elif value is not None:
+            found.append(Reading(slot.domain, slot.counter, None, value, rdt_class))
+    return found
