@@ -83,14 +83,14 @@ def bounded(context: "Context", container: str, act: "Callable[[], T]") -> "T":
 
 
 def resting(context: "Context") -> "set[str]":
-    """Return the containers that rest, whose bundles are not read meanwhile."""
+    """Return the containers that rest: their bundles are not read, and nothing is planned for them meanwhile."""
     now = int(time.clock_gettime(time.CLOCK_BOOTTIME))
     return {one for one, (until, pause) in _read(context, UNSERVED).items() if now < until <= now + pause}
 
 
 def let_rest(containers: "Iterable[Running]", context: "Context") -> None:
-    """Let large containers that need nothing rest."""
-    large = [one.id for one in containers if not one.recorded and _needs_nothing(one.record) and _is_large(one.record)]
+    """Let large containers rest that need nothing, or have features that cannot be planned."""
+    large = [one.id for one in containers if _is_read_in_vain(one) and _is_large(one.record)]
     if large:
         try:
             context.ledger.prepare()  # this may be the first file after boot
@@ -101,7 +101,10 @@ def let_rest(containers: "Iterable[Running]", context: "Context") -> None:
         _write({**known, **dict.fromkeys(large, (now + FIRST_PAUSE, FIRST_PAUSE))}, now, context, UNSERVED)
 
 
-def _needs_nothing(record: "MemberRecord") -> bool:
+def _is_read_in_vain(container: "Running") -> bool:
+    record = container.record
+    if container.recorded:
+        return bool(record.get("unplanned"))
     return not (record["steps"] or record.get("unplanned") or record.get("intelRdt"))
 
 

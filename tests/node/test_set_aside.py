@@ -11,6 +11,7 @@ from conftest import Host
 from hosts.placed import CPUS, PlacedHost, id_of
 
 from resctrl_hooks.node import set_aside
+from resctrl_hooks.node.container.recorded import recorded_workload
 from resctrl_hooks.node.container.workload import workload_of
 from resctrl_hooks.node.features.placement import placing, request
 from resctrl_hooks.node.features.scheduling import Scheduling
@@ -180,3 +181,32 @@ def test_dry_run_lets_no_container_rest(tmp_path: Path) -> None:
     assert set_aside.resting(node.host.context()) == set()
     reconcile(node.host.context())
     assert set_aside.resting(node.host.context()) == {id_of("a")}
+
+
+@pytest.mark.parametrize("size, plans", [(set_aside.LARGE, [1, 1, 1, 1]), (2 * set_aside.LARGE, [1, 0, 0, 1])])
+def test_large_container_with_an_impossible_wish_is_planned_once_in_a_pause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, plans: list[int]
+) -> None:
+    node = PlacedHost(Host(tmp_path))
+    node.configure(monitoring=True)
+    config = json.loads(node.host.config.read_text())
+    node.host.config.write_text(json.dumps({**config, "rdt": {"enabled": True}}))
+    now = [1000.0]
+    clock = time.clock_gettime
+    monkeypatch.setattr(time, "clock_gettime", lambda one: now[0] if one == time.CLOCK_BOOTTIME else clock(one))
+    wish = {"class.rdt.resctrl-hooks.io": "forbidden", "note": "x" * (size - 10_000)}
+    node.host.call(node.run_unseen("a", 500, **wish))
+    planned: list[str] = []
+
+    def planning(id_: str, *more: Any) -> Workload:
+        planned.append(id_)
+        return recorded_workload(id_, *more)
+
+    monkeypatch.setattr(discovery, "recorded_workload", planning)
+    found = []
+    for later in (0, 30, FIRST_PAUSE - 31, 2):
+        now[0] += later
+        planned.clear()
+        assert reconcile(node.host.context()).ok
+        found.append(len(planned))
+    assert found == plans

@@ -62,11 +62,12 @@ def observe(context: "Context", listed: "Mapping[str, Workload] | None" = None) 
     """
     listed = listed or {}
     pointed = context.ledger.containers()
-    containers, broken = _recorded_containers(context, pointed, listed)
+    rests = resting(context)
+    containers, broken = _recorded_containers(context, pointed, listed, rests)
     known = {container.id for container in containers}
     told = (Found(one.id, one.pid, start_time(context.proc, one.pid), "") for one in listed.values())
     others = [one for one in told if one.start and one.id not in known]
-    known.update(resting(context), (one.id for one in others))
+    known.update(rests, (one.id for one in others))
     for found in (*others, *living_containers(context.settings, context.proc, known)):
         broken.pop(found.id, None)
         try:
@@ -81,7 +82,7 @@ def observe(context: "Context", listed: "Mapping[str, Workload] | None" = None) 
 
 
 def _recorded_containers(
-    context: "Context", pointed: "Iterable[str]", listed: "Mapping[str, Workload]"
+    context: "Context", pointed: "Iterable[str]", listed: "Mapping[str, Workload]", rests: "set[str]"
 ) -> "tuple[list[Running], dict[str, Exception]]":
     """Return the live containers with a current record, and errors by container.
 
@@ -104,7 +105,7 @@ def _recorded_containers(
             ):
                 continue
             starting = Found(id_, record["pid"], record["start"], record.get("bundle", ""))
-            seen = recorded(key, starting, record, context, listed.get(id_))
+            seen = recorded(key, starting, record, context, listed.get(id_), rests=id_ in rests)
             seen.in_cgroup = in_cgroup
             containers.append(seen)
         except ProcessLookupError:
@@ -143,9 +144,15 @@ def _from_runtime(found: Found, context: "Context", workload: "Workload | None")
 
 
 def recorded(
-    key: str, found: Found, record: "MemberRecord", context: "Context", listed: "Workload | None" = None
+    key: str,
+    found: Found,
+    record: "MemberRecord",
+    context: "Context",
+    listed: "Workload | None" = None,
+    *,
+    rests: bool = False,
 ) -> Running:
-    """Return a running container with its record, in which features are planned that have no plan.
+    """Return a running container with its record, in which features are planned that have no plan, unless it rests.
 
     ``listed`` is the container as its runtime passed it: it completes a record whose writer saw less.
     """
@@ -155,7 +162,7 @@ def recorded(
         for name, value in with_labels(container.record, listed, names).items():
             container.set(name, value)
     unplanned = container.record.get("unplanned")
-    if unplanned:
+    if unplanned and (listed is not None or not rests):
         workload = recorded_workload(found.id, found.pid, container.record, context.settings)
         try:
             steps = bounded(context, container.id, lambda: _plan(container, workload, context, unplanned))
