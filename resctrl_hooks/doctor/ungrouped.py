@@ -26,6 +26,7 @@ from resctrl_hooks.node.container.workload import Workload, workload_of
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.features.monitoring import why_not
 from resctrl_hooks.node.names import namespace_in_words
+from resctrl_hooks.node.resctrl.absence import why_no_monitoring
 from resctrl_hooks.node.snapshot.names import short_id
 from resctrl_hooks.node.watch.status import read_status
 from resctrl_hooks.nri.status import NAME as NRI_STATUS
@@ -149,6 +150,8 @@ def _not_selected(host: Host, pod: Pod) -> PodExplanation:
         excluded = f"not selected for monitoring when it started; whether it is now is unknown: {error}"
     if excluded:
         return _made(pod, "not-selected", excluded, _CONFIG)
+    if problem := _resctrl_problem(host):
+        return _made(pod, "no-resctrl", problem, _DOCTOR)
     text = "excluded when it started; the present configuration selects it: restart the pod to monitor it"
     return _made(pod, "not-selected", text, f"podman restart {one.name}" if one.runtime == PODMAN and one.name else "")
 
@@ -206,8 +209,11 @@ def _excluded(host: Host, workload: Workload) -> str:
 
 
 def _resctrl_problem(host: Host) -> str:
+    resctrl = host.context.monitor.resctrl
+    if (missing := why_no_monitoring(resctrl)) is not None:
+        return str(missing)
     try:
-        host.context.monitor.resctrl.classes()
+        resctrl.classes()
     except HookError as error:
         return str(error)
     return ""

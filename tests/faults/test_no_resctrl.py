@@ -261,3 +261,21 @@ def test_execs_are_not_watched_without_monitoring(node: Host) -> None:
         (node.resctrl / folder).mkdir(parents=True, exist_ok=True)
     assert why_useless(settings) == ""
     assert Watcher(str(node.config), settings).is_on
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_explain_has_the_reason_and_doctor_as_next_command(node: Host, recorded: bool) -> None:
+    classes = [{"name": "swapless", "allowswap": False}]
+    node.configure(classes=classes, runtimeRoots={"all": str(node.root / "runtime")})
+    cgroup = f"{POD_CGROUP}/crio-{ID}.scope"
+    (node.cgroup / cgroup.lstrip("/")).mkdir(parents=True)
+    (node.cgroup / cgroup.lstrip("/") / "memory.swap.max").write_text("max\n")
+    notes = crio_annotations() | ({"class.memtierd.nri.io": "swapless"} if recorded else {})
+    bundle = node.bundle({"ociVersion": "1.2.1", "linux": {}, "annotations": notes})
+    node.process(100, cgroup)
+    crun.record(node.root / "runtime", ID, 100, bundle, 1000)
+    assert node.call(state(bundle=bundle, annotations=notes)).code == 0
+    done = run(node, "explain", "shop/web-0", "--json")
+    (found,) = json.loads(done.stdout)["items"]
+    assert (found["reason"], found["next"]) == ("no-resctrl", "resctrl-hook doctor")
+    assert "mount" not in found["text"]
