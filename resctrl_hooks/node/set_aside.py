@@ -91,14 +91,16 @@ def resting(context: "Context") -> "set[str]":
 def let_rest(containers: "Iterable[Running]", context: "Context") -> None:
     """Let large containers rest that need nothing, or have features that cannot be planned."""
     large = [one.id for one in containers if _is_read_in_vain(one) and _is_large(one.record)]
-    if large:
-        try:
-            context.ledger.prepare()  # this may be the first file after boot
-        except (HookError, OSError):
-            return
-        now = int(time.clock_gettime(time.CLOCK_BOOTTIME))
-        known = {one: value for one, value in _read(context, UNSERVED).items() if now < value[0]}
-        _write({**known, **dict.fromkeys(large, (now + FIRST_PAUSE, FIRST_PAUSE))}, now, context, UNSERVED)
+    new = set(large) - resting(context) if large else ()
+    if not new:
+        return
+    try:
+        context.ledger.prepare()  # this may be the first file after boot
+    except (HookError, OSError):
+        return
+    now = int(time.clock_gettime(time.CLOCK_BOOTTIME))
+    known = {one: value for one, value in _read(context, UNSERVED).items() if now < value[0]}
+    _write({**known, **dict.fromkeys(new, (now + FIRST_PAUSE, FIRST_PAUSE))}, now, context, UNSERVED)
 
 
 def _is_read_in_vain(container: "Running") -> bool:
