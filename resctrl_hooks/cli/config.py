@@ -14,6 +14,7 @@ import yaml
 
 from resctrl_hooks.cli.document import Column, Form, attributes, is_table, output_option, print_listing
 from resctrl_hooks.cli.errors import INVALID, FailedError, HelpfulGroup, print_problems
+from resctrl_hooks.cli.installed import other_config
 from resctrl_hooks.config.applied import Applied, Change, apply_file, is_newer
 from resctrl_hooks.config.balloons_file import Conversion
 from resctrl_hooks.config.check import Checked, check_file, trust_problems
@@ -201,6 +202,8 @@ def _print_applied(applied: Applied, *, dry_run: bool) -> None:
     else:
         what = f"{_counted(applied.changes)} changed" if applied.changes else "nothing changed"
         click.echo(f"{applied.path} is active; {what}")
+    if other := other_config(applied.path):
+        click.echo(f"note: installed hooks use {other}", err=True)
 
 
 def _counted(changes: list[Change]) -> str:

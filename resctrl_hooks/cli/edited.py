@@ -9,7 +9,6 @@ from resctrl_hooks.config.applied import compile_file, is_newer
 from resctrl_hooks.config.problems import InvalidConfigError
 from resctrl_hooks.node.log import NOTICE
 from resctrl_hooks.node.plain_log import to_stderr
-from resctrl_hooks.node.settings import COMPILED_NAME
 
 
 @contextmanager
@@ -29,7 +28,7 @@ def as_edited(config: str, what: str) -> Iterator[str]:
         raise FailedError(f"{config} is invalid; correct it, then repeat the command", INVALID) from error
     to_stderr(NOTICE, f"{config} is not applied {what}")
     with tempfile.TemporaryDirectory() as folder:
-        path = f"{folder}/{COMPILED_NAME}"
+        path = f"{folder}/config.json"
         with open(path, "wb") as file:
             file.write(compiled)
         yield path

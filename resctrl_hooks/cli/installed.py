@@ -1,11 +1,14 @@
 """Facts that `install` and `uninstall` look up: the configuration that hooks use, and the owner of their files."""
 
+import os
+
 import click
 from click.core import ParameterSource
 
-from resctrl_hooks.config.applied import MACHINE_CONFIG, MANAGED_BY, read_compiled
-from resctrl_hooks.install.manifest import Manifest
-from resctrl_hooks.node.settings import compiled_path
+from resctrl_hooks.config.applied import MACHINE_CONFIG, read_compiled
+from resctrl_hooks.install.manifest import Manifest, read_manifest
+from resctrl_hooks.install.tree import Tree
+from resctrl_hooks.node.settings import DEFAULT_CONFIG, MANAGED_BY, compiled_path
 
 
 def installed_config(context: click.Context, record: Manifest | None) -> str:
@@ -15,16 +18,23 @@ def installed_config(context: click.Context, record: Manifest | None) -> str:
     return config if named or record is None else record.config or config
 
 
+def other_config(compiled: str) -> str:
+    """Return the configuration of the installed hooks if its compiled file is not ``compiled``; empty otherwise."""
+    record = read_manifest(Tree(""))
+    used = record.config if record else ""
+    return used if used and compiled_path(used) != os.path.abspath(compiled) else ""
+
+
 def leave_to_machine_config(root: str, config: str) -> None:
     """Refuse to change files of a MachineConfig: the machine config operator would mark the node degraded.
 
     Raises:
         click.ClickException: a MachineConfig installed the hook.
     """
-    path = compiled_path(config)
-    if (read_compiled(root + path) or {}).get(MANAGED_BY) == MACHINE_CONFIG:
-        what = "change or delete it in the cluster (`resctrl-hook machineconfig` renders it)"
-        raise click.ClickException(f"cannot change this installation: {path} belongs to a MachineConfig; {what}")
+    for path in {compiled_path(config), compiled_path(DEFAULT_CONFIG)}:
+        if (read_compiled(root + path) or {}).get(MANAGED_BY) == MACHINE_CONFIG:
+            what = "change or delete it in the cluster (`resctrl-hook machineconfig` renders it)"
+            raise click.ClickException(f"cannot change this installation: {path} belongs to a MachineConfig; {what}")
 
 
 def warn(text: str) -> None:

@@ -16,13 +16,14 @@ from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.host.durable import replace_file
 from resctrl_hooks.node.host.files import format_json, parse_json, read_file
 from resctrl_hooks.node.settings import (
-    COMPILED_NAME,
     DEFAULTS,
     FORMAT,
     FORMER_PREFIXES,
-    LAST_VALID_NAME,
+    MANAGED_BY,
     Settings,
+    active_path,
     compiled_path,
+    last_valid_path,
 )
 
 from .check import LARGEST, check_file, check_text, trust_problems
@@ -33,7 +34,6 @@ from .state_folder import lead_to_present
 
 _MODE = 0o644
 _LONGEST_SHOWN = 60
-MANAGED_BY = "managedBy"
 MACHINE_CONFIG = "machineconfig"
 _OWN_KEYS = ("format", MANAGED_BY, FORMER_PREFIXES)
 _MOST_FORMER = 8
@@ -142,7 +142,7 @@ def apply_file(path: str, *, dry_run: bool = False) -> Applied:
     if untrusted:
         raise InvalidConfigError([replace(problem, severity="error") for problem in untrusted])
     target = compiled_path(path)
-    before = read_compiled(target)
+    before = read_compiled(active_path(path))
     if before is not None and before.get(MANAGED_BY):
         raise SettingsError(
             f"{target} belongs to {before[MANAGED_BY]}",
@@ -151,10 +151,9 @@ def apply_file(path: str, *, dry_run: bool = False) -> Applied:
     changes = changes_between(effective(without_own_keys(before))[0], explicit_values_of(config))
     lead_to_present(_state_folder(before), config.state_dir, dry_run=dry_run)
     if not dry_run:
-        folder = os.path.dirname(target) or "."
         text = compiled(config, former=former_prefixes(before, config))
-        for name in (LAST_VALID_NAME, COMPILED_NAME):
-            replace_file(f"{folder}/{name}", text, _MODE)
+        for name in (last_valid_path(target), target):
+            replace_file(name, text, _MODE)
     return Applied(target, changes, checked.remarks)
 
 

@@ -10,7 +10,15 @@ from typing import Literal
 import click
 
 from resctrl_hooks.node.errors import SettingsError
-from resctrl_hooks.node.settings import DEFAULT_CONFIG, LAST_VALID_NAME, Settings, beside, compiled_path, load
+from resctrl_hooks.node.settings import (
+    DEFAULT_CONFIG,
+    Settings,
+    active_path,
+    apply_command,
+    compiled_path,
+    last_valid_path,
+    load,
+)
 
 Source = Literal["compiled", "last-valid", "yaml", "defaults"]
 
@@ -42,14 +50,19 @@ def find_effective(config: str = DEFAULT_CONFIG) -> Effective:
         SettingsError: the existing file is unusable, or ``FILE`` was named and does not exist.
     """
     path = compiled_path(config)
-    applied = any(os.path.lexists(name) for name in (path, beside(path, LAST_VALID_NAME)))
-    if applied or not os.path.exists(config):
-        settings, problem = load(config)
-        if not settings.path:
-            return Effective(settings, "defaults", "", problem)
-        source: Source = "last-valid" if settings.path == beside(path, LAST_VALID_NAME) else "compiled"
-        return Effective(settings, source, settings.path, problem)
-    return _never_applied(config)
+    former = active_path(config) != path
+    applied = any(os.path.lexists(name) for name in (path, last_valid_path(path)))
+    if not applied and os.path.exists(config):
+        try:
+            return _never_applied(config)
+        except SettingsError:
+            if not former:
+                raise
+    settings, problem = load(config)
+    if not settings.path:
+        return Effective(settings, "defaults", "", problem)
+    source: Source = "last-valid" if settings.path == last_valid_path(path) else "compiled"
+    return Effective(settings, source, settings.path, problem)
 
 
 def _never_applied(config: str) -> Effective:
@@ -62,7 +75,10 @@ def _never_applied(config: str) -> Effective:
         more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
         raise SettingsError(f"{wrong[0]}{more}")
     hooks = "use the built-in defaults" if config == DEFAULT_CONFIG else "do nothing"
-    problem = f"{config} has never been applied; until `resctrl-hook config apply`, installed hooks {hooks}"
+    active = active_path(config)
+    if active != compiled_path(config):
+        hooks = f"use {active} of version 0.2"
+    problem = f"{config} has never been applied; until `{apply_command(config)}`, installed hooks {hooks}"
     return Effective(Settings(checked.valid().given(), config), "yaml", config, problem)
 
 

@@ -12,7 +12,7 @@ from resctrl_hooks.inventory.models import Inventory
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError, SettingsError
 from resctrl_hooks.node.log import Log
-from resctrl_hooks.node.settings import DEFAULT_CONFIG, LAST_VALID_NAME, Settings, beside, compiled_path
+from resctrl_hooks.node.settings import DEFAULT_CONFIG, Settings, compiled_path, last_valid_path
 
 DEFAULT_PROC = Settings().proc_path
 _SECONDS = 30
@@ -84,7 +84,7 @@ def _active(tree: Tree, config: str) -> Effective:
     """Return the settings below a root, where the default path differs and may be empty as on a host."""
     path = tree.real(config)
     compiled = compiled_path(path)
-    nothing = not any(os.path.lexists(name) for name in (path, compiled, beside(compiled, LAST_VALID_NAME)))
+    nothing = not any(os.path.lexists(name) for name in (path, compiled, last_valid_path(compiled)))
     if config == DEFAULT_CONFIG and nothing:
         return Effective(Settings(), "defaults", "", "")
     return find_effective(path)

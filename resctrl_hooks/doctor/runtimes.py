@@ -12,7 +12,7 @@ from resctrl_hooks.install.paths import CODE, HOOK_NAME, UNITS
 from resctrl_hooks.install.present import named_folder
 from resctrl_hooks.install.units import NRI
 from resctrl_hooks.install.watching import LOOKS_PAST, looks_past
-from resctrl_hooks.node.settings import compiled_path
+from resctrl_hooks.node.settings import active_path, compiled_path
 
 from .finding import Finding, ok, problem, warning
 from .host import Host, names
@@ -99,7 +99,7 @@ def _registration(host: Host, runtimes: list[str], path: str) -> Iterator[Findin
     command = json.loads(text)["hook"]["args"]
     missing = [word for word in command if word.startswith("/") and not host.tree.exists(word) and "\n" not in word]
     config = config_in(command)
-    if config in missing and host.tree.exists(f"{os.path.dirname(config)}/config.json"):
+    if config in missing and os.path.lexists(active_path(host.tree.real(config))):
         missing.remove(config)
     if missing:
         theirs = [word for word in missing if word != config and not word.startswith(CODE)]

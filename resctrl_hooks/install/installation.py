@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable
 from typing import Final
 
-from resctrl_hooks.node.settings import COMPILED_NAME, LAST_VALID_NAME
+from resctrl_hooks.node.settings import compiled_path, last_valid_path
 
 from . import systemd
 from .guard import INTERPRETER_OPTIONS
@@ -226,6 +226,6 @@ def _own_settings(record: Manifest, tree: Tree, *, say: Say) -> dict[str, str]:
         say(f"{config} and its compiled file are kept, because it was edited")
         return {}
     ours = record.paths(SETTINGS)
-    folder = os.path.dirname(config)
-    ours += [f"{folder}/{name}" for name in (COMPILED_NAME, LAST_VALID_NAME) if config in ours]
+    compiled = compiled_path(config)
+    ours += [name for name in (compiled, last_valid_path(compiled)) if config in ours]
     return dict.fromkeys(ours, SETTINGS)

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from resctrl_hooks.config.applied import read_compiled
 from resctrl_hooks.node.host.files import parse_json
 from resctrl_hooks.node.nfd.features import FIRST as FIRST_FEATURES
-from resctrl_hooks.node.settings import Settings, compiled_path
+from resctrl_hooks.node.settings import Settings, active_path, compiled_path
 
 from .containerd import nri_drop_in
 from .directories import RUNTIMES, choose
@@ -124,9 +124,8 @@ def plan(
 
 def _settings(config: str, root: str, planned: dict[str, bytes]) -> Settings:
     """Return the settings that will be active."""
-    path = compiled_path(config)
-    data = planned.get(path)
-    return Settings(parse_json(data) if data is not None else read_compiled(root + path) or {})
+    data = planned.get(compiled_path(config))
+    return Settings(parse_json(data) if data is not None else read_compiled(active_path(root + config)) or {})
 
 
 def _features(path: str, root: str) -> PlannedFile:

@@ -10,7 +10,7 @@ from resctrl_hooks.config.applied import compile_file, read_compiled
 from resctrl_hooks.config.check import LARGEST, check_file
 from resctrl_hooks.node.errors import SettingsError
 from resctrl_hooks.node.host.files import parse_json, read_file
-from resctrl_hooks.node.settings import COMPILED_NAME, FORMAT, LAST_VALID_NAME, Settings, is_unapplied
+from resctrl_hooks.node.settings import FORMAT, Settings, active_path, compiled_path, is_unapplied, last_valid_path
 
 FIRST: Final = b"""\
 # The configuration of resctrl-hooks. Everything has a default, so this file may stay as it is.
@@ -40,8 +40,7 @@ def with_history(config: str, root: str = "") -> dict[str, bytes] | None:
     Raises:
         InvalidConfigError, OSError: the file is unusable.
     """
-    folder = config.rpartition("/")[0]
-    active = read_compiled(f"{root}{folder}/{COMPILED_NAME}")
+    active = read_compiled(active_path(root + config))
     if config.endswith(".json") or not os.path.lexists(root + config) or is_unapplied(root + config):
         return None
     if ((active or {}).get("history") or {}).get("enabled"):
@@ -51,8 +50,13 @@ def with_history(config: str, root: str = "") -> dict[str, bytes] | None:
     if "history" in (yaml.safe_load(text) or {}):
         return None
     text = text.rstrip(b"\n") + b"\n" + HISTORY
-    compiled = _compiled(text)
-    return {config: text, **{f"{folder}/{name}": compiled for name in (LAST_VALID_NAME, COMPILED_NAME)}}
+    return {config: text, **_active(config, _compiled(text))}
+
+
+def _active(config: str, compiled: bytes) -> dict[str, bytes]:
+    """Return the compiled file and its copy; the copy is written first."""
+    path = compiled_path(config)
+    return {last_valid_path(path): compiled, path: compiled}
 
 
 def _compiled(text: bytes) -> bytes:
@@ -64,7 +68,7 @@ def _compiled(text: bytes) -> bytes:
 
 def unapplied(config: str, root: str = "") -> list[str]:
     """Return the problems of a configuration that stays unapplied because an older compiled one exists."""
-    compiled = f"{config.rpartition('/')[0]}/{COMPILED_NAME}"
+    compiled = compiled_path(config)
     if config.endswith(".json") or not (os.path.lexists(root + config) and os.path.lexists(root + compiled)):
         return []
     found = check_file(root + config).problems
@@ -86,17 +90,17 @@ def compiled_files(config: str, root: str, *, history: bool) -> dict[str, bytes]
             return {config: b'{"format": 1}\n'}
         _check_compiled(root + config)
         return {}
-    folder = config.rpartition("/")[0]
     files = {}
-    if os.path.lexists(f"{root}{folder}/{COMPILED_NAME}"):
-        _check_compiled(f"{root}{folder}/{COMPILED_NAME}")
+    active = active_path(root + config)
+    if os.path.lexists(active):
+        _check_compiled(active)
         return {}  # also without a YAML file, for example in an image
     if os.path.lexists(root + config):
         compiled = compile_file(root + config)
     else:
         files[config] = FIRST + HISTORY if history else FIRST
         compiled = _compiled(files[config])
-    return files | {f"{folder}/{name}": compiled for name in (LAST_VALID_NAME, COMPILED_NAME)}
+    return files | _active(config, compiled)
 
 
 def _check_compiled(path: str) -> None:

@@ -29,9 +29,11 @@ else:
     Sections = object
 
 DEFAULT_CONFIG = "/etc/resctrl-hooks/config.yaml"
+_USUAL_NAME = "config.yaml"
 COMPILED_NAME = "config.json"
-LAST_VALID_NAME = "config.last.json"
 FORMAT = 1
+MANAGED_BY = "managedBy"
+"""The compiled file's owner, if another program than `config apply` writes it."""
 FORMER_PREFIXES = "formerPrefixes"
 """The compiled file's list of earlier ``groupPrefix`` values: groups of a lost ledger may have them."""
 _LIMIT = 1 << 20
@@ -172,8 +174,46 @@ def _section(given: "Any", defaults: "dict[str, Any]", what: str) -> "dict[str, 
 
 
 def compiled_path(config: str) -> str:
-    """Return the compiled file for a ``--config FILE``: config.json in its folder, or FILE itself if it is JSON."""
-    return config if config.endswith(".json") else beside(config, COMPILED_NAME)
+    """Return the compiled file of a ``--config FILE``: no two YAML files have the same one.
+
+    It is config.json beside config.yaml, NAME.compiled.json beside another file, and FILE itself if it is JSON.
+    """
+    if config.endswith(".json"):
+        return config
+    return beside(config, COMPILED_NAME) if _name_of(config) == _USUAL_NAME else f"{config}.compiled.json"
+
+
+def last_valid_path(compiled: str) -> str:
+    """Return the copy of a compiled file, which is used if that is damaged."""
+    return f"{compiled.removesuffix('.json')}.last.json"
+
+
+def active_path(config: str) -> str:
+    """Return the compiled file in use: the file's own, or until it exists the config.json of version 0.2.
+
+    That version compiled every YAML file of a folder to config.json. It is not used if it belongs to a config.yaml
+    beside it, or to another program such as a MachineConfig.
+    """
+    own = compiled_path(config)
+    if own == config or _name_of(config) == _USUAL_NAME or is_there(own) or is_there(last_valid_path(own)):
+        return own
+    former = beside(config, COMPILED_NAME)
+    if is_there(beside(config, _USUAL_NAME)):
+        return own
+    try:
+        value = parse_json(read_file(former, _LIMIT, follow=True))
+    except (OSError, ValueError):
+        return own
+    return own if not isinstance(value, dict) or value.get(MANAGED_BY) else former
+
+
+def apply_command(config: str) -> str:
+    """Return the command that applies a YAML file."""
+    return f"resctrl-hook {'' if config == DEFAULT_CONFIG else f'--config {config} '}config apply"
+
+
+def _name_of(path: str) -> str:
+    return path[path.rfind("/") + 1 :]
 
 
 def beside(path: str, name: str) -> str:
@@ -196,12 +236,14 @@ def load(config: str = DEFAULT_CONFIG) -> "tuple[Settings, str]":
         what = problem.strerror if isinstance(problem, OSError) else str(getattr(problem, "message", problem))
         what = (what or "").removeprefix(f"{path}: ")
         try:
-            settings = _read(beside(path, LAST_VALID_NAME))
+            settings = _read(last_valid_path(path))
         except (OSError, ValueError, errors.SettingsError):
             if not isinstance(problem, FileNotFoundError):
                 raise errors.SettingsError(f"invalid settings in {path}: {what}") from problem
             if config == DEFAULT_CONFIG:
                 return Settings(), _never_applied(config)
+            if path != active_path(config):
+                return _of_version_0_2(config)
             raise _nothing_at(config, path) from problem
         return settings, f"invalid settings in {path} ({what}); the last valid settings stay active"
     return settings, _newer_yaml(config, path)
@@ -214,17 +256,26 @@ def _read(path: str) -> Settings:
     return Settings(value, path)
 
 
+def _of_version_0_2(config: str) -> "tuple[Settings, str]":
+    former = active_path(config)
+    problem = f"{config} has never been applied; {former} of version 0.2 stays active; run `{apply_command(config)}`"
+    try:
+        return _read(former), problem
+    except (OSError, ValueError) as error:
+        raise errors.SettingsError(f"invalid settings in {former}: {error}") from error
+
+
 def _never_applied(config: str) -> str:
     try:
         posix.stat(config)
     except OSError:
         return ""
-    return f"{config} has never been applied; the defaults apply; run `resctrl-hook config apply`"
+    return f"{config} has never been applied; the defaults apply; run `{apply_command(config)}`"
 
 
 def _nothing_at(config: str, path: str) -> "errors.SettingsError":
     if config != path and is_there(config):
-        return errors.SettingsError(f"no compiled settings at {path}")
+        return errors.SettingsError(f"no compiled settings at {path}", hint=f"run `{apply_command(config)}`")
     return errors.SettingsError(f"{config} does not exist", hint="name another file with --config")
 
 
@@ -234,7 +285,7 @@ def _newer_yaml(config: str, compiled: str) -> str:
         newer = config != compiled and posix.stat(config).st_mtime > posix.stat(compiled).st_mtime + 1
     except OSError:
         return ""
-    return f"{config} is newer than the active settings; run `resctrl-hook config apply`" if newer else ""
+    return f"{config} is newer than the active settings; run `{apply_command(config)}`" if newer else ""
 
 
 def is_unapplied(config: str) -> bool:

@@ -160,7 +160,7 @@ def test_named_file_that_is_missing_is_wrong_use(config: Path) -> None:
     assert caught.value.exit_code == 2
 
 
-NEVER = "config.yaml has never been applied; until `resctrl-hook config apply`, installed hooks"
+NEVER = "config apply`, installed hooks"
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,8 @@ def test_remark_on_unapplied_file_follows_the_output(host: Host) -> None:
     os.utime(yaml, (4e9, 4e9))
     done = call(yaml, "list")
     assert done.exit_code == 0, done.output
-    assert done.output.splitlines()[-1].endswith("newer than the active settings; run `resctrl-hook config apply`")
+    remedy = f"run `resctrl-hook --config {yaml} config apply`"
+    assert done.output.splitlines()[-1].endswith(f"newer than the active settings; {remedy}")
 
 
 def shown(config: Path) -> Any:

@@ -12,7 +12,15 @@ from resctrl_hooks.node import feature_table
 from resctrl_hooks.node.errors import SettingsError
 from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.permissions import allows, check_allowed
-from resctrl_hooks.node.settings import DEFAULT_CONFIG, DEFAULTS, Settings, compiled_path, is_unapplied, load
+from resctrl_hooks.node.settings import (
+    DEFAULT_CONFIG,
+    DEFAULTS,
+    Settings,
+    compiled_path,
+    is_unapplied,
+    last_valid_path,
+    load,
+)
 
 
 def write(folder: Path, name: str = "config.json", **values: Any) -> str:
@@ -82,10 +90,20 @@ def test_compiled_file_is_active(tmp_path: Path) -> None:
 
 def test_compiled_file_lies_next_to_yaml() -> None:
     assert compiled_path(DEFAULT_CONFIG) == "/etc/resctrl-hooks/config.json"
-    assert compiled_path("/x/y.yaml") == "/x/config.json"
-    assert compiled_path("/y.yaml") == "/config.json"
-    assert compiled_path("y.yaml") == "config.json"
+    assert compiled_path("/x/y.yaml") == "/x/y.yaml.compiled.json"
+    assert compiled_path("/config.yaml") == "/config.json"
+    assert compiled_path("config.yaml") == "config.json"
+    assert compiled_path("y.yaml") == "y.yaml.compiled.json"
     assert compiled_path("/x/y.json") == "/x/y.json"
+    assert last_valid_path(compiled_path(DEFAULT_CONFIG)) == "/etc/resctrl-hooks/config.last.json"
+
+
+def test_compiled_files_of_different_files_differ() -> None:
+    names = ["config.yaml", "config", "config.yml", "config.last", "a", "a.yaml", "a.yml", "a.yaml.compiled", "A.yaml"]
+    compiled = [compiled_path(f"/x/{name}") for name in names]
+    paths = {*compiled, *map(last_valid_path, compiled)}
+    assert len(paths) == 2 * len(names)
+    assert paths.isdisjoint(f"/x/{name}" for name in names)
 
 
 def test_last_valid_settings_lie_next_to_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from ..ledger import CHANGING, WAITING
 from ..log import NOTICE, WARNING
 from ..pointers import forget, forget_unusable, has_member
 from ..resctrl.totals_file import CLASSES, KEYS, share_with_earlier
-from ..settings import LAST_VALID_NAME
+from ..settings import last_valid_path
 from ..slowdown.section import BASELINES
 from ..slowdown.section import section as slowdown
 from ..state_folders import folders_of_records
@@ -77,7 +77,7 @@ def _remove_unfinished(context: "Context") -> int:
     baselines = f"{slowdown(settings)['directory']}/{BASELINES}"
     for path in (baselines, settings.node_features_path, settings.path):
         folder, _, name = path.rpartition("/")
-        removed += remove_unfinished(folder, context.proc, (name, f".{name}", LAST_VALID_NAME)) if folder else 0
+        removed += remove_unfinished(folder, context.proc, (name, f".{name}", last_valid_path(name))) if folder else 0
     return removed
 
 

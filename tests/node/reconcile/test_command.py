@@ -88,7 +88,7 @@ def test_watch_repeats_until_interrupted(tmp_path: Path, peoples: bool) -> None:
 
 @pytest.mark.parametrize(
     "installed, fails, said",
-    [(True, "fail", "applied the edited "), (False, "ignore", "run `resctrl-hook config apply`")],
+    [(True, "fail", "applied the edited "), (False, "ignore", " config apply`")],
     ids=["valid", "no-command"],
 )
 def test_timer_applies_edited_configuration_through_command(
