@@ -6,7 +6,7 @@
 import posix
 import time
 
-from .files import UNFINISHED, list_folder, remove_file
+from .files import S_IFMT, S_IFREG, UNFINISHED, list_folder, remove_file
 from .procfs import start_time
 
 TYPE_CHECKING = False
@@ -46,8 +46,10 @@ def _unfinished(entry: str) -> "tuple[str, str]":
 
 
 def _age(path: str) -> float:
+    """Return the seconds since a file was written; 0 for anything that no writer of ours leaves, such as a folder."""
     try:
-        age = time.time() - posix.lstat(path).st_mtime
+        found = posix.lstat(path)
     except OSError:
         return 0.0
+    age = time.time() - found.st_mtime if found.st_mode & S_IFMT == S_IFREG else 0.0
     return age if age >= 0 else _OLD + 1  # the clock was set back
