@@ -97,7 +97,7 @@ def _unknown(context: Context, what: str, names: Names) -> NoSuchPodError:
         )
     # The API shows a static pod's mirror pod, whose UID the node does not know: docs/metrics.md.
     hint = _STATIC if pod_uid_validator(what) else NoSuchPodError.hint
-    known = [*names.values(), [one.shown for one in _foreign_groups(context)]]
+    known = [*names.values(), *([one.shown, one.text] for one in _foreign_groups(context))]
     return NoSuchPodError(f"unknown pod or container {what!r}{similar(what, known)}", hint=hint)
 
 

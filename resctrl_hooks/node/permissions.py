@@ -8,7 +8,8 @@ _SWAPPED = 2
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Protocol
+    from collections.abc import Iterable
+    from typing import Protocol
 
     from .settings import Settings
 
@@ -20,9 +21,17 @@ if TYPE_CHECKING:
 
 
 def check_allowed(
-    settings: "Settings", table: str, workload: "Requester", name: str, what: str, error: "type[errors.HookError]"
+    settings: "Settings",
+    table: str,
+    workload: "Requester",
+    name: str,
+    what: str,
+    error: "type[errors.HookError]",
+    declared: "Iterable[str]" = (),
 ) -> None:
     """Refuse ``what`` if an ``allow`` table (``rdt.allow``) does not permit ``name`` for the workload's namespace.
+
+    The message suggests a name of ``declared``, if the requested one is mistyped and the namespace may use that one.
 
     Raises:
         HookError: of the type ``error``, with the workload and the table.
@@ -33,21 +42,21 @@ def check_allowed(
             f"a container of an unverified runtime is not allowed to {what}",
             hint="neither its cgroup nor its bundle identifies the runtime (Podman: do not use --cgroups=disabled)",
         )
-    if not allows(getattr(settings, section).get(key), workload.namespace, name):
+    allow = getattr(settings, section).get(key)
+    if not allows(allow, workload.namespace, name):
         message = f"{namespace_in_words(workload.namespace)} is not allowed to {what}"
+        meant = meant_name(allow, workload.namespace, name, list(declared))
+        if meant:
+            raise error(f"{message}: unknown name", hint=f"did you mean {meant!r}?")
         none = "" if workload.namespace else ' (`""` for no namespace)'
-        hint = f"{table} in the configuration lists what is allowed{none}"
-        meant = _meant(getattr(settings, section), key, workload.namespace, name)
-        raise error(message, hint=f"{hint}; did you mean {meant!r}?" if meant else hint)
+        raise error(message, hint=f"{table} in the configuration lists what is allowed{none}")
 
 
-def _meant(section: "dict[str, Any]", key: str, namespace: str, name: str) -> str:
-    """Return the declared class that a mistyped name probably means, of those that a namespace may use."""
-    declared = section.get("classes") or {}
+def meant_name(allow: "dict[str, list[str]] | None", namespace: str, name: str, declared: "list[str]") -> str:
+    """Return the declared name that a mistyped one probably means, of those that a namespace may use."""
     if name in declared or len(name) > _LONGEST:
         return ""
-    known = (one for one in declared if allows(section.get(key), namespace, one) and _is_near(name, one))
-    return next(known, "")
+    return next((one for one in declared if allows(allow, namespace, one) and _is_near(name, one)), "")
 
 
 def _is_near(name: str, other: str) -> bool:

@@ -124,7 +124,12 @@ def test_exact_name_of_a_pod_or_a_group_is_preferred_to_a_beginning(host: Monito
 
 @pytest.mark.parametrize(
     "what, suggestion",
-    [("mon_groups/their", "mon_groups/theirs"), ("gold/mon_groups/jobs", "gold/mon_groups/job"), ("mon_groups/", None)],
+    [
+        ("mon_groups/their", "mon_groups/theirs"),
+        ("thiers", "theirs"),
+        ("gold/mon_groups/jobs", "gold/mon_groups/job"),
+        ("mon_groups/", None),
+    ],
 )
 def test_unknown_group_is_refused_with_a_similar_name(host: MonitoredHost, what: str, suggestion: str | None) -> None:
     for command in ("show", "top", "list"):

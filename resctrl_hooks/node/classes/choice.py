@@ -51,11 +51,13 @@ def class_name(
     annotations: "list[str]",
     error: "type[HookError]" = ClassError,
     none: "tuple[str, ...]" = ("",),
+    declared: "list[str] | None" = None,
 ) -> "tuple[str, str]":
     """Return the name of the container's class ("" for none), and the reason.
 
     The first existing one of ``annotations`` counts; the names in ``none`` request no class. That needs permission for
-    one of these names, or for `NO_CLASS`, if the operator has a default for the container.
+    one of these names, or for `NO_CLASS`, if the operator has a default for the container. ``declared``
+    are the names of all classes; by default those of the feature's section.
 
     Raises:
         HookError: of the type ``error``: the class is not allowed for the namespace.
@@ -65,7 +67,8 @@ def class_name(
     name = name.strip()
     if source and name not in none:
         what = f"use {kind} class {name[:80]!r}"
-        check_allowed(settings, f"{feature}.allow", workload, name, what, error)
+        known = getattr(settings, feature).get("classes") or () if declared is None else declared
+        check_allowed(settings, f"{feature}.allow", workload, name, what, error, known)
         return name, f"annotation {source}"
     default, why = _default_class(workload, getattr(settings, feature).get("defaults") or {})
     if not source:

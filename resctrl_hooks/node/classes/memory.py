@@ -37,6 +37,7 @@ _BY_RATIO = ""  # no annotation sets this value
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _DIGITS = frozenset("0123456789")
 _LONGEST_VALUE = 20
+_SHOWN = 20  # classes in a message
 _LARGEST = 1 << 60  # the kernel answers "max" beyond 8 EiB
 
 
@@ -86,7 +87,7 @@ def choice_of(workload: "Workload", settings: "Settings") -> Choice:
     """
     suffixes = _suffixes(settings)
     names = _class_annotations(workload, suffixes)
-    name, why = class_name(workload, settings, "memory", names, MemoryClassError)
+    name, why = class_name(workload, settings, "memory", names, MemoryClassError, declared=_declared(settings))
     spec: "dict[str, Any]" = {}
     limits: "dict[str, str]" = {}
     by_ratio = 0
@@ -200,14 +201,17 @@ def _direct_values(workload: "Workload", settings: "Settings", limits: "dict[str
 
 def _class_named(name: str, workload: "Workload", settings: "Settings") -> "dict[str, Any]":
     what = f"use memory class {name[:80]!r}"
-    check_allowed(settings, "memtierd.allow", workload, name, what, MemoryClassError)
+    declared = _declared(settings)
+    check_allowed(settings, "memtierd.allow", workload, name, what, MemoryClassError, declared)
     for spec in settings.classes:
         if spec.get("name") == name:
             return spec
-    known = ", ".join(str(spec.get("name")) for spec in settings.classes[:20])
-    raise MemoryClassError(
-        f"unknown memory class {name[:80]!r}", hint=f"fix the class annotation; the classes are {known}"
-    )
+    hint = f"fix the class annotation; the classes are {', '.join(declared[:_SHOWN])}"
+    raise MemoryClassError(f"unknown memory class {name[:80]!r}", hint=hint)
+
+
+def _declared(settings: "Settings") -> "list[str]":
+    return [str(spec.get("name")) for spec in settings.classes]
 
 
 def canonical(limit: str, value: str) -> str:

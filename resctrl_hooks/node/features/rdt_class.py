@@ -7,6 +7,7 @@ from ..classes.choice import class_name
 from ..errors import HookError
 from ..feature import INTO_CLASS, SKIP, Feature, Step
 from ..host.procfs import groups_of_process
+from ..permissions import meant_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -108,9 +109,11 @@ def choose(workload: "Workload", context: "Context") -> "tuple[str, str]":
             if error.impossible and not workload.annotation(*_annotations(workload))[1]:
                 return "", f"{error}; {why} is not applied"
             raise error
+        allow = context.settings.rdt.get("allow")
+        meant = meant_name(allow, workload.namespace, name, resctrl.classes())
+        hint = "declare it in rdt.classes and run `resctrl-hook rdt apply`, or fix the reference to it"
         raise RdtClassError(
-            f"unknown RDT class {name[:80]!r} for {why}",
-            hint="declare it in rdt.classes and run `resctrl-hook rdt apply`, or fix the reference to it",
+            f"unknown RDT class {name[:80]!r} for {why}", hint=f"{hint}; did you mean {meant!r}?" if meant else hint
         )
     return name, f"by {why}"
 

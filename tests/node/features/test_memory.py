@@ -217,6 +217,18 @@ def test_forbidden_class_is_refused(host: Host, pod: dict[str, Any], limits: Pat
     assert f"{section}.allow" in why
 
 
+@pytest.mark.parametrize("section", ["memory", "memtierd"])
+def test_mistyped_class_suggests_the_allowed_one_with_a_similar_name(
+    host: Host, pod: dict[str, Any], limits: Path, section: str
+) -> None:
+    host.configure(classes=CLASSES, **{section: {"allow": {"shop": ["noswap"]}}})
+    for asked in ("noswp", "noswpa", "NoSwap"):
+        why = refused(host, pod, **{CLASS: asked})
+        assert f"is not allowed to use memory class '{asked}': unknown name; did you mean 'noswap'?" in why
+    for asked in ("swap", "swp", "gone"):
+        assert "did you mean" not in refused(host, pod, **{CLASS: asked})
+
+
 def test_direct_limits_need_permission(host: Host, pod: dict[str, Any], limits: Path) -> None:
     host.configure(classes=CLASSES)
     assert "namespace shop is not allowed to set memory.high by annotation" in refused(host, pod, **{HIGH: "64M"})

@@ -104,6 +104,16 @@ def test_mistyped_class_suggests_declared_one_of_namespace(rdt_host: Host, asked
     with pytest.raises(RdtClassError, match="is not allowed to use RDT class") as caught:
         plan(rdt_host, crio_annotations() | {OURS: asked})
     assert str(caught.value).partition("; did you mean ")[2] == (f"'{meant}'?" if meant else "")
+    assert (": unknown name;" in str(caught.value)) == bool(meant)
+    assert ("rdt.allow in the configuration" in str(caught.value)) != bool(meant)
+
+
+@pytest.mark.parametrize("asked, meant", [("glod", "gold"), ("silvr", "silver"), ("bronze", "")])
+def test_missing_class_of_an_allowed_name_suggests_an_existing_one(rdt_host: Host, asked: str, meant: str) -> None:
+    rdt_host.configure(rdt={"enabled": True, "allow": {"shop": ["*"]}})
+    with pytest.raises(RdtClassError, match=f"unknown RDT class '{asked}' for annotation ") as caught:
+        plan(rdt_host, crio_annotations() | {OURS: asked})
+    assert str(caught.value).partition("; did you mean ")[2] == (f"'{meant}'?" if meant else "")
 
 
 def test_missing_class_is_reported(rdt_host: Host) -> None:

@@ -151,6 +151,7 @@ def test_init_in_its_own_nested_cgroup_leaves_values_in_place(host: Host) -> Non
     [
         ({CLASS: "other"}, "namespace shop is not allowed to use scheduling class 'other'"),
         ({CLASS: "x" * 500}, "is not allowed to"),
+        ({CLASS: "btach"}, "is not allowed to use scheduling class 'btach': unknown name; did you mean 'batch'?"),
         ({f"{CLASS}__c0": "other", CLASS: "batch"}, "is not allowed to use scheduling class 'other'"),
         ({CLASS: ""}, "is empty: no class"),
         ({}, "no feature applies"),

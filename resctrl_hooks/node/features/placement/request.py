@@ -85,7 +85,8 @@ def request_of(workload: "Workload", settings: "Settings") -> Request:
     if len(request.pool) > _LONGEST_POOL:
         raise PlacementError(f"annotation {POOL} is too long for a pool name: {request.pool[:80]!r} …")
     if request.pool:
-        _check_allowed(request.pool, f"pool {request.pool[:80]!r}", workload, settings)
+        pools = [str(pool.get("name")) for pool in pools_in_use(options)]
+        _check_allowed(request.pool, f"pool {request.pool[:80]!r}", workload, settings, pools)
     if request.pool == RESERVED and _is_built_in(RESERVED, options):
         request.pool, request.kind = "", RESERVED  # the balloon of this name always exists
         return request
@@ -229,8 +230,10 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdecimal()
 
 
-def _check_allowed(name: str, what: str, workload: "Workload", settings: "Settings") -> None:
-    check_allowed(settings, "placement.allow", workload, name, f"use {what}", PlacementError)
+def _check_allowed(
+    name: str, what: str, workload: "Workload", settings: "Settings", declared: "list[str] | tuple[()]" = ()
+) -> None:
+    check_allowed(settings, "placement.allow", workload, name, f"use {what}", PlacementError, declared)
 
 
 def _annotation(workload: "Workload", name: str) -> str:

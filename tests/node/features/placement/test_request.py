@@ -103,6 +103,15 @@ def test_forbidden_request_is_refused(annotations: dict[str, str], words: str) -
         request_of(workload("Burstable", 1024, annotations), Settings({"placement": {}}))
 
 
+def test_mistyped_pool_suggests_the_allowed_one_with_a_similar_name() -> None:
+    pools = [{"name": "database", "cpus": "0-1"}, {"name": "batch", "cpus": "2-3"}]
+    settings = Settings({"placement": {"policy": "pools", "pools": pools, "allow": {"shop": ["database"]}}})
+    for asked, words in (("dbatabase", "did you mean 'database'?"), ("bach", "placement.allow in the configuration")):
+        with pytest.raises(PlacementError, match=f"is not allowed to use pool '{asked}'") as caught:
+            request_of(workload("Burstable", 1024, {"pool.placement.resctrl-hooks.io": asked}), settings)
+        assert words in str(caught.value)
+
+
 ANY = {"allow": {"shop": ["*"]}}
 OWN = {"allow": {"shop": ["exclusive"]}}
 POOL, BALLOON = "pool.placement.resctrl-hooks.io", f"balloon.balloons.{NRI}/container.c0"
