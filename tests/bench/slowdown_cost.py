@@ -1,4 +1,4 @@
-"""The processor time of the slowdown part by window, with all pods slowed at once, or none.
+"""The processor time of the slowdown part by window: no pod slowed, all of them, and all of them protected, too.
 
     PYTHONPATH=.:tests python tests/bench/slowdown_cost.py [PODS [MEMORY DOMAINS]]
 
@@ -20,6 +20,7 @@ from hosts.counter_tree import say_paths
 from hosts.monitored import plain_host
 
 from resctrl_hooks.node.part import Moment
+from resctrl_hooks.node.sampler.process import collect_rarely
 from resctrl_hooks.node.slowdown import reader
 from resctrl_hooks.node.slowdown.baseline import Baseline
 from resctrl_hooks.node.slowdown.constants import TRAFFIC, WINDOW
@@ -36,11 +37,12 @@ SIZES = [(32, 2), (128, 2), (250, 8), (500, 8)]
 class Node:
     """A node whose pods use half a CPU each, and wait for three tenths of the time."""
 
-    def __init__(self, folder: str, pods: int, domains: int) -> None:
+    def __init__(self, folder: str, pods: int, domains: int, *, protected: bool = False) -> None:
         settings: dict[str, Any] = {
             "cgroupPath": f"{folder}/cgroup",
             "slowdown": {"enabled": True, "perf": False, "directory": f"{folder}/var"},
             "monitoring": {"capacity": {"*": 60e9}},
+            "rdt": {"guard": {"protect": {"/": {"slowdown": 1.2}} if protected else {}}},
         }
         self._host = plain_host(Path(folder), "info/L3_MON", **settings)
         host = self._host.__enter__()
@@ -116,27 +118,29 @@ class Node:
         self._host.__exit__(None, None, None)
 
 
-def measure(pods: int, domains: int, factor: float) -> None:
+def measure(pods: int, domains: int, factor: float, *, protected: bool) -> None:
     """Print a line for one size of node."""
+    collect_rarely()  # as the resident process
     with tempfile.TemporaryDirectory() as folder:
-        node = Node(folder, pods, domains)
+        node = Node(folder, pods, domains, protected=protected)
         node.slow(factor)
         for _ in range(WARM):
             node.window()
         found = [node.window() for _ in range(WINDOWS)]
         middle = statistics.median(found)
         of_cpu = f"{middle / WINDOW:.2%} of one CPU"
-        size = f"{pods} pods ({node.slowed} slowed), {domains} memory domains"
+        kind = " and protected" if protected else ""
+        size = f"{pods} pods ({node.slowed} slowed{kind}), {domains} memory domains"
         print(f"{size}: {middle * 1e3:.0f} ms by window, {of_cpu}; most {max(found) * 1e3:.0f} ms", flush=True)
         node.close()
 
 
 def main() -> None:
-    """Print two lines for each size of node."""
+    """Print three lines for each size of node."""
     asked = [int(word) for word in sys.argv[1:]]
     for pods, domains in [(asked[0], asked[1] if len(asked) > 1 else 2)] if asked else SIZES:
-        for factor in (1.0, 2.0):
-            measure(pods, domains, factor)
+        for factor, protected in ((1.0, False), (2.0, False), (2.0, True)):
+            measure(pods, domains, factor, protected=protected)
 
 
 if __name__ == "__main__":

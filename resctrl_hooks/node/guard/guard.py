@@ -19,7 +19,7 @@ from .limits import RESOURCE, held_limits, read_limits
 from .load import ClassCounts, Reader, Traffic, domains_of_bandwidth, rates_between, traffic
 from .pods import Pods
 from .sample import Sample
-from .section import ACT, OBSERVE, section, slowdown_of
+from .section import ACT, OBSERVE, class_name, section, slowdown_of
 from .status import Status, event_of, event_text
 from .sufferers import Sufferers
 
@@ -49,8 +49,8 @@ class Guard:
         self._topology = topology
         self._capacity: "dict[str, float]" = context.settings.monitoring.get("capacity") or {}
         self._throttle: "dict[str, Any]" = settings["throttle"]
-        self._protect = [_class_name(name) for name in settings["protect"]]
-        least = {_class_name(name): ratio for name, ratio in slowdown_of(settings).items()}
+        self._protect = [class_name(name) for name in settings["protect"]]
+        least = slowdown_of(settings)
         at_load = [name for name in self._protect if name not in least]
         self._rules = Rules(
             at_load,
@@ -234,11 +234,6 @@ class Guard:
 
     def _say(self, priority: int, text: str, **fields: "str | int") -> None:
         self._context.log(priority, text, stage=STAGE, **fields)
-
-
-def _class_name(name: str) -> str:
-    """Return the kernel's name of a configured class: the root class has none."""
-    return "" if name == "/" else name
 
 
 def _present(rules: Rules, domain: Domain) -> Rules:

@@ -20,4 +20,9 @@ def slowdown_of(settings: "dict[str, Any]") -> "dict[str, float]":
     """Return the classes that are protected at a slowdown, with the ratio; ``protect`` is a list or a mapping."""
     protect = settings["protect"]
     rules = protect.items() if isinstance(protect, dict) else ()
-    return {name: rule["slowdown"] for name, rule in rules if rule and rule.get("slowdown")}
+    return {class_name(name): rule["slowdown"] for name, rule in rules if rule and rule.get("slowdown")}
+
+
+def class_name(name: str) -> str:
+    """Return the kernel's name of a configured class: the root class has none."""
+    return "" if name == "/" else name

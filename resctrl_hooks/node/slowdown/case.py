@@ -36,9 +36,11 @@ class Case:
         self.verdict = verdict
         self.windows = [one for one in windows if key in one.uses and one.uses[key].method == verdict.method]
         self.uses = [window.uses[key] for window in self.windows]
-        priced = [window for window, use in zip(self.windows, self.uses) if use.price is not None] or self.windows
-        self.memory = tuple(sorted({number for one in priced for number in one.together.memory[key]}))
-        self.caches = tuple(sorted({number for one in priced for number in one.together.caches[key]}))
+        self.prices = [use.price for use in self.uses]
+        priced = [one.together for one, price in zip(self.windows, self.prices) if price is not None]
+        priced = priced or [one.together for one in self.windows]
+        self.memory = tuple(sorted(set[int]().union(*[one.memory[key] for one in priced])))
+        self.caches = tuple(sorted(set[int]().union(*[one.caches[key] for one in priced])))
 
     @property
     def is_dearer(self) -> bool:
@@ -140,7 +142,7 @@ class Case:
         return sorted(found, key=lambda one: (-one.share, one.key))
 
     def _correlation(self, used: "Sequence[float]") -> "float | None":
-        return correlation([(own.price, part) for own, part in zip(self.uses, used) if own.price is not None])
+        return correlation([(price, part) for price, part in zip(self.prices, used) if price is not None])
 
     @cached_property
     def _moved(self) -> "list[float]":
@@ -154,8 +156,7 @@ class Case:
         if known is None:
             return range(len(self.windows))
         least = SLOWED * known.quantile(0.5)
-        prices = [use.price for use in self.uses]
-        dear = [place for place, price in enumerate(prices) if price is not None and price >= least]
+        dear = [place for place, price in enumerate(self.prices) if price is not None and price >= least]
         return dear or range(len(self.windows))
 
 

@@ -101,12 +101,13 @@ class Together:
 def moved_by(use: "Use", domains: "Iterable[int]") -> float:
     """Return the bytes per second that a pod moves to some memory domains."""
     traffic = use.traffic or {}
-    return sum([traffic.get(number, 0.0) for number in domains])
+    return sum([traffic[number] for number in domains if number in traffic])
 
 
 def held_by(use: "Use", l3: "Iterable[int]") -> float:
     """Return the bytes that a pod holds in some L3 domains."""
-    return sum([use.occupancy.get(number, 0.0) for number in l3])
+    held = use.occupancy
+    return sum([held[number] for number in l3 if number in held])
 
 
 def shares_cpus(one: int, other: int) -> bool:

@@ -4,6 +4,7 @@ import posix
 
 from ..errors import HookError
 from ..guard.section import section as guard_section
+from ..guard.section import slowdown_of
 from ..host.instance import RunningError, only_instance
 from ..log import WARNING
 from ..names import SLOWDOWN_STATUS
@@ -38,7 +39,9 @@ class SlowdownPart(Part):
         self.status = f"slowdown of pods every {WINDOW:g} s"
         self._context = context
         self._settings = section(context.settings)
-        self._protected = list(guard_section(context.settings)["protect"])
+        guard = guard_section(context.settings)
+        self._protected = list(guard["protect"])
+        self._reported = set(slowdown_of(guard))
         self._live = live
         self._lock = lock
         self._names = RecordedNames(context)
@@ -93,10 +96,15 @@ class SlowdownPart(Part):
         )
 
     def _pressed(self, held: "dict[str, set[str]]") -> "dict[str, Any]":
-        """Return the pods that memory bandwidth slows in their last windows, with the start of these."""
+        """Return the pods that memory bandwidth slows in their last windows, with the start of these.
+
+        The guard only reads those of classes that are protected at a slowdown.
+        """
         found: "dict[str, Any]" = {}
         for key, one in self._findings.items():
-            now = self._live.pressed(key, one, FEWEST) if one.verdict.ratio is not None else None
+            if one.verdict.ratio is None or self._reported.isdisjoint(held.get(key, ())):
+                continue
+            now = self._live.pressed(key, one, FEWEST)
             if now is not None:
                 verdict, windows = now
                 found[key] = {

@@ -7,7 +7,7 @@ from ..guard.load import Reader as ClassReader
 from ..guard.load import traffic
 from ..guard.snapshots import domains_of_slots
 from ..host.files import kernel_text
-from ..resctrl.bandwidth import LOCAL, TOTAL, bandwidth_of, is_at_memory, is_bandwidth, resource_of
+from ..resctrl.bandwidth import EVENTS, LOCAL, TOTAL, bandwidth_of, is_at_memory, resource_of
 from ..resctrl.counters import ERROR, UNAVAILABLE
 from .cgroup_waits import read_cpus, read_waits
 from .units import CpuPart
@@ -117,31 +117,31 @@ def counts_of(
     readings: "Iterable[CounterReading]", folders: "Sequence[str]", perf: "PerfCount | None", started: object = None
 ) -> Counts:
     """Return a pod's counters from its readings, its cgroups' folders and its performance counters."""
-    bandwidth: "dict[tuple[str, int], float | None]" = {}
+    totals: "dict[int, float | None]" = {}
+    near: "dict[int, float | None]" = {}
     occupancy: "dict[int, float]" = {}
     sums: "dict[str, float]" = {}
     readings = [*readings]
     resource = resource_of(readings)
+    counted = {TOTAL: totals} if is_at_memory(resource) else {TOTAL: totals, LOCAL: near}
     for one in readings:
         name, domain = one.counter.name, one.domain
         if domain.node is not None:
             continue
-        if name in (TOTAL, LOCAL):
-            if not is_bandwidth(one, resource, name) or (name == LOCAL and is_at_memory(resource)):
-                continue
-            place = name, domain.id
-            old = bandwidth.get(place, 0.0)
-            is_unknown = one.value is None or one.state in (UNAVAILABLE, ERROR)  # it would be in the next window
-            bandwidth[place] = None if is_unknown or old is None else old + (one.value or 0)
+        if name in EVENTS:
+            if name in counted and domain.resource == resource:
+                moved = counted[name]
+                old = moved.get(domain.id, 0.0)
+                is_unknown = one.value is None or one.state in (UNAVAILABLE, ERROR)  # it would be in the next window
+                moved[domain.id] = None if is_unknown or old is None else old + (one.value or 0)
         elif one.value is None:
             continue
         elif name == _OCCUPANCY:
             occupancy[domain.id] = occupancy.get(domain.id, 0.0) + one.value
         elif name in _SUMS:
             sums[_SUMS[name]] = sums.get(_SUMS[name], 0.0) + one.value
-    totals = {number: value for (name, number), value in bandwidth.items() if name == TOTAL}
     return Counts(
-        {number: (total, bandwidth.get((LOCAL, number))) for number, total in totals.items()},
+        {number: (total, near.get(number)) for number, total in totals.items()},
         occupancy,
         sums.get("cycles"),
         sums.get("operations"),

@@ -100,7 +100,7 @@ def record_of(found: "Finding") -> "dict[str, Any]":
                 "cause": one.cause,
                 "state": one.state,
                 "text": one.text,
-                "pods": [pod._asdict() for pod in one.pods],
+                "pods": [{"key": pod.key, "share": pod.share, "correlation": pod.correlation} for pod in one.pods],
             }
             for one in found.causes
         ],

@@ -46,6 +46,7 @@ def judge(windows: "Sequence[Window]", key: str, baseline: "Baseline | None") ->
     uses = [(window.uses[key], window.seconds) for window in windows if key in window.uses]
     uses = [(use, seconds) for use, seconds in uses if use.method == method]
     priced = [(use, seconds) for use, seconds in uses if use.price is not None]
+    prices = [use.price or 0.0 for use, _ in priced]
     number = baseline.samples(method) if baseline else 0
     slower = 1 / (1 - min(_MOST_STOOD, stood(uses)))
     known = _range(baseline, method, priced)
@@ -57,7 +58,7 @@ def judge(windows: "Sequence[Window]", key: str, baseline: "Baseline | None") ->
         return Verdict(UNKNOWN, reason, None, None, None, None, method, len(priced), number)
     normal = known.quantile(0.5)
     dearer = sum(use.cost or 0.0 for use, _ in priced) / sum(use.work or 0.0 for use, _ in priced) / normal
-    error = _TWO_SIDED * _standard_error([log((use.price or normal) / normal) for use, _ in priced])
+    error = _TWO_SIDED * _standard_error([log(price / normal) for price in prices])
     spread = sqrt(known.quantile(0.9) / normal)  # the baseline's own median is uncertain by less than this
     usual = 1 / (1 - min(_MOST_STOOD, known.mean("stood") or 0.0))
     waits = max(1.0, slower / usual)
@@ -65,7 +66,7 @@ def judge(windows: "Sequence[Window]", key: str, baseline: "Baseline | None") ->
     low, high = ratio * exp(-error), ratio * exp(error)
     # A culprit that comes and goes makes the interval wide: samples of both kinds are far from their mean.
     rare = max(SLOWED * normal, known.quantile(0.9))
-    is_often = 2 * sum((use.price or 0.0) >= rare for use, _ in priced) >= max(len(priced), OFTEN)
+    is_often = 2 * sum([price >= rare for price in prices]) >= max(len(priced), OFTEN)
     is_clear = method != TRAFFIC or dearer >= SLOWED_ESTIMATE or waits >= SLOWED
     is_slowed = ratio >= max(SLOWED, spread) and (low >= CERTAIN or is_often) and is_clear
     return Verdict(
@@ -91,11 +92,7 @@ def latest(windows: "Sequence[Window]", key: str, most: int) -> "Sequence[Window
 
 def _samples(windows: "Sequence[Window]", key: str) -> "list[tuple[int, str]]":
     """Return the places of the windows that have a pod's cost, with its grades."""
-    return [
-        (place, use.method)
-        for place, window in enumerate(windows)
-        if (use := window.uses.get(key)) is not None and use.cost and use.work
-    ]
+    return [(place, grade) for place, window in enumerate(windows) if (grade := window.grades.get(key))]
 
 
 def _best(samples: "list[tuple[int, str]]") -> str:
@@ -115,7 +112,7 @@ def _seen(windows: "Sequence[Window]", key: str) -> str:
 def stood(uses: "Sequence[tuple[Use, float]]") -> float:
     """Return the part of the time for which all of the pod's tasks waited for a CPU or for memory."""
     whole = sum(seconds for _, seconds in uses)
-    waited = sum(min(1.0, float(use.stood or 0) + float(use.reclaimed_fully or 0)) * seconds for use, seconds in uses)
+    waited = sum([min(1.0, float(use.stood or 0) + float(use.reclaimed_fully or 0)) * seconds for use, seconds in uses])
     return waited / whole if whole else 0.0
 
 

@@ -85,6 +85,11 @@ class Window(_Window):
         """What its pods use together."""
         return Together(self.uses, self.moved)
 
+    @cached_property
+    def grades(self) -> "dict[str, str]":
+        """The grade of each pod's cost, of pods that have one."""
+        return {key: use.method for key, use in self.uses.items() if use.cost and use.work}
+
 
 def use_between(before: Counts, after: Counts, seconds: float, domains: "Domains") -> Use:
     """Return what a pod used between two readings of its counters."""
@@ -111,10 +116,9 @@ def use_between(before: Counts, after: Counts, seconds: float, domains: "Domains
 def place_of(windows: "Sequence[Window]", key: str) -> "tuple[int | None, float | None]":
     """Return the memory domain of most of a pod's traffic, and its mean load; None where unknown."""
     windows = [window for window in windows if key in window.uses]
-    moved: "dict[int, float]" = {}
-    for window in windows:
-        for number, rate in (window.uses[key].traffic or {}).items():
-            moved[number] = moved.get(number, 0.0) + rate
+    parts = [window.uses[key].traffic or {} for window in windows]
+    numbers = {number: None for part in parts for number in part}
+    moved = {number: sum([part.get(number, 0.0) for part in parts]) for number in numbers}
     domain = max(moved, key=moved.__getitem__, default=None)
     if domain is None or not moved[domain]:
         return None, None

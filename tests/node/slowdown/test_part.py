@@ -53,6 +53,9 @@ class Resident:
             self.world.sleep(WINDOW)
         part.sample(Moment(self.world.seconds, lambda: take(self.context)))
 
+    def protect(self, name: str, rule: "dict[str, float]") -> None:
+        self.context.settings.rdt["guard"]["protect"] = {name: rule}
+
     @property
     def victim(self) -> Any:
         status = read_status(self.context)
@@ -108,6 +111,7 @@ def test_load_is_unknown_beside_a_group_without_an_assigned_counter(resident: Re
 
 
 def test_guard_hears_of_pressure_after_three_windows_and_of_its_end(resident: Resident) -> None:
+    resident.protect("gold", {"slowdown": 1.2})
     part = resident.start()
     resident.run(part, 15, QUIET)
     resident.run(part, FEWEST, LOUD)
@@ -116,6 +120,19 @@ def test_guard_hears_of_pressure_after_three_windows_and_of_its_end(resident: Re
     assert found["ratio"] > 1.5
     assert found["until"] - found["since"] == pytest.approx(FEWEST * WINDOW)
     resident.run(part, FEWEST, QUIET)
+    assert resident.pressed == {}
+    part.close()
+
+
+@pytest.mark.parametrize("name, rule", [("silver", {"slowdown": 1.2}), ("gold", {})])
+def test_pressure_on_a_class_without_a_limit_of_slowdown_is_not_judged(
+    resident: Resident, name: str, rule: dict[str, float]
+) -> None:
+    resident.protect(name, rule)
+    part = resident.start()
+    resident.run(part, 15, QUIET)
+    resident.run(part, 12, LOUD)
+    assert resident.victim["verdict"] == "slowed"
     assert resident.pressed == {}
     part.close()
 
