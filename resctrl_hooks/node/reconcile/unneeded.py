@@ -54,9 +54,9 @@ def _release(context: "Context", key: str, rdt_class: str, report: "Report") -> 
             return
 
         def remove() -> None:
-            resctrl.remove(rdt_class, name)
-            locked.forget_groups(rdt_class)
-            locked.save()
+            if resctrl.remove(rdt_class, name):  # else `correct_keys` finds it
+                locked.forget_groups(rdt_class)
+                locked.save()
 
         if part_with(context.monitor, key, [rdt_class], remove):
             report.freed += 1

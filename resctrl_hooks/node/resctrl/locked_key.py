@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 
 _INIT = 1
+_MOST_RENAMES = 4  # by another program while a group is removed
 
 
 class LockedKey(RecordedGroups):
@@ -228,18 +229,32 @@ class LockedKey(RecordedGroups):
 
     def release(self) -> "list[Group]":
         """Remove the key's groups, except shared ones, then all its records. Return the removed groups."""
-        if "identities" in self.record:
-            self.find_again()
-        removed = [group for group in self.groups() if self._remove(group.rdt_class)]
+        removed = self.remove_but()
         self._leave_index()
         self._ledger.remove_pod(self.key)
         self.tracked = False
         return removed
 
+    def remove_but(self, *classes: str) -> "list[Group]":
+        """Remove the groups in other classes, except shared ones, and forget them; return the removed ones."""
+        removed: "list[Group]" = []
+        for _ in range(_MOST_RENAMES if self.record.get("identities") else 1):
+            if not self.origins.keys() - classes:
+                break
+            if self.record.get("identities"):
+                self.find_again()
+            groups = [group for group in self.groups() if group.rdt_class not in classes]
+            removed += [one for one in groups if one.rdt_class in self.origins and self._remove(one.rdt_class)]
+        return removed
+
     def _remove(self, rdt_class: str) -> bool:
-        """Remove a group from the record, and unless it is shared the group itself; return whether it existed."""
+        """Remove a group, unless it is shared, and forget it; return whether it was removed.
+
+        One that another program has just renamed is not forgotten.
+        """
         removed = self.origins[rdt_class] != SHARED and self._resctrl.remove(rdt_class, self.name_in(rdt_class))
-        self.forget_groups(rdt_class)
+        if removed or not self.record.get("identities", {}).get(rdt_class) or not self.find_again():
+            self.forget_groups(rdt_class)
         return removed
 
     def _leave_index(self) -> None:
@@ -264,10 +279,8 @@ class LockedKey(RecordedGroups):
 
     def release_but(self, classes: "set[str]") -> None:
         """Remove the key's groups in other classes than ``classes``, except shared ones, and forget them."""
-        if "identities" in self.record and not classes.issuperset(self.origins):
-            self.find_again()
-        for rdt_class in set(self.origins) - classes:
-            self._remove(rdt_class)
+        if self.origins.keys() - classes:
+            self.remove_but(*classes)
             self.save()
 
 

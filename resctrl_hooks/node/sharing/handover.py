@@ -95,9 +95,8 @@ def hand_on(
     # A task that was forked during the move appears only now.
     tasks = resctrl.tasks(rdt_class, taker.usual_name)
     resctrl.add_tasks(classes[0], "", sorted(tasks))
-    for name in classes[1:]:
-        resctrl.remove(name, giver.name_in(name))
-    giver.forget_groups(*giver.origins)
+    giver.forget_groups(classes[0])
+    giver.remove_but()
     begin_to_wait(giver, monitor.ledger)
     monitor.ledger.unmark(WAITING, taker.key)
     _unmark(both, monitor.ledger)
@@ -135,8 +134,7 @@ def give_up(giver: "LockedKey", monitor: "Monitor", log: "Log") -> bool:
     moved: "dict[str, set[int]]" = {name: set() for name in there}
 
     def remove() -> None:
-        for name in moved:
-            monitor.resctrl.remove(name, giver.name_in(name))
+        giver.remove_but()
 
     done = False
     try:
@@ -144,10 +142,7 @@ def give_up(giver: "LockedKey", monitor: "Monitor", log: "Log") -> bool:
     finally:
         if not done:
             _take_back(giver, moved, monitor, log)
-    if not done:
-        return False
-    giver.forget_groups(*giver.origins)
-    return True
+    return done
 
 
 def _empty(giver: "LockedKey", moved: "dict[str, set[int]]", monitor: "Monitor") -> bool:

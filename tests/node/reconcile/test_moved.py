@@ -150,6 +150,33 @@ def test_renamed_group_beside_another_one_of_its_pod_is_removed(node: Node) -> N
     assert node.end_of_pod() == {("silver", POD)}  # of the second container
 
 
+@pytest.mark.parametrize("waits", [False, True])
+def test_group_that_is_renamed_while_it_is_removed_is_not_lost(
+    node: Node, monkeypatch: pytest.MonkeyPatch, waits: bool
+) -> None:
+    other, pid = node.start(2, POD, "silver")
+    node.quiet_pass()
+    node.kernel.end(node.pid)
+    remove = node.kernel.rmdir
+    renamed: list[str] = []
+
+    def rename_first(path: str) -> None:
+        if path == node.path("gold") and not renamed:
+            renamed.append(path)
+            node.move("gold", "gold", POD, "batch")
+        remove(path)
+
+    monkeypatch.setattr(node.kernel, "rmdir", rename_first)
+    if waits:
+        node.context().ledger.mark("waiting", OTHER)
+    else:
+        node.end(other, pid, POD)
+    for _ in range(2):
+        node.quiet_pass()
+    assert renamed
+    assert ("gold", "batch") not in node.kernel.groups()
+
+
 def test_exchanged_groups_of_a_pod_stay_the_pods(node: Node) -> None:
     node.start(2, POD, "silver")
     node.quiet_pass()
