@@ -126,7 +126,7 @@ class Carried:
         if paths == self._layout:
             return
         gone = set(self._layout).difference(paths)
-        for group in self._all_sources() if gone else ():
+        for group in self._all_sources():  # records that are not read yet have the former layout
             for path in gone:
                 group.forget(path)
         self._layout = paths

@@ -12,6 +12,7 @@ import pytest
 from conftest import always
 from hosts.counter_tree import ENERGY, OCCUPANCY, TOTAL
 
+from resctrl_hooks.node.resctrl import totals_file
 from resctrl_hooks.node.resctrl.carried import Carried
 from resctrl_hooks.node.resctrl.counters import ERROR, UNASSIGNED, UNAVAILABLE, slot_at
 from resctrl_hooks.node.resctrl.totals_file import share_with_earlier
@@ -140,6 +141,16 @@ def test_removed_files_end_and_new_files_begin(scrapes: Scrapes) -> None:
     assert again.seconds(KEY, "") == {TOTAL: 30, LOCAL: 20}  # not while the file was away
     assert scrapes.at(150, root=[1, 0, 50, 4]).seconds(KEY, "") == {TOTAL: 30, LOCAL: 30}
     assert scrapes.at(160, root=[1, 0, 51, 4]).seconds(KEY, "") == {TOTAL: 40, LOCAL: 40}
+
+
+def test_counts_stay_their_own_when_an_earlier_file_returns_before_a_restart(scrapes: Scrapes) -> None:
+    scrapes.at(100, root=[1, 0, 10, 7])
+    scrapes.files = [OCCUPANCY, LOCAL]  # the first domain is offline
+    scrapes.at(110, root=[1, 0, 70])
+    scrapes.files = FILES
+    totals_file._SAVED.clear()  # as in another process
+    again = scrapes.at(120, root=[1, 0, 3, 75])
+    assert (again.total(KEY, "", TOTAL), again.total(KEY, "", LOCAL)) == (10 + 3, 75)
 
 
 def test_energy_counts_from_baseline_at_creation(scrapes: Scrapes) -> None:
