@@ -15,6 +15,7 @@ from resctrl_hooks.node.durations import seconds_of
 from resctrl_hooks.past.times import FORMS, parse_time
 from resctrl_hooks.recording.files import FORMATS, RecordingError
 
+_HOUR = 3600.0
 _LONGEST = 86_400.0  # one day; Python's sleep accepts at most 292 years, and "inf" is a typing error
 
 
@@ -25,6 +26,7 @@ class Duration(click.FloatRange):
 
     def __init__(self, least: float, most: float = _LONGEST) -> None:
         super().__init__(least, most)
+        self._least, self._most = least, most
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the number of seconds."""
@@ -32,8 +34,18 @@ class Duration(click.FloatRange):
             found = seconds_of(value.strip())
             if found is None:
                 self.fail(f"{value!r} is not a duration such as 500ms, 2s, 1m or 2h.", param, ctx)
+            if not self._least <= found <= self._most:
+                limits = f"{_in_words(self._least)} to {_in_words(self._most)}"
+                self.fail(f"{value} is not in the range from {limits}.", param, ctx)
             value = found
         return super().convert(value, param, ctx)
+
+
+def _in_words(seconds: float) -> str:
+    """Return a duration as an option takes it."""
+    if 0 < seconds < 1:
+        return f"{seconds * 1000:g}ms"
+    return f"{seconds / _HOUR:g}h" if seconds and seconds % _HOUR == 0 else f"{seconds:g}s"
 
 
 class Bandwidth(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.5

@@ -195,6 +195,23 @@ def test_config_option_before_command_is_explained(arguments: tuple[str, ...]) -
     assert f"--config must precede the command: resctrl-hook --config FILE {words}\n" in done.stderr
 
 
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (("top", "--interval", "10ms"), "10ms is not in the range from 100ms to 24h."),
+        (("record", "-o", "x.csv", "--for", "30h"), "30h is not in the range from 100ms to 24h."),
+        (("diagnose", "--for", "1s"), "1s is not in the range from 5s to 24h."),
+        (("reconcile", "--watch", "25h"), "25h is not in the range from 0s to 24h."),
+    ],
+)
+def test_duration_outside_its_range_is_refused_with_the_range_in_words(words: tuple[str, ...], said: str) -> None:
+    done = CliRunner().invoke(main, words)
+    assert (done.exit_code, done.stderr.splitlines()[-1].partition(": Invalid value for ")[2].partition(": ")[2]) == (
+        2,
+        said,
+    )
+
+
 def test_mistyped_command_gets_suggestion() -> None:
     done = CliRunner().invoke(main, ["reconsile"])
     assert done.exit_code == 2
