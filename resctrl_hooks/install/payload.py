@@ -6,16 +6,16 @@ the modules' folder, so its replacement, one rename, is the moment of an upgrade
 
 import ast
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Final, NamedTuple
 
+from resctrl_hooks.node.feature_table import FEATURES, Row
+
 PLUGIN: Final = "nri"
 _SAMPLING: Final = ("sampler/", "guard/", "history/", "slowdown/", "snapshot/")
-_PLACEMENT: Final = ("features/placement/",)
-_MEMTIERD: Final = ("features/memtierd/",)
-"""Rooms of which other modules need few or none: with all of them, a MachineConfig is a quarter longer."""
+"""Rooms of which other modules need few or none: with all of them, a MachineConfig is a sixth longer."""
 _ENDING: Final = ".py"
 _DIGITS: Final = 12
 # A module's name cannot contain a dot; the folder is the package.
@@ -55,20 +55,26 @@ class Payload(NamedTuple):
         return _LAUNCH.format(version=self.version, folder=self.folder, compiled=compiled).encode()
 
 
-def payload(*, plugin: bool = True, sampling: bool = True, placement: bool = True, memtierd: bool = True) -> Payload:
+def payload(*, plugin: bool = True, sampling: bool = True, features: Collection[str] = FEATURES) -> Payload:
     """Return this package's node half, and its folder.
 
-    ``plugin``: with the NRI plugin. ``sampling``: with the modules that only the sampling process needs.
-    ``placement``, ``memtierd``: with that feature.
+    ``plugin``: with the NRI plugin. ``sampling``: with the modules that only the sampling process needs. ``features``:
+    those that the settings enable; the modules of others are left out.
     """
     from resctrl_hooks import __version__  # noqa: PLC0415  # the library's front imports all of it
 
     project = resources.files("resctrl_hooks")
     beside = _modules(project / PLUGIN, f"{PLUGIN}/") if plugin else ()
     modules = dict(sorted([*_modules(project / "node"), *beside]))
-    parts = ((sampling, _SAMPLING), (placement, _PLACEMENT), (memtierd, _MEMTIERD))
-    modules = _without(tuple(room for is_wanted, rooms in parts if not is_wanted for room in rooms), modules)
+    unused = [_room_of(row) for name, row in FEATURES.items() if name not in features]
+    modules = _without((*unused, *(() if sampling else _SAMPLING)), modules)
     return Payload(__version__, folder_name(modules), modules)
+
+
+def _room_of(row: Row) -> str:
+    """Return the path of a feature's module, or of its package."""
+    package, _, module = row.module.partition(".")
+    return f"features/{package}/" if module else f"features/{package}{_ENDING}"
 
 
 def _without(rooms: tuple[str, ...], modules: dict[str, bytes]) -> dict[str, bytes]:

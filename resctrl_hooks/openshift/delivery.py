@@ -8,7 +8,9 @@ from resctrl_hooks.install.paths import ADMIN_HOOKS, BOOT_CODE, CODE, HOOK_NAME,
 from resctrl_hooks.install.payload import payload
 from resctrl_hooks.install.units import COMPILE, GUARD, MOUNT, RECONCILE, TIMER, WAKE, resident, units
 from resctrl_hooks.node.archive import ARCHIVE
+from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.host.files import parse_json
+from resctrl_hooks.node.registry import is_in_use
 from resctrl_hooks.node.settings import Settings
 
 from .archive import pack
@@ -69,12 +71,11 @@ def delivery(
     """
     values = Settings(parse_json(settings))
     services = resident(values, nri=nri)
-    # The plugin and the modules of sampling are a sixth of the whole each, those of placement a tenth.
+    # The plugin and the modules of sampling are a sixth of the whole each, those of all features another one.
     code = payload(
         plugin=nri,
         sampling=GUARD in services,
-        placement=values.placement["enabled"],
-        memtierd=any(one.get("memtierdconfig") for one in values.classes),
+        features=[name for name in FEATURES if is_in_use(name, values)],
     )
     boot_code = f"{BOOT_CODE}/{code.folder}"
     modules = {name: code.modules[name] for name in _BESIDE} | {ARCHIVE: pack(code.modules)}

@@ -9,13 +9,14 @@ import pytest
 from conftest import Host
 
 from resctrl_hooks.install.payload import payload
+from resctrl_hooks.node.feature_table import FEATURES
 
 
-@pytest.mark.parametrize("features", [True, False])
-def test_modules_without_sampling_have_all_their_imports(tmp_path: Path, host: Host, *, features: bool) -> None:
-    modules = payload(plugin=False, sampling=False, placement=features, memtierd=features).modules
-    for room in ("features/placement/", "features/memtierd/"):
-        assert features == any(path.startswith(room) for path in modules)
+@pytest.mark.parametrize("features", [[*FEATURES], []])
+def test_modules_without_sampling_have_all_their_imports(tmp_path: Path, host: Host, features: list[str]) -> None:
+    modules = payload(plugin=False, sampling=False, features=features).modules
+    for room in ("placement/", "memtierd/", "blockio.py", "scheduling.py", "memory.py"):
+        assert bool(features) == any(path.startswith(f"features/{room}") for path in modules)
     assert "guard/lease.py" in modules, "reconcile restores the values of a guard that has ended"
     assert not {"guard/guard.py", "history/store.py", "sampler/process.py"} & modules.keys()
     packages = {f"{parent}/__init__.py" for path in modules for parent in Path(path).parents}

@@ -2,6 +2,7 @@
 
 import os
 import posix
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -116,6 +117,19 @@ def test_container_of_another_key_is_read_again(records: Records) -> None:
     found = records.containers.of_id(id_of(1))
     assert found is not None
     assert found.key == OTHER
+
+
+def test_container_with_a_step_of_a_feature_that_is_not_delivered_is_watched_without_its_values(
+    records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A MachineConfig has no modules of disabled features; a container may have started before."""
+    monkeypatch.setitem(sys.modules, "resctrl_hooks.node.features.memory", None)
+    records.write(2, steps=[*GOLD, *VALUES])
+    records.settle()
+    assert records.containers.with_values() == []
+    member = records.containers.of_id(id_of(2))
+    assert member is not None
+    assert member.wanted
 
 
 def test_values_of_record_that_is_planned_again_are_seen(records: Records) -> None:
