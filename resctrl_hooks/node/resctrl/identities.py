@@ -22,10 +22,9 @@ if TYPE_CHECKING:
 
 def lacks_identity(record: "PodRecord", mount: "list[str]") -> bool:
     """Return whether a record lacks the identity of one of the key's own groups in this mount (`mounts.witnesses`)."""
-    own = {rdt_class for rdt_class, origin in record["groups"].items() if origin != SHARED}
-    if not own:
-        return False
-    return not own <= record.get("identities", {}).keys() or not is_same_mount(mount, record.get("mount", []))
+    known, noted = record.get("identities", ()), record.get("mount", [])
+    is_same = mount == noted or is_same_mount(mount, noted)
+    return any(origin != SHARED and not (is_same and one in known) for one, origin in record["groups"].items())
 
 
 def note_identities(locked: "RecordedGroups", resctrl: "Resctrl") -> bool:
