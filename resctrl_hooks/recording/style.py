@@ -17,7 +17,7 @@ body { max-width: 1150px; margin: 2em auto; padding: 0 1em; overflow-wrap: break
 table { border-collapse: collapse; } th, td { padding: .25em .8em; text-align: left; }
 th, td { border-bottom: 1px solid var(--rule); } .table { overflow-x: auto; }
 td.number { text-align: right; font-variant-numeric: tabular-nums; } .note { color: var(--note); }
-.chart > div { height: auto !important; }
+.chart > div, .chart .plotly-graph-div { height: auto !important; }
 .answer { font-size: 1.3em; font-weight: 600; margin: .3em 0; } h2 { margin-top: 2em; }
 @media screen and (prefers-color-scheme: dark) {
   :root { --text: #dde3ea; --ground: #14181d; --rule: #39424d; --note: #9aa5b1; }
