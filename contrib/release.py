@@ -42,17 +42,10 @@ MODULES = "usr/lib/python3/dist-packages"
 DOCUMENTS = "usr/share/doc/resctrl-hooks"
 UNITS = ("resctrl-hooks-classes.service", "resctrl-hooks-metrics.service")
 _EXECUTABLE = 0o755
-_COMMAND = "#!/usr/bin/python3\nfrom resctrl_hooks.cli import main\n\nmain()\n"
-BUNDLE = "opt/resctrl-hooks/site-packages"
-_BUNDLED_COMMAND = f"""#!/usr/bin/python3
-import os
-import sys
-
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../{BUNDLE}"))
-from resctrl_hooks.cli import main
-
-main()
-"""
+_COMMAND = "#!{python}\nfrom resctrl_hooks.cli import main\n\nmain()\n"
+BUNDLE = "opt/venvs/resctrl-hooks"
+"""The virtual environment of the package with its Python packages inside, where dh-virtualenv has such environments."""
+_ENVIRONMENT = "home = /usr/bin\ninclude-system-site-packages = false\n"
 _NOT_BUNDLED = ("__pycache__", "pip", "pip-*", "setuptools", "setuptools-*", "_distutils_hack", "distutils-*", "bin")
 _COMPLETIONS: dict[str, type[ShellComplete]] = {
     "usr/share/bash-completion/completions/resctrl-hook": BashComplete,
@@ -133,9 +126,8 @@ def debian_package(wheel: Path, folder: Path) -> Path:
         modules.mkdir(parents=True)
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(modules)  # noqa: S202  # our own wheel
-        for record in modules.glob("*.dist-info/RECORD"):
-            record.unlink()  # dpkg removes only files that it owns
-        _write(root / "usr/bin/resctrl-hook", _COMMAND.encode(), _EXECUTABLE)
+        _own(modules)
+        _write(root / "usr/bin/resctrl-hook", _COMMAND.format(python="/usr/bin/python3").encode(), _EXECUTABLE)
 
     return _build(folder / f"resctrl-hooks_{PACKAGE_VERSION}-1_all.deb", stage, (PACKAGES / "control").read_text())
 
@@ -148,8 +140,13 @@ def bundled_package(site_packages: Path, folder: Path) -> Path:
     here, above = (f"3.{sys.version_info.minor + more}" for more in (0, 1))
 
     def stage(root: Path) -> None:
-        shutil.copytree(site_packages, root / BUNDLE, ignore=shutil.ignore_patterns(*_NOT_BUNDLED))
-        _write(root / "usr/bin/resctrl-hook", _BUNDLED_COMMAND.encode(), _EXECUTABLE)
+        modules = root / BUNDLE / f"lib/python{here}/site-packages"
+        shutil.copytree(site_packages, modules, ignore=shutil.ignore_patterns(*_NOT_BUNDLED))
+        _own(modules)
+        _write(root / BUNDLE / "pyvenv.cfg", _ENVIRONMENT.encode())
+        (root / BUNDLE / "bin").mkdir()
+        (root / BUNDLE / "bin/python3").symlink_to("/usr/bin/python3")
+        _write(root / "usr/bin/resctrl-hook", _COMMAND.format(python=f"/{BUNDLE}/bin/python3").encode(), _EXECUTABLE)
 
     control = (PACKAGES / "control").read_text()
     control = re.sub(
@@ -161,6 +158,13 @@ def bundled_package(site_packages: Path, folder: Path) -> Path:
     )
     target = folder / f"resctrl-hooks-bundled_{PACKAGE_VERSION}-1~python{here}_{machine}.deb"
     return _build(target, stage, control.replace("{version}-1", f"{{version}}-1~python{here}"))
+
+
+def _own(modules: Path) -> None:
+    """Name dpkg as the installer of the project in a folder, so that pip leaves its files, which dpkg owns."""
+    (metadata,) = modules.glob("resctrl_hooks-*.dist-info")
+    (metadata / "RECORD").unlink()
+    _write(metadata / "INSTALLER", b"debian\n")
 
 
 def _build(target: Path, stage: Callable[[Path], None], control: str) -> Path:
@@ -196,8 +200,9 @@ def _stage(root: Path) -> None:
 
 def _describe(root: Path, control: str) -> None:
     """Write dpkg's control files."""
-    files = sorted(path for path in root.rglob("*") if path.is_file())
-    for path in root.rglob("*"):
+    paths = [path for path in root.rglob("*") if not path.is_symlink()]
+    files = sorted(path for path in paths if path.is_file())
+    for path in paths:
         path.chmod(_EXECUTABLE if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
     size = -(-sum(path.stat().st_size for path in files) // 1024)
     sums = "".join(f"{hashlib.md5(path.read_bytes()).hexdigest()}  {path.relative_to(root)}\n" for path in files)  # noqa: S324  # dpkg's own check

@@ -11,6 +11,7 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from resctrl_hooks.cli.errors import INVALID, FailedError
 from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.cli.params import Duration, ended_by_signals
+from resctrl_hooks.extras import remedy
 from resctrl_hooks.metrics.collector import NodeCollector, registry_of
 from resctrl_hooks.metrics.diagnoses import diagnoses
 from resctrl_hooks.metrics.former import with_former_names
@@ -126,7 +127,7 @@ def _push(context: Context, url: str, interval: float, selection: Selection) -> 
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith("opentelemetry"):
             raise
-        raise FailedError("--otlp needs OpenTelemetry's SDK: install the extra `otel` (see README)", _FAILED) from error
+        raise FailedError(f"--otlp needs OpenTelemetry's SDK: {remedy('otel')}", _FAILED) from error
     ended = ended_by_signals()
     try:
         with Pusher(context, url, interval, lambda line: click.echo(f"resctrl-hook: {line}", err=True), selection):

@@ -6,6 +6,7 @@ import click
 
 from resctrl_hooks.cli.errors import INVALID, FailedError
 from resctrl_hooks.cli.params import Bandwidth, Past, not_negative
+from resctrl_hooks.extras import remedy
 from resctrl_hooks.node.history.rows import Row
 from resctrl_hooks.past.times import FORMS
 from resctrl_hooks.recording.analysis import recording_of
@@ -54,7 +55,7 @@ def command(
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "plotly":
             raise
-        raise FailedError("report needs plotly: install the extra `report` (see README)") from error
+        raise FailedError(f"report needs plotly: {remedy('report')}") from error
     if (recording is None) == (since is None):
         raise click.UsageError("name either a FILE or --since")
     if since is None and until is not None:

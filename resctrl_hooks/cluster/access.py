@@ -9,12 +9,12 @@ import click
 
 from resctrl_hooks.cli.errors import INVALID, FailedError
 from resctrl_hooks.cli.params import Duration, interval_option
+from resctrl_hooks.extras import remedy
 
 from .api import NAMESPACE, Cluster, MetricsPod
 
 MOST_NODES = 200
 """Nodes that are read without being asked to. More is a load on the API server, for which Prometheus exists."""
-_EXTRA = "the Kubernetes client is missing: install the extra `kubernetes` (see README)"
 _CLIENT = frozenset({"kr8s", "httpx"})
 Result = TypeVar("Result")
 
@@ -41,7 +41,7 @@ class Access(NamedTuple):
         except ModuleNotFoundError as error:
             if error.name not in _CLIENT:
                 raise
-            raise FailedError(_EXTRA) from error
+            raise FailedError(f"the Kubernetes client is missing: {remedy('kubernetes')}") from error
 
     def check(self, pods: Sequence[MetricsPod], others: str) -> None:
         """Refuse to read more nodes than `MOST_NODES` without ``--all``.

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
+from resctrl_hooks.extras import remedy
 from resctrl_hooks.inventory.foreign_numbers import number
 from resctrl_hooks.node.history.rows import LABELS, Row, Value
 
@@ -127,7 +128,7 @@ def _pyarrow() -> Any:
     try:
         import pyarrow.parquet  # noqa: PLC0415  # an extra of its own
     except ModuleNotFoundError as error:
-        raise RecordingError("Parquet needs pyarrow: install the extra `parquet` (see README), or use .csv") from error
+        raise RecordingError(f"Parquet needs pyarrow: use .csv, or {remedy('parquet')}") from error
     return pyarrow
 
 

@@ -14,6 +14,8 @@ from dataclasses import asdict
 from types import MappingProxyType
 from typing import Any
 
+from resctrl_hooks.extras import remedy
+
 from .machine import Machine
 
 # The process must find this package even if it is not installed.
@@ -102,7 +104,7 @@ def check_fuse() -> None:
     try:
         import mfusepy  # noqa: F401, PLC0415 - an extra that only simulations need
     except ImportError:
-        raise SimulationError("mounting requires mfusepy: install the extra `simulation` (see README)") from None
+        raise SimulationError(f"mounting requires mfusepy: {remedy('simulation')}") from None
     except OSError as error:
         raise SimulationError(f"libfuse is missing ({error}); on Debian, run `apt-get install libfuse3-3`") from None
 

@@ -19,7 +19,8 @@ from project.contributed import RELEASE, REPOSITORY, needed
 from resctrl_hooks import __version__
 
 pytestmark = pytest.mark.xdist_group("release")  # built once
-DEPENDENCIES: list[str] = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["dependencies"]
+PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+DEPENDENCIES: list[str] = PROJECT["dependencies"]
 OF_DEBIAN = {"python3-yaml": "pyyaml"}
 """Debian's names that aren't python3- and the distribution's."""
 
@@ -72,9 +73,29 @@ def test_bundled_package_runs_without_system_packages(dist: Path, tmp_path: Path
     assert "Package: resctrl-hooks-bundled\n" in fields
     assert f"Depends: python3 (>= 3.{sys.version_info.minor}), python3 (<< 3.{sys.version_info.minor + 1})\n" in fields
     dpkg_deb("-x", str(built), str(tmp_path / "root"))
-    command = [sys.executable, "-S", "-E", str(tmp_path / "root/usr/bin/resctrl-hook"), "--version"]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=tmp_path)
-    assert __version__ in done.stdout
+    environment = tmp_path / "root/opt/venvs/resctrl-hooks"
+    python = environment / "bin/python3"
+    assert python.readlink() == Path("/usr/bin/python3"), "that of the target"
+    script = tmp_path / "root/usr/bin/resctrl-hook"
+    assert script.read_text().startswith("#!/opt/venvs/resctrl-hooks/bin/python3\n")
+    python.unlink()
+    python.symlink_to(os.path.realpath(sys.executable))
+
+    def run(*words: str) -> str:
+        command = [str(python), "-E", *words]
+        return subprocess.run(command, check=True, capture_output=True, text=True, cwd=tmp_path).stdout
+
+    assert __version__ in run(str(script), "--version")
+    assert (
+        "| bundled package | `/opt/venvs/resctrl-hooks/bin/python3` |" in (REPOSITORY / "docs/library.md").read_text()
+    )
+    program = "import sys; from resctrl_hooks import Monitor, extras; print(sys.prefix, extras.remedy('parquet'))"
+    wanted = f"python3 -m pip --python {python} install 'resctrl-hooks[parquet]'`\n"
+    answer = run("-c", program)
+    assert answer.startswith(
+        f"{environment} install the extra `parquet` with `apt-get install --no-install-recommends python3-pip && "
+    )
+    assert answer.endswith(wanted)
 
 
 def test_spec_has_this_version(dist: Path) -> None:
@@ -99,6 +120,8 @@ def test_packages_name_their_maintainer(monkeypatch: pytest.MonkeyPatch) -> None
 def test_debian_package_has_requirements_of_wheel(package: Path) -> None:
     assert dpkg_deb("-f", str(package), "Version").strip() == f"{RELEASE.PACKAGE_VERSION}-1"
     found = {}
+    suggested = re.findall(r"python3-plotly \(>= ([\d.]+)\)", dpkg_deb("-f", str(package), "Suggests"))
+    assert [f"plotly>={version}" for version in suggested] == PROJECT["optional-dependencies"]["report"]
     for name, version in re.findall(r"(python3-[\w-]+) \(>= ([\d.]+)\)", dpkg_deb("-f", str(package), "Depends")):
         found[OF_DEBIAN.get(name, name.removeprefix("python3-"))] = version
     assert {f"{name}>={version}" for name, version in found.items()} == set(DEPENDENCIES)
@@ -111,6 +134,8 @@ def test_debian_package_is_complete_with_correct_sums(dist: Path, package: Path,
     shipped = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
     assert {f"usr/lib/python3/dist-packages/{name}" for name in modules} <= shipped
     assert {"usr/bin/resctrl-hook", "usr/share/man/man8/resctrl-hook.8.gz"} <= shipped
+    (installer,) = tmp_path.glob("usr/lib/python3/dist-packages/resctrl_hooks-*.dist-info/INSTALLER")
+    assert installer.read_text() == "debian\n"
     sources = [path.read_text() for path in (tmp_path / "usr/lib").rglob("*.py")]
     pages = {page for source in sources for page in re.findall(r"; (?:see )?(docs/[a-z-]+\.md)", source)}
     assert pages
