@@ -66,7 +66,10 @@ TOPOLOGY = fields(
 """``topology``."""
 
 
-VANISHED = fields({"total": count, "last": number, "pods": by_name(exactly(count, number, number))}, {})
+VANISHED = fields(
+    {"total": count, "last": number, "pods": by_name(exactly(count, number, number))},
+    {"uptime": by_name(exactly(number, number, number))},
+)
 """``vanished``."""
 
 

@@ -151,12 +151,17 @@ if TYPE_CHECKING:
 
     # vanished
 
-    class VanishedRecord(TypedDict):
-        """Groups of living pods that another program removed; by pod how often, when last, when to try again."""
-
+    class _Vanished(TypedDict):
         total: int
         last: float
         pods: "dict[str, list[float]]"
+        """By pod how often, when last, when to try again; in seconds since 1970."""
+
+    class VanishedRecord(_Vanished, total=False):
+        """Groups of living pods that another program removed."""
+
+        uptime: "dict[str, list[float]]"
+        """By pod the time of ``pods`` when last, and both times in seconds since the boot. Not in version 0.2."""
 
     # nri.json
 

@@ -113,6 +113,7 @@ _OF_CONTAINER = fields(
         "unmet": by_name(name),
         "unplanned": each(text),
         "starts": by_name(each(number)),
+        "startUptimes": by_name(each(number)),
         "told": fields({"labels": by_name(name), "annotations": by_name(name)}, {}),
         "kept": by_name(each(name)),
     },

@@ -111,6 +111,8 @@ if TYPE_CHECKING:
         """Features whose plan failed, for the reason in ``unmet``: reconcile plans them again."""
         starts: "dict[str, list[float]]"
         """By feature, when reconcile restarted its process, in seconds since 1970."""
+        startUptimes: "dict[str, list[float]]"
+        """The same times in seconds since the boot, which count. Not in version 0.2."""
         told: ToldRecord
         """What NRI passed and the bundle lacks."""
         kept: "dict[str, list[str]]"

@@ -22,7 +22,7 @@ SAME = 1
 DAMAGED, OTHER = "damaged", "other"
 POD = "5a0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c05"
 BY_HAND: dict[str, Any] = {
-    "vanished": {"total": 2, "last": 1.0, "pods": {UID: [2, 1.0, 2.0]}},
+    "vanished": {"total": 2, "last": 1.0, "pods": {UID: [2, 1.0, 2.0]}, "uptime": {UID: [1.0, 1.0, 2.0]}},
     "counter-turns": {"boot": "", "last": 1.0, "gap": 2.0, "since": {UID: [True, 1.0]}},
     "released-counters": {"boot": "", "counters": [["", "mbm_total_bytes", 1]]},
     "tally": {
@@ -52,6 +52,7 @@ RECORD = {
     "unmet": {"memory": "no such class"},
     "unplanned": ["memory"],
     "starts": {"memtierd": [1.0]},
+    "startUptimes": {"memtierd": [1.0]},
     "kept": {"memory": ["memory.high is 1"]},
     "again": True,
     "late": True,

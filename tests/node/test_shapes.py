@@ -26,6 +26,7 @@ FILLED: dict[str, Any] = {
     "processes": [[1, 1]],
     "since of TurnsRecord": {"0": [True, 0.5]},
     "pods of VanishedRecord": {"0": [1, 0.5, 0.5]},
+    "uptime of VanishedRecord": {"0": [0.5, 0.5, 0.5]},
 }
 """Values of fields whose types say less than their shapes."""
 ROWS: dict[str, tuple[Callable[[Any], bool], set[str]]] = {

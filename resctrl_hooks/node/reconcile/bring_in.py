@@ -187,9 +187,14 @@ def _may_start(container: "Running", name: str) -> bool:
     most = FEATURES[name].most_starts
     if not most:
         return True
-    now = time.time()
-    known = container.record.get("starts", {})
-    starts = [one for one in known.get(name, []) if 0 <= now - one < _CALM_SECONDS]
+    now, wall = time.clock_gettime(time.CLOCK_BOOTTIME), time.time()
+    known, uptimes = container.record.get("starts", {}), container.record.get("startUptimes", {})
+    of_wall = [now for one in known.get(name, []) if 0 <= wall - one < _CALM_SECONDS]  # all that version 0.2 records
+    starts = [one for one in uptimes.get(name, of_wall) if now - one < _CALM_SECONDS]
     allowed = len(starts) < most
-    container.set("starts", {**known, name: [*starts, now] if allowed else starts})
+    if allowed:
+        starts.append(now)
+    if starts != uptimes.get(name, []):
+        container.set("startUptimes", {**uptimes, name: starts})
+        container.set("starts", {**known, name: [wall - now + one for one in starts]})
     return allowed

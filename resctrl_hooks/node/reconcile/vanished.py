@@ -63,21 +63,20 @@ def note_vanished(
         report: receives a failure for each key that must wait.
     """
     known = read_vanished(context.settings.state_dir)
-    pods = known["pods"]
-    now = time.time()
+    now = time.clock_gettime(time.CLOCK_BOOTTIME)
+    pods = _by_uptime(known, now)
     fresh = _gone(context, containers, groups, {key for key, (_, _, until) in pods.items() if until})
-    # A longer wait than the longest was written before the clock was set back.
-    over = [one for one in pods.values() if one[2] and not now < one[2] <= now + _LONGEST_WAIT]
+    over = [one for one in pods.values() if one[2] and one[2] <= now]
     for one in over:
         one[2] = 0.0  # the group is created again now; if it is missing later, it has vanished again
     for key in fresh:
         context.ledger.mark(CHANGING, key)  # until `tidy` finds the group: a killed pass is not another program
         count, last, _ = pods.get(key, [0, 0.0, 0.0])
-        count = int(count) + 1 if 0 <= now - last <= _FORGOTTEN else 1
+        count = int(count) + 1 if now - last <= _FORGOTTEN else 1
         wait = min(_FIRST_WAIT * 2 ** min(count - 2, 16), _LONGEST_WAIT) if count > 1 else 0.0
         pods[key] = [count, now, now + wait if wait else 0.0]
         known["total"] += 1
-        known["last"] = now
+        known["last"] = time.time()
         message = f"group of {key} vanished while its tasks live: another program removed it ({count} times)"
         context.log(WARNING, message, stage="reconcile", key=key, reason=GroupVanishedError.reason)
     living = {container.key for container in containers}
@@ -86,9 +85,31 @@ def note_vanished(
         error = GroupVanishedError(f"its group vanished {pods[key][0]} times; created again in {until - now:.0f} s")
         report.fail(context, key, error)
     if fresh or over:
-        known["pods"] = {key: one for key, one in pods.items() if now - one[1] < _FORGOTTEN}
+        _keep(known, {key: one for key, one in pods.items() if now - one[1] < _FORGOTTEN}, now)
         write_file(f"{context.settings.state_dir}/{VANISHED}", format_json(known))
     return set(waiting)
+
+
+def _by_uptime(known: "VanishedRecord", now: float) -> "dict[str, list[float]]":
+    """Return by pod how often its group vanished, when last and when to try again, in seconds since the boot.
+
+    A record of version 0.2 has times of the wall clock only.
+    """
+    wall, uptimes = time.time(), known.get("uptime", {})
+    found: "dict[str, list[float]]" = {}
+    for key, (count, last, until) in known["pods"].items():
+        written, *times = uptimes.get(key, [0.0])
+        if written != last or times[0] > now:
+            times = [now - max(0.0, wall - last), until and now + min(max(0.0, until - wall), _LONGEST_WAIT)]
+        found[key] = [count, *times]
+    return found
+
+
+def _keep(known: "VanishedRecord", pods: "dict[str, list[float]]", now: float) -> None:
+    """Put times since the boot into the record, and times of the wall clock as version 0.2 reads them."""
+    ahead = time.time() - now
+    known["pods"] = {key: [count, ahead + last, until and ahead + until] for key, (count, last, until) in pods.items()}
+    known["uptime"] = {key: [ahead + last, last, until] for key, (_, last, until) in pods.items()}
 
 
 def _gone(context: "Context", containers: "Iterable[Running]", groups: "Groups", waiting: "set[str]") -> "list[str]":

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -150,6 +151,7 @@ def test_undone_values_are_repaired(late: MemtierdHost, name: str, feature: str)
     assert values(late.host) == AFTER
 
 
+CLOCK = time.time
 UNTIL_USR1 = "going=1; trap going= USR1; while test $going; do sleep 0.02; done"
 
 
@@ -160,6 +162,8 @@ def test_memtierd_that_keeps_ending_is_restarted_a_limited_number_of_times(
     program(host.root / "memtierd", panics(UNTIL_USR1))
     again(host)
     for number in range(MOST_STARTS):
+        ahead = 31 * 86400 * (-1) ** number  # the clock jumps by a month
+        monkeypatch.setattr("time.time", lambda ahead=ahead: CLOCK() + ahead)
         os.kill(late.pid(), signal.SIGUSR1)
         wait_until(lambda: not is_alive(late.supervisor()))
         report = again(host)

@@ -1,5 +1,6 @@
 """Groups of living pods that another program removes, as nri-resctrl-mon does with groups that it did not create."""
 
+import json
 import time
 import uuid
 from pathlib import Path
@@ -9,7 +10,7 @@ from hosts.cluster import POD, Cluster, SimulatedNode
 from hosts.faults import failing
 from hosts.shared_node import RULES, SharedNode
 
-from resctrl_hooks.node.reconcile import vanished
+from resctrl_hooks.node.reconcile import bring_in, vanished
 from resctrl_hooks.node.reconcile.report import Report
 from resctrl_hooks.node.reconcile.vanished import read_vanished
 from resctrl_hooks.node.resctrl.filesystem import Resctrl
@@ -72,9 +73,34 @@ def test_pod_with_groups_in_two_classes_counts_once(cluster: Cluster) -> None:
     assert total(cluster) == 1
 
 
-@pytest.mark.parametrize("jump", [61, 86400.0, -86400.0], ids=["the pause is over", "a day later", "a day earlier"])
-def test_repeatedly_vanishing_group_is_paused_and_reported(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, jump: float
+class Clocks:
+    """The wall clock and the time since the boot of reconcile's counts."""
+
+    CLOCK_BOOTTIME = time.CLOCK_BOOTTIME
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.jump = self.uptime = 0.0
+        for module in (vanished, bring_in):
+            monkeypatch.setattr(module, "time", self)
+
+    def time(self) -> float:
+        return time.time() + self.uptime + self.jump
+
+    def clock_gettime(self, clock: int) -> float:
+        return time.clock_gettime(clock) + self.uptime
+
+
+@pytest.fixture
+def clocks(monkeypatch: pytest.MonkeyPatch) -> Clocks:
+    return Clocks(monkeypatch)
+
+
+MONTH = 31 * 86400.0
+
+
+@pytest.mark.parametrize("jump", [0.0, MONTH, -MONTH], ids=["same clock", "a month later", "a month earlier"])
+def test_repeatedly_vanishing_group_is_paused_whatever_the_clock_says(
+    cluster: Cluster, clocks: Clocks, jump: float
 ) -> None:
     _, pid = cluster.start(1)
     assert removed_once_more(cluster).ok
@@ -85,25 +111,53 @@ def test_repeatedly_vanishing_group_is_paused_and_reported(
     assert cluster.groups_of(pid) == {("", "")}
     assert not cluster.reconcile().ok
     assert total(cluster) == 2, "it is counted once"
-    clock = time.time
-    monkeypatch.setattr("time.time", lambda: clock() + jump)
+    clocks.jump = jump
+    assert not cluster.reconcile().ok, "the pause lasts"
+    clocks.uptime = 61.0
     assert cluster.reconcile().ok
     assert cluster.groups_of(pid) == {("", POD)}
-    assert removed_once_more(cluster).ok is (jump != 61), "the first one by the new clock"
+    assert "its group vanished 3 times; created again in 120 s" in removed_once_more(cluster).failures[POD]
+    assert total(cluster) == 3
 
 
-def test_each_pause_is_longer(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_pause_is_longer(cluster: Cluster, clocks: Clocks) -> None:
     cluster.start(1)
-    clock = [time.time()]
-    monkeypatch.setattr("time.time", lambda: clock[0])
     waits = []
     for _ in range(5):
         removed_once_more(cluster)
         _, last, until = read_vanished(str(cluster.host.state))["pods"][POD]
         waits.append(round(max(until - last, 0)))
-        clock[0] = max(until, last) + 1
+        clocks.uptime += waits[-1] + 1
+        clocks.jump += MONTH
         cluster.reconcile()
     assert waits == [0, 60, 120, 240, 480]
+
+
+@pytest.mark.parametrize("jump", [MONTH, -MONTH])
+def test_ended_pods_are_forgotten_in_two_hours_whatever_the_clock_says(
+    cluster: Cluster, clocks: Clocks, jump: float
+) -> None:
+    for number in range(3):
+        pod = POD[:-1] + str(number)
+        container, pid = cluster.start(number + 1, pod)
+        removed_once_more(cluster)
+        cluster.end(container, pid, pod)
+        clocks.jump += jump
+        clocks.uptime += 7201.0
+    assert len(read_vanished(str(cluster.host.state))["pods"]) == 1
+
+
+def test_pause_of_version_0_2_lasts(cluster: Cluster, clocks: Clocks) -> None:
+    cluster.start(1)
+    removed_once_more(cluster)
+    removed_once_more(cluster)
+    path = cluster.host.state / vanished.VANISHED
+    record = json.loads(path.read_text())
+    del record["uptime"]
+    path.write_text(json.dumps(record))
+    assert not cluster.reconcile().ok
+    clocks.uptime = 61.0
+    assert cluster.reconcile().ok
 
 
 def test_waiting_pod_has_not_lost_a_group(cluster: Cluster) -> None:
