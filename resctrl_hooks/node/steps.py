@@ -22,11 +22,12 @@ def apply_steps(
     """Apply steps, each independently; the container's record has them already.
 
     Those that run programs come last, without the key's lock. The others of the pod may change the key meanwhile.
-    ``on_step`` is called after each step with its number and its error, None for success. A step that `is_wanted`
-    refuses just before it is left out.
+    ``on_step`` is called after each step with its number and its error, None for success. It raises the error to leave
+    out the other steps, as after a `DeadlineError` without more time. A step that `is_wanted` refuses just before it is
+    left out.
 
     Raises:
-        DeadlineError: no time is left for the others, or another process holds the key for too long.
+        DeadlineError: another process holds the key for too long, or no time is left between two steps.
     """
     if container.leaf is not None and container.leaf.own_scope:
         from .cgroup_settings.told import collect  # only where systemd manages the container
@@ -35,7 +36,7 @@ def apply_steps(
     outside = [number for number, (feature, step) in enumerate(steps) if feature.runs_programs(step, context)]
     for number, (feature, step) in enumerate(steps):
         if number not in outside and (is_wanted is None or is_wanted(number)):
-            on_step(number, _problem_of(feature, step, container, locked, context))
+            on_step(number, _problem_of(feature, step, container, locked, context, needs_key=True))
     if not outside:
         return
     from .outside import Outside  # few containers have such steps
@@ -47,20 +48,30 @@ def apply_steps(
                 if (context.ledger.read_member(locked.key, container.id) or {}).get("pid") != container.pid:
                     on_step(number, errors.TaskGoneError.of(container.pid))  # its end was served before
                 elif is_wanted is None or is_wanted(number):
-                    on_step(number, _problem_of(feature, step, container, locked, context))
+                    on_step(number, _problem_of(feature, step, container, locked, context, needs_key=False))
     except errors.LockTimeoutError as error:
         raise errors.DeadlineError(str(error)) from error
 
 
 def _problem_of(
-    feature: "Feature", step: "Step", container: "Container", locked: "LockedKey", context: "Context"
+    feature: "Feature",
+    step: "Step",
+    container: "Container",
+    locked: "LockedKey",
+    context: "Context",
+    *,
+    needs_key: bool,
 ) -> "errors.HookError | None":
-    """Apply a step, and return its error."""
+    """Apply a step, and return its error.
+
+    Raises:
+        DeadlineError: it lost the key, which the others need.
+    """
     try:
         _apply(feature, step, container, locked, context)
-    except errors.DeadlineError:
-        raise
     except errors.HookError as error:
+        if needs_key and not locked.is_held and isinstance(error, errors.DeadlineError):
+            raise
         return error
     except Exception as caught:  # noqa: BLE001  # a failure of one feature must not affect others
         from .fault_report import as_hook_error  # only when something is broken

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from ..records import MemberRecord
     from ..resctrl.locked_key import LockedKey
 
-_MORE_TIME = 0.1  # of the deadline after a late plan, half of that after the next: an NRI event is killed soon after
+_MORE_TIME = 0.1  # of the deadline after a late plan or step, half of that after the next: an NRI event is killed soon
+LATE_PLAN, LATE_STEP = "its plan took", "applying it took"
 _UNREAD = ("-policy.nri.io", "epc-limit.nri.io")  # a part of each annotation that `container.unread` finds
 
 
@@ -88,8 +89,9 @@ def _create_runtime(workload: "Workload", context: "Context", earlier: str, pend
 
         def on_step(number: int, error: "errors.HookError | None") -> None:
             name = todo[number][1].feature
-            problems[number] = None if error is None else _trouble(name, error, workload, context)
-            pending.remove(name)
+            problem = problems[number] = None if error is None else _trouble(name, error, workload, context, LATE_STEP)
+            if problem is None or not problem.refuses:
+                pending.remove(name)
 
         apply_steps(todo, workload, locked, context, on_step)
         names = " ".join(workload.annotations)
@@ -122,7 +124,6 @@ def planned(
         RefusedError: a feature whose policy is ``fail`` cannot plan.
     """
     found: "list[tuple[Feature, Step]]" = []
-    more = context.settings.deadline * _MORE_TIME
     for feature in features_in_use(context.settings) if features is None else features:
         try:
             steps = plan(feature, workload, context, [step for _, step in found])
@@ -132,14 +133,7 @@ def planned(
                 report_dropped(feature.name, workload, context)
             found += [(feature, step) for step in steps]
         except Exception as caught:
-            error = caught
-            if isinstance(caught, errors.DeadlineError):
-                set_deadline(more)
-                more /= 2
-                from .failures import late
-
-                error = late(context)
-            trouble = _trouble(feature.name, error, workload, context)
+            trouble = _trouble(feature.name, caught, workload, context, LATE_PLAN)
             if trouble.refuses:
                 raise trouble from caught
             if unplanned is not None and kind_of(feature.name) != NODE:
@@ -147,10 +141,12 @@ def planned(
     return found
 
 
-def _trouble(name: str, caught: Exception, workload: "Workload", context: "Context") -> "errors.HookError":
+def _trouble(name: str, caught: Exception, workload: "Workload", context: "Context", late: str) -> "errors.HookError":
+    if isinstance(caught, errors.DeadlineError):
+        set_deadline(context.settings.deadline * _MORE_TIME / 2 ** context.failures.count(caught.reason))
     from .failures import trouble  # only when something went wrong
 
-    return trouble(name, caught, workload, context)
+    return trouble(name, caught, workload, context, late)
 
 
 def _wake_for_runtimes(workload: "Workload", context: "Context") -> None:

@@ -21,14 +21,12 @@ if TYPE_CHECKING:
     from ..resctrl.locked_key import LockedKey
 
 
-def trouble(name: str, caught: Exception, workload: "Workload", context: "Context") -> "errors.HookError":
+def trouble(name: str, caught: Exception, workload: "Workload", context: "Context", late: str) -> "errors.HookError":
     """Return a feature's failure as a RefusedError if its policy is to refuse; otherwise log it.
 
-    Features fail independently, but a timeout concerns all of them.
+    Features fail independently, also one that is at work at the deadline; ``late`` then tells what took so long.
     """
-    if isinstance(caught, errors.DeadlineError):
-        raise caught
-    error = as_hook_error(caught)
+    error = _late(late, context) if isinstance(caught, errors.DeadlineError) else as_hook_error(caught)
     context.failures.append(error.reason)
     if refuses(name, context):
         return RefusedError.of(name, error)
@@ -48,9 +46,9 @@ def trouble(name: str, caught: Exception, workload: "Workload", context: "Contex
     return error
 
 
-def late(context: "Context") -> "errors.HookError":
-    """Return the error of a feature that was planning at the deadline; reconcile plans it again soon."""
-    error = errors.HookError("its plan took longer than the deadline of the hook", hint=errors.DeadlineError.hint)
+def _late(what: str, context: "Context") -> "errors.HookError":
+    """Return the error of a feature that was at work at the deadline; reconcile serves it again soon."""
+    error = errors.HookError(f"{what} longer than the deadline of the hook", hint=errors.DeadlineError.hint)
     error.reason = errors.DeadlineError.reason
     context.ledger.wake()
     return error

@@ -126,7 +126,7 @@ class _One:
 
         def on_step(number: int, error: "HookError | None") -> None:
             _, step = steps[number]
-            if isinstance(error, LockTimeoutError):
+            if isinstance(error, (DeadlineError, LockTimeoutError)):
                 raise error
             if error is not None:
                 self._report.reasons.append(error.reason)

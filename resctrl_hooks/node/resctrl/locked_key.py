@@ -63,6 +63,11 @@ class LockedKey(RecordedGroups):
     ) -> None:
         self.unlock()
 
+    @property
+    def is_held(self) -> bool:
+        """Whether its lock is held."""
+        return self._lock is not None and self._lock.is_held
+
     def unlock(self) -> None:
         """Release the lock. The key must not be used until `lock_again`."""
         lock, self._lock = self._lock, None

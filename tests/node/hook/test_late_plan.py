@@ -1,4 +1,4 @@
-"""A feature that is still planning at the hook's deadline: the others are applied."""
+"""A feature that is still planning, or being applied, at the hook's deadline: the others are applied."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from resctrl_hooks.node.reconcile.reconcile import reconcile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from resctrl_hooks.node.resctrl.locked_key import LockedKey
 
 
 SECTIONS: dict[str, Any] = {
@@ -106,3 +108,60 @@ def test_late_plan_of_one_feature_refuses_nothing_for_another_ones_policy(
     monkeypatch.setattr(blockio.BlockIO, "plan", hang)
     assert host.call(pod).code == 0
     assert "scheduling" in steps(host)
+
+
+@pytest.mark.parametrize("late", ["rdt", "blockio"])
+def test_late_step_of_a_feature_leaves_the_others_in_effect_until_reconcile(
+    host: Host, monkeypatch: pytest.MonkeyPatch, late: str
+) -> None:
+    pod = node(host)
+    monkeypatch.setattr(FEATURES[late], "apply", hang)
+    outcome = host.call(pod)
+    assert outcome.code == 0
+    assert UID in "".join(host.groups())
+    folder = host.cgroup / f"{POD_CGROUP}/crio-{ID}".lstrip("/")
+    assert (folder / "cpu.weight").read_text() == "20"
+    assert (folder / "io.weight").read_text() == ("default 100" if late == "blockio" else "default 20")
+    assert outcome.log.count("applying it took longer than the deadline of the hook") >= 1
+    assert "container started without resctrl-hooks" not in outcome.log
+    monkeypatch.undo()
+    reconcile(host.context())
+    assert sorted(steps(host)) == sorted(("rdt", "monitoring", "blockio", "scheduling"))
+
+
+def test_late_steps_of_several_features_leave_the_rest(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    pod = node(host)
+    for one in FEATURES.values():
+        monkeypatch.setattr(one, "apply", hang)
+    begun = time.monotonic()
+    assert host.call(pod).code == 0
+    assert UID in "".join(host.groups())
+    assert (host.cgroup / f"{POD_CGROUP}/crio-{ID}/cpu.weight".lstrip("/")).read_text() == "20"
+    assert time.monotonic() - begun < 30
+
+
+@pytest.mark.parametrize("general, own, code", [("ignore", "fail", 79), ("ignore", "ignore", 0), ("fail", "ignore", 0)])
+def test_late_step_follows_its_features_own_policy(
+    host: Host, monkeypatch: pytest.MonkeyPatch, general: str, own: str, code: int
+) -> None:
+    rdt = {**SECTIONS["rdt"], "failurePolicy": "ignore"}  # processes are files here, which move to no class
+    pod = node(host, failurePolicy=general, rdt=rdt, blockio={**SECTIONS["blockio"], "failurePolicy": own})
+    monkeypatch.setattr(blockio.BlockIO, "apply", hang)
+    assert host.call(pod).code == code
+    assert (host.groups() == []) == bool(code)
+    assert (host.context().ledger.containers() == []) == bool(code)
+
+
+def test_late_step_that_lost_its_key_ends_the_call(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other steps would write a record that another process may change."""
+
+    def lose(_feature: object, _step: object, _container: object, locked: LockedKey, _context: object) -> None:
+        locked.unlock()
+        hang()
+
+    pod = node(host)
+    monkeypatch.setattr(rdt_class.RdtClass, "apply", lose)
+    outcome = host.call(pod)
+    assert outcome.code == 0
+    assert "deadline of the hook exceeded" in outcome.log
+    assert (host.cgroup / f"{POD_CGROUP}/crio-{ID}/cpu.weight".lstrip("/")).read_text() == "100"
