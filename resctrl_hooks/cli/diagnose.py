@@ -8,9 +8,10 @@ from resctrl_hooks.cli.diagnosis_text import print_diagnosis, print_effects, pri
 from resctrl_hooks.cli.document import Form, attributes, is_table, output_option, print_listing
 from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.cli.params import Duration, at_option, refuse_with_at
-from resctrl_hooks.inventory.find import find
+from resctrl_hooks.inventory.find import NoSuchPodError, find
 from resctrl_hooks.inventory.gather import pod_of
 from resctrl_hooks.node.context import Context
+from resctrl_hooks.node.snapshot.names import short_id
 from resctrl_hooks.slowdown.diagnosis import LIST, Diagnosis
 from resctrl_hooks.slowdown.effects import ClassEffect, effect_of_class
 from resctrl_hooks.slowdown.evidence import UNITS
@@ -90,7 +91,8 @@ def _print(shown: list[Diagnosis], known: int, counted: int) -> None:
 
 def _experiment(context: Context, key: str, normal: dict[str, float] | None, *, told: bool) -> list[ClassEffect]:
     pod = pod_of(context, key)
-    assert pod is not None, "find returns recorded keys only"
+    if pod is None:
+        raise NoSuchPodError(f"pod {short_id(key)} has ended")
     cgroups = [pod.cgroup] if pod.cgroup else [one.cgroup for one in pod.living]
     effects = []
     with Experiment(context, pod.key, cgroups, pod.classes) as trial:

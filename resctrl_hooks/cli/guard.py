@@ -1,5 +1,6 @@
 """`resctrl-hook guard`: run the bandwidth guard, show its state, and restore the values that it changed."""
 
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from resctrl_hooks.cli.node import find_settings, open_node
 from resctrl_hooks.cli.tables import age, console, print_table, table
 from resctrl_hooks.errors import HookError
 from resctrl_hooks.inventory.guard import GuardedClass, GuardedDomain, guard_status
+from resctrl_hooks.node.guard.status import NAME
 from resctrl_hooks.node.sampler.command import guard_command
 
 _STYLES = {"idle": "green", "holding": "yellow", "pressed": "red", "exhausted": "red", "blind": "red"}
@@ -40,6 +42,15 @@ def restore_guard(config: str) -> None:
     sys.exit(guard_command(config, ["restore"], find_settings))
 
 
+def _refuse_unreadable(path: str) -> None:
+    try:
+        os.stat(path)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise HookError.of_file(error, path, "read") from error
+
+
 @command.command("status")
 @output_option
 @click.pass_obj
@@ -48,6 +59,7 @@ def show_status(config: str, *, form: Form) -> None:
     context = open_node(config)
     status = guard_status(context)
     if status is None:
+        _refuse_unreadable(f"{context.settings.state_dir}/{NAME}")
         hint = "set rdt.guard.mode to observe, and start resctrl-hooks-guard.service"
         raise HookError("no guard has run since the last boot", hint=hint)
     if not is_table(form):

@@ -95,9 +95,9 @@ def state_directory(host: Host) -> Iterator[Finding]:
             "mount it read-write" if error.errno == errno.EROFS else "run doctor as root; otherwise see the kernel log"
         )
         yield problem(f"cannot write {path}: {error.strerror}", why)
-    else:
-        keys = len(host.context.ledger.keys())
-        yield ok(f"{path} contains the records of {keys} pod{'' if keys == 1 else 's'}")
+        return
+    keys = len(host.context.ledger.keys())
+    yield ok(f"{path} contains the records of {keys} pod{'' if keys == 1 else 's'}")
     for aside in sorted([*Path(path).glob(f"*{ASIDE}"), *Path(path, TOTALS).glob(f"*{ASIDE}")]):
         name, when = aside.name.removesuffix(ASIDE), clock(aside.stat().st_mtime)
         yield warning(

@@ -14,6 +14,7 @@ from resctrl_hooks.install.directories import RUNTIMES, RuntimeConfigError, dire
 from resctrl_hooks.install.paths import HOOK_NAME, UNITS
 from resctrl_hooks.install.units import NRI
 from resctrl_hooks.install.watching import LOOKS_PAST, looks_past
+from resctrl_hooks.inventory.attention import state_problem
 from resctrl_hooks.inventory.base import Record
 from resctrl_hooks.inventory.find import ForeignGroupError, NoSuchPodError, SeveralPodsError, find
 from resctrl_hooks.inventory.gather import name_podmans, pod_of, refusals
@@ -40,6 +41,7 @@ Reason = Literal[
     "incomplete",
     "refused",
     "no-resctrl",
+    "state-directory",
     "not-selected",
     "started-before-installation",
     "hook-not-called",
@@ -157,7 +159,10 @@ def _not_selected(host: Host, pod: Pod) -> PodExplanation:
 
 
 def _refused(host: Host, key: str) -> PodExplanation:
-    last = [one for one in refusals(host.context) if one.key == key][-1]
+    found = [one for one in refusals(host.context) if one.key == key]
+    if not found:
+        raise NoSuchPodError(f"pod {short_id(key)} has ended")  # meanwhile
+    last = found[-1]
     pod = Pod(key=key, namespace=last.namespace, pod=last.pod, state="refused")
     return _made(pod, "refused", f"container {last.container or last.id[:12]} was rejected: {last.why}", _LOG)
 
@@ -169,6 +174,8 @@ def _without_record(host: Host, found: Found, workload: Workload) -> PodExplanat
         return _made(pod, "not-selected", excluded, _CONFIG, runtime)
     if problem := _resctrl_problem(host):
         return _made(pod, "no-resctrl", problem, _DOCTOR, runtime)
+    if problem := state_problem(host.settings.state_dir):
+        return _made(pod, "state-directory", problem, _DOCTOR, runtime)
     try:
         registration, read = _registration(host, runtime)
     except (OSError, RuntimeConfigError) as error:

@@ -1,4 +1,4 @@
-"""Conditions of the whole node that need attention at once: a full state directory, a late reconcile."""
+"""Conditions of the whole node that need attention at once: an unwritable state directory, a late reconcile."""
 
 import os
 import time
@@ -18,16 +18,31 @@ LEAST_BYTES: Final = 64 << 10
 def warnings_of(context: Context) -> list[str]:
     """Return the conditions of a node that need attention, as sentences."""
     folder = context.settings.state_dir
-    free = free_bytes(folder)
-    if free is None:
+    if free_bytes(folder) is None:
         return []  # nothing has run here, and reading must not create the directory
+    problem = state_problem(folder)
+    found = [problem] if problem else []
     age = reconcile_age(context)
-    found = []
-    if free < LEAST_BYTES:
-        found.append(f"the file system of {folder} is full: new containers start without monitoring")
     if age is not None and age > LATE:
         found.append(f"reconcile last completed a pass {age:.0f} s ago: pods that wait for an RMID keep waiting")
     return found
+
+
+def state_problem(folder: str) -> str:
+    """Return why records cannot be written to a state directory; empty if they can, or if it does not exist yet."""
+    free = free_bytes(folder)
+    if free is None:
+        return ""  # the next read of records reports an error
+    there = os.path.exists(folder)
+    if there and not os.path.isdir(folder):
+        what = f"{folder} is not a directory"
+    elif there and os.geteuid() == 0 and not os.access(folder, os.W_OK):
+        what = f"the file system of {folder} is read-only"
+    elif free < LEAST_BYTES:
+        what = f"the file system of {folder} is full"
+    else:
+        return ""
+    return f"{what}: new containers start without monitoring"
 
 
 def free_bytes(folder: str) -> int | None:

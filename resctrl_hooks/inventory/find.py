@@ -11,10 +11,11 @@ from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.names import canonical_pod_uid, pod_uid_validator
 from resctrl_hooks.node.refusals import recent_refusals
 
+from .attention import state_problem
 from .foreign import GroupName, groups_named, groups_of_node
 from .pod_names import PodNames
 from .podman import podman_names, serves_podman
-from .records import members_of, recorded
+from .records import is_known, members_of, recorded
 
 LEAST = 3
 """The smallest number of characters that can stand for a name."""
@@ -69,8 +70,9 @@ def find(context: Context, what: str) -> str:
         raise NoSuchPodError("the name of the pod is empty")
     keys = sorted(recorded(context))
     for exact in (what, canonical_pod_uid(what)):  # a static pod's `kubernetes.io/config.hash` has no dashes
-        if exact in keys:
+        if exact in keys and is_known(context, exact):
             return exact
+    keys = [key for key in keys if is_known(context, key)]
     names, refused = _names(context, keys), _refused(context)
     found = named(what, names)
     if not found and serves_podman(context):
@@ -97,6 +99,8 @@ def _unknown(context: Context, what: str, names: Names) -> NoSuchPodError:
         )
     # The API shows a static pod's mirror pod, whose UID the node does not know: docs/metrics.md.
     hint = _STATIC if pod_uid_validator(what) else NoSuchPodError.hint
+    if problem := state_problem(context.ledger.folder):
+        hint = f"{problem}; `resctrl-hook explain POD` finds pods without a record"
     known = [*names.values(), *([one.shown, one.text] for one in _foreign_groups(context))]
     return NoSuchPodError(f"unknown pod or container {what!r}{similar(what, known)}", hint=hint)
 

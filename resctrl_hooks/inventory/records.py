@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from resctrl_hooks.node.context import Context
+from resctrl_hooks.node.host.files import is_there
 
 if TYPE_CHECKING:
     from resctrl_hooks.node.records import MemberRecord
@@ -11,6 +12,18 @@ if TYPE_CHECKING:
 def recorded(context: Context) -> set[str]:
     """Return the keys of all recorded pods, and of those that wait for an RMID."""
     return {*context.ledger.keys(), *context.ledger.marked("waiting")}
+
+
+def is_known(context: Context, key: str) -> bool:
+    """Return whether a key waits, or has a record of the current boot.
+
+    A hook that could not write a record may leave the key's folder, and a directory on a disk has those of an earlier
+    boot.
+    """
+    records = [context.ledger.read_pod(key), *members_of(context, key).values()]
+    return any(one and one.get("boot") == context.monitor.boot for one in records) or is_there(
+        f"{context.ledger.folder}/waiting/{key}"
+    )
 
 
 def members_of(context: Context, key: str) -> "dict[str, MemberRecord]":

@@ -98,7 +98,7 @@ def read(ledger: "Ledger") -> CallMetrics:
     Raises:
         LedgerError: the state directory is unusable.
     """
-    with ledger.lock_named(LOCK, _PATIENCE):
+    with ledger.lock_named(LOCK, _PATIENCE, reads=True):
         metrics, folded = _kept(ledger)
         old, identity = _lines(ledger, OLD)
         if identity != folded:

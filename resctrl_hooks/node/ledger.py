@@ -55,15 +55,15 @@ if TYPE_CHECKING:
 
     from .records import MemberRecord, PodRecord
 
-_FORMAT = 1
+    Attempt = Callable[[int], None]
+
+_FORMAT, _PRIVATE = 1, 0o700
 _LIMIT = _MOST_CALLS = 1 << 20
 CALLS, RMIDS, CHANGING = "calls", "rmids", "changing"
-IDLE, WAITING = "idle", "waiting"
-LIMBO, RUNTIMES = "limbo", "runtimes"
+IDLE, WAITING, LIMBO, RUNTIMES = "idle", "waiting", "limbo", "runtimes"
 TOTALS = "totals"  # apart from the records, which only root can write: readers of counters write here only
 _NAMES = ("namespace", "pod", "container")  # displayed fields of records
 MEMBER = "c-"  # before a member's id in the name of its file
-_PRIVATE = 0o700
 _shapes: "dict[str, Callable[[Any], bool]]" = {}  # of the kinds of records, after the first was read
 
 
@@ -88,17 +88,19 @@ class Ledger:
         except OSError as error:
             raise errors.LedgerError.of_file(error, error.filename or f"{self.folder}/pods/{key}") from error
 
-    def lock_named(self, name: str, patience: float, attempt: "Callable[[int], None] | None" = None) -> "Lock":
-        """Take a lock of the whole node as `lock` does a key's; ``attempt`` is as in `Lock`."""
-        return self._lock_file(f"{self.folder}/locks/{name}", patience, attempt)
+    def lock_named(
+        self, name: str, patience: float, attempt: "Attempt | None" = None, *, reads: bool = False
+    ) -> "Lock":
+        """Take a lock of the whole node as `lock` a key's; ``attempt`` is as in `Lock`, ``reads`` in `open_lock`."""
+        return self._lock_file(f"{self.folder}/locks/{name}", patience, attempt, reads=reads)
 
     def lock_totals(self, name: str, patience: float) -> "Lock":
-        """Take the lock of a file of totals, which lies next to it."""
-        return self._lock_file(f"{self.folder}/{TOTALS}/{name}.lock", patience)
+        """Take the lock of a file of totals, which lies next to it; a reader of counters needs no space for it."""
+        return self._lock_file(f"{self.folder}/{TOTALS}/{name}.lock", patience, None, reads=True)
 
-    def _lock_file(self, path: str, patience: float, attempt: "Callable[[int], None] | None" = None) -> "Lock":
+    def _lock_file(self, path: str, patience: float, attempt: "Attempt | None", *, reads: bool) -> "Lock":
         try:
-            return Lock(open_lock(self.folder, path, self.prepare), path, patience, attempt=attempt)
+            return Lock(open_lock(self.folder, path, self.prepare, reads=reads), path, patience, attempt=attempt)
         except OSError as error:
             raise errors.LedgerError.of_file(error, error.filename or path) from error
 

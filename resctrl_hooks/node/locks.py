@@ -22,6 +22,8 @@ _SHORTEST_NAP, _LONGEST_NAP = 0.0005, 0.01  # seconds
 _PRIVATE = 0o700
 _FOLDER = posix.O_RDONLY | posix.O_DIRECTORY | posix.O_NOFOLLOW
 _READ_ONLY = -1
+UNWRITABLE = (errno.EROFS, errno.ENOSPC, errno.EDQUOT)
+"""Errors of a file system that can be read, but on which no file can be created."""
 _held: "dict[int, Lock]" = {}
 """The locks of this process by their descriptors."""
 _threads: "dict[str, int]" = {}
@@ -38,8 +40,10 @@ def lock_name(key: str) -> str:
     return f"{(sum(data[-1::-2]) - sum(data[-2::-2])) % _LOCKS:02x}"
 
 
-def open_lock(folder: str, path: str, prepare: "Callable[[], None]") -> int:
+def open_lock(folder: str, path: str, prepare: "Callable[[], None]", *, reads: bool = False) -> int:
     """Return the descriptor of a lock's file below a state directory, which ``prepare`` creates.
+
+    With ``reads``, the holder needs no write: without space for the file, its folder is locked.
 
     Raises:
         OSError: from the kernel, or others own the directory or can write to it (EPERM): root undoes the steps in its
@@ -53,13 +57,20 @@ def open_lock(folder: str, path: str, prepare: "Callable[[], None]") -> int:
     try:
         return posix.open(path, flags, 0o600)
     except FileNotFoundError:
-        prepare()
-        return posix.open(path, flags, 0o600)
+        try:
+            prepare()
+            return posix.open(path, flags, 0o600)
+        except OSError as error:
+            if not reads or error.errno not in UNWRITABLE:
+                raise
     except OSError as error:
-        if error.errno != errno.EROFS:
+        if error.errno not in (UNWRITABLE if reads else (errno.EROFS,)):
             raise
     # Records mounted read-only can be locked too. A missing lock file means that there is no writer.
-    return posix.open(path if is_there(path) else folder, posix.O_RDONLY | posix.O_NOFOLLOW)
+    for place in (path, path[: path.rfind("/")]):
+        if is_there(place):
+            return posix.open(place, posix.O_RDONLY | posix.O_NOFOLLOW)
+    return posix.open(folder, posix.O_RDONLY | posix.O_NOFOLLOW)
 
 
 class Lock:

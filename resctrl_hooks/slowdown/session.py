@@ -10,8 +10,10 @@ from resctrl_hooks.inventory.class_changes import ClassChanges
 from resctrl_hooks.inventory.pod_names import PodNames
 from resctrl_hooks.inventory.records import classes_of
 from resctrl_hooks.node.context import Context
+from resctrl_hooks.node.errors import LedgerError
 from resctrl_hooks.node.guard.section import section as guard_section
 from resctrl_hooks.node.host.instance import RunningError, only_instance
+from resctrl_hooks.node.locks import UNWRITABLE
 from resctrl_hooks.node.slowdown.live import Live
 from resctrl_hooks.node.slowdown.section import LOCK, section
 from resctrl_hooks.node.slowdown.status import record_of
@@ -48,14 +50,19 @@ class Session:
         self._sleep = sleep
         self._settings = section(context.settings)
         context.monitor.resctrl.classes()  # first: without resctrl, create nothing
-        context.ledger.prepare()
         store = Store(self._settings["directory"])
+        self._lock: int | None = None
         try:
-            self._lock: int | None = only_instance(f"{context.settings.state_dir}/{LOCK}")
-            problem = store.load()
+            context.ledger.prepare()
+            self._lock = only_instance(f"{context.settings.state_dir}/{LOCK}")
         except RunningError:
-            self._lock, problem = None, store.load()
-        if problem:
+            pass  # the resident process updates the baselines
+        except OSError as error:
+            failed = LedgerError.of_file(error, error.filename or context.settings.state_dir)
+            if error.errno not in UNWRITABLE:
+                raise failed from error
+            say(f"baselines of workloads are not updated: {failed}")
+        if problem := store.load():
             say(problem)
         sizes = {number: float(size) for number, size in l3_sizes(context.settings.resctrl_path).items()}
         self.live = Live(

@@ -127,10 +127,15 @@ def save_totals(ledger: "Ledger", boot: str, name: str, fields: "dict[str, Any]"
         LedgerError: it can't be written.
     """
     path = _places(ledger, name)[0]
+    data = format_json({"format": _FORMAT, "boot": boot, **fields})
     try:
-        write_file(path, format_json({"format": _FORMAT, "boot": boot, **fields}))
+        try:
+            write_file(path, data)
+        except FileNotFoundError:
+            ledger.prepare()  # a lock on a read-only directory creates none
+            write_file(path, data)
     except OSError as error:
-        raise LedgerError.of_file(error, path) from error
+        raise LedgerError.of_file(error, error.filename or path) from error
     share_with_earlier(ledger, name)
     _SAVED[ledger.folder, boot, name] = _stamp_of(ledger, name), content
 

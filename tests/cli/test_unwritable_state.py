@@ -1,0 +1,129 @@
+"""Commands while the state directory cannot be written: the reason is told, and what can be read is shown."""
+
+import errno
+import os
+import posix
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from conftest import Host, crio_annotations
+from hosts import crun
+from hosts.faults import Fail
+
+from resctrl_hooks.cli import main
+from resctrl_hooks.node.slowdown import section as slowdown_section
+
+ID = "c" * 64
+KEY = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
+START = 1000
+FULL = "is full: new containers start without monitoring"
+READ_ONLY = "is read-only: new containers start without monitoring"
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Host:
+    """A host on which a container of shop/web-0 runs without a record."""
+    host = Host(tmp_path / "node", runtimeRoots={"crun": str(tmp_path / "crun")})
+    host.process(7, f"/kubepods/pod{KEY}/crio-{ID}", start=START)
+    bundle = host.bundle({"annotations": crio_annotations(KEY), "linux": {}})
+    crun.record(tmp_path / "crun", ID, 7, bundle, START)
+    (host.resctrl / "schemata").write_text("L3:0=fff\n")
+    host.context().ledger.prepare()
+    return host
+
+
+def room(**values: int) -> Callable[[str], Any]:
+    """Return a statvfs of a file system with these values."""
+    usual = {"f_files": 100, "f_ffree": 10, "f_bfree": 1000, "f_bavail": 1000, "f_frsize": 4096}
+    return lambda _path: SimpleNamespace(**{**usual, **values})
+
+
+def leftover(host: Host, name: str, content: str) -> None:
+    folder = host.state / "pods" / KEY
+    folder.mkdir()
+    if name:
+        (folder / name).write_text(content)
+
+
+def call(host: Host, *arguments: str) -> Result:
+    done = CliRunner().invoke(main, ["--config", str(host.config), *arguments])
+    assert "internal error" not in done.output
+    return done
+
+
+CONDITIONS = {
+    "no space": ({"f_bfree": 0, "f_bavail": 0}, FULL),
+    "a page": ({"f_bfree": 1}, FULL),
+    "no inode": ({"f_ffree": 0}, FULL),
+    "read-only": ({}, READ_ONLY),
+}
+LEFTOVERS = [("", ""), (f"c-{ID}", ""), ("pod", '{"format": 1, "bo'), (f"c-{ID}~4711", "")]
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+@pytest.mark.parametrize("name, content", LEFTOVERS)
+@pytest.mark.parametrize("what", ["web-0", KEY, KEY[:8], ID[:8]])
+def test_unwritable_state_directory_is_the_reason(
+    node: Host, monkeypatch: pytest.MonkeyPatch, condition: str, name: str, content: str, what: str
+) -> None:
+    values, text = CONDITIONS[condition]
+    leftover(node, name, content)
+    monkeypatch.setattr(os, "statvfs", room(**values))
+    if text == READ_ONLY:
+        monkeypatch.setattr(os, "access", lambda path, _mode: str(path) != str(node.state))
+    explained = call(node, "explain", what)
+    assert explained.stdout.splitlines()[:2] == [
+        "shop/web-0: state-directory",
+        f"  the file system of {node.state} {text}",
+    ]
+    shown = call(node, "show", what)
+    assert (shown.exit_code, text in shown.stderr, "has ended" in shown.stderr) == (1, True, False)
+    assert f"warning: the file system of {node.state} {text}" in call(node, "list").stdout
+
+
+def test_file_in_place_of_the_state_directory_is_the_reason(node: Host, tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    path.touch()
+    node.configure(stateDir=str(path), runtimeRoots={"crun": str(tmp_path / "crun")})
+    text = f"{path} is not a directory: new containers start without monitoring"
+    assert text in call(node, "explain", "web-0").stdout
+    assert text in call(node, "list").stdout
+    assert text in call(node, "show", "web-0").stderr
+
+
+@pytest.mark.parametrize("name, content", [*LEFTOVERS, ("pod", '{"format": 1, "boot": "earlier", "groups": {}}')])
+@pytest.mark.parametrize("command", ["explain", "show", "diagnose --for 5s", "diagnose --experiment --for 5s"])
+def test_leftover_of_a_failed_hook_is_no_pod(node: Host, command: str, name: str, content: str) -> None:
+    leftover(node, name, content)
+    node.end_process(7)
+    done = call(node, *command.split(), KEY)
+    assert done.exit_code == 1
+    assert f"unknown pod {'' if command == 'explain' else 'or container '}'{KEY}'" in done.stderr
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EDQUOT])
+@pytest.mark.parametrize("command", ["top --once", "metrics", "diagnose --for 5s"])
+def test_counters_are_read_without_space_for_a_lock(
+    node: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fail: Fail, command: str, number: int
+) -> None:
+    monkeypatch.setitem(slowdown_section.DEFAULTS, "directory", str(tmp_path))
+    error = OSError(number, os.strerror(number))
+
+    def creates(path: Any, flags: int, *_mode: int) -> bool:
+        return bool(flags & posix.O_CREAT) and str(path).startswith(str(node.state))
+
+    fail(posix, "open", error, when=creates)
+    done = call(node, *command.split())
+    assert done.exit_code == 0, done.stderr
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.ENOTDIR])
+def test_unreadable_state_of_the_guard_is_an_error(node: Host, fail: Fail, number: int) -> None:
+    path = f"{node.state}/guard.json"
+    fail(os, "stat", OSError(number, os.strerror(number)), when=lambda given, **_: str(given) == path)
+    done = call(node, "guard", "status")
+    assert (done.exit_code, os.strerror(number) in done.stderr, "no guard has run" in done.stderr) == (1, True, False)
