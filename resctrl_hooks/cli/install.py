@@ -17,7 +17,7 @@ from resctrl_hooks.install.installation import install
 from resctrl_hooks.install.manifest import Manifest, read_manifest
 from resctrl_hooks.install.paths import CODE, HOOK_NAME, MANIFEST, PYTHON, UNITS
 from resctrl_hooks.install.plan import Plan, plan
-from resctrl_hooks.install.roles import DROP_IN, FEATURES, HOOK, LAUNCHER, LINK, ROLES, UNIT
+from resctrl_hooks.install.roles import DROP_IN, FEATURES, HOOK, LAUNCHER, LINK, MODULE, ROLES, UNIT
 from resctrl_hooks.install.tree import Tree
 from resctrl_hooks.install.units import KEEP_RUNNING, MOUNT, NRI, WITHOUT_SYSTEMD
 from resctrl_hooks.install.watching import LOOKS_PAST, looks_past
@@ -37,6 +37,7 @@ OTHERS = """`namespaces: ["?*"]` in the configuration excludes containers withou
     "--root", metavar="DIR", default="/", show_default=True, help="Stage everything below DIR, an existing folder."
 )
 @click.option("--dry-run", is_flag=True, help="Print the files and actions in order without writing anything.")
+@click.option("-v", "--verbose", is_flag=True, help="Print each module of the hook's code instead of their folder.")
 @click.option("--python", help=f"Path of the host's Python, 3.9 or later. Default: as installed before, else {PYTHON}.")
 @click.option(
     "--units/--no-units",
@@ -66,6 +67,7 @@ def command(
     root: str,
     *,
     dry_run: bool,
+    verbose: bool,
     python: str | None,
     with_units: bool | None,
     nri: bool | None,
@@ -119,10 +121,10 @@ def command(
         raise click.ClickException(f"{error.filename}: {error.strerror}; not installed") from error
     todo.notes.extend(_notes(todo, tree, with_units=with_units))
     if dry_run:
-        _print(todo, live=systemd.runs(tree))
+        _print(todo, live=systemd.runs(tree), each_module=verbose)
         return
     try:
-        install(todo, tree, say=click.echo, warn=warn)
+        install(todo, tree, say=click.echo, warn=warn, each_module=verbose)
     except OSError as error:
         what = f"{error.filename}: {error.strerror}; fix it and install again, or uninstall"
         raise click.ClickException(what) from error
@@ -173,8 +175,9 @@ def _restarts(todo: Plan, tree: Tree) -> Iterator[str]:
                 yield f"{LOOKS_PAST.format(name=name, folder=folder)}: {RUNTIMES[name].restart}"
 
 
-def _print(todo: Plan, *, live: bool) -> None:
+def _print(todo: Plan, *, live: bool, each_module: bool = False) -> None:
     """Print a plan in the order of execution: each file follows what it depends on."""
+    modules = [] if each_module else [file for file in todo.files if file.role == MODULE]
     made = [(LAUNCHER, f"bytecode  {CODE}/{todo.payload.folder}/{name}.*") for name in ("compiled", "launch")]
     if live and any(file.role == UNIT for file in todo.files):
         made.append((DROP_IN, "start     systemd reloads and starts the units"))
@@ -183,6 +186,11 @@ def _print(todo: Plan, *, live: bool) -> None:
         for before, line in made:
             if before == role:
                 click.echo(f"{'-':>4} {'-':>7} {line}")
+        if role == MODULE and modules:
+            total = sum(len(file.data) for file in modules)
+            folder = f"{CODE}/{todo.payload.folder}/ ({len(modules)} files)"
+            click.echo(f"{modules[0].mode:04o} {total:7d} {role:<9} {folder}")
+            continue
         for file in (file for file in todo.files if file.role == role):
             size = f"{'-':>4} {'-':>7}" if role == LINK else f"{file.mode:04o} {len(file.data):7d}"
             click.echo(f"{size} {role:<9} {file.path}")

@@ -7,9 +7,10 @@ import click
 from resctrl_hooks.cli.installed import installed_config, leave_to_machine_config, warn
 from resctrl_hooks.config import find_effective
 from resctrl_hooks.install.directories import RUNTIMES, RuntimeConfigError
-from resctrl_hooks.install.installation import remove_hooks, uninstall, unregister
+from resctrl_hooks.install.installation import remove_hooks, removed_paths, uninstall, unregister
 from resctrl_hooks.install.manifest import read_manifest
 from resctrl_hooks.install.present import is_installed
+from resctrl_hooks.install.roles import MODULE
 from resctrl_hooks.install.tree import Tree
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
@@ -34,9 +35,16 @@ from resctrl_hooks.node.settings import Settings
 @click.option(
     "--hooks-only", is_flag=True, help="Only remove the hook's registration; a later uninstall removes the rest."
 )
+@click.option("--dry-run", is_flag=True, help="Print the paths to remove in order without removing anything.")
 @click.pass_context
 def command(
-    context: click.Context, runtimes: tuple[str, ...], root: str, *, release_groups: bool, hooks_only: bool
+    context: click.Context,
+    runtimes: tuple[str, ...],
+    root: str,
+    *,
+    release_groups: bool,
+    hooks_only: bool,
+    dry_run: bool,
 ) -> None:
     """Uninstall the hook from this host. Containers keep running and can be removed as usual.
 
@@ -51,8 +59,16 @@ def command(
     leave_to_machine_config(tree.root, config)
     # Records and groups belong to this running kernel, whatever root the files are below.
     settings = None if tree.root else _settings(config)
+    partly = runtimes if record and set(record.runtimes) - set(runtimes) else ()
     try:
-        if runtimes and record and set(record.runtimes) - set(runtimes):
+        if dry_run:
+            _print(removed_paths(tree, partly, hooks_only=hooks_only, say=click.echo), tree)
+            if settings is not None and not partly and not hooks_only:
+                kept = _stays(settings, release=release_groups)
+                what = f"the groups of running containers and {settings.state_dir}"
+                click.echo(f"note: {what} {'are kept' if kept else 'are removed too'}")
+            return
+        if partly:
             unregister(tree, runtimes, say=click.echo, warn=warn)
             return
         if hooks_only:
@@ -82,10 +98,23 @@ def _settings(config: str) -> Settings | None:
         return None
 
 
+def _print(paths: list[tuple[str, str]], tree: Tree) -> None:
+    """Print paths in the order of their removal; a folder of modules with the number of its files."""
+    if not paths:
+        click.echo(f"nothing to remove below {tree.root or '/'}")
+    for path, role in paths:
+        files = sum(len(names) for _, _, names in os.walk(tree.real(path)))
+        click.echo(f"{role:<9} {path}{f'/ ({files} files)' if role == MODULE else ''}")
+
+
+def _stays(settings: Settings, *, release: bool) -> bool:
+    pods = f"{settings.state_dir}/pods"
+    return not release and os.path.isdir(pods) and bool(os.listdir(pods))
+
+
 def _end_records(settings: Settings, *, release: bool) -> None:
     """Remove the ledger, and first the groups if requested; a ledger that still describes groups stays."""
-    state = settings.state_dir
-    stays = not release and os.path.isdir(f"{state}/pods") and bool(os.listdir(f"{state}/pods"))
+    stays = _stays(settings, release=release)
     done = Released()
     if stays:
         restore_values(Context(settings), done)

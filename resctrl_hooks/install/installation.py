@@ -25,8 +25,10 @@ Say = Callable[[str], None]
 _COMPILE_SECONDS: Final = 60
 
 
-def install(plan: Plan, tree: Tree, *, say: Say, warn: Say) -> None:
+def install(plan: Plan, tree: Tree, *, say: Say, warn: Say, each_module: bool = False) -> None:
     """Put a plan's files on the host below ``tree`` and remove those of an earlier installation.
+
+    ``each_module``: say each module that is written, instead of their folder and number.
 
     A repeated call changes nothing. Killed at any point, it leaves a host whose runtimes work, with the old hook, the
     new one or no hook. Another `install` or `uninstall` completes the change.
@@ -53,7 +55,7 @@ def install(plan: Plan, tree: Tree, *, say: Say, warn: Say) -> None:
     for role in ROLES:
         if role == LAUNCHER:
             compile_modules(plan, tree, warn=warn)
-        _write(plan, role, tree, say=say)
+        _write(plan, role, tree, say=say, each_module=each_module)
         if role == LINK:
             _start(plan, tree, say=say, warn=warn)
     _remove(obsolete, tree, say=say, warn=warn)
@@ -86,7 +88,7 @@ def _record(plan: Plan, before: Manifest | None, tree: Tree) -> Manifest:
     )
 
 
-def _write(plan: Plan, role: str, tree: Tree, *, say: Say) -> None:
+def _write(plan: Plan, role: str, tree: Tree, *, say: Say, each_module: bool) -> None:
     modules = 0
     for file in plan.files:
         if file.role == role:
@@ -96,9 +98,9 @@ def _write(plan: Plan, role: str, tree: Tree, *, say: Say) -> None:
                 tree.link(file.path, file.data.decode())
             elif tree.write(file.path, file.data, file.mode):
                 modules += role == MODULE
-                if role != MODULE:
+                if role != MODULE or each_module:
                     say(file.path)
-    if modules:
+    if modules and not each_module:
         say(f"{CODE}/{plan.payload.folder}/ ({modules} files)")
 
 
@@ -129,13 +131,10 @@ def unregister(tree: Tree, runtimes: tuple[str, ...], *, say: Say, warn: Say) ->
     record = read_manifest(tree)
     if record is None:
         return
-    others = {name: paths for name, paths in record.runtime_files.items() if name not in runtimes}
+    others, gone = _registrations(record, runtimes)
     still = {path for paths in others.values() for path in paths}
-    gone = {path for name in runtimes for path in record.runtime_files.get(name, [])} - still
     watched = _hook_folders(record)
-    smaller = Manifest(files={path: role for path, role in record.files.items() if path in gone})
-    links_and_files = {path: role for path, role in present(tree, smaller).items() if role != MODULE}
-    _remove(links_and_files, tree, say=say, warn=warn)
+    _remove(_of_runtimes(gone, record, tree), tree, say=say, warn=warn)
     for name in runtimes:
         shared = [path for path in record.runtime_files.get(name, []) if path in still]
         if name not in record.runtimes:
@@ -155,8 +154,7 @@ def remove_hooks(tree: Tree, *, say: Say, warn: Say) -> None:
     Raises:
         OSError: from the kernel; a repeated call completes the removal.
     """
-    hooks = {path: role for path, role in present(tree).items() if role == HOOK}
-    _remove(hooks, tree, say=say, warn=warn)
+    _remove(_hooks(tree), tree, say=say, warn=warn)
 
 
 def uninstall(tree: Tree, *, say: Say, warn: Say, release: Callable[[], None] = lambda: None) -> None:
@@ -173,12 +171,50 @@ def uninstall(tree: Tree, *, say: Say, warn: Say, release: Callable[[], None] = 
         OSError: from the kernel; a repeated call completes the removal.
     """
     record = record_of(tree)
-    there = {path: role for path, role in present(tree, record).items() if role != SETTINGS}
-    _remove(there | _own_settings(record, tree, say=say), tree, say=say, warn=warn, release=release)
+    _remove(_everything(record, tree, say=say), tree, say=say, warn=warn, release=release)
     _sweep([*record.files, LAUNCH, MANIFEST], tree)
     tree.remove(MANIFEST)
     for folder in sorted({*record.folders, CODE} - _hook_folders(record), key=len, reverse=True):
         tree.remove_folder(folder)
+
+
+def removed_paths(
+    tree: Tree, runtimes: tuple[str, ...] = (), *, hooks_only: bool = False, say: Say
+) -> list[tuple[str, str]]:
+    """Return the paths that a removal would remove, with their roles, in its order; read-only.
+
+    ``runtimes``: as by `unregister`; ``hooks_only``: as by `remove_hooks`; else as by `uninstall`.
+    """
+    record = record_of(tree)
+    if runtimes:
+        paths = _of_runtimes(_registrations(record, runtimes)[1], record, tree)
+    else:
+        paths = _hooks(tree) if hooks_only else _everything(record, tree, say=say)
+    ordered = [(path, role) for role in reversed(ROLES) for path, its in paths.items() if its == role]
+    last = [] if runtimes or hooks_only else [(MANIFEST, "manifest")]
+    return [(path, role) for path, role in ordered + last if tree.exists(path)]
+
+
+def _registrations(record: Manifest, runtimes: tuple[str, ...]) -> tuple[dict[str, list[str]], set[str]]:
+    """Return the registrations of the other runtimes, and the paths of these runtimes that no other one uses."""
+    others = {name: paths for name, paths in record.runtime_files.items() if name not in runtimes}
+    still = {path for paths in others.values() for path in paths}
+    return others, {path for name in runtimes for path in record.runtime_files.get(name, [])} - still
+
+
+def _of_runtimes(paths: set[str], record: Manifest, tree: Tree) -> dict[str, str]:
+    """Return these paths of an installation, and the links that enable units among them."""
+    smaller = Manifest(files={path: role for path, role in record.files.items() if path in paths})
+    return {path: role for path, role in present(tree, smaller).items() if role != MODULE}
+
+
+def _hooks(tree: Tree) -> dict[str, str]:
+    return {path: role for path, role in present(tree).items() if role == HOOK}
+
+
+def _everything(record: Manifest, tree: Tree, *, say: Say) -> dict[str, str]:
+    there = {path: role for path, role in present(tree, record).items() if role != SETTINGS}
+    return there | _own_settings(record, tree, say=say)
 
 
 def _remove(

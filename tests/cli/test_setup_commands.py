@@ -267,6 +267,25 @@ def test_uninstall_removes_what_is_asked(removed: list[str], words: list[str], c
     assert (done.exit_code, removed, done.stdout) == (0, calls, said), done.output
 
 
+@pytest.mark.parametrize(
+    "words, note",
+    [
+        ([], "note: the groups of running containers and {state} are kept\n"),
+        (["--release-groups"], "note: the groups of running containers and {state} are removed too\n"),
+        (["--hooks-only"], ""),
+    ],
+)
+def test_uninstall_dry_run_says_whether_records_stay(
+    removed: list[str], host: Host, monkeypatch: pytest.MonkeyPatch, words: list[str], note: str
+) -> None:
+    (host.state / "pods/key").mkdir(parents=True)
+    monkeypatch.setattr(uninstall, "find_effective", always(SimpleNamespace(settings=host.context().settings)))
+    monkeypatch.setattr(uninstall, "removed_paths", always([("/hook", "hook")]))
+    done = CliRunner().invoke(main, ["uninstall", "--dry-run", *words])
+    assert (done.exit_code, done.output) == (0, f"hook      /hook\n{note.format(state=host.state)}")
+    assert removed == []
+
+
 def test_uninstall_without_installation_ends_the_records(removed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(uninstall, "is_installed", always(value=False))
     done = CliRunner().invoke(main, ["uninstall"])

@@ -56,11 +56,64 @@ def test_staged_files_do_not_depend_on_root(tmp_path: Path, runtime: str) -> Non
 
 
 def test_dry_run_prints_every_file_in_order_and_writes_none(tmp_path: Path) -> None:
-    printed = install(tmp_path, "--dry-run").splitlines()
+    printed = install(tmp_path, "--dry-run", "--verbose").splitlines()
     assert files(tmp_path) == set()
     install(tmp_path)
     assert {line.split()[-1] for line in printed} == {re.sub(r"\.cpython-\d+$", ".*", file) for file in files(tmp_path)}
     assert printed[-1].endswith(HOOKS), "what a runtime calls is last"
+
+
+def test_dry_run_prints_folder_of_modules_with_number_and_size(tmp_path: Path) -> None:
+    detailed, short = (install(tmp_path, "--dry-run", *words).splitlines() for words in (["-v"], []))
+    modules = [line.split() for line in detailed if line.split()[2] == "module"]
+    rest = [line for line in detailed if line.split()[2] != "module"]
+    assert len(short) == len(rest) + 1
+    (folder,) = set(short) - set(rest)
+    assert folder.split() == [
+        *("0644", str(sum(int(words[1]) for words in modules)), "module"),
+        *(f"{os.path.commonpath([words[3] for words in modules])}/", f"({len(modules)}", "files)"),
+    ]
+    assert [short.index(folder)] == [index for index, line in enumerate(detailed) if " module " in line][:1]
+
+
+def test_install_prints_folder_of_modules_or_with_verbose_each_one(tmp_path: Path) -> None:
+    (tmp_path / "short").mkdir()
+    (tmp_path / "long").mkdir()
+    short, detailed = install(tmp_path / "short"), install(tmp_path / "long", "-v")
+    (folder,) = re.findall(r"^(\S+/node-\w+)/ \((\d+) files\)$", short, re.MULTILINE)
+    assert len(re.findall(rf"^{folder[0]}/\S+\.py$", detailed, re.MULTILINE)) == int(folder[1])
+    assert f"{folder[0]}/" not in short.replace(f"{folder[0]}/ (", "")
+
+
+@pytest.mark.parametrize("runtime", ["podman", "containerd"])
+@pytest.mark.parametrize("words", [[], ["--hooks-only"], ["--runtime", "crio"]])
+def test_uninstall_dry_run_prints_what_is_removed_in_order_and_removes_nothing(
+    tmp_path: Path, runtime: str, words: list[str]
+) -> None:
+    install(tmp_path, runtime=runtime)
+    install(tmp_path, runtime="crio")
+    before = files(tmp_path)
+    printed = uninstall(tmp_path, "--dry-run", *words).splitlines()
+    assert files(tmp_path) == before
+    removed = re.findall(r"^removed (\S+?)/?$", uninstall(tmp_path, *words), re.MULTILINE)
+    shown = [line.split()[1].rstrip("/") for line in printed if line.split()[0] not in ("link", "manifest", "nothing")]
+    assert shown == removed
+    assert removed or printed == [f"nothing to remove below {tmp_path}"], "podman uses the same hook"
+    links = {line.split()[1] for line in printed if line.startswith("link ")}
+    assert {path for path in before - files(tmp_path) if ".wants/" in path} == links
+    if not words:
+        assert printed[-1].split() == ["manifest", MANIFEST]
+        assert uninstall(tmp_path, "--dry-run") == f"nothing to remove below {tmp_path}\n"
+
+
+def test_uninstall_dry_run_keeps_edited_configuration(tmp_path: Path) -> None:
+    install(tmp_path)
+    config = tmp_path / "etc/resctrl-hooks/config.yaml"
+    assert "/etc/resctrl-hooks/config.yaml\n" in uninstall(tmp_path, "--dry-run")
+    config.write_text("version: 1\n")
+    printed = uninstall(tmp_path, "--dry-run")
+    assert "config.yaml and its compiled file are kept, because it was edited" in printed
+    assert "settings " not in printed
 
 
 def test_install_without_interpreter_succeeds_and_reports_it(tmp_path: Path) -> None:
