@@ -5,6 +5,7 @@ from .resctrl.monitor import Monitor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from .log import LogCallable
     from .settings import Settings
 
 _PATIENCE = 0.8  # maximum part of a hook's deadline for waiting for a lock
@@ -17,9 +18,9 @@ class Context:
     a refusal has no effect: then every failure policy is ``ignore``.
     """
 
-    def __init__(self, settings: "Settings", log: "Log | None" = None) -> None:
+    def __init__(self, settings: "Settings", log: "LogCallable | None" = None) -> None:
         self.settings = settings
-        self.log = log or Log(settings.log)
+        self.log: "LogCallable" = log or Log(settings.log)
         self.proc = settings.proc_path
         self.monitor = Monitor(
             settings.resctrl_path,

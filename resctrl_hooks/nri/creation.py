@@ -4,6 +4,8 @@ Only at this event does every runtime obey a refusal. So any failure to complete
 errors, refuses a container with a pending feature whose policy is ``fail``.
 """
 
+from copy import copy
+
 from ..node.errors import BadClassError, DeadlineError, HookError
 from ..node.failure_policies import incomplete_refuses, refuses
 from ..node.fault_report import as_hook_error
@@ -12,7 +14,7 @@ from ..node.feature_table import CLASS, FEATURES, GROUP
 from ..node.hook.create_runtime import planned
 from ..node.hook.deadline import set_deadline
 from ..node.hook.failures import concluded
-from ..node.log import ERROR, WARNING
+from ..node.log import ERROR, WARNING, silent
 from ..node.refusals import RefusedError
 from ..node.registry import concerns, is_in_use, kind_of
 from ..node.steps import with_room
@@ -47,7 +49,7 @@ def create_container(event: "Event", context: "Context") -> "tuple[str, bytes]":
     event.key = workload.key
     pending = strict_features(context.settings, workload.namespace, workload)
     try:
-        steps = planned(workload, context)
+        steps = planned_silently(workload, context)
         strict = [one for one in steps if one[1].action != SKIP and refuses(one[0].name, context)]
         pending = [feature.name for feature, _ in strict]
         decided = [previewed(feature, step, workload, context) for feature, step in steps]
@@ -67,6 +69,21 @@ def create_container(event: "Event", context: "Context") -> "tuple[str, bytes]":
     linux = adjusted.get("linux", {})
     what = ", ".join(sorted({*adjusted, *linux} - {"linux"}))
     return f"adjusted {what}", encode("CreateContainerResponse", {"adjust": adjusted})
+
+
+def planned_silently(workload: "Workload", context: "Context") -> "list[tuple[Feature, Step]]":
+    """Return the steps without reports of problems: the start of the container plans again, and reports them.
+
+    Raises:
+        RefusedError: as `planned`; its reasons are counted.
+    """
+    silenced = copy(context)
+    silenced.log, silenced.failures = silent, []
+    try:
+        return planned(workload, silenced)
+    except BaseException:
+        context.failures += silenced.failures
+        raise
 
 
 def adjusted_by(steps: "list[Step]", workload: "Workload", event: "Event", context: "Context") -> "dict[str, Any]":

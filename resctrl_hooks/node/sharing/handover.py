@@ -18,7 +18,7 @@ from .claims import begin_to_hold, begin_to_wait, end_holding, rank_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..ledger import Ledger
-    from ..log import Log
+    from ..log import LogCallable
     from ..records import ClaimRecord
     from ..resctrl.locked_key import LockedKey
     from ..resctrl.monitor import Monitor
@@ -43,7 +43,7 @@ def hand_on(
     taker: "LockedKey",
     rdt_class: str,
     monitor: "Monitor",
-    log: "Log",
+    log: "LogCallable",
     *,
     thorough: bool = False,
 ) -> bool:
@@ -109,7 +109,7 @@ def hand_on(
     return True
 
 
-def give_back(giver: "LockedKey", monitor: "Monitor", log: "Log") -> bool:
+def give_back(giver: "LockedKey", monitor: "Monitor", log: "LogCallable") -> bool:
     """Remove a key's group if groups cannot be renamed, with its counts kept, so that another pod can have its RMID.
 
     The RMID is in limbo for a second or more. Return whether the group was removed; a foreign group never is.
@@ -121,7 +121,7 @@ def give_back(giver: "LockedKey", monitor: "Monitor", log: "Log") -> bool:
     return True
 
 
-def give_up(giver: "LockedKey", monitor: "Monitor", log: "Log") -> bool:
+def give_up(giver: "LockedKey", monitor: "Monitor", log: "LogCallable") -> bool:
     """Remove a key's groups, with its counts kept; return false if it has none, or one that has to stay.
 
     Its tasks are in their classes then, and the caller lets it wait.
@@ -169,7 +169,7 @@ def _rename(giver: "LockedKey", taker: "LockedKey", old: str, new: str, monitor:
     return settle(monitor, (giver.key, old), sorted(giver.origins), (taker.key, new), rename)
 
 
-def _take_back(giver: "LockedKey", moved: "dict[str, set[int]]", monitor: "Monitor", log: "Log") -> None:
+def _take_back(giver: "LockedKey", moved: "dict[str, set[int]]", monitor: "Monitor", log: "LogCallable") -> None:
     """Return the giver's tasks to its group, as far as possible."""
     for name, tids in moved.items():
         try:
