@@ -16,6 +16,7 @@ from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.host.durable import replace_file
 from resctrl_hooks.node.host.files import format_json, parse_json, read_file
 from resctrl_hooks.node.settings import (
+    DEFAULT_CONFIG,
     DEFAULTS,
     FORMAT,
     FORMER_PREFIXES,
@@ -149,7 +150,8 @@ def apply_file(path: str, *, dry_run: bool = False) -> Applied:
             hint="change its source: the next update would be rejected or would revert a change made here",
         )
     changes = changes_between(effective(without_own_keys(before))[0], explicit_values_of(config))
-    lead_to_present(_state_folder(before), config.state_dir, dry_run=dry_run)
+    if before is not None or path == DEFAULT_CONFIG:  # hooks do nothing with another file that was never applied
+        lead_to_present(_state_folder(before), config.state_dir, dry_run=dry_run)
     if not dry_run:
         text = compiled(config, former=former_prefixes(before, config))
         for name in (last_valid_path(target), target):

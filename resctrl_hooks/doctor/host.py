@@ -12,7 +12,7 @@ from resctrl_hooks.inventory.models import Inventory
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError, SettingsError
 from resctrl_hooks.node.log import Log
-from resctrl_hooks.node.settings import DEFAULT_CONFIG, Settings, compiled_path, last_valid_path
+from resctrl_hooks.node.settings import DEFAULT_CONFIG, Settings, active_path, compiled_path, last_valid_path, load
 
 DEFAULT_PROC = Settings().proc_path
 _SECONDS = 30
@@ -81,13 +81,19 @@ class Host:
 
 
 def _active(tree: Tree, config: str) -> Effective:
-    """Return the settings below a root, where the default path differs and may be empty as on a host."""
+    """Return the settings of hooks below a root, where the default path differs and may be empty as on a host."""
     path = tree.real(config)
     compiled = compiled_path(path)
     nothing = not any(os.path.lexists(name) for name in (path, compiled, last_valid_path(compiled)))
     if config == DEFAULT_CONFIG and nothing:
         return Effective(Settings(), "defaults", "", "")
-    return find_effective(path)
+    found = find_effective(path)
+    if config == DEFAULT_CONFIG and found.source == "yaml":
+        return Effective(Settings(), "defaults", "", f"{config} has never been applied; the built-in defaults apply")
+    if found.source == "yaml" and active_path(path) != compiled:
+        settings, problem = load(path)
+        return Effective(settings, "compiled", settings.path, problem)  # of version 0.2
+    return found
 
 
 def read(path: str) -> str:

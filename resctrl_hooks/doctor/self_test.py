@@ -13,11 +13,11 @@ from resctrl_hooks.install.guard import REFUSED, SHELL
 from resctrl_hooks.install.hook_json import hook_problems
 from resctrl_hooks.install.paths import HOOK_NAME
 from resctrl_hooks.node.call_metrics import read as read_metrics
-from resctrl_hooks.node.errors import NoRMIDsError, RMIDsBusyError
+from resctrl_hooks.node.errors import NoRMIDsError, RMIDsBusyError, SettingsError
 from resctrl_hooks.node.host.cgroup import CgroupError
 from resctrl_hooks.node.refusals import REASON as REJECTED
 from resctrl_hooks.node.resctrl.assignment import Assignments
-from resctrl_hooks.node.settings import compiled_path
+from resctrl_hooks.node.settings import compiled_path, load
 from resctrl_hooks.node.sharing.limits import NamespaceLimitError
 
 from .finding import Finding, ok, problem, warning
@@ -69,6 +69,8 @@ def _tried(host: Host, command: list[str], process: subprocess.Popen[bytes], bun
     process.wait()
     stopped = _call(command, {**state, "status": "stopped", "pid": 0, "annotations": annotations})
     said = (created.stderr + stopped.stderr).decode("utf-8", "replace").strip().splitlines()
+    remark = _remark(host)
+    said = [line for line in said if not remark or remark not in line]
     reasons = _reasons(host, started)
     expected = [reason for reason in reasons if reason in _EXPECTED]
     # With the failure policy `fail`, an expected failure rejects the test process.
@@ -90,6 +92,14 @@ def _tried(host: Host, command: list[str], process: subprocess.Popen[bytes], bun
         return problem(f"{left[0]} was not removed", "see the journal; `resctrl-hook reconcile` removes it")
     without = "; no bandwidth counter was free (see bandwidth)" if uncounted else ""
     return ok(f"the hook created and removed a group for a test process{without}{_domain(host)}")
+
+
+def _remark(host: Host) -> str:
+    """Return the hook's remark on its settings, for example that the file was edited: `configuration` reports it."""
+    try:
+        return load(host.tree.real(host.config))[1]
+    except SettingsError:
+        return ""
 
 
 def _groups(host: Host) -> list[str]:

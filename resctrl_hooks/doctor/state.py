@@ -14,7 +14,7 @@ from resctrl_hooks.node.host.links import folder_of
 from resctrl_hooks.node.ledger import TOTALS
 from resctrl_hooks.node.reconcile.claim import claimable_prefixes
 from resctrl_hooks.node.resctrl.totals_file import CLASSES, KEYS
-from resctrl_hooks.node.settings import DEFAULT_CONFIG
+from resctrl_hooks.node.settings import DEFAULT_CONFIG, MANAGED_BY, apply_command, is_unapplied
 from resctrl_hooks.past.view import clock
 
 from .finding import Finding, ok, problem, some, warning
@@ -30,28 +30,61 @@ def configuration(host: Host) -> Iterator[Finding]:
     """Check that the configuration is valid and active."""
     from resctrl_hooks.config.check import check_file  # noqa: PLC0415  # the models, which not every command needs
 
+    apply = f"`{apply_command(host.config)}`"
     if host.settings_problem:
-        yield problem(host.settings_problem, "run `resctrl-hook config check`, then `resctrl-hook config apply`")
+        yield problem(host.settings_problem, f"run `resctrl-hook config check`, then {apply}")
         return
     assert host.active is not None
+    real = host.tree.real(host.config)
+    found = check_file(real).problems if os.path.lexists(real) and not real.endswith(".json") else []
+    errors = [one for one in found if one.severity == "error"]
+    if host.active.source != "compiled":
+        yield from _not_compiled(host, apply)
+    elif errors:
+        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+        text = f"not applied: {errors[0]}{more}; {host.active.path} stays active"
+        yield warning(text, f"correct the file, then run {apply}")
+    elif is_unapplied(real):
+        yield _unapplied(host, apply)
+    else:
+        missing = "" if os.path.lexists(real) or _owner(host) else f"; {host.config} does not exist"
+        yield ok(f"{host.active.path} is active{missing}")
+    for one in found:
+        if one.severity == "note":
+            yield ok(f"note: {one}")  # this may be intended
+        elif one.severity != "error":
+            yield warning(str(one), f"edit it, then run {apply}")
+        elif host.active.source != "compiled":
+            yield problem(str(one), f"edit it, then run {apply}")
+
+
+def _not_compiled(host: Host, apply: str) -> Iterator[Finding]:
+    assert host.active is not None
     if host.active.problem:
-        yield problem(
-            host.active.problem,
-            "run `resctrl-hook config check`, then `resctrl-hook config apply`",
-            partial(_apply, host),
-        )
+        remedy = f"run `resctrl-hook config check`, then {apply}"
+        yield problem(host.active.problem, remedy, partial(_apply, host))
     elif host.active.source == "defaults":
         yield ok("no configuration file; the built-in defaults apply")
     else:
         yield ok(f"{host.active.path} is active")
-    real = host.tree.real(host.config)
-    if os.path.exists(real) and not real.endswith(".json"):
-        for found in check_file(real).problems:
-            if found.severity == "note":
-                yield ok(f"note: {found}")  # this may be intended
-                continue
-            say = problem if found.severity == "error" else warning
-            yield say(str(found), "edit it, then run `resctrl-hook config apply`")
+
+
+def _unapplied(host: Host, apply: str) -> Finding:
+    """Return the finding for an edited file: everything else is checked with the active settings."""
+    assert host.active is not None
+    if owner := _owner(host):
+        text = f"{host.config} has no effect: {host.active.path} belongs to {owner}"
+        return warning(text, f"change its source, then remove {host.config}")
+    text = f"{host.config} was edited and is not applied; {host.active.path} stays active"
+    return warning(text, f"run {apply}", partial(_apply, host))
+
+
+def _owner(host: Host) -> str:
+    """Return the program that owns the active settings; empty for `config apply`."""
+    from resctrl_hooks.config.applied import read_compiled  # noqa: PLC0415  # as above
+
+    assert host.active is not None
+    return str((read_compiled(host.active.path) or {}).get(MANAGED_BY) or "")
 
 
 def _apply(host: Host) -> str:

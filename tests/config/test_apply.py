@@ -206,6 +206,7 @@ def test_settings_in_use_have_a_source_and_a_remark(
     assert found.settings.namespaces == effective_settings(str(config)).namespaces == namespaces
     said = capsys.readouterr().err
     assert (problem in said, bool(said)) == (True, bool(problem))
+    assert (f"{config} has never been applied; until `resctrl-hook " in said) == (source == "yaml")
     assert effective_settings(str(config), has_hooks=False).namespaces == namespaces
     assert bool(capsys.readouterr().err) == (bool(problem) and source != "yaml")
 

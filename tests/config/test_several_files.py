@@ -13,7 +13,7 @@ from resctrl_hooks.config import find_effective
 from resctrl_hooks.config.applied import apply_file, apply_if_newer
 from resctrl_hooks.install.manifest import Manifest
 from resctrl_hooks.node.errors import SettingsError
-from resctrl_hooks.node.settings import active_path, is_unapplied, load
+from resctrl_hooks.node.settings import DEFAULTS, active_path, is_unapplied, load
 
 
 @pytest.fixture
@@ -146,6 +146,17 @@ def test_settings_of_another_owner_are_not_used(folder: Path, content: dict[str,
     of_version_0_2(folder, "shop", **content)
     with pytest.raises(SettingsError, match=r"no compiled settings|not a compiled configuration"):
         load(written(folder / "test.yaml", "lab"))
+
+
+def test_new_file_leaves_the_records_of_another_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    present, new = folder / "present", folder / "new"
+    (present / "pods").mkdir(parents=True)
+    monkeypatch.setitem(DEFAULTS, "stateDir", str(present))
+    apply_file(written(folder / "test.yaml", "lab", stateDir=str(new)))
+    assert not os.path.lexists(new)
+    apply_file(written(folder / "test.yaml", "lab", stateDir=str(present)))
+    apply_file(written(folder / "test.yaml", "lab", stateDir=str(new)))
+    assert new.resolve() == present, "records of the same file"
 
 
 def test_apply_names_the_file_of_installed_hooks(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
