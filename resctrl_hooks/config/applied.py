@@ -14,8 +14,9 @@ from resctrl_hooks.node.errors import SettingsError
 from resctrl_hooks.node.failure_policies import failure_policy
 from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.host.durable import replace_file
-from resctrl_hooks.node.host.files import format_json, parse_json, read_file
+from resctrl_hooks.node.host.files import format_json, parse_json, read_file, stamp
 from resctrl_hooks.node.settings import (
+    APPLIED_FROM,
     DEFAULT_CONFIG,
     DEFAULTS,
     FORMAT,
@@ -36,7 +37,7 @@ from .state_folder import lead_to_present
 _MODE = 0o644
 _LONGEST_SHOWN = 60
 MACHINE_CONFIG = "machineconfig"
-_OWN_KEYS = ("format", MANAGED_BY, FORMER_PREFIXES)
+_OWN_KEYS = ("format", MANAGED_BY, FORMER_PREFIXES, APPLIED_FROM)
 _MOST_FORMER = 8
 
 
@@ -78,14 +79,19 @@ def effective(given: dict[str, Any], path: str = "") -> tuple[dict[str, Any], Pr
     return explicit_values_of(checked.config), None
 
 
-def compiled(config: Configuration, *, managed_by: str = "", former: Sequence[str] = ()) -> bytes:
+def compiled(
+    config: Configuration, *, managed_by: str = "", former: Sequence[str] = (), applied_from: str = ""
+) -> bytes:
     """Return the text of the compiled file.
 
-    ``managed_by`` names its owner if `config apply` must not rewrite it; ``former`` are `former_prefixes`.
+    ``managed_by`` names its owner if `config apply` must not rewrite it; ``former`` are `former_prefixes`;
+    ``applied_from`` is the stamp of the YAML file, if later edits of it are applied.
     """
     head: dict[str, Any] = {"format": FORMAT, **({MANAGED_BY: managed_by} if managed_by else {})}
     if former:
         head[FORMER_PREFIXES] = list(former)
+    if applied_from:
+        head[APPLIED_FROM] = applied_from
     return format_json({**head, **config.given()})
 
 
@@ -137,6 +143,7 @@ def apply_file(path: str, *, dry_run: bool = False) -> Applied:
     if path.endswith(".json"):
         what = "this is a compiled configuration; it is already active"
         raise InvalidConfigError([Problem(what, "apply the YAML file next to it", file=path)])
+    applied_from = str(stamp(path))  # first: an edit meanwhile is applied later
     checked = check_file(path)
     config = checked.valid()
     untrusted = trust_problems(path)
@@ -153,7 +160,7 @@ def apply_file(path: str, *, dry_run: bool = False) -> Applied:
     if before is not None or path == DEFAULT_CONFIG:  # hooks do nothing with another file that was never applied
         lead_to_present(_state_folder(before), config.state_dir, dry_run=dry_run)
     if not dry_run:
-        text = compiled(config, former=former_prefixes(before, config))
+        text = compiled(config, former=former_prefixes(before, config), applied_from=applied_from)
         for name in (last_valid_path(target), target):
             replace_file(name, text, _MODE)
     return Applied(target, changes, checked.remarks)
@@ -177,16 +184,17 @@ def apply_if_newer(path: str) -> Applied | None:
 def is_newer(path: str) -> bool:
     """Return whether a YAML file was edited after its last application, and belongs to the active configuration."""
     target = compiled_path(path)
-    try:
-        edited = os.stat(path).st_mtime
-    except FileNotFoundError:
+    if path == target or not os.path.exists(path):
         return False
+    active = read_compiled(target) or {}
+    if active.get(MANAGED_BY):
+        return False
+    if active.get(APPLIED_FROM):
+        return bool(active[APPLIED_FROM] != str(stamp(path)))
     try:
-        if path == target or os.stat(target).st_mtime >= edited:
-            return False
+        return os.stat(target).st_mtime < os.stat(path).st_mtime
     except FileNotFoundError:
-        pass
-    return not (read_compiled(target) or {}).get(MANAGED_BY)
+        return True
 
 
 def changes_between(old: dict[str, Any], new: dict[str, Any]) -> list[Change]:

@@ -4,11 +4,9 @@ The people half validates completely; this module checks only what a hook relies
 another version, an image build or a MachineConfig.
 """
 
-import posix
-
 from . import errors
 from .feature_table import FEATURES
-from .host.files import is_there, parse_json, read_file
+from .host.files import is_there, parse_json, read_file, stamp
 from .names import (
     CGROUP_ROOT,
     NODE_FEATURES,
@@ -36,6 +34,8 @@ MANAGED_BY = "managedBy"
 """The compiled file's owner, if another program than `config apply` writes it."""
 FORMER_PREFIXES = "formerPrefixes"
 """The compiled file's list of earlier ``groupPrefix`` values: groups of a lost ledger may have them."""
+APPLIED_FROM = "appliedFrom"
+"""The compiled file's stamp of its YAML file, which an edit changes whatever the clock says. Not in version 0.2."""
 _LIMIT = 1 << 20
 LONGEST_DEADLINE = 60.0  # seconds, well below the timeout in the hook's JSON
 
@@ -113,6 +113,7 @@ class Settings(Sections):
         self.log: "dict[str, Any]" = checked["log"]
         self.history: "dict[str, Any]" = checked["history"]
         self.events: bool = checked["events"]
+        self.applied_from: "Any" = given.get(APPLIED_FROM)
         former = given.get(FORMER_PREFIXES)
         if isinstance(former, list):
             names = [one for one in former if isinstance(one, str)]
@@ -246,7 +247,8 @@ def load(config: str = DEFAULT_CONFIG) -> "tuple[Settings, str]":
                 return _of_version_0_2(config)
             raise _nothing_at(config, path) from problem
         return settings, f"invalid settings in {path} ({what}); the last valid settings stay active"
-    return settings, _newer_yaml(config, path)
+    edited = f"{config} is newer than the active settings; run `{apply_command(config)}`"  # hooks never compile
+    return settings, edited if _is_edited(config, path, settings) else ""
 
 
 def _read(path: str) -> Settings:
@@ -266,9 +268,7 @@ def _of_version_0_2(config: str) -> "tuple[Settings, str]":
 
 
 def _never_applied(config: str) -> str:
-    try:
-        posix.stat(config)
-    except OSError:
+    if stamp(config) is None:
         return ""
     return f"{config} has never been applied; the defaults apply; run `{apply_command(config)}`"
 
@@ -279,13 +279,12 @@ def _nothing_at(config: str, path: str) -> "errors.SettingsError":
     return errors.SettingsError(f"{config} does not exist", hint="name another file with --config")
 
 
-def _newer_yaml(config: str, compiled: str) -> str:
-    """Return the remark on an edited, unapplied YAML file: hooks never compile."""
-    try:
-        newer = config != compiled and posix.stat(config).st_mtime > posix.stat(compiled).st_mtime + 1
-    except OSError:
-        return ""
-    return f"{config} is newer than the active settings; run `{apply_command(config)}`" if newer else ""
+def _is_edited(config: str, compiled: str, settings: Settings) -> bool:
+    """Return whether a YAML file was edited since it was applied."""
+    now, then = stamp(config), stamp(compiled)
+    if config == compiled or now is None or then is None:
+        return False
+    return settings.applied_from != str(now) if settings.applied_from else now[0] - 10**9 > then[0]
 
 
 def is_unapplied(config: str) -> bool:
@@ -293,4 +292,7 @@ def is_unapplied(config: str) -> bool:
     compiled = compiled_path(config)
     if config == compiled or not is_there(config):
         return False
-    return bool(_newer_yaml(config, compiled)) or not is_there(compiled)
+    try:
+        return _is_edited(config, compiled, _read(compiled))
+    except (OSError, ValueError, errors.SettingsError):
+        return not is_there(compiled)

@@ -21,7 +21,8 @@ from resctrl_hooks.config.applied import Change, apply_file, apply_if_newer, cha
 from resctrl_hooks.config.problems import InvalidConfigError
 from resctrl_hooks.node import settings as node_settings
 from resctrl_hooks.node.errors import SettingsError
-from resctrl_hooks.node.settings import load
+from resctrl_hooks.node.host.files import stamp
+from resctrl_hooks.node.settings import is_unapplied, load
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,7 +61,8 @@ def test_apply_activates_settings_for_hooks(config: Path) -> None:
         path = config.parent / name
         assert stat.S_IMODE(path.stat().st_mode) == 0o644
         assert json.loads(path.read_text()) == {
-            "format": 1, "namespaces": ["shop"], "monitoring": {"release": "last-container"},
+            "format": 1, "appliedFrom": str(stamp(str(config))),
+            "namespaces": ["shop"], "monitoring": {"release": "last-container"},
         }  # fmt: skip
     settings, problem = load(str(config))
     assert (settings.namespaces, settings.monitoring["release"], problem) == (["shop"], "last-container", "")
@@ -126,20 +128,33 @@ def test_file_of_machine_config_is_not_rewritten(config: Path) -> None:
     assert load(str(target))[0].namespaces == ["shop"]
 
 
+def test_compiled_file_of_version_0_2_is_replaced_by_a_later_yaml_only(config: Path) -> None:
+    target = config.parent / "config.json"
+    target.write_bytes(compile_file(str(config)))
+    os.utime(config, ns=(0, target.stat().st_mtime_ns))
+    assert apply_if_newer(str(config)) is None
+    os.utime(config, (4e9, 4e9))
+    assert apply_if_newer(str(config)) is not None
+
+
 def test_apply_if_newer_applies_edited_file_only(config: Path) -> None:
     assert apply_if_newer(str(config.parent / "no.yaml")) is None
     first = apply_if_newer(str(config))
     assert first is not None
     assert len(first.changes) == 2
     assert apply_if_newer(str(config)) is None
-    os.utime(config, ns=(0, (config.parent / "config.json").stat().st_mtime_ns))
-    assert apply_if_newer(str(config)) is None
-    os.utime(config, (4e9, 4e9))
-    again = apply_if_newer(str(config))
-    assert again is not None
-    assert again.changes == []
+    for seconds in (4e9, 1e9):  # the clock was ahead, and was set back
+        os.utime(config, (seconds, seconds))
+        again = apply_if_newer(str(config))
+        assert again is not None
+        assert again.changes == []
+        assert apply_if_newer(str(config)) is None
+        assert not is_unapplied(str(config))
+        assert load(str(config))[1] == ""
     config.write_text("zzz: 1")
-    os.utime(config, (4e9, 4e9))
+    os.utime(config, (1, 1))
+    assert is_unapplied(str(config))
+    assert "is newer than the active settings" in load(str(config))[1]
     with pytest.raises(InvalidConfigError):
         apply_if_newer(str(config))
     assert apply_if_newer(str(config.parent / "config.json")) is None

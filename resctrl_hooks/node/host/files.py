@@ -282,7 +282,7 @@ def is_folder(path: str) -> bool:
         return False
 
 
-def stamp(path: str) -> object:
+def stamp(path: str) -> "tuple[int, int, int] | None":
     """Return a value that changes with a file; None without one, as while an upgrade replaces it."""
     try:
         found = posix.stat(path)
