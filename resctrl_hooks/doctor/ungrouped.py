@@ -16,14 +16,14 @@ from resctrl_hooks.install.units import NRI
 from resctrl_hooks.install.watching import LOOKS_PAST, looks_past
 from resctrl_hooks.inventory.attention import state_problem
 from resctrl_hooks.inventory.base import Record
-from resctrl_hooks.inventory.find import ForeignGroupError, NoSuchPodError, SeveralPodsError, find
+from resctrl_hooks.inventory.find import ForeignGroupError, NoSuchPodError, SeveralPodsError, find, similar
 from resctrl_hooks.inventory.gather import name_podmans, pod_of, refusals
 from resctrl_hooks.inventory.models import Pod, meaning
 from resctrl_hooks.inventory.podman import RUNTIME as PODMAN
-from resctrl_hooks.inventory.podman import PodmanNames, podman_names
+from resctrl_hooks.inventory.records import is_known
 from resctrl_hooks.node.container.recorded import recorded_workload
-from resctrl_hooks.node.container.runtimes import Found, living_containers
-from resctrl_hooks.node.container.workload import Workload, workload_of
+from resctrl_hooks.node.container.runtimes import Found
+from resctrl_hooks.node.container.workload import Workload
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.features.monitoring import why_not
 from resctrl_hooks.node.names import namespace_in_words
@@ -33,6 +33,7 @@ from resctrl_hooks.node.watch.status import read_status
 from resctrl_hooks.nri.status import NAME as NRI_STATUS
 
 from .host import Host
+from .running import Running, chosen, running_containers
 from .runtimes import installed
 
 Reason = Literal[
@@ -84,13 +85,16 @@ def explain_pod(host: Host, what: str) -> PodExplanation:
     except SeveralPodsError:
         raise
     except NoSuchPodError as unknown:
-        found = _running(host, what)
-        if not found and isinstance(unknown, ForeignGroupError):
+        running = running_containers(host)
+        key = chosen(running, what)
+        if not key and (isinstance(unknown, ForeignGroupError) or not what):
             raise
-        if not found:
-            text = f"unknown pod {what!r}: no container of it runs on this node, and no record names it"
+        if not key:
+            also = similar(what, [one.names for one in running])
+            text = f"unknown pod {what!r}: no container of it runs on this node, and no record names it{also}"
             raise NoSuchPodError(text, hint=_where_to_look(host)) from unknown
-        return _without_record(host, *found[0])
+        if not is_known(host.context, key):
+            return _without_record(host, next(one for one in running if one.workload.key == key))
     pod = pod_of(host.context, key)
     if pod is None:
         return _refused(host, key)
@@ -101,27 +105,6 @@ def explain_pod(host: Host, what: str) -> PodExplanation:
 def _where_to_look(host: Host) -> str:
     only_podman = [runtime.name for runtime in installed(host)] == [PODMAN]
     return "`podman ps --all` lists all containers" if only_podman else "`kubectl get pod -o wide` shows a pod's node"
-
-
-def _running(host: Host, what: str) -> list[tuple[Found, Workload]]:
-    """Return the running containers of the pod, also without a record."""
-    context = host.context
-    podman: PodmanNames | None = None
-    result = []
-    for found in living_containers(context.settings, context.proc):
-        try:
-            one = workload_of(found.id, found.pid, found.bundle, context.proc, context.settings.cgroup_path)
-        except (HookError, ProcessLookupError):
-            continue  # it has ended, or its bundle is unreadable: then it has no name either
-        names = {one.key, one.pod, f"{one.namespace}/{one.pod}"} - {"", "/"}
-        if one.runtime == PODMAN:
-            podman = podman_names() if podman is None else podman
-            one.container = podman.containers.get(found.id, "")
-            one.pod = podman.pods.get(one.key, "") if one.in_pod else one.container
-            names |= {one.container, one.pod} - {""}
-        if what in names or found.id.startswith(what) or one.key.startswith(what):
-            result.append((found, one))
-    return result
 
 
 def _recorded(host: Host, pod: Pod) -> PodExplanation:
@@ -167,7 +150,8 @@ def _refused(host: Host, key: str) -> PodExplanation:
     return _made(pod, "refused", f"container {last.container or last.id[:12]} was rejected: {last.why}", _LOG)
 
 
-def _without_record(host: Host, found: Found, workload: Workload) -> PodExplanation:
+def _without_record(host: Host, one: Running) -> PodExplanation:
+    found, workload = one.found, one.workload
     runtime = _NAMES.get(workload.runtime, workload.runtime)
     pod = Pod(key=workload.key, namespace=workload.namespace, pod=workload.pod, state="unmonitored")
     if excluded := _excluded(host, workload):

@@ -87,8 +87,13 @@ def find(context: Context, what: str) -> str:
         raise _unknown(context, what, names)
     called = PodNames(context)
     called.learn(found)
-    shown = ", ".join(sorted(called.of(key).whole for key in found)[:_MOST_SHOWN])
-    raise SeveralPodsError(f"{what!r} matches {len(found)} pods: {shown}", hint="enter more characters")
+    raise several(what, [called.of(key).whole for key in found], len(found))
+
+
+def several(what: str, pods: Iterable[str], count: int) -> SeveralPodsError:
+    """Return the error for a name of several pods."""
+    shown = ", ".join(sorted(pods)[:_MOST_SHOWN])
+    return SeveralPodsError(f"{what!r} matches {count} pods: {shown}", hint="enter more characters")
 
 
 def _unknown(context: Context, what: str, names: Names) -> NoSuchPodError:

@@ -15,7 +15,7 @@ from schema_checks import refusal
 from resctrl_hooks.cli.schemas import schemas
 from resctrl_hooks.doctor.host import Host
 from resctrl_hooks.doctor.ungrouped import PodExplanation, explain_pod
-from resctrl_hooks.inventory.find import NoSuchPodError
+from resctrl_hooks.inventory.find import NoSuchPodError, SeveralPodsError
 from resctrl_hooks.node.container.runtimes import living_containers
 from resctrl_hooks.node.container.workload import workload_of
 from resctrl_hooks.node.refusals import record_refusal
@@ -186,6 +186,41 @@ def test_refused_container_is_explained(node: Node) -> None:
     found = node.explain("shop/gone-0")
     assert (found.reason, found.name) == ("refused", "shop/gone-0")
     assert found.text == "container c0 was rejected: no free RMID"
+
+
+@pytest.mark.parametrize(
+    "what, text", [("", "the name of the pod is empty"), ("c", "unknown"), ("3f", "unknown"), ("s", "unknown")]
+)
+@pytest.mark.parametrize("recorded", [False, True])
+def test_empty_or_short_name_never_selects_a_running_pod(node: Node, what: str, text: str, *, recorded: bool) -> None:
+    if recorded:
+        node.record(ID)
+    with pytest.raises(NoSuchPodError, match=text):
+        node.explain(what)
+
+
+def test_name_of_several_running_pods_is_refused_with_their_names(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    node.podman(monkeypatch, r"shop/web-1\t\t")
+    with pytest.raises(SeveralPodsError, match="'shop' matches 2 pods: shop/web-0, shop/web-1"):
+        node.explain("shop")
+    assert node.explain("shop/web-1").key == PODMANS
+
+
+def test_whole_name_of_a_running_pod_wins_over_the_start_of_an_id(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    node.podman(monkeypatch, rf"{ID[:5]}\t\t")
+    assert node.explain(ID[:5]).key == PODMANS
+
+
+def test_recorded_pod_is_explained_by_its_record_under_each_name(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    node.podman(monkeypatch, r"late\t\t")
+    node.record(PODMANS)
+    for what in ("late", "lat", PODMANS[:3], PODMANS):
+        assert node.explain(what).reason == "incomplete"
+
+
+def test_unknown_pod_has_the_most_similar_running_name(node: Node) -> None:
+    with pytest.raises(NoSuchPodError, match="did you mean shop/web-0"):
+        node.explain("shop/wep-0")
 
 
 def test_pod_of_another_node_is_unknown(node: Node) -> None:
