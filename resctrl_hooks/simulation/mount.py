@@ -106,7 +106,7 @@ def check_fuse() -> None:
     except ImportError:
         raise SimulationError(f"mounting requires mfusepy: {remedy('simulation')}") from None
     except OSError as error:
-        raise SimulationError(f"libfuse is missing ({error}); on Debian, run `apt-get install libfuse3-3`") from None
+        raise SimulationError(f"libfuse is missing ({error}); on Debian, run `apt-get install fuse3`") from None
 
 
 def serve_here(mountpoint: str, machine: Machine, ready: Callable[[], None] = lambda: None) -> None:
