@@ -130,7 +130,9 @@ class Counts:
         groups: "list[Any]" = [
             (name, record, times.get(name) or (now, 0, now)) for name, record in kept["groups"].items()
         ]
-        groups += [(name, record, (read, 0, read)) for name, (read, *record) in kept.get("others", {}).items()]
+        unseen: "dict[str, Any]" = kept.get("unseen", {})
+        others = ((name, record, (read, 0, read)) for name, (read, *record) in kept.get("others", {}).items())
+        groups += [other for other in others if other[1][0] not in unseen]
         for source, (identity, offsets, lasts), (since, gaps, read) in groups:
             group, total = Source(identity, read, place=source), counts.total(class_of(source))
             counts.groups[source] = group
@@ -142,7 +144,6 @@ class Counts:
             if read > since:
                 for path, gap in zip(layout, gaps or [0] * len(layout)):
                     total.seconds[path] = round(total.seconds.get(path, 0.0) + read - since - gap, 3)
-        unseen: "dict[str, Any]" = kept.get("unseen", {})
         for identity, (place, state, certain, read, offsets, lasts) in unseen.items():
             group = counts.sources.unseen[identity] = Source(identity, read, place=place)
             group.state, group.is_certain = _STATES[state], certain
@@ -164,6 +165,10 @@ class Counts:
                 kept["times"][source] = _times(self.total(source), group, layout)
             else:  # its amounts are in its class's total
                 others[source] = [group.read, group.identity, _negative(group, layout), lasts]
+        for identity, group in self.sources.unseen.items():
+            if group.state == OUT_OF_VIEW:  # earlier versions do not read "unseen", and would count it from 0
+                last = [group.read, identity, _negative(group, layout), [*map(group.lasts.get, layout)]]
+                others[source_of(class_of(group.place), f"~{identity}")] = last
         for rdt_class, total in self.totals.items():
             present = self.groups.get(rdt_class)
             if present is None:

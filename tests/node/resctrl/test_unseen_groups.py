@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import posix
 import shutil
@@ -395,6 +396,21 @@ def test_changed_time_of_the_root_alone_is_no_remount(mounts: Mounts) -> None:
     mounts.counting.count(10)
     assert mounts.total() == mounts.counting.true // 2
     assert not ended(mounts.counting.tree.monitor, KEY)
+
+
+def test_group_out_of_view_has_its_last_values_where_earlier_versions_look(counting: Counting) -> None:
+    def fails(_folder: str, _slots: object) -> tuple[str, list[Raw]]:
+        raise OSError(errno.ENFILE, os.strerror(errno.ENFILE))
+
+    counting.count()
+    read_counters(counting.tree.other_monitor(), read_one=fails)
+    state = json.loads((counting.tree.state / "totals/counters").read_text())["keys"][KEY]
+    ((source, (_, identity, offsets, lasts)),) = state["others"].items()
+    # Version b4d185de continues each of these from its last values, whatever its name, if the identity is seen again.
+    assert (source, offsets, lasts) == (f"gold/~{identity}", [-25, -25], [25, 25])
+    assert identity == counter_files.identity_of(counting.group.stat())
+    assert counting.total() == counting.true
+    assert "others" not in json.loads((counting.tree.state / "totals/counters").read_text())["keys"][KEY]
 
 
 def test_mount_is_known_by_any_of_its_folders(tmp_path: Path) -> None:
