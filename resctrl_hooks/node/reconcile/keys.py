@@ -33,7 +33,7 @@ def correct_keys(
         needed.setdefault(container.key, set()).update((container.rdt_class, container.recorded_class))
     prefix = context.monitor.group_prefix
     mount, _ = witnesses(context.monitor.resctrl.root, [])
-    is_mounted: "bool | None" = None
+    is_mounted: "bool | None" = None if any(mount) else False
     for key in sorted(keys):
         try:
             record = context.ledger.read_pod(key)

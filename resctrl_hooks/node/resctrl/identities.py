@@ -6,6 +6,7 @@ that another program creates in place of a removed one: it is foreign.
 
 import posix
 
+from ..errors import ResctrlError
 from ..host.files import GONE
 from .counter_files import identity_of
 from .group import SHARED
@@ -32,6 +33,8 @@ def note_identities(locked: "RecordedGroups", resctrl: "Resctrl") -> bool:
     record = locked.record
     known, before = record.get("identities", {}), record.get("mount", [])
     mount, is_same = witnesses(resctrl.root, before)
+    if not any(mount):  # it cannot be seen now
+        return False
     found = {**known} if is_same else {}
     for rdt_class, origin in locked.origins.items():
         if origin != SHARED and rdt_class not in found:
@@ -43,21 +46,40 @@ def note_identities(locked: "RecordedGroups", resctrl: "Resctrl") -> bool:
 
 
 def identities(record: "PodRecord", resctrl: "Resctrl") -> "dict[str, str]":
-    """Return the identities in a record by class; none if resctrl may have been mounted again since."""
+    """Return the identities in a record by class; none if resctrl may have been mounted again since.
+
+    Raises:
+        ResctrlError: the mount cannot be read.
+    """
     known = record.get("identities", {})
-    if not known or not is_same_mount(witnesses(resctrl.root, [])[0], record.get("mount", [])):
+    if not known:
+        return {}
+    mount, _ = witnesses(resctrl.root, [])
+    if not any(mount):
+        raise ResctrlError(f"cannot read {resctrl.root}")
+    if not is_same_mount(mount, record.get("mount", [])):
         return {}
     return {rdt_class: one for rdt_class, one in known.items() if record["groups"].get(rdt_class, SHARED) != SHARED}
 
 
 def is_one_of(record: "PodRecord", resctrl: "Resctrl", place: "Place") -> bool:
-    """Return whether the group at a place is one of a record's own, perhaps renamed."""
-    return identity_at(resctrl, *place) in identities(record, resctrl).values()
-
-
-def identity_at(resctrl: "Resctrl", rdt_class: str, name: str) -> "str | None":
-    """Return the identity of a group; empty without one, None if it cannot be read now."""
+    """Return whether the group at a place is one of a record's own, perhaps renamed; false if unknown."""
     try:
-        return identity_of(posix.stat(resctrl.group_folder(rdt_class, name)))
+        return identity_at(resctrl, *place) in identities(record, resctrl).values()
+    except ResctrlError:
+        return False
+
+
+def identity_at(resctrl: "Resctrl", rdt_class: str, name: str) -> str:
+    """Return the identity of a group; empty without one.
+
+    Raises:
+        ResctrlError: it cannot be read now.
+    """
+    path = resctrl.group_folder(rdt_class, name)
+    try:
+        return identity_of(posix.stat(path))
     except OSError as error:
-        return "" if error.errno in GONE else None
+        if error.errno in GONE:
+            return ""
+        raise resctrl.refused(error, f"cannot read mon_group {path}", rdt_class) from error

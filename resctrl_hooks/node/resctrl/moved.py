@@ -19,11 +19,14 @@ def find_again(locked: "RecordedGroups", resctrl: "Resctrl", ledger: "Ledger") -
 
     A group in another class stays there. One with a foreign name gets the key's name, or is removed if that is taken:
     its tasks are in the class itself then.
+
+    Raises:
+        ResctrlError: a group or the mount cannot be read now.
     """
     away: "dict[str, Place]" = {}
     for rdt_class, identity in identities(locked.record, resctrl).items():
         place = rdt_class, locked.name_in(rdt_class)
-        if identity_at(resctrl, *place) not in (identity, None):
+        if identity_at(resctrl, *place) != identity:
             away[identity] = place
     found = _search(resctrl, away, _Node(locked, resctrl, ledger)) if away else {}
     if not found:

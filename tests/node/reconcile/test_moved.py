@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hosts.cluster import POD, Cluster, pod_number
 
+from resctrl_hooks.node.resctrl import mounts
 from resctrl_hooks.node.resctrl.counter_totals import read_counters
 
 if TYPE_CHECKING:
@@ -132,6 +133,16 @@ def test_group_with_the_same_identity_after_a_remount_is_shared(node: Node) -> N
         (node.host.resctrl / folder).chmod(0o755)
     node.quiet_pass()
     assert node.pod_record()["groups"]["silver"] == "shared"
+
+
+def test_identities_stay_while_the_mount_cannot_be_read(node: Node) -> None:
+    node.move("gold", "silver", POD, "batch")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mounts, "_time_of", lambda folder: "")
+        node.reconcile()
+    node.quiet_pass()
+    assert ("silver", "batch") not in node.kernel.groups()
+    assert node.end_of_pod() == set()
 
 
 def test_renamed_group_whose_name_another_program_uses_is_removed(node: Node) -> None:
