@@ -15,7 +15,7 @@ import yaml
 from resctrl_hooks.cli.document import Column, Form, attributes, is_table, output_option, print_listing
 from resctrl_hooks.cli.errors import INVALID, FailedError, HelpfulGroup, print_problems
 from resctrl_hooks.cli.installed import other_config
-from resctrl_hooks.config.applied import Applied, Change, apply_file, is_newer
+from resctrl_hooks.config.applied import Applied, Change, apply_file, check_compiled, is_newer
 from resctrl_hooks.config.balloons_file import Conversion
 from resctrl_hooks.config.check import Checked, check_file, trust_problems
 from resctrl_hooks.config.document import DocumentError, parse_document
@@ -65,14 +65,15 @@ def command() -> None:
 @click.pass_obj
 def check(config: str, *, form: Form) -> None:
     """Validate the configuration file and report each problem with its line."""
+    compiled = compiled_path(config)
     if config == DEFAULT_CONFIG and not os.path.lexists(config):
+        active = f"{compiled} is active" if os.path.lexists(compiled) else "the built-in defaults apply"
         checked = Checked(config)
-        checked.problems = [
-            Problem("the file does not exist; the built-in defaults apply", file=config, severity="note")
-        ]
+        checked.problems = [Problem(f"the file does not exist; {active}", file=config, severity="note")]
+    elif compiled == config:
+        checked = check_compiled(config)
     else:
         checked = check_file(config)
-    compiled = compiled_path(config)
     if compiled != config:
         checked.problems += trust_problems(compiled) if os.path.lexists(compiled) else []
     if not is_table(form):

@@ -31,7 +31,7 @@ def leave_to_machine_config(root: str, config: str) -> None:
     Raises:
         click.ClickException: a MachineConfig installed the hook.
     """
-    for path in {compiled_path(config), compiled_path(DEFAULT_CONFIG)}:
+    for path in (compiled_path(config), compiled_path(DEFAULT_CONFIG)):
         if (read_compiled(root + path) or {}).get(MANAGED_BY) == MACHINE_CONFIG:
             what = "change or delete it in the cluster (`resctrl-hook machineconfig` renders it)"
             raise click.ClickException(f"cannot change this installation: {path} belongs to a MachineConfig; {what}")

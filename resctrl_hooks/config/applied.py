@@ -28,7 +28,7 @@ from resctrl_hooks.node.settings import (
     last_valid_path,
 )
 
-from .check import LARGEST, check_file, check_text, trust_problems
+from .check import LARGEST, Checked, check_file, check_text, trust_problems
 from .problems import InvalidConfigError, Problem, dotted
 from .root import Configuration
 from .section import KeyPath
@@ -130,6 +130,16 @@ def read_compiled(path: str) -> dict[str, Any] | None:
 def without_own_keys(values: dict[str, Any] | None) -> dict[str, Any]:
     """Return a compiled file's settings without its metadata."""
     return {key: value for key, value in (values or {}).items() if key not in _OWN_KEYS}
+
+
+def check_compiled(path: str) -> Checked:
+    """Check the settings of a compiled file."""
+    values = read_compiled(path)
+    if values is None:
+        return check_file(path)
+    checked = check_text(format_json(without_own_keys(values)), path)
+    checked.problems += trust_problems(path)
+    return checked
 
 
 def apply_file(path: str, *, dry_run: bool = False) -> Applied:

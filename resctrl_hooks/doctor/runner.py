@@ -59,5 +59,12 @@ def examine(host: Host, checks: dict[str, Check] | None = None) -> Iterator[tupl
             for finding in check(host):
                 yield name, finding
         except (OSError, HookError, ValueError) as error:
-            remedy = "run doctor as root" if lacks_root(error) else "please report it"
-            yield name, problem(f"check failed: {error}", remedy)
+            yield name, _failed(error)
+
+
+def _failed(error: Exception) -> Finding:
+    """Return the finding for a check that failed; an error of the kernel is no fault of this program."""
+    kernel = isinstance(error, OSError) and bool(error.strerror)
+    remedy = "see the kernel log" if kernel else "please report it"
+    what = str(HookError.of_file(error, error.filename or "a file")) if isinstance(error, OSError) and kernel else error
+    return problem(f"check failed: {what}", "run doctor as root" if lacks_root(error) else remedy)

@@ -46,6 +46,27 @@ def test_check_has_the_result_as_words_and_status(file: Path, monkeypatch: pytes
     assert "the built-in defaults apply" in done.stderr
 
 
+def test_check_of_a_missing_file_names_the_active_one(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert invoke(file, "apply").exit_code == 0
+    file.unlink()
+    monkeypatch.setattr(command, "DEFAULT_CONFIG", str(file))
+    done = invoke(file, "check")
+    assert (done.exit_code, done.stdout) == (0, "nothing to check\n")
+    assert f"the file does not exist; {file.parent}/config.json is active" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["config.json", "config.last.json"])
+def test_check_accepts_a_compiled_file(file: Path, name: str) -> None:
+    assert invoke(file, "apply").exit_code == 0
+    path = file.parent / name
+    assert invoke(path, "check").output == f"{path} is valid\n"
+    path.write_text('{"format": 1, "managedBy": "machineconfig", "zzz": 1}')
+    done = invoke(path, "check")
+    assert (done.exit_code, "zzz: unknown key" in done.stderr) == (2, True)
+    path.write_text("{")
+    assert invoke(path, "check").exit_code == 2
+
+
 def test_check_reports_what_others_may_write(file: Path) -> None:
     assert invoke(file, "apply").exit_code == 0
     assert invoke(file, "check").stderr == ""

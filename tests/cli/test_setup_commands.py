@@ -300,13 +300,17 @@ def test_uninstall_without_installation_ends_the_records(removed: list[str], mon
     assert done.exit_code == 2
 
 
+@pytest.mark.parametrize("named", ["", "/etc/resctrl-hooks/test.yaml", "/etc/other/config.yaml", "/etc/other.json"])
 @pytest.mark.parametrize("word", ["install", "uninstall"])
-def test_installation_of_a_machine_config_is_left_to_it(planned: dict[str, Any], tmp_path: Path, word: str) -> None:
+def test_installation_of_a_machine_config_is_left_to_it(
+    planned: dict[str, Any], tmp_path: Path, word: str, named: str
+) -> None:
     config = tmp_path / "etc/resctrl-hooks/config.json"
     config.parent.mkdir(parents=True)
     config.write_text('{"format": 1, "managedBy": "machineconfig"}')
     words = ["--runtime", "crio"] if word == "install" else []
-    done = CliRunner().invoke(main, [word, "--root", str(tmp_path), *words])
+    first = ["--config", named] if named else []
+    done = CliRunner().invoke(main, [*first, word, "--root", str(tmp_path), *words])
     assert done.exit_code == 1
     assert "cannot change this installation: /etc/resctrl-hooks/config.json belongs to a MachineConfig" in done.stderr
 

@@ -1,5 +1,6 @@
 """doctor names the fault: a made-up host that is well, and the same broken in one way at a time."""
 
+import errno
 import io
 import json
 import os
@@ -158,6 +159,16 @@ def test_failing_check_does_not_affect_others(patient: Patient) -> None:
     found = dict(examine(Host(CONFIG, str(patient.root)), checks))  # type: ignore[arg-type]
     assert "disk on fire" in found["first"].text
     assert found["second"].level == "ok"
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.ENOTDIR, errno.EACCES])
+def test_kernel_error_of_a_check_is_not_reported_as_a_fault(patient: Patient, number: int) -> None:
+    def failing(host: Host) -> None:
+        raise OSError(number, os.strerror(number), "/sys/fs/resctrl/info")
+
+    ((_, found),) = examine(Host(CONFIG, str(patient.root)), {"first": failing})  # type: ignore[dict-item]
+    assert found.text.startswith(f"check failed: cannot use /sys/fs/resctrl/info: {os.strerror(number)}")
+    assert found.remedy == "see the kernel log"
 
 
 def test_runtimes_with_shared_folder_are_named_together(patient: Patient) -> None:
