@@ -59,7 +59,7 @@ class ClassChanges:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._seen = 0
-        self._until = 0
+        self._until = 0.0
         self._stored: dict[str, tuple[ClassChange, list[tuple[str, int, str]]]] = {}
 
     def newest(self) -> list[ClassChange]:
@@ -82,16 +82,17 @@ class ClassChanges:
             store = Store(path)
         except HookError:
             return  # `history status` and `doctor` report it
-        gap = max(_LATE * settings["interval"], _MINUTE) * _MILLI
+        gap = max(_LATE * settings["interval"], _MINUTE)
         newest: Entry | None = None
         new: dict[str, tuple[ClassChange, list[tuple[str, int, str]]]] = {}
-        following = time.time() * _MILLI
+        following = time.clock_gettime(time.CLOCK_BOOTTIME)  # the clock may have been set
         try:
             for entry, events in store.events(self._seen, _MOST, self._context.monitor.boot):  # the newest first
-                if following - entry.time > gap + entry.span * _MILLI:
+                uptime = entry.uptime or following  # of a damaged sample
+                if following - uptime > gap + entry.span:
                     self._stored = {}
                     break
-                newest, following = newest or entry, entry.time
+                newest, following = newest or entry, uptime
                 for name, rows in _by_class(events).items():
                     new.setdefault(name, _change(name, entry.time / _MILLI, rows))
             else:
@@ -102,7 +103,7 @@ class ClassChanges:
         finally:
             store.close()
         if newest is not None:
-            self._seen, self._until = newest.id, newest.time
+            self._seen, self._until = newest.id, newest.uptime or self._until
         self._stored.update(new)
 
     def _are_present(self, name: str, values: list[tuple[str, int, str]]) -> bool:

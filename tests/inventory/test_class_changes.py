@@ -39,6 +39,9 @@ class Limited:
         self.file = file
         self.limit("MB:0=30")
         self.now = int(time.time())
+        self.uptime = time.clock_gettime(time.CLOCK_BOOTTIME)
+        self.ahead = 0
+        """Seconds by which the clock of the next samples is ahead."""
 
     def limit(self, schemata: str, rdt_class: str = "bronze") -> None:
         folder = Path(self.host.resctrl, rdt_class)
@@ -56,7 +59,7 @@ class Limited:
         one = sample(ago, {"web": 1000.0}, boot=boot or self.host.context.monitor.boot)
         rows = [*one.rows, *events]
         store = Store(str(self.file), write=True)
-        store.add(Sample((self.now - ago) * 1000, one.uptime, one.boot, one.host, rows))
+        store.add(Sample((self.now - ago + self.ahead) * 1000, self.uptime - ago, one.boot, one.host, rows))
         store.close()
 
     def top(self, *words: str) -> Any:
@@ -127,10 +130,31 @@ def test_change_that_was_read_is_not_shown_after_a_gap(limited: Limited, monkeyp
     limited.store(60, "MB 100 to 30")
     changes = limited.changes()
     assert changes.newest()
-    monkeypatch.setattr(class_changes, "time", SimpleNamespace(time=lambda: limited.now + GAP))
+    later = SimpleNamespace(clock_gettime=lambda _: limited.uptime + GAP, CLOCK_BOOTTIME=time.CLOCK_BOOTTIME)
+    monkeypatch.setattr(class_changes, "time", later)
     assert changes.newest() == []
     limited.store(-GAP)
     assert changes.newest() == []
+
+
+@pytest.mark.parametrize("jump", [31 * 86400, -31 * 86400])
+def test_change_stays_after_the_clock_was_set(limited: Limited, jump: int) -> None:
+    limited.store(700, "MB 100 to 30")
+    changes = limited.changes()
+    (before,) = changes.newest()
+    assert before.since == limited.now - 700
+    limited.ahead = jump
+    for ago in (600, 0):
+        limited.store(ago)
+    assert changes.newest() == limited.newest() == [before]
+
+
+@pytest.mark.parametrize("jump", [0, 31 * 86400, -31 * 86400])
+def test_change_before_a_gap_is_not_shown_whatever_the_clock_says(limited: Limited, jump: int) -> None:
+    limited.store(2 * GAP, "MB 100 to 30")
+    limited.ahead = jump
+    limited.store(60)
+    assert limited.newest() == []
 
 
 def test_change_of_an_earlier_boot_is_not_shown(limited: Limited) -> None:

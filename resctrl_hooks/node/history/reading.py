@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from .rows import Row
 
+_UPTIME, _DIGITS = b'"uptime": ', 32
 _EVENT = b'"kind"'  # a label of all rows, but only events have their labels in a sample
 
 
@@ -96,15 +97,17 @@ class Reader(Places):
         try:
             for id_, time, span, data in self._file.execute(query, (after, most)):
                 events: "list[Row]" = []
+                uptime = 0.0
                 try:
                     text = zlib.decompress(data)
                     if own not in text:
                         return
+                    uptime = _uptime_of(text)
                     if _EVENT in text:
                         events = parse_json(text)["events"]
                 except (ValueError, KeyError, TypeError, zlib.error) as error:
                     self.skipped[id_] = self._invalid(time, id_, error)
-                yield Entry(id_, time, span), events
+                yield Entry(id_, time, span, uptime), events
         except sqlite3.Error as error:
             raise self._error(error) from error
 
@@ -138,3 +141,13 @@ class Reader(Places):
                 raise ValueError(f"layout {layout} is missing")
             self._layouts = {layout: zlib.decompress(rows[0][0])}  # type: ignore[arg-type]  # a blob
         return self._layouts[layout]
+
+
+def _uptime_of(text: bytes) -> float:
+    """Return a sample's uptime without parsing the sample.
+
+    Raises:
+        ValueError: it has none.
+    """
+    start = text.index(_UPTIME) + len(_UPTIME)
+    return float(text[start : start + _DIGITS].partition(b",")[0])

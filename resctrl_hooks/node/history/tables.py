@@ -55,14 +55,18 @@ class SampleError(HistoryError):
 
 
 class Entry:
-    """A stored sample's place: its id, its time in milliseconds since 1970, and its span in seconds."""
+    """A stored sample's place: its id, its time in milliseconds since 1970, and its span in seconds.
 
-    __slots__ = ("id", "span", "time")
+    ``uptime`` is its time in seconds since the boot, which no clock changes; 0 if it was not read.
+    """
 
-    def __init__(self, id_: int, time: int, span: int) -> None:
+    __slots__ = ("id", "span", "time", "uptime")
+
+    def __init__(self, id_: int, time: int, span: int, uptime: float = 0.0) -> None:
         self.id = id_
         self.time = time
         self.span = span
+        self.uptime = uptime
 
 
 def uri_of(path: str, *, write: bool) -> str:
