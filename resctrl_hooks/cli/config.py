@@ -23,7 +23,7 @@ from resctrl_hooks.config.problems import InvalidConfigError, Problem
 from resctrl_hooks.config.schema import json_schema
 from resctrl_hooks.config.show import Shown, show_settings
 from resctrl_hooks.node.errors import SettingsError
-from resctrl_hooks.node.settings import DEFAULT_CONFIG, compiled_path
+from resctrl_hooks.node.settings import DEFAULT_CONFIG, compiled_path, config_command
 
 _SOURCES = {
     "compiled": "active, from {path}",
@@ -33,9 +33,9 @@ _SOURCES = {
 }
 _YAML_STATES = {
     "applied": "{path} matches the active configuration.",
-    "differs": "{path} differs; activate it with `resctrl-hook config apply`:",
-    "never-applied": "What `resctrl-hook config apply` would change:",
-    "invalid": "{path} is not valid: see `resctrl-hook config check`.",
+    "differs": "{path} differs; activate it with `{apply}`:",
+    "never-applied": "What `{apply}` would change:",
+    "invalid": "{path} is not valid: see `{check}`.",
     "missing": "{path} does not exist.",
 }
 
@@ -219,6 +219,8 @@ def _print_shown(shown: Shown) -> None:
     click.echo(yaml.dump(shown.settings, Dumper=_Dumper, sort_keys=False, width=1000).rstrip())
     click.echo(f"# Set, not default: {', '.join(shown.set) or 'nothing'}")
     if shown.yaml.path != shown.path or shown.source == "yaml":
-        click.echo(f"# {_YAML_STATES[shown.yaml.state].format(path=shown.yaml.path)}")
+        path = shown.yaml.path
+        commands = {"apply": config_command(path), "check": config_command(path, "check")}
+        click.echo(f"# {_YAML_STATES[shown.yaml.state].format(path=path, **commands)}")
     for change in shown.yaml.differences:
         click.echo(f"#   {change}")

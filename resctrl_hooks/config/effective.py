@@ -14,8 +14,8 @@ from resctrl_hooks.node.settings import (
     DEFAULT_CONFIG,
     Settings,
     active_path,
-    apply_command,
     compiled_path,
+    config_command,
     last_valid_path,
     load,
 )
@@ -78,7 +78,7 @@ def _never_applied(config: str) -> Effective:
     active = active_path(config)
     if active != compiled_path(config):
         hooks = f"use {active} of version 0.2"
-    problem = f"{config} has never been applied; until `{apply_command(config)}`, installed hooks {hooks}"
+    problem = f"{config} has never been applied; until `{config_command(config)}`, installed hooks {hooks}"
     return Effective(Settings(checked.valid().given(), config), "yaml", config, problem)
 
 

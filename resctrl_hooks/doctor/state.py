@@ -14,7 +14,7 @@ from resctrl_hooks.node.host.links import folder_of
 from resctrl_hooks.node.ledger import TOTALS
 from resctrl_hooks.node.reconcile.claim import claimable_prefixes
 from resctrl_hooks.node.resctrl.totals_file import CLASSES, KEYS
-from resctrl_hooks.node.settings import DEFAULT_CONFIG, MANAGED_BY, apply_command, is_unapplied
+from resctrl_hooks.node.settings import DEFAULT_CONFIG, MANAGED_BY, config_command, is_unapplied
 from resctrl_hooks.past.view import clock
 
 from .finding import Finding, ok, problem, some, warning
@@ -30,9 +30,9 @@ def configuration(host: Host) -> Iterator[Finding]:
     """Check that the configuration is valid and active."""
     from resctrl_hooks.config.check import check_file  # noqa: PLC0415  # the models, which not every command needs
 
-    apply = f"`{apply_command(host.config)}`"
+    apply = f"`{config_command(host.config)}`"
     if host.settings_problem:
-        yield problem(host.settings_problem, f"run `resctrl-hook config check`, then {apply}")
+        yield problem(host.settings_problem, f"run `{config_command(host.config, 'check')}`, then {apply}")
         return
     assert host.active is not None
     real = host.tree.real(host.config)
@@ -61,7 +61,7 @@ def configuration(host: Host) -> Iterator[Finding]:
 def _not_compiled(host: Host, apply: str) -> Iterator[Finding]:
     assert host.active is not None
     if host.active.problem:
-        remedy = f"run `resctrl-hook config check`, then {apply}"
+        remedy = f"run `{config_command(host.config, 'check')}`, then {apply}"
         yield problem(host.active.problem, remedy, partial(_apply, host))
     elif host.active.source == "defaults":
         yield ok("no configuration file; the built-in defaults apply")

@@ -208,9 +208,9 @@ def active_path(config: str) -> str:
     return own if not isinstance(value, dict) or value.get(MANAGED_BY) else former
 
 
-def apply_command(config: str) -> str:
-    """Return the command that applies a YAML file."""
-    return f"resctrl-hook {'' if config == DEFAULT_CONFIG else f'--config {config} '}config apply"
+def config_command(config: str, word: str = "apply") -> str:
+    """Return the command that applies a YAML file, or another command of `config` for it."""
+    return f"resctrl-hook {'' if config == DEFAULT_CONFIG else f'--config {config} '}config {word}"
 
 
 def _name_of(path: str) -> str:
@@ -247,7 +247,7 @@ def load(config: str = DEFAULT_CONFIG) -> "tuple[Settings, str]":
                 return _of_version_0_2(config)
             raise _nothing_at(config, path) from problem
         return settings, f"invalid settings in {path} ({what}); the last valid settings stay active"
-    edited = f"{config} is newer than the active settings; run `{apply_command(config)}`"  # hooks never compile
+    edited = f"{config} is newer than the active settings; run `{config_command(config)}`"  # hooks never compile
     return settings, edited if _is_edited(config, path, settings) else ""
 
 
@@ -260,7 +260,7 @@ def _read(path: str) -> Settings:
 
 def _of_version_0_2(config: str) -> "tuple[Settings, str]":
     former = active_path(config)
-    problem = f"{config} has never been applied; {former} of version 0.2 stays active; run `{apply_command(config)}`"
+    problem = f"{config} has never been applied; {former} of version 0.2 stays active; run `{config_command(config)}`"
     try:
         return _read(former), problem
     except (OSError, ValueError) as error:
@@ -270,12 +270,12 @@ def _of_version_0_2(config: str) -> "tuple[Settings, str]":
 def _never_applied(config: str) -> str:
     if stamp(config) is None:
         return ""
-    return f"{config} has never been applied; the defaults apply; run `{apply_command(config)}`"
+    return f"{config} has never been applied; the defaults apply; run `{config_command(config)}`"
 
 
 def _nothing_at(config: str, path: str) -> "errors.SettingsError":
     if config != path and is_there(config):
-        return errors.SettingsError(f"no compiled settings at {path}", hint=f"run `{apply_command(config)}`")
+        return errors.SettingsError(f"no compiled settings at {path}", hint=f"run `{config_command(config)}`")
     return errors.SettingsError(f"{config} does not exist", hint="name another file with --config")
 
 

@@ -145,7 +145,7 @@ def shown(**more: Any) -> Shown:
                 "# others may write",
                 *("a: |", "  x", "  y", "b:", "  c:", "  - 1"),
                 "# Set, not default: nothing",
-                "# /c.yaml differs; activate it with `resctrl-hook config apply`:",
+                "# /c.yaml differs; activate it with `resctrl-hook --config /c.yaml config apply`:",
                 f"#   {Change(key='a', old=1, new=2)}",
             ],
         ),
@@ -155,7 +155,7 @@ def shown(**more: Any) -> Shown:
                 "# from /c.yaml",
                 "a: 1",
                 "# Set, not default: nothing",
-                "# What `resctrl-hook config apply` would change:",
+                "# What `resctrl-hook --config /c.yaml config apply` would change:",
             ],
         ),
         (
