@@ -134,7 +134,7 @@ def _layout(value: "Any") -> bool:
 _BY_PATH = by_name(by_name(number))
 
 
-COUNTERS = fields({"layout": _layout, "keys": by_name(anything)}, {"mount": each(text)})
+COUNTERS = fields({"layout": _layout, "keys": by_name(anything)}, {"mount": each(text), "saved": number})
 """``totals/counters``, without the keys' data."""
 
 
@@ -167,6 +167,7 @@ CLASS_COUNTERS = fields(
         "domains": fields({"total": _VALUES, "seen": _BY_PATH}, {}),
         "packages": fields({"total": _VALUES, "last": _VALUES}, {}),
         "when": number,
+        "saved": number,
         "unseen": _BY_PATH,
         "mount": each(text),
     },

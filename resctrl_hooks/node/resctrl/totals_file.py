@@ -5,6 +5,7 @@ two names, so that the totals continue after a downgrade too; a version that wri
 """
 
 import posix
+import time
 
 from ..errors import LedgerError
 from ..host.files import ASIDE, UNFINISHED, format_json, is_there, parse_json, read_file, write_file
@@ -28,6 +29,8 @@ KEYS, CLASSES = "counters", "class-counters"
 LOCK = "counters"  # of both
 _FORMAT = 1
 _LIMIT = 64 << 20
+_SAVED_AT = "saved"  # the field with the time of writing in seconds since the boot; not in version 0.2
+_HEAD = 256
 _SAVED: "dict[tuple[str, str, str], tuple[Stamp, Any]]" = {}
 """What this process saved last, or could not save, by folder, boot and name."""
 _SAVING: "dict[tuple[str, str], Retried]" = {}
@@ -60,6 +63,8 @@ def _stamp_of(ledger: "Ledger", name: str) -> "Stamp":
 def load_totals(ledger: "Ledger", boot: str, name: str, shape: "Shape", log: "LogCallable") -> "dict[str, Any]":
     """Return the fields of the newest undamaged file of this boot; a field that it lacks is that of the older one.
 
+    The clock may have been set, so the times of files only count where a version wrote no other.
+
     Raises:
         LedgerError: it is unreadable.
     """
@@ -85,7 +90,8 @@ def load_totals(ledger: "Ledger", boot: str, name: str, shape: "Shape", log: "Lo
             else:
                 damaged = _set_aside(ledger, name, path, key) or damaged
     fields: "dict[str, Any]" = {}
-    for _, value in sorted(found.items()):
+    by_clock = any(_SAVED_AT not in value for value in found.values())
+    for _, value in sorted(found.items(), key=lambda one: (0 if by_clock else one[1][_SAVED_AT], one[0])):
         fields.update(value)
     if damaged:
         what = "continue from an older file" if fields else "begin again"
@@ -126,8 +132,10 @@ def save_totals(ledger: "Ledger", boot: str, name: str, fields: "dict[str, Any]"
     Raises:
         LedgerError: it can't be written.
     """
-    path = _places(ledger, name)[0]
-    data = format_json({"format": _FORMAT, "boot": boot, **fields})
+    path, earlier = _places(ledger, name)
+    saved = round(time.clock_gettime(time.CLOCK_BOOTTIME), 6)
+    data = format_json({"format": _FORMAT, "boot": boot, _SAVED_AT: saved, **fields})
+    was_shared = _is_same(path, earlier)
     try:
         try:
             write_file(path, data)
@@ -136,7 +144,7 @@ def save_totals(ledger: "Ledger", boot: str, name: str, fields: "dict[str, Any]"
             write_file(path, data)
     except OSError as error:
         raise LedgerError.of_file(error, error.filename or path) from error
-    share_with_earlier(ledger, name)
+    share_with_earlier(ledger, name, outdated=was_shared)
     _SAVED[ledger.folder, boot, name] = _stamp_of(ledger, name), content
 
 
@@ -158,15 +166,16 @@ def save_or_keep(
         _SAVED[ledger.folder, boot, name] = _stamp_of(ledger, name), content
 
 
-def share_with_earlier(ledger: "Ledger", name: str) -> None:
+def share_with_earlier(ledger: "Ledger", name: str, *, outdated: bool = False) -> None:
     """Give a file the name by which version 0.2 reads it, unless that version has written a newer one.
 
+    ``outdated``: the file with that name is known to be older.
     Readers of counters may lack the permission. Reconcile, which has it, does so in each pass.
     """
     path, earlier = _places(ledger, name)
     unfinished = f"{earlier}{UNFINISHED}{posix.getpid()}"
     try:
-        if is_there(earlier) and _is_current(posix.stat(earlier), posix.stat(path)):
+        if not outdated and is_there(earlier) and (_is_same(path, earlier) or _is_newer(earlier, path)):
             return
         posix.link(path, unfinished)
         posix.rename(unfinished, earlier)
@@ -174,8 +183,29 @@ def share_with_earlier(ledger: "Ledger", name: str) -> None:
         pass
 
 
-def _is_current(earlier: "posix.stat_result", present: "posix.stat_result") -> bool:
-    return earlier.st_ino == present.st_ino or earlier.st_mtime_ns > present.st_mtime_ns
+def _is_same(path: str, other: str) -> bool:
+    try:
+        return posix.stat(path).st_ino == posix.stat(other).st_ino
+    except OSError:
+        return False
+
+
+def _is_newer(path: str, other: str) -> bool:
+    """Return whether a file was written after another one; raises OSError if one cannot be read."""
+    one, before = _saved_at(path), _saved_at(other)
+    if one and before:
+        return one > before
+    return posix.stat(path).st_mtime_ns > posix.stat(other).st_mtime_ns
+
+
+def _saved_at(path: str) -> float:
+    """Return when a file was written, in seconds since the boot; 0 if it does not say so."""
+    with open(path, "rb") as file:
+        value = file.read(_HEAD).partition(f'"{_SAVED_AT}": '.encode())[2].partition(b",")[0]
+    try:
+        return float(value)
+    except ValueError:
+        return 0.0
 
 
 def _places(ledger: "Ledger", name: str) -> "tuple[str, str]":

@@ -352,10 +352,45 @@ def test_newer_file_of_the_earlier_version_is_continued(scrapes: Scrapes) -> Non
     scrapes.at(100, root=[1, 0, 10, 1])
     kept = json.loads((folder / "counters").read_text())
     kept["keys"][KEY]["groups"][""] = ["1", [5, 0], [30, 1]]
+    kept.pop("saved", None)  # which that version does not write
     (folder / "counters").unlink()
     (folder / "counters").write_text(json.dumps(kept))
     os.utime(folder / "totals/counters", (1e9, 1e9))
     share_with_earlier(scrapes._ledger, "counters")
     assert scrapes.load(105).total(KEY, "", TOTAL) == 35
     assert scrapes.at(110, root=[1, 0, 31, 1]).total(KEY, "", TOTAL) == 36
+    assert folder.joinpath("counters").samefile(folder / "totals/counters")
+
+
+@pytest.mark.parametrize("version", ["this", "0.2 with two names"])
+def test_clock_that_is_set_back_leaves_the_last_totals_under_both_names(scrapes: Scrapes, version: str) -> None:
+    folder = Path(scrapes._ledger.folder)
+    scrapes.at(100, root=[1, 0, 10, 1])
+    if version != "this":
+        kept = json.loads((folder / "counters").read_text())
+        kept.pop("saved", None)
+        (folder / "counters").write_text(json.dumps(kept))  # the same file as the other one
+    os.utime(folder / "counters", (4e9, 4e9))  # the clock was ahead
+    totals_file._SAVED.clear()  # another process
+    assert scrapes.at(110, root=[1, 0, 25, 1]).total(KEY, "", TOTAL) == 25
+    assert folder.joinpath("counters").samefile(folder / "totals/counters")
+    totals_file._SAVED.clear()
+    assert scrapes.load(120).total(KEY, "", TOTAL) == 25
+
+
+def test_file_that_only_a_reader_without_permission_could_save_is_the_newest_whatever_the_clock_says(
+    scrapes: Scrapes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It cannot give its file the earlier version's name."""
+    folder = Path(scrapes._ledger.folder)
+    scrapes.at(100, root=[1, 0, 10, 1])
+    os.utime(folder / "counters", (4e9, 4e9))
+    with monkeypatch.context() as denied:
+        denied.setattr(totals_file, "share_with_earlier", lambda *_, **__: None)
+        totals_file._SAVED.clear()
+        scrapes.at(110, root=[1, 0, 25, 1])
+    assert not folder.joinpath("counters").samefile(folder / "totals/counters")
+    totals_file._SAVED.clear()
+    assert scrapes.load(120).total(KEY, "", TOTAL) == 25
+    share_with_earlier(scrapes._ledger, "counters")
     assert folder.joinpath("counters").samefile(folder / "totals/counters")
