@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from resctrl_hooks.cli.document import Form, attributes, is_table, output_option, print_listing
+from resctrl_hooks.cli.same_config import with_config
 from resctrl_hooks.cli.tables import console, counted, print_wrapped
 from resctrl_hooks.doctor import Host, Level, examine
 
@@ -60,8 +61,8 @@ def command(config: str, *, form: Form, fix: bool, root: str) -> None:
         one = CheckResult(
             check=name,
             level=finding.level,
-            text=finding.text,
-            remedy=finding.remedy,
+            text=with_config(finding.text),
+            remedy=with_config(finding.remedy),
             fixable=finding.fix is not None,
             fixed=finding.fix() if fix and finding.fix else "",
         )

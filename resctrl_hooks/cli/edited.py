@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from resctrl_hooks.cli.errors import INVALID, FailedError, print_problems
+from resctrl_hooks.cli.same_config import with_config
 from resctrl_hooks.config.applied import compile_file, is_newer
 from resctrl_hooks.config.problems import InvalidConfigError
 from resctrl_hooks.node.log import NOTICE
@@ -26,7 +27,7 @@ def as_edited(config: str, what: str) -> Iterator[str]:
     except InvalidConfigError as error:
         print_problems(error.problems)
         raise FailedError(f"{config} is invalid; correct it, then repeat the command", INVALID) from error
-    to_stderr(NOTICE, f"{config} is not applied {what}")
+    to_stderr(NOTICE, with_config(f"{config} is not applied {what}"))
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/config.json"
         with open(path, "wb") as file:

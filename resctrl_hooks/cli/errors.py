@@ -12,6 +12,7 @@ from typing import IO, Any, TextIO
 
 import click
 
+from resctrl_hooks.cli.same_config import with_config
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.fault_report import lacks_root
 
@@ -31,7 +32,7 @@ class FailedError(click.ClickException):
     """Failure of a command with a known cause; the exit code is ``code``."""
 
     def __init__(self, message: str, code: int = 1) -> None:
-        super().__init__(message)
+        super().__init__(with_config(message))
         self.exit_code: int = code  # type: ignore[misc]  # click declares it for the class, and documents both
         self._program = _program(click.get_current_context(silent=True))
 
@@ -48,7 +49,8 @@ class MisusedError(click.UsageError):
         if self.ctx is not None:
             help_ = f"Try '{self.ctx.command_path} --help' for help.\n"
             click.echo(f"{self.ctx.get_usage()}\n{help_}", file=file, err=file is None)
-        click.echo(f"{_program(self.ctx)}: {self.format_message()}", file=file, err=file is None)
+        text = with_config(self.format_message(), self.ctx)
+        click.echo(f"{_program(self.ctx)}: {text}", file=file, err=file is None)
 
 
 def print_problems(problems: Iterable[Any]) -> None:

@@ -9,6 +9,8 @@ import click
 from resctrl_hooks.cli.document import Form, attributes, is_table, output_option, print_listing
 from resctrl_hooks.cli.errors import INVALID, FailedError
 from resctrl_hooks.cli.list_options import complete
+from resctrl_hooks.cli.node import open_node
+from resctrl_hooks.cli.same_config import with_config
 from resctrl_hooks.config import find_effective
 from resctrl_hooks.explanation.explain import explain
 from resctrl_hooks.explanation.model import Explanation, StepModel
@@ -61,7 +63,9 @@ def _explain_pod(config: str, pod: str, form: Form) -> None:
     host = Host(os.path.abspath(config))
     if host.settings_problem:
         raise FailedError(host.settings_problem, INVALID)
+    open_node(config)  # for its remark on an edit that is not applied
     found = explain_pod(host, pod)
+    found.text, found.next_command = with_config(found.text), with_config(found.next_command)
     if not is_table(form):
         print_listing(form, "PodExplanationList", [found], attributes(*PodExplanation.model_fields))
         return

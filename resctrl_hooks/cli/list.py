@@ -15,6 +15,7 @@ from resctrl_hooks.cli.list_columns import columns_of, list_table, styled
 from resctrl_hooks.cli.list_options import WATCH_SECONDS, ListOptions, list_options
 from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.cli.params import at_option, refuse_with_at
+from resctrl_hooks.cli.same_config import with_config
 from resctrl_hooks.cli.tables import (
     NONE,
     ROOT,
@@ -187,7 +188,7 @@ def _print_table(found: Inventory, options: ListOptions, *, every: bool) -> None
         print_table(out, printed)
     elif options.headers:
         why = " This node has no resctrl; `resctrl-hook doctor` has the reason." if found.impossible else ""
-        out.print("No monitored pods match." if options.filtered else f"No monitored pods.{why}")
+        out.print("No monitored pods match." if options.filtered else f"No monitored pods.{with_config(why)}")
     if options.headers:
         _print_sums(found, options)
 

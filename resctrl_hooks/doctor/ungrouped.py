@@ -113,7 +113,7 @@ def _recorded(host: Host, pod: Pod) -> PodExplanation:
     reason: Reason
     if pod.state == "unmonitored":
         return _not_selected(host, pod)
-    if resctrl and not pod.groups:
+    if resctrl and (pod.state != "idle" or not pod.groups):
         return _made(pod, "no-resctrl", resctrl, _DOCTOR)
     if pod.state == "waiting":
         reason, after = "waiting", "resctrl-hook list --demand"

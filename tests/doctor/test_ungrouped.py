@@ -149,6 +149,17 @@ def test_missing_resctrl_is_the_reason(node: Node) -> None:
     assert "resctrl is not mounted" in found.text
 
 
+def test_reason_of_a_pod_whose_resctrl_was_unmounted_is_resctrl_and_not_reconcile(node: Node) -> None:
+    node.record(ID)
+    for state in ("state", "without a group"):
+        found = node.explain()
+        assert (found.reason, found.next_command) == ("incomplete", "resctrl-hook reconcile"), state
+        node.configure(resctrlPath=str(node.root / "none"))
+        found = node.explain()
+        assert (found.reason, found.next_command) == ("no-resctrl", "resctrl-hook doctor"), state
+        node.configure()
+
+
 @pytest.mark.parametrize("recorded", [False, True])
 @pytest.mark.parametrize("what", ["late", PODMANS[:5]])
 def test_podman_container_has_its_name(
@@ -244,7 +255,7 @@ def _check_recorded(monitored: MonitoredHost) -> None:
         assert "\nnext: resctrl-hook " in done.stdout
     made = json.loads(run(monitored, "explain", "shop/web-1", "-o", "json").stdout)
     assert refusal(made, schemas()["explain-pod"]) == ""
-    assert made["items"][0]["next"] == "resctrl-hook reconcile"
+    assert made["items"][0]["next"] == f"resctrl-hook --config {monitored.config} reconcile"
     os.mkdir(monitored.resctrl / "mon_groups/somebody")
     for name in ("somebody", "mon_groups/somebody"):
         foreign = run(monitored, "explain", name)

@@ -1,0 +1,77 @@
+"""Commands in messages have the option `--config` of the call, so that they concern the same file."""
+
+import json
+import os
+import re
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from resctrl_hooks.cli import TASKS, main
+from resctrl_hooks.cli.same_config import with_config
+
+WITHOUT_FILE = ("demo", "machineconfig", "report", "simulate")
+COMMAND = re.compile(r"resctrl-hook ([\w-]+)")
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """Return a configuration of a node without resctrl."""
+    path = tmp_path / "node" / "b.yaml"
+    path.parent.mkdir()
+    path.write_text(f"resctrlPath: {tmp_path}/none\nstateDir: {tmp_path}/state\n")
+    return path
+
+
+def _run(config: Path, *words: str) -> Result:
+    return CliRunner().invoke(main, ["--config", str(config), *words])
+
+
+def _commands(text: str) -> list[str]:
+    return COMMAND.findall(text.replace("resctrl-hook:", ""))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("show", "nosuch"),
+        ("top", "nosuch", "--once"),
+        ("show",),
+        ("list",),
+        ("top", "--once"),
+        ("rdt", "apply"),
+        ("rdt", "show"),
+        ("config", "show"),
+        ("list", "--at", "5m ago"),
+        ("doctor",),
+    ],
+)
+@pytest.mark.parametrize("content", ["", "namespaces: [shop]\n", "nonsense: true\n", "a: [\n"])
+def test_command_in_a_message_has_the_callers_configuration(config: Path, words: tuple[str, ...], content: str) -> None:
+    if content:
+        _run(config, "config", "apply")
+        config.write_text(config.read_text() + content)
+        os.utime(config, (4e9, 4e9))
+    result = _run(config, *words)
+    named = _commands(result.output)
+    assert set(named) <= {"--config", *WITHOUT_FILE}
+    assert named.count("--config") == result.output.count(f"--config {config} ")
+
+
+def test_doctors_and_explains_next_commands_have_the_configuration(config: Path) -> None:
+    found = json.loads(_run(config, "doctor", "--json").stdout)["items"]
+    assert not [one for one in found if set(_commands(one["remedy"])) - {"--config", *WITHOUT_FILE}]
+
+
+@pytest.mark.parametrize("command", [name for entries in TASKS.values() for name in entries])
+@pytest.mark.parametrize("given, shown", [("b.yaml", "--config b.yaml "), ("/etc/resctrl-hooks/config.yaml", "")])
+def test_each_command_that_reads_a_configuration_gets_the_option(command: str, given: str, shown: str) -> None:
+    context = click.Context(click.Command("resctrl-hook"))
+    context.params["config"] = given
+    option = "" if command in WITHOUT_FILE else shown
+    if command == "install" and shown:
+        option = f"--config {os.path.abspath(given)} "  # a unit needs a whole path
+    text = f"run `resctrl-hook {command}`; journalctl -t resctrl-hook; resctrl-hook --config x {command}"
+    assert with_config(text, context) == text.replace("`resctrl-hook ", f"`resctrl-hook {option}")
