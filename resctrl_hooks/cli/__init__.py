@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import click
 
 from resctrl_hooks import __version__
-from resctrl_hooks.cli.errors import WORDS, OneLineGroup, drop_unwritten, no_such_command
+from resctrl_hooks.cli.errors import WORDS, OneLineGroup, drop_unwritten, no_such_command, open_closed_streams
 from resctrl_hooks.node.settings import DEFAULT_CONFIG
 
 
@@ -153,6 +153,7 @@ class _LazyGroup(OneLineGroup):
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **named: Any) -> Any:
         self.arguments = tuple(sys.argv[1:] if args is None else args)  # `list` is a command of this package
+        open_closed_streams()
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 # the terminal's encoding has no sort arrows; sort works without them

@@ -120,6 +120,13 @@ class OneLineGroup(HelpfulGroup):
             return super().invoke(ctx)
 
 
+def open_closed_streams() -> None:
+    """Open /dev/null for each closed standard stream; else a file of the command would get its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  # open until the process ends
+
+
 def drop_unwritten() -> None:
     """Discard output that stdout did not accept; the interpreter would report it a second time at exit."""
     stdout: TextIO | None = sys.stdout  # None if stdout is closed

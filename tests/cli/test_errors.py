@@ -2,6 +2,9 @@
 
 import errno
 import os
+import shlex
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -175,6 +178,26 @@ def test_system_error_is_not_reported_as_bug(fail: Fail, host: Host) -> None:
 def test_closed_output_pipe_is_not_a_failure() -> None:
     with pytest.raises(BrokenPipeError), in_one_line():
         raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["list"],
+        ["list", "-o", "csv"],
+        ["top", "--once", "--interval", "0.1s"],
+        ["config", "show"],
+        ["doctor"],
+        ["explain"],
+    ],
+)
+@pytest.mark.parametrize("closed", [(1,), (0,), (2,), (0, 1, 2)])
+def test_closed_standard_stream_is_no_internal_error(host: Host, words: list[str], closed: tuple[int, ...]) -> None:
+    command = [sys.executable, "-m", "resctrl_hooks", "--config", str(host.config), *words]
+    shell = f"{shlex.join(command)} {' '.join(f'{number}>&-' for number in closed)}"
+    done = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+    assert "internal error" not in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_click_errors_have_the_common_prefix() -> None:
