@@ -205,7 +205,8 @@ def active_path(config: str) -> str:
         value = parse_json(read_file(former, _LIMIT, follow=True))
     except (OSError, ValueError):
         return own
-    return own if not isinstance(value, dict) or value.get(MANAGED_BY) else former
+    of_others = not isinstance(value, dict) or value.get(MANAGED_BY) or value.get(APPLIED_FROM)
+    return own if of_others else former
 
 
 def config_command(config: str, word: str = "apply") -> str:

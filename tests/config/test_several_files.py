@@ -141,6 +141,16 @@ def test_settings_of_version_0_2_belong_to_config_yaml_beside_them(folder: Path)
         load(written(folder / "test.yaml", "lab"))
 
 
+def test_settings_of_a_deleted_file_are_not_used_for_another_one(folder: Path) -> None:
+    production = written(folder / "config.yaml", "shop")
+    apply_file(production)
+    Path(production).unlink()
+    assert load(production)[0].namespaces == ["shop"]
+    with pytest.raises(SettingsError, match="no compiled settings at"):
+        load(written(folder / "test.yaml", "lab"))
+    assert find_effective(str(folder / "test.yaml")).settings.namespaces == ["lab"]
+
+
 @pytest.mark.parametrize("content", [{"managedBy": "machineconfig"}, {"format": 2}])
 def test_settings_of_another_owner_are_not_used(folder: Path, content: dict[str, object]) -> None:
     of_version_0_2(folder, "shop", **content)
