@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from resctrl_hooks.node.resctrl.counters import Reading
 
 PREFIXES = ["", "rh-"]
+ABSENT = -1
 
 
 class Last(NamedTuple):
@@ -39,6 +40,7 @@ class Accounts:
         self.prefix = ""
         self.truths = {key: Truth() for key in keys}
         self._last: dict[str, Last] = {}
+        self._owner: dict[Meter, str] = {}
         self._kernel = kernel
         self._record_of = record_of
         self._key_of = {prefix + key: key for key in keys for prefix in PREFIXES}
@@ -69,7 +71,19 @@ class Accounts:
         for key, _, _, meter in self.groups():
             here[key].append(meter)
         for key, meters in here.items():
-            self.truths[key].note(meters)
+            others = {meter for meter in meters if self._owner.setdefault(meter, key) != key}
+            self.truths[key].note(meters, others)
+            self._owner.update(dict.fromkeys(meters, key))
+        for key, meter in self._of_former_prefixes():
+            self.truths[key].allow(meter)
+
+    def _of_former_prefixes(self) -> list[tuple[str, Meter]]:
+        """Return other programs' groups that readers with former settings take for a key's."""
+        if not self._kernel.mounted:
+            return []
+        named = ((group.ctrl.name, group.name, meter) for group, meter in self._kernel.meters.items())
+        keys = ((self._key_of.get(name, ""), self.key_of(kind, name, meter), meter) for kind, name, meter in named)
+        return [(key, meter) for key, present, meter in keys if key and not present]
 
     def recorded(self, key: str) -> set[Meter]:
         """Return a key's groups that have their recorded names."""
@@ -77,10 +91,34 @@ class Accounts:
         names = {name: record.get("names", {}).get(name, self.prefix + key) for name in record.get("groups", {})}
         return {meter for owner, kind, name, meter in self.groups() if owner == key and names.get(kind) == name}
 
+    def plug(self, domain: int) -> None:
+        """A domain goes offline or comes back."""
+        self._kernel.plug(domain)
+        if domain in self._kernel.offline:
+            for truth in self.truths.values():
+                truth.unplug(domain)
+
+    def _known(self, totals: dict[str, Counts], *, quiet: bool) -> dict[str, Counts]:
+        """Return totals with the last ones of domains that are offline or out of view, and check their sum."""
+        self.note()
+        known: dict[str, Counts] = {}
+        for key, found in totals.items():
+            hidden = {
+                one for one in range(DOMAINS) if one in self._kernel.offline or (found[one] == ABSENT and not quiet)
+            }
+            highest = self.truths[key].highest
+            known[key] = tuple(highest[one] if one in hidden else found[one] for one in range(DOMAINS))
+        for domain in range(DOMAINS):
+            total = sum(known.get(key, truth.highest)[domain] for key, truth in self.truths.items())
+            most = sum(
+                meter.counts[domain] for meter in {one for truth in self.truths.values() for one in truth.groups}
+            )
+            assert total <= most, f"domain {domain}: all totals are {total}, all groups counted {most}"
+        return known
+
     def check(self, totals: dict[str, Counts], ended: Callable[[str], dict[str, float]]) -> None:
         """Compare the totals of a quiet read of everything with the truth."""
-        self.note()
-        for key, found in totals.items():
+        for key, found in self._known(totals, quiet=True).items():
             last, self._last[key] = self._last.get(key, Last()), Last(ended(key), self.born(key), self._kernel.mounts)
             reported = bool(self._last[key].ended) and self._last[key].ended != last.ended
             # Readers cannot tell such a group from the one that had its inode number before the mount.
@@ -99,15 +137,14 @@ class Accounts:
 
     def check_any(self, totals: dict[str, Counts]) -> None:
         """Check the totals of a read with trouble."""
-        self.note()
-        for key, found in totals.items():
+        for key, found in self._known(totals, quiet=False).items():
             self.truths[key].check(found)
 
 
 def sums(readings: list[Reading]) -> Counts:
-    """Return the bytes of readings by domain."""
-    found = [0] * DOMAINS
+    """Return the bytes of readings by domain; `ABSENT` for a domain that others have and these lack."""
+    found: dict[int, int] = {}
     for one in readings:
         if one.counter.name == EVENT:
-            found[one.domain.id] += int(one.value or 0)
-    return tuple(found)
+            found[one.domain.id] = found.get(one.domain.id, 0) + int(one.value or 0)
+    return tuple(found.get(domain, ABSENT if found else 0) for domain in range(DOMAINS))

@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from accounting import clock
 from accounting.accounts import PREFIXES, Accounts, sums
-from accounting.counts import AT, CLASS, PICK, SPAN
+from accounting.events import AT, CLASS, PICK, SPAN
 from accounting.kernel import CountedKernel
 from accounting.node import CLASSES, ERRORS
 from accounting.program import Program

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import posix
+import shutil
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,8 @@ class Meter:
     """One mon_group from its mkdir to its end.
 
     Attributes:
-        counts: the kernel's count in each domain.
+        counts: the bytes in each domain.
+        before: the bytes before the domain was offline: the kernel's counter then begins again.
         ours: whether this project created it.
         renamed: whether another program has renamed it since.
         lost: whether it did before this project knew the group's identity.
@@ -37,6 +39,7 @@ class Meter:
 
     def __init__(self, *, ours: bool) -> None:
         self.counts = [0] * DOMAINS
+        self.before = [0] * DOMAINS
         self.ours = ours
         self.renamed = False
         self.lost = False
@@ -69,6 +72,7 @@ class CountedKernel(Kernel):
         self.is_known: Callable[[str], bool] = lambda identity: False
         self.mounted = True
         self.mounts = 1
+        self.offline: set[int] = set()
         self._inodes: list[int] = []
         self._number = itertools.count()
         super().__init__(*given, l3_domains=DOMAINS, **named)
@@ -79,7 +83,8 @@ class CountedKernel(Kernel):
         """A thread moves so many bytes in each domain; `show_work` shows them."""
         meter = self.meters.get(self.model.tasks.group_of(tid))
         if meter is not None:
-            meter.counts = [*map(sum, zip(meter.counts, amounts, strict=True))]
+            for domain in set(range(DOMAINS)) - self.offline:
+                meter.counts[domain] += amounts[domain]
 
     def show_work(self) -> None:
         """Show the work of all threads."""
@@ -88,11 +93,36 @@ class CountedKernel(Kernel):
                 self._show(group, domain)
 
     def _show(self, group: Group, domain: int) -> None:
-        text = f"{self.meters[group].counts[domain]}\n"
-        if group.readings.get((f"mon_L3_{domain:02d}", EVENT)) == text:
+        meter = self.meters[group]
+        text = f"{meter.counts[domain] - meter.before[domain]}\n"
+        if domain in self.offline or group.readings.get((f"mon_L3_{domain:02d}", EVENT)) == text:
             return
         group.readings[f"mon_L3_{domain:02d}", EVENT] = text
         (self._folder(group) / f"mon_data/mon_L3_{domain:02d}" / EVENT).write_text(text)
+
+    def plug(self, domain: int) -> None:
+        """The CPUs of a domain go offline, or come back unless resctrl is not mounted."""
+        if domain in self.offline:
+            self.offline.remove(domain)
+            for group, meter in self.meters.items():
+                meter.before[domain] = meter.counts[domain]
+                group.readings.pop((f"mon_L3_{domain:02d}", EVENT), None)
+        elif len(self.offline) < DOMAINS - 1:
+            self.offline.add(domain)
+        for path in (self.host.resctrl, *self._there()) if self.mounted else ():
+            self._show_domains(path)
+        if self.mounted:
+            self.show_work()
+
+    def _show_domains(self, path: Path) -> None:
+        for domain in range(DOMAINS):
+            folder = path / f"mon_data/mon_L3_{domain:02d}"
+            if domain in self.offline:
+                shutil.rmtree(folder, ignore_errors=True)
+            elif not folder.is_dir():
+                folder.mkdir(parents=True)
+                for name in (EVENT, "llc_occupancy"):
+                    (folder / name).write_text("0\n")
 
     def _folder(self, group: Group) -> Path:
         assert group.parent is not None
@@ -148,13 +178,7 @@ class CountedKernel(Kernel):
 
     def _fill(self, path: Path, *, whole: bool) -> None:
         """Create a group's fixed files."""
-        if (path / "mon_data").is_dir() and (not whole or (path / "mon_groups").is_dir()):
-            return
-        for domain in range(DOMAINS):
-            folder = path / f"mon_data/mon_L3_{domain:02d}"
-            folder.mkdir(parents=True, exist_ok=True)
-            for name in (EVENT, "llc_occupancy"):
-                (folder / name).write_text("0\n")
+        self._show_domains(path)
         if whole:
             (path / "mon_groups").mkdir(exist_ok=True)
         if path == self.host.resctrl:

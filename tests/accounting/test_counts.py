@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.no_cover
 POD = PODS[0]
 Counts.TestCase.settings = settings(
-    max_examples=examples(300),
+    max_examples=examples(250),
     stateful_step_count=50,
     deadline=None,
     suppress_health_check=list(HealthCheck),
@@ -57,3 +57,30 @@ def test_group_that_another_program_removed_before_a_pass_is_reported(machine: C
     machine.node.attempt("rmdir", machine.node.path_of("gold"))
     machine.reconcile()
     assert machine.node.accounts.ended(POD)
+
+
+def test_counts_of_each_domain_stay_its_own_when_its_cpus_return(machine: Counts) -> None:
+    machine.node.begin(POD, "gold", 1, hooked=True)
+    for _ in range(3):
+        machine.work()
+        machine.read(2)
+        machine.plug(0)
+    assert machine.node.accounts.truths[POD].total == (200, 603)
+
+
+def test_group_with_another_pods_name_is_counted_once(machine: Counts) -> None:
+    other = PODS[1]
+    machine.node.begin(POD, "gold", 1, hooked=True)
+    machine.node.begin(other, "gold", 1, hooked=True)
+    machine.reconcile()
+    machine.work()
+    machine.read(0)
+    machine.node.attempt("rmdir", machine.node.path_of("gold", other))
+    machine.act("confuse", 0, "gold", other)
+    machine.work()
+    machine.read(0)
+    machine.reconcile()
+    machine.work()
+    machine.read(0)
+    assert machine.node.accounts.ended(other)
+    assert {name for _, _, name, _ in machine.node.accounts.groups()} == {POD, other}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import posix
 import sys
@@ -65,6 +66,18 @@ def error(number: int) -> Callable[[str], None]:
     return fails
 
 
+class KernelFiles:
+    """The module `posix`, with the kernel's answer to a read of an open file that is gone."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(posix, name)
+
+    def pread(self, fd: int, length: int, at: int) -> bytes:
+        if not posix.fstat(fd).st_nlink:
+            raise OSError(errno.ENODEV, os.strerror(errno.ENODEV))
+        return posix.pread(fd, length, at)
+
+
 class _Watched:
     """Another object; some of its functions may meet trouble."""
 
@@ -105,9 +118,9 @@ def _modules() -> list[ModuleType]:
 def _replace(module: ModuleType, trouble: Trouble, undo: list[Callable[[], None]]) -> None:
     """Replace a module's system calls, also those that its functions have as defaults."""
     for name, value in list(vars(module).items()):
-        if value is posix:
-            setattr(module, name, _Watched(posix, CALLS, trouble))
-            undo.append(lambda name=name: setattr(module, name, posix))  # type: ignore[misc]
+        if value is posix or isinstance(value, KernelFiles):
+            setattr(module, name, _Watched(value, CALLS, trouble))
+            undo.append(lambda name=name, value=value: setattr(module, name, value))  # type: ignore[misc]
         for function in _functions(value, module.__name__):
             defaults = function.__defaults__
             if defaults and any(_is_call(one) for one in defaults):

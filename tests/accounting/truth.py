@@ -23,12 +23,14 @@ class Known:
         most: what the total has of it at most.
         seen: whether it was one of the key's groups at that read.
         recorded: whether the key's record had it then.
+        whole: whether all that it has counted is the key's, so that the total has its first byte.
     """
 
     least: Counts = NOTHING
     most: Counts = NOTHING
     seen: bool = False
     recorded: bool = False
+    whole: bool = True
 
 
 @dataclass
@@ -41,6 +43,7 @@ class Truth:
         reported: what is missing in the total, and was reported as ended unseen.
         groups: all that the key ever had.
         away: by group, the counts with which it was last taken from the key.
+        unplugged: the domains that went offline since the last quiet read. Their unread counts are lost.
     """
 
     total: Counts = NOTHING
@@ -48,15 +51,29 @@ class Truth:
     reported: Counts = NOTHING
     groups: dict[Meter, Known] = field(default_factory=dict)
     away: dict[Meter, Counts] = field(default_factory=dict)
+    unplugged: set[int] = field(default_factory=set)
 
-    def note(self, present: Iterable[Meter]) -> None:
-        """These are the key's groups now, after any step of the machine."""
+    def note(self, present: Iterable[Meter], others: set[Meter]) -> None:
+        """Learn the key's groups after any step of the machine; ``others`` were another key's before it."""
         here = set(present)
         for meter in here:
-            self.groups.setdefault(meter, Known())
+            known = self.groups.setdefault(meter, Known())
+            if meter in others:  # another program has given it this key's name
+                known.whole = known.recorded = False
             self.away.pop(meter, None)
         for meter in self.groups.keys() - here:
             self.away.setdefault(meter, tuple(meter.counts))
+
+    def unplug(self, domain: int) -> None:
+        """A domain goes offline: what its counters have counted unread is lost."""
+        self.unplugged.add(domain)
+        for known in self.groups.values():
+            known.whole = False
+
+    def allow(self, meter: Meter) -> None:
+        """Some readers may count this group, which is not the key's, until now."""
+        self.groups.setdefault(meter, Known())
+        self.away[meter] = tuple(meter.counts)
 
     def check(self, found: Sequence[int]) -> None:
         """Check the totals of any read."""
@@ -95,17 +112,17 @@ class Truth:
                     lost[domain] += grown if known.seen and not meter.released else 0
                 elif meter not in sure:
                     bounds = (0, unknown)
-                elif meter.ours:
+                elif meter.ours and known.whole:
                     bounds = (grown, unknown)
                 else:
                     bounds = (grown, grown) if known.recorded else (0, unknown)
                 low[domain] += bounds[0]
                 high[domain] += bounds[1]
             recorded = meter in sure and not gone
-            if recorded and (meter.ours or known.recorded):
+            if recorded and ((meter.ours and known.whole) or known.recorded):
                 known.least = (
                     now
-                    if meter.ours
+                    if meter.ours and known.whole
                     else tuple(
                         one + after - before for one, after, before in zip(known.least, now, known.most, strict=True)
                     )
@@ -114,8 +131,13 @@ class Truth:
             for domain in range(DOMAINS):
                 least[domain] += known.least[domain]
                 most[domain] += known.most[domain]
-        if unclear or (ended and reported):
-            missing = [max(one - other, 0) for one, other in zip(low, found, strict=True)]
+        if unclear or (ended and reported) or self.unplugged:
+            missing = [
+                max(low[domain] - found[domain], 0)
+                if unclear or (ended and reported) or domain in self.unplugged
+                else 0
+                for domain in range(DOMAINS)
+            ]
             self.reported = tuple(map(sum, zip(self.reported, missing, strict=True)))
             low = [one - other for one, other in zip(low, missing, strict=True)]
         for domain in range(DOMAINS):
@@ -127,6 +149,7 @@ class Truth:
                 f"{what}, was {self.total[domain]} at the one before, and {low[domain]} to {high[domain]} are right"
             )
         self.total = tuple(found)
+        sure_domains, self.unplugged = set(range(DOMAINS)) - self.unplugged, set()
         return any(
-            found[domain] < high[domain] and lost[domain] == high[domain] - low[domain] for domain in range(DOMAINS)
+            found[domain] < high[domain] and lost[domain] == high[domain] - low[domain] for domain in sure_domains
         )
