@@ -293,7 +293,7 @@ def test_expired_deadline_refuses_by_policy_of_feature(node: MemtierdHost, polic
     classes = [{"name": "track", "memtierdconfig": TEMPLATE}]
     node.host.configure(classes=classes, memtierd=node.section | policy | {"startSeconds": 60}, deadlineSeconds=0.5)
     outcome = node.start()
-    assert (outcome.code, "deadline of the hook exceeded" in outcome.stderr) == (code, True)
+    assert (outcome.code, "longer than the deadline of the hook" in outcome.stderr) == (code, True)
     if code:
         assert node.left() == []
         assert [record for record in node.host.records() if ID in record] == []  # the pod's group is the pod's
