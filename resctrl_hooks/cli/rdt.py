@@ -51,15 +51,7 @@ def apply(config: str, *, dry_run: bool, form: Form) -> None:
 
 
 def _classes(context: Context) -> Classes:
-    settings = context.settings
-    return Classes(
-        context.monitor.resctrl,
-        settings.rdt.get("classes") or {},
-        context.ledger,
-        context.proc,
-        capacity=settings.monitoring.get("capacity"),
-        held=lambda: held_values(context),
-    )
+    return Classes.of_node(context, lambda: held_values(context))
 
 
 def _about_units(reports: list[ClassReport], owner: str) -> list[str]:

@@ -7,6 +7,7 @@ from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.fault_report import lacks_root
 
 from . import (
+    classes,
     energy,
     hardware,
     history,
@@ -39,6 +40,7 @@ CHECKS: Final[dict[str, Check]] = {
     **watch.CHECKS,
     **history.CHECKS,
     **state.CHECKS,
+    **classes.CHECKS,
     **placement.CHECKS,
 }
 """Checks by name, in the order of the screen."""

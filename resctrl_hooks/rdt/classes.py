@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
+from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import ResctrlError
 from resctrl_hooks.node.host.files import kernel_text
 from resctrl_hooks.node.ledger import Ledger
@@ -81,6 +82,19 @@ class Classes:
         self._resctrl, self._ledger, self._proc = resctrl, ledger, proc
         self._declared, self._capacity, self._read_held = declared, capacity, held
         self._read()
+
+    @classmethod
+    def of_node(cls, context: Context, held: Callable[[], Held] = dict) -> "Classes":
+        """Return the classes of a node with its active settings."""
+        settings = context.settings
+        return cls(
+            context.monitor.resctrl,
+            settings.rdt.get("classes") or {},
+            context.ledger,
+            context.proc,
+            capacity=settings.monitoring.get("capacity"),
+            held=held,
+        )
 
     def _read(self) -> None:
         """Read the present classes, and plan the changes."""

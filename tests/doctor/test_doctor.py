@@ -35,7 +35,7 @@ def test_healthy_host_has_no_findings(patient: Patient) -> None:
 
 def test_every_check_returns_a_finding(patient: Patient) -> None:
     patient.write("var/lib/kubelet/cpu_manager_state", '{"policyName": "none"}')
-    silent = {"where", "other config", "self-test", "memory", "placement", "bandwidth"}  # nothing configured
+    silent = {"where", "other config", "self-test", "memory", "placement", "bandwidth", "classes"}  # nothing configured
     silent |= {"units", "permissions"}  # nothing but faults can be said of a host that doesn't run
     assert {name for name, _ in patient.findings()} == set(CHECKS) - silent
 

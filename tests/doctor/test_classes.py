@@ -1,0 +1,46 @@
+"""doctor on declared RDT classes that the node does not have as declared."""
+
+from pathlib import Path
+
+import pytest
+from conftest import Host as Made
+
+from resctrl_hooks.doctor.classes import classes
+from resctrl_hooks.doctor.finding import Finding
+from resctrl_hooks.doctor.host import Host
+from resctrl_hooks.doctor.runner import CHECKS
+from resctrl_hooks.node.context import Context
+from resctrl_hooks.node.settings import load
+from resctrl_hooks.rdt.classes import Classes
+from resctrl_hooks.simulation.mount import mounted
+
+
+def found(host: Made) -> list[Finding]:
+    return list(classes(Host(str(host.config))))
+
+
+def test_node_without_declared_classes_has_no_finding(host: Made) -> None:
+    assert found(host) == []
+
+
+def test_unmounted_resctrl_is_left_to_the_check_of_the_mount(host: Made, tmp_path: Path) -> None:
+    host.configure(resctrlPath=str(tmp_path / "none"), rdt={"classes": {"gold": {"L3": "50%"}}})
+    assert found(host) == []
+
+
+@pytest.mark.fuse
+def test_missing_or_changed_class_is_named_until_it_is_applied(host: Made, tmp_path: Path) -> None:
+    assert CHECKS["classes"] is classes
+    with mounted(tmp_path / "sim") as path:
+        root = Path(path)
+        declared = {"gold": {"L3": "50%"}, "batch": {"MB": 20}, "rest": {"L3": "25%"}}
+        host.configure(resctrlPath=str(root), rdt={"classes": declared})
+        (root / "rest").mkdir()
+        [finding] = found(host)
+        assert finding.level == "warning"
+        assert finding.text == "declared RDT classes: gold (missing), batch (missing), rest (differs)"
+        assert "`resctrl-hook rdt apply`" in finding.remedy
+        Classes.of_node(Context(load(str(host.config))[0])).apply()
+        assert [one.level for one in found(host)] == ["ok"]
+        (root / "gold/schemata").write_text("L3:0=1\n")
+        assert [one.text for one in found(host)] == ["declared RDT classes: gold (differs)"]
