@@ -49,6 +49,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for path in sorted((PROJECT / "resctrl_hooks").rglob("*")):
             if path.is_file() and "__pycache__" not in path.parts:
                 archive.write(path, path.relative_to(PROJECT))
+        archive.writestr(f"resctrl_hooks-{__version__}.dist-info/RECORD", "")
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
     built: Path = RELEASE.debian_package(wheel, tmp_path)
     return built
