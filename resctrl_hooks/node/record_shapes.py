@@ -1,6 +1,21 @@
 """The shapes of the records of pods and containers."""
 
-from .shapes import anything, by_name, count, each, exactly, fields, flag, folders, name, number, path, text, whole
+from .shapes import (
+    anything,
+    by_name,
+    count,
+    each,
+    exactly,
+    fields,
+    flag,
+    folders,
+    name,
+    named_texts,
+    number,
+    path,
+    text,
+    whole,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,11 +31,11 @@ def _cpus(value: "Any") -> bool:
 
 _NAMES = dict.fromkeys(("namespace", "pod", "container"), name)
 _CLASS = fields({"class": text}, {})
-_PAIRS = {"values": each(exactly(text, text)), "properties": by_name(text)}
+_PAIRS = {"values": each(exactly(text, text)), "properties": named_texts}
 _NEEDS = {
     "monitoring": _CLASS,
     "rdt": _CLASS,
-    "memory": fields({"class": text, "limits": by_name(text)}, {"part": number}),
+    "memory": fields({"class": text, "limits": named_texts}, {"part": number}),
     "blockio": fields({"class": text, **_PAIRS}, {}),
     "scheduling": fields(
         {"class": text, **_PAIRS},
@@ -68,15 +83,14 @@ def _step(value: "Any") -> bool:
 
 
 POD = fields(
-    {"groups": by_name(text)},
+    {"groups": named_texts},
     {
         **_NAMES,
         "key": text,
         "boot": text,
         "names": folders,
         "renaming": folders,
-        "identities": by_name(text),
-        "mount": each(text),
+        "identities": named_texts,
         "reserved": by_name(number),
         "cgroup": path,
         "born": number,

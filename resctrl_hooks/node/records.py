@@ -38,9 +38,7 @@ if TYPE_CHECKING:
         renaming: "dict[str, str]"
         """By RDT class, the group's next name, while it is being renamed (`resctrl.renaming`)."""
         identities: "dict[str, str]"
-        """By RDT class, the identity of the key's own group, if reconcile has seen it (`resctrl.identities`)."""
-        mount: "list[str]"
-        """The mount that has these groups (`resctrl.mounts.witnesses`)."""
+        """By RDT class, the key's own group and its mount, if reconcile has seen it (`resctrl.identities`)."""
         reserved: "dict[str, float]"
         """By RDT class, when NRI reserved a group for a further container; of CLOCK_BOOTTIME, in seconds."""
         cgroup: str

@@ -55,13 +55,17 @@ def path(value: "Any") -> bool:
     return text(value) and (not value or (value[0] == "/" and "/../" not in f"{value}/"))
 
 
-def folders(value: "Any") -> bool:
-    """Return whether a value is an object of names of folders, each one part of a path."""
+def named_texts(value: "Any") -> bool:
+    """Return whether a value is an object of strings that can be passed to the kernel, with such names."""
     try:
-        joined = "".join(value) + "".join(value.values())
+        return text("".join(value) + "".join(value.values()))
     except (AttributeError, TypeError):
         return False
-    if not text(joined):
+
+
+def folders(value: "Any") -> bool:
+    """Return whether a value is an object of names of folders, each one part of a path."""
+    if not named_texts(value):
         return False
     for name in value.values():  # noqa: SIM110  # faster than all()
         if name in _NO_FOLDERS or "/" in name:

@@ -22,8 +22,8 @@ from resctrl_hooks.errors import HookError
 from resctrl_hooks.node.reconcile.reconcile import reconcile
 from resctrl_hooks.node.reconcile.report import Options
 from resctrl_hooks.node.resctrl.counter_totals import ended
+from resctrl_hooks.node.resctrl.identities import identities
 from resctrl_hooks.node.resctrl.monitor import Monitor
-from resctrl_hooks.node.resctrl.mounts import is_same_mount, witnesses
 
 if TYPE_CHECKING:
     from accounting.truth import Counts
@@ -160,13 +160,8 @@ class Node(SimulatedNode):
 
     def is_known(self, identity: str) -> bool:
         """Return whether a record has the identity of a group of this mount."""
-        mount, _ = witnesses(str(self.host.resctrl), [])
-        records = map(self.pod_record, PODS)
-        return any(
-            identity in record["identities"].values() and is_same_mount(mount, record["mount"])
-            for record in records
-            if record.get("identities")
-        )
+        resctrl = self.context().monitor.resctrl
+        return any(identity in identities(record, resctrl).values() for record in map(self.pod_record, PODS) if record)
 
     def set_prefix(self, prefix: str) -> None:
         self.configure(groupPrefix=prefix, **self.config)

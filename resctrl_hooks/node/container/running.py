@@ -76,8 +76,11 @@ class Running:
     @property
     def recorded_class(self) -> "str | None":
         """The RDT class of its recorded group; None without one."""
-        step = self.group_step() if self.recorded else None
-        return step["needs"]["class"] if step is not None else None
+        for step in self.record["steps"] if self.recorded else ():
+            if step["feature"] in _GROUPS:  # as `group_step`, without a call: each pass asks several times
+                rdt_class: str = step["needs"]["class"]
+                return rdt_class
+        return None
 
     def set(self, name: str, value: "Any") -> None:
         """Change a field of the record; an empty value removes the field."""

@@ -2,8 +2,7 @@
 
 from ..host.files import is_folder
 from ..log import INFO
-from ..resctrl.identities import lacks_identity, note_identities
-from ..resctrl.mounts import witnesses
+from ..resctrl.identities import lacks_identity, mounted, note_identities
 from ..resctrl.prefix_change import use_present_prefix
 from .recognition import find_again
 
@@ -32,8 +31,8 @@ def correct_keys(
     for container in containers:
         needed.setdefault(container.key, set()).update((container.rdt_class, container.recorded_class))
     prefix = context.monitor.group_prefix
-    mount, _ = witnesses(context.monitor.resctrl.root, [])
-    is_mounted: "bool | None" = None if any(mount) else False
+    mount = mounted(context.monitor.resctrl)
+    is_mounted: "bool | None" = None if mount else False
     for key in sorted(keys):
         try:
             record = context.ledger.read_pod(key)

@@ -20,29 +20,36 @@ if TYPE_CHECKING:
 
     Place = tuple[str, str]  # class and name
 
+_NONE: "dict[str, str]" = {}
 
-def lacks_identity(record: "PodRecord", mount: "list[str]") -> bool:
-    """Return whether a record lacks the identity of one of the key's own groups in this mount (`mounts.witnesses`)."""
-    known, noted = record.get("identities", ()), record.get("mount", [])
-    is_same = mount == noted or is_same_mount(mount, noted)
-    return any(origin != SHARED and not (is_same and one in known) for one, origin in record["groups"].items())
+
+def mounted(resctrl: "Resctrl") -> str:
+    """Return the present mount as identities in records have it at their end; empty if it cannot be read."""
+    times, _ = witnesses(resctrl.root, [])
+    return "".join(f" {time}" for time in times) if any(times) else ""
+
+
+def lacks_identity(record: "PodRecord", mount: str) -> bool:
+    """Return whether a record lacks the identity of one of the key's own groups in this mount (`mounted`)."""
+    known = record.get("identities", _NONE)
+    for rdt_class, origin in record["groups"].items():
+        if origin != SHARED and not known.get(rdt_class, "").endswith(mount):
+            return True
+    return False
 
 
 def note_identities(locked: "RecordedGroups", resctrl: "Resctrl") -> bool:
     """Put the missing identities of a key's own groups into its record; return whether it changed. The caller saves."""
-    record = locked.record
-    known, before = record.get("identities", {}), record.get("mount", [])
-    mount, is_same = witnesses(resctrl.root, before)
-    if not any(mount):  # it cannot be seen now
+    mount = mounted(resctrl)
+    if not mount:  # it cannot be seen now
         return False
-    found = {**known} if is_same else {}
+    before, known = locked.record.get("identities", _NONE), identities(locked.record, resctrl)
     for rdt_class, origin in locked.origins.items():
-        if origin != SHARED and rdt_class not in found:
-            identity = identity_at(resctrl, rdt_class, locked.name_in(rdt_class))
-            if identity:
-                found[rdt_class] = identity
-    record["identities"], record["mount"] = found, mount
-    return (found, mount) != (known, before)
+        if origin != SHARED and rdt_class not in known:
+            known[rdt_class] = identity_at(resctrl, rdt_class, locked.name_in(rdt_class)) or ""
+    found = {rdt_class: identity + mount for rdt_class, identity in known.items() if identity}
+    locked.record["identities"] = found
+    return found != before
 
 
 def identities(record: "PodRecord", resctrl: "Resctrl") -> "dict[str, str]":
@@ -51,15 +58,16 @@ def identities(record: "PodRecord", resctrl: "Resctrl") -> "dict[str, str]":
     Raises:
         ResctrlError: the mount cannot be read.
     """
-    known = record.get("identities", {})
-    if not known:
-        return {}
-    mount, _ = witnesses(resctrl.root, [])
-    if not any(mount):
+    known = record.get("identities", _NONE)
+    times = witnesses(resctrl.root, [])[0] if known else []
+    if known and not any(times):
         raise ResctrlError(f"cannot read {resctrl.root}")
-    if not is_same_mount(mount, record.get("mount", [])):
-        return {}
-    return {rdt_class: one for rdt_class, one in known.items() if record["groups"].get(rdt_class, SHARED) != SHARED}
+    found: "dict[str, str]" = {}
+    for rdt_class, noted in known.items():
+        identity, *before = noted.split(" ")
+        if before and is_same_mount(times, before) and record["groups"].get(rdt_class, SHARED) != SHARED:
+            found[rdt_class] = identity
+    return found
 
 
 def is_one_of(record: "PodRecord", resctrl: "Resctrl", place: "Place") -> bool:

@@ -32,17 +32,18 @@ def find_again(locked: "RecordedGroups", resctrl: "Resctrl", ledger: "Ledger") -
     if not found:
         return []
     since = locked.record.get("since", {})
-    before = {one: (locked.origins[away[one][0]], since.pop(away[one][0], None)) for one in found}
+    noted = locked.record["identities"]
+    before = {one: (locked.origins[away[one][0]], since.pop(away[one][0], None), noted[away[one][0]]) for one in found}
     locked.forget_groups(*(away[one][0] for one in found))
     for identity, place in found.items():
-        former, (origin, began) = away[identity], before[identity]
+        former, (origin, began, with_mount) = away[identity], before[identity]
         try:
             kept = _keep(locked, resctrl, place, former[1])
         except ResctrlError:
             kept = former  # the next pass tries again
         if kept is not None:
             locked.note_group(kept[0], origin, kept[1])
-            locked.record["identities"][kept[0]] = identity
+            noted[kept[0]] = with_mount
             if began is not None:
                 since[kept[0]] = began
     return [(away[one], place) for one, place in found.items()]
