@@ -11,7 +11,7 @@ from resctrl_hooks.inventory.gather import queued_pods
 from resctrl_hooks.inventory.models import Inventory
 from resctrl_hooks.node.errors import HookError, NoMonitoringError, NoResctrlError
 from resctrl_hooks.node.names import RESCTRL_ROOT
-from resctrl_hooks.node.resctrl.absence import why_no_monitoring
+from resctrl_hooks.node.resctrl.absence import how_to_mount, why_no_monitoring
 from resctrl_hooks.node.resctrl.counter_files import layout, read_group
 from resctrl_hooks.node.sharing.bandwidth_counters import KEEP
 from resctrl_hooks.node.sharing.runtimes import reserved
@@ -111,7 +111,7 @@ def mount(host: Host) -> Iterator[Finding]:
     else:
         yield problem(
             f"resctrl is not mounted at {path}",
-            f"mount -t resctrl resctrl {path}"
+            how_to_mount(path, host.context.proc)
             + (", or `systemctl start sys-fs-resctrl.mount`" if path == RESCTRL_ROOT else ""),
         )
 

@@ -124,9 +124,10 @@ class NotMountedError(ResctrlError):
     hint = f"mount it: mount -t resctrl resctrl {_RESCTRL_ROOT}; run `resctrl-hook doctor` for details"
 
     @classmethod
-    def at(cls, root: str, number: int = 0) -> "NotMountedError":
-        """Return the error for a path without resctrl."""
-        return cls(f"resctrl is not mounted at {root}", hint=cls.hint.replace(_RESCTRL_ROOT, root), errno=number)
+    def at(cls, root: str, command: str, number: int = 0) -> "NotMountedError":
+        """Return the error for a path without resctrl; ``command`` mounts it."""
+        hint = f"mount it: {command}; run `resctrl-hook doctor` for details"
+        return cls(f"resctrl is not mounted at {root}", hint=hint, errno=number)
 
 
 class NoResctrlError(NotMountedError):

@@ -90,7 +90,9 @@ def test_resctrl_that_should_be_mounted_has_the_remedy(tmp_path: Path, case: str
     path = f"{host.root}/simulation" if case == "another path" else str(host.resctrl)
     error = missing(path, str(host.proc), 2)
     assert (type(error), error.impossible) == (NotMountedError, False)
-    assert f"mount -t resctrl resctrl {path}" in str(error)
+    simulated = case == "another path"  # the kernel has no resctrl to mount there
+    command = f"resctrl-hook simulate {path} --background" if simulated else f"mount -t resctrl resctrl {path}"
+    assert f"mount it: {command};" in str(error)
     assert why_no_monitoring(Resctrl(path, proc=str(host.proc))) is None
 
 
@@ -277,5 +279,31 @@ def test_explain_has_the_reason_and_doctor_as_next_command(node: Host, recorded:
     assert node.call(state(bundle=bundle, annotations=notes)).code == 0
     done = run(node, "explain", "shop/web-0", "--json")
     (found,) = json.loads(done.stdout)["items"]
-    assert (found["reason"], found["next"]) == ("no-resctrl", "resctrl-hook doctor")
+    assert (found["reason"], found["next"]) == ("no-resctrl", f"resctrl-hook --config {node.config} doctor")
     assert "mount" not in found["text"]
+
+
+@pytest.mark.parametrize(
+    "types, command",
+    [
+        ("nodev\tsysfs\n\text4\n", "resctrl-hook simulate {path} --background"),
+        ("", "resctrl-hook simulate {path} --background"),
+        ("nodev\tresctrl\n", "mount -t resctrl resctrl {path}"),
+        (None, "mount -t resctrl resctrl {path}"),
+    ],
+)
+def test_remedy_for_an_unmounted_path_is_a_mount_that_the_kernel_can_do(
+    host: Host, types: str | None, command: str
+) -> None:
+    (host.proc / "filesystems").unlink(missing_ok=True)
+    if types is not None:
+        (host.proc / "filesystems").write_text(types)
+    path = str(host.root / "nowhere")
+    remedy = f"mount it: {command.format(path=path)}; run `resctrl-hook doctor` for details"
+    said = f"resctrl is not mounted at {path}; {remedy}"
+    assert str(missing(path, str(host.proc))) == said
+    host.configure(resctrlPath=path)
+    (host.root / "nowhere").mkdir()
+    with pytest.raises(NotMountedError) as caught:
+        host.context().monitor.resctrl.classes()
+    assert str(caught.value) == said

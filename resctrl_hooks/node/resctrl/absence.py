@@ -40,7 +40,7 @@ def why_no_resctrl(root: str, proc: str) -> str:
     if not root.endswith(RESCTRL_ROOT):  # of this host, or of one below another root
         return ""  # the operator named a place where something is mounted, such as a simulation
     try:
-        if is_there(root) or _NAME in read_kernel_file(f"{proc}/filesystems").split():
+        if is_there(root) or not lacks_type(proc):
             return ""
         fd = posix.open(f"{proc}/cpuinfo", posix.O_RDONLY)
         try:
@@ -55,10 +55,30 @@ def why_no_resctrl(root: str, proc: str) -> str:
     return _NO_KERNEL if flags & _RDT else _NO_RDT
 
 
+def lacks_type(proc: str) -> bool:
+    """Return whether the kernel has no resctrl that could be mounted.
+
+    Raises:
+        OSError: that is unknown.
+    """
+    return _NAME not in read_kernel_file(f"{proc}/filesystems").split()
+
+
+def how_to_mount(root: str, proc: str) -> str:
+    """Return the command that mounts resctrl at ``root``: a simulation, if the kernel has no resctrl."""
+    try:
+        simulated = not root.endswith(RESCTRL_ROOT) and lacks_type(proc)
+    except OSError:
+        simulated = False
+    return f"resctrl-hook simulate {root} --background" if simulated else f"mount -t resctrl resctrl {root}"
+
+
 def missing(root: str, proc: str, number: int = 0) -> "errors.NotMountedError":
     """Return the error for a path without resctrl; ``number`` is the errno of a failed operation."""
     why = why_no_resctrl(root, proc)
-    return errors.NoResctrlError(f"this node has no resctrl: {why}") if why else errors.NotMountedError.at(root, number)
+    if why:
+        return errors.NoResctrlError(f"this node has no resctrl: {why}")
+    return errors.NotMountedError.at(root, how_to_mount(root, proc), number)
 
 
 def why_no_monitoring(resctrl: "Resctrl") -> "errors.ResctrlError | None":

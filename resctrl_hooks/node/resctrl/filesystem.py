@@ -167,7 +167,9 @@ class Resctrl:
         except OSError as error:
             raise self.refused(error, f"cannot read {self.root}", "") from error
         if not inside and "info" not in names:
-            raise errors.NotMountedError.at(self.root)
+            from .absence import missing  # only if something is wrong
+
+            raise missing(self.root, self.proc)
         return found
 
     def has_monitoring(self) -> bool:
