@@ -123,7 +123,9 @@ class Accounts:
             reported = bool(self._last[key].ended) and self._last[key].ended != last.ended
             # Readers cannot tell such a group from the one that had its inode number before the mount.
             unclear = last.mounts != self._kernel.mounts and any(meter.renamed for meter in self.truths[key].groups)
-            lost = self.truths[key].check_quiet(found, self.recorded(key), reported=reported, unclear=unclear)
+            lost = self.truths[key].check_quiet(
+                found, self.recorded(key), reported=reported, unclear=unclear, offline=self._kernel.offline
+            )
             released = last.born != self._last[key].born
             assert self._last[key].ended or not lost or released, f"counts of {key} ended unseen, and no reader says so"
 

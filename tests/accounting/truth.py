@@ -44,6 +44,7 @@ class Truth:
         groups: all that the key ever had.
         away: by group, the counts with which it was last taken from the key.
         unplugged: the domains that went offline since the last quiet read. Their unread counts are lost.
+        unread: these counts by domain, until it is read again: a program may have read them for its own use.
     """
 
     total: Counts = NOTHING
@@ -52,6 +53,7 @@ class Truth:
     groups: dict[Meter, Known] = field(default_factory=dict)
     away: dict[Meter, Counts] = field(default_factory=dict)
     unplugged: set[int] = field(default_factory=set)
+    unread: list[int] = field(default_factory=lambda: [0] * DOMAINS)
 
     def note(self, present: Iterable[Meter], others: set[Meter]) -> None:
         """Learn the key's groups after any step of the machine; ``others`` were another key's before it."""
@@ -67,8 +69,9 @@ class Truth:
     def unplug(self, domain: int) -> None:
         """A domain goes offline: what its counters have counted unread is lost."""
         self.unplugged.add(domain)
-        for known in self.groups.values():
+        for meter, known in self.groups.items():
             known.whole = False
+            self.unread[domain] += self._most(meter)[domain] - known.most[domain]
 
     def allow(self, meter: Meter) -> None:
         """Some readers may count this group, which is not the key's, until now."""
@@ -86,7 +89,9 @@ class Truth:
     def _most(self, meter: Meter) -> Counts:
         return self.away.get(meter) or tuple(meter.counts)
 
-    def check_quiet(self, found: Sequence[int], sure: set[Meter], *, reported: bool, unclear: bool) -> bool:
+    def check_quiet(
+        self, found: Sequence[int], sure: set[Meter], *, reported: bool, unclear: bool, offline: set[int]
+    ) -> bool:
         """Check the totals of a read of everything without trouble; return whether counts ended unseen.
 
         Args:
@@ -94,6 +99,7 @@ class Truth:
             sure: the key's recorded groups; those of other programs count from zero or from their first read.
             reported: whether a group's end was reported since the last such read. Its counts may be too low then.
             unclear: whether a group may have been taken for an earlier one, which has the same effect.
+            offline: the domains that are offline; ``found`` has their last totals.
         """
         self.check(found)
         least, most, lost = [0] * DOMAINS, [0] * DOMAINS, [0] * DOMAINS
@@ -131,13 +137,12 @@ class Truth:
             for domain in range(DOMAINS):
                 least[domain] += known.least[domain]
                 most[domain] += known.most[domain]
-        if unclear or (ended and reported) or self.unplugged:
-            missing = [
-                max(low[domain] - found[domain], 0)
-                if unclear or (ended and reported) or domain in self.unplugged
-                else 0
-                for domain in range(DOMAINS)
-            ]
+        for domain in set(range(DOMAINS)) - offline:
+            high[domain] += self.unread[domain]
+            self.unread[domain] = 0
+        excused = set(range(DOMAINS)) if unclear or (ended and reported) else self.unplugged
+        if excused:
+            missing = [max(low[one] - found[one], 0) if one in excused else 0 for one in range(DOMAINS)]
             self.reported = tuple(map(sum, zip(self.reported, missing, strict=True)))
             low = [one - other for one, other in zip(low, missing, strict=True)]
         for domain in range(DOMAINS):
