@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import click
 
 from resctrl_hooks.cli.errors import INVALID, FailedError, print_problems
-from resctrl_hooks.cli.installed import installed_config, leave_to_machine_config, warn
+from resctrl_hooks.cli.installed import Lines, installed_config, leave_to_machine_config, warn
 from resctrl_hooks.config.problems import InvalidConfigError
 from resctrl_hooks.install import systemd
 from resctrl_hooks.install.directories import RUNTIMES, RuntimeConfigError, directories
@@ -123,11 +123,13 @@ def command(
     if dry_run:
         _print(todo, live=systemd.runs(tree), each_module=verbose)
         return
+    say = Lines()
     try:
-        install(todo, tree, say=click.echo, warn=warn, each_module=verbose)
+        install(todo, tree, say=say, warn=warn, each_module=verbose)
     except OSError as error:
         what = f"{error.filename}: {error.strerror}; fix it and install again, or uninstall"
         raise click.ClickException(what) from error
+    say.end()
     for note in (*todo.notes, *_restarts(todo, tree)):
         click.echo(f"note: {note}")
     click.echo(f"installed {todo.payload.version} for {', '.join(wanted)}; `{_doctor(tree)}` checks it")

@@ -37,6 +37,26 @@ def leave_to_machine_config(root: str, config: str) -> None:
             raise click.ClickException(f"cannot change this installation: {path} belongs to a MachineConfig; {what}")
 
 
+class Lines:
+    """Prints the lines of a change of this host. An output that takes no more does not leave the change half done."""
+
+    def __init__(self) -> None:
+        self._error: OSError | None = None
+
+    def __call__(self, line: str) -> None:
+        """Print a line, or nothing after a failure."""
+        if self._error is None:
+            try:
+                click.echo(line)
+            except OSError as error:
+                self._error = error
+
+    def end(self) -> None:
+        """Raise the error of the output, after the change."""
+        if self._error is not None:
+            raise self._error
+
+
 def warn(text: str) -> None:
     """Print a warning of an installation."""
     click.echo(f"warning: {text}", err=True)

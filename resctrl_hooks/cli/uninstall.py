@@ -4,7 +4,7 @@ import os
 
 import click
 
-from resctrl_hooks.cli.installed import installed_config, leave_to_machine_config, warn
+from resctrl_hooks.cli.installed import Lines, installed_config, leave_to_machine_config, warn
 from resctrl_hooks.config import find_effective
 from resctrl_hooks.install.directories import RUNTIMES, RuntimeConfigError
 from resctrl_hooks.install.installation import remove_hooks, removed_paths, uninstall, unregister
@@ -60,19 +60,22 @@ def command(
     # Records and groups belong to this running kernel, whatever root the files are below.
     settings = None if tree.root else _settings(config)
     partly = runtimes if record and set(record.runtimes) - set(runtimes) else ()
+    say = Lines()
     try:
         if dry_run:
-            _print(removed_paths(tree, partly, hooks_only=hooks_only, say=click.echo), tree)
+            _print(removed_paths(tree, partly, hooks_only=hooks_only, say=say), tree)
             if settings is not None and not partly and not hooks_only:
                 kept = _stays(settings, release=release_groups)
                 what = f"the groups of running containers and {settings.state_dir}"
                 click.echo(f"note: {what} {'are kept' if kept else 'are removed too'}")
             return
         if partly:
-            unregister(tree, runtimes, say=click.echo, warn=warn)
+            unregister(tree, runtimes, say=say, warn=warn)
+            say.end()
             return
         if hooks_only:
-            remove_hooks(tree, say=click.echo, warn=warn)
+            remove_hooks(tree, say=say, warn=warn)
+            say.end()
             return
         there = is_installed(tree)
 
@@ -81,12 +84,15 @@ def command(
                 _end_records(settings, release=release_groups)
 
         if there:
-            uninstall(tree, say=click.echo, warn=warn, release=release)
+            uninstall(tree, say=say, warn=warn, release=release)
         else:
             release()
+    except BrokenPipeError:
+        raise  # the reader of the output is gone
     except (OSError, HookError, RuntimeConfigError) as error:
         what = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
         raise click.ClickException(f"{what}; fix it and uninstall again") from error
+    say.end()
     click.echo("uninstalled" if there else f"resctrl-hooks is not installed below {root}")
 
 
