@@ -62,7 +62,7 @@ class InvalidConfigError(Exception):
     """An invalid configuration, with all of its problems."""
 
     def __init__(self, problems: list[Problem]) -> None:
-        super().__init__("\n".join(map(str, problems)))
+        super().__init__("; ".join(map(str, problems)))  # one line, also in the journal
         self.problems = problems
 
 

@@ -23,6 +23,7 @@ from resctrl_hooks.cli import nri as nri_module
 from resctrl_hooks.cli import reconcile as reconcile_module
 from resctrl_hooks.cli import watch as watch_module
 from resctrl_hooks.cli.params import Duration, Past, ended_by_signals, recording_errors, refuse_with_at
+from resctrl_hooks.config.problems import InvalidConfigError, Problem
 from resctrl_hooks.doctor import Finding
 from resctrl_hooks.inventory.models import Refusal
 from resctrl_hooks.inventory.pod_details import Failure
@@ -112,6 +113,10 @@ def test_reconcile_gets_its_options(monkeypatch: pytest.MonkeyPatch, words: list
         (
             OSError(28, FULL),
             f"resctrl-hook: cannot apply /a.yaml: [Errno 28] {FULL}; the previous configuration stays active\n",
+        ),
+        (
+            InvalidConfigError([Problem("unknown", key="a"), Problem("unknown", key="b")]),
+            "resctrl-hook: cannot apply /a.yaml: a: unknown; b: unknown; the previous configuration stays active\n",
         ),
         (PermissionError(13, "Permission denied", "/a.json"), ""),
     ],
