@@ -99,7 +99,8 @@ def test_since_when_the_class_has_its_values_is_printed(host: Host, monkeypatch:
         for name, text in (("gold", "MB 50 to 100"), ("bronze", "MB 100 to 10"))
     ]
     store = FileStore(str(file), write=True)
-    store.add(Sample((now - 30) * 1000, one.uptime, one.boot, one.host, [*one.rows, *changes]))
+    uptime = time.clock_gettime(time.CLOCK_BOOTTIME) - 30
+    store.add(Sample((now - 30) * 1000, uptime, one.boot, one.host, [*one.rows, *changes]))
     store.close()
     (item,) = shop.item("shop/cart", "--for", "15s")["items"]
     assert [(one["rdtClass"], one["since"], one["change"]) for one in item["classChanges"]] == [
