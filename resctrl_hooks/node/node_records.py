@@ -60,6 +60,8 @@ if TYPE_CHECKING:
         boot: str
         layout: "list[str]"
         keys: "dict[str, CountsRecord]"
+        saved: NotRequired[float]
+        """When it was written, in seconds since the boot; not in version 0.2."""
         mount: "NotRequired[list[str]]"
         """The times of resctrl's folders, as of `mounts.witnesses`."""
 

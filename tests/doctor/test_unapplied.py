@@ -13,6 +13,7 @@ from resctrl_hooks.cli import main
 from resctrl_hooks.doctor import self_test
 from resctrl_hooks.doctor.host import Host
 from resctrl_hooks.doctor.state import configuration
+from resctrl_hooks.node.settings import APPLIED_FROM
 
 APPLY = "run `resctrl-hook config apply`"
 FUTURE = 4e9
@@ -95,6 +96,9 @@ def test_deleted_file_is_no_fault(patient: Patient) -> None:
 
 
 def test_settings_of_version_0_2_are_one_warning(patient: Patient) -> None:
+    settings = json.loads(patient.compiled.read_text())
+    del settings[APPLIED_FROM]
+    patient.compiled.write_text(json.dumps(settings))
     config = patient.yaml.rename(patient.yaml.with_name("prod.yaml"))
     host = Host(str(config))
     assert host.settings.state_dir == str(patient.state)

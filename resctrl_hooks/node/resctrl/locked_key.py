@@ -241,7 +241,10 @@ class LockedKey(RecordedGroups):
         return removed
 
     def remove_but(self, *classes: str) -> "list[Group]":
-        """Remove the groups in other classes, except shared ones, and forget them; return the removed ones."""
+        """Remove the groups in other classes than ``classes``, except shared ones, and forget them.
+
+        Return the removed groups.
+        """
         removed: "list[Group]" = []
         for _ in range(_MOST_RENAMES if self.record.get("identities") else 1):
             if not self.origins.keys() - classes:
