@@ -158,7 +158,7 @@ def code(host: Host) -> Iterator[Finding]:
         changed = sorted(name for name, data in ours.modules.items() if here.get(name) != data)
         yield problem(f"changed or missing in {CODE}/{folder}: {', '.join(changed)}", again)
     elif folder != ours.folder:
-        yield warning(f"version {host.manifest.version} is installed, but this is version {ours.version}", again)
+        yield warning(_differing(host.manifest.version, folder, ours.version, ours.folder), again)
     compiled = [name for name in names(host.tree.real(f"{CODE}/{folder}")) if name.startswith("compiled.")]
     python = host.manifest.python
     tag = host.run(python, "-I", "-S", "-c", "import sys; print(sys.implementation.cache_tag)")
@@ -171,6 +171,13 @@ def code(host: Host) -> Iterator[Finding]:
         )
     else:
         yield ok(f"version {host.manifest.version} is in {CODE}/{folder}")
+
+
+def _differing(installed: str, folder: str, version: str, ours: str) -> str:
+    """Return how the installed node half differs from this program's; two builds may have one version."""
+    if installed != version:
+        return f"version {installed} is installed, but this is version {version}"
+    return f"another build of version {version} is installed: {CODE}/{folder}, but this program's is {ours}"
 
 
 def read_by(runtime: Runtime, host: Host) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from resctrl_hooks.doctor.finding import Finding, warning
 from resctrl_hooks.doctor.host import Host
 from resctrl_hooks.doctor.runner import CHECKS, OF_FILES, examine
 from resctrl_hooks.install.paths import CODE, LAUNCH
+from resctrl_hooks.install.payload import payload
 from resctrl_hooks.inventory.feature_display.memtierd import NOT_RUNNING
 from resctrl_hooks.inventory.models import Container, Inventory, Pod
 from resctrl_hooks.node.flags import touch
@@ -94,6 +95,23 @@ def test_foreign_requirement_is_not_fixed_by_reinstall(patient: Patient) -> None
     patient.write("bin/sh", "")
     broken(patient, "Python gone")
     assert "install --python PATH" in remedies(patient, "hook")[0]
+
+
+@pytest.mark.parametrize("version", ["", "9.9.9"], ids=["same version", "newer version"])
+def test_installed_code_of_another_build_is_named_with_what_differs(
+    patient: Patient, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    shipped = payload()
+    ours = shipped._replace(version=version or shipped.version, folder="node-0123456789ab")
+    monkeypatch.setattr("resctrl_hooks.install.payload.payload", lambda: ours)
+    (found,) = [one for _, one in patient.findings("code") if one.level == "warning" and "version" in one.text]
+    assert "`resctrl-hook install`" in found.remedy
+    if version:
+        assert found.text == f"version {shipped.version} is installed, but this is version {version}"
+    else:
+        assert f"another build of version {shipped.version}" in found.text
+        assert shipped.folder in found.text
+        assert ours.folder in found.text
 
 
 def test_registered_interpreter_is_used(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
