@@ -4,9 +4,10 @@ import click
 
 from resctrl_hooks.cli.document import Column, Form, attributes, is_table, output_option, print_listing
 from resctrl_hooks.cli.node import open_node
+from resctrl_hooks.inventory.container_names import container_names
 from resctrl_hooks.inventory.owners import account_or_none
-from resctrl_hooks.inventory.topology_view import draw, report
-from resctrl_hooks.inventory.unplaced import Unplaced, unplaced_containers
+from resctrl_hooks.inventory.topology_view import Others, draw, report
+from resctrl_hooks.inventory.unplaced import unplaced_containers
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.features.placement.allocations import Book
@@ -31,20 +32,23 @@ def command(config: str, *, usage: bool, form: Form) -> None:
     context = open_node(config)
     book = read_allocations(context)
     owners = account_or_none(context)
-    unplaced = _unplaced(context, book) if usage else None
+    others = _others(context, book) if usage else None
     if is_table(form):
-        click.echo(draw(book, unplaced))
+        click.echo(draw(book, others))
         if owners is not None and owners.as_line():
             click.echo(owners.as_line())
         return
-    item = report(book, owners, unplaced)
+    item = report(book, owners, others)
     parts = sorted(book.topology.domains, key=lambda part: (-part.size, part.name))
     print_listing(form, "TopologyList", [item], _CSV, parts)
 
 
-def _unplaced(context: Context, book: Book) -> list[Unplaced]:
+def _others(context: Context, book: Book) -> Others:
     try:
-        return unplaced_containers(context, book.entries, book.topology.online)
+        unplaced = unplaced_containers(context, book.entries, book.topology.online)
     except HookError as error:
         click.echo(f"resctrl-hook: containers that placement has not placed are unknown: {error}", err=True)
-        return []
+        unplaced = []
+    keys = {entry.id: entry.key for entry in book.entries.values()} | {one.id: one.key for one in unplaced}
+    known = {one.id: one.name for one in unplaced if one.name}
+    return Others(unplaced, container_names(context, keys, {one.id: one.bundle for one in unplaced}) | known)

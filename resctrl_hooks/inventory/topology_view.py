@@ -1,6 +1,7 @@
 """A machine as text: its parts as nested boxes, a letter for each CPU, and the containers that run there."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from pydantic import Field
 
@@ -19,11 +20,18 @@ UNPLACED = "unplaced"
 _SHOWN, _KEY = 12, 36
 
 
-def draw(book: Book, unplaced: Sequence[Unplaced] | None = None) -> str:
-    """Return the picture; with the ``unplaced`` containers, all containers are listed below their parts."""
+class Others(NamedTuple):
+    """The containers that placement has not placed, and the names of all containers by id."""
+
+    unplaced: Sequence[Unplaced]
+    names: Mapping[str, str]
+
+
+def draw(book: Book, others: Others | None = None) -> str:
+    """Return the picture; with the ``others``, all containers are listed below their parts."""
     topology, used = book.topology, book.usage()
     lines: list[str] = []
-    _part(topology.root, 0, book, used, unplaced, lines)
+    _part(topology.root, 0, book, used, others, lines)
     lines += [
         f"memory node {node.id}: {_bytes(node.memory)} of {node.kind} memory, no CPUs"
         for node in topology.nodes
@@ -37,32 +45,32 @@ def draw(book: Book, unplaced: Sequence[Unplaced] | None = None) -> str:
     return "\n".join(lines)
 
 
-def _part(
-    domain: Domain, depth: int, book: Book, used: Usage, unplaced: Sequence[Unplaced] | None, lines: list[str]
-) -> None:
+def _part(domain: Domain, depth: int, book: Book, used: Usage, others: Others | None, lines: list[str]) -> None:
     topology, indent = book.topology, "  " * depth
     below = [part for part in topology.domains if part is not domain and domain in part.above[1:2]]
     text = f"{indent}{domain.name}  CPUs {format_list(domain.cpus)}"
     memory = [node for node in topology.nodes if node.cpus == domain.cpus]
     if memory:
         text += f"  {_memory(memory[0])}"
-    if unplaced is not None:
+    if others is not None:
         milli, users = used.load(domain.cpus)
-        others = [one for one in unplaced if not one.cpus & ~domain.cpus]
-        milli, users = milli + sum(one.milli for one in others), users + len(others)
+        within = [one for one in others.unplaced if not one.cpus & ~domain.cpus]
+        milli, users = milli + sum(one.milli for one in within), users + len(within)
         free = count(domain.cpus & used.common)
         text += f"  {free} of {domain.size} CPUs shared by {users} container{'s' * (users != 1)} requesting {milli}m"
     if not below:
         text += f"  [{_cores(domain, topology, used)}]"
     lines.append(text)
-    if unplaced is not None:
+    if others is not None:
         rows = [(one.id, one.key, one.decision.kind, effective(one.decision, used)) for one in _here(book, domain)]
-        rows += [(one.id, one.key, UNPLACED, one.cpus) for one in unplaced if _smallest(topology, one.cpus) is domain]
+        unplaced = [one for one in others.unplaced if _smallest(topology, one.cpus) is domain]
+        rows += [(one.id, one.key, UNPLACED, one.cpus) for one in unplaced]
         for id_, key, kind, runs in rows:
             of = f" of {key[:_KEY]}" if key not in ("", id_) else ""
-            lines.append(f"{indent}  - {id_[:_SHOWN]}{of}: {kind}, CPUs {format_list(runs)}")
+            name = others.names.get(id_) or f"{id_[:_SHOWN]}{of}"
+            lines.append(f"{indent}  - {name}: {kind}, CPUs {format_list(runs)}")
     for part in sorted(below, key=lambda part: lowest(part.cpus)):
-        _part(part, depth + 1, book, used, unplaced, lines)
+        _part(part, depth + 1, book, used, others, lines)
 
 
 def _here(book: Book, domain: Domain) -> list[Entry]:
@@ -113,6 +121,7 @@ class PlacedContainer(Record):
     """A container with CPUs from placement, or one that is not placed."""
 
     container: str
+    name: str = Field(description="NAMESPACE/POD/CONTAINER as `list` has it, or Podman's name; empty if unknown.")
     key: str
     kind: str = Field(description="The kind of its place, or `unplaced`.")
     pool: str
@@ -140,19 +149,20 @@ class TopologyReport(Record):
     usage: list[PlacedContainer] | None = Field(description="Only with --usage.")
 
 
-def report(book: Book, account: Account | None = None, unplaced: Sequence[Unplaced] | None = None) -> TopologyReport:
-    """Return the machine and, with the ``unplaced`` containers, all containers on it, as data."""
+def report(book: Book, account: Account | None = None, others: Others | None = None) -> TopologyReport:
+    """Return the machine and, with the ``others``, all containers on it, as data."""
     record = book.topology.as_record()
     nodes = [{**node, "memory_bytes": node["memory"]} for node in record["nodes"]]
-    containers = None if unplaced is None else [*_placed(book), *map(_unplaced, unplaced)]
+    containers = None if others is None else [*_placed(book, others.names), *_unplaced(others)]
     return TopologyReport.model_validate({**record, "nodes": nodes, "account": account, "usage": containers})
 
 
-def _placed(book: Book) -> list[PlacedContainer]:
+def _placed(book: Book, names: Mapping[str, str]) -> list[PlacedContainer]:
     used = book.usage()
     return [
         PlacedContainer(
             container=entry.id,
+            name=names.get(entry.id, ""),
             key=entry.key,
             kind=entry.decision.kind,
             pool=entry.decision.pool,
@@ -164,13 +174,17 @@ def _placed(book: Book) -> list[PlacedContainer]:
     ]
 
 
-def _unplaced(one: Unplaced) -> PlacedContainer:
+def _unplaced(others: Others) -> list[PlacedContainer]:
     none = dict.fromkeys(("pool", "cpus", "owned", "hidden", "mems"), "")
-    return PlacedContainer(
-        container=one.id,
-        key=one.key,
-        kind=UNPLACED,
-        request_milli_cpus=one.milli,
-        runs_on=format_list(one.cpus),
-        **none,
-    )
+    return [
+        PlacedContainer(
+            container=one.id,
+            name=others.names.get(one.id, ""),
+            key=one.key,
+            kind=UNPLACED,
+            request_milli_cpus=one.milli,
+            runs_on=format_list(one.cpus),
+            **none,
+        )
+        for one in others.unplaced
+    ]

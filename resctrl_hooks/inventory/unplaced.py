@@ -13,16 +13,23 @@ from resctrl_hooks.node.host.cpulist import parse_list
 from resctrl_hooks.node.host.files import kernel_text
 from resctrl_hooks.node.resctrl.locked_key import record_is_dead
 
+from .container_names import joined
+
 _FIELD = "Cpus_allowed_list:"
 
 
 class Unplaced(NamedTuple):
-    """A container, its pod's key (empty if unknown), its present CPUs, and its request in thousandths of a CPU."""
+    """A container, its pod's key (empty if unknown), its present CPUs, and its request in thousandths of a CPU.
+
+    ``name`` is Kubernetes' name of a container without a record, and ``bundle`` its bundle.
+    """
 
     id: str
     key: str
     cpus: int
     milli: int
+    name: str = ""
+    bundle: str = ""
 
 
 def unplaced_containers(context: Context, placed: Container[str], online: int) -> list[Unplaced]:
@@ -41,11 +48,13 @@ def unplaced_containers(context: Context, placed: Container[str], online: int) -
         except ProcessLookupError:
             continue
         except HookError:
-            found[one.id] = Unplaced(one.id, "", _allowed(context, one.pid, online), 0)
+            found[one.id] = Unplaced(one.id, "", _allowed(context, one.pid, online), 0, bundle=one.bundle)
             continue
         if not workload.sandbox:
             milli = _request(one.bundle)
-            found[one.id] = Unplaced(one.id, workload.key, _allowed(context, one.pid, online), milli)
+            name = joined((workload.namespace, workload.pod, workload.container))
+            cpus = _allowed(context, one.pid, online)
+            found[one.id] = Unplaced(one.id, workload.key, cpus, milli, name, one.bundle)
     return sorted((one for one in found.values() if one.id not in placed), key=lambda one: (one.key, one.id))
 
 
