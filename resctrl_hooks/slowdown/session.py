@@ -1,16 +1,17 @@
 """One diagnosis by a user's command: sample the node for some time, and judge its pods."""
 
 import posix
+import re
 import time
 from collections.abc import Callable, Sequence
-from typing import Self
+from typing import Final, Self
 
 from resctrl_hooks.inventory.cache_size import l3_sizes
 from resctrl_hooks.inventory.class_changes import ClassChanges
 from resctrl_hooks.inventory.pod_names import PodNames
 from resctrl_hooks.inventory.records import classes_of
 from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.errors import LedgerError
+from resctrl_hooks.node.errors import HookError, LedgerError
 from resctrl_hooks.node.guard.section import section as guard_section
 from resctrl_hooks.node.host.instance import RunningError, only_instance
 from resctrl_hooks.node.locks import UNWRITABLE
@@ -27,6 +28,7 @@ SECONDS = 3.0
 """Of a window: at the least, ten of them are compared in the default of one minute."""
 FEWEST = 5
 """The fewest windows, which are shorter than `SECONDS` if the time is short."""
+_POD: Final = re.compile(r"\bpod ([^\s:;,]+)")  # a key, as the node half's log has it
 
 
 class Session:
@@ -68,7 +70,7 @@ class Session:
         self.live = Live(
             context,
             store,
-            lambda _, text: say(text),
+            lambda _, text: say(self._named(text)),
             perf=self._settings["perf"],
             sizes=sizes,
             files=open_files(say),
@@ -113,6 +115,14 @@ class Session:
         called, keys = PodNames(self._context), self._context.ledger.keys()
         called.learn(keys)
         return {key: called.of(key).whole for key in keys}
+
+    def _named(self, text: str) -> str:
+        """Return a remark with the names of the pods whose keys it has."""
+        try:
+            names = self.names()
+        except HookError:
+            return text  # the remark may be about this very failure
+        return _POD.sub(lambda found: f"pod {names.get(found[1], found[1])}", text)
 
     def diagnoses(self, keys: Sequence[str]) -> list[Diagnosis]:
         """Return the diagnoses of pods, the worst first."""

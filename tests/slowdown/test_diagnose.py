@@ -18,7 +18,7 @@ from resctrl_hooks.node.history.place import claim
 from resctrl_hooks.node.history.sample import Sample
 from resctrl_hooks.node.history.store import Store as FileStore
 from resctrl_hooks.node.host.instance import only_instance
-from resctrl_hooks.node.slowdown import reader
+from resctrl_hooks.node.slowdown import perf, reader, watched
 from resctrl_hooks.node.slowdown.section import LOCK
 from resctrl_hooks.node.slowdown.store import NAME
 from resctrl_hooks.slowdown.session import Session
@@ -68,6 +68,23 @@ def test_new_workload_is_unknown_and_then_normal(shop: Shop) -> None:
     (second,) = shop.item("shop/cart", "--for", "60s")["items"]
     assert (second["verdict"], second["method"]) == ("normal", "traffic")
     assert second["ratio"] == pytest.approx(1.0, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    "refused, note",
+    [
+        (perf.PodGoneError("gone"), "gone: pod shop/cart ended; other pods are still watched"),
+        (perf.TooManyError("many"), "many: pod shop/cart is not watched; others that fit are"),
+        (perf.PerfError("no", errno=13), "no (EACCES): pod shop/cart is compared by memory traffic; others are tried"),
+    ],
+)
+def test_note_of_a_pod_has_its_name(shop: Shop, monkeypatch: pytest.MonkeyPatch, refused: Exception, note: str) -> None:
+    def refuse(*_: object) -> None:
+        raise refused
+
+    monkeypatch.setattr(watched, "PerfCounters", refuse)
+    shop.host.configure(slowdown={"enabled": True, "directory": str(shop.store), "perf": True})
+    assert note in shop.diagnose("shop/cart", "--for", "15s")[2].splitlines()
 
 
 def test_slowed_pod_is_found_with_its_cause_and_what_helps(shop: Shop) -> None:
