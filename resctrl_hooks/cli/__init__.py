@@ -4,7 +4,6 @@ Each command is a module, which is imported when the command is called.
 """
 
 import importlib
-import io
 import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -12,7 +11,7 @@ from typing import Any, NamedTuple
 import click
 
 from resctrl_hooks import __version__
-from resctrl_hooks.cli.errors import WORDS, OneLineGroup, drop_unwritten, no_such_command, open_closed_streams
+from resctrl_hooks.cli.errors import WORDS, OneLineGroup, no_such_command
 from resctrl_hooks.node.settings import DEFAULT_CONFIG
 
 
@@ -153,15 +152,7 @@ class _LazyGroup(OneLineGroup):
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **named: Any) -> Any:
         self.arguments = tuple(sys.argv[1:] if args is None else args)  # `list` is a command of this package
-        open_closed_streams()
-        for stream in (sys.stdout, sys.stderr):
-            if isinstance(stream, io.TextIOWrapper):
-                # the terminal's encoding has no sort arrows; sort works without them
-                stream.reconfigure(errors="replace")
-        try:
-            return super().main(args, *rest, **named)
-        finally:
-            drop_unwritten()
+        return super().main(args, *rest, **named)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

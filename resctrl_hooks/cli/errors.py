@@ -8,11 +8,12 @@ import sys
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import IO, Any, TextIO
+from typing import IO, Any
 
 import click
 
 from resctrl_hooks.cli.same_config import with_config
+from resctrl_hooks.cli.streams import OutputError, standard_streams
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.fault_report import lacks_root
 
@@ -109,6 +110,11 @@ class OneLineGroup(HelpfulGroup):
 
     arguments: Sequence[str] = ()
 
+    def main(self, *given: Any, **named: Any) -> Any:
+        """Run the program."""
+        with standard_streams():
+            return super().main(*given, **named)
+
     def make_context(self, *given: Any, **named: Any) -> click.Context:
         """Return the context of a call."""
         with in_one_line():
@@ -118,26 +124,6 @@ class OneLineGroup(HelpfulGroup):
         """Run the command."""
         with in_one_line(self.arguments):
             return super().invoke(ctx)
-
-
-def open_closed_streams() -> None:
-    """Open /dev/null for each closed standard stream; else a file of the command would get its number."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  # open until the process ends
-
-
-def drop_unwritten() -> None:
-    """Discard output that stdout did not accept; the interpreter would report it a second time at exit."""
-    stdout: TextIO | None = sys.stdout  # None if stdout is closed
-    if stdout is None:
-        return
-    try:
-        stdout.flush()
-    except OSError:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stdout.fileno())
-        os.close(nowhere)
 
 
 def no_such_command(name: str, known: Sequence[str]) -> str:
@@ -177,6 +163,8 @@ def _misuse(error: click.UsageError) -> str:
 
 def _fault(error: Exception) -> str:
     """Return the system's words for an error of the system; any other error is a bug, reported with its place."""
+    if isinstance(error, OutputError):
+        return f"cannot write the output: {error.strerror}"
     if isinstance(error, OSError) and error.strerror:
         return ": ".join(str(part) for part in (error.filename, error.strerror) if part)
     text = f"internal error in {NAME}: {type(error).__name__}: {error}"

@@ -183,6 +183,45 @@ def test_closed_output_pipe_is_not_a_failure() -> None:
 @pytest.mark.parametrize(
     "words",
     [
+        "list", "list --json", "top --once --interval 0.1s", "topology", "metrics", "doctor", "doctor --json",
+        "config show", "config schema", "config check", "install --dry-run", "--help",
+        "list --help", "--version", "reconcile --dry-run",
+    ],
+)  # fmt: skip
+def test_output_that_cannot_be_written_is_named(host: Host, words: str) -> None:
+    _, done = _with_output(host, words, "/dev/full")
+    assert done.returncode == 1
+    what = "reconcile: cannot write the report" if words.startswith("reconcile") else "cannot write the output"
+    assert done.stderr.splitlines()[-1] == f"resctrl-hook: {what}: No space left on device"
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+
+
+@pytest.mark.parametrize("words", ["config schema", "--help"])
+def test_output_into_a_pipe_without_a_reader_is_silent(host: Host, words: str) -> None:
+    command = shlex.join([sys.executable, "-m", "resctrl_hooks", "--config", str(host.config), *words.split()])
+    done = subprocess.run(["bash", "-c", f"{command} | true"], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("words", ["config schema", "config show", "list --help"])
+def test_output_into_a_file_is_that_of_a_pipe(host: Host, tmp_path: Path, words: str) -> None:
+    piped = _with_output(host, words, "")[1].stdout
+    shown, _ = _with_output(host, words, str(tmp_path / "out"))
+    assert shown == piped
+    assert piped
+
+
+def _with_output(host: Host, words: str, file: str) -> tuple[str, subprocess.CompletedProcess[str]]:
+    command = shlex.join([sys.executable, "-m", "resctrl_hooks", "--config", str(host.config), *words.split()])
+    shell = f"{command} > {file}" if file else command
+    done = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, check=False)
+    return Path(file).read_text() if file and file != "/dev/full" else "", done
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
         ["list"],
         ["list", "-o", "csv"],
         ["top", "--once", "--interval", "0.1s"],
