@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, Any
 
@@ -52,6 +52,16 @@ class MisusedError(click.UsageError):
             click.echo(f"{self.ctx.get_usage()}\n{help_}", file=file, err=file is None)
         text = with_config(self.format_message(), self.ctx)
         click.echo(f"{_program(self.ctx)}: {text}", file=file, err=file is None)
+
+
+def remarks() -> Callable[[object], None]:
+    """Return a function that prints a line on stderr; threads without this call's context can call it too."""
+    context = click.get_current_context(silent=True)
+
+    def say(text: object) -> None:
+        click.echo(f"{NAME}: {with_config(str(text), context)}", err=True)
+
+    return say
 
 
 def print_problems(problems: Iterable[Any]) -> None:

@@ -119,7 +119,8 @@ def command(config: str, *, options: ListOptions, every: bool, demand: bool, whe
 
 def _gathered(context: Context, options: ListOptions) -> Inventory:
     found = gather(context)
-    found.warnings = warnings_of(context)
+    found.problem = with_config(found.problem)
+    found.warnings = [with_config(text) for text in warnings_of(context)]
     name_podmans(found.pods)
     pods = sorted(options.chosen(context, found.pods), key=lambda pod: (_SORTS[options.sort](pod), pod.name))
     found.pods = pods[::-1] if options.reverse else pods

@@ -3,12 +3,13 @@
 import os
 import tempfile
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import click
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 
-from resctrl_hooks.cli.errors import INVALID, FailedError
+from resctrl_hooks.cli.errors import INVALID, FailedError, remarks
 from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.cli.params import Duration, ended_by_signals
 from resctrl_hooks.extras import remedy
@@ -18,11 +19,13 @@ from resctrl_hooks.metrics.former import with_former_names
 from resctrl_hooks.metrics.selection import Selection
 from resctrl_hooks.metrics.server import DEFAULT_PORT, ListenAddressError, Server, parse_address
 from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.fault_report import lacks_root
 from resctrl_hooks.node.resctrl.counter_files import layout
 from resctrl_hooks.node.resctrl.counters import COUNTERS, MON_DATA
 from resctrl_hooks.slowdown.diagnosis import DIAGNOSES
+
+if TYPE_CHECKING:
+    from resctrl_hooks.node.errors import HookError
 
 _READABLE = 0o644
 _FAILED = 1
@@ -93,16 +96,16 @@ def command(
     if interval is not None and otlp is None:
         raise click.UsageError("--interval requires --otlp.")
     address = _address(listen) if listen is not None else None
-    context, selection = open_node(config), Selection(counters, namespaces)
+    context, selection, say = open_node(config), Selection(counters, namespaces), remarks()
     _check_counters(context, selection)
     if otlp is not None:
         _push(context, otlp, interval or _PUSH_SECONDS, selection)
         return
     if address is not None:
         documents = {DIAGNOSES: diagnoses(context, selection)}
-        server = Server(address, registry_of(NodeCollector(context, _say, selection)), documents)
+        server = Server(address, registry_of(NodeCollector(context, say, selection)), documents)
         server.end_on_signals()
-        click.echo(f"resctrl-hook: metrics at {server.url}", err=True)
+        say(f"metrics at {server.url}")
         server.serve_forever()
         return
     problems: list[HookError] = []
@@ -116,7 +119,7 @@ def command(
         if lacks_root(problem):
             raise problem  # without --output, every other error has the same cause
     for line in dict.fromkeys(map(str, problems)):
-        click.echo(f"resctrl-hook: {line}", err=True)
+        say(line)
     if problems:
         raise SystemExit(1)
 
@@ -128,10 +131,10 @@ def _push(context: Context, url: str, interval: float, selection: Selection) -> 
         if not (error.name or "").startswith("opentelemetry"):
             raise
         raise FailedError(f"--otlp needs OpenTelemetry's SDK: {remedy('otel')}", _FAILED) from error
-    ended = ended_by_signals()
+    ended, say = ended_by_signals(), remarks()
     try:
-        with Pusher(context, url, interval, lambda line: click.echo(f"resctrl-hook: {line}", err=True), selection):
-            click.echo(f"resctrl-hook: metrics are pushed to {url} every {interval:g} s", err=True)
+        with Pusher(context, url, interval, say, selection):
+            say(f"metrics are pushed to {url} every {interval:g} s")
             ended.wait()
     except EndpointError as error:
         raise FailedError(f"--otlp: {error}", INVALID) from error
@@ -143,10 +146,6 @@ def _check_counters(context: Context, selection: Selection) -> None:
     names = sorted({*COUNTERS, *here})
     for glob in selection.useless_counters(names):
         raise click.UsageError(f"--counter {glob!r} matches no counter; available: {', '.join(names)}.")
-
-
-def _say(problem: HookError) -> None:
-    click.echo(f"resctrl-hook: {problem}", err=True)
 
 
 def _address(listen: str) -> tuple[str, int]:

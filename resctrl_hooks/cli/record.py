@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import click
 
+from resctrl_hooks.cli.errors import remarks
 from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.cli.params import Duration, ended_by_signals, interval_option, recording_errors, recording_options
 from resctrl_hooks.inventory.amounts import scaled
@@ -70,4 +71,4 @@ def _record(
         except HookError as error:
             if str(error) != said:
                 said = str(error)
-                click.echo(f"resctrl-hook: {said}", err=True)
+                remarks()(said)

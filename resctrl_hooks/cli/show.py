@@ -14,6 +14,7 @@ from resctrl_hooks.cli.document import Column, print_listing
 from resctrl_hooks.cli.list_options import WATCH_SECONDS, ListOptions, list_options
 from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.cli.params import at_option, interval_option, refuse_with_at
+from resctrl_hooks.cli.same_config import with_config
 from resctrl_hooks.cli.show_text import MOST_LINES, print_pod
 from resctrl_hooks.cli.tables import console
 from resctrl_hooks.inventory.coverage import counter_of, is_partial
@@ -153,7 +154,7 @@ def _details(context: Context, pod: Pod, interval: tuple[Snapshot, Snapshot] | N
     try:
         readings = context.monitor.read(pod.key, by_class=True)
     except HookError as error:
-        problem = str(error)
+        problem = with_config(str(error))
     record = context.ledger.read_pod(pod.key) or {}
     return PodDetails(
         **{name: getattr(pod, name) for name in Pod.model_fields} | {"slowdown": ratios(context).get(pod.key)},
@@ -177,7 +178,7 @@ def _of_foreign(context: Context, pod: Pod, interval: tuple[Snapshot, Snapshot] 
         if before is not None:
             rates = reported(of_foreign(before, now, group.rdt_class, group.name), before, now)
     except HookError as error:
-        problem = str(error)
+        problem = with_config(str(error))
     return PodDetails(
         **{name: getattr(pod, name) for name in Pod.model_fields}, unreadable=problem, counters=counters, rates=rates
     )

@@ -3,6 +3,7 @@
 import click
 
 from resctrl_hooks.cli.document import Column, Form, attributes, is_table, output_option, print_listing
+from resctrl_hooks.cli.errors import remarks
 from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.inventory.container_names import container_names
 from resctrl_hooks.inventory.owners import account_or_none
@@ -47,7 +48,7 @@ def _others(context: Context, book: Book) -> Others:
     try:
         unplaced = unplaced_containers(context, book.entries, book.topology.online)
     except HookError as error:
-        click.echo(f"resctrl-hook: containers that placement has not placed are unknown: {error}", err=True)
+        remarks()(f"containers that placement has not placed are unknown: {error}")
         unplaced = []
     keys = {entry.id: entry.key for entry in book.entries.values()} | {one.id: one.key for one in unplaced}
     known = {one.id: one.name for one in unplaced if one.name}

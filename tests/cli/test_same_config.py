@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import threading
 from pathlib import Path
 
 import click
@@ -10,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from resctrl_hooks.cli import TASKS, main
+from resctrl_hooks.cli.errors import remarks
 from resctrl_hooks.cli.same_config import with_config
 
 WITHOUT_FILE = ("demo", "machineconfig", "report", "simulate")
@@ -40,6 +42,10 @@ def _commands(text: str) -> list[str]:
         ("top", "nosuch", "--once"),
         ("show",),
         ("list",),
+        ("list", "--json"),
+        ("list", "-o", "yaml"),
+        ("metrics",),
+        ("metrics", "--counter", "mbm_*"),
         ("top", "--once"),
         ("rdt", "apply"),
         ("rdt", "show"),
@@ -54,10 +60,10 @@ def test_command_in_a_message_has_the_callers_configuration(config: Path, words:
         _run(config, "config", "apply")
         config.write_text(config.read_text() + content)
         os.utime(config, (4e9, 4e9))
-    result = _run(config, *words)
-    named = _commands(result.output)
+    said = " ".join(_run(config, *words).output.split())  # YAML breaks lines
+    named = _commands(said)
     assert set(named) <= {"--config", *WITHOUT_FILE}
-    assert named.count("--config") == result.output.count(f"--config {config} ")
+    assert named.count("--config") == said.count(f"--config {config} ")
 
 
 def test_doctors_and_explains_next_commands_have_the_configuration(config: Path) -> None:
@@ -75,3 +81,13 @@ def test_each_command_that_reads_a_configuration_gets_the_option(command: str, g
         option = f"--config {os.path.abspath(given)} "  # a unit needs a whole path
     text = f"run `resctrl-hook {command}`; journalctl -t resctrl-hook; resctrl-hook --config x {command}"
     assert with_config(text, context) == text.replace("`resctrl-hook ", f"`resctrl-hook {option}")
+
+
+def test_remark_of_a_thread_has_the_configuration_of_the_call(capsys: pytest.CaptureFixture[str]) -> None:
+    context = click.Context(click.Command("resctrl-hook"))
+    context.params["config"] = "b.yaml"
+    with context:
+        thread = threading.Thread(target=remarks(), args=("run `resctrl-hook doctor`",))
+    thread.start()
+    thread.join()
+    assert capsys.readouterr().err == "resctrl-hook: run `resctrl-hook --config b.yaml doctor`\n"
