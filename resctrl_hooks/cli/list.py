@@ -29,7 +29,7 @@ from resctrl_hooks.cli.tables import (
     table,
 )
 from resctrl_hooks.inventory.attention import warnings_of
-from resctrl_hooks.inventory.base import group_name
+from resctrl_hooks.inventory.base import class_text, group_name
 from resctrl_hooks.inventory.demand import Demand, demand_of
 from resctrl_hooks.inventory.gather import gather, name_podmans
 from resctrl_hooks.inventory.models import STATES, Inventory, Pod, meaning, pod_of_foreign
@@ -126,7 +126,7 @@ def _gathered(context: Context, options: ListOptions) -> Inventory:
     found.pods = pods[::-1] if options.reverse else pods
     if options.filtered:
         _, groups = options.targets(context)
-        wanted = {(one.rdt_class, one.text) for one in groups}
+        wanted = {(class_text(one.rdt_class), one.text) for one in groups}
         found.foreign = [one for one in found.foreign if (one.rdt_class, one.name) in wanted]
         keys = {pod.key for pod in found.pods}
         found.refusals = [one for one in found.refusals if one.key in keys or one.namespace == options.namespace]

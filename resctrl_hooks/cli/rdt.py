@@ -14,7 +14,8 @@ from resctrl_hooks.cli.tables import console, print_table, table
 from resctrl_hooks.inventory.guard import held_values, owner_of_values
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.guard.lease import GUARD
-from resctrl_hooks.rdt.classes import Classes, ClassReport
+from resctrl_hooks.rdt.classes import Classes
+from resctrl_hooks.rdt.report import ClassReport
 
 _GOOD = ("as declared", "not declared")
 _EDITED = "and is used as it is now; hooks use it after `resctrl-hook config apply`"

@@ -20,7 +20,7 @@ from resctrl_hooks.inventory.topology_view import TopologyReport
 from resctrl_hooks.inventory.usage_models import DomainUsage, MemoryUsage, PowerUsage, Usage
 from resctrl_hooks.node.reconcile.report import API_VERSION, Report
 from resctrl_hooks.past.pods import PastPod
-from resctrl_hooks.rdt.classes import ClassReport
+from resctrl_hooks.rdt.report import ClassReport
 from resctrl_hooks.slowdown.diagnosis import Diagnosis
 
 

@@ -18,8 +18,8 @@ from resctrl_hooks.cli.same_config import with_config
 from resctrl_hooks.cli.show_text import MOST_LINES, print_pod
 from resctrl_hooks.cli.tables import console
 from resctrl_hooks.inventory.coverage import counter_of, is_partial
-from resctrl_hooks.inventory.foreign import GroupName, readings_of
-from resctrl_hooks.inventory.gather import foreign_group, name_podmans, pod_of, refusals, refused_pod
+from resctrl_hooks.inventory.foreign import GroupName, foreign_group, readings_of
+from resctrl_hooks.inventory.gather import name_podmans, pod_of, refusals, refused_pod
 from resctrl_hooks.inventory.interval import interval_of
 from resctrl_hooks.inventory.memory_load import pod_memory
 from resctrl_hooks.inventory.models import Group, Pod, pod_of_foreign
@@ -131,7 +131,7 @@ def _group(context: Context, name: GroupName) -> Group:
         by_runtime = name.group in known_ids(context.settings)
     except HookError:
         by_runtime = False  # only root can read the runtimes' state
-    return foreign_group(context, name.rdt_class, name.group, by_runtime=by_runtime)
+    return foreign_group(context, name, by_runtime=by_runtime)
 
 
 def _measure(context: Context, seconds: float) -> tuple[Snapshot, Snapshot] | None:

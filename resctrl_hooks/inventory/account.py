@@ -10,9 +10,9 @@ from typing import Final, Literal, NamedTuple
 
 from pydantic import Field
 
-from resctrl_hooks.node.names import name_text
+from resctrl_hooks.node.names import name_text, valid_class
 
-from .base import KernelName, Record, group_name
+from .base import ClassName, KernelName, Record, class_text, group_name
 
 Kind = Literal["pods", "classes", "runtimes", "foreign", "limbo", "free", "no-class"]
 RMID_KINDS: Final[tuple[Kind, ...]] = ("pods", "classes", "runtimes", "foreign", "limbo", "free")
@@ -51,7 +51,7 @@ class Owner(Record):
 
     owner: Kind
     name: str = Field(description="Its pod, container or class; a foreign group's path below resctrl's root.")
-    rdt_class: str
+    rdt_class: ClassName
     group: KernelName = Field(description="Its mon_group; empty for a class itself.")
 
     @property
@@ -96,7 +96,9 @@ def account_of(facts: Facts) -> Account:
     closids = Counter(one.owner for one in owners for _ in range(one.closids))
     total = min(facts.rmids.values(), default=0)
     each = facts.of_each_class
-    by_class = {name: max(each - 1 - len(groups), 0) for name, groups in facts.groups.items()} if each else {}
+    by_class = (
+        {class_text(name): max(each - 1 - len(groups), 0) for name, groups in facts.groups.items()} if each else {}
+    )
     usable = min(each * len(facts.groups), total) if each else total
     rmids["limbo" if facts.refused else "free"] = max(usable - rmids.total(), 0)
     closids["free"] = max(facts.closids - closids.total(), 0)
@@ -118,8 +120,8 @@ def _owner(facts: Facts, rdt_class: str, group: str) -> Owner:
     kind: Kind
     if not group:
         container = facts.containers.get(rdt_class)
-        kind, name = ("runtimes", container) if container is not None else ("classes", rdt_class)
-    elif group in facts.pods:
+        kind, name = ("runtimes", container) if container is not None else ("classes", class_text(rdt_class))
+    elif group in facts.pods and (not rdt_class or valid_class(rdt_class)):
         kind, name = "pods", facts.pods[group]
     elif group in facts.containers:
         kind, name = "runtimes", facts.containers[group]

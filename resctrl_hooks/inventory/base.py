@@ -11,11 +11,18 @@ from resctrl_hooks.node.resctrl.filesystem import MON_GROUPS
 
 def group_name(rdt_class: str, name: str) -> str:
     """Return the displayed name of a foreign group: its folder below resctrl's root."""
-    return f"{rdt_class}/{MON_GROUPS}/{name}".lstrip("/")
+    return f"{class_text(rdt_class)}/{MON_GROUPS}/{name}".lstrip("/")
 
 
+def class_text(rdt_class: str) -> str:
+    """Return the name of a class as text for any output; one that the configuration accepts is unchanged."""
+    return rdt_class if rdt_class.isprintable() else name_text(rdt_class)
+
+
+ClassName = Annotated[str, PlainSerializer(class_text, return_type=str)]
+"""A name of a class as the kernel has it, printed as `class_text`."""
 KernelName = Annotated[str, PlainSerializer(name_text, return_type=str)]
-"""A name of a class or a group as the kernel has it, printed as text."""
+"""A name of a group as the kernel has it, printed as text."""
 
 
 class Record(BaseModel):

@@ -144,7 +144,7 @@ def _of_group(context: Context, what: str, keys: Collection[str]) -> set[str]:
         shown = ", ".join(one.shown for one, _ in groups[:_MOST_SHOWN])
         raise SeveralPodsError(f"{what!r} matches {len(groups)} foreign groups: {shown}", hint="enter one of these")
     for one, _ in groups:
-        raise ForeignGroupError(what, one, context.monitor.resctrl.group_folder(one.rdt_class, one.text))
+        raise ForeignGroupError(what, one, f"{context.monitor.resctrl.root}/{one.shown}")
     return set()
 
 

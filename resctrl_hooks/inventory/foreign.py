@@ -4,12 +4,17 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.names import name_text
+from resctrl_hooks.node.host.files import GONE
+from resctrl_hooks.node.names import name_text, valid_class
 from resctrl_hooks.node.resctrl.counters import AVAILABLE, Reading
+from resctrl_hooks.node.resctrl.filesystem import MON_GROUPS
 from resctrl_hooks.node.resctrl.group_names import Names
+from resctrl_hooks.node.resctrl.rmids import groups_by_class
 from resctrl_hooks.node.snapshot.snapshot import Snapshot
 
-from .base import group_name
+from .base import class_text, group_name
+from .creators import creator_of
+from .models import Group
 
 
 class GroupName(NamedTuple):
@@ -36,10 +41,12 @@ def groups_of_node(context: Context) -> Iterator[tuple[GroupName, str]]:
         HookError: resctrl or the state directory is unreadable.
     """
     resctrl, names, ledger = context.monitor.resctrl, Names(context.monitor), context.ledger
-    for rdt_class in ("", *sorted(resctrl.classes())):
-        for group in sorted(resctrl.groups(rdt_class)):
+    for rdt_class, groups in sorted(groups_by_class(resctrl).items()):
+        usable = not rdt_class or valid_class(rdt_class)
+        for group in sorted(groups):
             # A runtime names a group after its container.
-            yield GroupName(rdt_class, group), names.owner(rdt_class, group) or ledger.key_of(group)
+            key = names.owner(rdt_class, group) or ledger.key_of(group) if usable else ""
+            yield GroupName(rdt_class, group), key
 
 
 def groups_named(context: Context, what: str) -> list[tuple[GroupName, str]]:
@@ -53,6 +60,25 @@ def groups_named(context: Context, what: str) -> list[tuple[GroupName, str]]:
         if found := [one for one in groups if name in (one[0].shown, one[0].text)]:
             return found
     return []
+
+
+def foreign_group(context: Context, found: GroupName, *, by_runtime: bool) -> Group:
+    """Return a foreign group with its tasks, and whether it still exists; a container runtime may have created it."""
+    fs, root = context.monitor.resctrl.fs, context.monitor.resctrl.root
+    folder = "/".join([root, *filter(None, [found.rdt_class]), MON_GROUPS, found.group])
+    try:
+        there = fs.is_folder(folder)
+        tasks = len({*fs.read(f"{folder}/tasks").split()}) if there else 0
+    except OSError as error:
+        there, tasks = there and error.errno in GONE, 0
+    return Group(
+        rdt_class=class_text(found.rdt_class),
+        name=found.text,
+        path=f"{root}/{found.shown}",
+        origin="foreign" if there else "missing",
+        tasks=tasks,
+        creator=creator_of(found.group, by_runtime=by_runtime).name,
+    )
 
 
 def readings_of(snapshot: Snapshot, rdt_class: str, name: str) -> list[Reading]:

@@ -16,15 +16,16 @@ from resctrl_hooks.node.resctrl.absence import why_no_resctrl
 from resctrl_hooks.node.resctrl.group import name_of
 from resctrl_hooks.node.resctrl.group_names import current_name
 from resctrl_hooks.node.resctrl.locked_key import record_is_dead
-from resctrl_hooks.node.resctrl.rmids import free_rmids, rmids_of_each_class, total_rmids
+from resctrl_hooks.node.resctrl.rmids import foreign_classes, groups_by_class, rmids_of_each_class, total_rmids
 from resctrl_hooks.node.sharing.limits import limit_of
 from resctrl_hooks.node.sharing.runtimes_group import group_name
 from resctrl_hooks.node.snapshot.names import short_id
 
 from .account import Account
+from .base import class_text
 from .coverage import bandwidth_counters, counted_state, free_counters
-from .creators import creator_of
 from .details import details_of
+from .foreign import GroupName, foreign_group
 from .models import Container, Group, Inventory, Outside, Pod, Refusal, Rmids, State
 from .owners import account
 from .podman import RUNTIME as PODMAN
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from resctrl_hooks.node.resctrl.filesystem import Resctrl
 
 _MISSING = "missing"
-_FOREIGN = "foreign"
 _OF_RUNTIME = "runtime"
 _LACKING = ("waiting", "partly")  # a mark may outlive its wait until the next reconcile
 
@@ -64,21 +64,15 @@ def gather(context: Context) -> Inventory:
     found.impossible = bool(why_no_resctrl(resctrl.root, context.proc))
     ours = {group.path for pod in found.pods for group in pod.groups}
     for one in found.account.owners:
-        if one.group and resctrl.group_folder(one.rdt_class, one.group) not in ours:
-            found.foreign.append(foreign_group(context, one.rdt_class, one.group, by_runtime=one.owner == "runtimes"))
+        name = GroupName(one.rdt_class, one.group)
+        if one.group and f"{resctrl.root}/{name.shown}" not in ours:
+            found.foreign.append(foreign_group(context, name, by_runtime=one.owner == "runtimes"))
     found.rmids = rmids_in(found.account)
     slowed = ratios(context)
     for pod in found.pods:
         pod.slowdown = slowed.get(pod.key)
     found.bandwidth_counters = free_counters(context)
     return found
-
-
-def foreign_group(context: Context, rdt_class: str, name: str, *, by_runtime: bool) -> Group:
-    """Return a foreign group with its tasks, and whether it still exists; a container runtime may have created it."""
-    group = _group(context, rdt_class, name, _FOREIGN)
-    group.creator = creator_of(name, by_runtime=by_runtime).name
-    return group
 
 
 def waiting_keys(context: Context) -> list[str]:
@@ -135,11 +129,13 @@ def rmids_in(found: Account) -> Rmids | None:
 
 
 def rmids_of(resctrl: "Resctrl", used: int) -> Rmids | None:
-    """Return the same as `rmids_in` for a caller that knows only the number of used RMIDs."""
+    """Return the same as `rmids_in` for a caller that knows only the RMIDs used by the classes of `Resctrl.classes`."""
     try:
         total = total_rmids(resctrl)
-        classes = ("", *sorted(resctrl.classes())) if rmids_of_each_class(resctrl) else ()
-        by_class = {name: max(free_rmids(resctrl, name) or 0, 0) for name in classes}
+        each = rmids_of_each_class(resctrl)
+        groups = sorted(groups_by_class(resctrl).items()) if each else ()
+        by_class = {class_text(name): max(each - 1 - len(names), 0) for name, names in groups}
+        used += sum(1 + len(names) for names in foreign_classes(resctrl).values())
     except (OSError, HookError):
         return None
     return Rmids(total=total, used=used, free_by_class=by_class) if total else None

@@ -8,9 +8,10 @@ from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError, NoResctrlError
 from resctrl_hooks.node.flags import age
 from resctrl_hooks.node.ledger import LIMBO
+from resctrl_hooks.node.names import valid_class
 from resctrl_hooks.node.resctrl.filesystem import Resctrl
 from resctrl_hooks.node.resctrl.group_names import Names
-from resctrl_hooks.node.resctrl.rmids import rmids_by_resource, rmids_of_each_class, total_closids
+from resctrl_hooks.node.resctrl.rmids import groups_by_class, rmids_by_resource, rmids_of_each_class, total_closids
 
 from .account import Account, Facts, account_of
 
@@ -32,9 +33,10 @@ def account(context: Context, pods: Mapping[str, str], *, waiting: bool = False)
         HookError: resctrl is not mounted, or it or the state directory is unreadable.
     """
     resctrl = context.monitor.resctrl
-    groups = {name: sorted(resctrl.groups(name)) for name in _classes(resctrl)}
+    groups = _groups(resctrl)
+    usable = [name for name in groups if not name or valid_class(name)]
     names = Names(context.monitor)
-    ours = {names.of(key, rdt_class): name or key for key, name in pods.items() for rdt_class in groups}
+    ours = {names.of(key, rdt_class): name or key for key, name in pods.items() for rdt_class in usable}
     # A container without a pod has a key that is also the name of the class that its runtime created.
     unexplained = {*groups, *({group for names in groups.values() for group in names} - ours.keys())} - {""}
     try:
@@ -54,12 +56,12 @@ def account_or_none(context: Context) -> Account | None:
         return None
 
 
-def _classes(resctrl: Resctrl) -> tuple[str, ...]:
-    """Return all classes, also the root class; empty if the node cannot have resctrl."""
+def _groups(resctrl: Resctrl) -> dict[str, list[str]]:
+    """Return the groups of all classes, also of the root class; empty if the node cannot have resctrl."""
     try:
-        return "", *sorted(resctrl.classes())
+        return {name: sorted(groups) for name, groups in sorted(groups_by_class(resctrl).items())}
     except NoResctrlError:
-        return ()
+        return {}
 
 
 def _containers(context: Context, names: set[str], pods: Mapping[str, str]) -> dict[str, str]:

@@ -20,7 +20,7 @@ _LONGEST_ID = 200  # leaves room for the ledger's additions
 _FIRST_BYTE, _LAST_BYTE, _NO_BYTE = 0xDC80, 0xDCFF, 0xDC00  # surrogates of bytes that are not UTF-8 (PEP 383)
 KERNELS_GROUP = "mon_groups"
 # The kernel's own names in a ctrl_group's folder: mkdir answers EPERM or EEXIST.
-_KERNEL_NAMES = frozenset(("info", "mon_data", KERNELS_GROUP))
+KERNEL_NAMES = frozenset(("info", "mon_data", KERNELS_GROUP))
 
 
 def namespace_in_words(namespace: str) -> str:
@@ -113,7 +113,7 @@ def valid_class(name: str) -> bool:
     It is a path component of at most 255 bytes that is not one of the kernel's own names. The kernel accepts spaces and
     leading dots; control characters, which tools cannot print safely, are refused here.
     """
-    if not name or name in (".", "..") or name in _KERNEL_NAMES or "/" in name or not name.isprintable():
+    if not name or name in (".", "..") or name in KERNEL_NAMES or "/" in name or not name.isprintable():
         return False
     return len(name.encode("utf-8", "surrogatepass")) <= _LONGEST_NAME
 

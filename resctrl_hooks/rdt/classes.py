@@ -8,9 +8,7 @@ import errno
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Literal
-
-from pydantic import BaseModel
+from typing import Any
 
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import ResctrlError
@@ -18,12 +16,14 @@ from resctrl_hooks.node.host.files import kernel_text
 from resctrl_hooks.node.ledger import Ledger
 from resctrl_hooks.node.resctrl.filesystem import Resctrl
 from resctrl_hooks.node.resctrl.kernel_refusals import last_cmd_status
+from resctrl_hooks.node.resctrl.rmids import foreign_classes
 from resctrl_hooks.node.resctrl.schemata import LOCK, write_schemata
 
 from .before import read_before, write_before
 from .capabilities import Schemata, present_classes, read_abilities, read_schemata
 from .config import EXCLUSIVE, ROOT_NAME, differences, lines
 from .plan import SHAREABLE, Held, Plan
+from .report import ClassReport, foreign_report
 
 # resctrl.rst: every ctrl_group is a monitoring group too. info/*/num_closids is compared before any creation.
 _NO_RMID = (
@@ -35,26 +35,6 @@ _MB = "MB"
 _LOCKED = "pseudo-lock"  # the modes pseudo-locksetup and pseudo-locked
 PATIENCE = 10.0
 """Maximum seconds to wait for another process that changes classes."""
-
-State = Literal["as declared", "missing", "differs", "impossible", "not declared"]
-
-
-class ClassReport(BaseModel):
-    """One class: how it is, and where that differs from how it is declared."""
-
-    name: str
-    state: State
-    schemata: dict[str, dict[int, str]] = {}
-    units: dict[str, str] = {}
-    declared: dict[str, Any] = {}
-    held: dict[int, int] = {}
-    mode: str = ""
-    tasks: int = 0
-    problems: list[str] = []
-    notes: list[str] = []
-    planned: list[str] = []
-    done: list[str] = []
-
 
 Capacity = dict[str, float]
 
@@ -101,15 +81,17 @@ class Classes:
         self._held = self._read_held()
         self._can = read_abilities(self._resctrl.root, self._resctrl.proc)
         self._there = present_classes(self._resctrl)
+        self._foreign = sorted(foreign_classes(self._resctrl))
         self._before = read_before(self._ledger.folder, self._proc)
         now = {name: read_schemata(self._resctrl.root, _folder(name)) for name in (ROOT_NAME, *self._there)}
         self._plan = Plan(self._declared, self._can, now, self._before, self._capacity)
 
     def show(self) -> list[ClassReport]:
-        """Return every class: the root's first, then the declared ones, then the rest."""
+        """Return every class: the root's first, the declared ones, the rest, then those whose names are refused."""
         specs = self._plan.specs
         names = [ROOT_NAME, *(name for name in specs if name != ROOT_NAME)]
-        return [self._report(name) for name in [*names, *sorted(set(self._there) - {*specs})]]
+        reports = [self._report(name) for name in [*names, *sorted(set(self._there) - {*specs})]]
+        return reports + [foreign_report(self._resctrl, name) for name in self._foreign]
 
     def apply(self, *, dry_run: bool = False) -> list[ClassReport]:
         """Create missing declared classes and write schemata and modes that differ. Removes nothing.
@@ -130,11 +112,9 @@ class Classes:
     def _applied_or_planned(self, *, dry_run: bool) -> list[ClassReport]:
         reports = [self._report(name) for name in {**self._plan.wanted, **self._plan.modes}]
         missing = [report.name for report in reports if report.state == "missing"]
-        if self._can.classes and len(self._there) + 1 + len(missing) > self._can.classes:
-            text = (
-                f"this processor supports {self._can.classes} classes including the root class; "
-                f"{len(self._there) + 1} exist"
-            )
+        exist = 1 + len(self._there) + len(self._foreign)
+        if self._can.classes and exist + len(missing) > self._can.classes:
+            text = f"this processor supports {self._can.classes} classes including the root class; {exist} exist"
             reports = [report.model_copy(update={"state": "impossible", "problems": [text]}) for report in reports]
         if any(report.state == "impossible" for report in reports):
             return reports

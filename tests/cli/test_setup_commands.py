@@ -28,7 +28,7 @@ from resctrl_hooks.install.tree import Tree
 from resctrl_hooks.install.units import GUARD, MOUNT, NRI
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.reconcile.release import Released
-from resctrl_hooks.rdt.classes import ClassReport
+from resctrl_hooks.rdt.report import ClassReport
 
 # install
 

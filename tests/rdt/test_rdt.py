@@ -362,3 +362,21 @@ def test_class_uses_an_rmid(tmp_path: Path) -> None:
         assert refused.exit_code == 1
         assert "(ENOSPC)" in refused.output
         assert "each class uses one RMID" in refused.output
+
+
+@pytest.mark.fuse
+@pytest.mark.parametrize("name, text", [(b"\xff", r"\xff"), (b"a\tb", r"a\x09b")])
+def test_class_with_a_refused_name_is_counted_shown_and_left(simulated: RdtHost, name: bytes, text: str) -> None:
+    folder = os.fsencode(simulated.resctrl) + b"/" + name
+    os.mkdir(folder)
+    with open(folder + b"/schemata", "rb") as file:
+        before = file.read()
+    shown = {item["name"]: item for item in json.loads(simulated.rdt("show", "--json").stdout)["items"]}
+    assert (shown[text]["state"], shown[text]["mode"], shown[text]["tasks"]) == ("not declared", "shareable", 0)
+    assert shown[text]["schemata"].keys() == shown["/"]["schemata"].keys()
+    assert f"{text}: foreign" in simulated.rdt("show").stdout
+    (problem,) = simulated.apply(gold={}, silver={}, bronze={})["gold"]["problems"]
+    assert problem == "this processor supports 4 classes including the root class; 2 exist"
+    assert simulated.apply(gold={"L3": "1"})["gold"]["state"] == "as declared"
+    with open(folder + b"/schemata", "rb") as file:
+        assert file.read() == before

@@ -6,7 +6,7 @@ The processor's flags and resctrl's files exist on machines, virtual ones above 
 from ..errors import HookError, NoResctrlError
 from ..resctrl.counter_files import layout, read_group
 from ..resctrl.layouts import PERF
-from ..resctrl.rmids import free_rmids, total_closids, total_rmids
+from ..resctrl.rmids import free_rmids, groups_by_class, total_closids, total_rmids
 from ..resctrl.schemata import LOCK as CLASSES
 from ..resctrl.schemata import MANAGED, parse_schemata, set_schemata
 from ..sharing.runtimes import LOCK, PATIENCE, reserved
@@ -57,7 +57,7 @@ def prove(context: "Context", before: "dict[str, str]") -> "dict[str, str]":
 
 def _has_room(context: "Context", resctrl: "Resctrl") -> bool:
     free = free_rmids(resctrl, CLASS)
-    closids = total_closids(resctrl) - 1 - len(resctrl.classes())
+    closids = total_closids(resctrl) - len(groups_by_class(resctrl))
     # The freed RMID is in limbo for a moment, in which a runtime may need one.
     return closids > 1 and (free is None or free > 1 + reserved(context))
 

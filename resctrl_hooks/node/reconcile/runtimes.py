@@ -4,7 +4,7 @@ from ..ledger import RUNTIMES, WAITING
 from ..log import INFO
 from ..resctrl.counter_totals import read_counters
 from ..resctrl.group import SHARED
-from ..resctrl.rmids import free_rmids, rmids_of_each_class
+from ..resctrl.rmids import free_rmids, groups_by_class, rmids_of_each_class
 from ..sharing.claims import begin_to_wait, holders
 from ..sharing.decision import Claim, yielding
 from ..sharing.handover import give_up, possible_givers
@@ -65,9 +65,8 @@ def _free(context: "Context", rdt_class: str, missing: int, report: "Report") ->
 
 def _held(context: "Context", ids: "set[str]") -> "list[int]":
     """Return how many groups and classes have the name of each container."""
-    resctrl = context.monitor.resctrl
-    classes = resctrl.classes()
-    names = [*classes, *(group for name in ("", *classes) for group in resctrl.groups(name))]
+    found = groups_by_class(context.monitor.resctrl)
+    names = [*found, *(name for groups in found.values() for name in groups)]
     return [names.count(id_) for id_ in ids]
 
 

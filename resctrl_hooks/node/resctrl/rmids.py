@@ -10,6 +10,8 @@ architecture), lines 265 to 278 (the number of RMIDs and their index), and fs/re
 
 import posix
 
+from ..host.files import GONE
+from ..names import KERNEL_NAMES, KERNELS_GROUP, valid_class
 from .layouts import INFO
 
 TYPE_CHECKING = False
@@ -50,8 +52,42 @@ def free_rmids(resctrl: "Resctrl", rdt_class: str) -> "int | None":
     """Return how many more groups a class can have, None if the kernel does not tell. Some may be in limbo."""
     of_each = rmids_of_each_class(resctrl)
     total = of_each or total_rmids(resctrl)
-    sharing = (rdt_class,) if of_each else ("", *resctrl.classes())
-    return total - sum(1 + len(resctrl.groups(name)) for name in sharing) if total else None
+    sharing = {rdt_class: resctrl.groups(rdt_class)} if of_each else groups_by_class(resctrl)
+    return total - sum(1 + len(groups) for groups in sharing.values()) if total else None
+
+
+def groups_by_class(resctrl: "Resctrl") -> "dict[str, list[str]]":
+    """Return the names of the mon_groups by class, the root class first, with `foreign_classes`: all have RMIDs.
+
+    Raises:
+        NotMountedError, ResctrlError: as `Resctrl.classes`.
+    """
+    found = {name: resctrl.groups(name) for name in ("", *resctrl.classes())}
+    return {**found, **foreign_classes(resctrl)}
+
+
+def foreign_classes(resctrl: "Resctrl") -> "dict[str, list[str]]":
+    """Return the mon_groups of those classes whose names `names.valid_class` refuses, by class.
+
+    Such a class takes a CLOSID and an RMID. It is only counted and shown: no method of `Resctrl` accepts its name.
+
+    Raises:
+        ResctrlError: the kernel refuses.
+    """
+    fs, root = resctrl.fs, resctrl.root
+    try:
+        names = [name for name in fs.listdir(root) if name not in KERNEL_NAMES and not valid_class(name)]
+        monitoring = bool(names) and resctrl.has_monitoring()
+    except OSError as error:
+        raise resctrl.refused(error, f"cannot read {root}") from error
+    found = {}
+    for name in names:
+        try:
+            found[name] = fs.listdir(f"{root}/{name}/{KERNELS_GROUP}") if monitoring else []
+        except OSError as error:
+            if error.errno not in GONE:
+                raise resctrl.refused(error, f"cannot read the groups of class {name!r}") from error
+    return found
 
 
 def _architecture(resctrl: "Resctrl") -> str:

@@ -1,0 +1,95 @@
+"""Classes of other programs with names that are refused here: they are counted and shown, and nothing else."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import not_none
+from hosts.counter_tree import say
+from hosts.monitored import KEYS, MonitoredHost, plain_host
+from hosts.shared_node import SharedNode
+
+from resctrl_hooks.inventory.gather import gather, rmids_of
+from resctrl_hooks.node.nfd.proof import prove
+from resctrl_hooks.node.resctrl.rmids import foreign_classes, free_rmids
+
+TEXTS = {b"\xff": r"\xff", b"a\tb": r"a\x09b", b"\xfe\\": r"\xfe\\", "a\u2028b".encode(): r"a\xe2\x80\xa8b"}
+"""Names in the kernel, each with its text."""
+
+
+@pytest.fixture(params=TEXTS, ids=[*TEXTS.values()])
+def name(request: pytest.FixtureRequest) -> str:
+    return os.fsdecode(request.param)
+
+
+@pytest.fixture
+def text(name: str) -> str:
+    return TEXTS[os.fsencode(name)]
+
+
+@pytest.mark.parametrize("pmg", [0, 4], ids=["shared", "of each class"])
+def test_class_with_a_refused_name_counts_with_its_groups(tmp_path: Path, name: str, text: str, pmg: int) -> None:
+    node = SharedNode(tmp_path, rmids=16, pmg=pmg)
+    pod = node.start("shop")
+    context = node.context()
+    resctrl = context.monitor.resctrl
+    before, free = not_none(gather(context).account), not_none(free_rmids(resctrl, ""))
+    node.kernel.mkdir(f"{resctrl.root}/{name}")
+    for group in (pod.key, "\udcfd"):
+        node.kernel.mkdir(f"{resctrl.root}/{name}/mon_groups/{group}")
+    assert foreign_classes(resctrl).keys() == {name}
+    assert free_rmids(resctrl, "") == (free if pmg else free - 3)
+    found = gather(context)
+    account = not_none(found.account)
+    assert (account.rmids["pods"], account.rmids["foreign"]) == (1, 2), "a group with a pod's name is foreign there"
+    assert account.closids["free"] == before.closids["free"] - 1
+    for changed in (before, account):
+        assert sum(changed.rmids.values()) == sum(before.rmids.values())
+    assert {one.path for one in found.foreign} == {
+        f"{resctrl.root}/{text}/mon_groups/{one}" for one in (pod.key, r"\xfd")
+    }
+    assert [one.name for one in account.of("classes")] == ["", text]
+    assert found.rmids == rmids_of(resctrl, 2)
+    json.loads(account.model_dump_json())
+
+
+def test_proof_leaves_the_last_closids_beside_a_class_with_a_refused_name(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = SharedNode(tmp_path, rmids=64, limbo=0)
+    context = node.context()
+    context.ledger.prepare()
+    root = context.monitor.resctrl.root
+    free = not_none(gather(context).account).closids["free"]
+    for number in range(free - 1):
+        node.kernel.mkdir(f"{root}/{name}{number}")
+    monkeypatch.setattr(node.kernel, "mkdir", lambda path: pytest.fail(f"made {path}"))
+    prove(context, {})
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[MonitoredHost]:
+    """Return a pod beside classes of all names, each with a group of the pod's name."""
+    with plain_host(tmp_path, "info") as found:
+        say(found.resctrl, llc_occupancy=900, mbm_total_bytes=10_000)
+        found.group(0, "web-0", llc_occupancy=300, mbm_total_bytes=1_000)
+        for name in map(os.fsdecode, TEXTS):
+            for folder in (name, f"{name}/mon_groups/{KEYS[0]}"):
+                say(found.resctrl / folder, llc_occupancy=1, mbm_total_bytes=10)
+                (found.resctrl / folder / "tasks").write_text("7\n8\n")
+        yield found
+
+
+def test_list_prints_groups_of_classes_with_refused_names_that_show_takes(host: MonitoredHost) -> None:
+    names = host.run("list", "-o", "name").stdout.splitlines()
+    assert names[0] == "shop/web-0"
+    assert sorted(names[1:]) == sorted(f"{text}/mon_groups/{KEYS[0]}" for text in TEXTS.values())
+    for name in names[1:]:
+        (shown,) = host.json("show", name)["items"]
+        assert (shown["name"], shown["state"], shown["tasks"]) == (name, "foreign", 2)
+        assert host.run("list", name, "-o", "name").stdout.splitlines() == [name]
+        assert [one["name"] for one in host.json("top", name, "--interval", "100ms")["items"]][-1:] == ["TOTAL"]
+    assert host.json("show", "web-0")["items"][0]["name"] == "shop/web-0"
+    assert host.run("show", KEYS[0]).stdout.splitlines()[0] == "shop/web-0"
