@@ -13,11 +13,12 @@ import pytest
 
 from kernel.groups import Resctrl
 from kernel.local_pods import LocalPod, Pods
+from resctrl_hooks.inventory.base import class_text
 from resctrl_hooks.inventory.gather import gather
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.reconcile.reconcile import reconcile
 from resctrl_hooks.node.reconcile.report import Options
-from resctrl_hooks.node.resctrl.rmids import total_closids, total_rmids
+from resctrl_hooks.node.resctrl.rmids import free_rmids, total_closids, total_rmids
 
 SUITE, MEASURED = 16, 200
 PROBE = 20
@@ -151,6 +152,29 @@ def check(states: int, pods: Pods, resctrl: Resctrl, context: Context) -> str:
 @pytest.mark.parametrize("", KINDS)
 def test_account_and_bytes_are_exact_in_random_states(pods: Pods, resctrl: Resctrl, context: Context) -> None:
     check(SUITE, pods, resctrl, context)
+
+
+@pytest.mark.guest(rmids=12)
+@pytest.mark.parametrize("name", [b"\xff", b"a\tb", b"x" * 300])
+def test_class_with_a_refused_name_takes_rmids_and_a_closid(resctrl: Resctrl, context: Context, name: bytes) -> None:
+    resctrl.settle()
+    before = gather(context).account
+    folder = os.fsencode(resctrl.root) + b"/" + name
+    os.mkdir(folder)
+    try:
+        os.mkdir(folder + b"/mon_groups/3f0ac7f2-8a3b-4f0e-9a55-000000000001")
+        found = gather(context)
+        account, free = found.account, free_rmids(context.monitor.resctrl, "")
+        made = resctrl.use_up()
+        for path in made:
+            os.rmdir(path)
+    finally:
+        os.rmdir(folder)
+    assert before is not None
+    assert account is not None
+    assert len(made) == free == account.rmids["free"] == before.rmids["free"] - 2
+    assert account.closids["free"] == before.closids["free"] - 1
+    assert [one.rdt_class for one in found.foreign] == [class_text(os.fsdecode(name))]
 
 
 @pytest.mark.measures
