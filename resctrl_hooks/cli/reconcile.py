@@ -13,7 +13,7 @@ from resctrl_hooks.node.errors import SettingsError
 from resctrl_hooks.node.fault_report import lacks_root
 from resctrl_hooks.node.log import WARNING
 from resctrl_hooks.node.plain_log import to_stderr
-from resctrl_hooks.node.reconcile.command import reconcile_command
+from resctrl_hooks.node.reconcile.command import SHORTEST_PAUSE, reconcile_command
 
 
 @click.command()
@@ -31,7 +31,12 @@ from resctrl_hooks.node.reconcile.command import reconcile_command
     is_flag=True,
     help="Adopt unrecorded groups whose names look like the hook's, after a loss of the records.",
 )
-@click.option("--watch", metavar="DURATION", type=Duration(0), help="Keep running and repeat at this interval.")
+@click.option(
+    "--watch",
+    metavar="DURATION",
+    type=Duration(SHORTEST_PAUSE),
+    help="Keep running and repeat at this interval.",
+)
 @click.pass_obj
 def command(
     config: str, *, dry_run: bool, output: str | None, as_json: bool, live: str, claim: bool, watch: float | None

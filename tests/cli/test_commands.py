@@ -96,7 +96,7 @@ def test_yaml_from_the_runtime_is_compiled() -> None:
         (["--json"], ["--json"]),
         (["-o", "json", "--claim"], ["--json", "--claim"]),
         (["--live", "/f", "--watch", "1m"], ["--live", "/f", "--watch", "60.000000"]),
-        (["--watch", "0"], ["--watch", "0.000000"]),
+        (["--watch", "1000ms"], ["--watch", "1.000000"]),
     ],
 )
 def test_reconcile_gets_its_options(monkeypatch: pytest.MonkeyPatch, words: list[str], arguments: list[str]) -> None:

@@ -263,7 +263,9 @@ def test_config_option_before_command_is_explained(arguments: tuple[str, ...]) -
         (("top", "--interval", "10ms"), "10ms is not in the range from 100ms to 24h."),
         (("record", "-o", "x.csv", "--for", "30h"), "30h is not in the range from 100ms to 24h."),
         (("diagnose", "--for", "1s"), "1s is not in the range from 5s to 24h."),
-        (("reconcile", "--watch", "25h"), "25h is not in the range from 0s to 24h."),
+        (("reconcile", "--watch", "25h"), "25h is not in the range from 1s to 24h."),
+        (("reconcile", "--watch", "0"), "0 is not in the range from 1s to 24h."),
+        (("reconcile", "--watch", "900ms"), "900ms is not in the range from 1s to 24h."),
     ],
 )
 def test_duration_outside_its_range_is_refused_with_the_range_in_words(words: tuple[str, ...], said: str) -> None:

@@ -257,7 +257,7 @@ def test_top_without_resctrl_reports_the_cause(tmp_path: Path) -> None:
 @pytest.mark.parametrize("interval", ["nan", "inf", "1e20", "0", "-1"])
 def test_excessive_interval_is_wrong_use(tmp_path: Path, interval: str) -> None:
     with monitored_host(tmp_path, str(tmp_path / "nothing")) as host:
-        for arguments in (["top", "--interval", interval], ["reconcile", "--watch", interval])[: 1 + (interval != "0")]:
+        for arguments in (["top", "--interval", interval], ["reconcile", "--watch", interval]):
             result = host.run(*arguments)
             assert result.exit_code == 2
             assert "Invalid value" in result.stderr

@@ -1,6 +1,7 @@
 """Two hundred hooks at once for as many pods, on a processor for forty: whole processes, and the order of the rules."""
 
 import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Iterator
@@ -98,6 +99,14 @@ def test_two_hundred_parallel_hooks_end_as_the_rules_require(
         assert not reconcile(host.context()).adopted
 
 
+WITHOUT_PAUSE = """
+import sys
+from resctrl_hooks.node.reconcile import command
+command.SHORTEST_PAUSE = 0.01
+sys.exit(command.reconcile_command(sys.argv[1], ["--watch", "0.01"]))
+"""
+
+
 @pytest.mark.fuse
 def test_hooks_run_during_turns(tmp_path: Path, sleepers: list[subprocess.Popen[bytes]]) -> None:
     """Two reconciles pass without a pause, each pass a round of turns, while all hooks come at once."""
@@ -105,7 +114,7 @@ def test_hooks_run_during_turns(tmp_path: Path, sleepers: list[subprocess.Popen[
         monitoring = {"priority": RULES, "share": {"interval": 0.001, "atLeast": 0}}
         host = host_on(resctrl, tmp_path, PATIENT, monitoring=monitoring)
         pods = pods_of(host, sleepers[:100])
-        watching = [*host.command("reconcile"), "--watch", "0.01"]
+        watching = [sys.executable, "-c", WITHOUT_PAUSE, str(host.config)]
         passing = [subprocess.Popen(watching, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for _ in range(2)]
         try:
             outcomes = outcomes_of(host, [told for _, told in pods.values()])

@@ -30,6 +30,7 @@ OK, WRONG, MISUSED = 0, 1, 2
 INTERRUPTED = 130  # as a shell says it of SIGINT
 PEOPLES_COMMAND = "resctrl-hook"
 _PATIENCE_TO_APPLY = 60.0
+SHORTEST_PAUSE = 1.0  # without a pause, reconcile uses one CPU all the time
 _LONGEST_PAUSE = 86400.0
 _LIMIT = 16 << 20  # of a file of live keys
 
@@ -71,8 +72,8 @@ def reconcile_command(config: str, arguments: "list[str]", apply: "Callable[[str
         else:
             sys.stderr.write(_USAGE)
             return MISUSED
-    pause = seconds_of(values["--watch"] or "0")
-    if pause is None or pause > _LONGEST_PAUSE:
+    pause = seconds_of(values["--watch"]) if values["--watch"] else SHORTEST_PAUSE
+    if pause is None or not SHORTEST_PAUSE <= pause <= _LONGEST_PAUSE:
         sys.stderr.write(_USAGE)
         return MISUSED
     try:
