@@ -129,6 +129,8 @@ def _print(scene: Scene, options: ListOptions, by: str) -> None:
         out = console()
         if options.headers:
             out.print(head_line(scene, out.width), markup=False, soft_wrap=True)
+            if scene.absent:
+                out.print(scene.absent, markup=False, soft_wrap=True)
             if scene.domains:
                 out.print(domain_line(scene, out.width))
             extra = (*memory_lines(scene, out.width), *power_lines(scene, out.width), *changed(scene, by, out.width))

@@ -1,6 +1,7 @@
 """The samples of `top`: successive states of the node with the rates between them."""
 
 from resctrl_hooks.cli.list_options import ListOptions
+from resctrl_hooks.cli.same_config import with_config
 from resctrl_hooks.cli.top_scene import Scene
 from resctrl_hooks.cli.top_scenes import Scenes
 from resctrl_hooks.inventory.cache_size import l3_sizes
@@ -13,6 +14,7 @@ from resctrl_hooks.inventory.slowdown import ratios
 from resctrl_hooks.inventory.usage import FOREIGN, Line, Users
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.guard.snapshots import domains_of
+from resctrl_hooks.node.resctrl.absence import why_no_monitoring
 from resctrl_hooks.node.snapshot.snapshot import open_files, take
 
 
@@ -62,6 +64,8 @@ class LiveSamples:
         return self._with_state(self.scenes.of([]))
 
     def _with_state(self, scene: Scene) -> Scene:
+        absent = why_no_monitoring(self._context.monitor.resctrl)
+        scene.absent = with_config(str(absent)) if absent is not None else ""
         scene.waiting = len(waiting_keys(self._context))
         scene.lowered = lowered_values(self._context)
         scene.changes = self._changes.newest

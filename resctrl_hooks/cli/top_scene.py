@@ -37,6 +37,8 @@ class Scene:
     """The beginning of the first line if the scene is not of the present."""
     when: str = ""
     """Its time in ISO 8601, if it is not of the present."""
+    absent: str = ""
+    """The reason why this node has no counters."""
     note: str = ""
     """A remark on the rates, such as a gap before the sample."""
     history: Mapping[str, Sequence[float | None]] = field(default_factory=dict)

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from resctrl_hooks.cli.class_lines import changed
 from resctrl_hooks.cli.top_scene import Scene
-from resctrl_hooks.cli.top_table import domain_line, head_line, memory_lines, power_lines, usage_table
+from resctrl_hooks.cli.top_table import absence_lines, domain_line, head_line, memory_lines, power_lines, usage_table
 from resctrl_hooks.inventory.columns import COLUMNS, MBM
 from resctrl_hooks.inventory.slowdown import HEADING, MEANING
 from resctrl_hooks.inventory.slowdown import SORT as SLOW
@@ -170,7 +170,12 @@ class Screen:
         lines = ordered(lines, self.sort, reverse=self.reverse)
         users = [line for line in lines if line.kind in USERS]
         rest = [line for line in lines if line.kind not in USERS]
-        extra = [*memory_lines(scene, width), *power_lines(scene, width), *changed(scene, self.by, width)]
+        extra = [
+            *absence_lines(scene, width),
+            *memory_lines(scene, width),
+            *power_lines(scene, width),
+            *changed(scene, self.by, width),
+        ]
         self._page, self._rows = max(height - _FRAME - len(rest) - bool(scene.domains) - len(extra), 1), len(users)
         self._scroll(0)
         shown = users[self._offset : self._offset + self._page]

@@ -204,6 +204,11 @@ def _full(one: DomainUsage) -> str:
     return f", {one.llc_occupancy_bytes / one.llc_bytes:.0%} full"
 
 
+def absence_lines(scene: Scene, width: int) -> list[Text]:
+    """Return the line with the reason why the node has no counters; empty if it has some."""
+    return [_line(scene.absent, width)] if scene.absent else []
+
+
 def power_lines(scene: Scene, width: int) -> list[Text]:
     """Return the line of the packages' power; empty where the kernel does not count both it and that of pods."""
     power = scene.power

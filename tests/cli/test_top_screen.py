@@ -54,6 +54,16 @@ def picture(made: Screen, width: int = 120, height: int = 24) -> list[str]:
     return out.export_text().splitlines()
 
 
+def test_reason_of_a_node_without_counters_is_one_line_of_the_screen() -> None:
+    made = screen()
+    without = scene()
+    without.absent = f"this node has no resctrl: {'a long reason ' * 12}"
+    made.update(without)
+    lines = picture(made, 80)
+    assert lines[1].startswith("this node has no resctrl: ")
+    assert len(lines) <= 24
+
+
 @pytest.mark.parametrize("width", [60, 80, 100, 120, 140, 200])
 def test_every_width_has_expected_picture(width: int) -> None:
     lines = picture(screen(), width)

@@ -233,6 +233,15 @@ def test_command_succeeds_without_remark_about_mounts(node: Host, arguments: tup
     assert "mount" not in done.output
 
 
+@pytest.mark.parametrize("words", [(), ("--by", "class"), ("-o", "wide")], ids=" ".join)
+def test_top_has_one_line_with_the_reason(node: Host, words: tuple[str, ...]) -> None:
+    done = run(node, "top", "--once", "--interval", "0.1", *words)
+    reasons = [
+        line for line in done.stdout.splitlines() if "node has no resctrl" in line or "has no monitoring" in line
+    ]
+    assert (done.exit_code, len(reasons)) == (0, 1), done.output
+
+
 def test_scrape_is_ok_without_series_of_resctrl(node: Host) -> None:
     done = run(node, "metrics")
     text = done.stdout
