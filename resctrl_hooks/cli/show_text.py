@@ -16,6 +16,7 @@ from resctrl_hooks.cli.tables import (
     repeated,
 )
 from resctrl_hooks.inventory.amounts import scaled
+from resctrl_hooks.inventory.base import class_text
 from resctrl_hooks.inventory.creators import UNKNOWN
 from resctrl_hooks.inventory.feature_display.memory import CGROUP
 from resctrl_hooks.inventory.models import STATES, Pod, meaning
@@ -103,7 +104,7 @@ def _print_containers(out: Console, pod: Pod) -> None:
     out.print("\n[bold]Containers[/]" + ("" if pod.containers else ": none"))
     for one in pod.containers:
         state = f"pid {one.pid}, {counted(one.threads, 'thread')}, {age(one.since)}" if one.alive else "ended"
-        where = "" if one.rdt_class is None else f", class{NO_BREAK}{escape(one.rdt_class or ROOT)}"
+        where = "" if one.rdt_class is None else f", class{NO_BREAK}{escape(class_text(one.rdt_class) or ROOT)}"
         name = f"[bold]{escape(one.name or short_id(one.id))}[/]"
         _line(out, f"  {name} ({one.runtime} {short_id(one.id)}): {state}{where}", 4)
         if one.outside and not pod.groups:
@@ -113,7 +114,7 @@ def _print_containers(out: Console, pod: Pod) -> None:
             for thread in one.outside_threads[:_MOST_THREADS]:
                 group = f"group {thread.group}" if thread.group else "no group"
                 known = thread.rdt_class != "?"
-                where = f"class {thread.rdt_class or ROOT}, {group}" if known else "unknown group"
+                where = f"class {class_text(thread.rdt_class) or ROOT}, {group}" if known else "unknown group"
                 _line(out, f"      {thread.thread} {escape(where)}", 8)
         for feature, values in one.details.items():
             amounts = feature == CGROUP  # the kernel's values, in bytes

@@ -15,7 +15,7 @@ from pydantic import (
 from resctrl_hooks.node.snapshot.names import short_id
 
 from .account import Account
-from .base import KernelName, Record, group_name
+from .base import ClassName, KernelName, Record, class_text, group_name
 
 State = Literal[
     "assigned", "uncounted", "part-counted", "partly", "waiting", "idle", "unmonitored", "refused", "foreign"
@@ -97,7 +97,7 @@ class Outside(Record):
     """A thread outside its pod's group, with its current place (class ``?`` if only the kernel knows it)."""
 
     thread: int
-    rdt_class: KernelName
+    rdt_class: ClassName
     group: KernelName
 
 
@@ -109,7 +109,7 @@ class Container(Record):
     runtime: str = ""
     pid: int = 0
     alive: bool
-    rdt_class: KernelName | None = Field(description="Current RDT class of its process, empty for the root class.")
+    rdt_class: ClassName | None = Field(description="Current RDT class of its process, empty for the root class.")
     monitored: bool = Field(default=True, description="Whether monitoring selects it.")
     threads: int = 0
     outside: int = Field(
@@ -179,7 +179,8 @@ class Pod(Record):
     def classes(self) -> list[str]:
         """The classes of its groups and of its containers."""
         of_groups = {group.rdt_class for group in self.groups}
-        return sorted(of_groups | {one.rdt_class for one in self.containers if one.rdt_class is not None})
+        of_containers = {class_text(one.rdt_class) for one in self.containers if one.rdt_class is not None}
+        return sorted(of_groups | of_containers)
 
     @computed_field  # type: ignore[prop-decorator]  # as above
     @property
