@@ -12,8 +12,10 @@ from importlib.resources.abc import Traversable
 from typing import Final, NamedTuple
 
 from resctrl_hooks.node.feature_table import FEATURES, Row
+from resctrl_hooks.node.main import LONG_RUNNING
 
 PLUGIN: Final = "nri"
+_NODE: Final = "node"
 _SAMPLING: Final = ("sampler/", "guard/", "history/", "slowdown/", "snapshot/")
 """Rooms of which other modules need few or none: with all of them, a MachineConfig is a sixth longer."""
 _ENDING: Final = ".py"
@@ -64,24 +66,35 @@ def payload(*, plugin: bool = True, sampling: bool = True, features: Collection[
     from resctrl_hooks import __version__  # noqa: PLC0415  # the library's front imports all of it
 
     project = resources.files("resctrl_hooks")
-    beside = _modules(project / PLUGIN, f"{PLUGIN}/") if plugin else ()
-    modules = dict(sorted([*_modules(project / "node"), *beside]))
+    modules = dict(sorted([*_modules(project / _NODE), *_modules(project / PLUGIN, f"{PLUGIN}/")]))
     unused = [_room_of(row) for name, row in FEATURES.items() if name not in features]
-    modules = _without((*unused, *(() if sampling else _SAMPLING)), modules)
+    modules = _without((*unused, *(() if sampling else _SAMPLING), *(() if plugin else (f"{PLUGIN}/",))), modules)
     return Payload(__version__, folder_name(modules), modules)
+
+
+def _path_of(module: str) -> str:
+    return module.replace(".", "/") + _ENDING
 
 
 def _room_of(row: Row) -> str:
     """Return the path of a feature's module, or of its package."""
     package, _, module = row.module.partition(".")
-    return f"features/{package}/" if module else f"features/{package}{_ENDING}"
+    return f"features/{package}/" if module else _path_of(f"features.{package}")
 
 
 def _without(rooms: tuple[str, ...], modules: dict[str, bytes]) -> dict[str, bytes]:
-    """Return the modules outside some rooms, and the modules of these rooms that they import."""
-    kept = [path for path in modules if not path.startswith(rooms)]
+    """Return the modules without some rooms, and without all that only modules in these rooms import.
+
+    A module in such a room stays if another one imports it. All begins with the modules that are called by their names
+    or that no other one imports.
+    """
+    imports = {path: set(_imported(path, modules)) - {path} for path in modules}
+    called = {*map(_path_of, (*LONG_RUNNING.values(), *(f"features.{row.module}" for row in FEATURES.values())))}
+    imported = {one for found in imports.values() for one in found}
+    beginnings = [path for path in modules if path not in imported or path in called]
+    kept = [path for path in beginnings if not path.startswith(rooms)]
     for path in kept:  # it grows
-        kept += [other for other in _imported(path, modules) if other not in kept]
+        kept += imports[path].difference(kept)
     return {path: data for path, data in modules.items() if path in kept}
 
 
@@ -89,8 +102,8 @@ def _imported(path: str, modules: dict[str, bytes]) -> Iterator[str]:
     """Yield the modules that a module imports by relative imports, with the packages that contain them."""
     for node in ast.walk(ast.parse(modules[path])):
         if isinstance(node, ast.ImportFrom) and node.level:
-            above = path.split("/")[: -node.level]
-            words = [*above, *(node.module or "").split(".")]
+            words = [*path.split("/")[: -node.level], *(node.module or "").split(".")]
+            words = words[1:] if words[0] == _NODE else words  # the plugin is beside the node half in the sources only
             places = ["/".join(word for word in (*words, name) if word) for name in ("", *(a.name for a in node.names))]
             for place in places:
                 yield from (one for one in (f"{place}.py", f"{place}/__init__.py") if one in modules)

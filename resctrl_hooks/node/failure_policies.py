@@ -4,9 +4,9 @@ Only a call in which something fails imports this module, and programs that tell
 """
 
 from .container.author_input import dropped
-from .errors import HookError
+from .errors import HookError, SettingsError
 from .fault_report import as_hook_error
-from .feature import SKIP, Step
+from .feature import SKIP, Feature, Step
 from .feature_table import FEATURES
 from .log import WARNING
 
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
     from .container.workload import Workload
     from .context import Context
-    from .feature import Feature
+    from .feature import Container
+    from .records import MemberRecord
+    from .resctrl.locked_key import LockedKey
     from .settings import Settings
 
 
@@ -82,3 +84,30 @@ def _warn(name: str, workload: "Workload", error: HookError, context: "Context")
         container=workload.id,
         **error.fields(),
     )
+
+
+class Undelivered(Feature):
+    """A feature whose modules are not on this node: what it should do fails by its policy.
+
+    A MachineConfig has no modules of features that its settings do not enable.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def plan(self, workload: "Workload", context: "Context", earlier: "Sequence[Step]" = ()) -> "list[Step]":  # noqa: D102
+        raise self._error()
+
+    def apply(self, step: Step, container: "Container", locked: "LockedKey", context: "Context") -> None:  # noqa: D102
+        raise self._error()
+
+    def holds(self, step: Step, container: "Container", context: "Context") -> bool:  # noqa: D102
+        raise self._error()
+
+    def revert(self, step: Step, member: "MemberRecord", locked: "LockedKey", context: "Context") -> None:  # noqa: D102
+        raise self._error()
+
+    def _error(self) -> SettingsError:
+        return SettingsError(
+            f"the modules of {self.name} are not installed here", hint="render the MachineConfig with these settings"
+        )

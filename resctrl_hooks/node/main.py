@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 WRONG_USE = 2
 # The modules of the other commands, which are imported only for these: each has a function NAME_command.
-_LONG_RUNNING = {
+LONG_RUNNING = {
     "reconcile": "reconcile.command",
     "watch": "watch.command",
     "guard": "sampler.command",
@@ -38,9 +38,9 @@ def main(arguments: "list[str]", nri: "Callable[[str, list[str]], int] | None" =
     command = arguments[0] if arguments else ""
     if command in (CREATE_RUNTIME, POSTSTOP, HOOK) and len(arguments) == 1:
         return run(config, command)
-    if command in _LONG_RUNNING:
+    if command in LONG_RUNNING:
         gc.enable()
-        module = __import__(_LONG_RUNNING[command], globals(), None, (f"{command}_command",), 1)
+        module = __import__(LONG_RUNNING[command], globals(), None, (f"{command}_command",), 1)
         code: int = getattr(module, f"{command}_command")(config, arguments[1:])
         return code
     if command == "nri" and nri is not None:

@@ -5,7 +5,6 @@ deleted as the machine config operator does (its daemon's writeFiles, writeUnits
 reboot, the targets of the boot are started again, and at the end resctrl and /run are emptied.
 """
 
-import json
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -55,12 +54,12 @@ def rhcos() -> Iterator[None]:
 class Operator:
     """The machine config operator's daemon, as far as it writes and deletes."""
 
-    def __init__(self, **settings: Any) -> None:
-        config = yaml.safe_load(run(["resctrl-hook", "machineconfig"]))["spec"]["config"]
+    def __init__(self, folder: Path, **settings: Any) -> None:
+        (folder / "config.yaml").write_text(yaml.safe_dump(settings))
+        rendered = run(["resctrl-hook", "--config", str(folder / "config.yaml"), "machineconfig"])
+        config = yaml.safe_load(rendered)["spec"]["config"]
         self.units = config["systemd"]["units"]
         self.files = {file["path"]: (unpacked(file["contents"]), file["mode"]) for file in config["storage"]["files"]}
-        compiled = json.loads(self.files[SETTINGS][0]) | settings
-        self.files[SETTINGS] = json.dumps(compiled).encode(), self.files[SETTINGS][1]
 
     @property
     def enabled(self) -> list[str]:
@@ -133,7 +132,7 @@ def test_node_counts_its_first_pod_and_deletion_leaves_nothing(
 ) -> None:
     with pytest.raises(OSError, match="Read-only"):
         Path("/usr/x").touch()
-    operator = Operator(deadlineSeconds=9, classes=[{"name": "swap", "allowswap": True}])
+    operator = Operator(tmp_path, deadlineSeconds=9, classes=[{"name": "swap", "allowswap": True}])
     operator.apply()
     boot()
     try:

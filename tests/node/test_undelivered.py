@@ -1,0 +1,41 @@
+"""Settings that enable a feature whose modules are not on the node: it fails by its policy, and the rest works."""
+
+import sys
+from typing import Any
+
+import pytest
+from conftest import ID, POD_CGROUP, UID, Host, crio_annotations, state
+
+from resctrl_hooks.node.reconcile.reconcile import reconcile
+
+SLOW = {"enabled": True, "classes": {"slow": [{"weight": 20}]}, "defaults": {"namespaces": {"shop": "slow"}}}
+WORDS = "the modules of blockio are not installed here; render the MachineConfig with these settings"
+
+
+def node(host: Host, **section: Any) -> dict[str, Any]:
+    host.configure(blockio={**SLOW, **section})
+    pid = host.process(100, f"{POD_CGROUP}/crio-{ID}", rdt="/")
+    notes = crio_annotations()
+    return state(pid=pid, bundle=host.bundle({"annotations": notes, "linux": {}}), annotations=notes)
+
+
+@pytest.fixture(autouse=True)
+def without_blockio(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "resctrl_hooks.node.features.blockio", None)
+
+
+def test_hook_creates_the_group_and_says_what_is_missing(host: Host) -> None:
+    outcome = host.call(node(host))
+    assert (outcome.code, host.groups()) == (0, [f"mon_groups/{UID}"])
+    assert WORDS in outcome.log
+
+
+def test_hook_refuses_by_the_features_policy(host: Host) -> None:
+    assert host.call(node(host, failurePolicy="fail")).code == 79
+
+
+def test_reconcile_continues_and_reports_it(host: Host) -> None:
+    host.call(node(host))
+    report = reconcile(host.context())
+    assert report.ok
+    assert report.unmet == {f"{ID[:12]} blockio": WORDS}
