@@ -46,7 +46,7 @@ def print_counters(
             "-" if counter.seconds is None else f"{mark}{duration(counter.seconds)}",
         )
     print_table(out, rows)
-    if any(counter.partial for counter in counters):
+    if any(counter.partial for counter, _ in shown):
         out.print(f"{MARK}: counted for only part of the pod's life")
 
 

@@ -17,7 +17,7 @@ from resctrl_hooks.cli.params import at_option, interval_option, refuse_with_at
 from resctrl_hooks.cli.same_config import with_config
 from resctrl_hooks.cli.show_text import MOST_LINES, print_pod
 from resctrl_hooks.cli.tables import console
-from resctrl_hooks.inventory.coverage import counter_of, is_partial
+from resctrl_hooks.inventory.coverage import counter_of, counters_of
 from resctrl_hooks.inventory.foreign import GroupName, foreign_group, readings_of
 from resctrl_hooks.inventory.gather import name_podmans, pod_of, refusals, refused_pod
 from resctrl_hooks.inventory.interval import interval_of
@@ -33,7 +33,7 @@ from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.guard.snapshots import domains_of
 from resctrl_hooks.node.refusals import REASON
-from resctrl_hooks.node.resctrl.counter_totals import ended, summed, turns
+from resctrl_hooks.node.resctrl.counter_totals import ended, turns
 from resctrl_hooks.node.snapshot.snapshot import Snapshot, take
 
 _SORTS: dict[str, Callable[[Pod], str]] = {"name": lambda pod: pod.name, "state": lambda pod: pod.state}
@@ -156,11 +156,12 @@ def _details(context: Context, pod: Pod, interval: tuple[Snapshot, Snapshot] | N
     except HookError as error:
         problem = with_config(str(error))
     record = context.ledger.read_pod(pod.key) or {}
+    counters, totals = counters_of(readings, record)
     return PodDetails(
         **{name: getattr(pod, name) for name in Pod.model_fields} | {"slowdown": ratios(context).get(pod.key)},
         unreadable=problem,
-        counters=[counter_of(reading, partial=is_partial(reading, record)) for reading in readings],
-        totals=[counter_of(reading, partial=is_partial(reading, record)) for reading in summed(readings)],
+        counters=counters,
+        totals=totals,
         turn_rate=_turn_rate(turns(context.monitor, pod.key) if readings else []),
         counted_until=_ended(context, pod.key) if readings else {},
         rates=None if interval is None else _rates(context, interval, pod.key),

@@ -6,6 +6,7 @@ from typing import Any
 
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.resctrl.assignment import Assignments
+from resctrl_hooks.node.resctrl.counter_totals import summed
 from resctrl_hooks.node.resctrl.counters import CUMULATIVE, Reading
 from resctrl_hooks.node.sharing.bandwidth_counters import events_of
 
@@ -33,6 +34,38 @@ def is_partial(reading: Reading, record: Mapping[str, Any]) -> bool:
         return False  # a removed or foreign group: unknown
     begins = born if made is None or made == min(since.values()) else made
     return reading.seconds + _SLACK < time.clock_gettime(time.CLOCK_BOOTTIME) - begins
+
+
+def counters_of(readings: Sequence[Reading], record: Mapping[str, Any]) -> tuple[list[Counter], list[Counter]]:
+    """Return a pod's readings by class, and their sums over all classes, as reports have them."""
+    partial = [is_partial(one, record) for one in readings]
+    totals = []
+    for total in summed([*readings]):
+        place = total.domain, total.counter.name
+        parts = [
+            (one, is_) for one, is_ in zip(readings, partial, strict=True) if place == (one.domain, one.counter.name)
+        ]
+        total.seconds = _counted_together([one for one, _ in parts], record)
+        incomplete = any(is_ for _, is_ in parts) or is_partial(total, record)
+        totals.append(counter_of(total, partial=incomplete))
+    return [counter_of(one, partial=is_) for one, is_ in zip(readings, partial, strict=True)], totals
+
+
+def _counted_together(parts: Sequence[Reading], record: Mapping[str, Any]) -> float | None:
+    """Return the time in which a pod was counted in any class; None where the classes' times may or may not overlap."""
+    counted = [part.seconds for part in parts if part.seconds]
+    if any(part.seconds is None for part in parts):
+        return None
+    if not counted:
+        return 0.0
+    now, longest = time.clock_gettime(time.CLOCK_BOOTTIME), max(counted)
+    born, since = record.get("born"), record.get("since", {})
+    whole_life = born is not None and longest + _SLACK >= now - born
+    begins = [since.get(part.rdt_class) for part in parts if part.seconds]
+    until_now = all(
+        begin is not None and abs(now - begin - one) <= _SLACK for begin, one in zip(begins, counted, strict=True)
+    )
+    return longest if len(counted) == 1 or whole_life or until_now else None
 
 
 def counter_of(reading: Reading, *, partial: bool = False) -> Counter:

@@ -21,7 +21,9 @@ class Counter(Record):
     unit: str = Field(description="Unit in UCUM: By, J, F, s.")
     state: str = Field(description="`available`, or the kernel's word for a missing value.")
     seconds: float | None = Field(
-        default=None, description="Time in which `value` was counted; null for gauges, or if unknown."
+        default=None,
+        description="Time in which `value` was counted; null for gauges, or if unknown, as where the times of "
+        "several classes may overlap.",
     )
     partial: bool = Field(default=False, description="Whether the value covers only a part of the pod's life.")
 

@@ -13,6 +13,7 @@ from resctrl_hooks.inventory.coverage import (
     bandwidth_counters,
     counted_state,
     counter_of,
+    counters_of,
     free_counters,
     is_partial,
 )
@@ -53,6 +54,37 @@ def test_counter_is_partial_if_it_misses_a_part_of_the_pods_life(
     monkeypatch.setattr(time, "clock_gettime", lambda _: 100.0)
     assert is_partial(found, record) is partial
     assert counter_of(found, partial=partial).partial is partial
+
+
+@pytest.mark.parametrize(
+    "found, record, seconds, partial",
+    [
+        ([("", 58), ("gold", 28)], TWO, 58, False),  # the first class counts from the pod's start
+        ([("", 58), ("gold", 20)], TWO, 58, True),  # a part of gold's traffic is missing
+        ([("", 58.5), ("gone", 20)], TWO, 58.5, False),
+        ([("gone", 30), ("gold", 30)], TWO, None, False),  # one after the other, or at the same time
+        ([("gone", 30), ("other", 20)], ONE, None, False),
+        ([("gone", 30), ("gold", 30)], {"since": {"gold": 70}}, None, False),
+        ([("", 20), ("gold", 20)], {"since": {"": 80, "gold": 80}}, 20, False),  # both until now
+        ([("", 30), ("gold", 20)], {"since": {"": 80, "gold": 80}}, None, False),  # with an earlier group
+        ([("", 0), ("gold", 20)], {"born": 79, "since": {"": 79, "gold": 80}}, 20, True),
+        ([("", 0), ("gold", 0)], {}, 0, False),
+        ([("", None), ("gold", 20)], {}, None, False),
+        ([("", 57)], ONE, 57, True),
+    ],
+)
+def test_time_over_all_classes_is_known_or_unknown(
+    monkeypatch: pytest.MonkeyPatch,
+    found: list[tuple[str, float | None]],
+    record: dict[str, Any],
+    seconds: float | None,
+    *,
+    partial: bool,
+) -> None:
+    monkeypatch.setattr(time, "clock_gettime", lambda _: 100.0)
+    counters, (total,) = counters_of([of_class(*one) for one in found], record)
+    assert [one.seconds for one in counters] == [one for _, one in found]
+    assert (total.value, total.seconds, total.partial) == (len(found), seconds, partial)
 
 
 def test_counter_has_the_readings_values() -> None:
