@@ -151,7 +151,7 @@ def test_people_half_prints_json_with_both_spellings(host: Host) -> None:
 def test_full_disk_is_one_line_and_a_failure(tmp_path: Path, words: list[str], peoples: bool) -> None:
     with open("/dev/full", "wb") as disk:
         code, stderr = ended(Cluster(tmp_path).host, disk, *words, peoples=peoples)
-    what = b"reconcile: cannot write the report: " if words[0] == "reconcile" else b""
+    what = b"reconcile: cannot write the report: " if words[0] == "reconcile" else b"cannot write the output: "
     assert (code, stderr) == (1, b"resctrl-hook: " + what + b"No space left on device\n")
 
 
