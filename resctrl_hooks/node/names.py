@@ -90,7 +90,10 @@ def pod_key(uid: str) -> str:
 
 def default_key_validator(key: str) -> bool:
     """Accept a ``key`` that is a safe path component: letters, digits and ``_+.-``, no leading dot, 200 at most."""
-    return 0 < len(key) <= _LONGEST_ID and key[0] != "." and _ID.issuperset(key)
+    if not 0 < len(key) <= _LONGEST_ID or key[0] == ".":
+        return False
+    most = key.replace("-", "")  # of UUIDs and ids, of which reconcile checks thousands; a set costs ten times that
+    return (most.isascii() and most.isalnum()) or _ID.issuperset(key)
 
 
 KEY_RULE = "use 1 to 200 letters, digits and _+.-, not starting with a dot"
