@@ -1,15 +1,18 @@
 """Containers that ran before anything was installed: one reconcile gives them all that a hook would have."""
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from conftest import crio_annotations
 
 from kernel.cgroups import file_of, value
 from kernel.containers import Containers
 from kernel.groups import Place, Resctrl, place_of
 from kernel.installed import Installed, resctrl_hook
+from kernel.pods import KubernetesPod
 from kernel.runtimes import wait_until
 from kernel.test_memtierd import CLASS, STAND_IN, TEMPLATE, stand_ins
 from kernel.test_scheduling import BLOCKIO, SCHEDULING, child_of
@@ -81,3 +84,15 @@ def test_features_apply_after_one_reconcile_and_are_repaired(
     containers.runtime.delete("late", force=True)
     installed.reconcile(check=False)
     wait_until(lambda: not list(tmp_path.glob("memtierd/*/*/*/*")), "its memtierd is gone with it")
+
+
+@pytest.mark.only(driver="cgroupfs", runtime_name="runc")
+def test_annotation_named_bundle_gives_a_container_no_other_bundle(pod: KubernetesPod, tmp_path: Path) -> None:
+    """runc stores annotations as labels, also one with the name of its own label."""
+    others = crio_annotations(pod.uid, **{"io.kubernetes.pod.namespace": "kube-system"})
+    (tmp_path / "config.json").write_text(json.dumps({"ociVersion": "1.2.0", "annotations": others}))
+    pod.start("c0", hooks={}, annotations={"bundle": str(tmp_path)})
+    pod.installed.reconcile()
+    record = json.loads(Path(pod.installed.state, "pods", pod.uid, f"c-{pod.id_of('c0')}").read_text())
+    assert record["namespace"] == "shop"
+    assert record["bundle"] != str(tmp_path)
