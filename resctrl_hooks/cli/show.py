@@ -170,7 +170,7 @@ def _details(context: Context, pod: Pod, interval: tuple[Snapshot, Snapshot] | N
 
 
 def _of_foreign(context: Context, pod: Pod, interval: tuple[Snapshot, Snapshot] | None) -> PodDetails:
-    """Return the counters of a foreign group, which are the kernel's: nobody keeps totals of it."""
+    """Return the kernel's counters of a foreign group, which has no totals."""
     (group,) = pod.groups
     problem, counters, rates = "", [], None
     try:

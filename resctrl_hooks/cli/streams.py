@@ -25,7 +25,7 @@ class _Output(io.FileIO):
         try:
             return super().write(data)
         except BrokenPipeError:
-            raise  # the reader closed the pipe, which is no failure
+            raise  # the reader closed the pipe, which is usual
         except OSError as error:
             raise OutputError(error.errno, error.strerror) from error
 

@@ -65,7 +65,7 @@ def examine(host: Host, checks: dict[str, Check] | None = None) -> Iterator[tupl
 
 
 def _failed(error: Exception) -> Finding:
-    """Return the finding for a check that failed; an error of the kernel is no fault of this program."""
+    """Return the finding for a check that failed; an error of the kernel needs no bug report."""
     kernel = isinstance(error, OSError) and bool(error.strerror)
     remedy = "see the kernel log" if kernel else "please report it"
     what = str(HookError.of_file(error, error.filename or "a file")) if isinstance(error, OSError) and kernel else error

@@ -137,7 +137,7 @@ def _of_group(context: Context, what: str, keys: Collection[str]) -> set[str]:
     try:
         groups = groups_named(context, what)
     except HookError:
-        return set()  # without resctrl, there is none
+        return set()  # without resctrl, there are no groups
     if found := {key for _, key in groups if key in keys}:
         return found
     if len(groups) > 1:

@@ -35,7 +35,7 @@ class Unplaced(NamedTuple):
 def unplaced_containers(context: Context, placed: Container[str], online: int) -> list[Unplaced]:
     """Return the running containers but those in ``placed``: of records, and of the runtimes' state.
 
-    A pod's sandbox is none of its containers. A container with an unreadable bundle has no known request.
+    A pod's sandbox is not one of its containers. A container with an unreadable bundle has no known request.
 
     Raises:
         HookError: the state directory or that of a runtime cannot be read.

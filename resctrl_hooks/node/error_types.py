@@ -17,9 +17,8 @@ class HookError(Exception):
 
     ``message`` states what failed and its object, ``hint`` the remedy, ``errno`` the system call's error (0 if none),
     and ``kernel`` resctrl's own ``info/last_cmd_status``. ``reason`` is one word for logs and metrics, fixed per class.
-    ``refuses`` tells whether the container must not start because of it. ``impossible``: the node can never have what
-    is missing, which is no failure unless a pod requested it. ``remedy`` replaces the hint of
-    the hooks in programs that use the library.
+    ``refuses``: the container must not start because of it. ``impossible``: the node can never provide what is missing,
+    so only a pod that requests it fails. ``remedy`` replaces the hint of the hooks in programs that use the library.
     """
 
     reason = "failed"

@@ -148,14 +148,25 @@ def excluded(host: Host) -> PlacedHost:
     return node
 
 
+def work_by_pass(host: Host, monkeypatch: pytest.MonkeyPatch, done: list[str]) -> list[int]:
+    """Run passes within a pause, the last one after it; return how much ``done`` each added."""
+    now = [1000.0]
+    clock = time.clock_gettime
+    monkeypatch.setattr(time, "clock_gettime", lambda one: now[0] if one == time.CLOCK_BOOTTIME else clock(one))
+    found = []
+    for later in (0, 30, FIRST_PAUSE - 31, 2):
+        now[0] += later
+        done.clear()
+        assert reconcile(host.context()).ok
+        found.append(len(done))
+    return found
+
+
 @pytest.mark.parametrize("size, reads", [(set_aside.LARGE, [3, 3, 3, 3]), (2 * set_aside.LARGE, [3, 0, 0, 3])])
 def test_large_container_that_needs_nothing_is_read_once_in_a_pause(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, reads: list[int]
 ) -> None:
     node = excluded(Host(tmp_path))
-    now = [1000.0]
-    clock = time.clock_gettime
-    monkeypatch.setattr(time, "clock_gettime", lambda one: now[0] if one == time.CLOCK_BOOTTIME else clock(one))
     for name in "abc":
         node.run_unseen(name, 500, note="x" * (size - 10_000))
     read: list[str] = []
@@ -165,13 +176,7 @@ def test_large_container_that_needs_nothing_is_read_once_in_a_pause(
         return workload_of(id_, *more)
 
     monkeypatch.setattr(discovery, "workload_of", reading)
-    found = []
-    for later in (0, 30, FIRST_PAUSE - 31, 2):
-        now[0] += later
-        read.clear()
-        assert reconcile(node.host.context()).ok
-        found.append(len(read))
-    assert found == reads
+    assert work_by_pass(node.host, monkeypatch, read) == reads
 
 
 def test_dry_run_lets_no_container_rest(tmp_path: Path) -> None:
@@ -191,9 +196,6 @@ def test_large_container_with_an_impossible_wish_is_planned_once_in_a_pause(
     node.configure(monitoring=True)
     config = json.loads(node.host.config.read_text())
     node.host.config.write_text(json.dumps({**config, "rdt": {"enabled": True}}))
-    now = [1000.0]
-    clock = time.clock_gettime
-    monkeypatch.setattr(time, "clock_gettime", lambda one: now[0] if one == time.CLOCK_BOOTTIME else clock(one))
     wish = {"class.rdt.resctrl-hooks.io": "forbidden", "note": "x" * (size - 10_000)}
     node.host.call(node.run_unseen("a", 500, **wish))
     planned: list[str] = []
@@ -203,10 +205,4 @@ def test_large_container_with_an_impossible_wish_is_planned_once_in_a_pause(
         return recorded_workload(id_, *more)
 
     monkeypatch.setattr(discovery, "recorded_workload", planning)
-    found = []
-    for later in (0, 30, FIRST_PAUSE - 31, 2):
-        now[0] += later
-        planned.clear()
-        assert reconcile(node.host.context()).ok
-        found.append(len(planned))
-    assert found == plans
+    assert work_by_pass(node.host, monkeypatch, planned) == plans

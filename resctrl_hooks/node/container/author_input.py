@@ -1,7 +1,7 @@
 """The gate for the texts of a pod's author: annotations, labels, variables and device names.
 
 It bounds size and characters, and a `Budget` bounds the work that follows from a text. A wish that fails here is
-dropped: the container is treated as if it were absent, and `failure_policies.report_dropped` reports it once.
+dropped: the container is treated as one without the wish, and `failure_policies.report_dropped` reports it once.
 """
 
 from ..errors import HookError

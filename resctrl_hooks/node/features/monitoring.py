@@ -29,7 +29,7 @@ class Monitoring(Feature):
     def plan(self, workload: "Workload", context: "Context", earlier: "Sequence[Step]" = ()) -> "list[Step]":
         """Join the pod's group in the class of the process, or stay in the runtime's group.
 
-        A filter may forbid it, and a node without monitoring has no groups; monitoring that cannot exist is no failure.
+        A filter may forbid it. A node whose resctrl cannot monitor has no groups; there the step is skipped.
 
         Raises:
             InputError: the label selector needs the pod's labels, and they are unreadable.

@@ -77,7 +77,7 @@ def leaf_of(proc: str, root: str, pid: int, container: str, own: str = "") -> "L
     except OSError as error:
         if error.errno != errno.ENAMETOOLONG or not own:
             raise
-        found = [Cgroup("", own[len(root) :])]  # it made cgroups below its own, deeper than the kernel can tell
+        found = [Cgroup("", own[len(root) :])]  # it made cgroups below its own, deeper than the kernel can report
     if not found:
         return None
     if found[0].hierarchy:

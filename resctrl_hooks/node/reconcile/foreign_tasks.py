@@ -56,7 +56,7 @@ def _remove(context: "Context", key: str, rdt_class: str, cgroup: str, report: "
 def _is_foreign(tid: int, cgroup: str, context: "Context") -> bool:
     """Return whether a task certainly runs outside of a pod's cgroup; false if it has ended.
 
-    A container can make cgroups below its own whose paths are longer than the kernel can tell (Linux 5.14).
+    A container can make cgroups below its own whose paths are longer than the kernel can report (Linux 5.14).
     """
     try:
         folders = [one.folder(context.settings.cgroup_path) for one in cgroups_of(context.proc, tid)]

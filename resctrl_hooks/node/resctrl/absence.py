@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     class Resctrl(Protocol):
-        """The part of `filesystem.Resctrl` that tells what is missing."""
+        """The part of `filesystem.Resctrl` that explains a missing mount."""
 
         root: str
         proc: str

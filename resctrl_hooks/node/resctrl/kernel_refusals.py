@@ -7,14 +7,12 @@ from .absence import missing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Protocol
+    from typing import Protocol
 
-    class Resctrl(Protocol):
+    from . import absence
+
+    class Resctrl(absence.Resctrl, Protocol):
         """The part of `filesystem.Resctrl` that explanations need."""
-
-        root: str
-        proc: str
-        fs: Any
 
         def class_folder(self, rdt_class: str) -> str:
             """Return the folder of a class."""

@@ -72,7 +72,7 @@ def _search(resctrl: "Resctrl", wanted: "Collection[str]", node: _Node) -> "dict
 
 
 def _is_free(node: _Node, owner: str, rdt_class: str, identity: str) -> bool:
-    """Return whether the owner by name of a group with an identity is no other key, or has lost its own group."""
+    """Return whether no other key owns a group with an identity: by the group's name and by its record."""
     if owner in ("", node.key):
         return True
     known = identities(node.ledger.read_pod(owner) or {"groups": {}}, node.resctrl)
