@@ -67,13 +67,14 @@ class Session:
         if problem := store.load():
             say(problem)
         sizes = {number: float(size) for number, size in l3_sizes(context.settings.resctrl_path).items()}
+        self._files = open_files(say)
         self.live = Live(
             context,
             store,
             lambda _, text: say(self._named(text)),
             perf=self._settings["perf"],
             sizes=sizes,
-            files=open_files(say),
+            files=self._files,
             keep=1 << 16,
         )
 
@@ -81,6 +82,7 @@ class Session:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._files.close()  # now: `say` is in a circle, which is collected at any time
         self.live.watched.close()
         if self._lock is not None:
             try:

@@ -1,7 +1,10 @@
 """`diagnose` on a node whose victim is slowed by a class: what it learns, what it says, and what it leaves behind."""
 
+import gc
 import json
+import os
 import time
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -68,6 +71,16 @@ def test_new_workload_is_unknown_and_then_normal(shop: Shop) -> None:
     (second,) = shop.item("shop/cart", "--for", "60s")["items"]
     assert (second["verdict"], second["method"]) == ("normal", "traffic")
     assert second["ratio"] == pytest.approx(1.0, abs=0.05)
+
+
+def test_no_file_of_resctrl_stays_open(shop: Shop) -> None:
+    gc.disable()  # resctrl can't be unmounted while one is open
+    try:
+        shop.item("shop/cart", "--for", "15s")
+        opened = [os.readlink(one) for one in Path("/proc/self/fd").iterdir() if one.exists()]
+    finally:
+        gc.enable()
+    assert not [one for one in opened if one.startswith(str(shop.world.node.root))]
 
 
 @pytest.mark.parametrize(
