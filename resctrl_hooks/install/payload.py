@@ -19,6 +19,7 @@ _NODE: Final = "node"
 _SAMPLING: Final = ("sampler/", "guard/", "history/", "slowdown/", "snapshot/")
 """Rooms of which other modules need few or none: with all of them, a MachineConfig is a sixth longer."""
 _ENDING: Final = ".py"
+_FRONT_DOOR: Final = "part.py"
 _DIGITS: Final = 12
 # A module's name cannot contain a dot; the folder is the package.
 _FOLDER: Final = "node-"
@@ -67,6 +68,7 @@ def payload(*, plugin: bool = True, sampling: bool = True, features: Collection[
 
     project = resources.files("resctrl_hooks")
     modules = dict(sorted([*_modules(project / _NODE), *_modules(project / PLUGIN, f"{PLUGIN}/")]))
+    del modules[f"{PLUGIN}/{_FRONT_DOOR}"]  # of the people half
     unused = [_room_of(row) for name, row in FEATURES.items() if name not in features]
     modules = _without((*unused, *(() if sampling else _SAMPLING), *(() if plugin else (f"{PLUGIN}/",))), modules)
     return Payload(__version__, folder_name(modules), modules)

@@ -1,0 +1,44 @@
+"""`Part`, the front door of a house: all that it adds to the project, in one value, in the house's ``part.py``.
+
+Values are given as ``module:name`` and imported when they are used, so that a command imports no other house. A house
+whose folder is missing adds nothing.
+"""
+
+import importlib
+import importlib.util
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+HOUSES: Final = ("core", "observe", "placement", "nri", "openshift", "lab")
+"""The houses in their order, which is that of help, documents and output."""
+
+
+class Part(NamedTuple):
+    """What one house adds.
+
+    Args:
+        name: the house.
+    """
+
+    name: str
+
+
+@cache
+def parts() -> tuple[Part, ...]:
+    """Return the parts of the houses that are here."""
+    return tuple(_found())
+
+
+def _found() -> Iterator[Part]:
+    project = __name__.partition(".")[0]
+    for name in HOUSES:
+        module = f"{project}.{name}"
+        if importlib.util.find_spec(module) and importlib.util.find_spec(f"{module}.part"):
+            yield importlib.import_module(f"{module}.part").PART
+
+
+def load(name: str) -> Any:
+    """Return the value that a part names as ``module:name``."""
+    module, _, value = name.partition(":")
+    return getattr(importlib.import_module(module), value)

@@ -1,0 +1,1 @@
+"""The house of a node without hardware: simulation and demo."""

@@ -1,0 +1,1 @@
+"""The house that reads what the node counts, and judges it."""

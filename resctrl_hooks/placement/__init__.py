@@ -1,0 +1,1 @@
+"""The house of CPUs, memory nodes, devices, interrupts and CPU classes."""
