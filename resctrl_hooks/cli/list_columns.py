@@ -12,7 +12,7 @@ from resctrl_hooks.inventory.feature_display.model import Columns
 from resctrl_hooks.inventory.feature_display.table import DISPLAYS
 from resctrl_hooks.inventory.models import STATES, Container, Pod, State
 from resctrl_hooks.inventory.slowdown import HEADING, as_text
-from resctrl_hooks.node.snapshot.names import short_id
+from resctrl_hooks.node.container.names import short_id
 
 Cell = str | Name
 

@@ -22,7 +22,7 @@ from resctrl_hooks.inventory.feature_display.memory import CGROUP
 from resctrl_hooks.inventory.models import STATES, Pod, meaning
 from resctrl_hooks.inventory.pod_details import Failure, PodDetails
 from resctrl_hooks.inventory.slowdown import as_text
-from resctrl_hooks.node.snapshot.names import short_id
+from resctrl_hooks.node.container.names import short_id
 
 _MOST_THREADS = 20
 MOST_LINES = 10

@@ -6,10 +6,10 @@ from typing import NamedTuple
 from resctrl_hooks.inventory.find import LEAST, begun, named, several
 from resctrl_hooks.inventory.podman import RUNTIME as PODMAN
 from resctrl_hooks.inventory.podman import PodmanNames, podman_names
+from resctrl_hooks.node.container.names import short_id
 from resctrl_hooks.node.container.runtimes import Found, living_containers
 from resctrl_hooks.node.container.workload import Workload, workload_of
 from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.snapshot.names import short_id
 
 from .host import Host
 

@@ -21,6 +21,7 @@ from resctrl_hooks.inventory.gather import name_podmans, pod_of, refusals
 from resctrl_hooks.inventory.models import Pod, meaning
 from resctrl_hooks.inventory.podman import RUNTIME as PODMAN
 from resctrl_hooks.inventory.records import is_known
+from resctrl_hooks.node.container.names import short_id
 from resctrl_hooks.node.container.recorded import recorded_workload
 from resctrl_hooks.node.container.runtimes import Found
 from resctrl_hooks.node.container.workload import Workload
@@ -28,7 +29,6 @@ from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.features.monitoring import why_not
 from resctrl_hooks.node.names import namespace_in_words
 from resctrl_hooks.node.resctrl.absence import why_no_monitoring
-from resctrl_hooks.node.snapshot.names import short_id
 from resctrl_hooks.node.watch.status import read_status
 from resctrl_hooks.nri.status import NAME as NRI_STATUS
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from resctrl_hooks.node.container.names import short_id, stored_names
 from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.snapshot.names import short_id, stored_names
 
 from .pod_names import PodName, PodNames
 

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from resctrl_hooks.node.container.names import short_id
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.host.cgroup_tasks import threads_of_container
@@ -19,7 +20,6 @@ from resctrl_hooks.node.resctrl.locked_key import record_is_dead
 from resctrl_hooks.node.resctrl.rmids import foreign_classes, groups_by_class, rmids_of_each_class, total_rmids
 from resctrl_hooks.node.sharing.limits import limit_of
 from resctrl_hooks.node.sharing.runtimes_group import group_name
-from resctrl_hooks.node.snapshot.names import short_id
 
 from .account import Account
 from .base import class_text

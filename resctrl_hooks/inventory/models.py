@@ -12,7 +12,7 @@ from pydantic import (
     model_serializer,
 )
 
-from resctrl_hooks.node.snapshot.names import short_id
+from resctrl_hooks.node.container.names import short_id
 
 from .account import Account
 from .base import ClassName, KernelName, Record, class_text, group_name

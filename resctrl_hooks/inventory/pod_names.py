@@ -8,8 +8,8 @@ import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from resctrl_hooks.node.container.names import RecordedNames
 from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.snapshot.names import RecordedNames
 
 from .podman import PodmanNames, is_podmans, podman_names
 
@@ -34,7 +34,8 @@ class PodNames(RecordedNames):
     """The names of all keys, including those that only Podman knows."""
 
     def __init__(self, context: Context) -> None:
-        super().__init__(context)
+        super().__init__(context.ledger)
+        self._context = context
         self._podman = PodmanNames({}, {})
         self._asked = float("-inf")
 

@@ -8,6 +8,7 @@ from resctrl_hooks.inventory.pod_names import PodName, PodNames
 from resctrl_hooks.inventory.rates import Rates
 from resctrl_hooks.inventory.usage import POD as POD_LINE
 from resctrl_hooks.inventory.usage import Line, Users, is_uncounted
+from resctrl_hooks.node.container.names import short_id
 from resctrl_hooks.node.history.rows import (
     CAPACITY,
     COUNTED,
@@ -40,7 +41,6 @@ from resctrl_hooks.node.resctrl.counters import (
     counter_named,
     domain_named,
 )
-from resctrl_hooks.node.snapshot.names import short_id
 from resctrl_hooks.node.snapshot.snapshot import ClassCounts, Counts, Snapshot, Values
 
 _COUNTERS: Final = {column_of(counter): counter for counter in COUNTERS.values()}

@@ -8,9 +8,9 @@ from resctrl_hooks.inventory.foreign import readings_of
 from resctrl_hooks.inventory.pod_details import Counter, PodRates
 from resctrl_hooks.inventory.pod_names import PodNames
 from resctrl_hooks.inventory.rates import Rates, of_foreign, pod_rates, reported
+from resctrl_hooks.node.container.names import short_id
 from resctrl_hooks.node.history.rows import POD, SLOWED, Row
 from resctrl_hooks.node.resctrl.counters import CUMULATIVE, Reading
-from resctrl_hooks.node.snapshot.names import short_id
 from resctrl_hooks.node.snapshot.snapshot import Snapshot
 
 from .moments import PastUsers, counted_seconds, pair_of

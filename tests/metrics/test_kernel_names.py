@@ -12,8 +12,8 @@ from hosts.monitored import MonitoredHost, plain_host
 from metrics.conftest import scraped, served
 from resctrl_hooks.inventory.podman import podman_names
 from resctrl_hooks.metrics.collector import NodeCollector, registry_of
+from resctrl_hooks.node.container.names import stored_names
 from resctrl_hooks.node.names import name_text
-from resctrl_hooks.node.snapshot.names import stored_names
 from resctrl_hooks.recording.files import read
 
 TEXTS = {

@@ -1,9 +1,9 @@
 """The largest pods of a class in a full memory domain, for the guard's log: a cut slows their traffic."""
 
+from ..container.names import RecordedNames
 from ..errors import LedgerError, ResctrlError
 from ..resctrl.bandwidth import TOTAL
 from ..resctrl.group_names import Names
-from ..snapshot.names import RecordedNames
 from .load import count_in
 
 TYPE_CHECKING = False
@@ -22,7 +22,7 @@ class Pods:
     def __init__(self, context: "Context", bandwidth: "Bandwidth") -> None:
         self._context = context
         self._bandwidth = bandwidth
-        self._names = RecordedNames(context)
+        self._names = RecordedNames(context.ledger)
         self._last: "dict[tuple[int, str], dict[str, int]]" = {}
         self._moved: "dict[tuple[int, str], dict[str, int]]" = {}
 

@@ -6,6 +6,7 @@
 import posix
 import time
 
+from ..container.names import RecordedNames
 from ..guard.snapshots import domains_of, traffic_of
 from ..guard.status import NAME, event_text
 from ..host.files import kernel_text, parse_json, read_file
@@ -20,7 +21,6 @@ from ..slowdown.causes import SUPPORTED
 from ..slowdown.section import section as slowdown_section
 from ..slowdown.status import read_status
 from ..snapshot.growth import ENERGY, growths
-from ..snapshot.names import RecordedNames
 from ..snapshot.packages import Packages
 from ..snapshot.snapshot import open_files, take
 from .class_changes import changes
@@ -113,7 +113,7 @@ class Sampler:
 
     def __init__(self, node: "Context", names: "Names | None" = None) -> None:
         self._node = node
-        self._names: "Names" = names or RecordedNames(node)
+        self._names: "Names" = names or RecordedNames(node.ledger)
         self._host = printable(posix.uname().nodename)
         node.monitor.resctrl.classes()
         self._files = open_files()

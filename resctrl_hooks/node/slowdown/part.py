@@ -2,6 +2,7 @@
 
 import posix
 
+from ..container.names import RecordedNames
 from ..errors import HookError
 from ..guard.section import section as guard_section
 from ..guard.section import slowdown_of
@@ -9,7 +10,6 @@ from ..host.instance import RunningError, only_instance
 from ..log import WARNING
 from ..names import SLOWDOWN_STATUS
 from ..part import Moment, Part
-from ..snapshot.names import RecordedNames
 from .constants import FEWEST, JUDGED, WINDOW
 from .live import Live
 from .section import LOCK, section
@@ -44,7 +44,7 @@ class SlowdownPart(Part):
         self._reported = set(slowdown_of(guard))
         self._live = live
         self._lock = lock
-        self._names = RecordedNames(context)
+        self._names = RecordedNames(context.ledger)
         self._findings: "dict[str, Finding]" = {}
         self._turn = 0
         path = f"{context.settings.state_dir}/{SLOWDOWN_STATUS}"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hosts.monitored import KEYS, plain_host
 
-from resctrl_hooks.node.snapshot.names import RecordedNames, stored_names
+from resctrl_hooks.node.container.names import RecordedNames, stored_names
 
 ALONE = "ab" * 32
 
@@ -17,7 +17,7 @@ def test_container_without_a_pod_has_the_name_of_its_storage(tmp_path: Path, fil
         storage = tmp_path / "overlay-containers"
         (storage / ALONE / "userdata").mkdir(parents=True)
         (storage / file).write_text(json.dumps([{"id": ALONE, "names": ["cart", "other"]}, {"id": "x"}, 7]))
-        names = RecordedNames(host.context)
+        names = RecordedNames(host.context.ledger)
         with host.context.monitor.hold(ALONE) as locked:
             details = {"runtime": "podman", "container": "", "bundle": f"{storage}/{ALONE}/userdata"}
             locked.add_member(ALONE, details, host.process())
@@ -28,7 +28,7 @@ def test_container_without_a_pod_has_the_name_of_its_storage(tmp_path: Path, fil
 def test_recorded_pod_has_its_names_and_an_unknown_key_a_short_id(tmp_path: Path) -> None:
     with plain_host(tmp_path, "info") as host:
         host.group(0, "web-0")
-        names = RecordedNames(host.context)
+        names = RecordedNames(host.context.ledger)
         names.learn([KEYS[0], ALONE])
         assert names.of(KEYS[0]) == ("shop", "web-0", "")
         assert names.of(ALONE) == ("", ALONE[:12], "")

@@ -7,7 +7,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ..context import Context
+    from ..ledger import Ledger
 
     Name = tuple[str, str, str]
 
@@ -28,8 +28,8 @@ def short_id(id_: str) -> str:
 class RecordedNames:
     """Namespace, pod and container of each key. Names never change, so each is looked up until it is known."""
 
-    def __init__(self, context: "Context") -> None:
-        self._context = context
+    def __init__(self, ledger: "Ledger") -> None:
+        self._ledger = ledger
         self._known: "dict[str, Name]" = {}
 
     def of(self, key: str) -> "Name":
@@ -43,11 +43,11 @@ class RecordedNames:
             del self._known[key]
         bundles: "dict[str, str]" = {}
         for key in wanted - self._known.keys():
-            record = self._context.ledger.read_pod(key) or {}
+            record = self._ledger.read_pod(key) or {}
             if record.get("pod"):
                 self._known[key] = str(record.get("namespace", "")), str(record["pod"]), ""
                 continue
-            member = self._context.ledger.read_member(key, key) or {}  # a container without a pod is its own key
+            member = self._ledger.read_member(key, key) or {}  # a container without a pod is its own key
             if member.get("bundle"):
                 bundles[key] = str(member["bundle"])
         for key, name in stored_names(bundles).items():
