@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 import click
 
-from resctrl_hooks.cli import TASKS, examples_of, main
+from resctrl_hooks.cli import examples_of, main, tasks
 from resctrl_hooks.install.paths import CODE, HOOK_NAME
 from resctrl_hooks.install.units import COMPILE, MOUNT, RECONCILE, TIMER, WAKE
 from resctrl_hooks.node.names import RESCTRL_ROOT, STATE_DIR
@@ -38,7 +38,7 @@ def man_page() -> bytes:
         "[\\-\\-config FILE] COMMAND [OPTION...] [ARGUMENT...]",
         ".SH OPTIONS",
         *_options(main, context),
-        *(line for task, names in TASKS.items() for line in _task(task, names, context)),
+        *(line for task, names in tasks().items() for line in _task(task, names, context)),
         ".SH FILES",
         *_terms(_FILES),
         ".SH EXIT STATUS",

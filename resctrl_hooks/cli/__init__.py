@@ -1,133 +1,34 @@
 """The `resctrl-hook` command line for operators.
 
-Each command is a module, which is imported when the command is called.
+The parts of the houses name the commands. A command's module is imported when the command is called.
 """
 
-import importlib
 import sys
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, get_args
 
 import click
 
 from resctrl_hooks import __version__
 from resctrl_hooks.cli.errors import WORDS, OneLineGroup, no_such_command
+from resctrl_hooks.core.parts import Entry, Task, load, parts
 from resctrl_hooks.node.settings import DEFAULT_CONFIG
 
-
-class Entry(NamedTuple):
-    """A command: the module of this package that defines it as `command`, its line in the overview, and examples.
-
-    A subcommand's examples are those that contain its name.
-    """
-
-    module: str
-    summary: str
-    examples: tuple[str, ...]
-
-
-# The table exists because reading the lines from the modules would import the dependencies of all commands. Help, man
-# page and completion have its order.
-TASKS: dict[str, dict[str, Entry]] = {
-    "Look": {
-        "list": Entry("list", "List pods and their groups, waiting pods first.", ("list", "list -n shop -o wide")),
-        "show": Entry("show", "Show the details of a pod.", ("show shop/web-0", "show shop/web-0 --rates")),
-        "top": Entry(
-            "top",
-            "Watch cache, bandwidth and energy per pod.",
-            ("top", "top --once --by namespace", "top --at 'yesterday 14:00'"),
-        ),
-        "topology": Entry("topology", "Draw this node's CPUs, caches and memory.", ("topology",)),
-        "record": Entry("record", "Record the counters of all pods to a file.", ("record --for 10m -o night.csv",)),
-        "report": Entry(
-            "report",
-            "Draw a recording, or the history, as one HTML page.",
-            ("report night.csv -o night.html", "report --since 'yesterday 13:00' -o night.html"),
-        ),
-        "history": Entry(
-            "history",
-            "Show and export the history of this node.",
-            ("history status", "history export --since '2h ago' -o two-hours.parquet"),
-        ),
-        "metrics": Entry("metrics", "Write or serve OpenMetrics.", ("metrics", "metrics --listen")),
-        "view": Entry("view", "Mount the totals of pods as a resctrl tree.", ("view /run/resctrl-view",)),
-    },
-    "Diagnose": {
-        "explain": Entry(
-            "explain",
-            "Explain why a pod has no group, or what the hook would do.",
-            ("explain shop/web-0", "runc state ID | resctrl-hook explain"),
-        ),
-        "diagnose": Entry(
-            "diagnose",
-            "Tell which pods are slowed, because of whom, and what helps.",
-            ("diagnose", "diagnose shop/web-0 --for 2m", "diagnose shop/web-0 --experiment"),
-        ),
-        "doctor": Entry(
-            "doctor",
-            "Check this host and report how to fix each problem.",
-            ("doctor", "doctor --fix", "doctor -o json"),
-        ),
-    },
-    "Set up": {
-        "install": Entry(
-            "install",
-            "Install the hook on this host, or below --root.",
-            ("install --dry-run", "install --runtime crio"),
-        ),
-        "config": Entry(
-            "config",
-            "Check, apply and show the configuration.",
-            (
-                "--config my.yaml config check",
-                "config apply --dry-run",
-                "config apply",
-                "config show",
-                "config schema",
-                "config balloons balloons.yaml",
-            ),
-        ),
-        "machineconfig": Entry(
-            "machineconfig", "Render OpenShift MachineConfigs.", ("machineconfig > 99-worker-resctrl-hooks.yaml",)
-        ),
-        "uninstall": Entry("uninstall", "Uninstall the hook from this host.", ("uninstall",)),
-    },
-    "Limit": {
-        "rdt": Entry("rdt", "Apply and show declared RDT classes.", ("rdt show", "rdt apply --dry-run", "rdt apply")),
-        "guard": Entry(
-            "guard",
-            "Limit the bandwidth of RDT classes while memory is full.",
-            ("guard status", "guard run", "guard restore"),
-        ),
-    },
-    "Try without hardware": {
-        "demo": Entry("demo", "Demonstrate the hook with one container, on any Linux machine.", ("demo",)),
-        "simulate": Entry("simulate", "Mount a simulated resctrl.", ("simulate /tmp/resctrl --rmids 16",)),
-    },
-    "Called by the system": {
-        "createRuntime": Entry(
-            "hook", "Serve an OCI createRuntime hook: state on stdin.", ("runc state ID | resctrl-hook createRuntime",)
-        ),
-        "poststop": Entry(
-            "hook", "Serve an OCI poststop hook: state on stdin.", ("runc state ID | resctrl-hook poststop",)
-        ),
-        "hook": Entry(
-            "hook", "Serve the stage that the state's status selects.", ("runc state ID | resctrl-hook hook",)
-        ),
-        "reconcile": Entry(
-            "reconcile",
-            "Update groups and records to match the running containers.",
-            ("reconcile --dry-run", "reconcile"),
-        ),
-        "watch": Entry("watch", "Move processes that enter containers into their pods' groups.", ("watch",)),
-        "events": Entry("events", "Send Kubernetes Events of slowed and of waiting pods.", ("events",)),
-        "nri": Entry("nri", "Run as an NRI plugin of containerd or CRI-O.", ("nri --socket /var/run/nri/nri.sock",)),
-    },
-}
-"""The commands by task."""
-
-_COMMANDS = {name: entry for entries in TASKS.values() for name, entry in entries.items()}
 _SHELL = "|"  # an example with a pipe is complete
+
+
+def tasks() -> dict[Task, dict[str, Entry]]:
+    """Return the commands of all parts by task. Help, man page and completion have this order."""
+    found = {}
+    for task in get_args(Task):
+        entries = [pair for part in parts() for pair in part.commands.get(task, {}).items()]
+        if entries:
+            found[task] = dict(sorted(entries, key=lambda pair: pair[1].rank))
+    return found
+
+
+def _commands() -> dict[str, Entry]:
+    return {name: entry for entries in tasks().values() for name, entry in entries.items()}
 
 
 def examples_of(path: str) -> list[str]:
@@ -135,7 +36,7 @@ def examples_of(path: str) -> list[str]:
     name = path.split(maxsplit=1)[0]
     return [
         line if _SHELL in line else f"resctrl-hook {line}"
-        for line in _COMMANDS[name].examples
+        for line in _commands()[name].examples
         if f" {path} " in f" {line} "
     ]
 
@@ -162,20 +63,20 @@ class _LazyGroup(OneLineGroup):
         return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*_COMMANDS]  # `list` is a module of this package
+        return [*_commands()]  # `list` is a module of this package
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
+        entry = _commands().get(cmd_name)
+        if entry is None:
             return None
-        module = importlib.import_module(f"{__name__}.{_COMMANDS[cmd_name].module}")
-        command = module.commands[cmd_name] if hasattr(module, "commands") else module.command
+        command = load(entry.command)
         assert isinstance(command, click.Command)
         _give_examples(command, cmd_name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        widest = max(map(len, _COMMANDS))
-        for task, entries in TASKS.items():
+        widest = max(map(len, _commands()))
+        for task, entries in tasks().items():
             with formatter.section(task):
                 formatter.write_dl([(name.ljust(widest), entry.summary) for name, entry in entries.items()])
 

@@ -24,8 +24,6 @@ def _stage(name: str, text: str) -> click.Command:
     return stage
 
 
-commands = {
-    CREATE_RUNTIME: _stage(CREATE_RUNTIME, "Apply the steps for a workload before it runs."),
-    POSTSTOP: _stage(POSTSTOP, "Revert the steps for a workload after it has ended."),
-    HOOK: _stage(HOOK, "Serve the stage that the state's status selects."),
-}
+create_runtime = _stage(CREATE_RUNTIME, "Apply the steps for a workload before it runs.")
+poststop = _stage(POSTSTOP, "Revert the steps for a workload after it has ended.")
+hook = _stage(HOOK, "Serve the stage that the state's status selects.")

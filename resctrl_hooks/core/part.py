@@ -2,6 +2,91 @@
 
 from typing import Final
 
-from resctrl_hooks.core.parts import Part
+from resctrl_hooks.core.parts import Entry, Part
 
-PART: Final = Part("core")
+PART: Final = Part(
+    "core",
+    commands={
+        "Look": {
+            "list": Entry(
+                "resctrl_hooks.cli.list:command",
+                "List pods and their groups, waiting pods first.",
+                ("list", "list -n shop -o wide"),
+            ),
+            "show": Entry(
+                "resctrl_hooks.cli.show:command",
+                "Show the details of a pod.",
+                ("show shop/web-0", "show shop/web-0 --rates"),
+            ),
+        },
+        "Diagnose": {
+            "explain": Entry(
+                "resctrl_hooks.cli.explain:command",
+                "Explain why a pod has no group, or what the hook would do.",
+                ("explain shop/web-0", "runc state ID | resctrl-hook explain"),
+            ),
+            "doctor": Entry(
+                "resctrl_hooks.cli.doctor:command",
+                "Check this host and report how to fix each problem.",
+                ("doctor", "doctor --fix", "doctor -o json"),
+                rank=2,
+            ),
+        },
+        "Set up": {
+            "install": Entry(
+                "resctrl_hooks.cli.install:command",
+                "Install the hook on this host, or below --root.",
+                ("install --dry-run", "install --runtime crio"),
+            ),
+            "config": Entry(
+                "resctrl_hooks.cli.config:command",
+                "Check, apply and show the configuration.",
+                (
+                    "--config my.yaml config check",
+                    "config apply --dry-run",
+                    "config apply",
+                    "config show",
+                    "config schema",
+                    "config balloons balloons.yaml",
+                ),
+            ),
+            "uninstall": Entry(
+                "resctrl_hooks.cli.uninstall:command", "Uninstall the hook from this host.", ("uninstall",), rank=2
+            ),
+        },
+        "Limit": {
+            "rdt": Entry(
+                "resctrl_hooks.cli.rdt:command",
+                "Apply and show declared RDT classes.",
+                ("rdt show", "rdt apply --dry-run", "rdt apply"),
+            ),
+        },
+        "Called by the system": {
+            "createRuntime": Entry(
+                "resctrl_hooks.cli.hook:create_runtime",
+                "Serve an OCI createRuntime hook: state on stdin.",
+                ("runc state ID | resctrl-hook createRuntime",),
+            ),
+            "poststop": Entry(
+                "resctrl_hooks.cli.hook:poststop",
+                "Serve an OCI poststop hook: state on stdin.",
+                ("runc state ID | resctrl-hook poststop",),
+            ),
+            "hook": Entry(
+                "resctrl_hooks.cli.hook:hook",
+                "Serve the stage that the state's status selects.",
+                ("runc state ID | resctrl-hook hook",),
+            ),
+            "reconcile": Entry(
+                "resctrl_hooks.cli.reconcile:command",
+                "Update groups and records to match the running containers.",
+                ("reconcile --dry-run", "reconcile"),
+            ),
+            "watch": Entry(
+                "resctrl_hooks.cli.watch:command",
+                "Move processes that enter containers into their pods' groups.",
+                ("watch",),
+            ),
+        },
+    },
+)

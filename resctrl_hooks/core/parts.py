@@ -6,12 +6,31 @@ whose folder is missing adds nothing.
 
 import importlib
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 HOUSES: Final = ("core", "observe", "placement", "nri", "openshift", "lab")
 """The houses in their order, which is that of help, documents and output."""
+
+Task = Literal["Look", "Diagnose", "Set up", "Limit", "Try without hardware", "Called by the system"]
+"""What an operator uses a command for, in the order of help and man page."""
+
+
+class Entry(NamedTuple):
+    """A command of the command line. A subcommand's examples are those that contain its name.
+
+    Args:
+        command: its `click.Command`, as ``module:name``.
+        summary: its line in the overview.
+        examples: its calls, without the program's name unless they have a pipe.
+        rank: its place in its task; commands of the same rank have the order of the houses.
+    """
+
+    command: str
+    summary: str
+    examples: tuple[str, ...]
+    rank: int = 0
 
 
 class Part(NamedTuple):
@@ -19,9 +38,12 @@ class Part(NamedTuple):
 
     Args:
         name: the house.
+        commands: its commands by task and name. The overview has them here because reading them from the commands would
+            import what all commands need.
     """
 
     name: str
+    commands: Mapping[Task, Mapping[str, Entry]] = {}
 
 
 @cache

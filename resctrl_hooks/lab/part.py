@@ -2,6 +2,22 @@
 
 from typing import Final
 
-from resctrl_hooks.core.parts import Part
+from resctrl_hooks.core.parts import Entry, Part
 
-PART: Final = Part("lab")
+PART: Final = Part(
+    "lab",
+    commands={
+        "Try without hardware": {
+            "demo": Entry(
+                "resctrl_hooks.cli.demo:command",
+                "Demonstrate the hook with one container, on any Linux machine.",
+                ("demo",),
+            ),
+            "simulate": Entry(
+                "resctrl_hooks.cli.simulate:command",
+                "Mount a simulated resctrl.",
+                ("simulate /tmp/resctrl --rmids 16",),
+            ),
+        },
+    },
+)

@@ -2,6 +2,17 @@
 
 from typing import Final
 
-from resctrl_hooks.core.parts import Part
+from resctrl_hooks.core.parts import Entry, Part
 
-PART: Final = Part("nri")
+PART: Final = Part(
+    "nri",
+    commands={
+        "Called by the system": {
+            "nri": Entry(
+                "resctrl_hooks.cli.nri:command",
+                "Run as an NRI plugin of containerd or CRI-O.",
+                ("nri --socket /var/run/nri/nri.sock",),
+            ),
+        },
+    },
+)

@@ -2,6 +2,68 @@
 
 from typing import Final
 
-from resctrl_hooks.core.parts import Part
+from resctrl_hooks.core.parts import Entry, Part
 
-PART: Final = Part("observe")
+PART: Final = Part(
+    "observe",
+    commands={
+        "Look": {
+            "top": Entry(
+                "resctrl_hooks.cli.top:command",
+                "Watch cache, bandwidth and energy per pod.",
+                ("top", "top --once --by namespace", "top --at 'yesterday 14:00'"),
+                rank=1,
+            ),
+            "record": Entry(
+                "resctrl_hooks.cli.record:command",
+                "Record the counters of all pods to a file.",
+                ("record --for 10m -o night.csv",),
+                rank=3,
+            ),
+            "report": Entry(
+                "resctrl_hooks.cli.report:command",
+                "Draw a recording, or the history, as one HTML page.",
+                ("report night.csv -o night.html", "report --since 'yesterday 13:00' -o night.html"),
+                rank=3,
+            ),
+            "history": Entry(
+                "resctrl_hooks.cli.history:command",
+                "Show and export the history of this node.",
+                ("history status", "history export --since '2h ago' -o two-hours.parquet"),
+                rank=3,
+            ),
+            "metrics": Entry(
+                "resctrl_hooks.cli.metrics:command",
+                "Write or serve OpenMetrics.",
+                ("metrics", "metrics --listen"),
+                rank=3,
+            ),
+            "view": Entry(
+                "resctrl_hooks.cli.view:command",
+                "Mount the totals of pods as a resctrl tree.",
+                ("view /run/resctrl-view",),
+                rank=3,
+            ),
+        },
+        "Diagnose": {
+            "diagnose": Entry(
+                "resctrl_hooks.cli.diagnose:command",
+                "Tell which pods are slowed, because of whom, and what helps.",
+                ("diagnose", "diagnose shop/web-0 --for 2m", "diagnose shop/web-0 --experiment"),
+                rank=1,
+            ),
+        },
+        "Limit": {
+            "guard": Entry(
+                "resctrl_hooks.cli.guard:command",
+                "Limit the bandwidth of RDT classes while memory is full.",
+                ("guard status", "guard run", "guard restore"),
+            ),
+        },
+        "Called by the system": {
+            "events": Entry(
+                "resctrl_hooks.cli.events:command", "Send Kubernetes Events of slowed and of waiting pods.", ("events",)
+            ),
+        },
+    },
+)

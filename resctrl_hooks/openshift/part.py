@@ -2,6 +2,18 @@
 
 from typing import Final
 
-from resctrl_hooks.core.parts import Part
+from resctrl_hooks.core.parts import Entry, Part
 
-PART: Final = Part("openshift")
+PART: Final = Part(
+    "openshift",
+    commands={
+        "Set up": {
+            "machineconfig": Entry(
+                "resctrl_hooks.cli.machineconfig:command",
+                "Render OpenShift MachineConfigs.",
+                ("machineconfig > 99-worker-resctrl-hooks.yaml",),
+                rank=1,
+            ),
+        },
+    },
+)

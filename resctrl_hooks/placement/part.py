@@ -2,6 +2,15 @@
 
 from typing import Final
 
-from resctrl_hooks.core.parts import Part
+from resctrl_hooks.core.parts import Entry, Part
 
-PART: Final = Part("placement")
+PART: Final = Part(
+    "placement",
+    commands={
+        "Look": {
+            "topology": Entry(
+                "resctrl_hooks.cli.topology:command", "Draw this node's CPUs, caches and memory.", ("topology",), rank=2
+            ),
+        },
+    },
+)

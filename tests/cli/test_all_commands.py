@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from hosts.monitored import KEYS, MonitoredHost, monitored_host
 from schema_checks import refusal
 
-from resctrl_hooks.cli import TASKS, examples_of, main
+from resctrl_hooks.cli import examples_of, main, tasks
 from resctrl_hooks.cli.schemas import schemas
 from resctrl_hooks.simulation.mount import mounted
 
@@ -26,7 +26,7 @@ def _walk(path: str, command: click.Command) -> Iterator[tuple[str, click.Comman
 
 def _commands() -> dict[str, click.Command]:
     context = click.Context(main)
-    found = {name: main.get_command(context, name) for entries in TASKS.values() for name in entries}
+    found = {name: main.get_command(context, name) for entries in tasks().values() for name in entries}
     return dict(pair for name, command in found.items() if command is not None for pair in _walk(name, command))
 
 
@@ -73,8 +73,8 @@ def at(host: MonitoredHost, *words: str) -> Result:
 
 def test_table_has_each_command_once_in_the_order_of_the_help() -> None:
     text = call("--help").stdout
-    places = [text.index(f"\n{task}:\n") for task in TASKS]
-    names = [text.index(f"\n  {name} ") for entries in TASKS.values() for name in entries]
+    places = [text.index(f"\n{task}:\n") for task in tasks()]
+    names = [text.index(f"\n  {name} ") for entries in tasks().values() for name in entries]
     assert places == sorted(places)
     assert names == sorted(names)
 

@@ -10,7 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from resctrl_hooks.cli import TASKS, main
+from resctrl_hooks.cli import main, tasks
 from resctrl_hooks.cli.errors import remarks
 from resctrl_hooks.cli.same_config import with_config
 
@@ -71,7 +71,7 @@ def test_doctors_and_explains_next_commands_have_the_configuration(config: Path)
     assert not [one for one in found if set(_commands(one["remedy"])) - {"--config", *WITHOUT_FILE}]
 
 
-@pytest.mark.parametrize("command", [name for entries in TASKS.values() for name in entries])
+@pytest.mark.parametrize("command", [name for entries in tasks().values() for name in entries])
 @pytest.mark.parametrize("given, shown", [("b.yaml", "--config b.yaml "), ("/etc/resctrl-hooks/config.yaml", "")])
 def test_each_command_that_reads_a_configuration_gets_the_option(command: str, given: str, shown: str) -> None:
     context = click.Context(click.Command("resctrl-hook"))

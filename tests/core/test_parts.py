@@ -1,6 +1,10 @@
 """The houses' parts are found, and their values by name."""
 
-from resctrl_hooks.core.parts import HOUSES, load, parts
+import pytest
+from click.testing import CliRunner
+
+from resctrl_hooks.cli import main
+from resctrl_hooks.core.parts import HOUSES, Entry, Part, load, parts
 
 
 def test_every_house_has_its_part() -> None:
@@ -9,3 +13,13 @@ def test_every_house_has_its_part() -> None:
 
 def test_value_is_loaded_by_its_name() -> None:
     assert load("resctrl_hooks.core.parts:HOUSES") is HOUSES
+
+
+def test_commands_of_a_part_are_in_help_at_their_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = Entry("resctrl_hooks.cli.watch:command", "Draw the node.", ("draw",), rank=1)
+    several = (Part("near", {"Look": {"draw": entry}}), Part("far", {"Look": {"list": entry._replace(rank=0)}}))
+    monkeypatch.setattr("resctrl_hooks.cli.parts", lambda: several)
+    lines = CliRunner().invoke(main, ["--help"]).stdout.splitlines()
+    assert lines[lines.index("Look:") + 1 :][:2] == ["  list  Draw the node.", "  draw  Draw the node."]
+    assert "resctrl-hook draw" in CliRunner().invoke(main, ["draw", "--help"]).stdout
+    assert "unknown command 'top'" in CliRunner().invoke(main, ["top"]).stderr
