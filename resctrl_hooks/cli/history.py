@@ -11,7 +11,7 @@ from resctrl_hooks.cli.params import Past, recording_errors, recording_options
 from resctrl_hooks.cli.past_text import say_skipped
 from resctrl_hooks.cli.tables import duration
 from resctrl_hooks.inventory.amounts import scaled
-from resctrl_hooks.inventory.models import HistoryStatus
+from resctrl_hooks.inventory.base import Record
 from resctrl_hooks.node.history.rows import LABELS
 from resctrl_hooks.node.history.section import section
 from resctrl_hooks.past.times import FORMS
@@ -20,6 +20,16 @@ from resctrl_hooks.past.view import clock
 from resctrl_hooks.recording.files import check, writing
 
 _LATE = 3  # intervals after which the writer is missing
+
+
+class HistoryStatus(Record):
+    """The file of this node's history. Times are in seconds since 1970."""
+
+    file: str
+    bytes: int
+    limit_bytes: int
+    first: float
+    last: float
 
 
 @click.group(cls=HelpfulGroup)

@@ -1,27 +1,22 @@
 """JSON Schemas of the commands' output, generated from the models that they print."""
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import BaseModel, create_model
 
 from resctrl_hooks.cli.doctor import CheckResult
-from resctrl_hooks.cli.past_text import LIST as PAST_LIST
 from resctrl_hooks.config.applied import Change
 from resctrl_hooks.config.problems import Problem
 from resctrl_hooks.config.show import Shown
+from resctrl_hooks.core.parts import load, parts
 from resctrl_hooks.doctor.ungrouped import PodExplanation
 from resctrl_hooks.explanation.model import Explanation
-from resctrl_hooks.inventory.class_changes import ClassChange
-from resctrl_hooks.inventory.guard import GuardedDomain, GuardStatus
-from resctrl_hooks.inventory.models import HistoryStatus, Inventory, Pod, Rmids
+from resctrl_hooks.inventory.models import Inventory, Pod
 from resctrl_hooks.inventory.pod_details import PodDetails
-from resctrl_hooks.inventory.topology_view import TopologyReport
-from resctrl_hooks.inventory.usage_models import DomainUsage, MemoryUsage, PowerUsage, Usage
 from resctrl_hooks.node.reconcile.report import API_VERSION, Report
-from resctrl_hooks.past.pods import PastPod
 from resctrl_hooks.rdt.report import ClassReport
-from resctrl_hooks.slowdown.diagnosis import Diagnosis
 
 
 class ReconcileItem(BaseModel):
@@ -36,45 +31,37 @@ class ReconcileItem(BaseModel):
     message: str
 
 
-def _head(model: type[BaseModel]) -> dict[str, Any]:
+class Document(NamedTuple):
+    """A document for programs.
+
+    Args:
+        kind: its kind.
+        item: the type of its items.
+        head: the types of its other keys.
+    """
+
+    kind: str
+    item: Any
+    head: Mapping[str, Any] = {}
+
+
+def head_of(model: type[BaseModel]) -> dict[str, Any]:
     """Return the keys of a document that are the fields of a model; its items are an excluded field."""
     fields = model.model_fields.items()
     return {field.serialization_alias or name: field.annotation for name, field in fields if not field.exclude}
 
 
-_LISTS: dict[str, tuple[str, Any, dict[str, Any]]] = {
-    "list": ("PodList", Pod, _head(Inventory)),
-    "show": ("PodDetailsList", PodDetails, {}),
-    "top": (
-        "UsageList",
-        Usage,
-        {
-            "by": Literal["pod", "namespace", "class"],
-            "seconds": float,
-            "llcBytes": int,
-            "rmids": Rmids | None,
-            "waiting": int,
-            "uncounted": int,
-            "domain": int | None,
-            "domains": list[DomainUsage],
-            "memoryDomains": list[MemoryUsage],
-            "power": PowerUsage | None,
-            "classChanges": list[ClassChange],
-        },
-    ),
-    "rdt": ("RdtClassList", ClassReport, {}),
-    "guard": ("GuardStatus", GuardedDomain, _head(GuardStatus)),
-    "history-status": ("HistoryStatus", HistoryStatus, {}),
-    "past": (PAST_LIST, PastPod, {}),
-    "diagnose": ("DiagnosisList", Diagnosis, {"pods": int, "withBaseline": int}),
-    "doctor": ("FindingList", CheckResult, {"ok": bool}),
-    "explain": ("ExplanationList", Explanation, {}),
-    "explain-pod": ("PodExplanationList", PodExplanation, {}),
-    "topology": ("TopologyList", TopologyReport, {}),
-    "config-check": ("ConfigProblemList", Problem, {"file": str, "valid": bool}),
-    "config-apply": ("ConfigChangeList", Change, {"file": str, "applied": bool, "problems": list[Problem]}),
-    "config-show": ("EffectiveConfigList", Shown, {}),
-    "reconcile": (
+DOCUMENTS: Final = {
+    "list": Document("PodList", Pod, head_of(Inventory)),
+    "show": Document("PodDetailsList", PodDetails),
+    "rdt": Document("RdtClassList", ClassReport),
+    "doctor": Document("FindingList", CheckResult, {"ok": bool}),
+    "explain": Document("ExplanationList", Explanation),
+    "explain-pod": Document("PodExplanationList", PodExplanation),
+    "config-check": Document("ConfigProblemList", Problem, {"file": str, "valid": bool}),
+    "config-apply": Document("ConfigChangeList", Change, {"file": str, "applied": bool, "problems": list[Problem]}),
+    "config-show": Document("EffectiveConfigList", Shown),
+    "reconcile": Document(
         "ReconcileReport",
         ReconcileItem,
         {
@@ -85,20 +72,22 @@ _LISTS: dict[str, tuple[str, Any, dict[str, Any]]] = {
         },
     ),
 }
+"""The documents of the core, by the name of their schema."""
 
 
 def schemas() -> dict[str, dict[str, Any]]:
-    """Return the schema of each command's ``-o json``."""
-    return {command: _schema(*of) for command, of in _LISTS.items()}
+    """Return the schema of each command's ``-o json``, sorted by name."""
+    documents = {name: one for part in parts() if part.documents for name, one in load(part.documents).items()}
+    return {name: _schema(*documents[name]) for name in sorted(documents)}
 
 
-def _schema(kind: str, item: Any, more: dict[str, Any]) -> dict[str, Any]:
+def _schema(kind: str, item: Any, head: Mapping[str, Any]) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "apiVersion": Literal[API_VERSION],
         "kind": Literal[kind],
         "host": str,
         "time": datetime,
-        **more,
+        **head,
         "items": list[item],
     }
     required: dict[str, Any] = {name: (of, ...) for name, of in fields.items()}

@@ -89,4 +89,5 @@ PART: Final = Part(
             ),
         },
     },
+    documents="resctrl_hooks.cli.schemas:DOCUMENTS",
 )

@@ -40,10 +40,12 @@ class Part(NamedTuple):
         name: the house.
         commands: its commands by task and name. The overview has them here because reading them from the commands would
             import what all commands need.
+        documents: the mapping of its JSON documents, each a `Document` of `cli.schemas` by the name of its schema.
     """
 
     name: str
     commands: Mapping[Task, Mapping[str, Entry]] = {}
+    documents: str = ""
 
 
 @cache

@@ -71,16 +71,6 @@ def meaning(state: State, *, resctrl: bool) -> str:
     return "; ".join(filter(None, (text.meaning, text.remedy if resctrl else text.without_resctrl)))
 
 
-class HistoryStatus(Record):
-    """The file of this node's history. Times are in seconds since 1970."""
-
-    file: str
-    bytes: int
-    limit_bytes: int
-    first: float
-    last: float
-
-
 def _moment(value: int) -> str | None:
     return datetime.fromtimestamp(value, UTC).isoformat().replace("+00:00", "Z") if value else None
 

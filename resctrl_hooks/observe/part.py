@@ -66,4 +66,5 @@ PART: Final = Part(
             ),
         },
     },
+    documents="resctrl_hooks.observe.documents:DOCUMENTS",
 )

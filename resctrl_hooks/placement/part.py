@@ -13,4 +13,5 @@ PART: Final = Part(
             ),
         },
     },
+    documents="resctrl_hooks.placement.documents:DOCUMENTS",
 )

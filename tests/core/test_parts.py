@@ -4,7 +4,10 @@ import pytest
 from click.testing import CliRunner
 
 from resctrl_hooks.cli import main
+from resctrl_hooks.cli.schemas import Document, schemas
 from resctrl_hooks.core.parts import HOUSES, Entry, Part, load, parts
+
+DOCUMENTS = {"drawing": Document("DrawingList", str, {"height": int})}
 
 
 def test_every_house_has_its_part() -> None:
@@ -23,3 +26,11 @@ def test_commands_of_a_part_are_in_help_at_their_rank(monkeypatch: pytest.Monkey
     assert lines[lines.index("Look:") + 1 :][:2] == ["  list  Draw the node.", "  draw  Draw the node."]
     assert "resctrl-hook draw" in CliRunner().invoke(main, ["draw", "--help"]).stdout
     assert "unknown command 'top'" in CliRunner().invoke(main, ["top"]).stderr
+
+
+def test_documents_of_a_part_have_schemas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("resctrl_hooks.cli.schemas.parts", lambda: (Part("near", documents=f"{__name__}:DOCUMENTS"),))
+    (schema,) = schemas().values()
+    assert schema["title"] == "DrawingList"
+    assert schema["properties"]["items"]["items"] == {"type": "string"}
+    assert schema["properties"]["height"]["type"] == "integer"

@@ -1,0 +1,39 @@
+"""The JSON documents of the house's commands."""
+
+from typing import Final, Literal
+
+from resctrl_hooks.cli.history import HistoryStatus
+from resctrl_hooks.cli.past_text import LIST as PAST_LIST
+from resctrl_hooks.cli.schemas import Document, head_of
+from resctrl_hooks.inventory.class_changes import ClassChange
+from resctrl_hooks.inventory.guard import GuardedDomain, GuardStatus
+from resctrl_hooks.inventory.models import Rmids
+from resctrl_hooks.inventory.usage_models import DomainUsage, MemoryUsage, PowerUsage, Usage
+from resctrl_hooks.past.pods import PastPod
+from resctrl_hooks.slowdown.diagnosis import LIST as DIAGNOSES
+from resctrl_hooks.slowdown.diagnosis import Diagnosis
+
+DOCUMENTS: Final = {
+    "top": Document(
+        "UsageList",
+        Usage,
+        {
+            "by": Literal["pod", "namespace", "class"],
+            "seconds": float,
+            "llcBytes": int,
+            "rmids": Rmids | None,
+            "waiting": int,
+            "uncounted": int,
+            "domain": int | None,
+            "domains": list[DomainUsage],
+            "memoryDomains": list[MemoryUsage],
+            "power": PowerUsage | None,
+            "classChanges": list[ClassChange],
+        },
+    ),
+    "guard": Document("GuardStatus", GuardedDomain, head_of(GuardStatus)),
+    "history-status": Document("HistoryStatus", HistoryStatus),
+    "past": Document(PAST_LIST, PastPod),
+    "diagnose": Document(DIAGNOSES, Diagnosis, {"pods": int, "withBaseline": int}),
+}
+"""By the name of their schema."""
