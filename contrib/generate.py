@@ -23,7 +23,7 @@ from reference import columns, in_page, metrics, reference
 from resctrl_hooks.cli.schemas import schemas
 from resctrl_hooks.install.hook_json import hook_json
 from resctrl_hooks.install.paths import HOOK_NAME
-from resctrl_hooks.install.units import units
+from resctrl_hooks.install.unit_files import units
 from resctrl_hooks.node.settings import DEFAULT_CONFIG
 from resctrl_hooks.openshift.delivery import MANAGED_BY, delivery
 from resctrl_hooks.openshift.machineconfig import butane, disruption_policy, machine_config

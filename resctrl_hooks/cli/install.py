@@ -19,7 +19,8 @@ from resctrl_hooks.install.paths import CODE, HOOK_NAME, MANIFEST, PYTHON, UNITS
 from resctrl_hooks.install.plan import Plan, plan
 from resctrl_hooks.install.roles import DROP_IN, FEATURES, HOOK, LAUNCHER, LINK, MODULE, ROLES, UNIT
 from resctrl_hooks.install.tree import Tree
-from resctrl_hooks.install.units import KEEP_RUNNING, MOUNT, NRI, WITHOUT_SYSTEMD
+from resctrl_hooks.install.unit_files import KEEP_RUNNING, WITHOUT_SYSTEMD
+from resctrl_hooks.install.units import MOUNT, NRI
 from resctrl_hooks.install.watching import LOOKS_PAST, looks_past
 
 OTHERS = """`namespaces: ["?*"]` in the configuration excludes containers without a Kubernetes namespace"""

@@ -90,4 +90,5 @@ PART: Final = Part(
         },
     },
     documents="resctrl_hooks.cli.schemas:DOCUMENTS",
+    units="resctrl_hooks.install.units:UNITS",
 )

@@ -41,11 +41,13 @@ class Part(NamedTuple):
         commands: its commands by task and name. The overview has them here because reading them from the commands would
             import what all commands need.
         documents: the mapping of its JSON documents, each a `Document` of `cli.schemas` by the name of its schema.
+        units: its systemd units, a tuple of `install.unit.Unit`.
     """
 
     name: str
     commands: Mapping[Task, Mapping[str, Entry]] = {}
     documents: str = ""
+    units: str = ""
 
 
 @cache

@@ -6,12 +6,12 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from resctrl_hooks.install.units import GUARD
 from resctrl_hooks.inventory.amounts import scaled
 from resctrl_hooks.node.history.section import section
 from resctrl_hooks.node.history.store import Store
 from resctrl_hooks.node.history.tables import HistoryError
 from resctrl_hooks.node.settings import compiled_path
+from resctrl_hooks.observe.service import GUARD
 from resctrl_hooks.past.view import clock
 
 from .finding import Finding, ok, warning

@@ -15,7 +15,8 @@ from typing import Final
 from resctrl_hooks.install import systemd
 from resctrl_hooks.install.guard import node_command
 from resctrl_hooks.install.paths import PYTHON, UNITS
-from resctrl_hooks.install.units import COMPILE, MOUNT, TIMER, WAKE, WITHOUT_SYSTEMD
+from resctrl_hooks.install.unit_files import WITHOUT_SYSTEMD
+from resctrl_hooks.install.units import COMPILE, MOUNT, TIMER, WAKE
 from resctrl_hooks.install.units import RECONCILE as RECONCILE_UNIT
 from resctrl_hooks.inventory.attention import LATE, reconcile_age
 from resctrl_hooks.node.call_metrics import read as read_calls

@@ -18,7 +18,7 @@ from .programs import failure
 from .roles import HOOK, LAUNCHER, LINK, MODULE, ROLES, SETTINGS, UNIT, UNLISTED
 from .settings_files import FIRST, HISTORY
 from .tree import Tree
-from .units import ENABLED
+from .unit_files import ENABLED
 
 Say = Callable[[str], None]
 

@@ -16,7 +16,8 @@ from .paths import CODE, HOOK_NAME, LAUNCH, PYTHON, UNITS
 from .payload import Payload, payload
 from .roles import DROP_IN, FEATURES, HOOK, LAUNCHER, LINK, MODULE, ROLES, SETTINGS, UNIT
 from .settings_files import compiled_files, unapplied, with_history
-from .units import MOUNT, NRI, RESIDENT, enabling_link, resident, units
+from .unit_files import RESIDENT, enabling_link, resident, units
+from .units import MOUNT, NRI
 
 _READABLE: Final = 0o644
 _PODMAN: Final = "podman"  # its hosts rarely have a Prometheus
@@ -71,6 +72,7 @@ def plan(
     """
     code = payload()
     notes: list[str] = []
+    chosen = {"nri"} if nri or any(RUNTIMES[name].by_nri for name in runtimes) else set[str]()
     files = [PlannedFile(f"{CODE}/{code.folder}/{name}", data, MODULE) for name, data in code.modules.items()]
     files.append(PlannedFile(LAUNCH, code.launch(), LAUNCHER))
     settings_files = compiled_files(config, root, history=_PODMAN in runtimes if history is None else history)
@@ -83,7 +85,7 @@ def plan(
     settings = _settings(config, root, {file.path: file.data for file in files})
     if nfd:
         files.append(_features(settings.node_features_path, root))
-    wanted = resident(settings, nri=nri or any(RUNTIMES[name].by_nri for name in runtimes))
+    wanted = resident(settings, chosen)
     if with_units:
         texts = units(
             config,

@@ -15,7 +15,8 @@ from .paths import ADMIN_HOOKS, CODE, HOOK_NAME, LAUNCH, UNITS, VENDOR_HOOKS
 from .payload import is_payload_folder
 from .roles import DROP_IN, HOOK, LAUNCHER, LINK, MODULE, ROLES, UNIT
 from .tree import Tree
-from .units import ALL, MOUNT
+from .unit_files import ALL
+from .units import MOUNT
 
 _NAMED_FOLDER: Final = re.compile(rb"/(node-[0-9a-f]+)\"")
 

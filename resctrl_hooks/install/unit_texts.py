@@ -62,11 +62,11 @@ RestrictRealtime=yes
 
 # After the removal of a MachineConfig, its units run until the reboot, without their code. At an automatic restart,
 # systemd checks ExecCondition again, but not ConditionPathExists.
-_WITH_CODE: Final = "ExecCondition=/usr/bin/test -e {launch}"
+WITH_CODE: Final = "ExecCondition=/usr/bin/test -e {launch}"
 
 # Reconcile reads the runtimes' folders and /proc, writes resctrl, cgroups and its state folder, all owned by root, and
 # calls systemd over its socket. It keeps only the capabilities for changing other processes.
-_RIGHTS: Final = """\
+RIGHTS: Final = """\
 UMask=0077
 CapabilityBoundingSet=CAP_DAC_OVERRIDE CAP_KILL CAP_SYS_NICE
 PrivateDevices=yes
@@ -74,14 +74,6 @@ PrivateNetwork=yes
 ReadWritePaths=/run {state} {resctrl} -/sys/fs/cgroup {settings}{features}
 RestrictAddressFamilies=AF_UNIX
 {sandbox}"""
-
-_COUNTING: Final = _RIGHTS.replace("CAP_KILL", "CAP_KILL CAP_PERFMON").format(
-    state="{state}",
-    resctrl="{resctrl}",
-    settings="{settings}",
-    features="",
-    sandbox=SANDBOX.replace("@system-service", "@system-service perf_event_open"),
-)
 
 RECONCILE: Final = f"""\
 [Unit]
@@ -97,35 +89,7 @@ ExecStart={{node}} reconcile --waiting-ok
 # A pass limits its own processor time and ends if it makes no progress, so a slow node never fails it. No LimitCPU=,
 # which a memtierd that the pass starts would inherit.
 TimeoutStartSec=infinity
-{_RIGHTS}"""
-
-# The plugin does what hooks do on behalf of a runtime, so it has the same access as reconcile. Programs that it starts
-# for a container outlive it; an event in progress is completed at shutdown. Block I/O classes name devices, so the unit
-# can see them; it opens none. The address families and CAP_NET_ADMIN are the exec watcher's.
-NRI: Final = f"""\
-[Unit]
-Description=resctrl-hooks: NRI plugin of containerd or CRI-O
-Documentation=https://github.com/containerd/nri
-After={{mount}} {{compile}} {{runtimes}}
-# The runtime may start later or restart; the plugin waits for it.
-StartLimitIntervalSec=0
-
-[Service]
-Type=notify
-{_WITH_CODE}
-ExecStart={{node}} nri
-TimeoutStartSec=infinity
-Restart=always
-RestartSec=1
-WatchdogSec=180
-KillMode=process
-OOMScoreAdjust=-900
-UMask=0077
-CapabilityBoundingSet=CAP_DAC_OVERRIDE CAP_KILL CAP_SYS_NICE CAP_NET_ADMIN
-DevicePolicy=closed
-ReadWritePaths=/run {{state}} {{resctrl}} -/sys/fs/cgroup {{settings}}
-RestrictAddressFamilies=AF_UNIX AF_NETLINK
-{{sandbox}}"""
+{RIGHTS}"""
 
 # The process connector exists in the host's initial network namespace only. Linux before 6.6 requires CAP_NET_ADMIN;
 # later kernels do not, and the watcher uses it only for a larger buffer. CAP_SYS_NICE allows the lowest realtime
@@ -139,7 +103,7 @@ After={{mount}} {{compile}}
 
 [Service]
 Type=exec
-{_WITH_CODE}
+{WITH_CODE}
 ExecStart={{node}} watch
 Restart=always
 RestartSec=5
@@ -151,30 +115,6 @@ ProtectControlGroups=yes
 ReadWritePaths={{state}} {{resctrl}}
 RestrictAddressFamilies=AF_UNIX AF_NETLINK
 {{sandbox}}"""
-
-# The sampling process, which keeps the name of its first part for upgrades. The guard writes the schemata of classes
-# and its own files; ExecStopPost restores its changes after any exit. History and baselines are in the state directory.
-# Performance counters of cgroups need CAP_PERFMON (Linux 5.8), their call, and a descriptor for each event and CPU.
-# Counter files that stay open need descriptors too.
-GUARD: Final = f"""\
-[Unit]
-Description=resctrl-hooks: sampling process (history; slowdown; rdt.guard, experimental)
-After={{mount}} {{compile}}
-Requires={{mount}}
-
-[Service]
-Type=notify
-{_WITH_CODE}
-ExecStart={{node}} guard run
-ExecStopPost={{node}} guard restore
-TimeoutStartSec=infinity
-Restart=on-failure
-RestartSec=5
-WatchdogSec=180
-StateDirectory=resctrl-hooks
-StateDirectoryMode=0700
-LimitNOFILE=32768
-{_COUNTING}"""
 
 TIMER: Final = """\
 [Unit]

@@ -15,4 +15,5 @@ PART: Final = Part(
             ),
         },
     },
+    units="resctrl_hooks.install.nri:UNITS",
 )

@@ -67,4 +67,5 @@ PART: Final = Part(
         },
     },
     documents="resctrl_hooks.observe.documents:DOCUMENTS",
+    units="resctrl_hooks.observe.service:UNITS",
 )

@@ -6,7 +6,8 @@ from resctrl_hooks.config.applied import MACHINE_CONFIG
 from resctrl_hooks.install.hook_json import hook_json
 from resctrl_hooks.install.paths import ADMIN_HOOKS, BOOT_CODE, CODE, HOOK_NAME, LAUNCH, PYTHON
 from resctrl_hooks.install.payload import payload
-from resctrl_hooks.install.units import COMPILE, GUARD, MOUNT, RECONCILE, TIMER, WAKE, resident, units
+from resctrl_hooks.install.unit_files import resident, units
+from resctrl_hooks.install.units import COMPILE, GUARD, MOUNT, RECONCILE, TIMER, WAKE
 from resctrl_hooks.node.archive import ARCHIVE
 from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.host.files import parse_json
@@ -70,7 +71,7 @@ def delivery(
     not remove files that it does not know.
     """
     values = Settings(parse_json(settings))
-    services = resident(values, nri=nri)
+    services = resident(values, ["nri"] if nri else [])
     # The plugin and the modules of sampling are a sixth of the whole each, those of all features another one.
     code = payload(
         plugin=nri,

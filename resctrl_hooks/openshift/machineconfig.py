@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from resctrl_hooks.install.paths import CODE
 from resctrl_hooks.install.payload import PLUGIN, is_payload_folder
-from resctrl_hooks.install.units import COMPILE, MOUNT, RECONCILE, RESIDENT, TIMER, WAKE
+from resctrl_hooks.install.unit_files import RESIDENT
+from resctrl_hooks.install.units import COMPILE, MOUNT, RECONCILE, TIMER, WAKE
 
 from .delivery import HOOK, SETTINGS, DeliveredFile, Delivery
 from .ignition import ignition, systemd

@@ -15,7 +15,8 @@ from install.staged import CONFIG, HOOKS, files, given, install
 from resctrl_hooks import Monitor, __version__
 from resctrl_hooks.install.paths import LAUNCH
 from resctrl_hooks.install.pod import VARIABLE
-from resctrl_hooks.install.units import ENABLED, EXEC
+from resctrl_hooks.install.unit_files import ENABLED
+from resctrl_hooks.install.units import EXEC
 from resctrl_hooks.node.ledger import TOTALS
 from resctrl_hooks.node.names import RESCTRL_ROOT, STATE_DIR
 from resctrl_hooks.node.settings import DEFAULT_CONFIG

@@ -19,7 +19,8 @@ from resctrl_hooks.install.present import is_installed, named_folder, present, r
 from resctrl_hooks.install.roles import DROP_IN, HOOK, LAUNCHER, LINK, MODULE, SETTINGS, UNIT
 from resctrl_hooks.install.settings_files import FIRST, HISTORY
 from resctrl_hooks.install.tree import Tree
-from resctrl_hooks.install.units import ENABLED, EXEC, MOUNT, TIMER
+from resctrl_hooks.install.unit_files import ENABLED
+from resctrl_hooks.install.units import EXEC, MOUNT, TIMER
 
 Lines = list[str]
 FOLDER, OLD = "node-0123456789ab", "node-ba9876543210"

@@ -1,25 +1,17 @@
 """The units' text: their commands, their order, and their dependence on the settings."""
 
 import configparser
+import subprocess
+import sys
 
 import pytest
 
 from install.staged import CONFIG
 from resctrl_hooks.install.paths import BOOT_CODE, LAUNCH
-from resctrl_hooks.install.units import (
-    COMPILE,
-    EXEC,
-    GUARD,
-    MOUNT,
-    NRI,
-    RECONCILE,
-    RESIDENT,
-    TIMER,
-    WAKE,
-    WANTED_BY,
-    units,
-)
+from resctrl_hooks.install.unit_files import RESIDENT, WANTED_BY, resident, units
+from resctrl_hooks.install.units import COMPILE, EXEC, GUARD, MOUNT, NRI, RECONCILE, TIMER, WAKE
 from resctrl_hooks.node.host import descriptors
+from resctrl_hooks.node.settings import Settings
 
 Parsed = dict[str, dict[str, dict[str, str]]]
 
@@ -119,3 +111,19 @@ def test_paths_are_separate_words() -> None:
         " -/etc/kubernetes/node-feature-discovery/features.d"
     )
     assert parsed(made[WAKE])["Path"]["PathChanged"] == "/var/lib/r h/100%%/wake"  # not a list, so not quoted
+
+
+def test_units_of_absent_houses_are_absent() -> None:
+    script = (
+        "from resctrl_hooks.core import parts; parts.HOUSES = ('core',)\n"
+        "from resctrl_hooks.install.unit_files import ALL, RESIDENT; print(*RESIDENT, *ALL)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [EXEC, MOUNT, COMPILE, RECONCILE, EXEC, TIMER, WAKE]
+
+
+def test_chosen_house_has_its_service_without_the_one_that_it_replaces() -> None:
+    settings = Settings({"history": {"enabled": True}})
+    assert resident(settings) == [GUARD, EXEC]
+    assert resident(settings, ["nri"]) == [GUARD, NRI]
+    assert resident(Settings({"monitoring": {"exec": "leave"}})) == []

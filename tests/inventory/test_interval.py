@@ -13,7 +13,8 @@ from typing import NamedTuple
 import pytest
 from conftest import not_none
 
-from resctrl_hooks.install.units import TIMER, units
+from resctrl_hooks.install.unit_files import units
+from resctrl_hooks.install.units import TIMER
 from resctrl_hooks.inventory.interval import LEAST_TURNS, Interval, interval_of
 from resctrl_hooks.node.resctrl.turn_counts import MOST
 from resctrl_hooks.node.sharing.decision import Claim, gap, spread, turns

@@ -14,7 +14,7 @@ from kernel.bare import CONFIG, clear_host, configure_host, state_of
 from kernel.groups import Place, Resctrl, place_of
 from kernel.installed import succeeds
 from kernel.runtimes import IMAGE, Podman, run, wait_until
-from resctrl_hooks.install import units
+from resctrl_hooks.install import unit_files, units
 from resctrl_hooks.install.paths import CODE, LAUNCH, UNITS
 
 # The installation does not depend on Podman's runtime, and each takes a minute.
@@ -105,14 +105,14 @@ def test_install_upgrade_and_uninstall_keep_running_containers(podman: Callable[
 
 
 def test_units_are_valid_and_active(installed: None) -> None:
-    ours = [name for name in units.units("/etc/resctrl-hooks/config.yaml") if name not in NOT_HERE]
+    ours = [name for name in unit_files.units("/etc/resctrl-hooks/config.yaml") if name not in NOT_HERE]
     paths = [f"{UNITS}/{name}" for name in ours]
     said = run(["systemd-analyze", "verify", *paths], check=False)
     assert [line for line in said.splitlines() if "resctrl" in line] == []
     assert state_of(units.TIMER) == "active"
     assert state_of(units.WAKE) == "active"
     assert state_of(units.COMPILE) == "active"
-    for name in set(units.ENABLED) - NOT_HERE:
+    for name in set(unit_files.ENABLED) - NOT_HERE:
         assert run(["systemctl", "is-enabled", name]).strip() == "enabled"
 
 

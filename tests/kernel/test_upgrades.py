@@ -22,7 +22,7 @@ from kernel.groups import Place, Resctrl, parse_place, place_of
 from kernel.installed import succeeds
 from kernel.runtimes import IMAGE, Podman, Runtime, wait_until
 from kernel.test_installer_killed import compile_once
-from resctrl_hooks.install import units
+from resctrl_hooks.install import unit_files, units
 from resctrl_hooks.install.paths import CODE, UNITS, VENDOR_HOOKS
 from resctrl_hooks.install.payload import Payload, payload
 
@@ -37,7 +37,7 @@ COUNTER = "l3_mbm_total_bytes"
 @pytest.fixture
 def change(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Payload], None]]:
     """Return a function that installs a version on this host."""
-    resident = units.resident
+    resident = unit_files.resident
     monkeypatch.setattr("resctrl_hooks.install.installation.compile_modules", compile_once)
 
     def install(version: Payload) -> None:

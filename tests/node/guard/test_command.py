@@ -12,7 +12,6 @@ from conftest import Host, always, standard_streams
 from hosts.faults import failing
 from hosts.notify_socket import NotifySocket
 
-from resctrl_hooks.install.unit_texts import GUARD
 from resctrl_hooks.node.guard import lease, part
 from resctrl_hooks.node.guard.changes import Restored
 from resctrl_hooks.node.guard.guard import Guard
@@ -20,6 +19,7 @@ from resctrl_hooks.node.guard.lease import LOCK
 from resctrl_hooks.node.host.instance import RunningError, only_instance
 from resctrl_hooks.node.sampler.command import guard_command
 from resctrl_hooks.node.settings import load
+from resctrl_hooks.observe.service import UNITS
 
 from .node import FULL, Node
 
@@ -155,7 +155,7 @@ def test_process_without_a_part_says_how_to_enable_one_and_does_not_fail(host: H
     for words in ("`history: {enabled: true}`", "`resctrl-hook config apply`", "`resctrl-hook install`"):
         assert words in stderr
     assert stderr.strip().removeprefix("resctrl-hook: ") in log
-    assert "\nRestart=on-failure\n" in GUARD
+    assert "\nRestart=on-failure\n" in UNITS[0].text
 
 
 def test_restore_leaves_a_foreign_value_and_reports_it(host: Host) -> None:

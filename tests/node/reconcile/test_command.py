@@ -19,7 +19,8 @@ from hosts.cluster import POD, Cluster
 import resctrl_hooks
 from resctrl_hooks.cli import main
 from resctrl_hooks.errors import InputError
-from resctrl_hooks.install.units import RECONCILE, units
+from resctrl_hooks.install.unit_files import units
+from resctrl_hooks.install.units import RECONCILE
 from resctrl_hooks.node.errors import NoRMIDsError
 from resctrl_hooks.node.host.programs import ProgramError
 from resctrl_hooks.node.reconcile import command
