@@ -11,9 +11,6 @@ from resctrl_hooks.cli.edited import as_edited
 from resctrl_hooks.cli.errors import HelpfulGroup
 from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.cli.tables import console, print_table, table
-from resctrl_hooks.inventory.guard import held_values, owner_of_values
-from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.guard.lease import GUARD
 from resctrl_hooks.rdt.classes import Classes
 from resctrl_hooks.rdt.report import ClassReport
 
@@ -33,8 +30,7 @@ def command() -> None:
 @click.pass_obj
 def show(config: str, *, form: Form) -> None:
     """Compare the classes on this node with the declared ones. Exit code 1 if they differ."""
-    context = open_node(config)
-    _print(_classes(context).show(), form, owner=owner_of_values(context))
+    _print(Classes.of_node(open_node(config)).show(), form)
 
 
 @command.command()
@@ -48,15 +44,11 @@ def apply(config: str, *, dry_run: bool, form: Form) -> None:
     """
     with as_edited(config, _EDITED) as file:
         context = open_node(file)
-    _print(_classes(context).apply(dry_run=dry_run), form, changes=True, dry_run=dry_run)
+    _print(Classes.of_node(context).apply(dry_run=dry_run), form, changes=True, dry_run=dry_run)
 
 
-def _classes(context: Context) -> Classes:
-    return Classes.of_node(context, lambda: held_values(context))
-
-
-def _about_units(reports: list[ClassReport], owner: str) -> list[str]:
-    """Return the unit of each bandwidth, classes declared in another unit, and values that a lease's owner holds."""
+def _about_units(reports: list[ClassReport]) -> list[str]:
+    """Return the unit of each bandwidth, classes declared in another unit, and values that a process holds."""
     units = {resource: unit for report in reports for resource, unit in report.units.items()}
     lines = [f"{resource} is in {unit}" for resource, unit in sorted(units.items())]
     for report in reports:
@@ -65,7 +57,7 @@ def _about_units(reports: list[ClassReport], owner: str) -> list[str]:
             if declared is not None and not isinstance(declared, int):
                 lines.append(f"{report.name}: {resource} is declared as {_in_words(declared)}")
         for domain, value in sorted(report.held.items()):
-            lines.append(f"{report.name}: {owner} holds MB of domain {domain} below the declared {value}")
+            lines.append(f"{report.name}: {report.owner} holds MB of domain {domain} below the declared {value}")
     return lines
 
 
@@ -100,9 +92,7 @@ _CSV: tuple[Column, ...] = (
 )
 
 
-def _print(
-    reports: list[ClassReport], form: Form, *, changes: bool = False, dry_run: bool = False, owner: str = GUARD
-) -> None:
+def _print(reports: list[ClassReport], form: Form, *, changes: bool = False, dry_run: bool = False) -> None:
     if not is_table(form):
         print_listing(form, "RdtClassList", reports, _CSV)
     else:
@@ -117,7 +107,7 @@ def _print(
             print_table(out, rows)
         else:
             out.print("No declared RDT classes.")
-        for line in [] if changes else _about_units(reports, owner):
+        for line in [] if changes else _about_units(reports):
             out.print(escape(line))
         for report in reports:
             for line in report.planned:

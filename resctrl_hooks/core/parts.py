@@ -42,12 +42,14 @@ class Part(NamedTuple):
             import what all commands need.
         documents: the mapping of its JSON documents, each a `Document` of `cli.schemas` by the name of its schema.
         units: its systemd units, a tuple of `install.unit.Unit`.
+        held: a function of a node's context that returns the `rdt.held.Held` values of the house's processes.
     """
 
     name: str
     commands: Mapping[Task, Mapping[str, Entry]] = {}
     documents: str = ""
     units: str = ""
+    held: str = ""
 
 
 @cache

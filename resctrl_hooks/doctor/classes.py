@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from typing import Final
 
-from resctrl_hooks.inventory.guard import held_values
 from resctrl_hooks.node.errors import NotMountedError
 from resctrl_hooks.rdt.classes import Classes
 
@@ -19,7 +18,7 @@ def classes(host: Host) -> Iterator[Finding]:
     if not host.settings.rdt.get("classes"):
         return
     try:
-        reports = Classes.of_node(host.context, lambda: held_values(host.context)).show()
+        reports = Classes.of_node(host.context).show()
     except NotMountedError:
         return  # the check of the mount says so
     wrong = [f"{one.name} ({one.state})" for one in reports if one.state not in _AS_DECLARED]

@@ -11,6 +11,7 @@ from resctrl_hooks.node.guard.lease import GUARD, Lease
 from resctrl_hooks.node.guard.status import NAME
 from resctrl_hooks.node.host.files import parse_json, read_file
 from resctrl_hooks.node.host.procfs import lives, pid_namespace
+from resctrl_hooks.rdt.held import Held
 
 from .base import Record
 
@@ -97,23 +98,13 @@ def _runs(context: Context, record: dict[str, Any]) -> bool:
     return 0 <= time.time() - float(record["updated"]) <= _FRESH
 
 
-def held_values(context: Context) -> dict[str, dict[int, int]]:
-    """Return by RDT class and L3 domain the declared MB values that a guard's lease keeps changed."""
-    return _lease(context).declared
-
-
-def owner_of_values(context: Context) -> str:
-    """Return the name of the lease's owner: the guard, or an experiment."""
-    return _lease(context).owner or GUARD
-
-
-def _lease(context: Context) -> Lease:
-    """Return the lease of this boot, or an empty one."""
-    lease, none = (Lease(context.settings.state_dir, context.proc) for _ in range(2))
+def held_values(context: Context) -> Held:
+    """Return the values that the lease of this boot keeps changed, and its owner: the guard, or an experiment."""
+    lease = Lease(context.settings.state_dir, context.proc)
     try:
-        return lease if lease.load() else none
+        return Held(lease.owner or GUARD, lease.declared) if lease.load() else Held()
     except (HookError, ValueError):  # only the guard and reconcile act on a lease, and they report it
-        return none
+        return Held()
 
 
 def lowered_values(context: Context) -> dict[str, str]:

@@ -68,4 +68,5 @@ PART: Final = Part(
     },
     documents="resctrl_hooks.observe.documents:DOCUMENTS",
     units="resctrl_hooks.observe.service:UNITS",
+    held="resctrl_hooks.inventory.guard:held_values",
 )

@@ -22,7 +22,8 @@ from resctrl_hooks.node.resctrl.schemata import LOCK, write_schemata
 from .before import read_before, write_before
 from .capabilities import Schemata, present_classes, read_abilities, read_schemata
 from .config import EXCLUSIVE, ROOT_NAME, differences, lines
-from .plan import SHAREABLE, Held, Plan
+from .held import Held, held_values
+from .plan import SHAREABLE, Plan
 from .report import ClassReport, foreign_report
 
 # resctrl.rst: every ctrl_group is a monitoring group too. info/*/num_closids is compared before any creation.
@@ -57,14 +58,14 @@ class Classes:
         proc: str,
         *,
         capacity: Capacity | None = None,
-        held: Callable[[], Held] = dict,
+        held: Callable[[], Held] = Held,
     ) -> None:
         self._resctrl, self._ledger, self._proc = resctrl, ledger, proc
         self._declared, self._capacity, self._read_held = declared, capacity, held
         self._read()
 
     @classmethod
-    def of_node(cls, context: Context, held: Callable[[], Held] = dict) -> "Classes":
+    def of_node(cls, context: Context) -> "Classes":
         """Return the classes of a node with its active settings."""
         settings = context.settings
         return cls(
@@ -73,7 +74,7 @@ class Classes:
             context.ledger,
             context.proc,
             capacity=settings.monitoring.get("capacity"),
-            held=held,
+            held=lambda: held_values(context),
         )
 
     def _read(self) -> None:
@@ -133,9 +134,9 @@ class Classes:
         report.units = {resource: unit for resource, unit in self._plan.units.items() if resource in have}
         spec, problems = self._plan.specs.get(name), self._plan.problems.get(name)
         report.declared = {resource: value for resource, value in (spec or {}).items() if value is not None}
-        report.held = {
-            domain: value for domain, value in self._held.get(folder, {}).items() if domain in have.get(_MB, {})
-        }
+        held = self._held.declared.get(folder, {})
+        report.held = {domain: value for domain, value in held.items() if domain in have.get(_MB, {})}
+        report.owner = self._held.owner
         if spec is not None and report.mode.startswith(_LOCKED):
             problems = [f"its mode is {report.mode}, so that the kernel refuses other schemata; remove the class"]
         report.problems = problems or (self._differences(report, spec or {}) if exists else [])
@@ -155,7 +156,7 @@ class Classes:
         return report
 
     def _differences(self, report: ClassReport, spec: dict[str, Any]) -> list[str]:
-        have = _without_guard(report.schemata, report.held)
+        have = _as_declared(report.schemata, report.held)
         found = differences(self._plan.wanted.get(report.name, {}), have, spec, self._plan.roundings)
         obstacle = self._plan.obstacles.get(report.name)
         if obstacle is not None and obstacle.declared:
@@ -169,7 +170,7 @@ class Classes:
         """Return the lines to write to schemata and mode, in the kernel's order."""
         if report.state not in ("missing", "differs"):
             return []
-        now = _without_guard(report.schemata, report.held)
+        now = _as_declared(report.schemata, report.held)
         wanted = self._plan.wanted.get(report.name, {})
         rows = lines(
             {
@@ -266,8 +267,8 @@ def _folder(name: str) -> str:
     return "" if name == ROOT_NAME else name
 
 
-def _without_guard(have: Schemata, held: dict[int, int]) -> Schemata:
-    """Return the current schemata without the bandwidth guard's changes."""
+def _as_declared(have: Schemata, held: dict[int, int]) -> Schemata:
+    """Return the current schemata without the changes that are held."""
     if not held:
         return have
     return {**have, _MB: {**have[_MB], **{domain: str(value) for domain, value in held.items()}}}

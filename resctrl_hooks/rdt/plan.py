@@ -10,8 +10,6 @@ from .layout import lay_out
 from .ways import level
 
 SHAREABLE = "shareable"
-Held = dict[str, dict[int, int]]
-"""Declared MB values, by class and L3 domain, that the bandwidth guard has lowered temporarily."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from resctrl_hooks.node.host.files import kernel_text
 from resctrl_hooks.node.names import name_text
@@ -22,6 +22,8 @@ class ClassReport(BaseModel):
     units: dict[str, str] = {}
     declared: dict[str, Any] = {}
     held: dict[int, int] = {}
+    owner: str = Field(default="", exclude=True)
+    """The process that holds them."""
     mode: str = ""
     tasks: int = 0
     problems: list[str] = []

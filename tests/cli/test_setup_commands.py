@@ -657,6 +657,7 @@ def test_units_declarations_and_held_values_follow_the_table(capsys: pytest.Capt
         units={"MB": "per cent", "L3": "masks"},
         declared={"MB": ["50%", "2GBps"], "L3": {"0": "f", "1": ["a", 5]}},
         held={1: 100, 0: 90},
+        owner="the guard",
         problems=["a problem"],
         notes=["a note"],
         planned=["MB:0=1"],

@@ -72,12 +72,12 @@ def test_lowered_values_are_those_that_a_running_guard_has_written(node: Node) -
 
 
 def test_held_values_are_those_of_the_lease_of_this_boot(node: Node) -> None:
-    assert held_values(node.context()) == {"bronze": {0: 100}}
+    assert held_values(node.context()) == ("the guard", {"bronze": {0: 100}})
     change(node, "guard-lease.json", boot="another")
-    assert held_values(node.context()) == {}
+    assert held_values(node.context()).declared == {}
     (node.host.state / "guard-lease.json").write_text("damaged")
-    assert held_values(node.context()) == {}
+    assert held_values(node.context()).declared == {}
     (node.host.proc / "sys/kernel/random/boot_id").unlink()
-    assert held_values(node.context()) == {}
+    assert held_values(node.context()).declared == {}
     (node.host.state / "guard-lease.json").unlink()
-    assert held_values(node.context()) == {}
+    assert held_values(node.context()).declared == {}
