@@ -19,12 +19,12 @@ from typing import Any
 from hosts.counter_tree import say_paths
 from hosts.monitored import plain_host
 
-from resctrl_hooks.node.part import Moment
+from resctrl_hooks.node.resident import Moment
 from resctrl_hooks.node.sampler.process import collect_rarely
 from resctrl_hooks.node.slowdown import reader
 from resctrl_hooks.node.slowdown.baseline import Baseline
 from resctrl_hooks.node.slowdown.constants import TRAFFIC, WINDOW
-from resctrl_hooks.node.slowdown.part import SlowdownPart, start
+from resctrl_hooks.node.slowdown.resident import SlowdownResident, start
 from resctrl_hooks.node.slowdown.units import WallPart
 from resctrl_hooks.node.slowdown.use import Use
 from resctrl_hooks.node.snapshot.snapshot import open_files, take
@@ -64,7 +64,7 @@ class Node:
         self._write()
         part = start(self.context)
         assert part is not None
-        self.part: SlowdownPart = part
+        self.part: SlowdownResident = part
         self._files = open_files()
         setattr(reader, "time", SimpleNamespace(monotonic=lambda: self._seconds))  # noqa: B010  # it is no export
 

@@ -48,6 +48,6 @@ def test_modules_with_sampling_are_all() -> None:
     whole, less = payload(plugin=False).modules, payload(plugin=False, sampling=False).modules
     of_sampling = whole.keys() - less.keys()
     assert {path.partition("/")[0] for path in of_sampling} > {"sampler", "guard", "history", "slowdown", "snapshot"}
-    assert "part.py" in of_sampling, "only the parts of the sampling process import it"
+    assert "resident.py" in of_sampling, "only the residents of the sampling process import it"
     assert not {"watch/command.py", "reconcile/command.py", "reconcile/release.py"} & of_sampling
     assert all(ast.parse(data) for data in whole.values())

@@ -4,8 +4,8 @@ from ..fault_report import as_hook_error
 from ..host.instance import RunningError
 from ..log import ERROR
 from .guard import STAGE
-from .part import told
 from .recovery import restore_ended
+from .resident import told
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Watch:
             result = restore_ended(context.monitor.resctrl, context.settings.state_dir, context.proc)
         except RunningError:
             return
-        except Exception as error:  # noqa: BLE001  # the parts continue
+        except Exception as error:  # noqa: BLE001  # the residents continue
             problem = str(as_hook_error(error))
             if problem != self._said:
                 context.log(ERROR, f"guard: cannot restore the values of an ended lease: {problem}", stage=STAGE)

@@ -1,10 +1,10 @@
-"""The history's part of the resident process: it makes each sample, and its disk's thread writes it."""
+"""The history's resident: it makes each sample, and its disk's thread writes it."""
 
 import posix
 import time
 
 from ..host.instance import RunningError, only_instance
-from ..part import Moment, Part
+from ..resident import Moment, Resident
 from .disk import STAGE, Disk
 from .place import LOCK, claim
 from .rows import Sampler
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..context import Context
 
 
-class HistoryPart(Part):
+class HistoryResident(Resident):
     """The writer of this node's history, which holds its lock."""
 
     name = STAGE
@@ -49,7 +49,7 @@ class HistoryPart(Part):
         self.disk.close()
 
 
-def open_history(context: "Context", settings: "dict[str, Any]") -> HistoryPart:
+def open_history(context: "Context", settings: "dict[str, Any]") -> HistoryResident:
     """Take the lock of the file and open it.
 
     Raises:
@@ -67,7 +67,7 @@ def open_history(context: "Context", settings: "dict[str, Any]") -> HistoryPart:
     except RunningError as error:
         raise HistoryError(f"{error}; it writes {settings['file']}") from None
     try:
-        return HistoryPart(context, settings, lock)
+        return HistoryResident(context, settings, lock)
     except BaseException:
         posix.close(lock)
         raise

@@ -1,1 +1,1 @@
-"""The node's one resident process that samples: a loop with its parts on one clock."""
+"""The node's one resident process that samples: a loop with its residents on one clock."""

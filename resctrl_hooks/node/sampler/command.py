@@ -1,6 +1,6 @@
 """The node half's ``guard run`` and ``guard restore``: the resident process, and the restoration after its end.
 
-The process is named after its first part, so that an upgrade keeps the unit and the commands of earlier versions.
+The process is named after its first resident, so that an upgrade keeps the unit and the commands of earlier versions.
 """
 
 import posix
@@ -8,7 +8,7 @@ from _signal import SIGINT, SIGTERM, signal
 
 from ..context import Context
 from ..errors import HookError
-from ..guard.part import restore_values
+from ..guard.resident import restore_values
 from ..host.files import stamp
 from ..host.notify import Notify
 from ..log import ERROR, WARNING, Log
@@ -33,7 +33,7 @@ _WRONG, _WRONG_USE = 1, 2
 def guard_command(config: str, arguments: "list[str]", find: "Find" = load) -> int:
     """Run the process until SIGTERM, or restore the values that an ended guard changed.
 
-    The process closes all parts and begins again when its compiled settings change: on OpenShift a MachineConfig
+    The process closes all residents and begins again when its compiled settings change: on OpenShift a MachineConfig
     replaces them beside it. Return 0 when done, 1 for a failure, 2 for wrong use.
     """
     if arguments not in (["run"], ["restore"]):

@@ -1,4 +1,4 @@
-"""The loop of the resident process: each part samples at its interval, and fails and starts again by itself."""
+"""The loop of the resident process: each resident samples at its interval, and fails and starts again by itself."""
 
 import gc
 import time
@@ -6,8 +6,8 @@ import time
 from ..fault_report import as_hook_error
 from ..guard.watch import Watch
 from ..log import ERROR, NOTICE, WARNING
-from ..part import Moment, Part
 from ..resctrl.absence import why_no_monitoring
+from ..resident import Moment, Resident
 from .unsaved import Unsaved
 
 TYPE_CHECKING = False
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from ..resctrl.open_files import OpenFiles
     from ..snapshot.snapshot import Snapshot
 
-    Start = Callable[[Context], "Part | None"]
+    Start = Callable[[Context], "Resident | None"]
 
-PARTS = {"guard": "guard.part", "history": "history.part", "slowdown": "slowdown.part"}
-"""The parts by name: a module of the node half with a function ``start``."""
+RESIDENTS = {"guard": "guard.resident", "history": "history.resident", "slowdown": "slowdown.resident"}
+"""The residents by name: a module of the node half with a function ``start``."""
 RETRY = 30.0
-"""Seconds until a failed part is started again."""
+"""Seconds until a failed resident is started again."""
 _NOTHING = (
     "rdt.guard.mode, history and slowdown are off; nothing to do: set `history: {enabled: true}`, `slowdown: {enabled: "
     "true}` or `rdt: {guard: {mode: observe}}` in the configuration, then run `resctrl-hook config apply` and "
@@ -35,7 +35,7 @@ _PAUSE = 0.2  # seconds between two looks at the signal flag
 
 
 class Hosted:
-    """One part in this process: off, running, or failed and waiting for its next start.
+    """One resident in this process: off, running, or failed and waiting for its next start.
 
     Args:
         name: its name.
@@ -45,7 +45,7 @@ class Hosted:
 
     def __init__(self, name: str, start: "Start", context: "Context") -> None:
         self.name = name
-        self.part: "Part | None" = None
+        self.resident: "Resident | None" = None
         self.failed = False
         self.due = _NEVER
         self._start = start
@@ -53,33 +53,33 @@ class Hosted:
         self._said = ""
 
     def step(self, moment: Moment) -> None:
-        """Sample, or start the part if it has not been started or has failed. Never raises."""
+        """Sample, or start the resident if it has not been started or has failed. Never raises."""
         try:
-            if self.part is None:
-                self.part = self._start(self._context)
+            if self.resident is None:
+                self.resident = self._start(self._context)
             else:
-                self.part.sample(moment)
+                self.resident.sample(moment)
                 self._said = ""
-        except Exception as error:  # noqa: BLE001  # the other parts continue
+        except Exception as error:  # noqa: BLE001  # the other residents continue
             self.close()
             self._report(error)
             self.failed, self.due = True, moment.when + RETRY
         else:
             self.failed = False
-            self.due = _NEVER if self.part is None else following(self.part.interval, time.monotonic())
+            self.due = _NEVER if self.resident is None else following(self.resident.interval, time.monotonic())
 
     def start(self, moment: Moment) -> None:
-        """Start the part, and make its first sample due at once."""
+        """Start the resident, and make its first sample due at once."""
         self.step(moment)
-        if self.part is not None:
+        if self.resident is not None:
             self.due = moment.when
 
     def close(self) -> bool:
-        """Close a running part; return whether that succeeded. Never raises."""
-        part, self.part = self.part, None
+        """Close a running resident; return whether that succeeded. Never raises."""
+        resident, self.resident = self.resident, None
         try:
-            if part is not None:
-                part.close()
+            if resident is not None:
+                resident.close()
         except Exception as error:  # noqa: BLE001  # as above
             self._report(error)
             return False
@@ -94,27 +94,27 @@ class Hosted:
 
 
 def following(interval: float, now: float) -> float:
-    """Return the time of the next sample: a multiple of the interval, at which parts with the same one meet."""
+    """Return the time of the next sample: a multiple of the interval, at which residents with the same one meet."""
     return -((-now / interval - 0.5) // 1) * interval
 
 
 def starters() -> "dict[str, Start]":
-    """Return the function that starts each part."""
-    return {name: _starter(module) for name, module in PARTS.items()}
+    """Return the function that starts each resident."""
+    return {name: _starter(module) for name, module in RESIDENTS.items()}
 
 
 def _starter(module: str) -> "Start":
-    """Return a function that imports the part when it starts: a failing import ends that part only."""
+    """Return a function that imports the resident when it starts: a failing import ends that resident only."""
 
-    def start(context: "Context") -> "Part | None":
-        found: "Part | None" = __import__(module, globals(), None, ("start",), 2).start(context)
+    def start(context: "Context") -> "Resident | None":
+        found: "Resident | None" = __import__(module, globals(), None, ("start",), 2).start(context)
         return found
 
     return start
 
 
 def run(context: "Context", notify: "Notify", changed: "Callable[[], bool]", ended: "list[int]") -> bool:
-    """Serve all parts until a signal is in ``ended``, the settings have changed, or no part works any more.
+    """Serve all residents until a signal is in ``ended``, the settings have changed, or no resident works any more.
 
     On a node that cannot have monitoring there is nothing to do. Return whether everything succeeded.
     """
@@ -129,13 +129,13 @@ def run(context: "Context", notify: "Notify", changed: "Callable[[], bool]", end
     now = Moment(time.monotonic(), take)
     for one in hosted:
         one.start(now)
-    if not any(one.part for one in hosted):
+    if not any(one.resident for one in hosted):
         if any(one.failed for one in hosted):
             return False
         context.log(WARNING, f"guard: {_NOTHING}", stage="guard")
         notify(READY="1")
         return True
-    notify(READY="1", STATUS=", ".join(one.part.status for one in hosted if one.part))
+    notify(READY="1", STATUS=", ".join(one.resident.status for one in hosted if one.resident))
     collect_rarely()
     alive = True
     closed: "list[bool]" = []
@@ -171,7 +171,7 @@ class _Taker:
         self._files: "OpenFiles | None" = None
 
     def __call__(self) -> "Snapshot":
-        from ..snapshot.snapshot import open_files, take  # not every process has a part that needs it
+        from ..snapshot.snapshot import open_files, take  # not every process has a resident that needs it
 
         if self._files is None:
             self._files = open_files(lambda text: self._context.log(NOTICE, text, stage="guard"))
@@ -191,16 +191,16 @@ def _loop(
     ended: "list[int]",
     unsaved: "Unsaved",
 ) -> bool:
-    """Return whether a part works at the end; systemd starts a process without one again."""
+    """Return whether a resident works at the end; systemd starts a process without one again."""
     while not ended and not changed():
         moment = Moment(time.monotonic(), take)
         watch.step(moment.when)
         for one in hosted:
             if one.due <= moment.when:
                 one.step(moment)
-        if not any(one.part for one in hosted):
+        if not any(one.resident for one in hosted):
             return False
-        unsaved.note({name: why for one in hosted if one.part for name, why in one.part.unsaved.items()})
+        unsaved.note({name: why for one in hosted if one.resident for name, why in one.resident.unsaved.items()})
         notify.alive()  # an interval may be longer than the watchdog's
         left = min(one.due for one in hosted) - time.monotonic()
         if left > 0 and not ended:

@@ -12,7 +12,7 @@ from conftest import Host, always, standard_streams
 from hosts.faults import failing
 from hosts.notify_socket import NotifySocket
 
-from resctrl_hooks.node.guard import lease, part
+from resctrl_hooks.node.guard import lease, resident
 from resctrl_hooks.node.guard.changes import Restored
 from resctrl_hooks.node.guard.guard import Guard
 from resctrl_hooks.node.guard.lease import LOCK
@@ -172,7 +172,7 @@ def test_refused_restore_is_a_failure(host: Host, monkeypatch: pytest.MonkeyPatc
     leave_cut(node)
     refused = Restored()
     refused.failed.append("class bronze: Invalid argument")
-    monkeypatch.setattr(part, "restore_ended", always(refused))
+    monkeypatch.setattr(resident, "restore_ended", always(refused))
     code, stderr, _ = run(host, "restore")
     assert (code, stderr) == (1, "resctrl-hook: guard: cannot restore class bronze: Invalid argument\n")
 

@@ -1,4 +1,4 @@
-"""The resident process: parts at their intervals, the failure of one beside others, and the watchdog."""
+"""The resident process: residents at their intervals, the failure of one beside others, and the watchdog."""
 
 import itertools
 import math
@@ -9,11 +9,11 @@ from conftest import Host
 
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.part import Moment, Part
+from resctrl_hooks.node.resident import Moment, Resident
 from resctrl_hooks.node.sampler import process
 from resctrl_hooks.node.sampler.process import RETRY, following
 
-Start = Callable[[Context], Part | None]
+Start = Callable[[Context], Resident | None]
 
 
 class Clock:
@@ -46,8 +46,8 @@ class Watchdog:
         self.sent.append(fields)
 
 
-class Ticking(Part):
-    """A part that notes its samples and fails at some of them."""
+class Ticking(Resident):
+    """A resident that notes its samples and fails at some of them."""
 
     def __init__(self, clock: Clock, name: str, interval: float, fails: tuple[int, ...] = ()) -> None:
         self._clock = clock
@@ -59,7 +59,7 @@ class Ticking(Part):
         self.starts: list[float] = []
         self.closed = 0
 
-    def start(self, _: Context) -> Part:
+    def start(self, _: Context) -> Resident:
         self.starts.append(self._clock.now)
         return self
 
@@ -73,7 +73,7 @@ class Ticking(Part):
 
 
 class Run:
-    """A process of some parts that ends after so many seconds of its own clock."""
+    """A process of some residents that ends after so many seconds of its own clock."""
 
     def __init__(self, host: Host, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
         self.clock = clock
@@ -102,7 +102,7 @@ def run(host: Host, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Run:
     return Run(host, monkeypatch, clock)
 
 
-def test_parts_sample_at_their_own_intervals_and_meet_at_common_multiples(run: Run, clock: Clock) -> None:
+def test_residents_sample_at_their_own_intervals_and_meet_at_common_multiples(run: Run, clock: Clock) -> None:
     fast, slow = Ticking(clock, "fast", 1.0), Ticking(clock, "slow", 10.0)
     assert run({"fast": fast.start, "slow": slow.start}, 25)
     assert [round(time, 6) for time in slow.times] == [0, 10, 20]
@@ -112,7 +112,7 @@ def test_parts_sample_at_their_own_intervals_and_meet_at_common_multiples(run: R
     assert run.watchdog.sent[0] == {"READY": "1", "STATUS": "fast, slow"}
 
 
-def test_failed_part_is_started_again_and_the_other_continues(run: Run, clock: Clock) -> None:
+def test_failed_resident_is_started_again_and_the_other_continues(run: Run, clock: Clock) -> None:
     bad, good = Ticking(clock, "bad", 1.0, fails=(3, 4)), Ticking(clock, "good", 1.0)
     assert run({"bad": bad.start, "good": good.start}, 100)
     assert [round(time) for time in bad.starts] == [0, 2 + RETRY, 2 + RETRY + 1 + RETRY]
@@ -121,17 +121,17 @@ def test_failed_part_is_started_again_and_the_other_continues(run: Run, clock: C
     assert [line for line in run.log if "bad: no counter" in line].__len__() == 1, "one line, not one for each try"
 
 
-def test_process_without_a_working_part_ends(run: Run, clock: Clock) -> None:
+def test_process_without_a_working_resident_ends(run: Run, clock: Clock) -> None:
     bad = Ticking(clock, "bad", 1.0, fails=(2,))
     assert not run({"bad": bad.start, "off": lambda _: None}, math.inf)
     assert bad.closed == 1
 
 
-def test_part_that_cannot_start_does_not_stop_the_other(run: Run, clock: Clock) -> None:
+def test_resident_that_cannot_start_does_not_stop_the_other(run: Run, clock: Clock) -> None:
     good = Ticking(clock, "good", 1.0)
     starts: list[float] = []
 
-    def fails(_: Context) -> Part:
+    def fails(_: Context) -> Resident:
         starts.append(clock.now)
         raise OSError(13, "Permission denied", "/x")
 
@@ -140,7 +140,7 @@ def test_part_that_cannot_start_does_not_stop_the_other(run: Run, clock: Clock) 
     assert len(starts) == 2
 
 
-def test_bug_in_a_part_ends_that_part_only(run: Run, clock: Clock) -> None:
+def test_bug_in_a_resident_ends_that_resident_only(run: Run, clock: Clock) -> None:
     good = Ticking(clock, "good", 1.0)
 
     class Broken(Ticking):

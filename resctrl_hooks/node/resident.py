@@ -1,6 +1,6 @@
-"""The interface between the node's resident process (`sampler/`) and its parts: guard, history and slowdown.
+"""The interface between the node's sampling process (`sampler/`) and its residents: guard, history and slowdown.
 
-A part is a module with a function ``start``, which returns a `Part`, or None if the settings turn it off.
+A resident is a module with a function ``start``, which returns a `Resident`, or None if the settings turn it off.
 """
 
 TYPE_CHECKING = False
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Moment:
-    """One moment of sampling, which all parts share that are due at it.
+    """One moment of sampling, which all residents share that are due at it.
 
     Attributes:
         when: in seconds of the monotonic clock.
@@ -24,7 +24,7 @@ class Moment:
 
     @property
     def snapshot(self) -> "Snapshot":
-        """All counters of the node, which the first part that needs them reads for all.
+        """All counters of the node, which the first resident that needs them reads for all.
 
         Raises:
             HookError: resctrl or the state directory is unreadable.
@@ -34,8 +34,8 @@ class Moment:
         return self._snapshot
 
 
-class Part:
-    """A part of the resident process.
+class Resident:
+    """A resident of the sampling process.
 
     Attributes:
         name: its name in log lines.
@@ -43,8 +43,8 @@ class Part:
         status: its state in words for systemd.
         unsaved: the contents that cannot be saved now, which it keeps in memory, each with the reason.
 
-    A method that raises ends the part: the process logs one line, closes it, and starts it again later. The other parts
-    continue.
+    A method that raises ends the resident: the process logs one line, closes it, and starts it again later. The other
+    residents continue.
     """
 
     name = ""

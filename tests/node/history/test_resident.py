@@ -20,15 +20,15 @@ from hosts.processes import wait_until
 
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.history import ages, disk
-from resctrl_hooks.node.history.part import start
+from resctrl_hooks.node.history.resident import start
 from resctrl_hooks.node.history.rows import Sampler
 from resctrl_hooks.node.history.sample import Sample
 from resctrl_hooks.node.history.store import Store
 from resctrl_hooks.node.history.tables import HistoryError
-from resctrl_hooks.node.history.writer import HistoryPart
+from resctrl_hooks.node.history.writer import HistoryResident
 from resctrl_hooks.node.host.instance import RunningError, only_instance
 from resctrl_hooks.node.log import Log
-from resctrl_hooks.node.part import Moment
+from resctrl_hooks.node.resident import Moment
 from resctrl_hooks.node.snapshot.snapshot import take
 
 
@@ -42,15 +42,15 @@ class Past:
         host.context.settings.history = {"enabled": True, "file": str(file)}
         host.context.log = Log({"target": "file", "file": str(self.log)})
 
-    def part(self) -> HistoryPart:
+    def part(self) -> HistoryResident:
         found = start(self.host.context)
         assert found is not None
         return found
 
-    def hand(self, part: HistoryPart) -> None:
+    def hand(self, part: HistoryResident) -> None:
         part.sample(Moment(0.0, lambda: take(self.host.context)))
 
-    def sample(self, part: HistoryPart) -> None:
+    def sample(self, part: HistoryResident) -> None:
         """Make a sample, and wait until the disk has it."""
         self.hand(part)
         wait_until(lambda: not part.disk.waiting or part.disk.failure is not None)
@@ -88,7 +88,7 @@ def test_python_without_sqlite_is_named(past: Past, monkeypatch: pytest.MonkeyPa
 
 
 def test_process_without_a_history_does_not_import_sqlite() -> None:
-    modules = "resctrl_hooks.node.history.part, resctrl_hooks.node.sampler.command"
+    modules = "resctrl_hooks.node.history.resident, resctrl_hooks.node.sampler.command"
     script = f"import sys, {modules}; print('sqlite3' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

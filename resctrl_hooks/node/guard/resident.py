@@ -1,4 +1,4 @@
-"""The guard as a part of the resident process, and the restoration of the values that an ended guard changed."""
+"""The guard as a resident of the sampling process, and the restoration of the values that an ended guard changed."""
 
 import posix
 import time
@@ -7,7 +7,7 @@ from ..errors import HookError
 from ..host.instance import RunningError
 from ..host.topology_sysfs import find_topology
 from ..log import ERROR, NOTICE, WARNING
-from ..part import Moment, Part
+from ..resident import Moment, Resident
 from .guard import STAGE, Guard
 from .lease import GUARD
 from .recovery import become_owner, restore_ended, restore_left
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .changes import Restored
 
 
-class GuardPart(Part):
+class GuardResident(Resident):
     """A guard that holds the lock of this node's lease."""
 
     name = STAGE
@@ -47,7 +47,7 @@ class GuardPart(Part):
             posix.close(self._lock)
 
 
-def start(context: "Context") -> "GuardPart | None":
+def start(context: "Context") -> "GuardResident | None":
     """Restore the leftovers of an earlier guard, whose values would pass for declared ones, and start.
 
     Raises:
@@ -68,7 +68,7 @@ def start(context: "Context") -> "GuardPart | None":
         raise
     if guard.mode == ACT:
         context.log(NOTICE, "guard: mode act is experimental", stage=STAGE)
-    return GuardPart(guard, float(settings["interval"]), lock)
+    return GuardResident(guard, float(settings["interval"]), lock)
 
 
 def _restore_leftovers(context: "Context") -> None:

@@ -1,4 +1,4 @@
-"""The history as a part of the resident process, which imports SQLite only if the history is on."""
+"""The history as a resident of the sampling process, which imports SQLite only if the history is on."""
 
 from ..errors import HookError
 from .section import section
@@ -6,10 +6,10 @@ from .section import section
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..context import Context
-    from .writer import HistoryPart
+    from .writer import HistoryResident
 
 
-def start(context: "Context") -> "HistoryPart | None":
+def start(context: "Context") -> "HistoryResident | None":
     """Open the history for writing; None if it is off.
 
     Raises:

@@ -14,10 +14,10 @@ from slowdown.world import CAPACITY, KEY, World
 from resctrl_hooks.node import retried
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.names import SLOWDOWN_STATUS
-from resctrl_hooks.node.part import Moment
+from resctrl_hooks.node.resident import Moment
 from resctrl_hooks.node.slowdown import live, reader, store
 from resctrl_hooks.node.slowdown.constants import FEWEST, WINDOW
-from resctrl_hooks.node.slowdown.part import SlowdownPart, start
+from resctrl_hooks.node.slowdown.resident import SlowdownResident, start
 from resctrl_hooks.node.slowdown.status import read_status
 from resctrl_hooks.node.slowdown.store import NAME
 from resctrl_hooks.node.snapshot.snapshot import take
@@ -41,12 +41,12 @@ class Resident:
             monkeypatch.setattr(module, "time", clock)
         self.path = Path(host.state, SLOWDOWN_STATUS)
 
-    def start(self) -> SlowdownPart:
+    def start(self) -> SlowdownResident:
         found = start(self.context)
         assert found is not None
         return found
 
-    def run(self, part: SlowdownPart, windows: int, bronze: int) -> None:
+    def run(self, part: SlowdownResident, windows: int, bronze: int) -> None:
         (self.world.node.root / "bronze/schemata").write_text(f"MB:0={bronze}\n")
         for _ in range(windows):
             part.sample(Moment(self.world.seconds, lambda: take(self.context)))

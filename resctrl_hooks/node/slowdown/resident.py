@@ -1,4 +1,4 @@
-"""The sampling of the pods' speed as a part of the resident process."""
+"""The sampling of the pods' speed as a resident of the sampling process."""
 
 import posix
 
@@ -9,7 +9,7 @@ from ..guard.section import slowdown_of
 from ..host.instance import RunningError, only_instance
 from ..log import WARNING
 from ..names import SLOWDOWN_STATUS
-from ..part import Moment, Part
+from ..resident import Moment, Resident
 from .constants import FEWEST, JUDGED, WINDOW
 from .live import Live
 from .section import LOCK, section
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 NAME = "slowdown"
 
 
-class SlowdownPart(Part):
+class SlowdownResident(Resident):
     """Judges all pods once in each window, and learns from quiet ones. It holds the lock of the baselines."""
 
     name = NAME
@@ -125,7 +125,7 @@ class SlowdownPart(Part):
             posix.close(self._lock)
 
 
-def start(context: "Context") -> "SlowdownPart | None":
+def start(context: "Context") -> "SlowdownResident | None":
     """Load the baselines and begin; None if it is off.
 
     Raises:
@@ -149,7 +149,7 @@ def start(context: "Context") -> "SlowdownPart | None":
         problem = store.load()
         if problem:
             say(WARNING, problem)
-        return SlowdownPart(context, Live(context, store, say, perf=settings["perf"]), lock)
+        return SlowdownResident(context, Live(context, store, say, perf=settings["perf"]), lock)
     except BaseException:
         posix.close(lock)
         raise
