@@ -9,16 +9,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.feature_table import FEATURES
-from resctrl_hooks.node.host.cpulist import format_list, parse_list
-from resctrl_hooks.node.host.files import format_json, read_file, read_kernel_file
-from resctrl_hooks.node.resctrl.bandwidth_unit import PER_CENT, convert, rounded
-from resctrl_hooks.rdt.capabilities import read_abilities
-from resctrl_hooks.rdt.layout import lay_out
+from resctrl_hooks.node.host.files import format_json, read_file
 
 from .document import Document, DocumentError, parse_document
 from .foreign_file import foreign
+from .machine import Machine
 from .plugin_keys import with_our_case
 from .problems import InvalidConfigError, Problem, at, of_validation
 from .root import Configuration
@@ -95,73 +91,41 @@ def check_text(text: bytes, path: str, *, here: bool = False) -> Checked:
     found = [*_remarks(config, document)]
     found += [at((key,), document, f"this is read as {name}", f"write {name}", "note") for key, name in renamed.items()]
     if here:
-        found += [*_about_this_machine(config, document), *_about_this_resctrl(config, document)]
+        found += _remarks_here(config, document)
     return Checked(path, config, found)
 
 
 def _remarks(config: Configuration, document: Document) -> Iterator[Problem]:
-    for above, remark in _walk(config, ()):
-        yield at((*above, *remark.at), document, remark.text, severity="note")
+    for above, section in _sections(config, ()):
+        yield from _problems(above, section.remarks(), document)
     for name in sorted(config.model_fields_set):
         section = getattr(config, name)
         if isinstance(section, FeatureSection) and name not in FEATURES:
             yield at((name,), document, "this version ignores this section", severity="warning")
 
 
-def _about_this_machine(config: Configuration, document: Document) -> Iterator[Problem]:
-    """Yield a remark for CPUs that this machine cannot have, hot-plug included.
-
-    Source: sysfs-devices-system-cpu, ``possible``.
-    """
-    try:
-        possible = read_kernel_file(f"{config.sys_path}/devices/system/cpu/possible").decode().strip()
-        there = parse_list(possible)
-    except (OSError, ValueError):
-        return
-    pools = enumerate(config.placement.pools)
-    sets = [(("placement", "pools", place, "cpus"), pool.cpus or "") for place, pool in pools]
-    for path, cpus in [(("placement", "reservedCpus"), config.placement.reserved_cpus), *sets]:
-        missing = parse_list(cpus) & ~there
-        if missing:
-            what = f"this machine has no CPU {format_list(missing)}, only {possible}"
-            yield at(path, document, what, severity="note")
+def _remarks_here(config: Configuration, document: Document) -> Iterator[Problem]:
+    machine = Machine(config.resctrl_path, config.sys_path)
+    for above, section in reversed([*_sections(config, ())]):  # the last section first
+        yield from _problems(above, section.remarks_here(machine), document)
 
 
-def _about_this_resctrl(config: Configuration, document: Document) -> Iterator[Problem]:
-    """Yield a remark for RDT classes that `rdt apply` would reject here, and for floors that the kernel rounds."""
-    classes = config.rdt.given().get("classes", {})
-    throttled = config.rdt.guard.throttle
-    if not classes and not throttled:
-        return
-    try:
-        can = read_abilities(config.resctrl_path)
-    except HookError:
-        return  # without resctrl this is probably not the target machine
-    mb = can.bandwidths.get("MB")
-    for name, rule in throttled.items() if mb is not None and mb.unit == PER_CENT else ():
-        assert mb is not None
-        number = convert(f"{rule.floor}%" if isinstance(rule.floor, int) else rule.floor, PER_CENT)[0]
-        if effective := rounded(max(number, mb.least), mb.step) - number:
-            text = f"the floor is {number + effective} on this machine, whose MB values are multiples of {mb.step}"
-            yield at(("rdt", "guard", "throttle", name, "floor"), document, text, severity="note")
-    for name, problems in lay_out(classes, can).problems.items():
-        for what in problems:
-            text = f"not supported on this machine: {what}"
-            yield at(("rdt", "classes", name), document, text, severity="warning")
+def _problems(above: KeyPath, remarks: list[Remark], document: Document) -> Iterator[Problem]:
+    return (at((*above, *remark.at), document, remark.text, severity=remark.severity) for remark in remarks)
 
 
-def _walk(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, Remark]]:
-    """Yield the remarks of a section and of every section below it."""
+def _sections(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, Section]]:
+    """Yield a section and every section below it, each with its path."""
     items: Iterable[tuple[str | int, Any]] = ()
     if isinstance(value, Section):
-        yield from ((path, remark) for remark in value.remarks())
+        yield path, value
         items = ((info.alias or name, getattr(value, name)) for name, info in type(value).model_fields.items())
     elif isinstance(value, dict):
         items = value.items()
     elif isinstance(value, list):
         items = enumerate(value)
     for key, item in items:
-        yield from _walk(item, (*path, key))
+        yield from _sections(item, (*path, key))
 
 
 def trust_problems(path: str) -> list[Problem]:

@@ -63,3 +63,9 @@ class Nri(Section):
     allow: Allow = {}
     """Classes whose `policy`, `env`, `mounts` and `devices` each namespace may use: `{namespace pattern: [class
     patterns]}`. Default: none."""
+
+
+class NriKeys(Section):
+    """The key of the top level."""
+
+    nri: Nri = Nri()

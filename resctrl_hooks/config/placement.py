@@ -1,13 +1,14 @@
 """The ``placement`` section."""
 
 import re
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, model_validator
 
 from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.features.placement.cpu_classes import DEFAULT_CLASS
-from resctrl_hooks.node.host.cpulist import parse_list
+from resctrl_hooks.node.host.cpulist import format_list, parse_list
+from resctrl_hooks.node.host.files import read_kernel_file
 from resctrl_hooks.node.names import matches
 
 from .classes import allowed_in_vain
@@ -21,9 +22,13 @@ from .section import (
     KeyPath,
     NamespacePattern,
     Remark,
+    Section,
     unique_names,
     wrong,
 )
+
+if TYPE_CHECKING:
+    from .machine import Machine
 
 _NUMBER = re.compile(r"exclusive:([0-9]{1,5}|\*)")
 _DEFAULT_POOL = "default"
@@ -144,3 +149,27 @@ class Placement(FeatureSection):
         text = "{pattern} matches nothing; available: {known}"
         numbers = {entry for entries in self.allow.values() for entry in entries if _NUMBER.fullmatch(entry)}
         return found + allowed_in_vain(self.allow, [*KINDS, *pools, *classes, *sorted(numbers)], text)
+
+    def remarks_here(self, machine: "Machine") -> list[Remark]:
+        """Return a remark for CPUs that this machine cannot have, hot-plug included.
+
+        Source: sysfs-devices-system-cpu, ``possible``.
+        """
+        try:
+            possible = read_kernel_file(f"{machine.sys_path}/devices/system/cpu/possible").decode().strip()
+            there = parse_list(possible)
+        except (OSError, ValueError):
+            return []
+        sets: list[tuple[KeyPath, str]] = [(("reservedCpus",), self.reserved_cpus)]
+        sets += [(("pools", place, "cpus"), pool.cpus or "") for place, pool in enumerate(self.pools)]
+        return [
+            Remark(at, f"this machine has no CPU {format_list(missing)}, only {possible}")
+            for at, cpus in sets
+            if (missing := parse_list(cpus) & ~there)
+        ]
+
+
+class PlacementKeys(Section):
+    """The key of the top level."""
+
+    placement: Placement = Placement()

@@ -7,6 +7,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from .added_keys import house_without
 from .document import Document
 from .section import WRONG, KeyPath, Section, by_key
 
@@ -148,6 +149,8 @@ def _words(details: ErrorDetails, path: KeyPath, model: type[Section]) -> tuple[
     kind, value, context = details["type"], details["input"], details.get("ctx", {})
     if kind == WRONG:
         return context["what"], context["right"]
+    if kind == "extra_forbidden" and (house := house_without(path)):
+        return f"is a key of the house {house}, which is not installed", "remove the key, or install the house"
     if kind == "extra_forbidden":
         return "unknown key", _instead(path, model)
     if kind == "missing":

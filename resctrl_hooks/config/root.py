@@ -9,15 +9,13 @@ from resctrl_hooks.node.classes.memory import UNIFIED
 from resctrl_hooks.node.names import default_key_validator
 from resctrl_hooks.node.settings import DEFAULTS, LONGEST_DEADLINE
 
+from .added_keys import with_added_keys
 from .blockio import Blockio
 from .classes import allowed_in_vain
-from .history import History
 from .log import LogSection
 from .memory import Memory, MemoryClass
 from .memtierd import Memtierd
 from .monitoring import Monitoring
-from .nri import Nri
-from .placement import Placement
 from .rdt import Rdt
 from .scheduling import Scheduling
 from .section import (
@@ -31,7 +29,6 @@ from .section import (
     unique_names,
     wrong,
 )
-from .slowdown import Slowdown
 
 _TELEMETRY = "ignored: this configures the exporter of the resctrl-mon plugin; see `resctrl-hook metrics`"
 _MPOLSET = "ignored: the runtime sets memory policies (NRI 0.12), without a wrapper"
@@ -64,6 +61,7 @@ RuntimeRoots = Annotated[
 ]
 
 
+@with_added_keys()
 class Configuration(Section):
     """The configuration of resctrl-hooks. Everything has a default: an empty file is valid."""
 
@@ -121,17 +119,9 @@ class Configuration(Section):
     memory: Memory = Memory()
     memtierd: Memtierd = Memtierd()
     rdt: Rdt = Rdt()
-    placement: Placement = Placement()
     blockio: Blockio = Blockio()
     scheduling: Scheduling = Scheduling()
-    nri: Nri = Nri()
-    slowdown: Slowdown = Slowdown()
-    history: History = History()
     log: LogSection = LogSection()
-
-    events: bool = DEFAULTS["events"]
-    """Whether the DaemonSet `resctrl-hooks-events` sends Kubernetes Events for slowed and for waiting pods. See
-    docs/kubectl.md."""
 
     telemetry: Any = Field(default=None, exclude=True)
     """Ignored: a key of the resctrl-mon NRI plugin."""

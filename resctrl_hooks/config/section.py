@@ -1,13 +1,14 @@
 """Common parts of all configuration sections: the model's rules, value types, and validation errors.
 
 A new section is a module with a class that inherits `Section` (or `FeatureSection`, if a feature of the same name uses
-it), and a line in `root.py`. A field's docstring is its description in the schema and in the reference.
+it), and a line in `root.py` or, outside core, a model in `Part.keys`. A field's docstring is its description in the
+schema and in the reference.
 """
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, WithJsonSchema, model_validator
 from pydantic.alias_generators import to_camel
@@ -17,6 +18,9 @@ from pydantic_core import PydanticCustomError
 from resctrl_hooks.node.names import valid_class
 
 from .empty import filled
+
+if TYPE_CHECKING:
+    from .machine import Machine
 
 KeyPath = tuple[str | int, ...]
 WRONG = "wrong"
@@ -28,6 +32,7 @@ class Remark:
 
     at: KeyPath
     text: str
+    severity: Literal["note", "warning"] = "note"
 
 
 class Section(BaseModel):
@@ -74,6 +79,10 @@ class Section(BaseModel):
 
     def remarks(self) -> list[Remark]:
         """Return remarks on valid values; paths are relative to this section."""
+        return []
+
+    def remarks_here(self, machine: "Machine") -> list[Remark]:
+        """Return remarks on valid values that this machine cannot have, as `remarks`."""
         return []
 
 

@@ -33,6 +33,21 @@ class Entry(NamedTuple):
     rank: int = 0
 
 
+class Keys(NamedTuple):
+    """Keys of a section of the configuration.
+
+    Args:
+        model: the pydantic model with the keys, as ``module:name``.
+        section: the section; empty for the top level.
+        after: the section's key that they follow; empty for its end. Of several after one key, those of the last house
+            come first.
+    """
+
+    model: str
+    section: str = ""
+    after: str = ""
+
+
 class Part(NamedTuple):
     """What one house adds.
 
@@ -43,6 +58,7 @@ class Part(NamedTuple):
         documents: the mapping of its JSON documents, each a `Document` of `cli.schemas` by the name of its schema.
         units: its systemd units, a tuple of `install.unit.Unit`.
         held: a function of a node's context that returns the `rdt.held.Held` values of the house's processes.
+        keys: the keys that it adds to the configuration.
     """
 
     name: str
@@ -50,6 +66,7 @@ class Part(NamedTuple):
     documents: str = ""
     units: str = ""
     held: str = ""
+    keys: tuple[Keys, ...] = ()
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from resctrl_hooks.core.parts import Entry, Part
+from resctrl_hooks.core.parts import Entry, Keys, Part
 
 PART: Final = Part(
     "nri",
@@ -16,4 +16,5 @@ PART: Final = Part(
         },
     },
     units="resctrl_hooks.install.nri:UNITS",
+    keys=(Keys("resctrl_hooks.config.nri:NriKeys", after="scheduling"),),
 )

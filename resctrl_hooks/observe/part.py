@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from resctrl_hooks.core.parts import Entry, Part
+from resctrl_hooks.core.parts import Entry, Keys, Part
 
 PART: Final = Part(
     "observe",
@@ -69,4 +69,9 @@ PART: Final = Part(
     documents="resctrl_hooks.observe.documents:DOCUMENTS",
     units="resctrl_hooks.observe.service:UNITS",
     held="resctrl_hooks.inventory.guard:held_values",
+    keys=(
+        Keys("resctrl_hooks.config.observe:Residents", after="scheduling"),
+        Keys("resctrl_hooks.config.observe:Events", after="log"),
+        Keys("resctrl_hooks.config.guard:RdtKeys", section="rdt"),
+    ),
 )

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from resctrl_hooks.core.parts import Entry, Part
+from resctrl_hooks.core.parts import Entry, Keys, Part
 
 PART: Final = Part(
     "placement",
@@ -14,4 +14,5 @@ PART: Final = Part(
         },
     },
     documents="resctrl_hooks.placement.documents:DOCUMENTS",
+    keys=(Keys("resctrl_hooks.config.placement:PlacementKeys", after="rdt"),),
 )

@@ -14,11 +14,12 @@ from resctrl_hooks.config.blockio import BlockioPart
 from resctrl_hooks.config.check import check_file, check_text
 from resctrl_hooks.config.cpu_classes import CpuClass
 from resctrl_hooks.config.document import parse_document
+from resctrl_hooks.config.guard import Protection
 from resctrl_hooks.config.memory import MemoryClass
 from resctrl_hooks.config.monitoring import PriorityRule, Reserve
 from resctrl_hooks.config.pools import Pool
 from resctrl_hooks.config.problems import Problem
-from resctrl_hooks.config.rdt import Protection, RdtClass
+from resctrl_hooks.config.rdt import RdtClass
 from resctrl_hooks.config.scheduling import SchedulingClass
 from resctrl_hooks.config.section import Section
 from resctrl_hooks.node.errors import SettingsError

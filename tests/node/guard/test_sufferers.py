@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from conftest import Host
 
-from resctrl_hooks.config.rdt import Guard as GuardSection
+from resctrl_hooks.config.guard import Guard as GuardSection
 from resctrl_hooks.node.guard.law import EVIDENCE
 from resctrl_hooks.node.guard.sufferers import FRESH
 from resctrl_hooks.node.names import SLOWDOWN_STATUS

@@ -67,7 +67,7 @@ def test_word_of_the_documentation_is_accepted() -> None:
     text = "placement: {pools: [{name: a, cpus: '1', matchExpressions: [{key: name, operator: NotExists}]}]}"
     config = check_text(text.encode(), "c.yaml").config
     assert config is not None
-    assert config.placement.pools[0].match_expressions[0].operator == "NotExist"
+    assert config.given()["placement"]["pools"][0]["matchExpressions"][0]["operator"] == "NotExist"
 
 
 def has(key: str, *values: str) -> list[dict[str, Any]]:

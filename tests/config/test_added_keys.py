@@ -1,0 +1,64 @@
+"""Keys of the configuration that houses add, with their house and without it."""
+
+import subprocess
+import sys
+
+import pytest
+
+from resctrl_hooks.config.added_keys import KEYS_OF
+from resctrl_hooks.config.root import Configuration
+from resctrl_hooks.config.section import by_key
+from resctrl_hooks.core.parts import load, parts
+
+# The same in a process without a house, because the models are created when they are imported.
+WITHOUT = """
+import sys
+from resctrl_hooks.core import parts
+parts.HOUSES = [house for house in parts.HOUSES if house not in sys.argv[1].split()]
+from resctrl_hooks.config.check import check_text
+from resctrl_hooks.config.root import Configuration
+from resctrl_hooks.config.section import by_key
+print(*by_key(Configuration))
+print(*check_text(sys.argv[2].encode(), "c.yaml").problems, sep="\\n")
+"""
+
+
+def without(houses: str, text: str = "") -> list[str]:
+    command = [sys.executable, "-c", WITHOUT, houses, text]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+
+
+@pytest.mark.parametrize("house", KEYS_OF)
+def test_configuration_without_a_house_has_the_other_keys_in_the_same_order(house: str) -> None:
+    keys = by_key(Configuration)
+    assert without(house)[0].split() == [key for key in keys if key not in KEYS_OF[house]] != [*keys]
+
+
+def test_keys_of_the_houses_are_those_of_their_parts() -> None:
+    found = {
+        part.name: {f"{keys.section}.{key}".lstrip(".") for keys in part.keys for key in by_key(load(keys.model))}
+        for part in parts()
+        if part.keys
+    }
+    assert found == {house: {*keys} for house, keys in KEYS_OF.items()}
+
+
+@pytest.mark.parametrize(
+    "text, house, key",
+    [
+        ("log: {}\nplacement: {enabled: true}", "placement", "placement"),
+        ("rdt:\n  guard: {}", "observe", "rdt.guard"),
+        ("events: true", "observe", "events"),
+        ("nri:\n  adjust: []", "nri", "nri"),
+    ],
+)
+def test_key_of_a_missing_house_is_one_problem_that_names_the_house(text: str, house: str, key: str) -> None:
+    line = text.count("\n", 0, text.index(key.rpartition(".")[2])) + 1
+    reason = f"is a key of the house {house}, which is not installed"
+    assert without(house, text)[1:] == [f"c.yaml:{line}: {key}: {reason}; remove the key, or install the house"]
+
+
+def test_unknown_key_without_any_house_is_an_unknown_key() -> None:
+    found = without(" ".join(KEYS_OF), "placment: {}")[1]
+    assert found.startswith("c.yaml:1: placment: unknown key; known here: resctrlPath, ")
+    assert "placement" not in found.partition("known here")[2]
