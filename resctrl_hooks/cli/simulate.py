@@ -6,8 +6,9 @@ from typing import Any
 import click
 
 from resctrl_hooks.cli.params import Duration
+from resctrl_hooks.core.fuse import MountError
 from resctrl_hooks.simulation.machine import MOST, VENDORS, Machine
-from resctrl_hooks.simulation.mount import SimulationError, serve_here, start
+from resctrl_hooks.simulation.mount import serve_here, start
 
 _DEFAULTS = Machine()
 
@@ -72,5 +73,5 @@ def command(mountpoint: str, *, background: bool, **hardware: Any) -> None:
             start(mountpoint, machine)
         else:
             serve_here(mountpoint, machine)
-    except SimulationError as error:
+    except MountError as error:
         raise click.ClickException(str(error)) from None

@@ -4,7 +4,7 @@ import click
 
 from resctrl_hooks.cli.errors import remarks
 from resctrl_hooks.cli.node import open_node
-from resctrl_hooks.simulation.mount import SimulationError, check_fuse, prepare, serve
+from resctrl_hooks.core.fuse import MountError, check_fuse, prepare, serve
 from resctrl_hooks.view.contents import Contents
 
 
@@ -34,5 +34,5 @@ def command(config: str, mountpoint: str, pods_file: str | None) -> None:
         say = remarks()
         filesystem = Filesystem(contents.read, lambda line: say(f"{path}: {line}"))
         serve(path, filesystem, ro=True, subtype="resctrl-view", use_ino=False, entry_timeout=0, attr_timeout=0)
-    except SimulationError as error:
+    except MountError as error:
         raise click.ClickException(str(error)) from None

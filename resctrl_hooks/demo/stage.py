@@ -12,10 +12,11 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any
 
+from resctrl_hooks.core.fuse import MountError
 from resctrl_hooks.install.guard import TIMEOUT
 from resctrl_hooks.node import launch
 from resctrl_hooks.node.resctrl.monitor import Monitor
-from resctrl_hooks.simulation import SimulationError, mounted
+from resctrl_hooks.simulation import mounted
 
 RMIDS = 16
 # Runs inside containers: the node half on the system's Python, without site packages.
@@ -107,7 +108,7 @@ def staged(*, plain: bool = False) -> Iterator[Stage]:
         if not plain:
             try:
                 stack.enter_context(mounted(f"{folder}/resctrl", rmids=RMIDS))
-            except SimulationError as error:
+            except MountError as error:
                 why_plain = str(error)
         if why_plain:
             os.makedirs(f"{folder}/resctrl/mon_groups", exist_ok=True)

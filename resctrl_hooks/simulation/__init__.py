@@ -5,6 +5,6 @@ The model (`model`, `tasks`, `counters`, `schemata`, `cpus`, `ids`, `files`, `tr
 """
 
 from .machine import Machine
-from .mount import SimulationError, mounted
+from .mount import mounted
 
-__all__ = ["Machine", "SimulationError", "mounted"]
+__all__ = ["Machine", "mounted"]

@@ -7,8 +7,10 @@ import json
 import os
 import sys
 
+from resctrl_hooks.core.fuse import MountError
+
 from .machine import Machine
-from .mount import SimulationError, serve_here
+from .mount import serve_here
 
 
 def main() -> None:
@@ -26,7 +28,7 @@ def main() -> None:
 
     try:
         serve_here(mountpoint, Machine(**json.loads(machine)), tell)
-    except SimulationError as error:
+    except MountError as error:
         sys.exit(str(error))
 
 

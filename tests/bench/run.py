@@ -22,7 +22,8 @@ from host import BENCH, TMPFS, Host, bare
 from process import Call
 from report import Row, table, write
 
-from resctrl_hooks.simulation.mount import SimulationError, mounted
+from resctrl_hooks.core.fuse import MountError
+from resctrl_hooks.simulation.mount import mounted
 
 BARE = "bare interpreter"
 CREATE = "createRuntime, as the hook's JSON calls it"
@@ -183,7 +184,7 @@ def simulations(folder: Path) -> Iterator[dict[str, Path]]:
             for number, (name, machine) in enumerate(MACHINES.items()):
                 path = folder / f"simulation{number}"
                 found[name] = Path(stack.enter_context(mounted(path, rmids=64, limbo=0.0, **machine)))
-        except SimulationError as error:
+        except MountError as error:
             print(f"no figures of the simulation: {error}", file=sys.stderr)  # a command's own voice
         yield found
 

@@ -16,9 +16,11 @@ from click.testing import CliRunner
 from hosts.processes import wait_until
 
 from resctrl_hooks.cli.simulate import command as simulate
-from resctrl_hooks.simulation import Machine, SimulationError, mount, mounted
+from resctrl_hooks.core import fuse
+from resctrl_hooks.core.fuse import MountError, prepare
+from resctrl_hooks.simulation import Machine, mount, mounted
 from resctrl_hooks.simulation.machine import BYTES_PER_SECOND, WATTS_PER_TASK
-from resctrl_hooks.simulation.mount import prepare, start, stop
+from resctrl_hooks.simulation.mount import start, stop
 
 pytestmark = pytest.mark.fuse
 
@@ -139,7 +141,7 @@ def test_mountpoint_that_is_a_file_is_one_line(tmp_path: Path) -> None:
     result = CliRunner().invoke(simulate, [str(tmp_path / "file")])
     assert result.exit_code == 1
     assert result.output == f"Error: cannot create the mount point {tmp_path}/file: File exists\n"
-    with pytest.raises(SimulationError, match="Not a directory"):
+    with pytest.raises(MountError, match="Not a directory"):
         prepare(str(tmp_path / "file" / "below"))
 
 
@@ -282,12 +284,12 @@ def test_memory_use_is_small(tmp_path: Path) -> None:
 
 
 def test_missing_device_is_reported_with_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mount, "DEVICE", str(tmp_path / "none"))
-    with pytest.raises(SimulationError, match="modprobe fuse"):
+    monkeypatch.setattr(fuse, "DEVICE", str(tmp_path / "none"))
+    with pytest.raises(MountError, match="modprobe fuse"):
         start(str(tmp_path / "r"), Machine())
-    monkeypatch.setattr(mount, "DEVICE", "/proc/version")
+    monkeypatch.setattr(fuse, "DEVICE", "/proc/version")
     monkeypatch.setattr(os, "access", lambda *_: False)
-    with pytest.raises(SimulationError, match="run as root"):
+    with pytest.raises(MountError, match="run as root"):
         start(str(tmp_path / "r"), Machine())
 
 
@@ -296,7 +298,7 @@ def test_libfuse_error_reaches_user(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(mount, "_PACKAGES", str(tmp_path))
     package = tmp_path / "mfusepy.py"
     package.write_text("class Operations: pass\ndef FUSE(*a, **k): raise RuntimeError(4)\n")
-    with pytest.raises(SimulationError, match=r"^libfuse cannot mount at .*/r \(status 4\)"):
+    with pytest.raises(MountError, match=r"^libfuse cannot mount at .*/r \(status 4\)"):
         start(str(tmp_path / "r"), Machine())
 
 
