@@ -10,13 +10,12 @@ from resctrl_hooks.cli.node import open_node
 from resctrl_hooks.cli.params import Past, recording_errors, recording_options
 from resctrl_hooks.cli.past_text import say_skipped
 from resctrl_hooks.cli.tables import duration
-from resctrl_hooks.inventory.amounts import scaled
+from resctrl_hooks.inventory.amounts import clock, scaled
 from resctrl_hooks.inventory.base import Record
 from resctrl_hooks.node.history.rows import LABELS
 from resctrl_hooks.node.history.section import section
 from resctrl_hooks.past.times import FORMS
 from resctrl_hooks.past.view import Past as History
-from resctrl_hooks.past.view import clock
 from resctrl_hooks.recording.files import check, writing
 
 _LATE = 3  # intervals after which the writer is missing

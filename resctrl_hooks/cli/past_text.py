@@ -11,6 +11,7 @@ from rich.markup import escape
 from resctrl_hooks.cli.counters_text import print_counters, print_rates
 from resctrl_hooks.cli.document import Column, Form, attributes, is_table, print_listing
 from resctrl_hooks.cli.tables import Name, age, class_text, console, duration, print_table, table
+from resctrl_hooks.inventory.amounts import clock
 from resctrl_hooks.inventory.envelope import written
 from resctrl_hooks.inventory.find import LEAST, begun, named, similar
 from resctrl_hooks.inventory.pod_names import PodNames
@@ -18,7 +19,7 @@ from resctrl_hooks.inventory.slowdown import HEADING, as_text
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.slowdown.constants import SLOWED
 from resctrl_hooks.past.pods import ABSENT, PastPod, pods_at
-from resctrl_hooks.past.view import Found, Past, clock
+from resctrl_hooks.past.view import Found, Past
 
 LIST = "PastPodList"
 """The kind of a document of past pods."""

@@ -10,6 +10,7 @@ from resctrl_hooks.cli.list_options import ListOptions
 from resctrl_hooks.cli.past_text import gap_note, heading, written_time_of
 from resctrl_hooks.cli.top_scene import Scene
 from resctrl_hooks.cli.top_scenes import Scenes
+from resctrl_hooks.inventory.amounts import clock
 from resctrl_hooks.inventory.cache_size import l3_sizes
 from resctrl_hooks.inventory.find import similar
 from resctrl_hooks.inventory.pod_names import PodNames
@@ -20,7 +21,7 @@ from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.history.rows import CAPACITY, MEMORY, TRAFFIC, Row
 from resctrl_hooks.past.moments import PastUsers, packages_watts, pair_of
 from resctrl_hooks.past.pods import names_in_past
-from resctrl_hooks.past.view import Found, Past, clock
+from resctrl_hooks.past.view import Found, Past
 
 STEPS: Final[Mapping[str, int]] = {"left": -1, "right": 1, "shift-left": -10, "shift-right": 10}
 """Keys that go by samples."""

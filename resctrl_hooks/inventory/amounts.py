@@ -1,4 +1,7 @@
-"""Numbers with units, short enough for a table."""
+"""Numbers with units and times, short enough for a table."""
+
+import time
+from datetime import datetime
 
 _PREFIXES = ("", "k", "M", "G", "T", "P", "E")
 _THOUSAND, _TEN = 1000.0, 10.0
@@ -38,3 +41,10 @@ def with_margin(value: float, margin: float, unit: str) -> str:
         largest, value, margin, place = largest / _THOUSAND, value / _THOUSAND, margin / _THOUSAND, place + 1
     digits = 0 if largest >= _TEN else 1
     return f"{value:.{digits}f} ± {margin:.{digits}f} {_PREFIXES[place]}{unit}"
+
+
+def clock(when: float) -> str:
+    """Return a time in this node's time zone, with the date if it is not today's."""
+    found = datetime.fromtimestamp(when).astimezone()
+    today = found.date() == datetime.fromtimestamp(time.time()).astimezone().date()
+    return found.strftime("%H:%M:%S" if today else "%Y-%m-%d %H:%M:%S")

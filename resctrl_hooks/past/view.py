@@ -1,11 +1,10 @@
 """The history as commands open it: the sample at a time, steps from it, gaps, and ranges of rows."""
 
 import os
-import time
 from collections.abc import Iterator
-from datetime import datetime
 from typing import NamedTuple
 
+from resctrl_hooks.inventory.amounts import clock
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.history.rows import Row
 from resctrl_hooks.node.history.sample import Sample
@@ -137,10 +136,3 @@ class Past:
                 f"no samples from {clock(since)} to {clock(until)}; the history is from {clock(first)} to {clock(last)}"
             )
         return found
-
-
-def clock(when: float) -> str:
-    """Return a time in this node's time zone, with the date if it is not today's."""
-    found = datetime.fromtimestamp(when).astimezone()
-    today = found.date() == datetime.fromtimestamp(time.time()).astimezone().date()
-    return found.strftime("%H:%M:%S" if today else "%Y-%m-%d %H:%M:%S")

@@ -10,9 +10,9 @@ from hosts.past import sample
 from doctor.conftest import lines
 from resctrl_hooks.doctor.history import history
 from resctrl_hooks.doctor.host import Host
+from resctrl_hooks.inventory.amounts import clock
 from resctrl_hooks.node.history.sample import Sample
 from resctrl_hooks.node.history.store import Store
-from resctrl_hooks.past.view import clock
 
 
 @pytest.fixture

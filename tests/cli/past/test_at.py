@@ -9,9 +9,9 @@ from hosts.past import sample
 from jsonschema import validate
 
 from resctrl_hooks.cli.schemas import schemas
+from resctrl_hooks.inventory.amounts import clock
 from resctrl_hooks.node.history.rows import RATIO, SLOWED
 from resctrl_hooks.node.history.store import Store
-from resctrl_hooks.past.view import clock
 
 from .conftest import Past
 

@@ -19,12 +19,12 @@ from resctrl_hooks.cli.top_past import PastSamples
 from resctrl_hooks.cli.top_samples import LiveSamples
 from resctrl_hooks.cli.top_screen import Screen
 from resctrl_hooks.inventory import pod_names
+from resctrl_hooks.inventory.amounts import clock
 from resctrl_hooks.inventory.podman import PodmanNames
 from resctrl_hooks.inventory.usage import usage
 from resctrl_hooks.node.history.sample import Sample
 from resctrl_hooks.node.history.section import section
 from resctrl_hooks.past.moments import PastUsers, pair_of
-from resctrl_hooks.past.view import clock
 from resctrl_hooks.recording.files import read
 
 from .conftest import STARTED, Past
