@@ -91,4 +91,17 @@ PART: Final = Part(
     },
     documents="resctrl_hooks.cli.schemas:DOCUMENTS",
     units="resctrl_hooks.install.units:UNITS",
+    checks=(
+        "resctrl_hooks.doctor.hardware:CHECKS",
+        "resctrl_hooks.doctor.owners:CHECKS",
+        "resctrl_hooks.doctor.system:CHECKS",
+        "resctrl_hooks.doctor.memory:CHECKS",
+        "resctrl_hooks.doctor.runtimes:CHECKS",
+        "resctrl_hooks.doctor.versions:CHECKS",
+        "resctrl_hooks.doctor.self_test:CHECKS",
+        "resctrl_hooks.doctor.plugins:CHECKS",
+        "resctrl_hooks.doctor.watch:CHECKS",
+        "resctrl_hooks.doctor.state:CHECKS",
+        "resctrl_hooks.doctor.classes:CHECKS",
+    ),
 )

@@ -59,6 +59,7 @@ class Part(NamedTuple):
         units: its systemd units, a tuple of `install.unit.Unit`.
         held: a function of a node's context that returns the `rdt.held.Held` values of the house's processes.
         keys: the keys that it adds to the configuration.
+        checks: of `doctor`: its modules' ``CHECKS``, by name a `doctor.finding.Check`.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Part(NamedTuple):
     units: str = ""
     held: str = ""
     keys: tuple[Keys, ...] = ()
+    checks: tuple[str, ...] = ()
 
 
 @cache

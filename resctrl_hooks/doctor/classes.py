@@ -6,7 +6,7 @@ from typing import Final
 from resctrl_hooks.node.errors import NotMountedError
 from resctrl_hooks.rdt.classes import Classes
 
-from .finding import Finding, ok, some, warning
+from .finding import Check, Finding, ok, some, warning
 from .host import Host
 
 _AS_DECLARED: Final = ("as declared", "not declared")
@@ -28,4 +28,4 @@ def classes(host: Host) -> Iterator[Finding]:
         yield ok(f"the declared RDT classes are as declared: {some(list(host.settings.rdt['classes']))}")
 
 
-CHECKS: Final = {"classes": classes}
+CHECKS: Final = {"classes": Check(classes)}

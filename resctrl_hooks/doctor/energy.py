@@ -10,7 +10,7 @@ from typing import Final
 
 from resctrl_hooks.node.resctrl.layouts import INFO, PERF, info_folder
 
-from .finding import Finding, ok, warning
+from .finding import Check, Finding, ok, warning
 from .host import Host, names, read
 
 _OPTION: Final = "CONFIG_X86_CPU_RESCTRL_INTEL_AET"
@@ -132,4 +132,4 @@ def _readers(host: Host) -> Iterator[Finding]:
         )
 
 
-CHECKS: Final = {"energy": energy}
+CHECKS: Final = {"energy": Check(energy, after="RMID owners")}

@@ -1,7 +1,9 @@
-"""The result of a check."""
+"""The result of a check, and a check."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Literal, NamedTuple
+
+from .host import Host
 
 _SHOWN: Final = 5
 Level = Literal["ok", "warning", "problem"]
@@ -18,6 +20,20 @@ class Finding(NamedTuple):
     text: str
     remedy: str = ""
     fix: Callable[[], str] | None = None
+
+
+class Check(NamedTuple):
+    """A check of `doctor`, in the ``CHECKS`` of a module, which a house's part names.
+
+    Args:
+        find: yields the findings.
+        of_files: whether the check also applies to an image, where no process runs.
+        after: the check that it follows on the screen; empty for the last check of the parts before.
+    """
+
+    find: Callable[[Host], Iterator[Finding]]
+    of_files: bool = False
+    after: str = ""
 
 
 def ok(text: str) -> Finding:

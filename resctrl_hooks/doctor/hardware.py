@@ -16,7 +16,7 @@ from resctrl_hooks.node.resctrl.counter_files import layout, read_group
 from resctrl_hooks.node.sharing.bandwidth_counters import KEEP
 from resctrl_hooks.node.sharing.runtimes import reserved
 
-from .finding import Finding, ok, problem, some, warning
+from .finding import Check, Finding, ok, problem, some, warning
 from .host import Host, names
 
 _FLAGS: Final = {
@@ -226,10 +226,10 @@ def counters(host: Host) -> Iterator[Finding]:
 
 
 CHECKS: Final = {
-    "processor": processor,
-    "kernel": kernel,
-    "mount": mount,
-    "RMIDs": rmids,
-    "bandwidth": bandwidth_counters,
-    "counters": counters,
+    "processor": Check(processor),
+    "kernel": Check(kernel),
+    "mount": Check(mount),
+    "RMIDs": Check(rmids),
+    "bandwidth": Check(bandwidth_counters),
+    "counters": Check(counters),
 }

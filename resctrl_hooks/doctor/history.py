@@ -6,15 +6,14 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from resctrl_hooks.inventory.amounts import scaled
+from resctrl_hooks.inventory.amounts import clock, scaled
 from resctrl_hooks.node.history.section import section
 from resctrl_hooks.node.history.store import Store
 from resctrl_hooks.node.history.tables import HistoryError
 from resctrl_hooks.node.settings import compiled_path
 from resctrl_hooks.observe.service import GUARD
-from resctrl_hooks.past.view import clock
 
-from .finding import Finding, ok, warning
+from .finding import Check, Finding, ok, warning
 from .host import Host
 
 _LATE: Final = 3  # intervals without a sample that need a reason
@@ -74,4 +73,4 @@ def _uptime(host: Host) -> float:
     return float(words[0]) if words else math.inf
 
 
-CHECKS: Final = {"history": history}
+CHECKS: Final = {"history": Check(history, after="exec")}

@@ -13,7 +13,7 @@ from resctrl_hooks.node.host.cgroup import read_value
 from resctrl_hooks.node.host.programs import ALL_FOLDERS, find_program
 from resctrl_hooks.node.settings import Settings
 
-from .finding import Finding, ok, problem, warning
+from .finding import Check, Finding, ok, problem, warning
 from .host import Host
 
 _MIB = 1 << 20
@@ -107,4 +107,4 @@ def _trackers(settings: Settings, needs: dict[str, Needs]) -> Iterator[Finding]:
             yield ok(f"tracker {tracker}: available for {', '.join(classes)}")
 
 
-CHECKS: Final = {"memory": memory}
+CHECKS: Final = {"memory": Check(memory)}

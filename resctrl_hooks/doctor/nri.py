@@ -1,11 +1,7 @@
 """Checks of the NRI plugin: whether NRI is enabled, whether the plugin is connected, and which other plugins run."""
 
-import os
-import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final
-
-import psutil
 
 from resctrl_hooks.install.containerd import CONFIG, is_on, major_version, read_config
 from resctrl_hooks.install.paths import UNITS
@@ -13,20 +9,15 @@ from resctrl_hooks.install.units import NRI
 from resctrl_hooks.node.feature_table import NODE
 from resctrl_hooks.node.hook.notes import in_words
 from resctrl_hooks.node.host.procfs import start_time
-from resctrl_hooks.node.reconcile.vanished import read_vanished
 from resctrl_hooks.node.registry import is_in_use, kind_of
 from resctrl_hooks.node.settings import Settings
 from resctrl_hooks.node.watch.status import read_status
 from resctrl_hooks.nri.command import DEFAULT_SOCKET
 from resctrl_hooks.nri.status import NAME
 
-from .finding import Finding, ok, problem, some, warning
-from .host import DEFAULT_PROC, Host, names
-
-_PRECONFIGURED: Final = "/opt/nri/plugins"
-_REMOVES_GROUPS: Final = "resctrl-mon"
-_OTHERS: Final = ("nri-", "hook-injector", "resctrl-mon")
-"""Name prefixes of other NRI plugins: those of containers/nri-plugins and of containerd/nri."""
+from .finding import Check, Finding, ok, problem, some, warning
+from .host import DEFAULT_PROC, Host
+from .plugins import REMOVES_GROUPS, ago, other_plugins
 
 
 def _places(settings: Settings) -> bool:
@@ -44,7 +35,7 @@ _OVERLAPS: Final[tuple[tuple[str, str, Callable[[Settings], bool]], ...]] = (
     ("memtierd", "memtierds of containers", lambda settings: is_in_use("memtierd", settings)),
     ("memory-qos", "memory.high and memory.swap.max", _limits),
     (
-        _REMOVES_GROUPS,
+        REMOVES_GROUPS,
         "monitoring groups named by the pod's UID",
         lambda settings: bool(settings.groups["enabled"]) and not settings.group_prefix,
     ),
@@ -79,7 +70,7 @@ def _connection(status: dict[str, Any] | None) -> Iterator[Finding]:
         return
     drops = status.get("drops", 0)
     dropped = (
-        f"; dropped {drops} times, last {_ago(status.get('dropped', 0.0))} ago: {status.get('why')}" if drops else ""
+        f"; dropped {drops} times, last {ago(status.get('dropped', 0.0))} ago: {status.get('why')}" if drops else ""
     )
     if not status.get("connected"):
         yield problem(f"the NRI plugin is not connected: {status.get('why', 'just started')}{dropped}", start)
@@ -90,23 +81,6 @@ def _connection(status: dict[str, Any] | None) -> Iterator[Finding]:
         )
     else:
         yield ok(f"the NRI plugin is connected to {status.get('runtime')} {status.get('version')}")
-
-
-def _ago(when: float) -> str:
-    seconds = max(0, int(time.time() - when))
-    return f"{seconds} s" if seconds < 120 else f"{seconds // 60} min"  # noqa: PLR2004  # two minutes
-
-
-def other_plugins(host: Host) -> set[str]:
-    """Return the programs of other NRI plugins: those that the runtime starts, and those that run on their own."""
-    found = set(names(host.tree.real(_PRECONFIGURED)))
-    return found | {name for _, name in _programs(host) if name.startswith(_OTHERS)}
-
-
-def _programs(host: Host) -> Iterator[tuple[int, str]]:
-    """Yield all processes with the names of their programs."""
-    for process in psutil.process_iter(["cmdline"]) if host.runs else ():
-        yield process.pid, os.path.basename((process.info["cmdline"] or [""])[0])
 
 
 def _others(host: Host) -> Iterator[Finding]:
@@ -143,18 +117,4 @@ def _kept(host: Host) -> Iterator[Finding]:
         )
 
 
-def removed_groups(host: Host) -> Iterator[Finding]:
-    """Check for groups of running pods that another program removed, and for programs known to do so."""
-    found = read_vanished(host.settings.state_dir)
-    if not found["total"]:
-        yield ok("no other program has removed a group of a live pod")
-        return
-    running = sorted(f"{name} (process {pid})" for pid, name in _programs(host) if _REMOVES_GROUPS in name)
-    who = f"; {', '.join(running)} is known to do this" if running else ""
-    yield problem(
-        f"another program removed {found['total']} groups of live pods, last {_ago(found['last'])} ago{who}",
-        "stop nri-resctrl-mon on this node, or set groupPrefix: it only removes groups with a UUID as their name",
-    )
-
-
-CHECKS: Final = {"nri": plugin, "vanished": removed_groups}
+CHECKS: Final = {"nri": Check(plugin, after="self-test")}

@@ -5,7 +5,7 @@ from typing import Final
 
 from resctrl_hooks.inventory.creators import greediest
 
-from .finding import Finding, ok, some, warning
+from .finding import Check, Finding, ok, some, warning
 from .host import Host
 
 _MANY: Final = 0.25
@@ -28,4 +28,4 @@ def owners(host: Host) -> Iterator[Finding]:
     yield warning(text, creator.remedy) if inventory.waiting or len(groups) >= _MANY * total else ok(text)
 
 
-CHECKS: Final = {"RMID owners": owners}
+CHECKS: Final = {"RMID owners": Check(owners)}

@@ -1,6 +1,12 @@
-"""Checks of placement: whether CPUs are left to share, and which containers run on exclusive CPUs of others."""
+"""Checks of placement: the kubelet's managers, CPUs left to share, containers on exclusive CPUs of others.
 
+Source: Kubernetes, "Control CPU Management Policies on the Node" and "Utilizing the NUMA-aware Memory Manager" for the
+two state files.
+"""
+
+import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 from resctrl_hooks.node.container.runtimes import living_containers
@@ -8,13 +14,14 @@ from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.features.placement.allocations import Book
 from resctrl_hooks.node.features.placement.cpu_values import CpuValues
 from resctrl_hooks.node.features.placement.interrupts import Interrupts
+from resctrl_hooks.node.features.placement.kubelet import STATES
 from resctrl_hooks.node.features.placement.reconcile import read_allocations
 from resctrl_hooks.node.features.placement.usage import short_of_cpus
 from resctrl_hooks.node.host.cgroup import read_value
 from resctrl_hooks.node.host.cpulist import format_list, parse_list
 from resctrl_hooks.node.host.procfs import cgroups_of
 
-from .finding import Finding, ok, problem, warning
+from .finding import Check, Finding, ok, problem, warning
 from .host import Host
 
 _EFFECTIVE: Final = "cpuset.cpus.effective"
@@ -100,4 +107,29 @@ def _listed(ids: list[str]) -> str:
     return ", ".join(id_[:_ID] for id_ in ids[:_SHOWN])
 
 
-CHECKS: Final = {"placement": placement}
+def kubelet(host: Host) -> Iterator[Finding]:
+    """Check for the kubelet's static managers, which write cpusets themselves."""
+    folder = host.settings.placement["kubeletPath"]
+    for name, what, pinning in STATES:
+        try:
+            policy = str(json.loads(Path(host.tree.real(f"{folder}/{name}")).read_bytes())["policyName"])
+        except (FileNotFoundError, NotADirectoryError):
+            continue  # no kubelet here, or none with that manager
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it has no policyName"
+            yield warning(
+                f"cannot read {folder}/{name} ({reason}): whether the kubelet pins containers is unknown",
+                "see the kubelet's log; a kubelet that starts writes the file again",
+            )
+            continue
+        wanted = host.settings.placement["enabled"]
+        if policy in pinning and wanted:
+            yield problem(
+                f"the kubelet's {what} manager has the policy {policy}; placement is inactive while it is set",
+                "use only one: set cpuManagerPolicy/memoryManagerPolicy to none, or placement.enabled to false",
+            )
+        else:
+            yield ok(f"the kubelet's {what} manager has the policy {policy}")
+
+
+CHECKS: Final = {"kubelet": Check(kubelet, after="units"), "placement": Check(placement, after="classes")}

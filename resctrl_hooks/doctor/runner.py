@@ -1,64 +1,31 @@
 """The runner of all checks, which isolates their failures from each other."""
 
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
 
+from resctrl_hooks.core.parts import load, parts
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.fault_report import lacks_root
 
-from . import (
-    classes,
-    energy,
-    hardware,
-    history,
-    memory,
-    nri,
-    owners,
-    placement,
-    runtimes,
-    self_test,
-    state,
-    system,
-    versions,
-    watch,
-)
-from .finding import Finding, problem
+from .finding import Check, Finding, problem
 from .host import Host
 
-Check = Callable[[Host], Iterator[Finding]]
 
-CHECKS: Final[dict[str, Check]] = {
-    **hardware.CHECKS,
-    **owners.CHECKS,
-    **energy.CHECKS,
-    **system.CHECKS,
-    **memory.CHECKS,
-    **runtimes.CHECKS,
-    **versions.CHECKS,
-    **self_test.CHECKS,
-    **nri.CHECKS,
-    **watch.CHECKS,
-    **history.CHECKS,
-    **state.CHECKS,
-    **classes.CHECKS,
-    **placement.CHECKS,
-}
-"""Checks by name, in the order of the screen."""
+def checks() -> dict[str, Check]:
+    """Return the checks of all houses by name, in the order of the screen."""
+    found: list[tuple[str, Check]] = []
+    for name, check in (item for part in parts() for mapping in part.checks for item in load(mapping).items()):
+        names = [other for other, _ in found]
+        found.insert(names.index(check.after) + 1 if check.after in names else len(found), (name, check))
+    return dict(found)
 
 
-OF_FILES: Final = frozenset(
-    ("runtimes", "hook", "code", "versions", "configuration", "other config", "permissions", "units")
-)
-"""Checks that also apply to an image, where no process runs."""
-
-
-def examine(host: Host, checks: dict[str, Check] | None = None) -> Iterator[tuple[str, Finding]]:
-    """Return the findings of all checks, each with the check's name; for an image, of the file checks."""
-    for name, check in (checks or CHECKS).items():
-        if not host.runs and name not in OF_FILES:
+def examine(host: Host, chosen: Mapping[str, Check] | None = None) -> Iterator[tuple[str, Finding]]:
+    """Return the findings of all checks, each with the check's name; for an image, of those that apply to files."""
+    for name, check in (checks() if chosen is None else chosen).items():
+        if not host.runs and not check.of_files:
             continue
         try:
-            for finding in check(host):
+            for finding in check.find(host):
                 yield name, finding
         except (OSError, HookError, ValueError) as error:
             yield name, _failed(error)

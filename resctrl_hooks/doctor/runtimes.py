@@ -14,14 +14,13 @@ from resctrl_hooks.install.units import NRI
 from resctrl_hooks.install.watching import LOOKS_PAST, looks_past
 from resctrl_hooks.node.settings import active_path, compiled_path
 
-from .finding import Finding, ok, problem, warning
+from .finding import Check, Finding, ok, problem, warning
 from .host import Host, names
-from .nri import other_plugins
+from .plugins import INJECTOR, other_plugins
 
 _OCI_RUNTIMES: Final = ("crun", "runc")
 _INSTALL: Final = "`resctrl-hook install --runtime {}`"
 _OPTION: Final = "--config"
-_INJECTOR: Final = "hook-injector"
 
 
 def found(host: Host) -> Iterator[Finding]:
@@ -55,7 +54,7 @@ def registered(host: Host) -> Iterator[Finding]:
         if not read:
             continue
         ours = [f"{folder}/{HOOK_NAME}" for folder in read if host.tree.exists(f"{folder}/{HOOK_NAME}")]
-        if runtime.by_nri and not any(_INJECTOR in name for name in other_plugins(host)):
+        if runtime.by_nri and not any(INJECTOR in name for name in other_plugins(host)):
             yield _without_injector(host, runtime)
         elif ours:
             callers.setdefault(ours[-1], []).append(runtime.name)
@@ -197,7 +196,7 @@ def installed(host: Host) -> list[Runtime]:
 
 
 CHECKS: Final = {
-    "runtimes": found,
-    "hook": registered,
-    "code": code,
+    "runtimes": Check(found, of_files=True),
+    "hook": Check(registered, of_files=True),
+    "code": Check(code, of_files=True),
 }

@@ -20,7 +20,7 @@ from resctrl_hooks.node.resctrl.assignment import Assignments
 from resctrl_hooks.node.settings import compiled_path, load
 from resctrl_hooks.node.sharing.limits import NamespaceLimitError
 
-from .finding import Finding, ok, problem, warning
+from .finding import Check, Finding, ok, problem, warning
 from .host import Host
 from .runtimes import config_in, read_by
 
@@ -164,4 +164,4 @@ def _registered_command(host: Host) -> list[str]:
     return []
 
 
-CHECKS: Final = {"self-test": self_test}
+CHECKS: Final = {"self-test": Check(self_test)}

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from resctrl_hooks.inventory.amounts import clock
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.host.files import ASIDE
 from resctrl_hooks.node.host.links import folder_of
@@ -15,9 +16,8 @@ from resctrl_hooks.node.ledger import TOTALS
 from resctrl_hooks.node.reconcile.claim import claimable_prefixes
 from resctrl_hooks.node.resctrl.totals_file import CLASSES, KEYS
 from resctrl_hooks.node.settings import DEFAULT_CONFIG, MANAGED_BY, config_command, is_unapplied
-from resctrl_hooks.past.view import clock
 
-from .finding import Finding, ok, problem, some, warning
+from .finding import Check, Finding, ok, problem, some, warning
 from .host import Host
 
 _BY_OTHERS: Final = 0o022
@@ -245,9 +245,9 @@ def other_configuration(host: Host) -> Iterator[Finding]:
 
 
 CHECKS: Final = {
-    "configuration": configuration,
-    "other config": other_configuration,
-    "state": state_directory,
-    "permissions": permissions,
-    "groups": groups,
+    "configuration": Check(configuration, of_files=True),
+    "other config": Check(other_configuration, of_files=True),
+    "state": Check(state_directory),
+    "permissions": Check(permissions, of_files=True),
+    "groups": Check(groups),
 }

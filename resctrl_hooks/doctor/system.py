@@ -1,15 +1,12 @@
-"""Checks of the system: cgroups, systemd's units, the kubelet's managers.
+"""Checks of the system: user namespace, cgroups, systemd's units.
 
-Sources: systemd.unit(5); Kubernetes, "Control CPU Management Policies on the Node" and "Utilizing the NUMA-aware Memory
-Manager" for the two state files.
+Source: systemd.unit(5).
 """
 
-import json
 import os
 import shlex
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 from resctrl_hooks.install import systemd
@@ -20,9 +17,8 @@ from resctrl_hooks.install.units import COMPILE, MOUNT, TIMER, WAKE
 from resctrl_hooks.install.units import RECONCILE as RECONCILE_UNIT
 from resctrl_hooks.inventory.attention import LATE, reconcile_age
 from resctrl_hooks.node.call_metrics import read as read_calls
-from resctrl_hooks.node.features.placement.kubelet import STATES
 
-from .finding import Finding, ok, problem, warning
+from .finding import Check, Finding, ok, problem, warning
 from .host import Host
 
 RECONCILE: Final = "reconcile"
@@ -92,31 +88,6 @@ def _start(unit: str) -> str:
     return systemd.systemctl("enable", "--now", unit) or f"{unit} is started"
 
 
-def kubelet(host: Host) -> Iterator[Finding]:
-    """Check for the kubelet's static managers, which write cpusets themselves."""
-    folder = host.settings.placement["kubeletPath"]
-    for name, what, pinning in STATES:
-        try:
-            policy = str(json.loads(Path(host.tree.real(f"{folder}/{name}")).read_bytes())["policyName"])
-        except (FileNotFoundError, NotADirectoryError):
-            continue  # no kubelet here, or none with that manager
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it has no policyName"
-            yield warning(
-                f"cannot read {folder}/{name} ({reason}): whether the kubelet pins containers is unknown",
-                "see the kubelet's log; a kubelet that starts writes the file again",
-            )
-            continue
-        wanted = host.settings.placement["enabled"]
-        if policy in pinning and wanted:
-            yield problem(
-                f"the kubelet's {what} manager has the policy {policy}; placement is inactive while it is set",
-                "use only one: set cpuManagerPolicy/memoryManagerPolicy to none, or placement.enabled to false",
-            )
-        else:
-            yield ok(f"the kubelet's {what} manager has the policy {policy}")
-
-
 def user_namespace(host: Host) -> Iterator[Finding]:
     """Check for the host's user namespace: hooks do nothing in another one."""
     lines = [line.split() for line in host.proc("self/uid_map").splitlines()]
@@ -127,8 +98,7 @@ def user_namespace(host: Host) -> Iterator[Finding]:
 
 
 CHECKS: Final = {
-    "where": user_namespace,
-    "cgroups": cgroups,
-    "units": units,
-    "kubelet": kubelet,
+    "where": Check(user_namespace),
+    "cgroups": Check(cgroups),
+    "units": Check(units, of_files=True),
 }

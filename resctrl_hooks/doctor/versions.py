@@ -15,7 +15,7 @@ from resctrl_hooks.node.watch.status import NAME as EXEC_STATUS
 from resctrl_hooks.node.watch.status import read_status
 from resctrl_hooks.nri.status import NAME as NRI_STATUS
 
-from .finding import Finding, ok, warning
+from .finding import Check, Finding, ok, warning
 from .host import Host
 
 _STATUS: Final = {EXEC: EXEC_STATUS, NRI: NRI_STATUS, GUARD: GUARD_STATUS}
@@ -55,4 +55,4 @@ def _is_older(host: Host, pid: int) -> bool:
         return False
 
 
-CHECKS: Final = {"versions": versions}
+CHECKS: Final = {"versions": Check(versions, of_files=True)}

@@ -10,7 +10,7 @@ from resctrl_hooks.node.host.procfs import start_time
 from resctrl_hooks.node.watch.status import EVENTS, OFF, read_status
 from resctrl_hooks.node.watch.wanted import is_wanted, why_useless
 
-from .finding import Finding, ok, warning
+from .finding import Check, Finding, ok, warning
 from .host import DEFAULT_PROC, Host
 
 _LEFT: Final = "processes that enter containers are counted only after the next reconcile"
@@ -51,4 +51,4 @@ def exec_watcher(host: Host) -> Iterator[Finding]:
         )
 
 
-CHECKS: Final = {"exec": exec_watcher}
+CHECKS: Final = {"exec": Check(exec_watcher)}

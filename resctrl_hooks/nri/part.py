@@ -17,4 +17,5 @@ PART: Final = Part(
     },
     units="resctrl_hooks.install.nri:UNITS",
     keys=(Keys("resctrl_hooks.config.nri:NriKeys", after="scheduling"),),
+    checks=("resctrl_hooks.doctor.nri:CHECKS",),
 )

@@ -74,4 +74,8 @@ PART: Final = Part(
         Keys("resctrl_hooks.config.observe:Events", after="log"),
         Keys("resctrl_hooks.config.guard:RdtKeys", section="rdt"),
     ),
+    checks=(
+        "resctrl_hooks.doctor.energy:CHECKS",
+        "resctrl_hooks.doctor.history:CHECKS",
+    ),
 )

@@ -15,4 +15,5 @@ PART: Final = Part(
     },
     documents="resctrl_hooks.placement.documents:DOCUMENTS",
     keys=(Keys("resctrl_hooks.config.placement:PlacementKeys", after="rdt"),),
+    checks=("resctrl_hooks.doctor.placement:CHECKS",),
 )

@@ -12,7 +12,7 @@ from install.staged import CONFIG, put
 from resctrl_hooks.cli import main
 from resctrl_hooks.doctor.finding import Finding
 from resctrl_hooks.doctor.host import Host
-from resctrl_hooks.doctor.runner import CHECKS, examine
+from resctrl_hooks.doctor.runner import checks, examine
 from resctrl_hooks.install.paths import CODE
 
 Change = str | int | None | Callable[[str], str]
@@ -88,7 +88,7 @@ class Patient:
 
     def findings(self, check: str = "") -> list[tuple[str, Finding]]:
         """Return the findings of a check, or of all, each with its check."""
-        return [*examine(Host(CONFIG, str(self.root)), {check: CHECKS[check]} if check else None)]
+        return [*examine(Host(CONFIG, str(self.root)), {check: checks()[check]} if check else None)]
 
     def said(self, check: str, level: str) -> list[str]:
         """Return the findings of a check of a level."""

@@ -8,7 +8,7 @@ from conftest import Host as Made
 from resctrl_hooks.doctor.classes import classes
 from resctrl_hooks.doctor.finding import Finding
 from resctrl_hooks.doctor.host import Host
-from resctrl_hooks.doctor.runner import CHECKS
+from resctrl_hooks.doctor.runner import checks
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.settings import load
 from resctrl_hooks.rdt.classes import Classes
@@ -30,7 +30,7 @@ def test_unmounted_resctrl_is_left_to_the_check_of_the_mount(host: Made, tmp_pat
 
 @pytest.mark.fuse
 def test_missing_or_changed_class_is_named_until_it_is_applied(host: Made, tmp_path: Path) -> None:
-    assert CHECKS["classes"] is classes
+    assert checks()["classes"].find is classes
     with mounted(tmp_path / "sim") as path:
         root = Path(path)
         declared = {"gold": {"L3": "50%"}, "batch": {"MB": 20}, "rest": {"L3": "25%"}}

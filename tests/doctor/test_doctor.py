@@ -18,9 +18,9 @@ from doctor.breakages import FAULTS
 from doctor.patient import UID, Patient
 from resctrl_hooks.cli import doctor, main
 from resctrl_hooks.doctor import runtimes, self_test, state, system
-from resctrl_hooks.doctor.finding import Finding, warning
+from resctrl_hooks.doctor.finding import Check, Finding, warning
 from resctrl_hooks.doctor.host import Host
-from resctrl_hooks.doctor.runner import CHECKS, OF_FILES, examine
+from resctrl_hooks.doctor.runner import checks, examine
 from resctrl_hooks.install.paths import CODE, LAUNCH
 from resctrl_hooks.install.payload import payload
 from resctrl_hooks.inventory.feature_display.memtierd import NOT_RUNNING
@@ -38,7 +38,7 @@ def test_every_check_returns_a_finding(patient: Patient) -> None:
     patient.write("var/lib/kubelet/cpu_manager_state", '{"policyName": "none"}')
     silent = {"where", "other config", "self-test", "memory", "placement", "bandwidth", "classes"}  # nothing configured
     silent |= {"units", "permissions"}  # nothing but faults can be said of a host that doesn't run
-    assert {name for name, _ in patient.findings()} == set(CHECKS) - silent
+    assert {name for name, _ in patient.findings()} == set(checks()) - silent
 
 
 def test_groups_that_claim_would_skip_are_foreign(patient: Patient) -> None:
@@ -68,7 +68,7 @@ def test_image_is_examined_by_files_only(tmp_path: Path, one_version: None) -> N
         (tmp_path / program).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / program).touch()
     found = list(examine(Host(CONFIG, str(tmp_path))))
-    assert {name for name, _ in found} <= OF_FILES
+    assert {name for name, _ in found} <= {name for name, check in checks().items() if check.of_files}
     assert {name for name, _ in found} >= {"hook", "code", "configuration"}
     assert [finding.text for _, finding in found if finding.level == "problem"] == []
     (tmp_path / HOOKS.lstrip("/")).unlink()
@@ -173,8 +173,8 @@ def test_failing_check_does_not_affect_others(patient: Patient) -> None:
     def failing(host: Host) -> None:
         raise OSError("disk on fire")
 
-    checks = {"first": failing, "second": CHECKS["cgroups"]}
-    found = dict(examine(Host(CONFIG, str(patient.root)), checks))  # type: ignore[arg-type]
+    chosen = {"first": Check(failing), "second": checks()["cgroups"]}  # type: ignore[arg-type]
+    found = dict(examine(Host(CONFIG, str(patient.root)), chosen))
     assert "disk on fire" in found["first"].text
     assert found["second"].level == "ok"
 
@@ -184,7 +184,7 @@ def test_kernel_error_of_a_check_is_not_reported_as_a_fault(patient: Patient, nu
     def failing(host: Host) -> None:
         raise OSError(number, os.strerror(number), "/sys/fs/resctrl/info")
 
-    ((_, found),) = examine(Host(CONFIG, str(patient.root)), {"first": failing})  # type: ignore[dict-item]
+    ((_, found),) = examine(Host(CONFIG, str(patient.root)), {"first": Check(failing)})  # type: ignore[arg-type]
     assert found.text.startswith(f"check failed: cannot use /sys/fs/resctrl/info: {os.strerror(number)}")
     assert found.remedy == "see the kernel log"
 

@@ -12,7 +12,8 @@ from conftest import UID
 from doctor.conftest import lines, staged_host
 from resctrl_hooks.doctor.finding import Finding
 from resctrl_hooks.doctor.host import Host
-from resctrl_hooks.doctor.nri import plugin, removed_groups
+from resctrl_hooks.doctor.nri import plugin
+from resctrl_hooks.doctor.plugins import removed_groups
 from resctrl_hooks.install.paths import UNITS
 from resctrl_hooks.install.units import NRI
 from resctrl_hooks.node.settings import Settings

@@ -9,8 +9,7 @@ from hosts.machines import machine, write_sysfs
 
 from resctrl_hooks.doctor.finding import Finding
 from resctrl_hooks.doctor.host import Host
-from resctrl_hooks.doctor.placement import placement
-from resctrl_hooks.doctor.system import kubelet
+from resctrl_hooks.doctor.placement import kubelet, placement
 from resctrl_hooks.node.features.placement.allocations import Book
 from resctrl_hooks.node.features.placement.entries import Entry
 from resctrl_hooks.node.features.placement.policy import EXCLUSIVE, SHARED, Decision

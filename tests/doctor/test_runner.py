@@ -1,0 +1,34 @@
+"""doctor's checks come from the houses' parts."""
+
+import pytest
+
+from resctrl_hooks.core.parts import load, parts
+from resctrl_hooks.doctor import runner
+from resctrl_hooks.doctor.runner import checks
+
+EACH = [pytest.param(part.name, id=part.name) for part in parts() if part.checks and part.name != "core"]
+
+
+def names_of(house: str) -> set[str]:
+    return {name for part in parts() if part.name == house for mapping in part.checks for name in load(mapping)}
+
+
+@pytest.mark.parametrize("house", EACH)
+def test_missing_house_has_no_check_and_others_keep_their_order(monkeypatch: pytest.MonkeyPatch, house: str) -> None:
+    everything = [*checks()]
+    left = tuple(part for part in parts() if part.name != house)
+    monkeypatch.setattr(runner, "parts", lambda: left)
+    assert names_of(house) <= {*everything}
+    assert [*checks()] == [name for name in everything if name not in names_of(house)]
+
+
+def test_check_follows_the_one_that_it_names() -> None:
+    everything = checks()
+    places = [*everything]
+    named = {name: check.after for name, check in everything.items() if check.after}
+    assert named
+    assert {name: places[places.index(name) - 1] for name in named} == named
+
+
+def test_every_check_has_its_own_name() -> None:
+    assert sum(len(load(mapping)) for part in parts() for mapping in part.checks) == len(checks())
