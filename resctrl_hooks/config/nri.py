@@ -1,15 +1,21 @@
-"""The ``nri`` section: changes that the NRI plugin may make to a container's specification before its creation."""
+"""The ``nri`` section and the plugin's keys of a memory class: its changes to a container's specification."""
 
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
+from resctrl_hooks.node.host.cpulist import parse_list
 from resctrl_hooks.nri.adjustments import MOUNT_OPTIONS
+from resctrl_hooks.nri.memory_policy import FLAGS, MAX_DISTANCE, MODES, WORDS
 
-from .section import AbsolutePath, Allow, Section, wrong
+from .section import ONE_OR_LIST, AbsolutePath, Allow, OneNumber, Remark, Section, wrong
 
 Adjustable = Literal["memory", "rdt", "placement", "blockio", "scheduling"]
 MountOption = Literal["bind", "rbind", "ro", "rw", "nosuid", "nodev", "noexec", "rprivate", "rslave"]
+_POLICY = (
+    "only the NRI plugin can set a memory policy, with a runtime that has NRI 0.12; hooks cannot. `placement.pools` "
+    "with `mems` binds memory with both"
+)
 
 
 def _name(name: str) -> str:
@@ -51,6 +57,51 @@ class ClassDevice(Section):
 
 
 Environment = dict[Annotated[str, AfterValidator(_name)], Annotated[str, AfterValidator(_value)]]
+
+
+def _nodes(words: str) -> str:
+    """Return the nodes as written, if they are valid."""
+    try:
+        if words not in WORDS and not (words.startswith(MAX_DISTANCE) and words[len(MAX_DISTANCE) :].isdecimal()):
+            parse_list(words)
+    except ValueError as error:
+        raise wrong(f"{words[:80]!r} names no nodes", f"use {', '.join(WORDS)}, max-dist:N or a list") from error
+    return words
+
+
+class MemoryPolicy(Section):
+    """A memory policy as in the NRI plugin memory-policy: set_mempolicy(2) for the container's processes."""
+
+    mode: Literal[MODES]  # type: ignore[valid-type]  # the names are those of the node half
+    """The mode."""
+
+    nodes: Annotated[str, OneNumber, AfterValidator(_nodes), ONE_OR_LIST] = "allowed-mems"
+    """NUMA nodes: a list such as `0-1`, `all`, `allowed-mems` (those of the container), `cpu-nodes` or `cpu-packages`
+    (those of its CPUs), or `max-dist:N` (at most the distance N from its CPUs). Nodes that the container may not use
+    are left out."""
+
+    flags: list[Literal[FLAGS]] = []  # type: ignore[valid-type]  # as above
+    """Flags of the mode."""
+
+
+class ClassKeys(Section):
+    """Keys of a memory class that only the plugin serves."""
+
+    policy: MemoryPolicy | None = None
+    """Memory policy of its containers. Only the NRI plugin sets it, with NRI 0.12, if `nri.allow` permits it."""
+
+    env: Environment = {}
+    """Environment variables of its containers. Only the NRI plugin sets them, if `nri.allow` permits them."""
+
+    mounts: list[ClassMount] = []
+    """Directories and files of the host to mount in its containers; same conditions as `env`."""
+
+    devices: list[ClassDevice] = []
+    """Devices of the host for its containers; same conditions as `env`."""
+
+    def remarks(self) -> list[Remark]:
+        """Return a remark that hooks set no memory policy, before those of the class."""
+        return [*([Remark(("policy",), _POLICY)] if self.policy is not None else ()), *super().remarks()]
 
 
 class Nri(Section):

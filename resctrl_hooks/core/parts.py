@@ -55,6 +55,7 @@ class Part(NamedTuple):
         name: the house.
         commands: its commands by task and name. The overview has them here because reading them from the commands would
             import what all commands need.
+        class_keys: the model of its keys in a memory class.
         documents: the mapping of its JSON documents, each a `Document` of `cli.schemas` by the name of its schema.
         units: its systemd units, a tuple of `install.unit.Unit`.
         held: a function of a node's context that returns the `rdt.held.Held` values of the house's processes.
@@ -64,6 +65,7 @@ class Part(NamedTuple):
 
     name: str
     commands: Mapping[Task, Mapping[str, Entry]] = {}
+    class_keys: str = ""
     documents: str = ""
     units: str = ""
     held: str = ""

@@ -15,6 +15,7 @@ PART: Final = Part(
             ),
         },
     },
+    class_keys="resctrl_hooks.config.nri:ClassKeys",
     units="resctrl_hooks.install.nri:UNITS",
     keys=(Keys("resctrl_hooks.config.nri:NriKeys", after="scheduling"),),
     checks=("resctrl_hooks.doctor.nri:CHECKS",),
