@@ -40,6 +40,42 @@ if TYPE_CHECKING:
         def threads(self, proc: str) -> "list[int]":
             """Return the ids of all its threads."""
 
+    Resources = dict[str, Any]
+    """Resources of a container's specification, or one of them, by NRI's names."""
+
+    class Specifications(Protocol):
+        """A feature's record of its values in containers' specifications, which change while these run.
+
+        All methods raise a HookError or an OSError for a record that cannot be read or written.
+        """
+
+        NAME: str
+        """The feature's name."""
+
+        RESOURCE: str
+        """The resource that it sets."""
+
+        VALUE: str
+        """The resource's name in messages."""
+
+        def note(self, container: str, value: "Resources", context: "Context") -> None:
+            """Record the value in the specification of a new container."""
+
+        def noted(self, context: "Context") -> "set[str]":
+            """Return the ids of the recorded containers."""
+
+        def forget(self, containers: "set[str]", context: "Context") -> None:
+            """Remove the records of removed containers."""
+
+        def learn(self, listed: "dict[str, Resources]", before: "set[str]", context: "Context") -> None:
+            """Record the values of the runtime's list; containers recorded ``before`` and not listed are gone."""
+
+        def changes(self, started: str, context: "Context") -> "dict[str, Resources]":
+            """Return the values that differ from specifications, by container, and record them as sent.
+
+            ``started`` is a container without a record that has just started; empty for none.
+            """
+
 
 SKIP = "skip"
 INTO_CLASS = "class"
@@ -121,6 +157,14 @@ class Feature:
     def values(self, step: "Step") -> "list[list[str]]":
         """Return the step's values in the container's cgroup: pairs of a file's name and its content."""
         return []
+
+    def resources(self, step: "Step") -> "Resources":
+        """Return the step's values in a container's specification; by default its class."""
+        return {f"{self.name}_class": {"value": step.parameters["class"]}}
+
+    def specifications(self) -> "Specifications | None":
+        """Return the record of the feature's values in specifications; None unless they change later."""
+        return None
 
     def properties(self, step: "Step", container: "Container", context: "Context") -> "dict[str, str]":
         """Return the systemd properties that keep the step's values; those that cannot be sent are left out."""

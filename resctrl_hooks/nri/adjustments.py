@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from typing import Any, Final
 
     from ..node.container.workload import Workload
-    from ..node.feature import Step
+    from ..node.feature import Feature, Step
     from ..node.settings import Settings
 
     Adjustment = dict[str, Any]
+    Steps = list[tuple[Feature, Step]]
 
 # The kernel's numbers (uapi/linux/sched.h, ioprio.h) are not NRI's: these are the enums of its api.proto.
 _POLICIES = {"normal": 1, "fifo": 2, "rr": 3, "batch": 4, "idle": 6}
@@ -43,13 +44,13 @@ class AdjustmentError(HookError):
 
 
 def adjustment(
-    workload: "Workload", steps: "list[Step]", settings: "Settings", version: str, container: "Adjustment"
+    workload: "Workload", steps: "Steps", settings: "Settings", version: str, container: "Adjustment"
 ) -> "tuple[Adjustment, list[str]]":
     """Return the changes to a container, empty for none, and its values that differ from them and stay.
 
     Args:
         workload: the container.
-        steps: what its features plan for it.
+        steps: what its features plan for it, each with the feature.
         settings: the active ones.
         version: the NRI version of the runtime.
         container: the message's container, after earlier plugins.
@@ -61,9 +62,11 @@ def adjustment(
     wanted = settings.nri.get("adjust") or []
     linux: "Adjustment" = {"resources": {"unified": {}, "cpu": {}}}
     since = _parsed(version)
-    for step in steps:
+    for feature, step in steps:
         if step.feature in wanted and step.action != SKIP:
-            _add(step, linux, since)
+            for name, value in feature.resources(step).items():
+                linux["resources"].setdefault(name, {}).update(value)
+            linux.update(_of_process(step.parameters.get("process") or {}, since))
     cpu = {**workload.bundle.resources.get("cpu", {}), **linux["resources"]["cpu"]}
     brought = _of_class(workload, settings, since, cpu)
     linux.update(brought.pop("linux", {}))
@@ -99,21 +102,6 @@ def _without(theirs: "Adjustment", ours: "Adjustment", differing: "list[str]") -
 
 def _text(value: "Any") -> str:
     return str(value.get("value", value) if isinstance(value, dict) else value)[:80]
-
-
-def _add(step: "Step", linux: "Adjustment", version: "tuple[int, int]") -> None:
-    """Add the values of a step, of one of the features that ``nri.adjust`` can have."""
-    needs, resources = step.parameters, linux["resources"]
-    if step.feature == "memory":
-        resources["unified"].update(needs["limits"])
-    elif step.feature == "placement":
-        if needs.get("cpus"):  # else it could not be placed, and its start says why
-            resources["cpu"] = {name: needs[name] for name in ("cpus", "mems") if needs[name]}
-    elif step.feature == "scheduling":
-        resources["unified"].update(needs["values"])
-        linux.update(_of_process(needs["process"], version))
-    else:  # rdt and blockio
-        resources[f"{step.feature}_class"] = {"value": needs["class"]}
 
 
 def _of_process(process: "Adjustment", version: "tuple[int, int]") -> "Adjustment":

@@ -19,10 +19,9 @@ from ..node.refusals import RefusedError
 from ..node.registry import concerns, is_in_use, kind_of
 from ..node.steps import with_room
 from .adjustments import adjustment, respecting
-from .cpusets import STAGE, note
 from .event import CREATE_CONTAINER
 from .protobuf import encode
-from .wanted import strict_features
+from .wanted import specified_by, strict_features
 from .workload import workload_of
 
 TYPE_CHECKING = False
@@ -31,7 +30,8 @@ if TYPE_CHECKING:
 
     from ..node.container.workload import Workload
     from ..node.context import Context
-    from ..node.feature import Feature, Step
+    from ..node.feature import Feature, Resources, Specifications, Step
+    from .adjustments import Steps
     from .event import Event
 
 CONFLICT = "conflict"
@@ -52,7 +52,7 @@ def create_container(event: "Event", context: "Context") -> "tuple[str, bytes]":
         steps = planned_silently(workload, context)
         strict = [one for one in steps if one[1].action != SKIP and refuses(one[0].name, context)]
         pending = [feature.name for feature, _ in strict]
-        decided = [previewed(feature, step, workload, context) for feature, step in steps]
+        decided = [(feature, previewed(feature, step, workload, context)) for feature, step in steps]
         adjusted = adjusted_by(decided, workload, event, context)
         for feature, step in strict:
             if kind_of(feature.name) == GROUP:
@@ -61,9 +61,10 @@ def create_container(event: "Event", context: "Context") -> "tuple[str, bytes]":
         error = concluded(caught, pending, context)
         raise error from error.__cause__
     resources = adjusted.get("linux", {}).get("resources", {})
-    if "cpu" in resources and not is_noted(workload.id, resources["cpu"]["cpus"], context):
-        del resources["cpu"]
-        adjusted, _ = respecting(adjusted, {})
+    for one in specified_by(context.settings):
+        if one.RESOURCE in resources and not is_noted(one, workload.id, resources[one.RESOURCE], context):
+            del resources[one.RESOURCE]
+            adjusted, _ = respecting(adjusted, {})
     if not adjusted:
         return "", b""
     linux = adjusted.get("linux", {})
@@ -86,7 +87,7 @@ def planned_silently(workload: "Workload", context: "Context") -> "list[tuple[Fe
         raise
 
 
-def adjusted_by(steps: "list[Step]", workload: "Workload", event: "Event", context: "Context") -> "dict[str, Any]":
+def adjusted_by(steps: "Steps", workload: "Workload", event: "Event", context: "Context") -> "dict[str, Any]":
     """Return the changes to a container; none, with a log line, if they are impossible.
 
     Raises:
@@ -94,7 +95,7 @@ def adjusted_by(steps: "list[Step]", workload: "Workload", event: "Event", conte
     """
     try:
         found, differing = adjustment(workload, steps, context.settings, event.version, event.container)
-        differing = [*(value for step in steps for value in step.kept), *differing]
+        differing = [*(value for _, step in steps for value in step.kept), *differing]
         if differing:
             context.failures.append(CONFLICT)
             what = f"{CREATE_CONTAINER} of {event}: already set by an earlier NRI plugin or the runtime's client"
@@ -133,15 +134,15 @@ def previewed(feature: "Feature", step: "Step", workload: "Workload", context: "
         return step
 
 
-def is_noted(container: str, cpus: str, context: "Context") -> bool:
-    """Write down the cpuset of a specification; false where that can't be done, or not in time."""
+def is_noted(of: "Specifications", container: str, value: "Resources", context: "Context") -> bool:
+    """Record a feature's value in a specification; return false if that fails or takes too long."""
     try:
-        note(container, cpus, context)
+        of.note(container, value, context)
     except (HookError, OSError) as caught:
         set_deadline(0)  # the alarm would rise again, and nothing else of the answer may be lost
         error = as_hook_error(caught)
-        message = f"container {container[:12]} gets its cpuset only at its start: {error}"
-        context.log(WARNING, message, stage=STAGE, container=container, **error.fields())
+        message = f"container {container[:12]} gets its {of.VALUE} only at its start: {error}"
+        context.log(WARNING, message, stage=of.NAME, container=container, **error.fields())
         return False
     return True
 

@@ -24,9 +24,9 @@ from ..node.resctrl.locked_key import record_is_dead
 from . import ttrpc
 from .event import CREATE_CONTAINER, ENDS, LATE_START, POD_EVENTS, START, STARTS, Event
 from .protobuf import decode, encode
-from .wanted import is_specified
+from .wanted import specified_by
 from .worker import NOT_YET, pack
-from .workload import READ, workload_of
+from .workload import READ, resources_of, workload_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -155,24 +155,25 @@ HANDLERS: "dict[str, Handler]" = {
 
 def follow_up(event: Event, context: "Context") -> bytes:
     """Return the updates of other containers that the runtime applies after its answer, as in `UpdateContainers`."""
-    if not is_specified(context.settings) or event.name not in (*STARTS, *ENDS):
+    if event.name not in (*STARTS, *ENDS):
         return b""
-    from .cpusets import forget  # as in `create_container`
-
     if event.name == _GONE:  # an ended container may be started again with its specification
-        forget({event.id}, context)
+        for one in specified_by(context.settings):
+            one.forget({event.id}, context)
     return updates(event.id if event.name in STARTS else "", context)
 
 
 def updates(started: str, context: "Context") -> bytes:
-    """Return `UpdateContainers` for all whose cpuset differs from their specification; empty for none."""
-    from .cpusets import STAGE, changes
-
-    found = changes(started, context)
-    if not found:
-        return b""
-    context.log(INFO, f"sent the cpusets of {len(found)} containers to the runtime", stage=STAGE)
-    return encode("UpdateContainersRequest", {"update": found})
+    """Return `UpdateContainers` for all whose values differ from their specification; empty for none."""
+    found: "list[dict[str, Any]]" = []
+    for one in specified_by(context.settings):
+        changed = one.changes(started, context)
+        for id_, value in changed.items():
+            linux = {"resources": {one.RESOURCE: value}}
+            found.append({"container_id": id_, "linux": linux, "ignore_failure": True})
+        if changed:
+            context.log(INFO, f"sent the {one.VALUE}s of {len(changed)} containers to the runtime", stage=one.NAME)
+    return encode("UpdateContainersRequest", {"update": found}) if found else b""
 
 
 def serve(name: str, payload: bytes, runtime: "tuple[str, str]", context: "Context", reply: "Reply") -> bool:
@@ -252,11 +253,9 @@ def synchronize(parts: "list[bytes]", runtime: str, context: "Context") -> bytes
     from ..node.reconcile.report import Options
 
     begun = time.monotonic()
-    placed_before: "set[str]" = set()
-    if is_specified(context.settings):
-        from .cpusets import cpus_of, learn, noted
-
-        placed_before = noted(context)  # before an unlisted container can be created
+    specified = [
+        (one, one.noted(context)) for one in specified_by(context.settings)
+    ]  # before an unlisted container can be created
     pods: "dict[str, dict[str, Any]]" = {}
     containers: "list[dict[str, Any]]" = []
     for part in parts:
@@ -277,10 +276,10 @@ def synchronize(parts: "list[bytes]", runtime: str, context: "Context") -> bytes
             error = as_hook_error(caught)
             context.log(WARNING, f"Synchronize: container {id_[:12]}: {error}", container=id_, reason=error.reason)
     report = reconcile(context, Options(), listed)
-    others = b""
-    if is_specified(context.settings):
-        learn({container.get("id", ""): cpus_of(container) for container in containers}, placed_before, context)
-        others = updates("", context)
+    for one, before in specified:
+        resources = {each.get("id", ""): resources_of(each.get("linux", {})) for each in containers}
+        one.learn({id_: found.get(one.RESOURCE, {}) for id_, found in resources.items()}, before, context)
+    others = updates("", context)
     context.log(
         INFO, f"Synchronize: {len(containers)} containers, {len(report.adopted)} that started earlier were adopted"
     )

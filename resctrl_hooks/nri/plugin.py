@@ -11,7 +11,7 @@ from ..node.settings import Settings, compiled_path, load
 from ..node.watch.priority import become_urgent
 from . import events, ttrpc
 from .event import CREATE_CONTAINER, ENDS, LATE_START, SYNCHRONIZE, Event, container_of, has_record, mask_of
-from .wanted import adjusts, is_specified, strict_features
+from .wanted import adjusts, specified_by, strict_features
 from .worker import NOT_YET, pack
 
 TYPE_CHECKING = False
@@ -102,6 +102,8 @@ class NodePlugin:
         if self._creates:
             from . import creation  # noqa: F401  # here, so that all processes share it
 
+            specified_by(settings)  # imports the modules of specifications
+
     def generation(self) -> int:
         """Return how often the settings have changed: processes of an earlier generation serve by the old ones."""
         return self._generation
@@ -155,7 +157,7 @@ class NodePlugin:
             waited = container in self._without_pid
             self._without_pid.discard(container)
             return waited
-        if name in ENDS and not is_specified(settings):
+        if name in ENDS and not specified_by(settings):
             return has_record(event, payload, settings.state_dir)
         return name in events.HANDLERS
 

@@ -4,12 +4,13 @@ The modules that do the work take memory, so they are imported only where the se
 """
 
 from ..node.failure_policies import failure_policy
-from ..node.feature_table import FEATURES, NODE
-from ..node.registry import concerns, is_in_use, kind_of, serves
+from ..node.feature_table import FEATURES
+from ..node.registry import concerns, feature_named, is_in_use, serves
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..node.container.workload import Workload
+    from ..node.feature import Specifications
     from ..node.settings import Settings
 
 BROUGHT = ("env", "mounts", "devices", "policy")
@@ -37,6 +38,8 @@ def strict_features(settings: "Settings", namespace: str, workload: "Workload | 
     ]
 
 
-def is_specified(settings: "Settings") -> bool:
-    """Return whether the plugin puts decisions about the whole node, such as cpusets, into specifications."""
-    return any(kind_of(name) == NODE and is_in_use(name, settings) for name in settings.nri.get("adjust") or [])
+def specified_by(settings: "Settings") -> "list[Specifications]":
+    """Return the features whose values in specifications the plugin keeps up to date, such as cpusets."""
+    used = [name for name in settings.nri.get("adjust") or [] if name in FEATURES and is_in_use(name, settings)]
+    found = [feature.specifications() for feature in map(feature_named, used) if feature is not None]
+    return [one for one in found if one is not None]

@@ -22,7 +22,7 @@ from resctrl_hooks.nri import command
 from resctrl_hooks.nri import status as status_module
 from resctrl_hooks.nri.command import nri_command, parse
 from resctrl_hooks.nri.status import BOUNDS, Status
-from resctrl_hooks.nri.wanted import adjusts, is_specified
+from resctrl_hooks.nri.wanted import adjusts, specified_by
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ PLACEMENT_ON = {"placement": {"enabled": True}}
 )
 def test_settings_tell_whether_specifications_change(values: dict[str, Any], specified: bool, adjusting: bool) -> None:
     settings = Settings(values)
-    assert (is_specified(settings), adjusts(settings)) == (specified, adjusting)
+    assert (bool(specified_by(settings)), adjusts(settings)) == (specified, adjusting)
 
 
 @pytest.mark.parametrize("wanted", [True, False])

@@ -22,6 +22,7 @@ from nri.conftest import (
     synchronized,
 )
 from nri.fake_runtime import Peer
+from resctrl_hooks.node.features.placement import specified as specified_module
 from resctrl_hooks.node.features.placement.specified import specified
 from resctrl_hooks.node.host.cpulist import parse_list
 from resctrl_hooks.nri import multiplexer, ttrpc
@@ -258,5 +259,5 @@ def test_lost_update_is_reported_and_sent_again_after_the_next_list(host: Host, 
 
 def test_other_events_send_nothing(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     plugin = place()
-    monkeypatch.setattr("resctrl_hooks.nri.cpusets.changes", lambda *_: pytest.fail("it was asked"))
+    monkeypatch.setattr(specified_module, "changes", lambda *_: pytest.fail("it was asked"))
     assert created(plugin, POD, FIRST) == "0-3"

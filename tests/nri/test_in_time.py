@@ -14,6 +14,7 @@ from hosts.faults import Fail
 from nri.conftest import FAIL, IN_BATCH, POD, message, placement, plugin_of, served
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import DeadlineError, LedgerError, NotArrivedError
+from resctrl_hooks.node.features.placement import specified
 from resctrl_hooks.node.features.placement.allocations import LOCK
 from resctrl_hooks.node.hook import deadline
 from resctrl_hooks.node.refusals import recent_refusals
@@ -229,7 +230,7 @@ def test_unrecorded_cpuset_costs_no_mount(host: Host, serve: Serve, mounts: dict
 def test_other_cpuset_failure_costs_no_mount(
     serve: Serve, mounts: dict[str, Any], fail: Fail, error: Exception
 ) -> None:
-    fail(creation, "note", error)
+    fail(specified, "note", error)
     code, answer = serve(IN_BATCH, **mounts)
     assert not code
     assert decode("CreateContainerResponse", answer)["adjust"].keys() == {"mounts"}

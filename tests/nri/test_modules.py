@@ -15,8 +15,9 @@ from resctrl_hooks.nri.status import Status
 plugin.NodePlugin("p", "97", sys.argv[1], notify=Notify(), status=Status(sys.argv[2], ""), stderr=False)
 print(*(name.removeprefix("resctrl_hooks.") for name in sys.modules))
 """
-FOR_CREATIONS = {"nri.creation", "nri.adjustments", "nri.cpusets", "node.features.placement.allocations"}
-FOR_FEW = FOR_CREATIONS | {"node.watch.watcher", "node.reconcile.reconcile", "node.features.rdt_class"}
+FOR_CREATIONS = {"nri.creation", "nri.adjustments"}
+FOR_CPUSETS = {"node.features.placement.allocations", "node.features.placement.specified"}
+FOR_FEW = FOR_CREATIONS | FOR_CPUSETS | {"node.watch.watcher", "node.reconcile.reconcile", "node.features.rdt_class"}
 
 
 @pytest.mark.parametrize(
@@ -24,7 +25,7 @@ FOR_FEW = FOR_CREATIONS | {"node.watch.watcher", "node.reconcile.reconcile", "no
     [
         ({}, set()),
         ({"failurePolicy": "fail"}, FOR_CREATIONS),
-        ({"nri": {"adjust": ["placement"]}, "placement": {"enabled": True}}, FOR_CREATIONS),
+        ({"nri": {"adjust": ["placement"]}, "placement": {"enabled": True}}, FOR_CREATIONS | FOR_CPUSETS),
         ({"rdt": {"enabled": True}}, {"node.features.rdt_class"}),
     ],
     ids=["defaults", "refusals", "adjustments", "a feature"],

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from ..container.workload import Workload
     from ..context import Context
-    from ..feature import Container
+    from ..feature import Container, Resources
     from ..host.cgroup import Leaf
     from ..records import LimitNeeds
 
@@ -57,6 +57,10 @@ class Memory(CgroupFeature):
         """Return the limits by the cgroup's file."""
         needs: "LimitNeeds" = step.parameters
         return _values({**needs["limits"], **({HIGH: part_of_max(needs["part"])} if "part" in needs else {})})
+
+    def resources(self, step: "Step") -> "Resources":
+        """Return the limits by the cgroup's file."""
+        return {"unified": step.parameters["limits"]}
 
     def properties(self, step: "Step", container: "Container", context: "Context") -> "dict[str, str]":
         """Return the systemd properties that keep the limits.

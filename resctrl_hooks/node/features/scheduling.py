@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ..container.workload import Workload
     from ..context import Context
-    from ..feature import Container
+    from ..feature import Container, Resources
     from ..records import ProcessRecord, SchedulingNeeds
     from ..resctrl.locked_key import LockedKey
 
@@ -78,6 +78,10 @@ class Scheduling(CgroupFeature):
             raise ClassError(f"the kernel did not schedule process {container.pid} as {process}")
         if needs["values"]:
             super().apply(step, container, locked, context)
+
+    def resources(self, step: "Step") -> "Resources":
+        """Return the cgroup's values by file."""
+        return {"unified": dict(step.parameters["values"])}
 
     def runs_programs(self, step: "Step", context: "Context") -> bool:
         """Return whether ionice(1) is needed, or systemd is told values."""

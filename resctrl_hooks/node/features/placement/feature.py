@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ...container.running import Running
     from ...container.workload import Workload
     from ...context import Context
-    from ...feature import Container
+    from ...feature import Container, Resources, Specifications
     from ...records import MemberRecord, PlacementNeeds
     from ...resctrl.locked_key import LockedKey
     from .policy import Decision
@@ -64,6 +64,17 @@ class Placement(Feature):
         except HookError:
             context.ledger.wake()  # reconcile tries again, possibly with more time
             raise
+
+    def resources(self, step: "Step") -> "Resources":
+        """Return the cpuset of the decision; empty if the container cannot be placed, and its start reports why."""
+        needs = step.parameters
+        return {"cpu": {name: needs[name] for name in ("cpus", "mems") if needs[name]}} if needs.get("cpus") else {}
+
+    def specifications(self) -> "Specifications":
+        """Return the record of cpusets in specifications."""
+        from . import specified  # only the NRI plugin asks
+
+        return specified
 
     def runs_programs(self, step: "Step", context: "Context") -> bool:
         """Return true: systemd is told the cpusets, of other pods' containers too, and the node's lock is awaited."""

@@ -9,15 +9,16 @@ from hosts.faults import failing
 
 from resctrl_hooks.node.errors import LedgerError
 from resctrl_hooks.node.features.placement import specified as module
-from resctrl_hooks.node.features.placement.specified import specified, write_specified
-from resctrl_hooks.nri import cpusets
+from resctrl_hooks.node.features.placement.specified import note, specified
 
 
 def test_recorded_specification_is_read_and_damage_ignored(host: Host) -> None:
     context = host.context()
     host.state.mkdir(parents=True, exist_ok=True)
+    context.ledger.prepare()
     assert specified(context) == {}
-    write_specified({"a": "0-3", "b": "5"}, context)
+    note("a", {"cpus": "0-3"}, context)
+    note("b", {"cpus": "5"}, context)
     assert specified(context) == {"a": "0-3", "b": "5"}
     (file,) = host.state.glob("placement.specified")
     for rubbish in ("[]", "{", ""):
@@ -29,8 +30,8 @@ def test_recorded_specification_is_read_and_damage_ignored(host: Host) -> None:
 def test_specifications_that_cannot_be_read_are_not_replaced(host: Host, number: int) -> None:
     context = host.context()
     context.ledger.prepare()
-    write_specified({"a": "0-3"}, context)
+    note("a", {"cpus": "0-3"}, context)
     with failing(module, "read_file", OSError(number, "no answer", "/file")), pytest.raises(LedgerError):
-        cpusets.note("b", "5", context)
+        note("b", {"cpus": "5"}, context)
     (file,) = host.state.glob("placement.specified")
     assert json.loads(file.read_text()) == {"a": "0-3"}
