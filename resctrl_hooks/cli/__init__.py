@@ -11,7 +11,7 @@ import click
 
 from resctrl_hooks import __version__
 from resctrl_hooks.cli.errors import WORDS, OneLineGroup, no_such_command
-from resctrl_hooks.core.parts import Entry, Task, load, parts
+from resctrl_hooks.core.parts import Entry, Subcommand, Task, load, parts
 from resctrl_hooks.node.settings import DEFAULT_CONFIG
 
 _SHELL = "|"  # an example with a pipe is complete
@@ -31,14 +31,15 @@ def _commands() -> dict[str, Entry]:
     return {name: entry for entries in tasks().values() for name, entry in entries.items()}
 
 
+def _added_to(group: str) -> list[Subcommand]:
+    return [one for part in parts() for one in part.subcommands if one.group == group]
+
+
 def examples_of(path: str) -> list[str]:
     """Return the example lines of a command, such as ``rdt apply``."""
     name = path.split(maxsplit=1)[0]
-    return [
-        line if _SHELL in line else f"resctrl-hook {line}"
-        for line in _commands()[name].examples
-        if f" {path} " in f" {line} "
-    ]
+    lines = [*_commands()[name].examples, *(line for one in _added_to(name) for line in one.examples)]
+    return [line if _SHELL in line else f"resctrl-hook {line}" for line in lines if f" {path} " in f" {line} "]
 
 
 def _give_examples(command: click.Command, path: str) -> None:
@@ -71,6 +72,9 @@ class _LazyGroup(OneLineGroup):
             return None
         command = load(entry.command)
         assert isinstance(command, click.Command)
+        if isinstance(command, click.Group):
+            for one in _added_to(cmd_name):
+                command.add_command(load(one.command), one.name)
         _give_examples(command, cmd_name)
         return command
 

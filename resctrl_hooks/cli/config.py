@@ -6,19 +6,16 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, fields
 from operator import itemgetter
-from pathlib import Path
 from typing import Any
 
 import click
-import yaml
 
 from resctrl_hooks.cli.document import Column, Form, attributes, is_table, output_option, print_listing
 from resctrl_hooks.cli.errors import INVALID, FailedError, HelpfulGroup, print_problems
 from resctrl_hooks.cli.installed import other_config
 from resctrl_hooks.config.applied import Applied, Change, apply_file, check_compiled, is_newer
-from resctrl_hooks.config.balloons_file import Conversion
 from resctrl_hooks.config.check import Checked, check_file, trust_problems
-from resctrl_hooks.config.document import DocumentError, parse_document
+from resctrl_hooks.config.document import format_document
 from resctrl_hooks.config.problems import InvalidConfigError, Problem
 from resctrl_hooks.config.schema import json_schema
 from resctrl_hooks.config.show import Shown, show_settings
@@ -42,17 +39,6 @@ _YAML_STATES = {
 _CSV_PROBLEMS = attributes("key", "severity", "file", "line", "what", "right")
 _CSV_SETTINGS: tuple[Column, ...] = (("setting", itemgetter(0)), ("value", itemgetter(1)))
 _CSV_CHANGES = attributes(*(field.name for field in fields(Change)))
-
-
-class _Dumper(yaml.SafeDumper):
-    """YAML dumper that writes multi-line strings as blocks."""
-
-
-def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
-
-
-_Dumper.add_representer(str, _text)
 
 
 @click.group(cls=HelpfulGroup)
@@ -149,30 +135,6 @@ def schema() -> None:
     click.echo(json.dumps(json_schema(), indent=2))
 
 
-@command.command(short_help="Convert a configuration of NRI's balloons or topology-aware policy.")
-@click.argument("file", type=click.Path(path_type=Path))
-def balloons(file: Path) -> None:
-    """Print the `placement` section for a configuration of the balloons or the topology-aware policy.
-
-    FILE is a BalloonsPolicy, a TopologyAwarePolicy, Helm's values, or CRI Resource Manager's file or ConfigMap. Keys
-    and values without a counterpart are named on stderr. Another file is an error.
-    """
-    try:
-        converted = Conversion(parse_document(file.read_bytes(), str(file)))
-    except OSError as error:
-        raise click.ClickException(f"cannot read {file}: {error.strerror}") from error
-    except DocumentError as error:
-        right = f"; {error.right}" if error.right else ""
-        raise FailedError(f"{file}:{error.line}: {error}{right}", INVALID) from error
-    text = yaml.dump({"placement": converted.placement}, Dumper=_Dumper, sort_keys=False, width=1000)
-    if converted.placement:
-        converted.check(text.encode())
-    print_problems(converted.problems)
-    if any(problem.severity == "error" for problem in converted.problems):
-        sys.exit(INVALID)
-    click.echo(text.rstrip())
-
-
 def _as_list(problems: list[Problem]) -> list[dict[str, Any]]:
     return [problem.as_json() for problem in problems]
 
@@ -216,7 +178,7 @@ def _print_shown(shown: Shown) -> None:
     for line in [shown.problem, *shown.warnings]:
         if line:
             click.echo(f"# {line}")
-    click.echo(yaml.dump(shown.settings, Dumper=_Dumper, sort_keys=False, width=1000).rstrip())
+    click.echo(format_document(shown.settings))
     click.echo(f"# Set, not default: {', '.join(shown.set) or 'nothing'}")
     if shown.yaml.path != shown.path or shown.source == "yaml":
         path = shown.yaml.path

@@ -1,6 +1,6 @@
-"""A parsed YAML document with the line of each value.
+"""A parsed YAML document with the line of each value, and the text of a document.
 
-It accepts YAML as the NRI plugins do, except that timestamps stay text and duplicate keys are errors.
+The parser accepts YAML as the NRI plugins do, except that timestamps stay text and duplicate keys are errors.
 """
 
 from dataclasses import dataclass, field
@@ -177,3 +177,19 @@ class _Builder:
         if value is not None and not isinstance(value, (str, int, float, bool)):
             raise _refusal(node, f"a value of the kind {node.tag} is not allowed here", "write a plain value")
         return value
+
+
+class _Dumper(yaml.SafeDumper):
+    """YAML dumper that writes multi-line strings as blocks."""
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def format_document(value: Any) -> str:
+    """Return the text of a document, without a final line break."""
+    return yaml.dump(value, Dumper=_Dumper, sort_keys=False, width=1000).rstrip()

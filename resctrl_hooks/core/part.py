@@ -47,7 +47,6 @@ PART: Final = Part(
                     "config apply",
                     "config show",
                     "config schema",
-                    "config balloons balloons.yaml",
                 ),
             ),
             "uninstall": Entry(

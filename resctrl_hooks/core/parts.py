@@ -33,6 +33,22 @@ class Entry(NamedTuple):
     rank: int = 0
 
 
+class Subcommand(NamedTuple):
+    """A command of another house's group of commands.
+
+    Args:
+        group: the group.
+        name: its name in the group.
+        command: its `click.Command`, as ``module:name``.
+        examples: as those of `Entry`, after the group's.
+    """
+
+    group: str
+    name: str
+    command: str
+    examples: tuple[str, ...]
+
+
 class Keys(NamedTuple):
     """Keys of a section of the configuration.
 
@@ -56,21 +72,25 @@ class Part(NamedTuple):
         commands: its commands by task and name. The overview has them here because reading them from the commands would
             import what all commands need.
         class_keys: the model of its keys in a memory class.
+        subcommands: the commands that it adds to groups of other houses.
         documents: the mapping of its JSON documents, each a `Document` of `cli.schemas` by the name of its schema.
         units: its systemd units, a tuple of `install.unit.Unit`.
         held: a function of a node's context that returns the `rdt.held.Held` values of the house's processes.
         keys: the keys that it adds to the configuration.
         checks: of `doctor`: its modules' ``CHECKS``, by name a `doctor.finding.Check`.
+        conversion: a hint to the command that converts other programs' placement policies to its keys.
     """
 
     name: str
     commands: Mapping[Task, Mapping[str, Entry]] = {}
     class_keys: str = ""
+    subcommands: tuple[Subcommand, ...] = ()
     documents: str = ""
     units: str = ""
     held: str = ""
     keys: tuple[Keys, ...] = ()
     checks: tuple[str, ...] = ()
+    conversion: str = ""
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from resctrl_hooks.core.parts import Entry, Keys, Part
+from resctrl_hooks.core.parts import Entry, Keys, Part, Subcommand
 
 PART: Final = Part(
     "placement",
@@ -13,7 +13,11 @@ PART: Final = Part(
             ),
         },
     },
+    subcommands=(
+        Subcommand("config", "balloons", "resctrl_hooks.cli.balloons:command", ("config balloons balloons.yaml",)),
+    ),
     documents="resctrl_hooks.placement.documents:DOCUMENTS",
     keys=(Keys("resctrl_hooks.config.placement:PlacementKeys", after="rdt"),),
     checks=("resctrl_hooks.doctor.placement:CHECKS",),
+    conversion="`resctrl-hook config balloons FILE` prints its `placement` section",
 )

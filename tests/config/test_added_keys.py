@@ -1,4 +1,4 @@
-"""Keys of the configuration that houses add, with their house and without it."""
+"""Keys and commands of the configuration that houses add, with their house and without it."""
 
 import subprocess
 import sys
@@ -13,12 +13,15 @@ from resctrl_hooks.core.parts import load, parts
 # The same in a process without a house, because the models are created when they are imported.
 WITHOUT = """
 import sys
+import click
 from resctrl_hooks.core import parts
 parts.HOUSES = [house for house in parts.HOUSES if house not in sys.argv[1].split()]
+from resctrl_hooks.cli import main
 from resctrl_hooks.config.check import check_text
 from resctrl_hooks.config.root import Configuration
 from resctrl_hooks.config.section import by_key
 print(*by_key(Configuration))
+print(*main.get_command(click.Context(main), "config").commands)
 print(*check_text(sys.argv[2].encode(), "c.yaml").problems, sep="\\n")
 """
 
@@ -55,10 +58,20 @@ def test_keys_of_the_houses_are_those_of_their_parts() -> None:
 def test_key_of_a_missing_house_is_one_problem_that_names_the_house(text: str, house: str, key: str) -> None:
     line = text.count("\n", 0, text.index(key.rpartition(".")[2])) + 1
     reason = f"is a key of the house {house}, which is not installed"
-    assert without(house, text)[1:] == [f"c.yaml:{line}: {key}: {reason}; remove the key, or install the house"]
+    assert without(house, text)[2:] == [f"c.yaml:{line}: {key}: {reason}; remove the key, or install the house"]
 
 
 def test_unknown_key_without_any_house_is_an_unknown_key() -> None:
-    found = without(" ".join(KEYS_OF), "placment: {}")[1]
-    assert found.startswith("c.yaml:1: placment: unknown key; known here: resctrlPath, ")
-    assert "placement" not in found.partition("known here")[2]
+    found = without(" ".join(KEYS_OF), "placements: {}")[2]
+    assert found.startswith("c.yaml:1: placements: unknown key; known here: resctrlPath, ")
+    assert "placement," not in found.partition("known here")[2]
+
+
+def test_conversion_is_not_offered_without_placement() -> None:
+    policy = "apiVersion: config.nri/v1alpha1\nkind: BalloonsPolicy"
+    commands, problem = without("placement", policy)[1:]
+    assert commands.split() == ["check", "apply", "show", "schema"]
+    assert problem == "c.yaml:2: kind: this is a BalloonsPolicy of nri-plugins"
+    commands, problem = without("", policy)[1:]
+    assert commands.split() == ["check", "apply", "show", "schema", "balloons"]
+    assert problem.endswith("; `resctrl-hook config balloons FILE` prints its `placement` section")
