@@ -47,7 +47,8 @@ def columns() -> str:
 def metrics() -> str:
     """Return the Markdown list of the metrics that are rows of a table."""
     series: list[Any] = [
-        *(*self_metrics.ROWS, *residents.NRI, *residents.WATCH),
+        *self_metrics.ROWS,
+        *(row for program in residents.programs() for row in program.rows),
         *(*guard.CAPACITY, *guard.ROWS, *slowdown.ROWS),
     ]
     items = []

@@ -76,6 +76,7 @@ class Part(NamedTuple):
         documents: the mapping of its JSON documents, each a `Document` of `cli.schemas` by the name of its schema.
         units: its systemd units, a tuple of `install.unit.Unit`.
         held: a function of a node's context that returns the `rdt.held.Held` values of the house's processes.
+        program: its resident program with metrics, a `core.metric.Program`.
         keys: the keys that it adds to the configuration.
         checks: of `doctor`: its modules' ``CHECKS``, by name a `doctor.finding.Check`.
         conversion: a hint to the command that converts other programs' placement policies to its keys.
@@ -88,6 +89,7 @@ class Part(NamedTuple):
     documents: str = ""
     units: str = ""
     held: str = ""
+    program: str = ""
     keys: tuple[Keys, ...] = ()
     checks: tuple[str, ...] = ()
     conversion: str = ""

@@ -1,48 +1,15 @@
-"""A metric as one row: name, sentence, labels, values. Families, the page's table and tests follow from the rows.
+"""The families of metrics' rows. Families, the page's table and tests follow from the rows.
 
 A new metric is a row in the table of its subject (`self_metrics`, `residents`, `guard`, `slowdown`) and its test.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from itertools import accumulate
-from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.utils import floatToGoString
 
-COUNTER: Final = "counter"
-
-
-class Histogram(NamedTuple):
-    """Numbers of observations up to each bound in seconds, one more without a bound, and the sum of all."""
-
-    bounds: Sequence[float]
-    counts: Sequence[int]
-    seconds: float
-
-
-Values = float | Histogram | None | Mapping[Any, float | Histogram]
-"""One value; or values by the value of the label, or by those of several labels. None: nothing is known."""
-Facts = TypeVar("Facts")
-
-
-@dataclass(frozen=True, slots=True)
-class Row(Generic[Facts]):
-    """A metric. ``kind`` is gauge or counter; a `Histogram` among the values makes it a histogram."""
-
-    name: str
-    """Without the ``_total`` of a counter."""
-    text: str
-    values: Callable[[Facts], Values]
-    labels: tuple[str, ...] = ()
-    kind: str = "gauge"
-    unit: str = ""
-
-    @property
-    def series(self) -> str:
-        """Its name in queries."""
-        return f"{self.name}_total" if self.kind == COUNTER else self.name
+from resctrl_hooks.core.metric import COUNTER, Facts, Histogram, Row, Values
 
 
 def families(rows: Iterable[Row[Facts]], facts: Facts) -> list[Metric]:

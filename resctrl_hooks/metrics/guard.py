@@ -4,11 +4,12 @@ from collections.abc import Mapping
 
 from prometheus_client.core import Metric
 
+from resctrl_hooks.core.metric import COUNTER, Row
 from resctrl_hooks.inventory.guard import GuardStatus, guard_status
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.guard.law import STATES
 
-from .families import COUNTER, Row, families
+from .families import families
 
 Capacity = Mapping[str, float]
 CAPACITY: tuple[Row[Capacity], ...] = (

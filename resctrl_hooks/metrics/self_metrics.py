@@ -8,6 +8,7 @@ from typing import Final
 from prometheus_client.core import Metric
 
 from resctrl_hooks import __version__
+from resctrl_hooks.core.metric import COUNTER, Histogram, Row
 from resctrl_hooks.inventory.account import Account
 from resctrl_hooks.inventory.attention import RECONCILE, age_of, free_bytes
 from resctrl_hooks.inventory.gather import queued_pods, waiting_pods
@@ -25,7 +26,7 @@ from resctrl_hooks.node.sampler.unsaved import read_unsaved
 from resctrl_hooks.node.slowdown.section import section as slowdown
 from resctrl_hooks.node.version import read_version
 
-from .families import COUNTER, Histogram, Row, families
+from .families import families
 from .guard import guard_families
 from .residents import resident_families
 

@@ -6,11 +6,12 @@ from typing import Any
 
 from prometheus_client.core import Metric
 
+from resctrl_hooks.core.metric import COUNTER, Row
 from resctrl_hooks.inventory.pod_names import LABELS, PodNames
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.slowdown.status import read_status
 
-from .families import COUNTER, Row, families
+from .families import families
 from .selection import EVERYTHING, Selection
 
 

@@ -16,6 +16,7 @@ PART: Final = Part(
         },
     },
     class_keys="resctrl_hooks.config.nri:ClassKeys",
+    program="resctrl_hooks.metrics.nri:PROGRAM",
     units="resctrl_hooks.install.nri:UNITS",
     keys=(Keys("resctrl_hooks.config.nri:NriKeys", after="scheduling"),),
     checks=("resctrl_hooks.doctor.nri:CHECKS",),

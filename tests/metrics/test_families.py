@@ -10,11 +10,12 @@ from conftest import Host
 from prometheus_client.core import Metric
 
 from resctrl_hooks import __version__
+from resctrl_hooks.core.metric import COUNTER, Histogram, Row
 from resctrl_hooks.inventory.account import Account
 from resctrl_hooks.inventory.guard import GuardedClass, GuardedDomain, GuardStatus
 from resctrl_hooks.inventory.models import Pod
-from resctrl_hooks.metrics import guard, residents, self_metrics, slowdown
-from resctrl_hooks.metrics.families import COUNTER, Histogram, Row, families
+from resctrl_hooks.metrics import guard, nri, residents, self_metrics, slowdown
+from resctrl_hooks.metrics.families import families
 from resctrl_hooks.node import call_metrics
 from resctrl_hooks.node.guard.law import STATES
 from resctrl_hooks.nri.status import BOUNDS
@@ -69,7 +70,7 @@ class Node:
 OF_A_LEDGER = ("resctrl_hooks_unmet_containers", "resctrl_hooks_unsaved")
 """Rows whose values need a ledger: test_self_metrics and test_unsaved have them."""
 TABLES: dict[str, tuple[tuple[Row[Any], ...], Any]] = {
-    "nri": (residents.NRI, NRI),
+    "nri": (nri.NRI, NRI),
     "watch": (residents.WATCH, WATCH),
     "guard": (guard.ROWS, GUARD),
     "slowdown": (slowdown.ROWS, JUDGED),
@@ -161,7 +162,7 @@ def test_metrics_of_a_resident_program_are_those_of_its_status(host: Host) -> No
     host.state.mkdir(parents=True)
     for name, values in {"nri.json": NRI, "exec.json": WATCH}.items():
         (host.state / name).write_text(json.dumps(values))
-    found = families(residents.NRI, NRI) + families(residents.WATCH, WATCH)
+    found = families(nri.NRI, NRI) + families(residents.WATCH, WATCH)
     assert residents.resident_families(host.context()) == found
 
 
