@@ -44,7 +44,7 @@ def _machine_config() -> bytes:
 
 
 def _butane() -> bytes:
-    return to_yaml(butane(delivery(SETTINGS, archive=False), "worker", modules="resctrl_hooks/node")).encode()
+    return to_yaml(butane(delivery(SETTINGS, archive=False), "worker", modules="resctrl_hooks")).encode()
 
 
 def _contents() -> bytes:

@@ -108,7 +108,7 @@ def compile_modules(plan: Plan, tree: Tree, *, warn: Say) -> None:
     """Compile the modules with the interpreter that will run them; without bytecode, hooks only start slower."""
     folder = f"{CODE}/{plan.payload.folder}"
     real = tree.real(folder)
-    command = (plan.python, *INTERPRETER_OPTIONS, f"{real}/launch.py", "compile", real, folder)
+    command = (plan.python, *INTERPRETER_OPTIONS, f"{real}/{plan.payload.script}", "compile", real, folder)
     problem = failure(*command, seconds=_COMPILE_SECONDS)
     if problem:
         warn(f"no bytecode for {plan.python}; hooks start slower until it is compiled: {problem}")

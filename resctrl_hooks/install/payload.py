@@ -16,7 +16,7 @@ from resctrl_hooks.node.main import LONG_RUNNING
 
 PLUGIN: Final = "nri"
 _NODE: Final = "node"
-_SAMPLING: Final = ("sampler/", "guard/", "history/", "slowdown/", "snapshot/")
+_SAMPLING: Final = ("node/sampler/", "node/guard/", "node/history/", "node/slowdown/", "node/snapshot/")
 """Rooms of which other modules need few or none: with all of them, a MachineConfig is a sixth longer."""
 _ENDING: Final = ".py"
 _FRONT_DOOR: Final = "part.py"
@@ -31,7 +31,7 @@ _LAUNCH: Final = """\
 import marshal, sys
 folder = __file__.rpartition("/")[0] + "/{folder}"
 COMPILED = {compiled}
-__file__ = folder + "/launch.py"
+__file__ = folder + "/{script}"
 try:
     magic, code = marshal.loads(open(COMPILED + "/launch." + sys.implementation.cache_tag, "rb").read())
     if magic != sys.modules["_frozen_importlib_external"].MAGIC_NUMBER:
@@ -43,11 +43,15 @@ exec(code)
 
 
 class Payload(NamedTuple):
-    """The node half's modules by their paths, and the name of their folder below the code folder."""
+    """The node half's modules by their paths, and the name of their folder below the code folder.
+
+    ``script`` is the path of the module that starts the others; version 0.2 has it in the folder itself.
+    """
 
     version: str
     folder: str
     modules: dict[str, bytes]
+    script: str = "node/launch.py"
 
     def launch(self, boot_code: str = "") -> bytes:
         """Return the script in front.
@@ -55,7 +59,7 @@ class Payload(NamedTuple):
         ``boot_code`` is the folder for bytecode made at each boot; by default bytecode lies with the modules.
         """
         compiled = f'"{boot_code}/{self.folder}"' if boot_code else "folder"
-        return _LAUNCH.format(version=self.version, folder=self.folder, compiled=compiled).encode()
+        return _LAUNCH.format(version=self.version, folder=self.folder, script=self.script, compiled=compiled).encode()
 
 
 def payload(*, plugin: bool = True, sampling: bool = True, features: Collection[str] = FEATURES) -> Payload:
@@ -67,7 +71,7 @@ def payload(*, plugin: bool = True, sampling: bool = True, features: Collection[
     from resctrl_hooks import __version__  # noqa: PLC0415  # the library's front imports all of it
 
     project = resources.files("resctrl_hooks")
-    modules = dict(sorted([*_modules(project / _NODE), *_modules(project / PLUGIN, f"{PLUGIN}/")]))
+    modules = dict(sorted(found for room in (_NODE, PLUGIN) for found in _modules(project / room, f"{room}/")))
     del modules[f"{PLUGIN}/{_FRONT_DOOR}"]  # of the people half
     unused = [_room_of(row) for name, row in FEATURES.items() if name not in features]
     modules = _without((*unused, *(() if sampling else _SAMPLING), *(() if plugin else (f"{PLUGIN}/",))), modules)
@@ -75,13 +79,13 @@ def payload(*, plugin: bool = True, sampling: bool = True, features: Collection[
 
 
 def _path_of(module: str) -> str:
-    return module.replace(".", "/") + _ENDING
+    return f"{_NODE}/{module.replace('.', '/')}{_ENDING}"
 
 
 def _room_of(row: Row) -> str:
     """Return the path of a feature's module, or of its package."""
     package, _, module = row.module.partition(".")
-    return f"features/{package}/" if module else _path_of(f"features.{package}")
+    return f"{_NODE}/features/{package}/" if module else _path_of(f"features.{package}")
 
 
 def _without(rooms: tuple[str, ...], modules: dict[str, bytes]) -> dict[str, bytes]:
@@ -105,7 +109,6 @@ def _imported(path: str, modules: dict[str, bytes]) -> Iterator[str]:
     for node in ast.walk(ast.parse(modules[path])):
         if isinstance(node, ast.ImportFrom) and node.level:
             words = [*path.split("/")[: -node.level], *(node.module or "").split(".")]
-            words = words[1:] if words[0] == _NODE else words  # the plugin is beside the node half in the sources only
             places = ["/".join(word for word in (*words, name) if word) for name in ("", *(a.name for a in node.names))]
             for place in places:
                 yield from (one for one in (f"{place}.py", f"{place}/__init__.py") if one in modules)
@@ -116,7 +119,7 @@ def _imported(path: str, modules: dict[str, bytes]) -> Iterator[str]:
             )
 
 
-def _modules(folder: Traversable, room: str = "") -> Iterator[tuple[str, bytes]]:
+def _modules(folder: Traversable, room: str) -> Iterator[tuple[str, bytes]]:
     """Yield the modules of a package and of the packages in it, by their paths below it."""
     for item in folder.iterdir():
         if item.name.endswith(_ENDING):

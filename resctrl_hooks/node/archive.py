@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 ARCHIVE = "modules.tar.bz2"
-_PACKAGE = __name__.rpartition(".")[0]
-_PROJECT = _PACKAGE.rpartition(".")[0]
+_PACKAGE = __name__.partition(".")[0]
 _Spec: "type[ModuleSpec]" = type(sys.__spec__)
 
 
@@ -52,15 +51,14 @@ class ArchiveFinder:
     def find_spec(self, name: str, path: object = None, target: object = None) -> "ModuleSpec | None":
         """Return the spec of a module that the archive holds."""
         del path, target
-        for above in (_PACKAGE, _PROJECT):
-            if name.startswith(f"{above}."):
-                room = name[len(above) + 1 :].replace(".", "/")
-                for file in (f"{room}.py", f"{room}/__init__.py"):
-                    if file in self._modules:
-                        spec = _Spec(name, self, loader_state=file, is_package=file != f"{room}.py")  # type: ignore[arg-type]  # by its methods
-                        if spec.submodule_search_locations is not None:
-                            spec.submodule_search_locations.append(f"{self._folder}/{room}")
-                        return spec
+        if name.startswith(f"{_PACKAGE}."):
+            room = name[len(_PACKAGE) + 1 :].replace(".", "/")
+            for file in (f"{room}.py", f"{room}/__init__.py"):
+                if file in self._modules:
+                    spec = _Spec(name, self, loader_state=file, is_package=file != f"{room}.py")  # type: ignore[arg-type]  # by its methods
+                    if spec.submodule_search_locations is not None:
+                        spec.submodule_search_locations.append(f"{self._folder}/{room}")
+                    return spec
         return None
 
     def create_module(self, spec: "ModuleSpec") -> None:

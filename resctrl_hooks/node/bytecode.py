@@ -22,12 +22,13 @@ _LIMIT = 1 << 20
 _ENDING = ".py"
 _PACKAGE = "__init__"
 _LAUNCH = "launch"
+_SCRIPT = f"node/{_LAUNCH}{_ENDING}"
 _DIGITS = 12
 _ONLY_SYNTAX = 0x400  # ast.PyCF_ONLY_AST; nothing else of ast is needed
-_ALWAYS_NEEDED = (".main",)
+_ALWAYS_NEEDED = (".node.main",)
 _BY_STAGE = (
-    (".hook.create_runtime", ".container.workload", ".features.monitoring"),
-    (".hook.poststop", ".lifecycle", ".record_shapes"),
+    (".node.hook.create_runtime", ".node.container.workload", ".node.features.monitoring"),
+    (".node.hook.poststop", ".node.lifecycle", ".node.record_shapes"),
 )
 _C_MODULES = ("_json", "_socket", "fcntl")  # modules that some distributions do not build in
 _USAGE = "usage: compile [FOLDER [SHOWN]]\n"
@@ -46,7 +47,7 @@ class _Source:
         package = room.split("/") if room else []
         self.path = path
         self.is_package = file == f"{_PACKAGE}{_ENDING}"
-        # As in `launch.py`: the part after the node half's own name.
+        # As in `launch.py`: the part after the whole package's name.
         self.name = "".join(f".{part}" for part in (package if self.is_package else [*package, file[: -len(_ENDING)]]))
         self.tree: "Module" = compile(text, path, "exec", _ONLY_SYNTAX, dont_inherit=True)
         self.imports = _imports(self.tree, package)
@@ -190,12 +191,11 @@ def _in_order(sources: "dict[str, _Source]", folder: str, roots: "tuple[str, ...
     found = [""] if "" in sources else []
 
     def add(name: str) -> None:
-        if name in found:
+        if name in found or not name:  # the whole package is there already
             return
         if name not in sources:
             raise FileNotFoundError(errno.ENOENT, "module not found", folder + name.replace(".", "/"))
-        if name:
-            add(name.rpartition(".")[0])
+        add(name.rpartition(".")[0])
         for _, module, names in sources[name].imports:
             add(module)
             for one in names if sources[module].is_package else ():
@@ -219,7 +219,7 @@ def compile_command(arguments: "list[str]") -> int:
 
     FOLDER is its target, by default this folder, and SHOWN the modules' folder in tracebacks.
     """
-    here: str = sys.modules[__name__.rpartition(".")[0]].__path__[0]  # a compiled module has no __file__
+    here: str = sys.modules[__name__.partition(".")[0]].__path__[0]  # a compiled module has no __file__
     if len(arguments) > 2:  # noqa: PLR2004  # FOLDER and SHOWN
         posix.write(2, _USAGE.encode())
         return 2
@@ -227,9 +227,9 @@ def compile_command(arguments: "list[str]") -> int:
     posix.umask(0o022)
     try:
         make_folder(folder, 0o755)
-        script = f"{here}/{_LAUNCH}{_ENDING}"
+        script = f"{here}/{_SCRIPT}"
         tree: "Module" = compile(read_file(script, _LIMIT), script, "exec", _ONLY_SYNTAX, dont_inherit=True)
-        code = _compile(_strip(tree), f"{shown}/{_LAUNCH}{_ENDING}")
+        code = _compile(_strip(tree), f"{shown}/{_SCRIPT}")
         magic = sys.modules["_frozen_importlib_external"].MAGIC_NUMBER
         tag = sys.implementation.cache_tag
         write_file(f"{folder}/{_LAUNCH}.{tag}", marshal.dumps((magic, code)), 0o644)

@@ -16,17 +16,18 @@ if TYPE_CHECKING:
     from types import CodeType, ModuleType
     from typing import Any
 
-    Imports = tuple[tuple[str, tuple[str, ...]], ...]  # modules by their name after the node half's, and names
+    Imports = tuple[tuple[str, tuple[str, ...]], ...]  # modules by their name after the package's, and names
     Part = tuple[str, CodeType, bool, Imports]  # a module: its name, its code, whether it is a package, its imports
     Group = tuple[tuple[str, ...], int, int]  # names of modules, and the place and size of their parts in the file
 
-_FOLDER = __file__.rpartition("/")[0] or "."
+_ROOM = "/node"
+_HERE = __file__.rpartition("/")[0] or "."
+# The package's folder, as in the sources; its modules have the same paths on a node.
+_FOLDER = _HERE[: -len(_ROOM)] if _HERE.endswith(_ROOM) else f"{_HERE}/.."
 # A script in front of this one starts an installed node half and names the compiled file.
 _COMPILED: str = globals().get("COMPILED", _FOLDER)
-# Not the folder's name, which may be no package's: one with a dot in it, or that of a module there is already. It is
-# what the sources call it, since the NRI plugin beside it imports it by that.
-_PROJECT = "resctrl_hooks"
-_PACKAGE = f"{_PROJECT}.node"
+# Not the folder's name, which may be no package's: one with a dot in it, or that of a module there is already.
+_PACKAGE = "resctrl_hooks"
 _Spec: "type[ModuleSpec]" = type(sys.__spec__)
 _Module: "type[ModuleType]" = type(sys)
 _HEAD = 16  # the interpreter's magic number and the size of what is read at once, as `bytecode.py` writes them
@@ -57,7 +58,7 @@ class CompiledFinder:
         The file stays open, so that all code is of one version; root owns it, as the source.
         """
         del path, target
-        short = _short(name)
+        short = name[len(_PACKAGE) :] if name.startswith(f"{_PACKAGE}.") else name
         for names, start, size in self._groups:
             if short in names:
                 parts = self._load(start, size)
@@ -103,14 +104,6 @@ class CompiledFinder:
         code: "CodeType | None" = module.__spec__.loader_state  # type: ignore[union-attr]
         if code is not None:
             exec(code, module.__dict__)  # noqa: S102
-
-
-def _short(name: str) -> str:
-    """Return a module's name in the compiled file; any other module's name unchanged."""
-    for above in (_PACKAGE, _PROJECT):
-        if name.startswith(f"{above}."):
-            return name[len(above) :]
-    return name
 
 
 def load_compiled() -> None:
@@ -192,16 +185,9 @@ def make_module(name: str, *, package: bool, loader: "CompiledFinder | None" = N
     return module
 
 
-def make_project() -> None:
-    """Create the parent package, which is empty here: its other parts lie in this folder, or next to the sources."""
-    project = sys.modules[_PROJECT] = _Module(_PROJECT)
-    project.__spec__ = _Spec(_PROJECT, None, is_package=True)
-    project.__path__ = [_FOLDER, f"{_FOLDER}/.."]
-
-
 def serve_nri(config: str, arguments: "list[str]") -> int:
     """Serve the NRI plugin's command, which is shipped with the node half."""
-    module = __import__(f"{_PROJECT}.nri.command", fromlist=["nri_command"])
+    module = __import__(f"{_PACKAGE}.nri.command", fromlist=["nri_command"])
     code: int = module.nri_command(config, arguments)
     return code
 
@@ -211,13 +197,11 @@ if __name__ == "__main__":
     import gc
 
     gc.disable()  # a hook ends before a collection is useful; checking for garbage takes 2 % of its time
-    make_project()
+    make_module("", package=True)  # its own file is the library's, and the folder is not on the path
     load_compiled()
-    if _PACKAGE not in sys.modules:
-        make_module("", package=True)  # its own file contains only a docstring, and the folder is not on the path
     try:
-        main = __import__(f"{_PACKAGE}.main", fromlist=["main"])
+        main = __import__(f"{_PACKAGE}.node.main", fromlist=["main"])
     except ModuleNotFoundError:
-        __import__(f"{_PACKAGE}.archive", fromlist=["archive"]).import_from_archive(_FOLDER)
-        main = __import__(f"{_PACKAGE}.main", fromlist=["main"])
+        __import__(f"{_PACKAGE}.node.archive", fromlist=["archive"]).import_from_archive(_FOLDER)
+        main = __import__(f"{_PACKAGE}.node.main", fromlist=["main"])
     main.start(serve_nri)

@@ -22,7 +22,7 @@ SETTINGS: Final = "/etc/resctrl-hooks/config.json"
 HOOK: Final = f"{ADMIN_HOOKS}/{HOOK_NAME}"
 _MODE: Final = 0o644
 # This module starts the node half before bytecode exists, so it cannot be in the archive.
-_BESIDE: Final = ("launch.py", "archive.py")
+_BESIDE: Final = ("node/launch.py", "node/archive.py")
 
 
 class DeliveredFile(NamedTuple):

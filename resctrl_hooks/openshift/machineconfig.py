@@ -3,12 +3,11 @@
 These are the MachineConfig, the same as Butane source, and a policy that avoids reboots for later changes.
 """
 
-import os
 import re
 from typing import Any, Final
 
 from resctrl_hooks.install.paths import CODE
-from resctrl_hooks.install.payload import PLUGIN, is_payload_folder
+from resctrl_hooks.install.payload import is_payload_folder
 from resctrl_hooks.install.unit_files import RESIDENT
 from resctrl_hooks.install.units import COMPILE, MOUNT, RECONCILE, TIMER, WAKE
 
@@ -91,9 +90,7 @@ def _butane_contents(file: DeliveredFile, modules: str) -> dict[str, str]:
     folders = file.path.split("/")
     for depth, folder in enumerate(folders):
         if modules and is_payload_folder(folder):
-            inside = folders[depth + 1 :]
-            beside = os.path.dirname(modules) if inside[0] == PLUGIN else modules  # its path among the sources
-            return {"local": "/".join([beside, *inside])}
+            return {"local": "/".join([modules, *folders[depth + 1 :]])}
     return {"inline": file.data.decode()}
 
 

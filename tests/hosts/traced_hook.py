@@ -53,10 +53,11 @@ class TracedHook:
         self._follow = ["-f"] if follow else []
         self._narrow = False
         self.trace = host.root / "trace"
-        self.launch: Path = host.root / "node" / LAUNCH.name
+        half = host.root / "half"
+        self.launch: Path = half / "node" / LAUNCH.name
         shutil.copytree(LAUNCH.parent, self.launch.parent, ignore=shutil.ignore_patterns("__pycache__"))
-        compile_it = f"import sys; sys.path.insert(0, {str(host.root)!r}); import node.bytecode as c; "
-        compile_it += f"c.compile_folder({str(self.launch.parent)!r})"
+        compile_it = f"import sys; sys.path.insert(0, {str(host.root)!r}); import half.node.bytecode as c; "
+        compile_it += f"c.compile_folder({str(half)!r})"
         subprocess.run([PYTHON[0], "-I", "-B", "-c", compile_it], check=True)
 
     def run(self, state: dict[str, Any], *injection: str, command: str = "hook") -> subprocess.CompletedProcess[bytes]:

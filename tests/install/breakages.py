@@ -42,13 +42,13 @@ def half_of_it(host: Path) -> None:
 def bytecode_cut(host: Path) -> None:
     for path in modules(host).glob("*.cpython-*"):
         path.write_bytes(path.read_bytes()[:-100])
-    (modules(host) / "hook/call.py").unlink()
+    (modules(host) / "node/hook/call.py").unlink()
 
 
 def bytecode_rubbish(host: Path) -> None:
     for path in modules(host).glob("*.cpython-*"):
         path.write_bytes(os.urandom(5000))
-    (modules(host) / "hook/call.py").unlink()
+    (modules(host) / "node/hook/call.py").unlink()
 
 
 def script_rubbish(host: Path) -> None:
@@ -65,11 +65,11 @@ def script_empty(host: Path) -> None:
 
 
 def module_wrong(host: Path) -> None:
-    (without_bytecode(host) / "settings.py").write_text("raise SystemExit(3)\n")
+    (without_bytecode(host) / "node/settings.py").write_text("raise SystemExit(3)\n")
 
 
 def module_fifo(host: Path) -> None:
-    fifo(without_bytecode(host) / "host/files.py")
+    fifo(without_bytecode(host) / "node/host/files.py")
 
 
 def script_fifo(host: Path) -> None:
@@ -82,7 +82,7 @@ def bytecode_fifo(host: Path) -> None:
 
 
 def module_loop(host: Path) -> None:
-    (without_bytecode(host) / "settings.py").write_text("while True: pass\n")
+    (without_bytecode(host) / "node/settings.py").write_text("while True: pass\n")
 
 
 def dead_loop(host: Path) -> None:
@@ -90,7 +90,7 @@ def dead_loop(host: Path) -> None:
 
 
 def sleeper(host: Path) -> None:
-    (without_bytecode(host) / "main.py").write_text("import time\ntime.sleep(1000)\n")
+    (without_bytecode(host) / "node/main.py").write_text("import time\ntime.sleep(1000)\n")
 
 
 def settings_garbage(host: Path) -> None:

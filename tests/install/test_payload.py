@@ -16,38 +16,38 @@ from resctrl_hooks.node.feature_table import FEATURES
 def test_modules_without_sampling_have_all_their_imports(tmp_path: Path, host: Host, features: list[str]) -> None:
     modules = payload(plugin=False, sampling=False, features=features).modules
     for room in ("placement/", "memtierd/", "blockio.py", "scheduling.py", "memory.py"):
-        assert bool(features) == any(path.startswith(f"features/{room}") for path in modules)
-    assert "guard/lease.py" in modules, "reconcile restores the values of a guard that has ended"
-    assert not {"guard/guard.py", "history/store.py", "sampler/process.py"} & modules.keys()
+        assert bool(features) == any(path.startswith(f"node/features/{room}") for path in modules)
+    assert "node/guard/lease.py" in modules, "reconcile restores the values of a guard that has ended"
+    assert not {"node/guard/guard.py", "node/history/store.py", "node/sampler/process.py"} & modules.keys()
     packages = {f"{parent}/__init__.py" for path in modules for parent in Path(path).parents}
     assert packages & payload(plugin=False).modules.keys() <= modules.keys()
     for path, data in modules.items():
-        (tmp_path / "node" / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "node" / path).write_bytes(data)
+        (tmp_path / "half" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "half" / path).write_bytes(data)
     names = [path.removesuffix(".py").replace("/", ".") for path in modules if not path.endswith("__init__.py")]
-    names = [name for name in names if name != "launch"]  # it is a script
-    script = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nfor name in {names!r}: __import__('node.' + name)"
+    names = [name for name in names if name != "node.launch"]  # it is a script
+    script = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nfor name in {names!r}: __import__('half.' + name)"
     done = subprocess.run([sys.executable, "-I", "-B", "-c", script], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    launch = [sys.executable, "-I", "-S", "-B", str(tmp_path / "node/launch.py"), "--config", str(host.config)]
+    launch = [sys.executable, "-I", "-S", "-B", str(tmp_path / "half/node/launch.py"), "--config", str(host.config)]
     done = subprocess.run([*launch, "reconcile"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
 def test_all_modules_are_the_default() -> None:
     paths = payload().modules.keys()
-    assert {"nri/plugin.py", "sampler/process.py", "features/placement/request.py", "launch.py"} <= paths
+    assert {"nri/plugin.py", "node/sampler/process.py", "node/features/placement/request.py", "node/launch.py"} <= paths
     assert list(paths) == sorted(paths)
     assert {path for path in paths if "__pycache__" in path or not path.endswith(".py")} == set()
     of_plugin = paths - payload(plugin=False).modules.keys()
     assert {path for path in paths if path.startswith("nri/")} <= of_plugin
-    assert "reconcile/completion.py" in of_plugin, "only the plugin imports it"
+    assert "node/reconcile/completion.py" in of_plugin, "only the plugin imports it"
 
 
 def test_modules_with_sampling_are_all() -> None:
     whole, less = payload(plugin=False).modules, payload(plugin=False, sampling=False).modules
     of_sampling = whole.keys() - less.keys()
-    assert {path.partition("/")[0] for path in of_sampling} > {"sampler", "guard", "history", "slowdown", "snapshot"}
-    assert "resident.py" in of_sampling, "only the residents of the sampling process import it"
-    assert not {"watch/command.py", "reconcile/command.py", "reconcile/release.py"} & of_sampling
+    assert {path.split("/")[1] for path in of_sampling} > {"sampler", "guard", "history", "slowdown", "snapshot"}
+    assert "node/resident.py" in of_sampling, "only the residents of the sampling process import it"
+    assert not {"node/watch/command.py", "node/reconcile/command.py", "node/reconcile/release.py"} & of_sampling
     assert all(ast.parse(data) for data in whole.values())

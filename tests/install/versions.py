@@ -100,4 +100,4 @@ def version_0_2() -> Payload:
     """Return the node half of version 0.2.0, which is also there without a history."""
     with tarfile.open(FIXTURES / "node-0.2.0.tar.xz") as archive:
         modules = {item.name: archive.extractfile(item).read() for item in archive}  # type: ignore[union-attr]  # files
-    return Payload("0.2.0", folder_name(modules), modules)
+    return Payload("0.2.0", folder_name(modules), modules, "launch.py")

@@ -1,6 +1,7 @@
 import importlib.util
 import marshal
 import os
+import shutil
 import sys
 from pathlib import Path
 from types import CodeType
@@ -18,7 +19,9 @@ def test_name_identifies_interpreter_of_bytecode() -> None:
 
 
 def test_all_modules_are_in_file(tmp_path: Path) -> None:
-    path = compile_folder(str(LAUNCH.parent), str(tmp_path / "x"), "/shown")
+    half = tmp_path / "half"
+    shutil.copytree(LAUNCH.parent, half / "node", ignore=shutil.ignore_patterns("__pycache__"))
+    path = compile_folder(str(half), str(tmp_path / "x"), "/shown")
     assert path == str(tmp_path / "x")
     data = Path(path).read_bytes()
     assert data[:4] == importlib.util.MAGIC_NUMBER
@@ -28,7 +31,7 @@ def test_all_modules_are_in_file(tmp_path: Path) -> None:
     at_once = [part for parts in (first, *groups) for part in parts]
     assert {name for names, *_ in later for name in names} == {name for name, *_ in at_once[len(first) :]}
     places = marshal.loads(index)
-    paths = {str(module.relative_to(LAUNCH.parent)) for module in LAUNCH.parent.rglob("*.py")}
+    paths = {str(module.relative_to(half)) for module in half.rglob("*.py")}
     packages = {name for name, _, package, _ in at_once if package} | {name for name in places if places[name][2]}
     files = {name: name[1:].replace(".", "/") + ".py" for name in {name for name, *_ in at_once} | set(places)}
     files |= {name: f"{name[1:].replace('.', '/')}/__init__.py".lstrip("/") for name in packages}
@@ -44,7 +47,7 @@ def compiled_at_once(
 ) -> list[tuple[str, CodeType, bool, tuple[Any, ...]]]:
     """Return the immediate modules: names, code, whether they are packages, and their imports."""
     for path, source in sources.items():
-        (folder / path).parent.mkdir(exist_ok=True)
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(source)
     data = Path(compile_folder(str(folder))).read_bytes()
     start = 16 + int(data[4:16])
@@ -55,7 +58,12 @@ def compiled_at_once(
     return list(marshal.loads(data[start + place : start + place + size]))
 
 
-STAGES = {"__init__.py": "", "main.py": "", "features/__init__.py": "", "features/monitoring.py": ""}
+STAGES = {
+    "node/__init__.py": "",
+    "node/main.py": "",
+    "node/features/__init__.py": "",
+    "node/features/monitoring.py": "",
+}
 """Modules of every call, and of one stage."""
 
 
@@ -64,22 +72,30 @@ STAGES = {"__init__.py": "", "main.py": "", "features/__init__.py": "", "feature
     [
         (
             {
-                "main.py": "from . import a\nfrom .b import B\n",
-                "a.py": "from .b import B\n",
-                "b.py": "",
-                "c.py": "",
-                "other.py": "from .main import a\n",
-                "features/monitoring.py": "from .. import c\nfrom ..a import B\n",
+                "node/main.py": "from . import a\nfrom .b import B\n",
+                "node/a.py": "from .b import B\n",
+                "node/b.py": "",
+                "node/c.py": "",
+                "node/other.py": "from .main import a\n",
+                "node/features/monitoring.py": "from .. import c\nfrom ..a import B\n",
             },
-            [["", ".b", ".a", ".main", ".features"], [".c", ".features.monitoring"], []],
+            [
+                [".node", ".node.b", ".node.a", ".node.main", ".node.features"],
+                [".node.c", ".node.features.monitoring"],
+                [],
+            ],
         ),
         (
             {
-                "both.py": "",
-                "lifecycle.py": "from .both import X\n",
-                "features/monitoring.py": "from ..both import X\n",
+                "node/both.py": "",
+                "node/lifecycle.py": "from .both import X\n",
+                "node/features/monitoring.py": "from ..both import X\n",
             },
-            [["", ".main", ".features", ".both"], [".features.monitoring"], [".lifecycle"]],
+            [
+                [".node", ".node.main", ".node.features", ".node.both"],
+                [".node.features.monitoring"],
+                [".node.lifecycle"],
+            ],
         ),
     ],
     ids=["in the order of their imports", "with every call if two stages need them"],
@@ -97,7 +113,7 @@ def test_no_module_is_needed_where_there_is_none() -> None:
 
 @pytest.mark.parametrize(
     "missing, said",
-    [("a.py", "/a"), ("room/__init__.py", "/room"), ("room/b.py", "/room/b"), ("__init__.py", "")],
+    [("a.py", "/node/a"), ("room/__init__.py", "/node/room"), ("room/b.py", "/node/room/b"), ("__init__.py", "/node")],
 )
 def test_incomplete_folder_is_not_compiled(tmp_path: Path, missing: str, said: str) -> None:
     sources = {
@@ -108,8 +124,8 @@ def test_incomplete_folder_is_not_compiled(tmp_path: Path, missing: str, said: s
         "room/b.py": "",
     }
     for path in sources.keys() - {missing}:
-        (tmp_path / path).parent.mkdir(exist_ok=True)
-        (tmp_path / path).write_text(sources[path])
+        (tmp_path / "node" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "node" / path).write_text(sources[path])
     with pytest.raises(FileNotFoundError) as caught:
         compile_folder(str(tmp_path))
     assert caught.value.filename == f"{tmp_path}{said}"
@@ -118,9 +134,9 @@ def test_incomplete_folder_is_not_compiled(tmp_path: Path, missing: str, said: s
 
 def test_imports_are_left_to_launch_except_aliased_ones(tmp_path: Path) -> None:
     main_source = "import sys\nfrom .a import X, Y\nfrom .a import X as Z\n"
-    sources = {"__init__.py": "", "main.py": main_source, "a.py": "X = Y = 7\n"}
+    sources = {"node/__init__.py": "", "node/main.py": main_source, "node/a.py": "X = Y = 7\n"}
     _, (a, _, _, none), (main, code, _, imports) = compiled_at_once(tmp_path, sources)
-    assert (a, main, none, imports) == (".a", ".main", (), ((".a", ("X", "Y")),))
+    assert (a, main, none, imports) == (".node.a", ".node.main", (), ((".node.a", ("X", "Y")),))
     assert [name for name in code.co_names if name != "__future__"] == ["sys", "a", "X", "Z"]
 
 
@@ -169,7 +185,10 @@ def test_compile_command_writes_the_script_and_the_modules(tmp_path: Path, shown
         os.umask(mask)
     script = tmp_path / f"new/launch.{sys.implementation.cache_tag}"
     magic, code = marshal.loads(script.read_bytes())
-    assert (magic, code.co_filename) == (importlib.util.MAGIC_NUMBER, f"{[*shown, str(LAUNCH.parent)][0]}/launch.py")
+    assert (magic, code.co_filename) == (
+        importlib.util.MAGIC_NUMBER,
+        f"{[*shown, str(LAUNCH.parents[1])][0]}/node/launch.py",
+    )
     assert (tmp_path / "new" / compiled_name()).exists()
     assert [path.stat().st_mode & 0o777 for path in (tmp_path / "new", script)] == [0o755, 0o644]
 

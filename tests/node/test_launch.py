@@ -34,11 +34,11 @@ def tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.mark.parametrize("way", ["absolute", "relative", "beside"])
 def test_node_half_is_found_under_any_name(tmp_path: Path, way: str, called: str) -> None:
     target = tmp_path / called
-    shutil.copytree(LAUNCH.parent, target, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+    shutil.copytree(LAUNCH.parent, target / "node", ignore=shutil.ignore_patterns("__pycache__", ".*"))
     names = {
-        "absolute": (tmp_path, str(target / "launch.py")),
-        "relative": (tmp_path, f"{called}/launch.py"),
-        "beside": (target, "launch.py"),
+        "absolute": (tmp_path, str(target / "node/launch.py")),
+        "relative": (tmp_path, f"{called}/node/launch.py"),
+        "beside": (target / "node", "launch.py"),
     }
     folder, name = names[way]
     done = subprocess.run([*PYTHON, name], cwd=folder, capture_output=True, check=False, env={})
@@ -47,10 +47,11 @@ def test_node_half_is_found_under_any_name(tmp_path: Path, way: str, called: str
 
 def test_modules_come_from_compiled_file_first(tmp_path: Path) -> None:
     target = tmp_path / "n"
-    target.mkdir()
-    shutil.copy(LAUNCH, target)
-    (target / "__init__.py").touch()
-    (target / "main.py").write_text(
+    room = target / "node"
+    room.mkdir(parents=True)
+    shutil.copy(LAUNCH, room)
+    (room / "__init__.py").touch()
+    (room / "main.py").write_text(
         "def start(serve_nri): print('compiled', __name__, __file__ if '__file__' in globals() else '')"
     )
     script = [
@@ -62,14 +63,14 @@ def test_modules_come_from_compiled_file_first(tmp_path: Path) -> None:
         ),
     ]
     subprocess.run([*script, str(LAUNCH.parents[2]), str(target)], check=True)
-    (target / "main.py").write_text("def start(serve_nri): print('plain')")
-    done = subprocess.run([*PYTHON, str(target / "launch.py")], capture_output=True, check=True, env={}, text=True)
+    (room / "main.py").write_text("def start(serve_nri): print('plain')")
+    done = subprocess.run([*PYTHON, str(room / "launch.py")], capture_output=True, check=True, env={}, text=True)
     assert done.stdout.split()[:2] == ["compiled", "resctrl_hooks.node.main"]
     (target / f"compiled.{sys.implementation.cache_tag}").unlink(missing_ok=True)
     for compiled in target.glob("compiled.*"):
         compiled.unlink()
     assert (
-        subprocess.run([*PYTHON, str(target / "launch.py")], capture_output=True, check=True, text=True).stdout
+        subprocess.run([*PYTHON, str(room / "launch.py")], capture_output=True, check=True, text=True).stdout
         == "plain\n"
     )
 
@@ -123,20 +124,22 @@ def test_modules_of_a_group_are_created_when_the_first_is_imported(tried: Path) 
     for path, source in {
         "__init__.py": "", "main.py": "", "lifecycle.py": "from .a import VALUE\n", "a.py": "VALUE = [7]\n"
     }.items():  # fmt: skip
-        (tried / path).write_text(source)
+        (tried / "node").mkdir(exist_ok=True)
+        (tried / "node" / path).write_text(source)
     compile_folder(str(tried))
+    launch.make_module("", package=True)
     launch.load_compiled()
-    assert "tried.lifecycle" not in sys.modules
-    module: ModuleType = __import__("tried.lifecycle", fromlist=["VALUE"])
-    assert module is sys.modules["tried.lifecycle"]
-    assert module.VALUE is sys.modules["tried.a"].VALUE
+    assert "tried.node.lifecycle" not in sys.modules
+    module: ModuleType = __import__("tried.node.lifecycle", fromlist=["VALUE"])
+    assert module is sys.modules["tried.node.lifecycle"]
+    assert module.VALUE is sys.modules["tried.node.a"].VALUE
     assert not hasattr(module, "__file__")  # not from its source
 
 
 def test_group_that_is_damaged_comes_from_its_sources(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"damaged")
     with (tmp_path / "x").open("rb") as file:
-        finder = launch.CompiledFinder(file.fileno(), 0, b"", {}, (((".x",), 0, 7),))
+        finder = launch.CompiledFinder(file.fileno(), 0, b"", {}, (((".node.x",), 0, 7),))
         assert finder.find_spec("resctrl_hooks.node.x") is None
 
 

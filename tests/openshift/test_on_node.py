@@ -145,7 +145,7 @@ def test_oneshot_makes_bytecode_that_script_expects(node: Node, tmp_path: Path) 
     script.write_text(script.read_text().replace(target, str(there)))
     done = call([*words, str(there)])
     assert (done.returncode, done.stderr) == (0, b"")
-    for path in node.at(CODE).glob("node-*/*"):
+    for path in node.at(CODE).glob("node-*/**/*.*"):
         path.unlink()
     with subprocess.Popen(["/bin/sleep", "100"]) as process:
         call(node.command, node.state("created", process.pid))

@@ -125,10 +125,11 @@ def call(
 def copied(folder: Path, *, compiled_by: str = "") -> Path:
     """Return the node half in a folder whose name can be no package's; returns its launch script."""
     target = folder / "elsewhere" / "other-name.1.0"
-    shutil.copytree(NODE, target, ignore=shutil.ignore_patterns("__pycache__", "compiled.c*", ".*"))
+    shutil.copytree(NODE, target / NODE.name, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+    launch = target / NODE.name / LAUNCH.name
     if compiled_by:
-        subprocess.run([compiled_by, "-I", "-S", "-B", str(target / LAUNCH.name), "compile"], check=True)
-    return target / LAUNCH.name
+        subprocess.run([compiled_by, "-I", "-S", "-B", str(launch), "compile"], check=True)
+    return launch
 
 
 @EVERY_PYTHON
@@ -209,7 +210,7 @@ def test_node_half_runs_from_read_only_or_missing_folder(
 
 def test_compiled_file_of_another_interpreter_is_ignored(tmp_path: Path, host: Host, pod: dict[str, Any]) -> None:
     launch = copied(tmp_path, compiled_by="/usr/bin/python3")
-    (compiled,) = launch.parent.glob("compiled.c*")
+    (compiled,) = launch.parents[1].glob("compiled.c*")
     for rubbish in (
         b"",
         b"rubbish",
