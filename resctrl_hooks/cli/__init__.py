@@ -38,7 +38,11 @@ def _added_to(group: str) -> list[Subcommand]:
 def examples_of(path: str) -> list[str]:
     """Return the example lines of a command, such as ``rdt apply``."""
     name = path.split(maxsplit=1)[0]
-    lines = [*_commands()[name].examples, *(line for one in _added_to(name) for line in one.examples)]
+    lines = [
+        *_commands()[name].examples,
+        *(line for one in _added_to(name) for line in one.examples),
+        *(line for part in parts() for line in part.examples.get(name, ())),
+    ]
     return [line if _SHELL in line else f"resctrl-hook {line}" for line in lines if f" {path} " in f" {line} "]
 
 

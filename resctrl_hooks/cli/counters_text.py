@@ -1,4 +1,4 @@
-"""A pod's counters and rates in words, for `show` of the present and of the past."""
+"""A pod's counters in words, for `show` of the present and of the past."""
 
 from collections.abc import Sequence
 
@@ -7,14 +7,12 @@ from rich.markup import escape
 
 from resctrl_hooks.cli.tables import class_text, counted, duration, print_table, table
 from resctrl_hooks.inventory.amounts import scaled, with_margin
-from resctrl_hooks.inventory.columns import RATES, value_in
+from resctrl_hooks.inventory.counters import Counter, TurnRate
 from resctrl_hooks.inventory.coverage import MARK
-from resctrl_hooks.inventory.pod_details import Counter, PodRates, TurnRate
 from resctrl_hooks.node.resctrl.counters import AVAILABLE
 from resctrl_hooks.node.resctrl.layouts import in_words
 
 _ALL_CLASSES = "(all)"
-_ALL = 100.0  # percent
 _UNITS = {"By": ("B", True), "J": ("J", False), "F": ("F", False)}
 
 
@@ -48,23 +46,6 @@ def print_counters(
     print_table(out, rows)
     if any(counter.partial for counter, _ in shown):
         out.print(f"{MARK}: counted for only part of the pod's life")
-
-
-def print_rates(out: Console, rates: PodRates) -> None:
-    """Print a pod's rates in an interval."""
-    counted_part = (
-        "" if rates.counted_percent in (None, _ALL) else f", {rates.counted_percent:.0f}% of the time counted"
-    )
-    out.print(f"\n[bold]Rates[/], over {rates.seconds:.3g} s{counted_part}")
-    for column in RATES:
-        value = value_in(rates, column)
-        out.print(f"  {column.short:<8}{'-' if value is None else scaled(value, column.unit)}")
-    for one in rates.memory_domains:
-        rate, mark = one.memory_bandwidth_bytes_per_second, MARK if one.estimated else ""
-        share = "-" if one.share_percent is None else f"{mark}{one.share_percent:.0f}%"
-        load = "" if one.load_percent is None else f"; load {mark}{one.load_percent:.0f}%"
-        moved = "-" if rate is None else f"{mark}{scaled(rate, 'B/s')}"
-        out.print(f"  memory {one.domain}: {moved}, {share} of the domain's traffic{load}")
 
 
 def turns_said(rate: TurnRate) -> str:

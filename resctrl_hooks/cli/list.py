@@ -9,12 +9,12 @@ import click
 from rich.markup import escape
 from rich.text import Text
 
+from resctrl_hooks.cli.added import extended
 from resctrl_hooks.cli.document import Column, attributes, print_listing
 from resctrl_hooks.cli.errors import FailedError
 from resctrl_hooks.cli.list_columns import columns_of, list_table, styled
 from resctrl_hooks.cli.list_options import WATCH_SECONDS, ListOptions, list_options
 from resctrl_hooks.cli.node import open_node
-from resctrl_hooks.cli.params import at_option, refuse_with_at
 from resctrl_hooks.cli.same_config import with_config
 from resctrl_hooks.cli.tables import (
     NONE,
@@ -28,12 +28,13 @@ from resctrl_hooks.cli.tables import (
     repeated,
     table,
 )
+from resctrl_hooks.core.parts import parts
 from resctrl_hooks.inventory.attention import warnings_of
 from resctrl_hooks.inventory.base import class_text, group_name
 from resctrl_hooks.inventory.demand import Demand, demand_of
 from resctrl_hooks.inventory.gather import gather, name_podmans
 from resctrl_hooks.inventory.models import STATES, Inventory, Pod, meaning, pod_of_foreign
-from resctrl_hooks.inventory.slowdown import SORT as SLOW
+from resctrl_hooks.inventory.pod_fields import PodField, pod_fields
 from resctrl_hooks.node.context import Context
 
 _INITIAL_PID_NAMESPACE = 0xEFFFFFFC  # PROC_PID_INIT_INO of include/linux/proc_ns.h
@@ -44,6 +45,12 @@ _BLIND = (
 _MOST_REFUSALS = 5
 _BRIEF = {"containers": {"__all__": {"outside_threads"}}}  # `show` prints them
 _ORDER = [*STATES]
+
+
+def _by_field(field: PodField) -> Callable[[Pod], Any]:
+    return lambda pod: -(getattr(pod, field.name) or 0.0)
+
+
 _SORTS: dict[str, Callable[[Pod], Any]] = {
     "state": lambda pod: _ORDER.index(pod.state),
     "name": lambda pod: pod.name,
@@ -52,7 +59,7 @@ _SORTS: dict[str, Callable[[Pod], Any]] = {
     "tasks": lambda pod: -pod.tasks,
     "outside": lambda pod: -pod.outside,
     "age": lambda pod: pod.since,
-    SLOW: lambda pod: -(pod.slowdown or 0.0),
+    **{field.sort: _by_field(field) for field in pod_fields() if field.sort},
 }
 _CSV: tuple[Column, ...] = (
     *attributes("namespace"),
@@ -61,7 +68,7 @@ _CSV: tuple[Column, ...] = (
     ("rdtClasses", lambda pod: [name or ROOT for name in pod.classes]),
     ("containers", lambda pod: len(pod.containers)),
     ("running", lambda pod: len(pod.living)),
-    *attributes("tasks", "priority", "slowdown"),
+    *attributes("tasks", "priority", *(field.name for field in pod_fields())),
     ("threadsOutside", lambda pod: pod.outside),
     ("startTime", lambda pod: pod.model_dump(by_alias=True, include={"since"})["startTime"]),
 )
@@ -86,24 +93,17 @@ _DEMAND_CSV: tuple[Column, ...] = (
     is_flag=True,
     help="Show the demand for RMIDs and bandwidth counters by priority.",
 )
-@at_option
 @click.pass_obj
-def command(config: str, *, options: ListOptions, every: bool, demand: bool, when: float | None) -> None:
+@extended("list", wide="".join(f"; {part.wide}" for part in parts() if part.wide))
+def command(config: str, *, options: ListOptions, every: bool, demand: bool) -> None:
     """List pods with the state of their groups: pods that need attention first, then foreign groups.
 
     States: waiting, partly, uncounted, part-counted, assigned, idle, unmonitored and foreign; `show POD` explains them.
     WITHOUT lists the features that the pod's containers should have but do not.
     `-o wide` adds ids and ungrouped threads; where memory classes are in use, also class, memory, swap and
-    memtierd; where containers are placed, also pool and CPUs. Exit code 1 means that resctrl is not available.
-    With --at it lists the pods of that time that are in the history, with class and counters.
+    memtierd{wide}. Exit code 1 means that resctrl is not available.
     """
-    refuse_with_at(when, demand=demand, all=every, watch=options.watch, selector=options.selector)
     context = open_node(config)
-    if when is not None:
-        from resctrl_hooks.cli.past_text import past_pods, print_list  # noqa: PLC0415  # SQLite, for the past only
-
-        print_list(options.form, *past_pods(context, when, options.pods, options.namespace), headers=options.headers)
-        return
     if context.proc == "/proc" and os.stat("/proc/self/ns/pid").st_ino != _INITIAL_PID_NAMESPACE:
         click.echo(_BLIND, err=True)
     found = _gathered(context, options)
@@ -252,4 +252,5 @@ def _watch(context: Context, options: ListOptions, found: Inventory, *, every: b
 
 def _is_unchanged(pod: Pod, old: Pod | None) -> bool:
     """Return whether nothing but measurements has changed."""
-    return old is not None and pod == old.model_copy(update={"slowdown": pod.slowdown})
+    measured = {field.name: getattr(pod, field.name) for field in pod_fields()}
+    return old is not None and pod == old.model_copy(update=measured)

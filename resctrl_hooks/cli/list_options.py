@@ -38,6 +38,17 @@ class ListOptions:
         """Whether the options select some of the pods."""
         return bool(self.pods or self.namespace or self.selector)
 
+    def require_pods(self) -> None:
+        """Check that the options select some of the pods.
+
+        Raises:
+            UsageError: they select all.
+        """
+        if not self.filtered:
+            raise click.UsageError(
+                "no pod given: name a pod, or select pods with -n or -l; `resctrl-hook list` shows all."
+            )
+
     @property
     def table(self) -> bool:
         """Whether the output is a table for people."""

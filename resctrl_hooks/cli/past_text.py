@@ -8,13 +8,14 @@ import click
 from rich.console import Console
 from rich.markup import escape
 
-from resctrl_hooks.cli.counters_text import print_counters, print_rates
+from resctrl_hooks.cli.counters_text import print_counters
 from resctrl_hooks.cli.document import Column, Form, attributes, is_table, print_listing
 from resctrl_hooks.cli.tables import Name, age, class_text, console, duration, print_table, table
 from resctrl_hooks.inventory.amounts import clock
 from resctrl_hooks.inventory.envelope import written
 from resctrl_hooks.inventory.find import LEAST, begun, named, similar
 from resctrl_hooks.inventory.pod_names import PodNames
+from resctrl_hooks.inventory.pod_rates import lines_of
 from resctrl_hooks.inventory.slowdown import HEADING, as_text
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.slowdown.constants import SLOWED
@@ -125,8 +126,8 @@ def print_details(form: Form, found: Found, pods: Sequence[PastPod], *, headers:
         if one.slowdown is not None:
             out.print(escape(f"slowdown  {_slowdown(one)}"), soft_wrap=True)
         print_counters(out, one.counters, headers=headers)
-        if one.rates is not None:
-            print_rates(out, one.rates)
+        for line in () if one.rates is None else lines_of(one.rates):
+            out.print(line)
     out.print(f"\n{ABSENT}.")
 
 

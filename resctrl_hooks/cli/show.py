@@ -4,37 +4,34 @@ import json
 import shutil
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
+from resctrl_hooks.cli.added import extended
 from resctrl_hooks.cli.document import Column, print_listing
 from resctrl_hooks.cli.list_options import WATCH_SECONDS, ListOptions, list_options
 from resctrl_hooks.cli.node import open_node
-from resctrl_hooks.cli.params import at_option, interval_option, refuse_with_at
 from resctrl_hooks.cli.same_config import with_config
 from resctrl_hooks.cli.show_text import MOST_LINES, print_pod
 from resctrl_hooks.cli.tables import console
+from resctrl_hooks.inventory.counters import Counter, TurnRate
 from resctrl_hooks.inventory.coverage import counter_of, counters_of
 from resctrl_hooks.inventory.foreign import GroupName, foreign_group, readings_of
 from resctrl_hooks.inventory.gather import name_podmans, pod_of, refusals, refused_pod
 from resctrl_hooks.inventory.interval import interval_of
-from resctrl_hooks.inventory.memory_load import pod_memory
-from resctrl_hooks.inventory.models import Group, Pod, pod_of_foreign
-from resctrl_hooks.inventory.pod_details import Counter, Failure, PodDetails, PodRates, TurnRate
-from resctrl_hooks.inventory.rates import of_foreign, pod_rates, reported
+from resctrl_hooks.inventory.models import Pod, pod_of_foreign
+from resctrl_hooks.inventory.pod_details import Failure, PodDetails
+from resctrl_hooks.inventory.pod_fields import details_fields, pod_fields
 from resctrl_hooks.inventory.records import recorded
-from resctrl_hooks.inventory.slowdown import ratios
 from resctrl_hooks.node import call_metrics
 from resctrl_hooks.node.container.runtimes import known_ids
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.guard.snapshots import domains_of
 from resctrl_hooks.node.refusals import REASON
 from resctrl_hooks.node.resctrl.counter_totals import ended, turns
-from resctrl_hooks.node.snapshot.snapshot import Snapshot, take
 
 _SORTS: dict[str, Callable[[Pod], str]] = {"name": lambda pod: pod.name, "state": lambda pod: pod.state}
 _CSV: tuple[Column, ...] = (
@@ -49,44 +46,34 @@ _CSV: tuple[Column, ...] = (
 
 @click.command()
 @list_options(tuple(_SORTS), "name")
-@click.option("--rates", is_flag=True, help="Also measure bandwidth and power for one interval.")
-@interval_option("1s", "Interval of --rates, such as 500ms, 2s or 1m.")
-@at_option
 @click.pass_obj
-def command(config: str, *, options: ListOptions, rates: bool, interval: float, when: float | None) -> None:
+@extended("show")
+def command(config: str, *, options: ListOptions, **given: Any) -> None:
     """Show pods: containers, groups, ungrouped tasks, counters, memory, last errors.
 
     POD is a pod's name, NAMESPACE/POD, the start of its key or of a container's id, its Podman name, or the name of a
     group as `list` prints it.
-    With --at it shows the counters and rates of that time, from the history.
     """
-    if not options.filtered:
-        raise click.UsageError("no pod given: name a pod, or select pods with -n or -l; `resctrl-hook list` shows all.")
-    refuse_with_at(when, watch=options.watch, selector=options.selector)
+    options.require_pods()
     context = open_node(config)
-    if when is not None:
-        from resctrl_hooks.cli.past_text import past_pods, print_details  # noqa: PLC0415  # SQLite, for the past only
-
-        print_details(options.form, *past_pods(context, when, options.pods, options.namespace), headers=options.headers)
-        return
-    seconds = interval if rates else 0.0
     try:
-        _show(context, options, seconds)
+        _show(context, options, given)
         while options.watch:
             time.sleep(WATCH_SECONDS)
             if options.table:
                 console().clear()
-            _show(context, options, seconds)
+            _show(context, options, given)
     except KeyboardInterrupt:
         return
 
 
-def _show(context: Context, options: ListOptions, seconds: float) -> None:
-    interval = _measure(context, seconds) if seconds else None
-    found = [
-        _of_foreign(context, pod, interval) if pod.state == "foreign" else _details(context, pod, interval)
-        for pod in _chosen(context, options)
-    ]
+def _show(context: Context, options: ListOptions, given: Mapping[str, Any]) -> None:
+    # Those of `show` first: they may measure for a while, and all others are of the end of that time.
+    readers = {field.name: field.read(context, given) for field in (*details_fields(), *pod_fields())}
+    found = []
+    for pod in _chosen(context, options):
+        details = pod if isinstance(pod, PodDetails) else _details(context, pod)
+        found.append(details.model_copy(update={name: read(pod) for name, read in readers.items()}))
     if not options.table:
         rows = [_Line(pod, counter) for pod in found for counter in pod.counters]
         names = [pod.name for pod in found]
@@ -121,35 +108,12 @@ def _chosen(context: Context, options: ListOptions) -> list[Pod]:
     if options.pods and not pods and not groups:
         raise click.ClickException(f"{', '.join(options.pods)} has ended")
     name_podmans(pods)
-    foreign = [pod_of_foreign(_group(context, one)) for one in groups]
+    foreign = [_of_foreign(context, one) for one in groups]
     pods = sorted([*options.chosen(context, pods), *foreign], key=_SORTS[options.sort])
     return pods[::-1] if options.reverse else pods
 
 
-def _group(context: Context, name: GroupName) -> Group:
-    try:
-        by_runtime = name.group in known_ids(context.settings)
-    except HookError:
-        by_runtime = False  # only root can read the runtimes' state
-    return foreign_group(context, name, by_runtime=by_runtime)
-
-
-def _measure(context: Context, seconds: float) -> tuple[Snapshot, Snapshot] | None:
-    """Read the node at the beginning and at the end of an interval; None without resctrl, which `show` reports."""
-    try:
-        before = take(context)
-        time.sleep(seconds)
-        return before, take(context)
-    except HookError:
-        return None
-
-
-def _rates(context: Context, interval: tuple[Snapshot, Snapshot], key: str) -> PodRates:
-    capacity = context.settings.monitoring.get("capacity") or {}
-    return pod_rates(*interval, key, pod_memory(*interval, domains_of(context, interval[1]), capacity, key))
-
-
-def _details(context: Context, pod: Pod, interval: tuple[Snapshot, Snapshot] | None) -> PodDetails:
+def _details(context: Context, pod: Pod) -> PodDetails:
     problem, readings = "", []
     try:
         readings = context.monitor.read(pod.key, by_class=True)
@@ -158,31 +122,25 @@ def _details(context: Context, pod: Pod, interval: tuple[Snapshot, Snapshot] | N
     record = context.ledger.read_pod(pod.key) or {}
     counters, totals = counters_of(readings, record)
     return PodDetails(
-        **{name: getattr(pod, name) for name in Pod.model_fields} | {"slowdown": ratios(context).get(pod.key)},
+        **{name: getattr(pod, name) for name in Pod.model_fields},
         unreadable=problem,
         counters=counters,
         totals=totals,
         turn_rate=_turn_rate(turns(context.monitor, pod.key) if readings else []),
         counted_until=_ended(context, pod.key) if readings else {},
-        rates=None if interval is None else _rates(context, interval, pod.key),
         failures=_failures(context, pod.key),
     )
 
 
-def _of_foreign(context: Context, pod: Pod, interval: tuple[Snapshot, Snapshot] | None) -> PodDetails:
-    """Return the kernel's counters of a foreign group, which has no totals."""
-    (group,) = pod.groups
-    problem, counters, rates = "", [], None
+def _of_foreign(context: Context, name: GroupName) -> PodDetails:
+    """Return a foreign group with the kernel's counters, which have no totals."""
     try:
-        before, now = interval or (None, take(context))
-        counters = [counter_of(one) for one in readings_of(now, group.rdt_class, group.name)]
-        if before is not None:
-            rates = reported(of_foreign(before, now, group.rdt_class, group.name), before, now)
-    except HookError as error:
-        problem = with_config(str(error))
-    return PodDetails(
-        **{name: getattr(pod, name) for name in Pod.model_fields}, unreadable=problem, counters=counters, rates=rates
-    )
+        by_runtime = name.group in known_ids(context.settings)
+    except HookError:
+        by_runtime = False  # only root can read the runtimes' state
+    pod = pod_of_foreign(foreign_group(context, name, by_runtime=by_runtime))
+    counters = [counter_of(one) for one in readings_of(context, name)]
+    return PodDetails(**{name: getattr(pod, name) for name in Pod.model_fields}, counters=counters)
 
 
 def _ended(context: Context, key: str) -> dict[str, int]:

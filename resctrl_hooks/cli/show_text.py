@@ -4,7 +4,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from resctrl_hooks.cli.counters_text import print_counters, print_rates, turns_said
+from resctrl_hooks.cli.counters_text import print_counters, turns_said
 from resctrl_hooks.cli.tables import (
     NO_BREAK,
     ROOT,
@@ -21,7 +21,7 @@ from resctrl_hooks.inventory.creators import UNKNOWN
 from resctrl_hooks.inventory.feature_display.memory import CGROUP
 from resctrl_hooks.inventory.models import STATES, Pod, meaning
 from resctrl_hooks.inventory.pod_details import Failure, PodDetails
-from resctrl_hooks.inventory.slowdown import as_text
+from resctrl_hooks.inventory.pod_fields import details_fields, pod_fields
 from resctrl_hooks.node.container.names import short_id
 
 _MOST_THREADS = 20
@@ -46,8 +46,9 @@ def print_pod(pod: PodDetails, *, headers: bool) -> None:
             of = "another program has removed the pod's group"
         what = f"counted until {age(when)} ago: {of}"
         _line(out, escape(what), 4)
-    if pod.rates is not None:
-        print_rates(out, pod.rates)
+    for field in (*pod_fields(), *details_fields()):
+        for line in () if (value := getattr(pod, field.name)) is None else field.section(value):
+            out.print(line)
     if pod.key:
         _print_errors(out, pod)
 
@@ -62,8 +63,9 @@ def _print_head(out: Console, pod: PodDetails) -> None:
         return
     if pod.priority is not None:
         _field(out, "priority", str(pod.priority))
-    if pod.slowdown is not None:
-        _field(out, "slowdown", f"{as_text(pod.slowdown)} the time of the same work in quiet times (`diagnose`: why)")
+    for field in (*pod_fields(), *details_fields()):
+        if (value := getattr(pod, field.name)) is not None and (text := field.line(value)):
+            _field(out, field.name, escape(text))
     _field(out, "key", pod.key)
     if pod.cgroup:
         _field(out, "cgroup", escape(pod.cgroup))

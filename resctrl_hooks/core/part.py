@@ -16,7 +16,7 @@ PART: Final = Part(
             "show": Entry(
                 "resctrl_hooks.cli.show:command",
                 "Show the details of a pod.",
-                ("show shop/web-0", "show shop/web-0 --rates"),
+                ("show shop/web-0",),
             ),
         },
         "Diagnose": {

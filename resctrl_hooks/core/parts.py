@@ -80,6 +80,12 @@ class Part(NamedTuple):
         keys: the keys that it adds to the configuration.
         checks: of `doctor`: its modules' ``CHECKS``, by name a `doctor.finding.Check`.
         conversion: a hint to the command that converts other programs' placement policies to its keys.
+        examples: further examples, by command, for commands of other houses.
+        displays: by feature, its `inventory.feature_display.model.Display`.
+        wide: a clause of the help of `list` about the columns that the displays add to ``-o wide``.
+        pod_fields: `inventory.pod_fields.PodField`s of the pods of `list` and `show`.
+        details: those of the pods of `show` alone.
+        options: by command, a decorator that adds the house's options to it (`cli.added.extended`).
     """
 
     name: str
@@ -93,6 +99,12 @@ class Part(NamedTuple):
     keys: tuple[Keys, ...] = ()
     checks: tuple[str, ...] = ()
     conversion: str = ""
+    examples: Mapping[str, tuple[str, ...]] = {}
+    displays: Mapping[str, str] = {}
+    wide: str = ""
+    pod_fields: tuple[str, ...] = ()
+    details: tuple[str, ...] = ()
+    options: Mapping[str, str] = {}
 
 
 @cache

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from resctrl_hooks.config import Effective
 from resctrl_hooks.inventory.feature_display.model import Found
-from resctrl_hooks.inventory.feature_display.table import DISPLAYS
+from resctrl_hooks.inventory.feature_display.table import display
 from resctrl_hooks.node.container.oci import BUNDLE_LIMIT, POSTSTOP, Bundle, State, parse_state, read_bundle
 from resctrl_hooks.node.container.unread import unread
 from resctrl_hooks.node.container.workload import Workload, derive
@@ -156,7 +156,7 @@ def _create_runtime(state: State, bundle: Bundle, context: Context, said: Explan
 
 def _said_step(step: Step, workload: Workload, context: Context) -> StepModel:
     """Return a step with the current state of its target. Read-only."""
-    found = Found() if step.action == SKIP else DISPLAYS[step.feature].probe(step, workload, context)
+    found = Found() if step.action == SKIP else display(step.feature).probe(step, workload, context)
     kept = f"; left unchanged: {', '.join(step.kept)}" if step.kept else ""
     return StepModel(step.feature, step.action, step.parameters, step.why + kept, *found)
 

@@ -10,8 +10,8 @@ from resctrl_hooks.node.resctrl.counter_totals import summed
 from resctrl_hooks.node.resctrl.counters import CUMULATIVE, Reading
 from resctrl_hooks.node.sharing.bandwidth_counters import events_of
 
+from .counters import Counter
 from .models import FreeCounters, State
-from .pod_details import Counter
 
 MARK = "~"
 """Prefix of a value that does not cover the pod's whole life."""

@@ -5,13 +5,10 @@ from typing import TYPE_CHECKING, Any
 from resctrl_hooks.node.errors import HookError
 
 from .feature_display.memory import CGROUP, memory_of
-from .feature_display.model import Display
-from .feature_display.table import DISPLAYS
+from .feature_display.table import display
 
 if TYPE_CHECKING:
     from resctrl_hooks.node.records import MemberRecord, StepRecord
-
-_OF_ANOTHER_VERSION = Display()
 
 
 def details_of(record: "MemberRecord") -> dict[str, Any]:
@@ -26,7 +23,7 @@ def details_of(record: "MemberRecord") -> dict[str, Any]:
     unreadable: dict[str, str] = {}
     for name, own in steps.items():
         try:
-            found[name] = DISPLAYS.get(name, _OF_ANOTHER_VERSION).describe(record, own)
+            found[name] = display(name).describe(record, own)
         except Exception as error:  # noqa: BLE001  # one record must not hide the node's other pods
             unreadable[name] = str(error) if isinstance(error, HookError) else f"{type(error).__name__}: {error}"
     found["without"] = dict(record.get("unmet") or {})

@@ -6,11 +6,11 @@ from typing import NamedTuple
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.host.files import GONE
 from resctrl_hooks.node.names import name_text, valid_class
-from resctrl_hooks.node.resctrl.counters import AVAILABLE, Reading
+from resctrl_hooks.node.resctrl.counter_files import layout, read_group
+from resctrl_hooks.node.resctrl.counters import AVAILABLE, Reading, Slot
 from resctrl_hooks.node.resctrl.filesystem import MON_GROUPS
 from resctrl_hooks.node.resctrl.group_names import Names
 from resctrl_hooks.node.resctrl.rmids import groups_by_class
-from resctrl_hooks.node.snapshot.snapshot import Snapshot
 
 from .base import class_text, group_name
 from .creators import creator_of
@@ -64,8 +64,7 @@ def groups_named(context: Context, what: str) -> list[tuple[GroupName, str]]:
 
 def foreign_group(context: Context, found: GroupName, *, by_runtime: bool) -> Group:
     """Return a foreign group with its tasks, and whether it still exists; a container runtime may have created it."""
-    fs, root = context.monitor.resctrl.fs, context.monitor.resctrl.root
-    folder = "/".join([root, *filter(None, [found.rdt_class]), MON_GROUPS, found.group])
+    fs, root, folder = context.monitor.resctrl.fs, context.monitor.resctrl.root, _folder(context, found)
     try:
         there = fs.is_folder(folder)
         tasks = len({*fs.read(f"{folder}/tasks").split()}) if there else 0
@@ -81,14 +80,27 @@ def foreign_group(context: Context, found: GroupName, *, by_runtime: bool) -> Gr
     )
 
 
-def readings_of(snapshot: Snapshot, rdt_class: str, name: str) -> list[Reading]:
-    """Return the counters of a foreign group by its name as text. How long they have counted is unknown."""
-    counts = snapshot.foreign.get((rdt_class, name))
-    found = []
-    for path, value in counts.values.items() if counts else ():
-        slot = snapshot.slots[path]
-        if isinstance(value, (int, float)):
-            found.append(Reading(slot.domain, slot.counter, value, AVAILABLE, rdt_class))
-        elif value is not None:
-            found.append(Reading(slot.domain, slot.counter, None, value, rdt_class))
-    return found
+def readings_of(context: Context, found: GroupName) -> list[Reading]:
+    """Return the counters of a foreign group, without any if it cannot be read now. Their times are unknown."""
+    folder = _folder(context, found)
+    slots = layout(f"{folder}/mon_data")
+    try:
+        _, values = read_group(folder, slots)
+    except OSError:
+        return []
+    return [
+        reading_of(slot, value, class_text(found.rdt_class))
+        for slot, value in zip(slots, values, strict=True)
+        if value is not None
+    ]
+
+
+def reading_of(slot: Slot, value: float | str, rdt_class: str) -> Reading:
+    """Return a counter of a foreign group from its value or state."""
+    if isinstance(value, str):
+        return Reading(slot.domain, slot.counter, None, value, rdt_class)
+    return Reading(slot.domain, slot.counter, value, AVAILABLE, rdt_class)
+
+
+def _folder(context: Context, found: GroupName) -> str:
+    return "/".join([context.monitor.resctrl.root, *filter(None, [found.rdt_class]), MON_GROUPS, found.group])

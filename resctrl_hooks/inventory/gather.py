@@ -28,10 +28,10 @@ from .details import details_of
 from .foreign import GroupName, foreign_group
 from .models import Container, Group, Inventory, Outside, Pod, Refusal, Rmids, State
 from .owners import account
+from .pod_fields import pod_fields
 from .podman import RUNTIME as PODMAN
 from .podman import podman_names
 from .records import members_of, recorded
-from .slowdown import ratios
 
 if TYPE_CHECKING:
     from resctrl_hooks.node.records import MemberRecord
@@ -68,9 +68,10 @@ def gather(context: Context) -> Inventory:
         if one.group and f"{resctrl.root}/{name.shown}" not in ours:
             found.foreign.append(foreign_group(context, name, by_runtime=one.owner == "runtimes"))
     found.rmids = rmids_in(found.account)
-    slowed = ratios(context)
-    for pod in found.pods:
-        pod.slowdown = slowed.get(pod.key)
+    for field in pod_fields():
+        value = field.read(context, {})
+        for pod in found.pods:
+            setattr(pod, field.name, value(pod))
     found.bandwidth_counters = free_counters(context)
     return found
 

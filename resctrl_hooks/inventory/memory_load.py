@@ -10,7 +10,7 @@ from resctrl_hooks.node.snapshot.growth import growths
 from resctrl_hooks.node.snapshot.snapshot import Snapshot
 
 from .columns import LOCAL, MBM
-from .pod_details import PodMemory
+from .pod_rates import PodMemory
 from .rates import rate_of
 from .usage_models import MemoryShare, MemoryUsage
 

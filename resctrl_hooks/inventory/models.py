@@ -16,6 +16,7 @@ from resctrl_hooks.node.container.names import short_id
 
 from .account import Account
 from .base import ClassName, KernelName, Record, class_text, group_name
+from .pod_fields import extended, pod_fields
 
 State = Literal[
     "assigned", "uncounted", "part-counted", "partly", "waiting", "idle", "unmonitored", "refused", "foreign"
@@ -131,18 +132,20 @@ class Group(Record):
     creator: str = Field(default="", description="The probable creator of a foreign group.")
 
 
-SLOWDOWN = "Multiple of the time for the same work in quiet times; null while unknown."
-
-
-class Pod(Record):
-    """All containers and groups of one key."""
+@extended(pod_fields())
+class _PodHead(Record):
+    """The first fields of a pod, which those of other houses follow."""
 
     key: str
     namespace: str = ""
     pod: str = ""
     state: State
     priority: int | None = Field(default=None, description="The pod's priority; null without rules for RMIDs.")
-    slowdown: float | None = Field(default=None, description=SLOWDOWN)
+
+
+class Pod(_PodHead):
+    """All containers and groups of one key."""
+
     since: Moment = Field(default=0, serialization_alias="startTime", description="Start of its first container.")
     cgroup: str = ""
     containers: list[Container] = Field(default_factory=list)

@@ -14,7 +14,7 @@ from resctrl_hooks.node.snapshot.growth import Growth, growths, of_class, total_
 from resctrl_hooks.node.snapshot.snapshot import Snapshot, Values, is_known
 
 from .columns import COLUMNS, GAUGES, RATES, Column, values_of
-from .pod_details import PodMemory, PodRates
+from .pod_rates import PodMemory, PodRates
 
 LEAST_SHARE = 0.5
 """The minimum part of an interval that a counter must cover for a rate."""

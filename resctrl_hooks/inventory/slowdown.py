@@ -1,10 +1,19 @@
 """How much pods are slowed, from the verdicts of the node's sampling process; empty where none judges them."""
 
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.slowdown.status import read_status
 
+from .pod_fields import PodField
+
+if TYPE_CHECKING:
+    from .models import Pod
+
 HEADING = "SLOW"
 SORT = "slow"
+DESCRIPTION = "Multiple of the time for the same work in quiet times; null while unknown."
 MEANING = "how many times as long the pod's work takes as in quiet times (`slowdown.enabled`)"
 
 
@@ -23,3 +32,21 @@ def as_displayed(ratio: float) -> float:
 def as_text(ratio: float | None) -> str:
     """Return a ratio for people, with a multiplication sign; a dash while it is unknown."""
     return "-" if ratio is None else f"{ratio:.1f}×"  # noqa: RUF001  # not an x
+
+
+def _of_pods(context: Context, given: Mapping[str, Any]) -> Callable[["Pod"], float | None]:
+    known = ratios(context)
+    return lambda pod: known.get(pod.key)
+
+
+SLOWDOWN: Final = PodField(
+    "slowdown",
+    float,
+    DESCRIPTION,
+    _of_pods,
+    heading=HEADING,
+    cell=as_text,
+    sort=SORT,
+    line=lambda ratio: f"{as_text(ratio)} the time of the same work in quiet times (`diagnose`: why)",
+)
+"""The field of pods in `list` and `show`."""

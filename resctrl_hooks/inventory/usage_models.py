@@ -6,8 +6,8 @@ from pydantic import Field
 
 from .base import Record
 from .columns import measured
-from .models import SLOWDOWN
-from .pod_details import COUNTED
+from .pod_rates import COUNTED
+from .slowdown import DESCRIPTION
 
 
 @measured("rdt_class")
@@ -25,7 +25,7 @@ class Usage(Record):
     counted_percent: float | None = Field(default=None, description=COUNTED)
     uncounted: int = Field(default=0, description="Number of pods whose memory traffic is not counted now.")
     partial: bool = Field(default=False, description="Whether a pod's counters cover only a part of its life.")
-    slowdown: float | None = Field(default=None, description=SLOWDOWN)
+    slowdown: float | None = Field(default=None, description=DESCRIPTION)
 
 
 class PowerUsage(Record):

@@ -78,4 +78,11 @@ PART: Final = Part(
         "resctrl_hooks.doctor.energy:CHECKS",
         "resctrl_hooks.doctor.history:CHECKS",
     ),
+    examples={"show": ("show shop/web-0 --rates",)},
+    pod_fields=("resctrl_hooks.inventory.slowdown:SLOWDOWN",),
+    details=("resctrl_hooks.inventory.show_rates:RATES",),
+    options={
+        "list": "resctrl_hooks.cli.pod_options:list_options",
+        "show": "resctrl_hooks.cli.pod_options:show_options",
+    },
 )

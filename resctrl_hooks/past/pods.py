@@ -3,10 +3,11 @@
 from pydantic import Field
 
 from resctrl_hooks.inventory.base import Record, group_name
+from resctrl_hooks.inventory.counters import Counter
 from resctrl_hooks.inventory.coverage import counter_of
-from resctrl_hooks.inventory.foreign import readings_of
-from resctrl_hooks.inventory.pod_details import Counter, PodRates
+from resctrl_hooks.inventory.foreign import reading_of
 from resctrl_hooks.inventory.pod_names import PodNames
+from resctrl_hooks.inventory.pod_rates import PodRates
 from resctrl_hooks.inventory.rates import Rates, of_foreign, pod_rates, reported
 from resctrl_hooks.node.container.names import short_id
 from resctrl_hooks.node.history.rows import POD, SLOWED, Row
@@ -98,7 +99,11 @@ def _of_foreign(found: Found, before: Snapshot, now: Snapshot, rdt_class: str, n
         slowdown=None,
         causes=[],
         culprits=[],
-        counters=[counter_of(one) for one in readings_of(now, rdt_class, name)],
+        counters=[
+            counter_of(reading_of(now.slots[path], value, rdt_class))
+            for path, value in now.foreign[rdt_class, name].values.items()
+            if value is not None
+        ],
         rates=rates,
     )
 

@@ -20,4 +20,6 @@ PART: Final = Part(
     keys=(Keys("resctrl_hooks.config.placement:PlacementKeys", after="rdt"),),
     checks=("resctrl_hooks.doctor.placement:CHECKS",),
     conversion="`resctrl-hook config balloons FILE` prints its `placement` section",
+    displays={"placement": "resctrl_hooks.inventory.feature_display.placement:PLACEMENT"},
+    wide="where containers are placed, also pool and CPUs",
 )

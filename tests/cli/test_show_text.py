@@ -9,11 +9,13 @@ import pytest
 from rich.console import Console
 
 from resctrl_hooks.cli import tables
-from resctrl_hooks.cli.counters_text import print_counters, print_rates, turns_said
+from resctrl_hooks.cli.counters_text import print_counters, turns_said
 from resctrl_hooks.cli.show_text import print_pod
 from resctrl_hooks.inventory.columns import RATES
+from resctrl_hooks.inventory.counters import Counter, TurnRate
 from resctrl_hooks.inventory.models import Container, Group, Outside
-from resctrl_hooks.inventory.pod_details import Counter, Failure, PodDetails, PodMemory, PodRates, TurnRate
+from resctrl_hooks.inventory.pod_details import Failure, PodDetails
+from resctrl_hooks.inventory.pod_rates import PodMemory, PodRates, lines_of
 
 NOW = 1_700_000_000.0
 KEY = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
@@ -37,6 +39,11 @@ def counter(name: str = "mbm_total_bytes", value: float | None = 2048, **more: A
 def rates(**values: Any) -> PodRates:
     unknown = dict.fromkeys(column.field for column in RATES)
     return PodRates.model_validate({**unknown, "counted_percent": None, **values})
+
+
+def print_rates(out: Console, found: PodRates) -> None:
+    for line in lines_of(found):
+        out.print(line)
 
 
 def squeezed(lines: list[str]) -> list[str]:
@@ -74,12 +81,13 @@ def test_all_facts_of_a_pod_are_printed(capsys: pytest.CaptureFixture[str]) -> N
         Failure(time=ago(200), stage="x", reasons=[], message="cannot move"),
         Failure(time=ago(100), stage="x", reasons=[], message="cannot move"),
     ]
+    added: dict[str, Any] = {"slowdown": 1.55, "rates": rates(seconds=1.0)}
     pod = PodDetails(
-        key=KEY, namespace="shop", pod="web", state="partly", priority=5, slowdown=1.55, cgroup="/cg", since=ago(7200),
+        key=KEY, namespace="shop", pod="web", state="partly", priority=5, cgroup="/cg", since=ago(7200),
         unread=["a/b", "c/d"], containers=[one, two], groups=[group], counters=[counter()],
         turn_rate=TurnRate(bytes_per_second=2e6, low=None, high=None, turns=3, counted_seconds=65.0),
-        counted_until={"e" * 64: ago(120), KEY: ago(60)}, rates=rates(seconds=1.0), failures=failures,
-        problems=["cannot read it"],
+        counted_until={"e" * 64: ago(120), KEY: ago(60)}, failures=failures,
+        problems=["cannot read it"], **added,
     )  # fmt: skip
     lines = shown(pod, capsys)
     assert lines == [

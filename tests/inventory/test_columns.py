@@ -14,7 +14,7 @@ from resctrl_hooks.cli.top_table import usage_table
 from resctrl_hooks.cluster import usage as cluster
 from resctrl_hooks.inventory.amounts import scaled
 from resctrl_hooks.inventory.columns import BY_KEY, COLUMNS, RATES, Column, value_in
-from resctrl_hooks.inventory.pod_details import PodRates
+from resctrl_hooks.inventory.pod_rates import PodRates
 from resctrl_hooks.inventory.rates import Rates, added
 from resctrl_hooks.inventory.usage import POD, TOTAL, Line, ordered
 from resctrl_hooks.node.resctrl.counters import COUNTERS, CUMULATIVE

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from resctrl_hooks.inventory.details import details_of
-from resctrl_hooks.inventory.feature_display.table import DISPLAYS
+from resctrl_hooks.inventory.feature_display.table import display, names
 
 if TYPE_CHECKING:
     from resctrl_hooks.node.records import MemberRecord
@@ -26,7 +26,7 @@ def test_record_of_another_version_hides_no_other_feature(feature: str, needs: A
     found = details_of(member(*steps))
     assert found["scheduling"] == {"class": "bg", "nice": 10}
     assert (feature in found) != (feature in found.get("unreadable", {}))
-    for row in DISPLAYS.values():
+    for row in map(display, names()):
         assert row.columns is None or len(row.columns.cells([found])) == len(row.columns.heads)
 
 

@@ -10,7 +10,7 @@ from hosts.memtierd import MemtierdHost
 
 from resctrl_hooks.inventory.feature_display import memory, memtierd, placement
 from resctrl_hooks.inventory.feature_display.model import Display, Found
-from resctrl_hooks.inventory.feature_display.table import DISPLAYS
+from resctrl_hooks.inventory.feature_display.table import display
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.feature import Step
 from resctrl_hooks.node.features.placement.policy import Decision
@@ -19,18 +19,18 @@ CGROUP = f"{POD_CGROUP}/crio-{ID}"
 
 
 def cells(feature: str, *containers: dict[str, Any]) -> tuple[str, ...]:
-    columns = DISPLAYS[feature].columns
+    columns = display(feature).columns
     assert columns is not None
     return tuple(columns.cells(containers))
 
 
 def described(feature: str, record: dict[str, Any], needs: dict[str, Any]) -> dict[str, Any]:
     given: Any = record
-    return DISPLAYS[feature].describe(given, [{"feature": feature, "action": "a", "needs": needs}])
+    return display(feature).describe(given, [{"feature": feature, "action": "a", "needs": needs}])
 
 
 def probed(feature: str, host: Host, needs: dict[str, Any]) -> Found:
-    return DISPLAYS[feature].probe(Step(feature, "a", needs, ""), workload_of(host), host.context())
+    return display(feature).probe(Step(feature, "a", needs, ""), workload_of(host), host.context())
 
 
 # Monitoring
@@ -92,7 +92,7 @@ def test_present_memory_is_that_of_the_cgroup(host: Host) -> None:
     assert memory.memory_of("") == {}
     workload = workload_of(host)
     workload.cgroup = ""
-    found = DISPLAYS["memory"].probe(Step("memory", "a", {}, ""), workload, host.context())
+    found = display("memory").probe(Step("memory", "a", {}, ""), workload, host.context())
     assert found == Found("the container's cgroup", "not visible now")
 
 
@@ -137,16 +137,16 @@ def node(host: Host, monkeypatch: pytest.MonkeyPatch) -> Iterator[MemtierdHost]:
 
 def test_running_memtierd_is_described_and_found(node: MemtierdHost, monkeypatch: pytest.MonkeyPatch) -> None:
     assert node.start().code == 0
-    display, step, record = DISPLAYS["memtierd"], node.step(), node.record()
+    row, step, record = display("memtierd"), node.step(), node.record()
     steps = [step.as_record()]
     pid, folder = node.pid(), str(node.folder())
-    details = display.describe(record, steps)
+    details = row.describe(record, steps)
     assert details == {"class": "track", "state": f"runs as pid {pid}", "supervisor": "process", "folder": folder}
-    assert display.probe(step, workload_of(node.host), node.host.context()) == Found(folder, f"runs as pid {pid}")
+    assert row.probe(step, workload_of(node.host), node.host.context()) == Found(folder, f"runs as pid {pid}")
     monkeypatch.setattr(memtierd, "attended", always(value=False))
-    assert display.describe(record, steps)["state"] == f"runs as pid {pid}; {memtierd.UNATTENDED}"
+    assert row.describe(record, steps)["state"] == f"runs as pid {pid}; {memtierd.UNATTENDED}"
     monkeypatch.setattr(memtierd, "running", always([]))
-    assert display.describe(record, steps)["state"] == "does not run"
+    assert row.describe(record, steps)["state"] == "does not run"
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_missing_requirements_of_memtierd_are_found(
     monkeypatch.setattr(memtierd, "lacking", always((fatal, idle)))
     if binary:
         node.configure(binary=binary)
-    where, finds, possible = DISPLAYS["memtierd"].probe(step, workload_of(node.host), node.host.context())
+    where, finds, possible = display("memtierd").probe(step, workload_of(node.host), node.host.context())
     assert (where, possible) == (str(node.folder()), found.possible)
     start, _, end = found.finds.partition("{}")
     assert finds.startswith(start)

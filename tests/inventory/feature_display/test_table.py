@@ -2,32 +2,33 @@
 
 from resctrl_hooks.inventory.feature_display.memory import CGROUP, COLUMNS
 from resctrl_hooks.inventory.feature_display.model import Display, Found
-from resctrl_hooks.inventory.feature_display.table import DISPLAYS
+from resctrl_hooks.inventory.feature_display.table import DISPLAYS, display, names
 from resctrl_hooks.node.feature import Step
 from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.features.memory import NAME as LIMITS
 
 
 def test_features_and_rows_match() -> None:
-    assert DISPLAYS.keys() == FEATURES.keys()
+    assert sorted(names()) == sorted(FEATURES)
+    assert names()[: len(DISPLAYS)] == [*DISPLAYS]
 
 
 def test_column_names_are_unique_over_features() -> None:
-    columns = dict.fromkeys(row.columns for row in DISPLAYS.values() if row.columns)
+    columns = dict.fromkeys(columns for name in names() if (columns := display(name).columns))
     heads = [head for found in columns for head in found.heads]
     assert len(heads) == len(set(heads))
     assert all(found.numbers <= set(found.heads) for found in columns)
 
 
 def test_empty_details_have_a_cell_per_column() -> None:
-    for row in DISPLAYS.values():
+    for row in map(display, names()):
         if row.columns:
             assert set(row.columns.cells([])) == set(row.columns.cells([{}])) == {"-"}
             assert len(row.columns.cells([])) == len(row.columns.heads)
 
 
 def test_memory_and_memtierd_share_their_columns() -> None:
-    assert DISPLAYS["memory"].columns is DISPLAYS["memtierd"].columns is COLUMNS
+    assert display("memory").columns is display("memtierd").columns is COLUMNS
 
 
 def test_memory_of_one_container_has_its_limit_and_that_of_several_is_a_sum() -> None:

@@ -99,7 +99,7 @@ def test_counts_stay_after_the_runtime_has_removed_the_group(node: Node) -> None
     assert ended(node.context().monitor, pod.key) == {pod.id: pytest.approx(read_at, abs=0.01)}
     found = pod_of(node.context(), pod.key)
     assert found is not None
-    shown = show._details(node.context(), found, None).counted_until
+    shown = show._details(node.context(), found).counted_until
     assert shown == {pod.id: pytest.approx(time.time(), abs=MINUTE)}
 
 
