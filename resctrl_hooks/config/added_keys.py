@@ -13,7 +13,7 @@ _Model = TypeVar("_Model", bound=Section)
 KEYS_OF: Final = {
     "observe": ("slowdown", "history", "events", "rdt.guard"),
     "placement": ("placement",),
-    "nri": ("nri",),
+    "nri": ("nri", "classes.policy", "classes.env", "classes.mounts", "classes.devices"),
 }
 """The keys of each house, because a house that is not installed cannot name them."""
 

@@ -1,14 +1,14 @@
 """``classes`` as in the memtierd NRI plugin, and the ``memory`` section, which defines permissions for them."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, create_model, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from resctrl_hooks.core.parts import load, parts
 from resctrl_hooks.node.classes.memory import LIMITS
 from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.names import matches
 
+from .added_keys import with_added_keys
 from .memtierd import check_template
 from .section import (
     Allow,
@@ -24,6 +24,7 @@ from .section import (
 _DEFAULTS = FEATURES["memory"].defaults
 
 
+@with_added_keys("classes")
 class MemoryClass(Section):
     """A memory class, selected by the annotation `class.memtierd.nri.io`.
 
@@ -60,15 +61,6 @@ class MemoryClass(Section):
         if self.memtierdconfig and self.allowswap is False and "swapoutms" in self.memtierdconfig:
             found.append(Remark(at, "memtierd swaps out, but allowswap is false: swapping can never succeed"))
         return found
-
-
-if not TYPE_CHECKING:  # its keys depend on the houses that are here
-    MemoryClass = create_model(
-        "MemoryClass",
-        __base__=(*(load(part.class_keys) for part in parts() if part.class_keys), MemoryClass),
-        __module__=__name__,
-        __doc__=MemoryClass.__doc__,
-    )
 
 
 def _limits(allow: Allow) -> Allow:

@@ -71,7 +71,6 @@ class Part(NamedTuple):
         name: the house.
         commands: its commands by task and name. The overview has them here because reading them from the commands would
             import what all commands need.
-        class_keys: the model of its keys in a memory class.
         subcommands: the commands that it adds to groups of other houses.
         documents: the mapping of its JSON documents, each a `Document` of `cli.schemas` by the name of its schema.
         units: its systemd units, a tuple of `install.unit.Unit`.
@@ -90,7 +89,6 @@ class Part(NamedTuple):
 
     name: str
     commands: Mapping[Task, Mapping[str, Entry]] = {}
-    class_keys: str = ""
     subcommands: tuple[Subcommand, ...] = ()
     documents: str = ""
     units: str = ""

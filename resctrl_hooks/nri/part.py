@@ -15,9 +15,11 @@ PART: Final = Part(
             ),
         },
     },
-    class_keys="resctrl_hooks.config.nri:ClassKeys",
     program="resctrl_hooks.metrics.nri:PROGRAM",
     units="resctrl_hooks.install.nri:UNITS",
-    keys=(Keys("resctrl_hooks.config.nri:NriKeys", after="scheduling"),),
+    keys=(
+        Keys("resctrl_hooks.config.nri:NriKeys", after="scheduling"),
+        Keys("resctrl_hooks.config.nri:ClassKeys", section="classes"),
+    ),
     checks=("resctrl_hooks.doctor.nri:CHECKS",),
 )

@@ -53,6 +53,7 @@ def test_keys_of_the_houses_are_those_of_their_parts() -> None:
         ("rdt:\n  guard: {}", "observe", "rdt.guard"),
         ("events: true", "observe", "events"),
         ("nri:\n  adjust: []", "nri", "nri"),
+        ("classes:\n- name: a\n  env: {}", "nri", "classes[0].env"),
     ],
 )
 def test_key_of_a_missing_house_is_one_problem_that_names_the_house(text: str, house: str, key: str) -> None:

@@ -1,7 +1,5 @@
 """Memory policies of classes: the nodes that they name, permissions, and runtimes without them."""
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,6 @@ from hosts.machines import machine, write_sysfs
 from nri.conftest import POD, log
 from nri.test_adjustments import adjusted
 from resctrl_hooks.config.check import check_text
-from resctrl_hooks.config.memory import MemoryClass
 from resctrl_hooks.node.host.cpulist import format_list, parse_list
 from resctrl_hooks.node.host.topology_sysfs import read_topology
 from resctrl_hooks.nri.memory_policy import MemoryPolicyError, memory_policy, nodes_of
@@ -96,15 +93,3 @@ def test_policy_needs_permission_and_a_runtime_that_has_it(
 def test_invalid_policy_is_named(policy: str, error: str) -> None:
     checked = check_text(f"classes: [{{name: a, policy: {policy}}}]".encode(), "config.yaml")
     assert error in " ".join(str(problem) for problem in checked.errors)
-
-
-def test_classes_without_the_plugin_lack_its_keys() -> None:
-    code = """
-from resctrl_hooks.core import parts
-parts.HOUSES = [name for name in parts.HOUSES if name != "nri"]
-from resctrl_hooks.config.memory import MemoryClass
-print(*MemoryClass.model_fields)
-"""
-    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
-    assert found == ["name", "allowswap", "memtierdconfig", "swaplimitratio"]
-    assert [*MemoryClass.model_fields] == [*found, "policy", "env", "mounts", "devices"]
