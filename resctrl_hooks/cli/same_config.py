@@ -7,9 +7,9 @@ from typing import Final
 
 import click
 
+from resctrl_hooks.core.parts import parts
 from resctrl_hooks.node.settings import DEFAULT_CONFIG
 
-_WITHOUT: Final = frozenset(("demo", "machineconfig", "report", "simulate"))  # they read no configuration
 _INSTALL: Final = "install"
 _COMMAND: Final = re.compile(r"\bresctrl-hook ([A-Za-z]+)\b")
 
@@ -21,9 +21,12 @@ def with_config(text: str, context: click.Context | None = None) -> str:
     if not isinstance(config, str) or config == DEFAULT_CONFIG:
         return text
 
+    entries = [pair for part in parts() for of_task in part.commands.values() for pair in of_task.items()]
+    without = {name for name, entry in entries if not entry.has_config}
+
     def extended(found: re.Match[str]) -> str:
         command = found[1]
         path = os.path.abspath(config) if command == _INSTALL else config  # units and hooks need a whole path
-        return found[0] if command in _WITHOUT else f"resctrl-hook --config {shlex.quote(path)} {command}"
+        return found[0] if command in without else f"resctrl-hook --config {shlex.quote(path)} {command}"
 
     return _COMMAND.sub(extended, text)

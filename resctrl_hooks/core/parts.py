@@ -25,12 +25,14 @@ class Entry(NamedTuple):
         summary: its line in the overview.
         examples: its calls, without the program's name unless they have a pipe.
         rank: its place in its task; commands of the same rank have the order of the houses.
+        has_config: whether its calls in messages repeat the option ``--config`` of the caller.
     """
 
     command: str
     summary: str
     examples: tuple[str, ...]
     rank: int = 0
+    has_config: bool = True
 
 
 class Subcommand(NamedTuple):

@@ -25,6 +25,7 @@ PART: Final = Part(
                 "Draw a recording, or the history, as one HTML page.",
                 ("report night.csv -o night.html", "report --since 'yesterday 13:00' -o night.html"),
                 rank=3,
+                has_config=False,
             ),
             "history": Entry(
                 "resctrl_hooks.cli.history:command",

@@ -13,6 +13,7 @@ PART: Final = Part(
                 "Render OpenShift MachineConfigs.",
                 ("machineconfig > 99-worker-resctrl-hooks.yaml",),
                 rank=1,
+                has_config=False,
             ),
         },
     },
