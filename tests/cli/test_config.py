@@ -195,21 +195,6 @@ def test_schema_is_json(file: Path) -> None:
     assert "properties" in json.loads(text)
 
 
-def test_balloons_names_what_it_cannot_convert(tmp_path: Path, file: Path) -> None:
-    policy = tmp_path / "balloons.yaml"
-    done = invoke(file, "balloons", str(policy))
-    assert (done.exit_code, f"cannot read {policy}: No such file" in done.stderr) == (1, True)
-    policy.write_text("a: [")
-    done = invoke(file, "balloons", str(policy))
-    assert (done.exit_code, f"{policy}:1: not YAML: expected" in done.stderr) == (2, True)
-    policy.write_text("apiVersion: config.nri/v1alpha1\nkind: BalloonsPolicy\nspec: {reservedResources: {cpu: 1}}\n")
-    done = invoke(file, "balloons", str(policy))
-    assert done.exit_code == 0, done.output
-    assert done.stdout.startswith("placement:\n")
-    policy.write_text("balloonTypes: [{name: a, minCPUs: 1, loads: [x]}]\nreservedResources: {cpu: 1}\n")
-    assert "loads" in invoke(file, "balloons", str(policy)).stderr
-
-
 def test_edited_configuration_is_compiled_in_a_temporary_folder(file: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with edited.as_edited(str(file), "and is used") as path:
         assert path != str(file)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import TYPE_CHECKING
 
@@ -27,21 +26,6 @@ def test_files_of_nri_plugins_are_valid(name: str) -> None:
     )
 
 
-def test_cpus_missing_on_this_machine_have_a_remark(tmp_path: Path) -> None:
-    (tmp_path / "sys/devices/system/cpu").mkdir(parents=True)
-    (tmp_path / "sys/devices/system/cpu/possible").write_text("0-3\n")
-    path = tmp_path / "c.yaml"
-    placement = {"enabled": True, "policy": "pools", "reservedCpus": "2-5", "pools": [{"name": "a", "cpus": "900"}]}
-    path.write_text(json.dumps({"sysPath": str(tmp_path / "sys"), "placement": placement}))
-    notes = {note.key: note.what for note in check_file(str(path)).remarks if note.severity == "note"}
-    assert notes == {
-        "placement.reservedCpus": "this machine has no CPU 4-5, only 0-3",
-        "placement.pools[0].cpus": "this machine has no CPU 900, only 0-3",
-    }
-    (tmp_path / "sys/devices/system/cpu/possible").unlink()
-    assert check_file(str(path)).remarks == []
-
-
 def test_memory_qos_file_is_valid() -> None:
     found = check_file(str(FIXTURES / "nri-memory-qos.yaml"))
     assert [(note.key, note.what) for note in found.remarks if note.severity == "note"] == [
@@ -49,14 +33,6 @@ def test_memory_qos_file_is_valid() -> None:
     ]
     assert [one.swaplimitratio for one in found.valid().classes] == [0.5, 0.25]
     assert found.valid().unified_annotations == ["memory.high", "memory.oom.group"]
-
-
-def test_memory_policy_file_is_valid_and_says_who_sets_policies() -> None:
-    found = check_file(str(FIXTURES / "nri-memory-policy.yaml"))
-    assert found.errors == []
-    notes = {note.key: note.what for note in found.remarks if note.severity == "note"}
-    assert sorted(notes) == ["classes[0].policy", "injectMpolset"]
-    assert "only the NRI plugin can set a memory policy, with a runtime that has NRI 0.12" in notes["classes[0].policy"]
 
 
 WRITABLE, FOREIGN = "is writable by users other than its owner", "belongs to user 1234"

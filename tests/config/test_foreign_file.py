@@ -7,7 +7,6 @@ from click.testing import CliRunner, Result
 
 from resctrl_hooks.cli import main
 
-CONVERT = "`resctrl-hook config balloons FILE`"
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 PLUGINS = ("memory-policy", "memory-qos", "memtierd", "resctrl-mon")
 
@@ -17,19 +16,14 @@ def check(path: Path, text: str) -> Result:
     return CliRunner().invoke(main, ["--config", str(path), "config", "check"])
 
 
-def convert(path: Path, text: str) -> Result:
-    path.write_text(text)
-    return CliRunner().invoke(main, ["config", "balloons", str(path)])
-
-
 REFUSED = {
     "BalloonsPolicy": (
         "apiVersion: config.nri/v1alpha1\nkind: BalloonsPolicy\nspec: {}\n",
-        "2: kind: this is a BalloonsPolicy of nri-plugins; " + CONVERT,
+        "2: kind: this is a BalloonsPolicy of nri-plugins",
     ),
     "TopologyAwarePolicy": (
         "kind: TopologyAwarePolicy\napiVersion: config.nri/v1alpha1\n",
-        "1: kind: this is a TopologyAwarePolicy of nri-plugins; " + CONVERT,
+        "1: kind: this is a TopologyAwarePolicy of nri-plugins",
     ),
     "TemplatePolicy": (
         "apiVersion: config.nri/v1alpha1\nkind: TemplatePolicy\n",
@@ -41,17 +35,17 @@ REFUSED = {
     ),
     "CRI Resource Manager's ConfigMap": (
         "apiVersion: v1\nkind: ConfigMap\ndata:\n  policy: |\n    Active: balloons\n",
-        "4: data.policy: this is CRI Resource Manager's ConfigMap; " + CONVERT,
+        "4: data.policy: this is CRI Resource Manager's ConfigMap",
     ),
     "CRI Resource Manager": (
         "blockio: {}\nPolicy:\n  Active: balloons\n",
-        "2: Policy: this is CRI Resource Manager's configuration; " + CONVERT,
+        "2: Policy: this is CRI Resource Manager's configuration",
     ),
     "balloons' chart": (
         "image: {name: ghcr.io/x/nri-resource-policy-balloons}\nconfig: {pinCPU: true}\nnri: {plugin: {index: 90}}\n",
-        "2: config: this is a Helm chart's values; " + CONVERT,
+        "2: config: this is a Helm chart's values",
     ),
-    "balloons' values": ("config:\n  balloonTypes: []\n", "1: config: this is a Helm chart's values; " + CONVERT),
+    "balloons' values": ("config:\n  balloonTypes: []\n", "1: config: this is a Helm chart's values"),
     "memory-policy's chart": (
         "image: {name: x/nri-memory-policy}\nconfig:\n  classes: []\nnri: {runtime: {}}\n",
         "2: config: this is a Helm chart's values; write what is below `config` into the file",
@@ -74,7 +68,7 @@ REFUSED = {
     ),
     "a policy's keys": (
         "reservedResources: {cpu: 750m}\npinMemory: true\n",
-        "1: reservedResources: this is a configuration of the balloons policy or the topology-aware policy; " + CONVERT,
+        "1: reservedResources: this is a configuration of the balloons policy or the topology-aware policy",
     ),
 }
 
@@ -93,7 +87,6 @@ def test_file_of_another_program_is_refused_with_line_kind_and_remedy(tmp_path: 
     [
         "namespaces: [a]\nclasses: {gold: []}\n",  # a mapping by mistake
         "rdt: {enabled: true}\nkind: x\n",
-        "placement: {enabled: true}\npinCPU: true\n",
         "rdt: {}\nclasses: {gold: {}}\n",
         "image: x\n",
     ],
@@ -105,37 +98,6 @@ def test_wrong_key_of_a_configuration_is_named_itself(tmp_path: Path, text: str)
 
 
 @pytest.mark.parametrize("plugin", PLUGINS)
-def test_file_of_a_plugin_is_valid_as_configuration_and_named_by_the_converter(tmp_path: Path, plugin: str) -> None:
+def test_file_of_a_plugin_is_valid_as_configuration(tmp_path: Path, plugin: str) -> None:
     text = (FIXTURES / f"nri-{plugin}.yaml").read_text()
     assert check(tmp_path / "config.yaml", text).exit_code == 0
-    done = convert(tmp_path / "plugin.yaml", text)
-    assert done.exit_code == 2
-    assert "plugin.yaml:1: this is not a configuration of the balloons policy" in done.output
-    assert "valid as config.yaml as they are" in done.output
-
-
-@pytest.mark.parametrize("name", ["goresctrl's RDT classes", "goresctrl's block I/O classes", "sgx-epc's chart"])
-def test_converter_names_a_file_of_another_program(tmp_path: Path, name: str) -> None:
-    text, words = REFUSED[name]
-    done = convert(tmp_path / "other.yaml", text)
-    what = words.partition("this is ")[2].partition(";")[0]
-    assert done.exit_code == 2
-    assert f"it is {what}" in done.output
-
-
-@pytest.mark.parametrize(
-    "text, place",
-    [
-        ("balloonTypes:\n- name: a\n- name: b\n  minCPUs: 3\n  maxCPUs: 2\n", "4: balloonTypes[1].minCPUs"),
-        (
-            "balloonTypes:\n- name: default\n- {name: b, minBalloons: 2, maxBalloons: 1}\n",
-            "3: balloonTypes[1].minBalloons",
-        ),
-        ("reservedResources:\n  cpu: 'cpuset:x'\nballoonTypes: []\n", "1: reservedResources"),
-        ("cpuClasses:\n- {name: a, minFreq: 2, maxFreq: 1}\nballoonTypes: []\n", "2: cpuClasses[0]"),
-    ],
-)
-def test_error_of_a_converted_value_has_its_line_in_the_file(tmp_path: Path, text: str, place: str) -> None:
-    done = convert(tmp_path / "policy.yaml", text)
-    assert done.exit_code == 2
-    assert f"policy.yaml:{place}" in done.output

@@ -2,22 +2,19 @@
 
 # ruff: noqa: E501  # a place and its values stand on one line
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import Host
 
-from resctrl_hooks.config import applied, effective
+from config.judged import assert_accepted_also_as_compiled, assert_remarked_here, cases, compiled
+from resctrl_hooks.config import effective
 from resctrl_hooks.config.blockio import BlockioPart
-from resctrl_hooks.config.check import check_file, check_text
-from resctrl_hooks.config.cpu_classes import CpuClass
+from resctrl_hooks.config.check import check_text
 from resctrl_hooks.config.document import parse_document
-from resctrl_hooks.config.guard import Protection
 from resctrl_hooks.config.memory import MemoryClass
 from resctrl_hooks.config.monitoring import PriorityRule, Reserve
-from resctrl_hooks.config.pools import Pool
 from resctrl_hooks.config.problems import Problem
 from resctrl_hooks.config.rdt import RdtClass
 from resctrl_hooks.config.scheduling import SchedulingClass
@@ -26,13 +23,9 @@ from resctrl_hooks.node.errors import SettingsError
 
 SCHEDULING = "scheduling: {classes: {a: {%s}}}"
 MEMTIERD = "memtierd: {%s}"
-CPU = "placement: {cpuClasses: [{name: a, %s}]}"
-POOL = "placement: {pools: [{name: p, cpus: '0', %s}]}"
-EXPRESSION = "placement: {pools: [{name: p, cpus: '0', matchExpressions: [{%s}]}]}"
 BLOCKIO = "blockio: {classes: {a: [{%s}]}}"
 DEVICES = 'blockio: {classes: {a: [{devices: ["%s"], weight: 5}]}}'
 RDT = "rdt: {classes: {a: {%s}}}"
-GUARD = "rdt: {guard: {%s}}"
 
 # A place in a configuration, values that are valid there, and values that are not; one on each line.
 VALUES = [
@@ -55,25 +48,6 @@ VALUES = [
     (SCHEDULING % "%s", "policy: rr, priority: 1 | cpuIdle: true | cpuIdle: false, cpuWeight: 5", ""),
     (SCHEDULING % "%s", "", "policy: rr | priority: 1 | policy: batch, priority: 1 | cpuIdle: true, cpuWeight: 5"),
     (SCHEDULING % "%s", "ioClass: best-effort, ioPriority: 1", "ioPriority: 1 | ioClass: idle, ioPriority: 1"),
-    (CPU % "minFreq: %s", "min | base | turbo | 2400000 | 2.4GHz | 2400MHz | 800kHz | 1", "'' | 0 | -1 | fast | 2.4THz | true | 0.0001kHz"),
-    (CPU % "uncoreMinFreq: %s", "min | turbo | 1.8GHz", "base | 0"),
-    (CPU % "%s", "minFreq: 2GHz, maxFreq: 2GHz | minFreq: base, maxFreq: 1", ""),
-    (CPU % "energyPerformancePreference: %s", "0 | 255 | '5' | performance | balance_power", "-1 | 256 | '05' | fast | true | 1.5"),
-    (CPU % "freqGovernor: %s", "performance | schedutil", "'a b' | ''"),
-    (CPU % "disabledCstates: [%s]", "C6 | C1E | POLL", "'a b' | ''"),
-    (POOL % "instancePer: '%s'", "container | pod | namespace | ${pod/labels/app} | a-${name}", "node | ${ | ${none} | text | $name"),
-    (POOL % "%s", "minCpus: 2, maxCpus: 2 | minCpus: 2, maxCpus: 0 | minInstances: 2, maxInstances: 2", ""),
-    (POOL % "minInstances: %s", "16384", "16385 | 100000000"),
-    (POOL % "maxInstances: %s", "16384", "100000000"),
-    (POOL % "minCpus: %s", "16384", "100000000"),
-    (POOL % "maxCpus: %s", "16384", "100000000"),
-    (POOL % "%s", "minInstances: 1, maxInstances: 0", "minCpus: 3, maxCpus: 2 | minInstances: 3, maxInstances: 2"),
-    ("placement: {pools: [%s]}", '{name: default, cpus: "0"} | {name: a}', "{name: default} | {name: a, cpus: x}"),
-    (EXPRESSION % "operator: %s", "AlwaysTrue", "Exists | Sometimes"),
-    (EXPRESSION % "key: %s, operator: Exists", "name | labels/app | pod/labels/app | ':name:namespace'", "nothing | pod/none | ''"),
-    (EXPRESSION % "key: name, operator: %s", "In, values: [a, b] | Equals, values: [a] | NotExists | NotExist | Exists", ""),
-    (EXPRESSION % "key: name, operator: %s", "", "Equals | Equals, values: [a, b] | Exists, values: [a]"),
-    (EXPRESSION % "key: name, operator: %s", 'Matches, values: ["a*"] | In, values: ["a["]', 'Matches, values: ["a[b]"]'),
     (DEVICES, "/dev/sda | /dev/sd[a-d] | /dev/sd[a-dx][1-9] | /dev/disk/by-id/* | /dev/nvme?n1 | /dev/sd[a]", ""),
     (DEVICES, "", "sda | /dev/ | /dev/a/../b | /dev/*/a | /dev/?/a | /dev/[a]/b | /dev/sd[ | /dev/sd] | /dev/sd[] | /dev/sd[d-a]"),
     (DEVICES, "", "/dev/sd[a][b][c] | /dev/sd[a-] | /dev/sd[!a] | /dev/sd[a]]"),
@@ -86,51 +60,22 @@ VALUES = [
     (RDT % "MB: %s", "", "{a: 5} | {'0': [5, 0]} | 50percent"),
     ("rdt: {classes: {'%s': {}}}", "gold | /", "a/b | .."),
     ("rdt: {classes: {a: {exclusive: true, L3: '50%%'}, b: {exclusive: true, L3: '%s'}}}", "49% | f | 10-60%", "50% | 60%"),
-    (GUARD % "interval: %s", "0.2 | 60 | 200ms | 1m", "0.1 | 61 | 100ms"),
-    (GUARD % "low: 0.5, high: %s", "0.51 | 1", "0.5 | 0.4 | 1.1"),
-    (GUARD % "low: %s", "0.1", "0 | -0.1"),
-    (GUARD % "mode: %s", "off | observe | act | 'off'", "on | true"),
-    (GUARD % "throttle: {a: {floor: %s}}", "20 | 20% | 2000MBps", "0 | x | true | [5]"),
-    (GUARD % "protect: {a: {slowdown: %s}}", "1.2 | 10", "1.0 | 10.1"),
     ("monitoring: {capacity: %s}", "180GB/s | 5MBps | 180G | 1.5T | 900M | 5kB/s | '1.5 GB/s' | {'0': 180GB/s, '*': 5MB/s}", "180 | 0GB/s | 5KB/s | 180GB | 1Gbps | 1Gi | {a: 5GB/s} | {'0': 5}"),
     ("monitoring: {events: [%s]}", "mbm_local_bytes | mbm_local_bytes, mbm_total_bytes", "'' | x"),
     ("monitoring: {events: [%s]}", "", "mbm_local_bytes, mbm_local_bytes"),
     ("monitoring: {share: {interval: 30s, atLeast: %s}}", "30s | 0 | 0s", "31s | -1"),
     ("monitoring: {share: {interval: %s}}", "1 | 1s | 1000ms | 0.5h", "0.9 | 999ms | 1S | 1d | .5s | ''"),
     ("monitoring: {priority: [{value: %s}]}", "-1000000 | 1000000", "-1000001 | 1000001"),
-    ("history: {size: %s}", "16777216 | 16M | 16Mi | 1G | 1Gi | 16384k", "16777215 | 15M | 16m | 16MB | -1 | 1T | ''"),
-    ("history: {keep: {samples: 1h, minutes: %s}}", "1h | 2h", "59m"),
-    ("history: {interval: %s}", "1 | 1s", "0.9 | 999ms"),
 
-    ('classes: [{name: a, env: {"%s": x}}]', "A | a.b | a-b", "A=B |  | A\\tB"),
-    ('classes: [{name: a, env: {A: "%s"}}]', "x | ", "x\\0y"),
-    ("classes: [{name: a, devices: [{path: %s}]}]", "/dev/null", "/tmp/x | /devx"),
-    ("classes: [{name: a, mounts: [{source: /a, destination: /b, options: [%s]}]}]", "bind | rbind | rbind, rw", "ro | '' | x"),
-    ("classes: [{name: a, policy: {mode: MPOL_BIND, nodes: '%s'}}]", "0-1 | all | allowed-mems | max-dist:20 | cpu-nodes", "some | max-dist: | max-dist:x"),
-    ("classes: [{name: a, policy: {mode: MPOL_BIND, nodes: %s}}]", "4 | 0 | '4'", "-4 | true | 4.5 | [4]"),
-    ("placement: {reservedCpus: %s}", "4 | 0 | '4'", "-4 | true | 4.5 | [4]"),
-    ("placement: {pools: [{name: a, cpus: %s}]}", "4 | 0 | '4'", "-4 | true | 4.5 | [4]"),
-    (POOL, "mems: 1", "mems: -1 | mems: false"),
 ]  # fmt: skip
 
 
-def cases(place: int) -> list[str]:
-    """Return each configuration with a value of a column."""
-    return [
-        template % value for template, *columns in VALUES for value in columns[place].split(" | ") if columns[place]
-    ]
-
-
-@pytest.mark.parametrize("text", cases(0))
+@pytest.mark.parametrize("text", cases(VALUES, 1))
 def test_value_is_accepted_also_as_compiled(text: str) -> None:
-    checked = check_text(text.encode(), "c.yaml")
-    assert checked.errors == []
-    values = checked.valid().given()
-    assert "null" not in json.dumps(values).replace("/dev/null", "")
-    assert applied.effective(values) == (applied.explicit_values_of(checked.valid()), None)
+    assert_accepted_also_as_compiled(text)
 
 
-@pytest.mark.parametrize("text", cases(1))
+@pytest.mark.parametrize("text", cases(VALUES, 2))
 def test_value_is_refused(text: str) -> None:
     assert check_text(text.encode(), "c.yaml").errors != []
 
@@ -140,69 +85,16 @@ def test_value_is_refused(text: str) -> None:
     [
         ("stateDir: /a//", ("state_dir",), "/a"),
         ("stateDir: /", ("state_dir",), "/"),
-        ("history: {size: 20M}", ("history", "size"), 20 << 20),
-        ("history: {size: 2Gi}", ("history", "size"), 2 << 30),
-        ("history: {size: 20000k}", ("history", "size"), 20000 << 10),
-        ("history: {size: '16777217'}", ("history", "size"), 16_777_217),
-        ("history: {size: 1G}", ("history", "size"), 1 << 30),
-        ("history: {interval: 1500ms}", ("history", "interval"), 1.5),
-        ("history: {interval: 2m}", ("history", "interval"), 120),
-        ("history: {interval: 1h}", ("history", "interval"), 3600),
         ("monitoring: {capacity: 180GB/s}", ("monitoring", "capacity"), {"*": 180e9}),
         ("monitoring: {capacity: 1G}", ("monitoring", "capacity"), {"*": 1e9}),
         ("monitoring: {capacity: {'0': 5 MBps, '*': 1.5GB/s}}", ("monitoring", "capacity"), {"0": 5e6, "*": 1.5e9}),
         ("rdt: {classes: {a: {L3: '0xff'}}}", ("rdt", "classes", "a", "l3"), "ff"),
-        ("rdt: {guard: {mode: off}}", ("rdt", "guard", "mode"), "off"),
-        (
-            "placement: {cpuClasses: [{name: a, minFreq: 2.4GHz}]}",
-            ("placement", "cpu_classes", 0, "min_freq"),
-            "2400000",
-        ),
-        (
-            "placement: {cpuClasses: [{name: a, minFreq: 800MHz}]}",
-            ("placement", "cpu_classes", 0, "min_freq"),
-            "800000",
-        ),
-        ("placement: {cpuClasses: [{name: a, minFreq: 800}]}", ("placement", "cpu_classes", 0, "min_freq"), "800"),
         ("runtimeRoots: /run/runc", ("runtime_roots",), {"all": ["/run/runc"]}),
         ("runtimeRoots: ''", ("runtime_roots",), {}),
-        ("classes: [{name: a, env: {A: x}}]", ("classes", 0, "env"), {"A": "x"}),
     ],
 )
 def test_value_is_compiled(text: str, path: tuple[str | int, ...], value: Any) -> None:
-    found: Any = check_text(text.encode(), "c.yaml").valid()
-    for part in path:
-        found = found[part] if type(found) in (list, dict) else getattr(found, str(part))
-    assert found == value
-
-
-def test_cpu_class_is_compiled_to_the_values_of_the_kernel() -> None:
-    text = """
-placement:
-  enabled: true
-  idleCpuClass: a
-  cpuClasses:
-    - {name: a, minFreq: 3.2GHz, maxFreq: turbo, energyPerformancePreference: 128, freqGovernor: performance,
-       uncoreMaxFreq: 1.8GHz, disabledCstates: [C6, C1_ACPI], maxCstateLatency: 10, turboPriority: 3}
-    - {name: b, minFreq: "2900000kHz", maxFreq: 2900000, energyPerformancePreference: balance_power}
-    - {name: c}
-    - {name: default}
-  allow: {shop: ["class:c", "class:x"]}
-"""
-    checked = check_text(text.encode(), "c.yaml")
-    first, second, *_ = checked.valid().model_dump(mode="json", by_alias=True)["placement"]["cpuClasses"]
-    assert first == {
-        "name": "a", "minFreq": "3200000", "maxFreq": "turbo", "energyPerformancePreference": "128",
-        "freqGovernor": "performance", "turboPriority": 3, "uncoreMinFreq": None, "uncoreMaxFreq": "1800000",
-        "disabledCstates": ["C6", "C1_ACPI"], "maxCstateLatency": 10,
-    }  # fmt: skip
-    assert (second["minFreq"], second["maxFreq"]) == ("2900000", "2900000")
-    assert (second["freqGovernor"], second["turboPriority"]) == (None, 0)
-    available = "exclusive, isolated, reserved, preserve, class:a, class:b, class:c, class:default"
-    assert [str(problem) for problem in checked.problems] == [
-        "c.yaml:8: placement.cpuClasses[1]: no pool, idleCpuClass or `allow` uses CPU class b",
-        f"c.yaml:11: placement.allow.shop[1]: 'class:x' matches nothing; available: {available}",
-    ]
+    assert compiled(text, path) == value
 
 
 @pytest.mark.parametrize("length, shown", [(58, f"{'x' * 58}'"), (59, f"{'x' * 59}…")])
@@ -214,8 +106,8 @@ def test_problem_has_the_beginning_of_a_long_value(length: int, shown: str) -> N
 @pytest.mark.parametrize(
     "model, required",
     [
-        *((Pool, {"name": "a"}), (CpuClass, {"name": "a"}), (MemoryClass, {"name": "a"}), (PriorityRule, {"value": 0})),
-        *((one, {}) for one in (RdtClass, SchedulingClass, BlockioPart, Reserve, Protection)),
+        *((MemoryClass, {"name": "a"}), (PriorityRule, {"value": 0})),
+        *((one, {}) for one in (RdtClass, SchedulingClass, BlockioPart, Reserve)),
     ],
 )
 def test_item_has_no_value_by_default(model: type[Section], required: dict[str, Any]) -> None:
@@ -260,36 +152,9 @@ def test_nesting_has_a_bound(levels: int, problem: list[str]) -> None:
     assert [f"{one.line}: {one.what}" for one in found if "deep" in one.what] == problem
 
 
-@pytest.fixture
-def resctrl(host: Host) -> Path:
-    """Return a resctrl of a processor with MBA in steps of 10 per cent, from 10 on, and without L2 masks."""
-    for name, files in {"MB": {"min_bandwidth": "10", "bandwidth_gran": "10", "num_closids": "8"}}.items():
-        folder = host.resctrl / "info" / name
-        folder.mkdir(parents=True)
-        for file, text in files.items():
-            (folder / file).write_text(f"{text}\n")
-    (host.resctrl / "schemata").write_text("MB:0=100;1=100\n")
-    return host.resctrl
-
-
-@pytest.mark.parametrize(
-    "text, key, words",
-    [
-        ("rdt: {guard: {throttle: {a: {floor: 25}, b: {floor: 30}}}}", "rdt.guard.throttle.a.floor", "the floor is 30 on this machine, whose MB values are multiples of 10"),
-        ("rdt: {guard: {throttle: {a: {floor: 5%}}}}", "rdt.guard.throttle.a.floor", "the floor is 10 on this machine"),
-        ("rdt: {classes: {a: {L2: ff}, b: {MB: 50}}}", "rdt.classes.a", "not supported on this machine: "),
-    ],
-)  # fmt: skip
-def test_values_that_this_machine_changes_have_a_remark(resctrl: Path, text: str, key: str, words: str) -> None:
-    file = resctrl.parent / "c.yaml"
-    file.write_text(f"resctrlPath: {resctrl}\n{text}\n")
-    found = [problem for problem in check_file(str(file)).problems if "machine" in problem.what]
-    assert [problem.key for problem in found] == [key]
-    assert words in found[0].what
-    assert check_text(file.read_bytes(), "c.yaml").errors == []
-    assert not [one for one in check_text(file.read_bytes(), "c.yaml").problems if "machine" in one.what]
-    file.write_text(f"resctrlPath: {resctrl}/none\n{text}\n")
-    assert not [one for one in check_file(str(file)).problems if "machine" in one.what]
+def test_class_that_this_machine_does_not_support_has_a_remark(host: Host) -> None:
+    text = "rdt: {classes: {a: {L2: ff}, b: {MB: 50}}}"
+    assert_remarked_here(host, text, "rdt.classes.a", "not supported on this machine: ")
 
 
 @pytest.mark.parametrize("text, more", [("a: 1", ""), ("a: 1\nb: 1\nc: 1", " (and 2 more)")])
