@@ -46,11 +46,11 @@ class Program(NamedTuple):
     """A resident program with metrics.
 
     Args:
-        status: the name of its status file.
+        status: reads its status from the state directory; None if it has not run.
         rows: its metrics.
     """
 
-    status: str
+    status: Callable[[str], Status | None]
     rows: tuple[Row[Status], ...]
 
 

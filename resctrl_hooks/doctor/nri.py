@@ -11,9 +11,8 @@ from resctrl_hooks.node.hook.notes import in_words
 from resctrl_hooks.node.host.procfs import start_time
 from resctrl_hooks.node.registry import is_in_use, kind_of
 from resctrl_hooks.node.settings import Settings
-from resctrl_hooks.node.watch.status import read_status
 from resctrl_hooks.nri.command import DEFAULT_SOCKET
-from resctrl_hooks.nri.status import NAME
+from resctrl_hooks.nri.status import read_status
 
 from .finding import Check, Finding, ok, problem, some, warning
 from .host import DEFAULT_PROC, Host
@@ -46,7 +45,7 @@ _SHOWN: Final = 3
 
 def plugin(host: Host) -> Iterator[Finding]:
     """Check the plugin's connection where it is installed or runs, and other plugins that may set the same fields."""
-    status = read_status(host.settings.state_dir, NAME)
+    status = read_status(host.settings.state_dir)
     installed = host.tree.exists(f"{UNITS}/{NRI}")
     if not installed and status is None:
         yield ok("the NRI plugin is not installed; a runtime that calls the hook does not need it")

@@ -10,7 +10,7 @@ from resctrl_hooks.install.directories import RUNTIMES, Runtime, RuntimeConfigEr
 from resctrl_hooks.install.hook_json import hook_problems
 from resctrl_hooks.install.paths import CODE, HOOK_NAME, UNITS
 from resctrl_hooks.install.present import named_folder
-from resctrl_hooks.install.units import NRI
+from resctrl_hooks.install.unit_files import SERVER
 from resctrl_hooks.install.watching import LOOKS_PAST, looks_past
 from resctrl_hooks.node.settings import active_path, compiled_path
 
@@ -78,12 +78,14 @@ def registered(host: Host) -> Iterator[Finding]:
 
 def _without_injector(host: Host, runtime: Runtime) -> Finding:
     """Check for a program that serves the containers of a runtime without OCI hooks."""
-    if host.tree.exists(f"{UNITS}/{NRI}"):
-        return ok(f"{runtime.name} does not call OCI hooks; the NRI plugin serves its containers (see nri)")
-    text = f"{runtime.name} does not call OCI hooks: NRI's hook-injector plugin is not installed"
+    text = f"{runtime.name} does not call OCI hooks"
+    if SERVER and host.tree.exists(f"{UNITS}/{SERVER.name}"):
+        return ok(f"{text}; {SERVER.serves} serves its containers (see {SERVER.check})")
+    text += ": NRI's hook-injector plugin is not installed"
     if host.manifest and runtime.name not in host.manifest.runtimes:
         return ok(f"{text}, and the hook was not installed for {runtime.name}")
-    return warning(text, f"install the NRI plugin: {_INSTALL.format(runtime.name)}")
+    remedy = f"install {SERVER.serves}: {_INSTALL.format(runtime.name)}" if SERVER else "install that plugin"
+    return warning(text, remedy)
 
 
 def _registration(host: Host, runtimes: list[str], path: str) -> Iterator[Finding]:

@@ -12,7 +12,8 @@ from pydantic import Field
 
 from resctrl_hooks.install.directories import RUNTIMES, RuntimeConfigError, directories
 from resctrl_hooks.install.paths import HOOK_NAME, UNITS
-from resctrl_hooks.install.units import NRI
+from resctrl_hooks.install.unit import Unit
+from resctrl_hooks.install.unit_files import SERVER
 from resctrl_hooks.install.watching import LOOKS_PAST, looks_past
 from resctrl_hooks.inventory.attention import state_problem
 from resctrl_hooks.inventory.base import Record
@@ -29,8 +30,6 @@ from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.features.monitoring import why_not
 from resctrl_hooks.node.names import namespace_in_words
 from resctrl_hooks.node.resctrl.absence import why_no_monitoring
-from resctrl_hooks.node.watch.status import read_status
-from resctrl_hooks.nri.status import NAME as NRI_STATUS
 
 from .host import Host
 from .running import Running, chosen, running_containers
@@ -166,9 +165,8 @@ def _without_record(host: Host, one: Running) -> PodExplanation:
         return _made(pod, "hook-not-called", f"cannot read {runtime}'s configuration: {error}", _DOCTOR, runtime)
     if not registration:
         folders = ", ".join(read)
-        where = (
-            f"{runtime} reads hooks in {folders}; none has {HOOK_NAME}" if read else "the NRI plugin is not installed"
-        )
+        none = f"{SERVER.serves} is not installed" if SERVER else f"{runtime or 'the runtime'} calls no hooks"
+        where = f"{runtime} reads hooks in {folders}; none has {HOOK_NAME}" if read else none
         after = f"resctrl-hook install --runtime {runtime}" if runtime in RUNTIMES else "resctrl-hook install"
         return _made(pod, "hook-not-called", where, after, runtime)
     if _started_before(host, found, registration):
@@ -217,13 +215,16 @@ def _registration(host: Host, runtime: str) -> tuple[str, Iterable[str]]:
         OSError, RuntimeConfigError: the runtime's configuration is unreadable.
     """
     known = RUNTIMES.get(runtime)
-    unit = f"{UNITS}/{NRI}"
-    if host.tree.exists(unit) or read_status(host.settings.state_dir, NRI_STATUS) is not None:
+    if SERVER and (host.tree.exists(unit := f"{UNITS}/{SERVER.name}") or _has_run(SERVER, host)):
         return unit, ()
     if known is None or known.by_nri:
         return "", ()
     read = directories(known, host.tree.root)
     return next((path for folder in read if host.tree.exists(path := f"{folder}/{HOOK_NAME}")), ""), read
+
+
+def _has_run(unit: Unit, host: Host) -> bool:
+    return unit.status is not None and unit.status(host.settings.state_dir) is not None
 
 
 def _started_before(host: Host, found: Found, registration: str) -> bool:

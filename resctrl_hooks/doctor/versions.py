@@ -8,17 +8,11 @@ import psutil
 
 from resctrl_hooks.install.paths import LAUNCH
 from resctrl_hooks.install.pod import REMEDY, outdated
-from resctrl_hooks.install.units import EXEC, GUARD, NRI
-from resctrl_hooks.node.guard.status import NAME as GUARD_STATUS
+from resctrl_hooks.install.unit_files import ORDERED
 from resctrl_hooks.node.settings import FORMAT
-from resctrl_hooks.node.watch.status import NAME as EXEC_STATUS
-from resctrl_hooks.node.watch.status import read_status
-from resctrl_hooks.nri.status import NAME as NRI_STATUS
 
 from .finding import Check, Finding, ok, warning
 from .host import Host
-
-_STATUS: Final = {EXEC: EXEC_STATUS, NRI: NRI_STATUS, GUARD: GUARD_STATUS}
 
 
 def versions(host: Host) -> Iterator[Finding]:
@@ -39,11 +33,12 @@ def _differences(host: Host) -> Iterator[Finding]:
     old = outdated(record.manifests, record.version)
     if old:
         yield warning(old, REMEDY)
-    for unit, name in _STATUS.items() if host.live else ():
-        status = read_status(host.settings.state_dir, name)
+    for unit in ORDERED if host.live else ():
+        status = unit.status(host.settings.state_dir) if unit.status else None
         if status is not None and _is_older(host, status.get("pid", 0)):
             yield warning(
-                f"{unit} still runs the code of an earlier version than {record.version}", f"systemctl restart {unit}"
+                f"{unit.name} still runs the code of an earlier version than {record.version}",
+                f"systemctl restart {unit.name}",
             )
 
 

@@ -5,7 +5,8 @@ from typing import Final
 
 from resctrl_hooks.install import systemd
 from resctrl_hooks.install.paths import UNITS
-from resctrl_hooks.install.units import EXEC, NRI
+from resctrl_hooks.install.unit_files import ORDERED
+from resctrl_hooks.install.units import EXEC
 from resctrl_hooks.node.host.procfs import start_time
 from resctrl_hooks.node.watch.status import EVENTS, OFF, read_status
 from resctrl_hooks.node.watch.wanted import is_wanted, why_useless
@@ -24,7 +25,8 @@ def exec_watcher(host: Host) -> Iterator[Finding]:
         return
     by_hand = _WITHOUT_SYSTEMD if host.live and not systemd.is_running() else ""
     status = read_status(host.settings.state_dir)
-    unit = next((unit for unit in (EXEC, NRI) if host.tree.exists(f"{UNITS}/{unit}")), "")
+    watching = [unit.name for unit in ORDERED if EXEC in (unit.name, unit.replaces)]
+    unit = next((name for name in watching if host.tree.exists(f"{UNITS}/{name}")), "")
     if status is None or not start_time(DEFAULT_PROC, status.get("pid", 0)):
         if not unit and host.manifest is None:
             return  # not installed; other checks report that

@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from resctrl_hooks.nri.status import read_status
+
 from .unit import Unit
 from .unit_texts import WITH_CODE
 from .units import EXEC, HOST, NRI
@@ -33,5 +35,17 @@ DevicePolicy=closed
 ReadWritePaths=/run {{state}} {{resctrl}} -/sys/fs/cgroup {{settings}}
 RestrictAddressFamilies=AF_UNIX AF_NETLINK
 {{sandbox}}"""
-UNITS: Final = (Unit(NRI, _TEXT, 50, HOST, resident=True, replaces=EXEC),)
+UNITS: Final = (
+    Unit(
+        NRI,
+        _TEXT,
+        50,
+        HOST,
+        resident=True,
+        replaces=EXEC,
+        status=read_status,
+        serves="the NRI plugin",
+        check="nri",
+    ),
+)
 """The plugin watches execs too."""

@@ -1,7 +1,7 @@
 """A systemd unit, as each house lists its own."""
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from resctrl_hooks.node.settings import Settings
 
@@ -19,6 +19,9 @@ class Unit(NamedTuple):
         needed: whether settings need the resident service; None if they never do.
         replaces: the resident service whose work it does too.
         by_hand: the operator's alternative without systemd.
+        status: reads the resident service's status from the state directory; None if it has not run.
+        serves: the service's name in messages, if it serves the containers of runtimes that call no hooks.
+        check: the check of `doctor` that examines such a service.
     """
 
     name: str
@@ -29,3 +32,6 @@ class Unit(NamedTuple):
     needed: Callable[[Settings], bool] | None = None
     replaces: str = ""
     by_hand: str = ""
+    status: Callable[[str], Mapping[str, Any] | None] | None = None
+    serves: str = ""
+    check: str = ""

@@ -14,12 +14,14 @@ from .unit import Unit
 from .units import COMPILE, MOUNT, RECONCILE
 
 _BY_HOUSE: Final[dict[str, tuple[Unit, ...]]] = {part.name: load(part.units) for part in parts() if part.units}
-_ORDERED: Final = sorted((unit for its in _BY_HOUSE.values() for unit in its), key=lambda unit: unit.rank)
-ALL: Final = tuple(unit.name for unit in _ORDERED)
-WANTED_BY: Final = {unit.name: unit.target for unit in _ORDERED if unit.target}
+ORDERED: Final = sorted((unit for its in _BY_HOUSE.values() for unit in its), key=lambda unit: unit.rank)
+SERVER: Final = next((unit for unit in ORDERED if unit.serves), None)
+"""The service of containers whose runtime calls no hooks; None without its house."""
+ALL: Final = tuple(unit.name for unit in ORDERED)
+WANTED_BY: Final = {unit.name: unit.target for unit in ORDERED if unit.target}
 ENABLED: Final = tuple(WANTED_BY)
 """Units to enable and start."""
-_RESIDENT: Final = [unit for unit in reversed(_ORDERED) if unit.resident]
+_RESIDENT: Final = [unit for unit in reversed(ORDERED) if unit.resident]
 RESIDENT: Final = tuple(unit.name for unit in _RESIDENT)
 """Services of which a node has those that its settings and its runtimes need, the last started first."""
 
@@ -86,7 +88,7 @@ def units(
     }
     return {
         unit.name: (unit.text.format(**fields) + (_INSTALL.format(unit.target) if unit.target else "")).encode()
-        for unit in _ORDERED
+        for unit in ORDERED
     }
 
 

@@ -3,6 +3,7 @@
 from typing import Final
 
 from resctrl_hooks.node.settings import Settings
+from resctrl_hooks.node.watch.status import read_status
 from resctrl_hooks.node.watch.wanted import WATCH
 
 from . import unit_texts
@@ -36,6 +37,7 @@ UNITS: Final = (
         resident=True,
         needed=_watches,
         by_hand="keep `resctrl-hook watch` running, too: it counts processes that enter running containers",
+        status=read_status,
     ),
     Unit(TIMER, unit_texts.TIMER, 70, "timers.target"),
     Unit(WAKE, unit_texts.WAKE, 80, "paths.target"),

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from resctrl_hooks.core.metric import COUNTER, Histogram, Program, Row, Status, counter_of
-from resctrl_hooks.nri.status import BOUNDS, NAME
+from resctrl_hooks.nri.status import BOUNDS, read_status
 
 
 def _events(status: Status) -> Mapping[str, Any]:
@@ -45,4 +45,4 @@ NRI: tuple[Row[Status], ...] = (
         unit="seconds",
     ),
 )
-PROGRAM: Final = Program(NAME, NRI)
+PROGRAM: Final = Program(read_status, NRI)

@@ -35,10 +35,10 @@ WATCH: tuple[Row[Status], ...] = (
 
 def programs() -> list[Program]:
     """Return all programs with metrics."""
-    return [*(load(part.program) for part in parts() if part.program), Program(watch.NAME, WATCH)]
+    return [*(load(part.program) for part in parts() if part.program), Program(watch.read_status, WATCH)]
 
 
 def resident_families(context: Context) -> list[Metric]:
     """Return the metrics of each program that has a status."""
-    found = [(one.rows, watch.read_status(context.settings.state_dir, one.status)) for one in programs()]
+    found = [(one.rows, one.status(context.settings.state_dir)) for one in programs()]
     return [family for rows, status in found if status is not None for family in families(rows, status)]

@@ -6,10 +6,13 @@ import time
 from ..node.host.files import format_json, write_file
 from ..node.log import silent
 from ..node.retried import status_writes
-from ..node.watch.status import read_status
+from ..node.shapes import by_name, count, each, fields, flag, number, text
+from ..node.watch import status as watch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from ..node.log import LogCallable
     from ..node.node_records import NriRecord
 
@@ -17,6 +20,17 @@ NAME = "nri.json"
 BOUNDS = (0.0005, 0.001, 0.005, 0.025, 0.1, 0.5, 2.0)
 """Upper bounds in seconds of an event's histogram; the runtime's timeout is 2 s by default."""
 _OFTEN = 1.0  # seconds: figures are written no more often
+_EVENT = fields({"count": count, "seconds": number, "failed": count}, {"buckets": each(count)})
+SHAPE = fields(
+    {},
+    {
+        "connected": flag,
+        "events": by_name(_EVENT),
+        **dict.fromkeys(("pid", "starts", "connections", "drops"), count),
+        **dict.fromkeys(("started", "since", "dropped"), number),
+        **dict.fromkeys(("socket", "runtime", "version", "why"), text),
+    },
+)
 
 
 class Status:
@@ -31,7 +45,7 @@ class Status:
             "pid": posix.getpid(),
             "socket": socket,
             "started": time.time(),
-            "starts": (read_status(folder, NAME) or {}).get("starts", 0) + 1,
+            "starts": (read_status(folder) or {}).get("starts", 0) + 1,
             "connected": False,
             "connections": 0,
             "drops": 0,
@@ -75,3 +89,8 @@ class Status:
         """Write the file; an error is said once."""
         self._written, self._is_new = time.monotonic(), False
         self._writes.attempt(lambda: write_file(self._path, format_json(self.values), 0o600))
+
+
+def read_status(folder: str) -> "dict[str, Any] | None":
+    """Return the plugin's last status; None if it has not run since the boot, or the file is damaged."""
+    return watch.read_status(folder, NAME, SHAPE)

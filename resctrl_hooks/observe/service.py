@@ -7,6 +7,7 @@ from resctrl_hooks.install.unit_texts import RIGHTS, SANDBOX, WITH_CODE
 from resctrl_hooks.install.units import HOST
 from resctrl_hooks.node.guard.section import OFF
 from resctrl_hooks.node.guard.section import section as guard
+from resctrl_hooks.node.guard.status import read_process
 from resctrl_hooks.node.history.section import section as history
 from resctrl_hooks.node.settings import Settings
 from resctrl_hooks.node.slowdown.section import section as slowdown
@@ -60,5 +61,6 @@ UNITS: Final = (
         resident=True,
         needed=is_needed,
         by_hand="keep `resctrl-hook guard run` running, too: it writes the history, judges pods, and is the guard",
+        status=read_process,
     ),
 )

@@ -403,6 +403,21 @@ def test_containerd_with_the_nri_plugin_needs_no_hook(patient: Patient) -> None:
     assert patient.said("hook", "ok")[0].startswith("containerd does not call OCI hooks; the NRI plugin serves its ")
 
 
+@pytest.mark.parametrize("here", [True, False])
+def test_remedy_for_containerd_names_only_a_house_that_is_here(
+    patient: Patient, monkeypatch: pytest.MonkeyPatch, here: bool
+) -> None:
+    patient.write("usr/bin/containerd", "")
+    monkeypatch.setattr(Host, "manifest", None)
+    if not here:
+        monkeypatch.setattr(runtimes, "SERVER", None)
+        patient.write("etc/systemd/system/resctrl-hooks-nri.service", "")
+    (found,) = (found for name, found in patient.findings("hook") if found.text.startswith("containerd"))
+    assert found.text == "containerd does not call OCI hooks: NRI's hook-injector plugin is not installed"
+    install = "install the NRI plugin: `resctrl-hook install --runtime containerd`"
+    assert found.remedy == (install if here else "install that plugin")
+
+
 def test_container_without_its_memtierd_is_a_problem(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
     without = {"memtierd": {"state": NOT_RUNNING}}
     gone = Container.model_validate({"id": "c" * 64, "name": "c0", "alive": True, "rdt_class": "", "details": without})

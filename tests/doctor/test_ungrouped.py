@@ -13,6 +13,7 @@ from hosts.monitored import MonitoredHost, monitored_host, replace_podman, run
 from schema_checks import refusal
 
 from resctrl_hooks.cli.schemas import schemas
+from resctrl_hooks.doctor import ungrouped
 from resctrl_hooks.doctor.host import Host
 from resctrl_hooks.doctor.ungrouped import PodExplanation, explain_pod
 from resctrl_hooks.inventory.find import NoSuchPodError, SeveralPodsError
@@ -124,6 +125,17 @@ def test_runtime_without_the_hook_is_named_with_its_directories(node: Node) -> N
         assert found.reason == "hook-not-called"
         assert "crio reads hooks in /usr/share/containers/oci/hooks.d; none has resctrl-hooks.json" in found.text
         assert found.next_command == "resctrl-hook install --runtime crio"
+
+
+def test_service_in_place_of_hooks_is_the_registration_while_its_house_is_here(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status = Path(node.host.context().settings.state_dir) / "nri.json"
+    status.parent.mkdir(parents=True, exist_ok=True)
+    status.write_text("{}")
+    assert node.explain().text.startswith("/etc/systemd/system/resctrl-hooks-nri.service exists, but no record")
+    monkeypatch.setattr(ungrouped, "SERVER", None)
+    assert node.explain().reason == "hook-not-called"
 
 
 def test_container_older_than_the_installation_is_explained(node: Node) -> None:

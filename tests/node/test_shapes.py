@@ -10,7 +10,8 @@ import pytest
 from typing_extensions import is_typeddict
 
 from resctrl_hooks.node import file_shapes, record_shapes, shapes
-from resctrl_hooks.node.watch.status import SHAPES
+from resctrl_hooks.node.watch.status import SHAPE as WATCH
+from resctrl_hooks.nri.status import SHAPE as NRI
 
 NODE = Path(shapes.__file__).parent
 LEAVES = {str: "", int: 1, float: 0.5, bool: True, Any: {}}
@@ -46,8 +47,8 @@ ROWS: dict[str, tuple[Callable[[Any], bool], set[str]]] = {
     "KeptTopologyRecord": (file_shapes.TOPOLOGY, set()),
     "SupervisorRecord": (file_shapes.SUPERVISOR, set()),
     "VanishedRecord": (file_shapes.VANISHED, set()),
-    "NriRecord": (SHAPES["nri.json"], set()),
-    "WatchRecord": (SHAPES["exec.json"], set()),
+    "NriRecord": (NRI, set()),
+    "WatchRecord": (WATCH, set()),
 }
 """By type: its shape, and the parts that the shape leaves to others."""
 

@@ -2,10 +2,11 @@
 
 import time
 
-from ..host.files import format_json, write_file
+from ..host.files import format_json, read_file, write_file
 from ..host.procfs import pid_namespace
 from ..log import silent
 from ..retried import status_writes
+from ..shapes import count, fields, parse
 from .law import LOWER, RAISE, REPORT, RESTORE
 from .section import ACT, OBSERVE
 
@@ -21,6 +22,8 @@ NAME = "guard.json"
 _DONE = {LOWER: "lowered", RAISE: "raised", RESTORE: "restored"}
 _WOULD = {LOWER: "would lower", RAISE: "would raise", RESTORE: "would restore"}
 _MOST_EVENTS = 50
+_LIMIT = 1 << 20
+_PROCESS = fields({}, {"pid": count})
 
 
 def event_of(number: int, change: "Change") -> "dict[str, Any]":
@@ -111,3 +114,12 @@ class Status:
         """Write the file. An error is said once: the guard continues without metrics."""
         self.values["updated"] = time.time()
         self._writes.attempt(lambda: write_file(self._path, format_json(self.values), 0o600))
+
+
+def read_process(state_dir: str) -> "dict[str, Any] | None":
+    """Return the ``pid`` of the last status; None if no guard has run since the boot, or the file is damaged."""
+    try:
+        found: "dict[str, Any]" = parse(read_file(f"{state_dir}/{NAME}", _LIMIT), _PROCESS)
+    except (OSError, ValueError):
+        return None
+    return found

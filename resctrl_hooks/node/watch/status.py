@@ -6,7 +6,7 @@ import time
 from ..host.files import format_json, read_file, write_file
 from ..log import silent
 from ..retried import status_writes
-from ..shapes import by_name, count, each, fields, flag, number, parse, text
+from ..shapes import count, fields, number, parse, text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from ..log import LogCallable
     from ..node_records import WatchRecord
+    from ..shapes import Shape
 
 NAME = "exec.json"
 EVENTS, SAMPLING, OFF = "events", "sampling", "off"
@@ -22,22 +23,7 @@ _OFTEN = 5.0  # seconds: figures are written no more often
 
 
 _COUNTS = ("events", "moved", "threads", "gone", "left", "failed", "overruns", "degraded", "samples", "sampled")
-_EVENT = fields({"count": count, "seconds": number, "failed": count}, {"buckets": each(count)})
-SHAPES = {
-    NAME: fields({}, {"started": number, "mode": text, "why": text, **dict.fromkeys(("pid", *_COUNTS), count)}),
-    "guard.json": fields({}, {"pid": count}),
-    "nri.json": fields(
-        {},
-        {
-            "connected": flag,
-            "events": by_name(_EVENT),
-            **dict.fromkeys(("pid", "starts", "connections", "drops"), count),
-            **dict.fromkeys(("started", "since", "dropped"), number),
-            **dict.fromkeys(("socket", "runtime", "version", "why"), text),
-        },
-    ),
-}
-"""The shapes of the resident programs' status files."""
+SHAPE = fields({}, {"started": number, "mode": text, "why": text, **dict.fromkeys(("pid", *_COUNTS), count)})
 
 
 class Status:
@@ -78,10 +64,10 @@ class Status:
             self._was = data
 
 
-def read_status(folder: str, name: str = NAME) -> "dict[str, Any] | None":
+def read_status(folder: str, name: str = NAME, shape: "Shape" = SHAPE) -> "dict[str, Any] | None":
     """Return the last status of a program; None if it has not run since the boot, or the file is damaged."""
     try:
-        found: "dict[str, Any]" = parse(read_file(f"{folder}/{name}", _LIMIT), SHAPES[name])
+        found: "dict[str, Any]" = parse(read_file(f"{folder}/{name}", _LIMIT), shape)
     except (OSError, ValueError):
         return None
     return found

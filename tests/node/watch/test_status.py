@@ -36,12 +36,15 @@ def _nri(folder: str) -> dict[str, Any]:
     return dict(found.values)
 
 
-@pytest.mark.parametrize("name", [NAME, nri_status.NAME])
+READERS = {NAME: read_status, nri_status.NAME: nri_status.read_status}
+
+
+@pytest.mark.parametrize("name", READERS)
 def test_status_with_a_wrong_field_is_none(tmp_path: Path, name: str) -> None:
     good = _nri(str(tmp_path)) if name == nri_status.NAME else dict(Status(str(tmp_path)).values)
     path = tmp_path / name
     path.write_text(json.dumps(good))
-    assert read_status(str(tmp_path), name) == good
+    assert READERS[name](str(tmp_path)) == good
     for field in good:
         wrong = [
             value
@@ -51,7 +54,7 @@ def test_status_with_a_wrong_field_is_none(tmp_path: Path, name: str) -> None:
         assert len(wrong) >= 5
         for value in wrong:
             path.write_text(json.dumps({**good, field: value}))
-            assert read_status(str(tmp_path), name) is None, (field, value)
+            assert READERS[name](str(tmp_path)) is None, (field, value)
 
 
 def fits(good: dict[str, Any], field: str, value: Any) -> bool:
