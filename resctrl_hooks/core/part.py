@@ -2,10 +2,15 @@
 
 from typing import Final
 
-from resctrl_hooks.core.parts import Entry, Part
+from resctrl_hooks.core.parts import Entry, Part, Rival
 
 PART: Final = Part(
     "core",
+    rivals=(
+        Rival("memtierd", "memory.high and memory.swap.max", "memory"),
+        Rival("memtierd", "memtierds of containers", "memtierd"),
+        Rival("memory-qos", "memory.high and memory.swap.max", "memory"),
+    ),
     commands={
         "Look": {
             "list": Entry(

@@ -66,6 +66,20 @@ class Keys(NamedTuple):
     after: str = ""
 
 
+class Rival(NamedTuple):
+    """An NRI plugin of another program that sets what a feature sets.
+
+    Args:
+        plugin: a part of its name.
+        sets: the values, in words.
+        feature: the feature.
+    """
+
+    plugin: str
+    sets: str
+    feature: str
+
+
 class Part(NamedTuple):
     """What one house adds.
 
@@ -75,6 +89,7 @@ class Part(NamedTuple):
             import what all commands need.
         subcommands: the commands that it adds to groups of other houses.
         documents: the mapping of its JSON documents, each a `Document` of `cli.schemas` by the name of its schema.
+        rivals: other programs' NRI plugins that set what its features set.
         units: its systemd units, a tuple of `install.unit.Unit`.
         held: a function of a node's context that returns the `rdt.held.Held` values of the house's processes.
         program: its resident program with metrics, a `core.metric.Program`.
@@ -93,6 +108,7 @@ class Part(NamedTuple):
     commands: Mapping[Task, Mapping[str, Entry]] = {}
     subcommands: tuple[Subcommand, ...] = ()
     documents: str = ""
+    rivals: tuple[Rival, ...] = ()
     units: str = ""
     held: str = ""
     program: str = ""

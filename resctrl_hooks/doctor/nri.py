@@ -1,8 +1,9 @@
 """Checks of the NRI plugin: whether NRI is enabled, whether the plugin is connected, and which other plugins run."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
+from resctrl_hooks.core.parts import parts
 from resctrl_hooks.install.containerd import CONFIG, is_on, major_version, read_config
 from resctrl_hooks.install.paths import UNITS
 from resctrl_hooks.install.units import NRI
@@ -18,28 +19,7 @@ from .finding import Check, Finding, ok, problem, some, warning
 from .host import DEFAULT_PROC, Host
 from .plugins import REMOVES_GROUPS, ago, other_plugins
 
-
-def _places(settings: Settings) -> bool:
-    return bool(settings.placement["enabled"])
-
-
-def _limits(settings: Settings) -> bool:
-    return is_in_use("memory", settings)
-
-
-_OVERLAPS: Final[tuple[tuple[str, str, Callable[[Settings], bool]], ...]] = (
-    ("topology-aware", "CPUs and memory nodes", _places),
-    ("balloons", "CPUs and memory nodes", _places),
-    ("memtierd", "memory.high and memory.swap.max", _limits),
-    ("memtierd", "memtierds of containers", lambda settings: is_in_use("memtierd", settings)),
-    ("memory-qos", "memory.high and memory.swap.max", _limits),
-    (
-        REMOVES_GROUPS,
-        "monitoring groups named by the pod's UID",
-        lambda settings: bool(settings.groups["enabled"]) and not settings.group_prefix,
-    ),
-)
-"""Parts of plugins' names, what these set, and whether a configuration sets it too."""
+_GROUPS: Final = "monitoring groups named by the pod's UID"
 _SHOWN: Final = 3
 
 
@@ -86,7 +66,7 @@ def _others(host: Host) -> Iterator[Finding]:
     """Name what other plugins set too, by the active configuration and by the records of containers."""
     harmless = []
     for name in sorted(other_plugins(host)):
-        same = [what for part, what, applies in _OVERLAPS if part in name and applies(host.settings)]
+        same = [*_set_twice(name, host.settings)]
         if same:
             what = f"the NRI plugin {name} and this configuration both set {' and '.join(same)}"
             yield warning(what, "let one of them do it: see `Other plugins` in docs/nri.md")
@@ -95,6 +75,15 @@ def _others(host: Host) -> Iterator[Finding]:
     if harmless:
         yield ok(f"other NRI plugins set nothing that this configuration sets: {', '.join(harmless)}")
     yield from _kept(host)
+
+
+def _set_twice(plugin: str, settings: Settings) -> Iterator[str]:
+    """Yield what another plugin sets and the configuration too, in words."""
+    for rival in (one for part in parts() for one in part.rivals):
+        if rival.plugin in plugin and is_in_use(rival.feature, settings):
+            yield rival.sets
+    if REMOVES_GROUPS in plugin and settings.groups["enabled"] and not settings.group_prefix:
+        yield _GROUPS
 
 
 def _kept(host: Host) -> Iterator[Finding]:

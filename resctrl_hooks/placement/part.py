@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from resctrl_hooks.core.parts import Entry, Keys, Part, Subcommand
+from resctrl_hooks.core.parts import Entry, Keys, Part, Rival, Subcommand
 
 PART: Final = Part(
     "placement",
@@ -22,4 +22,5 @@ PART: Final = Part(
     conversion="`resctrl-hook config balloons FILE` prints its `placement` section",
     displays={"placement": "resctrl_hooks.inventory.feature_display.placement:PLACEMENT"},
     wide="where containers are placed, also pool and CPUs",
+    rivals=tuple(Rival(name, "CPUs and memory nodes", "placement") for name in ("topology-aware", "balloons")),
 )
