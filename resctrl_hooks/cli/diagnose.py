@@ -7,11 +7,12 @@ import click
 from resctrl_hooks.cli.diagnosis_text import print_diagnosis, print_effects, print_need, print_none_slowed
 from resctrl_hooks.cli.document import Form, attributes, is_table, output_option, print_listing
 from resctrl_hooks.cli.node import open_node
-from resctrl_hooks.cli.params import Duration, at_option, refuse_with_at
+from resctrl_hooks.cli.params import Duration
 from resctrl_hooks.inventory.find import NoSuchPodError, find
 from resctrl_hooks.inventory.gather import pod_of
 from resctrl_hooks.node.container.names import short_id
 from resctrl_hooks.node.context import Context
+from resctrl_hooks.observe.params import at_option, refuse_with_at
 from resctrl_hooks.slowdown.diagnosis import LIST, Diagnosis
 from resctrl_hooks.slowdown.effects import ClassEffect, effect_of_class
 from resctrl_hooks.slowdown.evidence import UNITS

@@ -5,7 +5,6 @@ import os
 import click
 
 from resctrl_hooks.cli.node import find_settings
-from resctrl_hooks.cli.params import ended_by_signals
 from resctrl_hooks.events.api import api_of_pod
 from resctrl_hooks.events.conditions import conditions
 from resctrl_hooks.events.sender import Sender
@@ -13,6 +12,7 @@ from resctrl_hooks.inventory.pod_names import PodNames
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.log import Log
+from resctrl_hooks.observe.params import ended_by_signals
 
 _SECONDS = 10.0
 """Between two passes: the sampling process judges as often."""

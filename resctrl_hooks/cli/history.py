@@ -7,13 +7,13 @@ import click
 from resctrl_hooks.cli.document import Form, attributes, is_table, output_option, print_listing
 from resctrl_hooks.cli.errors import HelpfulGroup
 from resctrl_hooks.cli.node import open_node
-from resctrl_hooks.cli.params import Past, recording_errors, recording_options
 from resctrl_hooks.cli.past_text import say_skipped
 from resctrl_hooks.cli.tables import duration
 from resctrl_hooks.inventory.amounts import clock, scaled
 from resctrl_hooks.inventory.base import Record
 from resctrl_hooks.node.history.rows import LABELS
 from resctrl_hooks.node.history.section import section
+from resctrl_hooks.observe.params import Past, recording_errors, recording_options
 from resctrl_hooks.past.times import FORMS
 from resctrl_hooks.past.view import Past as History
 from resctrl_hooks.recording.files import check, writing

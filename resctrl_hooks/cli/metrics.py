@@ -11,7 +11,7 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 
 from resctrl_hooks.cli.errors import INVALID, FailedError, remarks
 from resctrl_hooks.cli.node import open_node
-from resctrl_hooks.cli.params import Duration, ended_by_signals
+from resctrl_hooks.cli.params import Duration
 from resctrl_hooks.extras import remedy
 from resctrl_hooks.metrics.collector import NodeCollector, registry_of
 from resctrl_hooks.metrics.diagnoses import diagnoses
@@ -22,6 +22,7 @@ from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.fault_report import lacks_root
 from resctrl_hooks.node.resctrl.counter_files import layout
 from resctrl_hooks.node.resctrl.counters import COUNTERS, MON_DATA
+from resctrl_hooks.observe.params import ended_by_signals
 from resctrl_hooks.slowdown.diagnosis import DIAGNOSES
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import click
 from resctrl_hooks.cli.added import with_sentence
 from resctrl_hooks.cli.list_options import ListOptions
 from resctrl_hooks.cli.node import open_node
-from resctrl_hooks.cli.params import at_option, interval_option, refuse_with_at
+from resctrl_hooks.observe.params import at_option, interval_option, refuse_with_at
 
 _Command = Callable[..., Any]
 

@@ -9,11 +9,12 @@ import click
 
 from resctrl_hooks.cli.errors import remarks
 from resctrl_hooks.cli.node import open_node
-from resctrl_hooks.cli.params import Duration, ended_by_signals, interval_option, recording_errors, recording_options
+from resctrl_hooks.cli.params import Duration
 from resctrl_hooks.inventory.amounts import scaled
 from resctrl_hooks.inventory.pod_names import PodNames
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.history.rows import Row, Sampler
+from resctrl_hooks.observe.params import ended_by_signals, interval_option, recording_errors, recording_options
 from resctrl_hooks.recording.files import Write, writing
 
 

@@ -5,9 +5,9 @@ import time
 import click
 
 from resctrl_hooks.cli.errors import INVALID, FailedError
-from resctrl_hooks.cli.params import Bandwidth, Past, not_negative
 from resctrl_hooks.extras import remedy
 from resctrl_hooks.node.history.rows import Row
+from resctrl_hooks.observe.params import Bandwidth, Past, not_negative
 from resctrl_hooks.past.times import FORMS
 from resctrl_hooks.recording.analysis import recording_of
 from resctrl_hooks.recording.energy import write_csv

@@ -14,7 +14,6 @@ from resctrl_hooks.cli.class_lines import BY_CLASS, changed
 from resctrl_hooks.cli.document import Column, print_listing
 from resctrl_hooks.cli.list_options import ListOptions, list_options
 from resctrl_hooks.cli.node import open_node
-from resctrl_hooks.cli.params import Bandwidth, at_option, domain_of, interval_option
 from resctrl_hooks.cli.tables import console, print_table
 from resctrl_hooks.cli.top_scene import Scene
 from resctrl_hooks.cli.top_table import domain_line, head_line, memory_lines, power_lines, usage_table
@@ -23,6 +22,7 @@ from resctrl_hooks.inventory.slowdown import SORT as SLOW
 from resctrl_hooks.inventory.usage import GROUPINGS, Line, grouped, ordered
 from resctrl_hooks.inventory.usage_models import Usage
 from resctrl_hooks.node.context import Context
+from resctrl_hooks.observe.params import Bandwidth, at_option, domain_of, interval_option
 
 if TYPE_CHECKING:
     from resctrl_hooks.cli.top_past import PastSamples

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple, TypeVar
 import click
 
 from resctrl_hooks.cli.errors import INVALID, FailedError
-from resctrl_hooks.cli.params import Duration, interval_option
+from resctrl_hooks.cli.params import Duration
 from resctrl_hooks.extras import remedy
+from resctrl_hooks.observe.params import interval_option
 
 from .api import NAMESPACE, Cluster, MetricsPod
 

@@ -22,13 +22,14 @@ from resctrl_hooks.cli import guard as guard_module
 from resctrl_hooks.cli import nri as nri_module
 from resctrl_hooks.cli import reconcile as reconcile_module
 from resctrl_hooks.cli import watch as watch_module
-from resctrl_hooks.cli.params import Duration, Past, ended_by_signals, recording_errors, refuse_with_at
+from resctrl_hooks.cli.params import Duration
 from resctrl_hooks.config.problems import InvalidConfigError, Problem
 from resctrl_hooks.doctor import Finding
 from resctrl_hooks.inventory.models import Refusal
 from resctrl_hooks.inventory.pod_details import Failure
 from resctrl_hooks.node import call_metrics
 from resctrl_hooks.node.errors import HookError, SettingsError
+from resctrl_hooks.observe.params import Past, ended_by_signals, recording_errors, refuse_with_at
 from resctrl_hooks.recording.files import RecordingError
 from resctrl_hooks.slowdown.signals import ended_like_ctrl_c
 from resctrl_hooks.view.contents import Contents

@@ -10,7 +10,6 @@ from rich.console import Console
 from cli.test_show_text import squeezed
 from resctrl_hooks.cli import list_options, top_samples
 from resctrl_hooks.cli.list_options import ListOptions
-from resctrl_hooks.cli.params import Bandwidth
 from resctrl_hooks.cli.top import _item
 from resctrl_hooks.cli.top_scene import Scene
 from resctrl_hooks.cli.top_scenes import Scenes
@@ -22,6 +21,7 @@ from resctrl_hooks.inventory.usage import FOREIGN, POD, TOTAL, UNGROUPED, Line
 from resctrl_hooks.inventory.usage_models import DomainUsage, MemoryShare, MemoryUsage, PowerUsage
 from resctrl_hooks.node.resctrl.counters import slot_at
 from resctrl_hooks.node.snapshot.snapshot import ClassCounts, Snapshot
+from resctrl_hooks.observe.params import Bandwidth
 
 NAMES = ("llc", "mbm", "local", "watts")
 
