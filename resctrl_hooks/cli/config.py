@@ -12,7 +12,7 @@ import click
 
 from resctrl_hooks.cli.document import Column, Form, attributes, is_table, output_option, print_listing
 from resctrl_hooks.cli.errors import INVALID, FailedError, HelpfulGroup, print_problems
-from resctrl_hooks.cli.installed import other_config
+from resctrl_hooks.cli.installed import other_config, without_code
 from resctrl_hooks.config.applied import Applied, Change, apply_file, check_compiled, is_newer
 from resctrl_hooks.config.check import Checked, check_file, trust_problems
 from resctrl_hooks.config.document import format_document
@@ -107,6 +107,7 @@ def apply(config: str, *, dry_run: bool, if_newer: bool, form: Form) -> None:
     except OSError as error:
         what = f"not applied: {error.filename or config}: {error.strerror}; the previous configuration stays active"
         raise click.ClickException(what) from error
+    applied.remarks.extend(without_code(applied.path, applied.settings))
     if not is_table(form):
         _print_changes(form, applied.path, applied.changes, applied.remarks, applied=not dry_run)
     else:

@@ -6,9 +6,11 @@ import click
 from click.core import ParameterSource
 
 from resctrl_hooks.config.applied import MACHINE_CONFIG, read_compiled
+from resctrl_hooks.config.problems import Problem
+from resctrl_hooks.install.houses import WITHOUT_CODE, missing
 from resctrl_hooks.install.manifest import Manifest, read_manifest
 from resctrl_hooks.install.tree import Tree
-from resctrl_hooks.node.settings import DEFAULT_CONFIG, MANAGED_BY, compiled_path
+from resctrl_hooks.node.settings import DEFAULT_CONFIG, MANAGED_BY, Settings, compiled_path
 
 
 def installed_config(context: click.Context, record: Manifest | None) -> str:
@@ -23,6 +25,14 @@ def other_config(compiled: str) -> str:
     record = read_manifest(Tree(""))
     used = record.config if record else ""
     return used if used and compiled_path(used) != os.path.abspath(compiled) else ""
+
+
+def without_code(compiled: str, settings: Settings) -> list[Problem]:
+    """Return the remark that these settings of the installed hooks need modules that the installation lacks."""
+    record = read_manifest(Tree(""))
+    absent = missing(record, settings) if record and compiled_path(record.config) == os.path.abspath(compiled) else []
+    what = WITHOUT_CODE.format(", ".join(absent))
+    return [Problem(what, "install again: `resctrl-hook install`", file=compiled, severity="warning")] if absent else []
 
 
 def leave_to_machine_config(root: str, config: str) -> None:

@@ -55,9 +55,10 @@ class Change:
 
 @dataclass(frozen=True)
 class Applied:
-    """The result of `apply`: the active file, the changes, and the remarks of `check_file`."""
+    """The result of `apply`: the active file, the settings, the changes, and the remarks of `check_file`."""
 
     path: str
+    settings: Settings
     changes: list[Change]
     remarks: list[Problem]
 
@@ -173,7 +174,7 @@ def apply_file(path: str, *, dry_run: bool = False) -> Applied:
         text = compiled(config, former=former_prefixes(before, config), applied_from=applied_from)
         for name in (last_valid_path(target), target):
             replace_file(name, text, _MODE)
-    return Applied(target, changes, checked.remarks)
+    return Applied(target, Settings(config.given(), target), changes, checked.remarks)
 
 
 def _state_folder(before: dict[str, Any] | None) -> str:

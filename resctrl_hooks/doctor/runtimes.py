@@ -8,6 +8,7 @@ from typing import Final
 
 from resctrl_hooks.install.directories import RUNTIMES, Runtime, RuntimeConfigError, directories
 from resctrl_hooks.install.hook_json import hook_problems
+from resctrl_hooks.install.houses import WITHOUT_CODE, missing
 from resctrl_hooks.install.paths import CODE, HOOK_NAME, UNITS
 from resctrl_hooks.install.present import named_folder
 from resctrl_hooks.install.unit_files import SERVER
@@ -151,7 +152,7 @@ def code(host: Host) -> Iterator[Finding]:
         return
     from resctrl_hooks.install.payload import folder_name, payload  # noqa: PLC0415  # it reads the whole node half
 
-    ours = payload()
+    ours = payload(host.manifest.houses)
     if not host.manifest.complete:
         yield problem("an installation was interrupted", again)
     here = {name: host.tree.read(f"{CODE}/{folder}/{name}") or b"" for name in _modules(host, f"{CODE}/{folder}")}
@@ -160,6 +161,9 @@ def code(host: Host) -> Iterator[Finding]:
         yield problem(f"changed or missing in {CODE}/{folder}: {', '.join(changed)}", again)
     elif folder != ours.folder:
         yield warning(_differing(host.manifest.version, folder, ours.version, ours.folder), again)
+    absent = missing(host.manifest, host.settings)
+    if absent:
+        yield problem(WITHOUT_CODE.format(", ".join(absent)), again)
     compiled = [name for name in names(host.tree.real(f"{CODE}/{folder}")) if name.startswith("compiled.")]
     python = host.manifest.python
     tag = host.run(python, "-I", "-S", "-c", "import sys; print(sys.implementation.cache_tag)")

@@ -52,6 +52,7 @@ def install(plan: Plan, tree: Tree, *, say: Say, warn: Say, each_module: bool = 
         tree.make_folder(folder)
     complete, record.files = record.files | kept, listed | record.files
     record.save(tree)
+    _stop(obsolete, tree, warn=warn)  # while their code is here, with which they restore what they changed
     for role in ROLES:
         if role == LAUNCHER:
             compile_modules(plan, tree, warn=warn)
@@ -85,6 +86,7 @@ def _record(plan: Plan, before: Manifest | None, tree: Tree) -> Manifest:
         folders=folders,
         first_settings=first,
         manifests=manifests_version(tree),
+        houses=plan.payload.houses,
     )
 
 
@@ -221,13 +223,10 @@ def _remove(
     paths: dict[str, str], tree: Tree, *, say: Say, warn: Say, release: Callable[[], None] = lambda: None
 ) -> None:
     """Remove paths in the reverse order of roles; ``release`` is called when their units have stopped."""
-    # resctrl's mount contains the groups.
-    units = [os.path.basename(path) for path, role in paths.items() if role == UNIT and not path.endswith(".mount")]
-    live = bool(units) and systemd.runs(tree)
+    live = False
     for role in reversed(ROLES):
         if role == LINK:
-            if live:
-                systemd.stop(units, warn)
+            live = _stop(paths, tree, warn=warn)
             release()
         for path in (path for path, its in paths.items() if its == role):
             if role == MODULE:
@@ -237,6 +236,15 @@ def _remove(
                 say(f"removed {path}")
         if role == UNIT and live:
             systemd.reload(warn)
+
+
+def _stop(paths: dict[str, str], tree: Tree, *, warn: Say) -> bool:
+    """Stop the units among paths, except resctrl's mount, which contains the groups; return whether there are any."""
+    units = [os.path.basename(path) for path, role in paths.items() if role == UNIT and not path.endswith(".mount")]
+    live = bool(units) and systemd.runs(tree)
+    if live:
+        systemd.stop(units, warn)
+    return live
 
 
 def _hook_folders(record: Manifest) -> set[str]:

@@ -30,6 +30,8 @@ class Manifest:
     """The digest of the initial configuration, to detect edits."""
     manifests: str = ""
     """The version of the Kubernetes manifests whose pod installed, or `UNKNOWN`; empty for another installation."""
+    houses: list[str] | None = None
+    """The houses whose code is installed beside core's; None for all, as versions that do not record it install."""
     complete: bool = False
 
     def paths(self, kind: str) -> list[str]:

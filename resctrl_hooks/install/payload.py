@@ -11,13 +11,11 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Final, NamedTuple
 
+from resctrl_hooks.core.parts import Part, parts
 from resctrl_hooks.node.feature_table import FEATURES, Row
 from resctrl_hooks.node.main import LONG_RUNNING
 
-PLUGIN: Final = "nri"
 _NODE: Final = "node"
-_SAMPLING: Final = ("node/sampler/", "node/guard/", "node/history/", "node/slowdown/", "node/snapshot/")
-"""Rooms of which other modules need few or none: with all of them, a MachineConfig is a sixth longer."""
 _ENDING: Final = ".py"
 _FRONT_DOOR: Final = "part.py"
 _DIGITS: Final = 12
@@ -52,6 +50,8 @@ class Payload(NamedTuple):
     folder: str
     modules: dict[str, bytes]
     script: str = "node/launch.py"
+    houses: list[str] | None = None
+    """The houses with rooms of which it has code; None for all."""
 
     def launch(self, boot_code: str = "") -> bytes:
         """Return the script in front.
@@ -62,20 +62,30 @@ class Payload(NamedTuple):
         return _LAUNCH.format(version=self.version, folder=self.folder, script=self.script, compiled=compiled).encode()
 
 
-def payload(*, plugin: bool = True, sampling: bool = True, features: Collection[str] = FEATURES) -> Payload:
+def payload(houses: Collection[str] | None = None, *, features: Collection[str] = FEATURES) -> Payload:
     """Return this package's node half, and its folder.
 
-    ``plugin``: with the NRI plugin. ``sampling``: with the modules that only the sampling process needs. ``features``:
-    those that the settings enable; the modules of others are left out.
+    ``houses``: those of which it has code, beside core; None for all. ``features``: those that the settings enable; the
+    modules of others are left out.
     """
     from resctrl_hooks import __version__  # noqa: PLC0415  # the library's front imports all of it
 
-    project = resources.files("resctrl_hooks")
-    modules = dict(sorted(found for room in (_NODE, PLUGIN) for found in _modules(project / room, f"{room}/")))
-    del modules[f"{PLUGIN}/{_FRONT_DOOR}"]  # of the people half
+    absent = [room for part in parts() if houses is not None and part.name not in houses for room in part.rooms]
     unused = [_room_of(row) for name, row in FEATURES.items() if name not in features]
-    modules = _without((*unused, *(() if sampling else _SAMPLING), *(() if plugin else (f"{PLUGIN}/",))), modules)
-    return Payload(__version__, folder_name(modules), modules)
+    modules = _without((*absent, *unused), _all_modules())
+    return Payload(__version__, folder_name(modules), modules, houses=None if houses is None else sorted(houses))
+
+
+def features_of(part: Part) -> list[str]:
+    """Return the features whose modules are in a house's rooms."""
+    return [name for name, row in FEATURES.items() if _room_of(row).startswith(part.rooms)]
+
+
+def _all_modules() -> dict[str, bytes]:
+    project = resources.files("resctrl_hooks")
+    beside = [room for part in parts() for room in part.rooms if not room.startswith(f"{_NODE}/")]
+    modules = dict(sorted(found for room in (f"{_NODE}/", *beside) for found in _modules(project / room, room)))
+    return {path: data for path, data in modules.items() if path.removesuffix(_FRONT_DOOR) not in beside}
 
 
 def _path_of(module: str) -> str:

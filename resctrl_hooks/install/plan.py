@@ -12,6 +12,7 @@ from resctrl_hooks.node.settings import Settings, active_path, compiled_path
 from .containerd import nri_drop_in
 from .directories import RUNTIMES, choose
 from .hook_json import hook_json
+from .houses import needed
 from .paths import CODE, HOOK_NAME, LAUNCH, PYTHON, UNITS
 from .payload import Payload, payload
 from .roles import DROP_IN, FEATURES, HOOK, LAUNCHER, LINK, MODULE, ROLES, SETTINGS, UNIT
@@ -70,19 +71,19 @@ def plan(
     Raises:
         InvalidConfigError, OSError, RuntimeConfigError: existing files on the host are unusable.
     """
-    code = payload()
     notes: list[str] = []
     chosen = {"nri"} if nri or any(RUNTIMES[name].by_nri for name in runtimes) else set[str]()
-    files = [PlannedFile(f"{CODE}/{code.folder}/{name}", data, MODULE) for name, data in code.modules.items()]
-    files.append(PlannedFile(LAUNCH, code.launch(), LAUNCHER))
     settings_files = compiled_files(config, root, history=_PODMAN in runtimes if history is None else history)
     if history and not settings_files:
         enabled = with_history(config, root)
         settings_files = enabled or {}
         if enabled is None:
             notes.append(f"the history is not enabled: set `history: {{enabled: true}}` in {config}, and install again")
-    files += [PlannedFile(path, data, SETTINGS) for path, data in settings_files.items()]
-    settings = _settings(config, root, {file.path: file.data for file in files})
+    files = [PlannedFile(path, data, SETTINGS) for path, data in settings_files.items()]
+    settings = _settings(config, root, settings_files)
+    code = payload(needed(settings, chosen, root))
+    files += [PlannedFile(f"{CODE}/{code.folder}/{name}", data, MODULE) for name, data in code.modules.items()]
+    files.append(PlannedFile(LAUNCH, code.launch(), LAUNCHER))
     if nfd:
         files.append(_features(settings.node_features_path, root))
     wanted = resident(settings, chosen)

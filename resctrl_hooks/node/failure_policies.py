@@ -89,7 +89,7 @@ def _warn(name: str, workload: "Workload", error: HookError, context: "Context")
 class Undelivered(Feature):
     """A feature whose modules are not on this node: what it should do fails by its policy.
 
-    A MachineConfig has no modules of features that its settings do not enable.
+    A node has no modules of features that its settings did not enable when they were installed.
     """
 
     def __init__(self, name: str) -> None:
@@ -109,5 +109,6 @@ class Undelivered(Feature):
 
     def _error(self) -> SettingsError:
         return SettingsError(
-            f"the modules of {self.name} are not installed here", hint="render the MachineConfig with these settings"
+            f"the modules of {self.name} are not installed here",
+            hint="run `resctrl-hook install`, or render the MachineConfig, with these settings",
         )

@@ -24,7 +24,7 @@ def feature_named(name: str) -> "Feature | None":
     try:
         module = __import__(f"features.{row.module}", globals(), None, ("FEATURE",), 1)
     except ModuleNotFoundError:
-        from .failure_policies import Undelivered  # only where a MachineConfig and the settings differ
+        from .failure_policies import Undelivered  # only where the installed code and the settings differ
 
         return Undelivered(name)
     feature: Feature = module.FEATURE

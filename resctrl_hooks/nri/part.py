@@ -21,5 +21,6 @@ PART: Final = Part(
         Keys("resctrl_hooks.config.nri:NriKeys", after="scheduling"),
         Keys("resctrl_hooks.config.nri:ClassKeys", section="classes"),
     ),
+    rooms=("nri/",),
     checks=("resctrl_hooks.doctor.nri:CHECKS",),
 )

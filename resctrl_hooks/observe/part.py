@@ -69,6 +69,7 @@ PART: Final = Part(
     },
     documents="resctrl_hooks.observe.documents:DOCUMENTS",
     units="resctrl_hooks.observe.service:UNITS",
+    rooms=("node/sampler/", "node/guard/", "node/history/", "node/slowdown/", "node/snapshot/"),
     held="resctrl_hooks.inventory.guard:held_values",
     keys=(
         Keys("resctrl_hooks.config.observe:Residents", after="scheduling"),

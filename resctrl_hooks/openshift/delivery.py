@@ -4,10 +4,11 @@ from typing import Final, NamedTuple
 
 from resctrl_hooks.config.applied import MACHINE_CONFIG
 from resctrl_hooks.install.hook_json import hook_json
+from resctrl_hooks.install.houses import needed
 from resctrl_hooks.install.paths import ADMIN_HOOKS, BOOT_CODE, CODE, HOOK_NAME, LAUNCH, PYTHON
 from resctrl_hooks.install.payload import payload
 from resctrl_hooks.install.unit_files import resident, units
-from resctrl_hooks.install.units import COMPILE, GUARD, MOUNT, RECONCILE, TIMER, WAKE
+from resctrl_hooks.install.units import COMPILE, MOUNT, RECONCILE, TIMER, WAKE
 from resctrl_hooks.node.archive import ARCHIVE
 from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.host.files import parse_json
@@ -71,13 +72,9 @@ def delivery(
     not remove files that it does not know.
     """
     values = Settings(parse_json(settings))
-    services = resident(values, ["nri"] if nri else [])
-    # The plugin and the modules of sampling are a sixth of the whole each, those of all features another one.
-    code = payload(
-        plugin=nri,
-        sampling=GUARD in services,
-        features=[name for name in FEATURES if is_in_use(name, values)],
-    )
+    chosen = ["nri"] if nri else []
+    services = resident(values, chosen)
+    code = payload(needed(values, chosen), features=[name for name in FEATURES if is_in_use(name, values)])
     boot_code = f"{BOOT_CODE}/{code.folder}"
     modules = {name: code.modules[name] for name in _BESIDE} | {ARCHIVE: pack(code.modules)}
     files = [

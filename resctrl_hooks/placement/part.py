@@ -17,6 +17,7 @@ PART: Final = Part(
         Subcommand("config", "balloons", "resctrl_hooks.cli.balloons:command", ("config balloons balloons.yaml",)),
     ),
     documents="resctrl_hooks.placement.documents:DOCUMENTS",
+    rooms=("node/features/placement/",),
     keys=(Keys("resctrl_hooks.config.placement:PlacementKeys", after="rdt"),),
     checks=("resctrl_hooks.doctor.placement:CHECKS",),
     conversion="`resctrl-hook config balloons FILE` prints its `placement` section",

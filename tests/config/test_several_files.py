@@ -176,6 +176,18 @@ def test_apply_names_the_file_of_installed_hooks(folder: Path, monkeypatch: pyte
     assert "note" not in call(production, "config", "apply").stderr
 
 
+def test_apply_names_the_command_that_installs_missing_code(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = written(folder / "config.yaml", "shop", placement={"enabled": True})
+    record = Manifest(config=config, houses=[])
+    monkeypatch.setattr(installed, "read_manifest", lambda _: record)
+    wanted = "the settings need modules that are not installed: placement; install again: `resctrl-hook install`"
+    for words in (["--dry-run"], []):
+        result = call(config, "config", "apply", *words)
+        assert (result.exit_code, wanted in result.stderr) == (0, True)
+    record.houses = ["placement"]
+    assert "not installed" not in call(config, "config", "apply").stderr
+
+
 def test_unwritable_folder_keeps_settings(folder: Path) -> None:
     config = written(folder / "b.yaml", "lab")
     (folder / "b.yaml.compiled.json").mkdir()

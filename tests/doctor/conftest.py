@@ -20,9 +20,9 @@ def patient(tmp_path: Path, one_version: None) -> Patient:
 @pytest.fixture
 def one_version(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the installed and the running version equal, even while the node half is being edited."""
-    shipped = payload()
+    shipped = payload([])
     for module in ("plan", "payload"):
-        monkeypatch.setattr(f"resctrl_hooks.install.{module}.payload", lambda: shipped)
+        monkeypatch.setattr(f"resctrl_hooks.install.{module}.payload", lambda *_, **__: shipped)
 
 
 @pytest.fixture

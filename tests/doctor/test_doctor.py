@@ -101,9 +101,9 @@ def test_foreign_requirement_is_not_fixed_by_reinstall(patient: Patient) -> None
 def test_installed_code_of_another_build_is_named_with_what_differs(
     patient: Patient, monkeypatch: pytest.MonkeyPatch, version: str
 ) -> None:
-    shipped = payload()
+    shipped = payload([])
     ours = shipped._replace(version=version or shipped.version, folder="node-0123456789ab")
-    monkeypatch.setattr("resctrl_hooks.install.payload.payload", lambda: ours)
+    monkeypatch.setattr("resctrl_hooks.install.payload.payload", lambda *_, **__: ours)
     (found,) = [one for _, one in patient.findings("code") if one.level == "warning" and "version" in one.text]
     assert "`resctrl-hook install`" in found.remedy
     if version:
@@ -112,6 +112,15 @@ def test_installed_code_of_another_build_is_named_with_what_differs(
         assert f"another build of version {shipped.version}" in found.text
         assert shipped.folder in found.text
         assert ours.folder in found.text
+
+
+def test_house_that_settings_need_and_the_installation_lacks_is_named(patient: Patient) -> None:
+    record = patient.code / "manifest.json"
+    assert json.loads(record.read_text())["houses"] == []
+    compiled = json.loads(patient.compiled.read_text())
+    patient.compiled.write_text(json.dumps(compiled | {"placement": {"enabled": True}}))
+    found = [one.text for _, one in patient.findings("code") if one.level == "problem"]
+    assert found == ["the settings need modules that are not installed: placement"]
 
 
 def test_registered_interpreter_is_used(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:

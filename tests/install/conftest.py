@@ -11,7 +11,7 @@ from resctrl_hooks.install.payload import Payload
 @pytest.fixture
 def ship(monkeypatch: pytest.MonkeyPatch) -> Callable[[Payload], None]:
     """Make the package be a version."""
-    return lambda shipped: monkeypatch.setattr("resctrl_hooks.install.plan.payload", lambda: shipped)
+    return lambda shipped: monkeypatch.setattr("resctrl_hooks.install.plan.payload", lambda *_, **__: shipped)
 
 
 @pytest.fixture

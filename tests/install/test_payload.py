@@ -1,26 +1,34 @@
-"""The modules that a host gets: without a sampling process, those that the others import."""
+"""The modules that a host gets: those of the houses that it needs, and those that these import."""
 
 import ast
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from conftest import Host
 
+from resctrl_hooks.install.houses import missing, needed
+from resctrl_hooks.install.manifest import Manifest
 from resctrl_hooks.install.payload import payload
 from resctrl_hooks.node.feature_table import FEATURES
+from resctrl_hooks.node.ledger import Ledger
+from resctrl_hooks.node.settings import Settings
+
+if TYPE_CHECKING:
+    from resctrl_hooks.node.records import StepRecord
 
 
 @pytest.mark.parametrize("features", [[*FEATURES], []])
 def test_modules_without_sampling_have_all_their_imports(tmp_path: Path, host: Host, features: list[str]) -> None:
-    modules = payload(plugin=False, sampling=False, features=features).modules
+    modules = payload(["placement"], features=features).modules
     for room in ("placement/", "memtierd/", "blockio.py", "scheduling.py", "memory.py"):
         assert bool(features) == any(path.startswith(f"node/features/{room}") for path in modules)
     assert "node/guard/lease.py" in modules, "reconcile restores the values of a guard that has ended"
     assert not {"node/guard/guard.py", "node/history/store.py", "node/sampler/process.py"} & modules.keys()
     packages = {f"{parent}/__init__.py" for path in modules for parent in Path(path).parents}
-    assert packages & payload(plugin=False).modules.keys() <= modules.keys()
+    assert packages & payload(["observe", "placement"]).modules.keys() <= modules.keys()
     for path, data in modules.items():
         (tmp_path / "half" / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "half" / path).write_bytes(data)
@@ -39,15 +47,63 @@ def test_all_modules_are_the_default() -> None:
     assert {"nri/plugin.py", "node/sampler/process.py", "node/features/placement/request.py", "node/launch.py"} <= paths
     assert list(paths) == sorted(paths)
     assert {path for path in paths if "__pycache__" in path or not path.endswith(".py")} == set()
-    of_plugin = paths - payload(plugin=False).modules.keys()
+    of_plugin = paths - payload(["observe", "placement"]).modules.keys()
     assert {path for path in paths if path.startswith("nri/")} <= of_plugin
     assert "node/reconcile/completion.py" in of_plugin, "only the plugin imports it"
 
 
 def test_modules_with_sampling_are_all() -> None:
-    whole, less = payload(plugin=False).modules, payload(plugin=False, sampling=False).modules
+    whole, less = payload(["observe", "placement"]).modules, payload(["placement"]).modules
     of_sampling = whole.keys() - less.keys()
     assert {path.split("/")[1] for path in of_sampling} > {"sampler", "guard", "history", "slowdown", "snapshot"}
     assert "node/resident.py" in of_sampling, "only the residents of the sampling process import it"
     assert not {"node/watch/command.py", "node/reconcile/command.py", "node/reconcile/release.py"} & of_sampling
     assert all(ast.parse(data) for data in whole.values())
+
+
+def test_default_installation_has_code_of_core_only(tmp_path: Path) -> None:
+    houses = needed(Settings(), root=str(tmp_path))
+    assert houses == []
+    paths = payload(houses).modules.keys()
+    assert len(paths) < 0.62 * len(payload().modules)
+    assert [path for path in paths if path.startswith(("nri/", "node/features/placement/", "node/sampler/"))] == []
+    assert {f"node/features/{name}.py" for name in ("memory", "memtierd/feature", "blockio")} <= paths
+
+
+@pytest.mark.parametrize(
+    "settings, house",
+    [
+        ({"history": {"enabled": True}}, "observe"),
+        ({"slowdown": {"enabled": True}}, "observe"),
+        ({"rdt": {"guard": {"mode": "observe"}}}, "observe"),
+        ({"placement": {"enabled": True}}, "placement"),
+    ],
+)
+def test_house_that_settings_need_is_installed(settings: dict[str, Any], house: str) -> None:
+    assert needed(Settings(settings)) == [house]
+    assert needed(Settings(settings), ["nri"]) == [house, "nri"]
+
+
+def test_house_with_changes_on_the_node_stays_installed(tmp_path: Path) -> None:
+    settings = Settings({"stateDir": "/state"})
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state/placement.cpus").touch()
+    assert needed(settings, root=str(tmp_path)) == ["placement"]
+    (tmp_path / "state/placement.cpus").unlink()
+    assert needed(settings, root=str(tmp_path)) == []
+
+
+def test_house_with_steps_in_a_record_stays_installed(tmp_path: Path) -> None:
+    settings = Settings({"stateDir": "/state"})
+    ledger = Ledger(str(tmp_path / "state"))
+    ledger.prepare()
+    steps: list[StepRecord] = [{"feature": "placement", "action": "set", "needs": {"request": {}}}]
+    ledger.write_member("pod", "c1", {"id": "c1", "key": "pod", "boot": "", "steps": steps})
+    assert needed(settings, root=str(tmp_path)) == ["placement"]
+
+
+def test_house_that_an_installation_lacks_is_named() -> None:
+    settings = Settings({"placement": {"enabled": True}})
+    assert missing(Manifest(houses=["observe"]), settings) == ["placement"]
+    assert missing(Manifest(houses=["placement"]), settings) == []
+    assert missing(Manifest(), settings) == [], "an earlier version installed all"

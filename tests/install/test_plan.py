@@ -26,7 +26,7 @@ Planned = Callable[..., Plan]
 
 @pytest.fixture
 def planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Planned:
-    monkeypatch.setattr(module, "payload", lambda: Payload("1", "node-0123456789ab", {"launch.py": b""}))
+    monkeypatch.setattr(module, "payload", lambda *_, **__: Payload("1", "node-0123456789ab", {"launch.py": b""}))
     return lambda *runtimes, **options: module.plan(runtimes, CONFIG, root=str(tmp_path), **options)
 
 

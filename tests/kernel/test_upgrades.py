@@ -41,7 +41,7 @@ def change(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Payload], None
     monkeypatch.setattr("resctrl_hooks.install.installation.compile_modules", compile_once)
 
     def install(version: Payload) -> None:
-        monkeypatch.setattr("resctrl_hooks.install.plan.payload", lambda: version)
+        monkeypatch.setattr("resctrl_hooks.install.plan.payload", lambda *_, **__: version)
         knows = resident if "watch/__init__.py" in version.modules else lambda *_, **__: []
         monkeypatch.setattr("resctrl_hooks.install.plan.resident", knows)
         succeeds("install", "--runtime", "podman")

@@ -9,7 +9,10 @@ from conftest import ID, POD_CGROUP, UID, Host, crio_annotations, state
 from resctrl_hooks.node.reconcile.reconcile import reconcile
 
 SLOW = {"enabled": True, "classes": {"slow": [{"weight": 20}]}, "defaults": {"namespaces": {"shop": "slow"}}}
-WORDS = "the modules of blockio are not installed here; render the MachineConfig with these settings"
+WORDS = (
+    "the modules of blockio are not installed here; "
+    "run `resctrl-hook install`, or render the MachineConfig, with these settings"
+)
 
 
 def node(host: Host, **section: Any) -> dict[str, Any]:

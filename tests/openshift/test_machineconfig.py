@@ -195,9 +195,9 @@ def test_policy_covers_delivered_files(value: dict[str, Any]) -> None:
 def test_policy_covers_all_new_code(value: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Changes by a version with other code, by the operator's rule: the longest path that matches a file."""
     policy = yaml.safe_load(rendered("--policy"))["spec"]["nodeDisruptionPolicy"]
-    code = payload()
+    code = payload([])
     other = code._replace(folder="node-0123456789ab", version="9.9.9")
-    monkeypatch.setattr(delivery, "payload", lambda **_: other)
+    monkeypatch.setattr(delivery, "payload", lambda *_, **__: other)
     newer = yaml.safe_load(rendered())
     was, now = ({file["path"]: file for file in files_of(one)} for one in (value, newer))
     changed = {path for path in was.keys() | now.keys() if was.get(path) != now.get(path)}
