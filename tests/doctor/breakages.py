@@ -13,7 +13,6 @@ from resctrl_hooks.install.units import TIMER
 _RESCTRL = "sys/fs/resctrl"
 _COUNTERS = f"{_RESCTRL}/mon_data/*/*"
 _STATE = "run/resctrl-hooks"
-_KUBELET = "var/lib/kubelet"
 
 
 class Fault(NamedTuple):
@@ -41,13 +40,6 @@ FAULTS = {
     "counter unassigned": Fault("counters", "Unassigned", {_COUNTERS: "Unassigned"}),
     "cgroup v1": Fault("cgroups", "not cgroup v2", {"sys/fs/cgroup/cgroup.controllers": None}),
     "timer gone": Fault("units", TIMER, {f"{UNITS}/{TIMER}": None}),
-    "kubelet static": Fault(
-        "kubelet",
-        "static",
-        {f"{_KUBELET}/cpu_manager_state": '{"policyName": "static"}'},
-        {"placement": {"enabled": True}},
-    ),
-    "kubelet garbage": Fault("kubelet", "cannot read", {f"{_KUBELET}/memory_manager_state": "{"}),
     "totals damaged": Fault("state", "counters began again without it", {f"{_STATE}/totals/counters.damaged": "{"}),
     "hook gone": Fault("hook", "does not call the hook", {HOOKS: None}),
     "hook malformed": Fault("hook", "invalid JSON", {HOOKS: "{"}),

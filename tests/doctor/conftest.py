@@ -1,5 +1,7 @@
 """The patient of each test, or a staged host for the checks of one subject."""
 
+import json
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -7,14 +9,22 @@ import pytest
 from install.staged import CONFIG, put
 
 from doctor.patient import Patient
+from doctor.unrecorded import Node
+from resctrl_hooks import __version__
 from resctrl_hooks.doctor.finding import Finding
 from resctrl_hooks.doctor.host import Host
+from resctrl_hooks.install.paths import LAUNCH
 from resctrl_hooks.install.payload import payload
 
 
 @pytest.fixture
 def patient(tmp_path: Path, one_version: None) -> Patient:
     return Patient(tmp_path)
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
 
 
 @pytest.fixture
@@ -43,3 +53,16 @@ def staged_host(root: Path, runtime: str = "crio") -> Host:
     made.settings.state_dir = str(root / "state")
     (root / "state").mkdir()
     return made
+
+
+def run_service(host: Host, status: str, *, code_age: int) -> None:
+    """Let a service run whose process started some seconds after the code was written."""
+    (Path(host.settings.state_dir) / status).write_text(json.dumps({"pid": os.getpid()}))
+    started = Path(f"/proc/{os.getpid()}").stat().st_ctime
+    os.utime(host.tree.real(LAUNCH), (started - code_age, started - code_age))
+
+
+def older(name: str) -> str:
+    """Return the finding for a service that runs older code, as a line."""
+    unit = f"resctrl-hooks-{name}.service"
+    return f"warning: {unit} still runs the code of an earlier version than {__version__}; systemctl restart {unit}"

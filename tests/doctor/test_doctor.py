@@ -406,25 +406,15 @@ def test_only_runtimes_that_call_the_hook_are_listed(
     assert (f"{without}, and the hook was not installed for containerd" in said) is not beside
 
 
-def test_containerd_with_the_nri_plugin_needs_no_hook(patient: Patient) -> None:
-    patient.write("usr/bin/containerd", "")
-    patient.write("etc/systemd/system/resctrl-hooks-nri.service", "")
-    assert patient.said("hook", "ok")[0].startswith("containerd does not call OCI hooks; the NRI plugin serves its ")
-
-
-@pytest.mark.parametrize("here", [True, False])
-def test_remedy_for_containerd_names_only_a_house_that_is_here(
-    patient: Patient, monkeypatch: pytest.MonkeyPatch, here: bool
+def test_remedy_for_containerd_without_a_service_in_place_of_hooks(
+    patient: Patient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     patient.write("usr/bin/containerd", "")
     monkeypatch.setattr(Host, "manifest", None)
-    if not here:
-        monkeypatch.setattr(runtimes, "SERVER", None)
-        patient.write("etc/systemd/system/resctrl-hooks-nri.service", "")
-    (found,) = (found for name, found in patient.findings("hook") if found.text.startswith("containerd"))
+    monkeypatch.setattr(runtimes, "SERVER", None)
+    (found,) = (found for _, found in patient.findings("hook") if found.text.startswith("containerd"))
     assert found.text == "containerd does not call OCI hooks: NRI's hook-injector plugin is not installed"
-    install = "install the NRI plugin: `resctrl-hook install --runtime containerd`"
-    assert found.remedy == (install if here else "install that plugin")
+    assert found.remedy == "install that plugin"
 
 
 def test_container_without_its_memtierd_is_a_problem(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:

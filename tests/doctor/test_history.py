@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from hosts.past import sample
 
-from doctor.conftest import lines
+from doctor.conftest import lines, older, run_service
 from resctrl_hooks.doctor.history import history
 from resctrl_hooks.doctor.host import Host
+from resctrl_hooks.doctor.versions import versions
 from resctrl_hooks.inventory.amounts import clock
 from resctrl_hooks.node.history.sample import Sample
 from resctrl_hooks.node.history.store import Store
@@ -85,3 +86,9 @@ def test_missing_and_damaged_file_are_warnings(host: Host) -> None:
     assert said(host).startswith("warning: the history has no sample;")
     Path(host.settings.history["file"]).write_bytes(b"garbage" * 1000)
     assert "not a database" in said(host)
+
+
+def test_sampling_process_that_runs_older_code_is_named(staged: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Host, "live", True)
+    run_service(staged, "guard.json", code_age=-60)
+    assert lines(versions(staged)) == older("guard")

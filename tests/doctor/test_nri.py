@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 from conftest import UID
 
-from doctor.conftest import lines, staged_host
+from doctor.conftest import lines, older, run_service, staged_host
+from doctor.patient import Patient
+from doctor.unrecorded import Node
 from resctrl_hooks.doctor.finding import Finding
 from resctrl_hooks.doctor.host import Host
 from resctrl_hooks.doctor.nri import plugin
-from resctrl_hooks.doctor.plugins import removed_groups
+from resctrl_hooks.doctor.versions import versions
 from resctrl_hooks.install.paths import UNITS
 from resctrl_hooks.install.units import NRI
 from resctrl_hooks.node.settings import Settings
@@ -113,11 +115,27 @@ def test_plugin_is_ignored_where_unused(host: Host) -> None:
     )
 
 
-def test_removed_groups_are_a_problem_with_remedy(host: Host) -> None:
-    assert [found.level for found in removed_groups(host)] == ["ok"]
-    told = {"total": 3, "last": time.time() - 30, "pods": {}}
-    (Path(host.settings.state_dir) / "vanished").write_text(json.dumps(told))
-    (found,) = removed_groups(host)
-    assert found.level == "problem"
-    assert "another program removed 3 groups of live pods, last 30 s ago" in found.text
-    assert "nri-resctrl-mon" in str(found.remedy)
+def test_containerd_with_the_nri_plugin_needs_no_hook(patient: Patient) -> None:
+    patient.write("usr/bin/containerd", "")
+    patient.write("etc/systemd/system/resctrl-hooks-nri.service", "")
+    assert patient.said("hook", "ok")[0].startswith("containerd does not call OCI hooks; the NRI plugin serves its ")
+
+
+def test_remedy_for_containerd_is_the_plugin(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
+    patient.write("usr/bin/containerd", "")
+    monkeypatch.setattr(Host, "manifest", None)
+    (found,) = (found for _, found in patient.findings("hook") if found.text.startswith("containerd"))
+    assert found.remedy == "install the NRI plugin: `resctrl-hook install --runtime containerd`"
+
+
+def test_plugin_that_runs_older_code_is_named(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Host, "live", True)
+    run_service(host, "nri.json", code_age=-60)
+    assert lines(versions(host)) == older("nri")
+
+
+def test_plugin_is_the_registration_of_a_pod(node: Node) -> None:
+    status = Path(node.host.context().settings.state_dir) / "nri.json"
+    status.parent.mkdir(parents=True, exist_ok=True)
+    status.write_text("{}")
+    assert node.explain().text.startswith(f"{UNITS}/{NRI} exists, but no record")

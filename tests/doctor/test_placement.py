@@ -7,6 +7,7 @@ from conftest import Host as Made
 from hosts import crun
 from hosts.machines import machine, write_sysfs
 
+from doctor.patient import Patient
 from resctrl_hooks.doctor.finding import Finding
 from resctrl_hooks.doctor.host import Host
 from resctrl_hooks.doctor.placement import kubelet, placement
@@ -121,3 +122,14 @@ def test_kubelet_state_that_says_nothing_is_reported_as_unknown(made: Made, cont
     (finding,) = kubelet(Host(str(made.config)))
     assert finding.level == "warning"
     assert f"cannot read {state} ({reason}): whether the kubelet pins containers is unknown" in finding.text
+
+
+@pytest.mark.parametrize(
+    "state, text, words",
+    [("cpu_manager_state", '{"policyName": "static"}', "static"), ("memory_manager_state", "{", "cannot read")],
+)
+def test_fault_of_the_kubelet_is_named_with_a_remedy(patient: Patient, state: str, text: str, words: str) -> None:
+    patient.change({f"var/lib/kubelet/{state}": text}, placement={"enabled": True})
+    (bad,) = [found for _, found in patient.findings("kubelet") if found.level != "ok"]
+    assert words in bad.text
+    assert bad.remedy

@@ -6,77 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Host as MadeUpHost
-from conftest import crio_annotations
-from hosts import crun
-from hosts.monitored import MonitoredHost, monitored_host, replace_podman, run
+from hosts.monitored import MonitoredHost, monitored_host, run
 from schema_checks import refusal
 
+from doctor.unrecorded import ID, NAME, POD, PODMANS, Node
 from resctrl_hooks.cli.schemas import schemas
 from resctrl_hooks.doctor import ungrouped
-from resctrl_hooks.doctor.host import Host
-from resctrl_hooks.doctor.ungrouped import PodExplanation, explain_pod
+from resctrl_hooks.install.paths import UNITS
+from resctrl_hooks.install.unit import Unit
 from resctrl_hooks.inventory.find import NoSuchPodError, SeveralPodsError
-from resctrl_hooks.node.container.runtimes import living_containers
-from resctrl_hooks.node.container.workload import workload_of
 from resctrl_hooks.node.refusals import record_refusal
 from resctrl_hooks.simulation.mount import mounted
-
-ID = "c" * 64
-POD = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
-NAME = "shop/web-0"
-PODMANS = "2ad4" * 16
-START = 1000
-HOOK = "usr/share/containers/oci/hooks.d/resctrl-hooks.json"
-
-
-class Node:
-    """A host on which a container of shop/web-0 runs that no hook has recorded."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.host = MadeUpHost(root / "node", runtimeRoots={"crun": str(root / "crun")})
-        self.host.process(7, f"/kubepods/pod{POD}/crio-{ID}", start=START)
-        bundle = self.host.bundle({"annotations": crio_annotations(POD), "linux": {}})
-        crun.record(root / "crun", ID, 7, bundle, START)
-        (self.host.resctrl / "schemata").write_text("L3:0=fff\n")
-
-    def podman(self, monkeypatch: pytest.MonkeyPatch, names: str) -> None:
-        """Run a Podman container, of which ``podman ps`` tells these names: its own, its pod's id and name."""
-        self.host.process(8, f"/machine.slice/libpod-{PODMANS}.scope", start=START)
-        bundle = self.host.bundle({"annotations": {"io.container.manager": "libpod"}, "linux": {}}, "podmans")
-        crun.record(self.root / "crun", PODMANS, 8, bundle, START)
-        replace_podman(self.root, monkeypatch, f"printf '{PODMANS}\\t{names}\\n'\n")
-
-    def record(self, id_: str, **values: Any) -> None:
-        """Record a container of the node as reconcile does, with these values of its record."""
-        context = self.host.context()
-        found = next(one for one in living_containers(context.settings, context.proc) if one.id == id_)
-        one = workload_of(id_, found.pid, found.bundle, context.proc, context.settings.cgroup_path)
-        with context.monitor.hold(one.key) as locked:
-            details: Any = {**one.details(), **values}
-            locked.add_member(id_, details, found.pid)
-
-    def configure(self, **config: Any) -> None:
-        self.host.configure(runtimeRoots={"crun": str(self.root / "crun")}, **config)
-
-    def explain(self, what: str = NAME) -> PodExplanation:
-        doctor = Host("/config.json", str(self.root / "image"))
-        doctor.active = Host(str(self.host.config)).active
-        return explain_pod(doctor, what)
-
-    def install(self, boot: float = 0) -> Path:
-        path = self.root / "image" / HOOK
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("{}")
-        (self.host.proc / "stat").write_text(f"cpu 0\nbtime {int(path.stat().st_mtime + boot)}\n")
-        return path
-
-
-@pytest.fixture
-def node(tmp_path: Path) -> Node:
-    return Node(tmp_path)
-
 
 STEPS: Any = [{"feature": "rdt", "action": "into", "needs": {"class": "gold"}}]
 LABEL = "label app=web of the label selector does not match, or the pod has the same annotation"
@@ -127,15 +67,22 @@ def test_runtime_without_the_hook_is_named_with_its_directories(node: Node) -> N
         assert found.next_command == "resctrl-hook install --runtime crio"
 
 
-def test_service_in_place_of_hooks_is_the_registration_while_its_house_is_here(
+@pytest.mark.parametrize("has_run", [True, False])
+def test_service_in_place_of_hooks_is_the_registration_where_it_has_run(
+    node: Node, monkeypatch: pytest.MonkeyPatch, has_run: bool
+) -> None:
+    unit = Unit("served.service", "", 1, status=lambda folder: {} if has_run else None)
+    monkeypatch.setattr(ungrouped, "SERVER", unit)
+    found = node.explain()
+    assert found.reason == ("no-record" if has_run else "hook-not-called")
+    assert found.text.startswith(f"{UNITS}/served.service exists, but no record") is has_run
+
+
+def test_node_without_a_service_in_place_of_hooks_names_the_directories(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    status = Path(node.host.context().settings.state_dir) / "nri.json"
-    status.parent.mkdir(parents=True, exist_ok=True)
-    status.write_text("{}")
-    assert node.explain().text.startswith("/etc/systemd/system/resctrl-hooks-nri.service exists, but no record")
     monkeypatch.setattr(ungrouped, "SERVER", None)
-    assert node.explain().reason == "hook-not-called"
+    assert "crio reads hooks in" in node.explain().text
 
 
 def test_container_older_than_the_installation_is_explained(node: Node) -> None:
