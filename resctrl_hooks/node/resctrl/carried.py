@@ -52,8 +52,7 @@ class Carried:
         mount: the times of resctrl's folders (`mounts.witnesses`).
         seen: whether `see` has set the files.
         began: when the counters were assigned that have their first value now, if known.
-        when: the time of this read, in seconds since the boot.
-        now: the same as records have it, to the millisecond.
+        now: the time of this read, in seconds since the boot.
 
     Raises:
         LedgerError: the file is unreadable.
@@ -64,8 +63,7 @@ class Carried:
         self._boot = node.boot
         self._log = node.log
         self.began: "float | None" = None
-        self.when = time.clock_gettime(time.CLOCK_BOOTTIME)
-        self.now = round(self.when, 3)
+        self.now = round(time.clock_gettime(time.CLOCK_BOOTTIME), 3)
         self._layout: "list[str]" = []
         self._unread: "dict[str, CountsRecord]" = {}
         self._counts: "dict[str, Counts]" = {}

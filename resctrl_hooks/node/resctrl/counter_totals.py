@@ -133,7 +133,7 @@ class _Scrape:
             self._carried.update(key, groups, hidden=key in hidden, look_again=self._look_again)
         self._carried.forget(tracked)
         self._carried.save_or_keep()
-        result = CounterRead(self._carried.when, self._carried.slots, listed, self._names)
+        result = CounterRead(self._carried.now, self._carried.slots, listed, self._names)
         result.mount = self._carried.mount
         for key, groups in found.items():
             readings = self._by_class(key, groups)
