@@ -109,7 +109,7 @@ def command(
             python=python,
             with_units=with_units,
             earlier_units=before is not None and f"{UNITS}/{MOUNT}" in before.files,
-            nri=_has_plugin(before) if nri is None else nri,
+            chosen=["nri"] if (_has_plugin(before) if nri is None else nri) else [],
             history=history,
             nfd=before is not None and FEATURES in before.files.values() if nfd is None else nfd,
         )
@@ -159,7 +159,7 @@ def _found(tree: Tree) -> list[str]:
 def _notes(todo: Plan, tree: Tree, *, with_units: bool) -> Iterator[str]:
     """Yield consequences of a plan for this host or image that the operator would not expect."""
     folders = {os.path.dirname(file.path) for file in todo.files if file.role == HOOK}
-    others = [name for name in _found(tree) if name not in todo.registrations and not RUNTIMES[name].by_nri]
+    others = [name for name in _found(tree) if name not in todo.registrations and not RUNTIMES[name].house]
     for name in others:
         for folder in sorted(folders & set(directories(RUNTIMES[name], tree.root))):
             yield f"{name} also reads {folder}, so its containers get the hook as well; {OTHERS}"

@@ -91,6 +91,7 @@ class Part(NamedTuple):
         documents: the mapping of its JSON documents, each a `Document` of `cli.schemas` by the name of its schema.
         rivals: other programs' NRI plugins that set what its features set.
         units: its systemd units, a tuple of `install.unit.Unit`.
+        runtimes: those that its service serves, a tuple of `install.runtime.Runtime`.
         rooms: its folders below the project's that a node has only if its settings or its installation need the house.
         held: a function of a node's context that returns the `rdt.held.Held` values of the house's processes.
         program: its resident program with metrics, a `core.metric.Program`.
@@ -111,6 +112,7 @@ class Part(NamedTuple):
     documents: str = ""
     rivals: tuple[Rival, ...] = ()
     units: str = ""
+    runtimes: str = ""
     rooms: tuple[str, ...] = ()
     held: str = ""
     program: str = ""

@@ -6,11 +6,12 @@ import shutil
 from collections.abc import Iterator
 from typing import Final
 
-from resctrl_hooks.install.directories import RUNTIMES, Runtime, RuntimeConfigError, directories
+from resctrl_hooks.install.directories import RUNTIMES, RuntimeConfigError, directories
 from resctrl_hooks.install.hook_json import hook_problems
 from resctrl_hooks.install.houses import WITHOUT_CODE, missing
 from resctrl_hooks.install.paths import CODE, HOOK_NAME, UNITS
 from resctrl_hooks.install.present import named_folder
+from resctrl_hooks.install.runtime import Runtime
 from resctrl_hooks.install.unit_files import SERVER
 from resctrl_hooks.install.watching import LOOKS_PAST, looks_past
 from resctrl_hooks.node.settings import active_path, compiled_path
@@ -55,7 +56,7 @@ def registered(host: Host) -> Iterator[Finding]:
         if not read:
             continue
         ours = [f"{folder}/{HOOK_NAME}" for folder in read if host.tree.exists(f"{folder}/{HOOK_NAME}")]
-        if runtime.by_nri and not any(INJECTOR in name for name in other_plugins(host)):
+        if runtime.house and not any(INJECTOR in name for name in other_plugins(host)):
             yield _without_injector(host, runtime)
         elif ours:
             callers.setdefault(ours[-1], []).append(runtime.name)

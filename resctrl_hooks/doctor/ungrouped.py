@@ -217,7 +217,7 @@ def _registration(host: Host, runtime: str) -> tuple[str, Iterable[str]]:
     known = RUNTIMES.get(runtime)
     if SERVER and (host.tree.exists(unit := f"{UNITS}/{SERVER.name}") or _has_run(SERVER, host)):
         return unit, ()
-    if known is None or known.by_nri:
+    if known is None or known.house:
         return "", ()
     read = directories(known, host.tree.root)
     return next((path for folder in read if host.tree.exists(path := f"{folder}/{HOOK_NAME}")), ""), read

@@ -7,10 +7,10 @@ import fnmatch
 from typing import Any, Final
 
 from .directories import read_toml
+from .nri import DROP_IN
 from .programs import output
 
 CONFIG: Final = "/etc/containerd/config.toml"
-DROP_IN: Final = "/etc/containerd/conf.d/90-resctrl-hooks.toml"
 PLUGIN: Final = "io.containerd.nri.v1.nri"
 _ON_BY_DEFAULT: Final = 3
 """Configuration version of containerd 2, the first one with NRI enabled. Containerd 2 also reads older versions:

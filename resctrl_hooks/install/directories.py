@@ -9,32 +9,18 @@ import tomllib
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
+from resctrl_hooks.core.parts import load, parts
+
 from .paths import ADMIN_HOOKS, VENDOR_HOOKS
+from .runtime import Runtime
 
 
 class RuntimeConfigError(ValueError):
     """Invalid TOML in a runtime's own configuration, with file and position."""
 
 
-class Runtime(NamedTuple):
-    """A runtime's configuration files and its defaults."""
-
-    name: str
-    files: tuple[str, ...]
-    """Configuration files in order of precedence, the last wins; one ending in ``/`` is a folder of ``*.conf``."""
-    keys: tuple[str, ...]
-    """The key path of the list of hook directories in them."""
-    default: tuple[str, ...]
-    drop_in: str
-    """Path of the drop-in for further directories; empty if unsupported."""
-    restart: str
-    """Action after which the runtime reads a changed list of directories."""
-    by_nri: bool = False
-    """Whether the NRI plugin serves it, because it calls OCI hooks only with another plugin's help."""
-
-
-RUNTIMES: Final = {
-    "crio": Runtime(
+_BY_HOOKS: Final = (
+    Runtime(
         "crio",
         ("/etc/crio/crio.conf", "/etc/crio/crio.conf.d/"),
         ("crio", "runtime", "hooks_dir"),
@@ -42,7 +28,7 @@ RUNTIMES: Final = {
         "/etc/crio/crio.conf.d/90-resctrl-hooks.conf",
         "systemctl restart crio",
     ),
-    "podman": Runtime(
+    Runtime(
         "podman",
         (
             "/usr/share/containers/containers.conf",
@@ -55,8 +41,10 @@ RUNTIMES: Final = {
         "/etc/containers/containers.conf.d/90-resctrl-hooks.conf",
         "",
     ),
-    "containerd": Runtime("containerd", (), (), (VENDOR_HOOKS, ADMIN_HOOKS), "", "", by_nri=True),
-}
+)
+_BY_SERVICES: Final = (runtime for part in parts() if part.runtimes for runtime in load(part.runtimes))
+RUNTIMES: Final[dict[str, Runtime]] = {runtime.name: runtime for runtime in (*_BY_HOOKS, *_BY_SERVICES)}
+"""Those that call OCI hooks, and those that the service of a house serves."""
 
 
 class Directory(NamedTuple):

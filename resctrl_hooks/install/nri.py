@@ -1,9 +1,11 @@
-"""The NRI plugin's service."""
+"""The NRI plugin's service, and the runtime that it serves."""
 
 from typing import Final
 
 from resctrl_hooks.nri.status import read_status
 
+from .paths import ADMIN_HOOKS, LAUNCH, VENDOR_HOOKS
+from .runtime import Runtime
 from .unit import Unit
 from .unit_texts import WITH_CODE
 from .units import EXEC, HOST, NRI
@@ -49,3 +51,20 @@ UNITS: Final = (
     ),
 )
 """The plugin watches execs too."""
+
+DROP_IN: Final = "/etc/containerd/conf.d/90-resctrl-hooks.toml"
+RUNTIMES: Final = (
+    Runtime(
+        "containerd",
+        (),
+        (),
+        (VENDOR_HOOKS, ADMIN_HOOKS),
+        "",
+        "",
+        house="nri",
+        service=NRI,
+        service_drop_in=DROP_IN,
+        connect="resctrl_hooks.install.containerd:nri_drop_in",
+        by_hand=f"without units nothing starts the NRI plugin, which serves containerd: `{LAUNCH} nri` does",
+    ),
+)

@@ -1,15 +1,15 @@
 """The desired state of a host: every file of an installation with its role, in the order of writing."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
 from resctrl_hooks.config.applied import read_compiled
+from resctrl_hooks.core.parts import load
 from resctrl_hooks.node.host.files import parse_json
 from resctrl_hooks.node.nfd.features import FIRST as FIRST_FEATURES
 from resctrl_hooks.node.settings import Settings, active_path, compiled_path
 
-from .containerd import nri_drop_in
 from .directories import RUNTIMES, choose
 from .hook_json import hook_json
 from .houses import needed
@@ -18,7 +18,7 @@ from .payload import Payload, payload
 from .roles import DROP_IN, FEATURES, HOOK, LAUNCHER, LINK, MODULE, ROLES, SETTINGS, UNIT
 from .settings_files import compiled_files, unapplied, with_history
 from .unit_files import RESIDENT, enabling_link, resident, units
-from .units import MOUNT, NRI
+from .units import MOUNT
 
 _READABLE: Final = 0o644
 _PODMAN: Final = "podman"  # its hosts rarely have a Prometheus
@@ -57,22 +57,22 @@ def plan(
     python: str = PYTHON,
     with_units: bool = True,
     earlier_units: bool = False,
-    nri: bool = False,
+    chosen: Collection[str] = (),
     history: bool | None = None,
     nfd: bool = False,
 ) -> Plan:
     """Return the files that an installation for these runtimes writes on the host below ``root``.
 
-    ``earlier_units``: the mount unit on the host is an earlier installation's. ``nri``: the plugin also serves runtimes
-    that call hooks; containerd, which does not call hooks by itself, always uses the plugin. ``history``: enable the
-    history; None if a new configuration for Podman enables it, and an existing one stays as it is. ``nfd``: add the
-    file for node-feature-discovery, whose facts reconcile writes.
+    ``earlier_units``: the mount unit on the host is an earlier installation's. ``chosen``: houses whose services also
+    serve runtimes that call hooks; a runtime that calls none always uses its service. ``history``: enable the history;
+    None if a new configuration for Podman enables it, and an existing one stays as it is. ``nfd``: add the file for
+    node-feature-discovery, whose facts reconcile writes.
 
     Raises:
         InvalidConfigError, OSError, RuntimeConfigError: existing files on the host are unusable.
     """
     notes: list[str] = []
-    chosen = {"nri"} if nri or any(RUNTIMES[name].by_nri for name in runtimes) else set[str]()
+    houses = {*chosen, *(RUNTIMES[name].house for name in runtimes)} - {""}
     settings_files = compiled_files(config, root, history=_PODMAN in runtimes if history is None else history)
     if history and not settings_files:
         enabled = with_history(config, root)
@@ -81,12 +81,12 @@ def plan(
             notes.append(f"the history is not enabled: set `history: {{enabled: true}}` in {config}, and install again")
     files = [PlannedFile(path, data, SETTINGS) for path, data in settings_files.items()]
     settings = _settings(config, root, settings_files)
-    code = payload(needed(settings, chosen, root))
+    code = payload(needed(settings, houses, root))
     files += [PlannedFile(f"{CODE}/{code.folder}/{name}", data, MODULE) for name, data in code.modules.items()]
     files.append(PlannedFile(LAUNCH, code.launch(), LAUNCHER))
     if nfd:
         files.append(_features(settings.node_features_path, root))
-    wanted = resident(settings, chosen)
+    wanted = resident(settings, houses)
     if with_units:
         texts = units(
             config,
@@ -113,13 +113,14 @@ def plan(
                 notes.append(f"{name} reads its hook directories when it starts: {RUNTIMES[name].restart}")
         registrations[name] = [file.path for file in added]
         files += added
-        if RUNTIMES[name].by_nri:
-            turned_on, more = nri_drop_in(root)
+        runtime = RUNTIMES[name]
+        if runtime.connect:
+            turned_on, more = load(runtime.connect)(root)
             files += [PlannedFile(path, data, DROP_IN) for path, data in turned_on.items()]
-            registrations[name] += [*turned_on, *([f"{UNITS}/{NRI}"] if with_units else [])]
+            registrations[name] += [*turned_on, *([f"{UNITS}/{runtime.service}"] if with_units else [])]
             notes += more
             if not with_units:
-                notes.append(f"without units nothing starts the NRI plugin, which serves {name}: `{LAUNCH} nri` does")
+                notes.append(runtime.by_hand)
     unique = {file.path: file for file in files}
     ordered = sorted(unique.values(), key=lambda file: ROLES.index(file.role))
     return Plan(code, ordered, registrations, config, python, notes, wanted)

@@ -8,7 +8,6 @@ import os
 import re
 from typing import Final
 
-from . import containerd
 from .directories import RUNTIMES, directories
 from .manifest import Manifest, read_manifest
 from .paths import ADMIN_HOOKS, CODE, HOOK_NAME, LAUNCH, UNITS, VENDOR_HOOKS
@@ -49,8 +48,8 @@ def record_of(tree: Tree) -> Manifest:
         folders |= set(directories(runtime, tree.root))
     files = {f"{folder}/{HOOK_NAME}": HOOK for folder in sorted(folders)}
     files |= {f"{UNITS}/{unit}": UNIT for unit in ALL if unit != MOUNT}  # without a record, it may be foreign
-    files |= {runtime.drop_in: DROP_IN for runtime in RUNTIMES.values() if runtime.drop_in}
-    files |= {containerd.DROP_IN: DROP_IN, LAUNCH: LAUNCHER}
+    drop_ins = (path for runtime in RUNTIMES.values() for path in (runtime.drop_in, runtime.service_drop_in) if path)
+    files |= {**dict.fromkeys(drop_ins, DROP_IN), LAUNCH: LAUNCHER}
     return Manifest(files={path: role for path, role in files.items() if tree.exists(path)})
 
 

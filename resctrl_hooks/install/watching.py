@@ -10,8 +10,8 @@ from typing import Final
 
 import psutil
 
-from .directories import Runtime
 from .programs import output
+from .runtime import Runtime
 from .tree import Tree
 
 LOOKS_PAST: Final = "{name} started before {folder} was created and does not read it"

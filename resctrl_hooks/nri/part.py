@@ -17,6 +17,7 @@ PART: Final = Part(
     },
     program="resctrl_hooks.metrics.nri:PROGRAM",
     units="resctrl_hooks.install.nri:UNITS",
+    runtimes="resctrl_hooks.install.nri:RUNTIMES",
     keys=(
         Keys("resctrl_hooks.config.nri:NriKeys", after="scheduling"),
         Keys("resctrl_hooks.config.nri:ClassKeys", section="classes"),

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from install.staged import given
-from resctrl_hooks.install.containerd import CONFIG, DROP_IN, PLUGIN, is_on, major_version, nri_drop_in
+from resctrl_hooks.install.containerd import CONFIG, PLUGIN, is_on, major_version, nri_drop_in
+from resctrl_hooks.install.nri import DROP_IN
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import pytest
 
 from install.staged import CONFIG, given
 from resctrl_hooks.install import plan as module
-from resctrl_hooks.install.containerd import DROP_IN as CONTAINERD_DROP_IN
 from resctrl_hooks.install.directories import RUNTIMES
+from resctrl_hooks.install.nri import DROP_IN as CONTAINERD_DROP_IN
 from resctrl_hooks.install.paths import ADMIN_HOOKS, CODE, HOOK_NAME, LAUNCH, UNITS, VENDOR_HOOKS
 from resctrl_hooks.install.payload import Payload
 from resctrl_hooks.install.plan import Plan
@@ -60,7 +60,7 @@ def test_files_are_in_the_order_of_writing(planned: Planned) -> None:
     "runtime, options, yaml, more",
     [
         ("crio", {}, "", {EXEC}),
-        ("crio", {"nri": True}, "", {NRI}),
+        ("crio", {"chosen": ["nri"]}, "", {NRI}),
         ("containerd", {}, "", {NRI}),
         ("crio", {}, "monitoring: {exec: reconcile}\n", set()),
         ("crio", {"history": True}, None, {EXEC, GUARD}),

@@ -8,10 +8,10 @@ import pytest
 
 from install.staged import given
 from resctrl_hooks.install import installation, systemd, watching
-from resctrl_hooks.install.containerd import DROP_IN as CONTAINERD_DROP_IN
 from resctrl_hooks.install.directories import RUNTIMES
 from resctrl_hooks.install.installation import install, remove_hooks, uninstall, unregister
 from resctrl_hooks.install.manifest import Manifest, read_manifest
+from resctrl_hooks.install.nri import DROP_IN as CONTAINERD_DROP_IN
 from resctrl_hooks.install.paths import ADMIN_HOOKS, CODE, HOOK_NAME, LAUNCH, MANIFEST, PYTHON, UNITS, VENDOR_HOOKS
 from resctrl_hooks.install.payload import Payload, folder_name, is_payload_folder
 from resctrl_hooks.install.plan import Plan, PlannedFile

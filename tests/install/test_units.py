@@ -113,13 +113,14 @@ def test_paths_are_separate_words() -> None:
     assert parsed(made[WAKE])["Path"]["PathChanged"] == "/var/lib/r h/100%%/wake"  # not a list, so not quoted
 
 
-def test_units_of_absent_houses_are_absent() -> None:
+def test_units_and_runtimes_of_absent_houses_are_absent() -> None:
     script = (
         "from resctrl_hooks.core import parts; parts.HOUSES = ('core',)\n"
-        "from resctrl_hooks.install.unit_files import ALL, RESIDENT; print(*RESIDENT, *ALL)"
+        "from resctrl_hooks.install.unit_files import ALL, RESIDENT; print(*RESIDENT, *ALL)\n"
+        "from resctrl_hooks.install.directories import RUNTIMES; print(*RUNTIMES)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == [EXEC, MOUNT, COMPILE, RECONCILE, EXEC, TIMER, WAKE]
+    assert done.stdout.split() == [EXEC, MOUNT, COMPILE, RECONCILE, EXEC, TIMER, WAKE, "crio", "podman"]
 
 
 def test_chosen_house_has_its_service_without_the_one_that_it_replaces() -> None:
