@@ -53,7 +53,7 @@ def test_placement_with_a_key_of_a_policy_is_a_configuration(tmp_path: Path) -> 
     assert "this is a" not in done.output
 
 
-@pytest.mark.parametrize("plugin", PLUGINS)
+@pytest.mark.parametrize("plugin", [*PLUGINS, "memory-policy"])
 def test_file_of_a_plugin_is_named_by_the_converter(tmp_path: Path, plugin: str) -> None:
     done = convert(tmp_path / "plugin.yaml", (FIXTURES / f"nri-{plugin}.yaml").read_text())
     assert done.exit_code == 2

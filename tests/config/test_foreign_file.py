@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 from resctrl_hooks.cli import main
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
-PLUGINS = ("memory-policy", "memory-qos", "memtierd", "resctrl-mon")
+PLUGINS = ("memory-qos", "memtierd", "resctrl-mon")
 
 
 def check(path: Path, text: str) -> Result:

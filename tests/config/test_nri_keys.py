@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from conftest import FIXTURES
+from project.test_generated import GENERATOR
 
 from config.judged import (
     assert_accepted_also_as_compiled,
@@ -61,3 +62,7 @@ def test_memory_policy_file_is_valid_and_says_who_sets_policies() -> None:
     notes = {note.key: note.what for note in found.remarks if note.severity == "note"}
     assert sorted(notes) == ["classes[0].policy", "injectMpolset"]
     assert "only the NRI plugin can set a memory policy, with a runtime that has NRI 0.12" in notes["classes[0].policy"]
+
+
+def test_section_in_a_list_of_a_section_is_on_the_page() -> None:
+    assert "### `mounts` in `classes`\n" in GENERATOR.reference()

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from conftest import Host
+from project.test_generated import GENERATOR
 
 from config.judged import (
     assert_accepted_also_as_compiled,
@@ -114,3 +115,7 @@ def test_null_is_the_empty_section_or_class() -> None:
 
 def test_protection_has_no_value_by_default() -> None:
     assert not any(Protection.model_validate({}).model_dump().values())
+
+
+def test_section_in_a_section_of_a_section_is_on_the_page() -> None:
+    assert "### `protect` in `guard` in `rdt`\n" in GENERATOR.reference()
