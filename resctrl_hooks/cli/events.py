@@ -40,7 +40,7 @@ def command(config: str) -> None:
         try:
             context = Context(find_settings(config)[0], Log({"target": "none"}))  # again: it may have changed
             names = names or PodNames(context)
-            if context.settings.events:
+            if context.settings.sections["events"]:
                 sender.send(conditions(context, names))
             else:
                 say("`events` is not set in the configuration; nothing is sent")

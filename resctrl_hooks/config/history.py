@@ -5,10 +5,11 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
-from resctrl_hooks.node.history.section import DEFAULTS
+from resctrl_hooks.node.feature_table import KEYS
 
 from .section import AbsolutePath, Duration, Remark, Section, wrong
 
+_DEFAULTS = KEYS["history"]
 _FOLDER = "/var/lib/resctrl-hooks"  # StateDirectory= of the unit
 _SIZE = re.compile(r"([0-9]+)(k|M|G)?i?")
 _UNITS = {None: 1, "k": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -37,11 +38,11 @@ Size = Annotated[
 class Keep(Section):
     """How long samples are kept."""
 
-    samples: Annotated[Duration, Field(ge=_MINUTE)] = DEFAULTS["keep"]["samples"]
+    samples: Annotated[Duration, Field(ge=_MINUTE)] = _DEFAULTS["keep"]["samples"]
     """Age at which the samples of a minute become one: a counter's last value and largest rate, a gauge's mean and
     largest value."""
 
-    minutes: Annotated[Duration, Field(ge=_MINUTE)] = DEFAULTS["keep"]["minutes"]
+    minutes: Annotated[Duration, Field(ge=_MINUTE)] = _DEFAULTS["keep"]["minutes"]
     """Age at which minutes are deleted."""
 
     @model_validator(mode="after")
@@ -54,20 +55,20 @@ class Keep(Section):
 class History(Section):
     """Past samples of all counters in a file on this node, for `--at` and `report --since`."""
 
-    enabled: bool = DEFAULTS["enabled"]
+    enabled: bool = _DEFAULTS["enabled"]
     """Write the history. `install --history` sets it; so does the first `install --runtime podman`."""
 
-    interval: Annotated[Duration, Field(ge=_LEAST_INTERVAL)] = DEFAULTS["interval"]
+    interval: Annotated[Duration, Field(ge=_LEAST_INTERVAL)] = _DEFAULTS["interval"]
     """Time between two samples."""
 
     keep: Keep = Keep()
     """How long samples and minutes are kept."""
 
-    size: Size = DEFAULTS["size"]
+    size: Size = _DEFAULTS["size"]
     """Largest size of the file, such as `256M` (powers of 1024). The oldest samples are deleted before it is
     reached."""
 
-    file: AbsolutePath = DEFAULTS["file"]
+    file: AbsolutePath = _DEFAULTS["file"]
     """The file. Its folder must be root's. The unit can write only below `/var/lib/resctrl-hooks`."""
 
     def remarks(self) -> list[Remark]:

@@ -1,6 +1,6 @@
 """Keys of the top level that configure what observes a node."""
 
-from resctrl_hooks.node.settings import DEFAULTS
+from resctrl_hooks.node.feature_table import KEYS
 
 from .history import History
 from .section import Section
@@ -17,6 +17,6 @@ class Residents(Section):
 class Events(Section):
     """Kubernetes Events."""
 
-    events: bool = DEFAULTS["events"]
+    events: bool = KEYS["events"]
     """Whether the DaemonSet `resctrl-hooks-events` sends Kubernetes Events for slowed and for waiting pods. See
     docs/kubectl.md."""

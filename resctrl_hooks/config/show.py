@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, GetJsonSchemaHandler
 
-from resctrl_hooks.node.feature_table import FEATURES
+from resctrl_hooks.node.feature_table import FEATURES, KEYS
 from resctrl_hooks.node.settings import DEFAULTS
 
 from .applied import (
@@ -79,7 +79,7 @@ def _given(found: Effective) -> dict[str, Any]:
     if found.source == "yaml":
         return check_file(found.path).valid().given()
     known = without_own_keys(read_compiled(found.path) if found.path else None)
-    return {key: value for key, value in known.items() if key in DEFAULTS or key in FEATURES}
+    return {key: value for key, value in known.items() if key in DEFAULTS or key in FEATURES or key in KEYS}
 
 
 def _compare(config: str, found: Effective, settings: dict[str, Any]) -> tuple[YamlState, list[Change]]:

@@ -4,28 +4,30 @@ from typing import Annotated
 
 from pydantic import Field
 
-from resctrl_hooks.node.slowdown.section import DEFAULTS
+from resctrl_hooks.node.feature_table import KEYS
 
 from .section import AbsolutePath, Pattern, Section
+
+_DEFAULTS = KEYS["slowdown"]
 
 
 class Slowdown(Section):
     """Finds slowed pods, and the neighbours that slow them. See docs/slowdown.md."""
 
-    enabled: bool = DEFAULTS["enabled"]
+    enabled: bool = _DEFAULTS["enabled"]
     """Whether the resident process (`resctrl-hooks-guard.service`) samples all the time. `diagnose` also works
     without it."""
 
-    perf: bool = DEFAULTS["perf"]
+    perf: bool = _DEFAULTS["perf"]
     """Whether performance counters may be used. Pods with the kernel's telemetry counters (AET) need none."""
 
-    pods: Annotated[int, Field(ge=0, le=256)] = DEFAULTS["pods"]
+    pods: Annotated[int, Field(ge=0, le=256)] = _DEFAULTS["pods"]
     """Largest number of pods with performance counters. In the resident process they take turns of 10 seconds, a sixth
     of them at a time."""
 
-    watch: list[Pattern] = DEFAULTS["watch"]
+    watch: list[Pattern] = _DEFAULTS["watch"]
     """Pods with performance counters, as patterns of NAMESPACE/POD. Empty: pods of protected classes
     (`rdt.guard.protect`), then slowed pods, then those with the most CPU time."""
 
-    directory: AbsolutePath = DEFAULTS["directory"]
+    directory: AbsolutePath = _DEFAULTS["directory"]
     """Directory of the baselines, which outlive pods and reboots."""

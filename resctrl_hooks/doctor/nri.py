@@ -7,9 +7,9 @@ from resctrl_hooks.core.parts import parts
 from resctrl_hooks.install.containerd import CONFIG, is_on, major_version, read_config
 from resctrl_hooks.install.paths import UNITS
 from resctrl_hooks.install.units import NRI
-from resctrl_hooks.node.feature_table import NODE
 from resctrl_hooks.node.hook.notes import in_words
 from resctrl_hooks.node.host.procfs import start_time
+from resctrl_hooks.node.part import NODE
 from resctrl_hooks.node.registry import is_in_use, kind_of
 from resctrl_hooks.node.settings import Settings
 from resctrl_hooks.nri.command import DEFAULT_SOCKET

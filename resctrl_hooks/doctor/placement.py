@@ -32,7 +32,7 @@ _ID: Final = 12
 
 def placement(host: Host) -> Iterator[Finding]:
     """Check that exclusive CPUs are exclusive and that other containers have CPUs left."""
-    if not host.settings.placement["enabled"]:
+    if not host.settings.sections["placement"]["enabled"]:
         return
     try:
         book = read_allocations(host.context)
@@ -109,7 +109,7 @@ def _listed(ids: list[str]) -> str:
 
 def kubelet(host: Host) -> Iterator[Finding]:
     """Check for the kubelet's static managers, which write cpusets themselves."""
-    folder = host.settings.placement["kubeletPath"]
+    folder = host.settings.sections["placement"]["kubeletPath"]
     for name, what, pinning in STATES:
         try:
             policy = str(json.loads(Path(host.tree.real(f"{folder}/{name}")).read_bytes())["policyName"])
@@ -122,7 +122,7 @@ def kubelet(host: Host) -> Iterator[Finding]:
                 "see the kubelet's log; a kubelet that starts writes the file again",
             )
             continue
-        wanted = host.settings.placement["enabled"]
+        wanted = host.settings.sections["placement"]["enabled"]
         if policy in pinning and wanted:
             yield problem(
                 f"the kubelet's {what} manager has the policy {policy}; placement is inactive while it is set",

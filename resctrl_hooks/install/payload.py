@@ -12,11 +12,15 @@ from importlib.resources.abc import Traversable
 from typing import Final, NamedTuple
 
 from resctrl_hooks.core.parts import Part, parts
-from resctrl_hooks.node.feature_table import FEATURES, Row
-from resctrl_hooks.node.main import LONG_RUNNING
+from resctrl_hooks.node.feature_table import FEATURES
+from resctrl_hooks.node.main import long_running_commands
+from resctrl_hooks.node.part import Row
+from resctrl_hooks.node.parts import HOUSES, PARTS
 
 _NODE: Final = "node"
 _ENDING: Final = ".py"
+_PARTS: Final = "node/parts.py"
+_HOUSES: Final = "node/houses/"
 _FRONT_DOOR: Final = "part.py"
 _DIGITS: Final = 12
 # A module's name cannot contain a dot; the folder is the package.
@@ -72,7 +76,9 @@ def payload(houses: Collection[str] | None = None, *, features: Collection[str] 
 
     absent = [room for part in parts() if houses is not None and part.name not in houses for room in part.rooms]
     unused = [_room_of(row) for name, row in FEATURES.items() if name not in features]
-    modules = _without((*absent, *unused), _all_modules())
+    modules = _all_modules()
+    modules[_PARTS] = _take_parts(modules)
+    modules = _without((*absent, *unused), modules)
     return Payload(__version__, folder_name(modules), modules, houses=None if houses is None else sorted(houses))
 
 
@@ -88,45 +94,72 @@ def _all_modules() -> dict[str, bytes]:
     return {path: data for path, data in modules.items() if path.removesuffix(_FRONT_DOOR) not in beside}
 
 
-def _path_of(module: str) -> str:
-    return f"{_NODE}/{module.replace('.', '/')}{_ENDING}"
+def _take_parts(modules: dict[str, bytes]) -> bytes:
+    """Remove the houses' parts from the modules; return one module with the values of them all.
+
+    An import is the largest cost of a hook. The parts of houses that the node lacks are in it too: they say what
+    reconcile restores, and which records it can read.
+    """
+    names: set[str] = set()
+    values = []
+    taken = {path: modules.pop(path).decode() for path in [*modules] if path.startswith(_HOUSES)}
+    for text in (taken.get(f"{_HOUSES}{house}{_ENDING}", "") for house in HOUSES):
+        for node in ast.parse(text).body:
+            if isinstance(node, ast.ImportFrom):
+                names.update(alias.name for alias in node.names)
+            if isinstance(node, ast.AnnAssign) and node.value:
+                values.append(f"{ast.get_source_segment(text, node.value)},\n")
+    imports = f"from .part import {', '.join(sorted(names))}\n\n" if names else ""
+    return (
+        f'"""The parts of the houses whose node code is here."""\n\n{imports}PARTS = (\n{"".join(values)})\n'.encode()
+    )
+
+
+def _path_of(name: str) -> str:
+    """Return the path of a module that is named from the project's folder on, also as ``module:name``."""
+    return name.partition(":")[0].replace(".", "/") + _ENDING
 
 
 def _room_of(row: Row) -> str:
     """Return the path of a feature's module, or of its package."""
-    package, _, module = row.module.partition(".")
-    return f"{_NODE}/features/{package}/" if module else _path_of(f"features.{package}")
+    room, _, module = _path_of(row.module).rpartition("/")
+    return f"{room}/" if module == f"feature{_ENDING}" else f"{room}/{module}"
 
 
 def _without(rooms: tuple[str, ...], modules: dict[str, bytes]) -> dict[str, bytes]:
     """Return the modules without some rooms, and without all that only modules in these rooms import.
 
-    A module in such a room stays if another one imports it. All begins with the modules that are called by their names
-    or that no other one imports.
+    A module in such a room stays if another one imports it, or if reconcile calls it. All begins with the modules that
+    are called by their names or that no other one imports.
     """
     imports = {path: set(_imported(path, modules)) - {path} for path in modules}
-    called = {*map(_path_of, (*LONG_RUNNING.values(), *(f"features.{row.module}" for row in FEATURES.values())))}
+    of_reconcile = {_path_of(function) for part in PARTS for _, function in part.get("values", {}).values()}
+    of_reconcile |= {_path_of(part["files"]) for part in PARTS if "files" in part}
+    called = {*map(_path_of, (*long_running_commands().values(), *(row.module for row in FEATURES.values())))}
     imported = {one for found in imports.values() for one in found}
     beginnings = [path for path in modules if path not in imported or path in called]
-    kept = [path for path in beginnings if not path.startswith(rooms)]
+    kept = [path for path in beginnings if not path.startswith(rooms)] + sorted(of_reconcile & modules.keys())
     for path in kept:  # it grows
         kept += imports[path].difference(kept)
     return {path: data for path, data in modules.items() if path in kept}
 
 
 def _imported(path: str, modules: dict[str, bytes]) -> Iterator[str]:
-    """Yield the modules that a module imports by relative imports, with the packages that contain them."""
+    """Yield the modules that a module imports by relative imports, and the packages that contain them or itself."""
+    yield from _packages(path.split("/")[:-1], modules)
     for node in ast.walk(ast.parse(modules[path])):
         if isinstance(node, ast.ImportFrom) and node.level:
             words = [*path.split("/")[: -node.level], *(node.module or "").split(".")]
             places = ["/".join(word for word in (*words, name) if word) for name in ("", *(a.name for a in node.names))]
             for place in places:
                 yield from (one for one in (f"{place}.py", f"{place}/__init__.py") if one in modules)
-            yield from (
-                f"{'/'.join(words[:depth])}/__init__.py"
-                for depth in range(1, len(words) + 1)
-                if f"{'/'.join(words[:depth])}/__init__.py" in modules
-            )
+            yield from _packages(words, modules)
+
+
+def _packages(words: list[str], modules: dict[str, bytes]) -> Iterator[str]:
+    """Yield the files of a package and of those that contain it, from its name's words."""
+    paths = (f"{'/'.join(words[:depth])}/__init__.py" for depth in range(1, len(words) + 1))
+    yield from (path for path in paths if path in modules)
 
 
 def _modules(folder: Traversable, room: str) -> Iterator[tuple[str, bytes]]:

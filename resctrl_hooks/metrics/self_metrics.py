@@ -17,8 +17,9 @@ from resctrl_hooks.inventory.owners import account
 from resctrl_hooks.inventory.records import members_of
 from resctrl_hooks.node import call_metrics
 from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.feature_table import CLASS, CONTAINER, FEATURES
+from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.history.section import section as history
+from resctrl_hooks.node.part import CLASS, CONTAINER
 from resctrl_hooks.node.reconcile.vanished import read_vanished
 from resctrl_hooks.node.registry import features_in_use
 from resctrl_hooks.node.resctrl.totals_file import unsaved

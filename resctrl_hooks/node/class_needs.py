@@ -1,7 +1,8 @@
 """The RDT classes in which a key's living containers need a group; a start needs them only if a key waited for one."""
 
-from .feature_table import FEATURES, GROUP
+from .feature_table import FEATURES
 from .ledger import WAITING
+from .part import GROUP
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

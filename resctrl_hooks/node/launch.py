@@ -185,13 +185,6 @@ def make_module(name: str, *, package: bool, loader: "CompiledFinder | None" = N
     return module
 
 
-def serve_nri(config: str, arguments: "list[str]") -> int:
-    """Serve the NRI plugin's command, which is shipped with the node half."""
-    module = __import__(f"{_PACKAGE}.nri.command", fromlist=["nri_command"])
-    code: int = module.nri_command(config, arguments)
-    return code
-
-
 if __name__ == "__main__":
     make_c_module("gc")
     import gc
@@ -204,4 +197,4 @@ if __name__ == "__main__":
     except ModuleNotFoundError:
         __import__(f"{_PACKAGE}.node.archive", fromlist=["archive"]).import_from_archive(_FOLDER)
         main = __import__(f"{_PACKAGE}.node.main", fromlist=["main"])
-    main.start(serve_nri)
+    main.start()

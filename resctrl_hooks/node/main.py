@@ -1,4 +1,6 @@
-"""The node half's command line: ``[--config FILE] createRuntime|poststop|hook|reconcile|watch|guard|nri|compile …``.
+"""The node half's command line: ``[--config FILE] createRuntime|poststop|hook|reconcile|release|watch|compile …``.
+
+Parts add commands.
 
 A runtime's hook or a systemd unit starts it from any folder, with an empty environment.
 """
@@ -9,28 +11,30 @@ import sys
 
 from .container.oci import CREATE_RUNTIME, HOOK, POSTSTOP
 from .hook.call import run
+from .part import load
+from .parts import PARTS
 from .settings import DEFAULT_CONFIG
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 WRONG_USE = 2
-# The modules of the other commands, which are imported only for these: each has a function NAME_command.
 LONG_RUNNING = {
-    "reconcile": "reconcile.command",
-    "watch": "watch.command",
-    "guard": "sampler.command",
-    "release": "reconcile.release",
+    "reconcile": "node.reconcile.command:reconcile_command",
+    "release": "node.reconcile.release:release_command",
+    "watch": "node.watch.command:watch_command",
 }
-_USAGE = (
-    "usage: resctrl-hook-node [--config FILE] "
-    "createRuntime|poststop|hook|reconcile|release|watch|nri|compile [OPTION...]\n"
-)
+"""The other commands of core, which are imported only where they run."""
+_USAGE = "usage: resctrl-hook-node [--config FILE] createRuntime|poststop|hook|{}|compile [OPTION...]\n"
 
 
-def main(arguments: "list[str]", nri: "Callable[[str, list[str]], int] | None" = None) -> int:
-    """Run one command and return its exit code; ``nri`` serves the command of that name."""
+def long_running_commands() -> "dict[str, str]":
+    """Return the commands of core and of the parts by name: functions as `part.load` takes them."""
+    found = {**LONG_RUNNING}
+    for part in PARTS:
+        found.update(part.get("commands", {}))
+    return found
+
+
+def main(arguments: "list[str]") -> int:
+    """Run one command and return its exit code."""
     config = DEFAULT_CONFIG
     if len(arguments) > 1 and arguments[0] == "--config":
         config = arguments[1]
@@ -38,25 +42,22 @@ def main(arguments: "list[str]", nri: "Callable[[str, list[str]], int] | None" =
     command = arguments[0] if arguments else ""
     if command in (CREATE_RUNTIME, POSTSTOP, HOOK) and len(arguments) == 1:
         return run(config, command)
-    if command in LONG_RUNNING:
+    long_running = long_running_commands()
+    if command in long_running:
         gc.enable()
-        module = __import__(LONG_RUNNING[command], globals(), None, (f"{command}_command",), 1)
-        code: int = getattr(module, f"{command}_command")(config, arguments[1:])
+        code: int = load(long_running[command])(config, arguments[1:])
         return code
-    if command == "nri" and nri is not None:
-        gc.enable()
-        return nri(config, arguments[1:])
     if command == "compile":
         from .bytecode import compile_command  # called by the installer, once per version and interpreter
 
         return compile_command(arguments[1:])
-    posix.write(2, _USAGE.encode())
+    posix.write(2, _USAGE.format("|".join(long_running)).encode())
     return WRONG_USE
 
 
-def start(nri: "Callable[[str, list[str]], int] | None" = None) -> None:
+def start() -> None:
     """Run and exit the process at once: an orderly shutdown of the interpreter would cost a fifth of the hook."""
-    code = main(sys.argv[1:], nri)
+    code = main(sys.argv[1:])
     try:
         sys.stdout.flush()
     finally:

@@ -42,7 +42,7 @@ def check_allowed(
             f"a container of an unverified runtime is not allowed to {what}",
             hint="neither its cgroup nor its bundle identifies the runtime (Podman: do not use --cgroups=disabled)",
         )
-    allow = getattr(settings, section).get(key)
+    allow = settings.sections[section].get(key)
     if not allows(allow, workload.namespace, name):
         message = f"{namespace_in_words(workload.namespace)} is not allowed to {what}"
         meant = meant_name(allow, workload.namespace, name, list(declared))

@@ -2,8 +2,9 @@
 
 from . import errors
 from .feature import SKIP, Step
-from .feature_table import FEATURES, LISTED, SELECTED
+from .feature_table import FEATURES
 from .names import matches
+from .part import LISTED, SELECTED, load
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,12 +23,11 @@ def feature_named(name: str) -> "Feature | None":
         return None
     # Imported only where it is used: an import is the largest cost of a hook.
     try:
-        module = __import__(f"features.{row.module}", globals(), None, ("FEATURE",), 1)
+        feature: Feature = load(f"{row.module}:FEATURE")
     except ModuleNotFoundError:
         from .failure_policies import Undelivered  # only where the installed code and the settings differ
 
         return Undelivered(name)
-    feature: Feature = module.FEATURE
     return feature
 
 

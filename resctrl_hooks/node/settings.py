@@ -5,7 +5,7 @@ another version, an image build or a MachineConfig.
 """
 
 from . import errors
-from .feature_table import FEATURES
+from .feature_table import FEATURES, KEYS
 from .host.files import is_there, parse_json, read_file, stamp
 from .names import (
     CGROUP_ROOT,
@@ -39,7 +39,7 @@ APPLIED_FROM = "appliedFrom"
 _LIMIT = 1 << 20
 LONGEST_DEADLINE = 60.0  # seconds, well below the timeout in the hook's JSON
 
-# Every top-level setting with its default; each feature also has a section (`feature_table`).
+# Every top-level setting of core with its default; features have sections, and parts add keys (`feature_table`).
 DEFAULTS: "dict[str, Any]" = {
     "resctrlPath": RESCTRL_ROOT,
     "cgroupPath": CGROUP_ROOT,
@@ -55,23 +55,22 @@ DEFAULTS: "dict[str, Any]" = {
     "labelSelector": {},
     "classes": [],
     "unifiedAnnotations": [],
-    "nri": {},
-    "slowdown": {},
     "log": {},
-    "history": {},
-    "events": False,
 }
 
 
 class Settings(Sections):
-    """The settings of a hook. ``path`` is the compiled file, empty for the built-in defaults."""
+    """The settings of a hook. ``path`` is the compiled file, empty for the built-in defaults.
+
+    ``sections`` has the section of each feature, and the values of the keys that parts add, by name.
+    """
 
     former_prefixes: "tuple[str, ...]" = ()
 
     def __init__(self, values: "dict[str, Any] | None" = None, path: str = "") -> None:
         given = values or {}
         checked: "dict[str, Any]" = {}
-        for name, default in DEFAULTS.items():
+        for name, default in (*DEFAULTS.items(), *KEYS.items()):
             kind = type(default)
             value = given.get(name)
             if value is None:
@@ -108,18 +107,16 @@ class Settings(Sections):
         self.label_selector: "dict[str, str]" = checked["labelSelector"]
         self.classes: "list[dict[str, Any]]" = checked["classes"]
         self.unified_annotations: "list[str]" = checked["unifiedAnnotations"]
-        self.nri: "dict[str, Any]" = checked["nri"]
-        self.slowdown: "dict[str, Any]" = checked["slowdown"]
         self.log: "dict[str, Any]" = checked["log"]
-        self.history: "dict[str, Any]" = checked["history"]
-        self.events: bool = checked["events"]
         self.applied_from: "Any" = given.get(APPLIED_FROM)
         former = given.get(FORMER_PREFIXES)
         if isinstance(former, list):
             names = [one for one in former if isinstance(one, str)]
             self.former_prefixes = tuple(one for one in names if not one or default_key_validator(one))
+        self.sections: "dict[str, Any]" = {name: checked[name] for name in KEYS}
         for name, row in FEATURES.items():
-            setattr(self, name, _section(given.get(name), row.defaults, f"{path}: {name}"))
+            self.sections[name] = _section(given.get(name), row.defaults, f"{path}: {name}")
+            setattr(self, name, self.sections[name])
 
     @property
     def groups(self) -> "dict[str, Any]":

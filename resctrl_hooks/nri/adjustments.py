@@ -59,7 +59,7 @@ def adjustment(
         AdjustmentError: a path of the class is not private to root.
         HookError: the class is unavailable.
     """
-    wanted = settings.nri.get("adjust") or []
+    wanted = settings.sections["nri"].get("adjust") or []
     linux: "Adjustment" = {"resources": {"unified": {}, "cpu": {}}}
     since = _parsed(version)
     for feature, step in steps:

@@ -10,11 +10,12 @@ from ..node.errors import BadClassError, DeadlineError, HookError
 from ..node.failure_policies import incomplete_refuses, refuses
 from ..node.fault_report import as_hook_error
 from ..node.feature import SKIP
-from ..node.feature_table import CLASS, FEATURES, GROUP
+from ..node.feature_table import FEATURES
 from ..node.hook.create_runtime import planned
 from ..node.hook.deadline import set_deadline
 from ..node.hook.failures import concluded
 from ..node.log import ERROR, WARNING, silent
+from ..node.part import CLASS, GROUP
 from ..node.refusals import RefusedError
 from ..node.registry import concerns, is_in_use, kind_of
 from ..node.steps import with_room
@@ -122,7 +123,7 @@ def previewed(feature: "Feature", step: "Step", workload: "Workload", context: "
         RefusedError: the step is impossible, and its feature's policy is ``fail``.
     """
     strict = refuses(feature.name, context)
-    if not (strict or feature.name in (context.settings.nri.get("adjust") or [])):
+    if not (strict or feature.name in (context.settings.sections["nri"].get("adjust") or [])):
         return step
     try:
         return feature.preview(step, workload, context)

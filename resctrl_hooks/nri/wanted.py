@@ -19,7 +19,9 @@ BROUGHT = ("env", "mounts", "devices", "policy")
 
 def adjusts(settings: "Settings") -> bool:
     """Return whether anything may be changed in any container."""
-    return bool(settings.nri.get("adjust")) or any(spec.get(name) for spec in settings.classes for name in BROUGHT)
+    return bool(settings.sections["nri"].get("adjust")) or any(
+        spec.get(name) for spec in settings.classes for name in BROUGHT
+    )
 
 
 def strict_features(settings: "Settings", namespace: str, workload: "Workload | None" = None) -> "list[str]":
@@ -40,6 +42,8 @@ def strict_features(settings: "Settings", namespace: str, workload: "Workload | 
 
 def specified_by(settings: "Settings") -> "list[Specifications]":
     """Return the features whose values in specifications the plugin keeps up to date, such as cpusets."""
-    used = [name for name in settings.nri.get("adjust") or [] if name in FEATURES and is_in_use(name, settings)]
+    used = [
+        name for name in settings.sections["nri"].get("adjust") or [] if name in FEATURES and is_in_use(name, settings)
+    ]
     found = [feature.specifications() for feature in map(feature_named, used) if feature is not None]
     return [one for one in found if one is not None]

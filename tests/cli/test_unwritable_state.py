@@ -15,7 +15,7 @@ from hosts import crun
 from hosts.faults import Fail
 
 from resctrl_hooks.cli import main
-from resctrl_hooks.node.slowdown import section as slowdown_section
+from resctrl_hooks.node.feature_table import KEYS
 
 ID = "c" * 64
 KEY = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
@@ -110,7 +110,7 @@ def test_leftover_of_a_failed_hook_is_no_pod(node: Host, command: str, name: str
 def test_counters_are_read_without_space_for_a_lock(
     node: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fail: Fail, command: str, number: int
 ) -> None:
-    monkeypatch.setitem(slowdown_section.DEFAULTS, "directory", str(tmp_path))
+    monkeypatch.setitem(KEYS["slowdown"], "directory", str(tmp_path))
     error = OSError(number, os.strerror(number))
 
     def creates(path: Any, flags: int, *_mode: int) -> bool:

@@ -23,7 +23,7 @@ from resctrl_hooks.config.check import check_text
 from resctrl_hooks.config.root import Configuration
 from resctrl_hooks.config.schema import json_schema
 from resctrl_hooks.config.show import Shown
-from resctrl_hooks.node.feature_table import FEATURES
+from resctrl_hooks.node.feature_table import FEATURES, KEYS
 from resctrl_hooks.node.settings import DEFAULTS, Settings
 
 if TYPE_CHECKING:
@@ -35,13 +35,13 @@ TEMPLATE = "classes:\n- name: a\n  memtierdconfig: |\n    policy:\n      name: a
 
 def test_defaults_equal_those_of_node_half() -> None:
     values = explicit_values_of(Configuration())
-    assert set(values) == {*DEFAULTS, *FEATURES}
+    assert set(values) == {*DEFAULTS, *KEYS, *FEATURES}
     for name, row in FEATURES.items():
         defaults = row.defaults
         assert {key: values[name][key] for key in defaults} == json.loads(json.dumps(defaults)), name
         without = set(values[name]) - set(defaults) - {"failurePolicy"}
         assert [key for key in without if values[name][key] not in (None, "", [], {}, NO_DEFAULTS)] == [], name
-    for name, default in DEFAULTS.items():
+    for name, default in (*DEFAULTS.items(), *KEYS.items()):
         if not isinstance(default, dict):
             assert values[name] == default, name
 
@@ -277,7 +277,9 @@ def test_schema_is_valid_and_agrees_with_models(tmp_path: Path) -> None:
     assert Shown.model_json_schema()["properties"]["settings"]["properties"].keys() == schema["properties"].keys()
 
 
-_KEYS = st.sampled_from([*DEFAULTS, *FEATURES, "enabled", "release", "name", "allowswap", "allow", "file", "zzz", ""])
+_KEYS = st.sampled_from(
+    [*DEFAULTS, *KEYS, *FEATURES, "enabled", "release", "name", "allowswap", "allow", "file", "zzz", ""]
+)
 _VALUES = st.recursive(
     st.none()
     | st.booleans()

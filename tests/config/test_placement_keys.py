@@ -180,8 +180,8 @@ def test_empty_pattern_matches_missing_namespace() -> None:
     text = "namespaces: ['']\nplacement: {enabled: true, namespaces: [''], allow: {'': [exclusive]}}"
     settings = Settings(json.loads(json.dumps(yaml.safe_load(text))))
     assert problems(text) == []
-    assert allows(settings.placement["allow"], "", "exclusive")
-    assert not allows(settings.placement["allow"], "shop", "exclusive")
+    assert allows(settings.sections["placement"]["allow"], "", "exclusive")
+    assert not allows(settings.sections["placement"]["allow"], "shop", "exclusive")
 
 
 def test_null_is_the_empty_list() -> None:

@@ -9,7 +9,7 @@ from project.test_generated import GENERATOR
 from resctrl_hooks.config.check import check_text
 from resctrl_hooks.config.root import Configuration
 from resctrl_hooks.config.schema import json_schema
-from resctrl_hooks.node.feature_table import FEATURES
+from resctrl_hooks.node.feature_table import FEATURES, KEYS
 from resctrl_hooks.node.settings import DEFAULTS
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration-reference.md"
@@ -17,7 +17,7 @@ TEXT: str = GENERATOR.in_page(PAGE.read_text(encoding="utf-8"), GENERATOR.refere
 
 
 def test_every_setting_is_on_the_page() -> None:
-    for name in (*DEFAULTS, *FEATURES):
+    for name in (*DEFAULTS, *KEYS, *FEATURES):
         assert f"`{name}`" in TEXT
     assert '- `release` (`pod`/`last-container`, default `"pod"`): When' in TEXT
     assert "- `name` (text, required): " in TEXT

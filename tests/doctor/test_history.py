@@ -18,7 +18,7 @@ from resctrl_hooks.node.history.store import Store
 
 @pytest.fixture
 def host(tmp_path: Path, staged: Host) -> Host:
-    staged.settings.history = {"enabled": True, "file": str(tmp_path / "history.sqlite")}
+    staged.settings.sections["history"] = {"enabled": True, "file": str(tmp_path / "history.sqlite")}
     configured(staged, ago=3600)
     booted(staged, ago=3600)
     return staged
@@ -42,8 +42,8 @@ def said(host: Host) -> str:
 
 def write(host: Host, *ages: float) -> None:
     """Write a sample of each age in seconds."""
-    Path(host.settings.history["file"]).touch(0o600)
-    store = Store(host.settings.history["file"], write=True)
+    Path(host.settings.sections["history"]["file"]).touch(0o600)
+    store = Store(host.settings.sections["history"]["file"], write=True)
     for age in ages:
         made = sample(0, {"a": 1})
         store.add(Sample(int((time.time() - age) * 1000), made.uptime, made.boot, made.host, made.rows))
@@ -51,7 +51,7 @@ def write(host: Host, *ages: float) -> None:
 
 
 def test_history_that_is_off_is_ok(host: Host) -> None:
-    host.settings.history = {}
+    host.settings.sections["history"] = {}
     assert said(host).startswith("ok: no history, as configured by history.enabled")
 
 
@@ -84,7 +84,7 @@ def test_samples_from_before_a_boot_are_not_late_after_it(host: Host) -> None:
 
 def test_missing_and_damaged_file_are_warnings(host: Host) -> None:
     assert said(host).startswith("warning: the history has no sample;")
-    Path(host.settings.history["file"]).write_bytes(b"garbage" * 1000)
+    Path(host.settings.sections["history"]["file"]).write_bytes(b"garbage" * 1000)
     assert "not a database" in said(host)
 
 

@@ -14,6 +14,7 @@ from resctrl_hooks.install.manifest import Manifest
 from resctrl_hooks.install.payload import payload
 from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.ledger import Ledger
+from resctrl_hooks.node.parts import PARTS
 from resctrl_hooks.node.settings import Settings
 
 if TYPE_CHECKING:
@@ -107,3 +108,13 @@ def test_house_that_an_installation_lacks_is_named() -> None:
     assert missing(Manifest(houses=["observe"]), settings) == ["placement"]
     assert missing(Manifest(houses=["placement"]), settings) == []
     assert missing(Manifest(), settings) == [], "an earlier version installed all"
+
+
+def test_parts_of_all_houses_are_in_one_module(tmp_path: Path) -> None:
+    modules = payload().modules
+    assert not any(path.startswith("node/houses/") for path in modules)
+    shipped: dict[str, Any] = {}
+    exec(modules["node/parts.py"].decode().replace("from .part", "from resctrl_hooks.node.part"), shipped)
+    plain: Any = [{**part, "features": {k: vars(row) for k, row in part.get("features", {}).items()}} for part in PARTS]
+    for part, expected in zip(shipped["PARTS"], plain, strict=True):
+        assert {**part, "features": {k: vars(row) for k, row in part.get("features", {}).items()}} == expected

@@ -101,7 +101,7 @@ def test_unsaved_contents_of_the_resident_process_are_in_its_file_while_that_las
 
 
 def test_unsaved_contents_are_metrics_of_enabled_parts(host: MonitoredHost) -> None:
-    host.context.settings.history = {"enabled": True}
+    host.context.settings.sections["history"] = {"enabled": True}
     Unsaved(host.context.settings.state_dir).note({"history": "disk full", "baselines": "disk full"})
     (family,) = [one for one in own_families(host.context) if one.name == "resctrl_hooks_unsaved"]
     assert {one.labels["content"]: one.value for one in family.samples} == {"history": 1, "totals": 0}

@@ -52,7 +52,7 @@ def test_modules_come_from_compiled_file_first(tmp_path: Path) -> None:
     shutil.copy(LAUNCH, room)
     (room / "__init__.py").touch()
     (room / "main.py").write_text(
-        "def start(serve_nri): print('compiled', __name__, __file__ if '__file__' in globals() else '')"
+        "def start(): print('compiled', __name__, __file__ if '__file__' in globals() else '')"
     )
     script = [
         *PYTHON[:1],
@@ -63,7 +63,7 @@ def test_modules_come_from_compiled_file_first(tmp_path: Path) -> None:
         ),
     ]
     subprocess.run([*script, str(LAUNCH.parents[2]), str(target)], check=True)
-    (room / "main.py").write_text("def start(serve_nri): print('plain')")
+    (room / "main.py").write_text("def start(): print('plain')")
     done = subprocess.run([*PYTHON, str(room / "launch.py")], capture_output=True, check=True, env={}, text=True)
     assert done.stdout.split()[:2] == ["compiled", "resctrl_hooks.node.main"]
     (target / f"compiled.{sys.implementation.cache_tag}").unlink(missing_ok=True)
@@ -180,8 +180,3 @@ import errno
     command = [*PYTHON[:1], "-I", "-S", "-c", script, str(LAUNCH.parents[2]), str(tmp_path / "gone.so")]
     done = subprocess.run(command, capture_output=True, check=False, text=True)
     assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_plugin_is_served_by_its_own_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("resctrl_hooks.nri.command.nri_command", lambda *given: (7, given))
-    assert launch.serve_nri("x", ["run"]) == (7, ("x", ["run"]))  # type: ignore[comparison-overlap]

@@ -21,12 +21,12 @@ def test_wrong_use_prints_usage(arguments: list[str]) -> None:
 @pytest.mark.parametrize(
     "command, module, function",
     [
-        ("reconcile", "reconcile.command", "reconcile_command"),
-        ("watch", "watch.command", "watch_command"),
-        ("guard", "sampler.command", "guard_command"),
-        ("release", "reconcile.release", "release_command"),
-        ("compile", "bytecode", "compile_command"),
-        ("nri", "", ""),
+        ("reconcile", "node.reconcile.command", "reconcile_command"),
+        ("watch", "node.watch.command", "watch_command"),
+        ("guard", "node.sampler.command", "guard_command"),
+        ("release", "node.reconcile.release", "release_command"),
+        ("compile", "node.bytecode", "compile_command"),
+        ("nri", "nri.command", "nri_command"),
     ],
 )
 def test_command_has_its_own_module(monkeypatch: pytest.MonkeyPatch, command: str, module: str, function: str) -> None:
@@ -36,11 +36,10 @@ def test_command_has_its_own_module(monkeypatch: pytest.MonkeyPatch, command: st
         called.append((gc.isenabled(), *given))
         return 7
 
-    if module:
-        monkeypatch.setattr(f"resctrl_hooks.node.{module}.{function}", record)
+    monkeypatch.setattr(f"resctrl_hooks.{module}.{function}", record)
     gc.disable()  # as `launch` does
     try:
-        assert main.main(["--config", "x", command, "more"], None if module else record) == 7
+        assert main.main(["--config", "x", command, "more"]) == 7
     finally:
         gc.enable()
     assert called == [(False, ["more"]) if command == "compile" else (True, "x", ["more"])]

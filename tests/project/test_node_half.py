@@ -6,12 +6,15 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import LAUNCH, UID, Host
+
+from resctrl_hooks.install.payload import payload
 
 NODE = LAUNCH.parent
 MODULES = sorted(NODE.rglob("*.py"))
@@ -127,6 +130,7 @@ def copied(folder: Path, *, compiled_by: str = "") -> Path:
     target = folder / "elsewhere" / "other-name.1.0"
     shutil.copytree(NODE, target / NODE.name, ignore=shutil.ignore_patterns("__pycache__", ".*"))
     launch = target / NODE.name / LAUNCH.name
+    launch.with_name("parts.py").write_bytes(payload().modules["node/parts.py"])
     if compiled_by:
         subprocess.run([compiled_by, "-I", "-S", "-B", str(launch), "compile"], check=True)
     return launch
@@ -161,12 +165,13 @@ def test_rarely_needed_modules_are_not_imported(host: Host, pod: dict[str, Any],
     host.context().ledger.prepare()  # the first call after a boot makes folders
     _, modules, _ = call("/usr/bin/python3", LAUNCH, host, pod, "hook")
     node = "resctrl_hooks.node."
-    rooms = {node + room for room in ("container", "features", "hook", "host", "resctrl")}
+    rooms = {node + room for room in ("container", "features", "hook", "host", "houses", "resctrl")}
+    rooms |= {f"{node}houses.{part}" for part in ("observe", "placement", "nri")}
     short = {name.rpartition(".")[2] for name in modules - rooms if name.startswith(node)}
     assert short <= {
         "call", "cgroup_names", "context", "create_runtime", "deadline", "errors", "feature", "feature_table", "files",
         "filesystem", "group", "ledger", "locked_key", "locks", "log", "main", "monitor", "monitoring",
-        "names", "oci", "procfs", "registry", "settings", "steps", "workload",
+        "names", "oci", "part", "parts", "procfs", "registry", "settings", "steps", "workload",
     }  # fmt: skip
 
 
@@ -231,3 +236,33 @@ def test_package_runs_without_people_half(tmp_path: Path) -> None:
     done = subprocess.run(["/usr/bin/python3", "-I", "-S", str(launch), "nonsense"], capture_output=True, check=False)
     assert (done.returncode, done.stdout) == (2, b"")
     assert done.stderr.startswith(b"usage: resctrl-hook-node")
+
+
+ROOMS = {
+    "observe": ("guard", "history", "sampler", "slowdown", "snapshot", "resident.py"),
+    "placement": ("features/placement",),
+    "nri": (),  # its modules are beside the node half
+}
+
+
+@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "plain"])
+@pytest.mark.parametrize("house", ROOMS)
+def test_node_half_works_without_a_house(
+    tmp_path: Path, host: Host, pod: dict[str, Any], house: str, compiled: bool
+) -> None:
+    launch = copied(tmp_path)
+    shutil.copy(NODE / "parts.py", launch.parent)
+    for name in (f"houses/{house}.py", *ROOMS[house]):
+        path = launch.parent / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    if compiled:
+        subprocess.run([sys.executable, "-I", "-S", "-B", str(launch), "compile"], check=True)
+    host.configure(
+        history={"enabled": True}, placement={"enabled": house == "placement"}, nri={"adjust": ["rdt"]}, events=True
+    )
+    for arguments in (["createRuntime"], ["reconcile"], ["poststop"], ["release"]):
+        code, modules, stderr = call(sys.executable, launch, host, pod, *arguments)
+        assert (code, stderr) == (0, b""), arguments
+        assert f"resctrl_hooks.node.houses.{house}" not in modules
+    code, _, stderr = call(sys.executable, launch, host, pod, "nonsense")
+    assert (code, b"|guard" in stderr, b"|nri" in stderr) == (2, house != "observe", house != "nri")

@@ -36,7 +36,7 @@ def test_values_come_back_after_each_of_100_kills_at_random_moments(
 ) -> None:
     monkeypatch.setattr(proof, "Watchdog", NoWatchdog)  # the restoration by others is tested
     world, chance, left = World(host), Random(42), 0
-    resctrl, state = world.context.monitor.resctrl, str(host.state)
+    state = str(host.state)
     for _ in range(KILLS):
         passed = mmap.mmap(-1, mmap.PAGESIZE)  # shared with the child: how many stretches of time
         child = os.fork()
@@ -49,7 +49,7 @@ def test_values_come_back_after_each_of_100_kills_at_random_moments(
         os.kill(child, signal.SIGKILL)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
         left += world.node.limit("bronze") != DECLARED or world.node.limit("silver") != DECLARED
-        assert restore_ended(resctrl, state, world.context.proc).failed == []
+        assert restore_ended(world.context).failed == []
         assert world.node.limit("bronze") == world.node.limit("silver") == DECLARED
         assert not Path(state, NAME).exists()
     assert left >= HITS, "too few kills met a limit for this test to say something"

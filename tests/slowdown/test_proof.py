@@ -109,7 +109,7 @@ def test_experiment_that_was_stopped_too_long_changes_nothing_more(
     def stop() -> None:
         if world.node.limit("bronze") != DECLARED and not stopped:
             now[0] += trial.LEASE + 2
-            restored = restore_ended(world.context.monitor.resctrl, str(world.node.host.state), world.context.proc)
+            restored = restore_ended(world.context)
             assert restored.owner == f"an experiment (process {posix.getpid()}, stopped or hung)"
             stopped.append(len(world.node.fs.writes))
             assert world.node.limit("bronze") == DECLARED

@@ -4,8 +4,9 @@ A container that NRI started is recorded without its bundle's path, and its bund
 containerd, its annotations. The record has these, and the runtime's state names the bundle.
 """
 
-from ..feature_table import FEATURES, GROUP, NODE
+from ..feature_table import FEATURES
 from ..host.procfs import cgroups_of
+from ..part import GROUP, NODE
 from .oci import Bundle, State, read_bundle
 from .runtimes import bundle_of
 from .workload import CONTAINERD, CRIO, derive, workload_of

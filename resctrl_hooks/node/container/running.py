@@ -1,8 +1,9 @@
 """A running container: its record, and what was observed of it."""
 
-from ..feature_table import FEATURES, GROUP
+from ..feature_table import FEATURES
 from ..host.cgroup_tasks import threads_of_container
 from ..host.procfs import groups_of_process, lives
+from ..part import GROUP
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,7 +4,9 @@ Source of the names: nri-plugins (pkg/resmgr/cache, cmd/plugins). The annotation
 classes read them, or their plugins run on the node.
 """
 
+from ..feature_table import FEATURES
 from ..names import printable
+from ..part import NODE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,4 +62,4 @@ def unread(annotations: "Iterable[str]") -> "list[str]":
 
 def are_missed(settings: "Settings") -> bool:
     """Return whether no plugin is likely to read them: without placement, topology-aware or balloons may run here."""
-    return bool(settings.placement["enabled"])
+    return any(row.kind == NODE and settings.sections[name]["enabled"] for name, row in FEATURES.items())

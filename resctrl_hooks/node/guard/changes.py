@@ -1,6 +1,7 @@
 """The changes that a lease covers, and their restoration."""
 
 from ..errors import ResctrlError
+from ..restored import Restored
 from .lease import GUARD, Lease, LeaseEndedError
 from .limits import RESOURCE, held_limits, write_limits
 
@@ -30,16 +31,6 @@ def change(
         restore(resctrl, lease, keep=True)
         raise
     return effective
-
-
-class Restored:
-    """The results of a restoration: texts by outcome. ``owner`` names the process that changed the values."""
-
-    def __init__(self, owner: str = GUARD) -> None:
-        self.owner = owner
-        self.done: "list[str]" = []
-        self.foreign: "list[str]" = []
-        self.failed: "list[str]" = []
 
 
 def restore(resctrl: "Resctrl", lease: Lease, *, keep: bool = False) -> Restored:

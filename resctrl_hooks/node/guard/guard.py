@@ -61,7 +61,7 @@ class Guard:
             beside=self._beside,
         )
         self._sufferers = Sufferers(context, least)
-        if least and not context.settings.slowdown.get("enabled"):
+        if least and not context.settings.sections["slowdown"].get("enabled"):
             self._say(
                 WARNING, "guard: rdt.guard.protect with a slowdown needs slowdown.enabled; it does not act without"
             )

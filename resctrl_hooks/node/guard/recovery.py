@@ -7,11 +7,13 @@ meanwhile.
 import posix
 
 from ..host.instance import RunningError, only_instance
-from .changes import Restored, restore
-from .lease import LOCK, NAME, Lease
+from ..restored import Restored
+from .changes import restore
+from .lease import GUARD, LOCK, NAME, Lease
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ..context import Context
     from ..resctrl.filesystem import Resctrl
 
 _RESTORING = "guard-restore.lock"
@@ -34,7 +36,7 @@ def become_owner(state_dir: str, owner: str) -> int:
     return lock
 
 
-def restore_ended(resctrl: "Resctrl", state_dir: str, proc: str) -> Restored:
+def restore_ended(context: "Context") -> Restored:
     """Restore the changes of an owner that has ended, or whose lease has: it is stopped or hangs.
 
     Raises:
@@ -42,10 +44,11 @@ def restore_ended(resctrl: "Resctrl", state_dir: str, proc: str) -> Restored:
         LeaseError: the lease cannot be read. It stays.
         OSError: a lock's file cannot be opened.
     """
+    resctrl, state_dir, proc = context.monitor.resctrl, context.settings.state_dir, context.proc
     try:
         posix.lstat(f"{state_dir}/{NAME}")
     except FileNotFoundError:
-        return Restored()  # most passes of reconcile
+        return Restored(GUARD)  # most passes of reconcile
     restoring = only_instance(f"{state_dir}/{_RESTORING}", _RESTORATION)
     try:
         try:
@@ -83,7 +86,7 @@ def restore_left(resctrl: "Resctrl", state_dir: str, proc: str) -> Restored:
     Raises:
         LeaseError: the lease cannot be read. It stays.
     """
-    lease, result = Lease(state_dir, proc), Restored()
+    lease, result = Lease(state_dir, proc), Restored(GUARD)
     try:
         if lease.load():
             return restore(resctrl, lease)

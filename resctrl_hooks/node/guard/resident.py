@@ -16,7 +16,7 @@ from .section import ACT, OFF, section
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..context import Context
-    from .changes import Restored
+    from ..restored import Restored
 
 
 class GuardResident(Resident):
@@ -85,7 +85,7 @@ def restore_values(context: "Context") -> bool:
         LeaseError: the lease cannot be read. It stays.
     """
     try:
-        return told(context, restore_ended(context.monitor.resctrl, context.settings.state_dir, context.proc))
+        return told(context, restore_ended(context))
     except RunningError as error:
         raise HookError(f"{error}; its end restores all values, or the deadline of its lease") from None
 

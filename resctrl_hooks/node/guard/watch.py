@@ -32,7 +32,7 @@ class Watch:
         """Restore the values of a lease that is over. Never raises."""
         context = self._context
         try:
-            result = restore_ended(context.monitor.resctrl, context.settings.state_dir, context.proc)
+            result = restore_ended(context)
         except RunningError:
             return
         except Exception as error:  # noqa: BLE001  # the residents continue

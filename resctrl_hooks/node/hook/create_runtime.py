@@ -6,8 +6,8 @@ A failure is logged and the container starts without the feature; under the poli
 from .. import errors
 from ..container.oci import CREATE_RUNTIME
 from ..feature import SKIP
-from ..feature_table import NODE
 from ..log import DEBUG
+from ..part import NODE
 from ..registry import features_in_use, kind_of, plan
 from ..steps import apply_steps
 from .deadline import set_deadline

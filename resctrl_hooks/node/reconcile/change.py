@@ -1,6 +1,6 @@
 """The change that one running container needs: decided from what was observed of it, carried out by `bring_in`."""
 
-from ..feature_table import CLASS, NODE
+from ..part import CLASS, NODE
 from ..registry import kind_of
 
 TYPE_CHECKING = False

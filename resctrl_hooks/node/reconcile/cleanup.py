@@ -3,16 +3,15 @@
 import time
 
 from ..call_metrics import fold
-from ..guard.recovery import restore_ended
 from ..host.instance import RunningError
 from ..host.unfinished import remove_unfinished
 from ..ledger import CHANGING, WAITING
 from ..log import NOTICE, WARNING
+from ..part import load
+from ..parts import PARTS
 from ..pointers import forget, forget_unusable, has_member
 from ..resctrl.totals_file import CLASSES, KEYS, share_with_earlier
 from ..settings import last_valid_path
-from ..slowdown.section import BASELINES
-from ..slowdown.section import section as slowdown
 from ..state_folders import folders_of_records
 
 TYPE_CHECKING = False
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
     from ..container.running import Running
     from ..context import Context
+    from ..restored import Restored
     from .report import Report
 
 _MOST_FOLDERS = 8
@@ -44,7 +44,7 @@ def tidy(
         report.tidied += _remove_unfinished(context)
         for name in (KEYS, CLASSES):
             share_with_earlier(context.ledger, name)
-    _restore_limits(context, report)
+    _restore_values(context, report)
     living = {container.key for container in containers}
     recorded = {container.id for container in containers if container.recorded}
     for container in context.ledger.containers() if pointed is None else pointed:
@@ -74,8 +74,8 @@ def _remove_unfinished(context: "Context") -> int:
     begin = time.monotonic_ns() % len(keys) if most < len(keys) else 0
     folders = folders_of_records(context.ledger.folder, (keys + keys)[begin : begin + most])
     removed = sum(remove_unfinished(folder, context.proc) for folder in folders)
-    baselines = f"{slowdown(settings)['directory']}/{BASELINES}"
-    for path in (baselines, settings.node_features_path, settings.path):
+    of_parts = [path for part in PARTS if "files" in part for path in load(part["files"])(settings)]
+    for path in (*of_parts, settings.node_features_path, settings.path):
         folder, _, name = path.rpartition("/")
         removed += remove_unfinished(folder, context.proc, (name, f".{name}", last_valid_path(name))) if folder else 0
     return removed
@@ -88,16 +88,17 @@ def _finish_change(context: "Context", key: str, report: "Report") -> None:
             report.tidied += context.ledger.unmark(CHANGING, key)
 
 
-def _restore_limits(context: "Context", report: "Report") -> None:
-    """Restore the MB values that a killed, stopped or hung guard or experiment left lowered."""
-    with report.catching(context, "guard"):
-        try:
-            restored = restore_ended(context.monitor.resctrl, context.ledger.folder, context.proc)
-        except RunningError:
-            return  # its owner restores them
-        report.repaired += len(restored.done)
-        report.problems += [f"cannot restore {line}" for line in restored.failed]
-        for line in restored.done:
-            context.log(NOTICE, f"restored after {restored.owner} ended: {line}", stage="reconcile")
-        for line in restored.foreign:
-            context.log(WARNING, f"left after {restored.owner} ended: {line}", stage="reconcile")
+def _restore_values(context: "Context", report: "Report") -> None:
+    """Restore the values of the node that a killed, stopped or hung program of a part left changed."""
+    for name, (_, function) in ((name, value) for part in PARTS for name, value in part.get("values", {}).items()):
+        with report.catching(context, name):
+            try:
+                restored: "Restored" = load(function)(context)
+            except RunningError:
+                continue  # its owner restores them
+            report.repaired += len(restored.done)
+            report.problems += [f"cannot restore {line}" for line in restored.failed]
+            for line in restored.done:
+                context.log(NOTICE, f"restored after {restored.owner} ended: {line}", stage="reconcile")
+            for line in restored.foreign:
+                context.log(WARNING, f"left after {restored.owner} ended: {line}", stage="reconcile")

@@ -6,10 +6,10 @@ its planned steps, under one lock and with one record. A dry run only reports th
 
 from ..errors import NotMountedError
 from ..feature import Step
-from ..feature_table import GROUP, NODE
 from ..host.cgroup_tasks import MOST_CGROUPS, CgroupThreads
 from ..ledger import WAITING
 from ..log import WARNING
+from ..part import GROUP, NODE
 from ..registry import features_in_use, kind_of
 from ..resctrl.absence import why_no_monitoring
 from ..sharing.runtimes_group import group_name

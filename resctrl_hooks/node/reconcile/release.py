@@ -10,18 +10,20 @@ import sys
 from ..context import Context
 from ..errors import HookError, SettingsError
 from ..fault_report import as_hook_error
-from ..guard.recovery import restore_ended
 from ..host.files import is_folder, list_folder, remove_file
 from ..host.instance import RunningError
 from ..host.links import folder_of
 from ..lifecycle import release_container
 from ..log import ERROR, WARNING, Log
-from ..settings import load
+from ..part import load
+from ..parts import PARTS
+from ..settings import load as load_settings
 from .repaired import features_to_repair, features_with_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..feature import Feature
+    from ..restored import Restored
 
 STAGE = "release"
 _OURS = "resctrl-hooks"
@@ -34,7 +36,7 @@ class Released:
 
     Attributes:
         keys: Keys whose groups and records are removed.
-        restored: MB values that the bandwidth guard had changed.
+        restored: Values of the node that programs of the parts had changed.
         problems: Failures; the state directory stays then.
     """
 
@@ -50,7 +52,7 @@ def release_everything(context: "Context") -> Released:
     It can be interrupted at any point and called again. Foreign groups stay.
     """
     done = Released()
-    restore_limits(context, done)
+    _restore(context, done)
     for key in context.ledger.keys():  # noqa: SIM118  # it is no dictionary
         try:
             with context.monitor.hold(key) as locked:
@@ -73,8 +75,8 @@ def release_everything(context: "Context") -> Released:
 
 
 def restore_values(context: "Context", done: "Released") -> None:
-    """Restore the values that the guard and features changed for the whole node; containers keep theirs."""
-    restore_limits(context, done)
+    """Restore the values that parts and features changed for the whole node; containers keep theirs."""
+    _restore(context, done)
     _withdraw(features_with_values(context), context, done)
 
 
@@ -86,18 +88,18 @@ def _withdraw(features: "list[Feature]", context: "Context", done: "Released") -
             done.problems.append(f"cannot undo {feature.name}: {as_hook_error(error)}")
 
 
-def restore_limits(context: "Context", done: "Released") -> None:
-    """Restore the MB values that the bandwidth guard changed."""
-    try:
-        restored = restore_ended(context.monitor.resctrl, context.settings.state_dir, context.proc)
-    except RunningError as error:
-        done.problems.append(f"cannot restore the values changed by the bandwidth guard: {error}; stop it first")
-        return
-    except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
-        done.problems.append(f"cannot restore the values changed by the bandwidth guard: {as_hook_error(error)}")
-        return
-    done.restored += restored.done
-    done.problems += [f"cannot restore {line}" for line in restored.failed]
+def _restore(context: "Context", done: "Released") -> None:
+    """Restore the values of the node that programs of the parts changed."""
+    for owner, function in (value for part in PARTS for value in part.get("values", {}).values()):
+        try:
+            restored: "Restored" = load(function)(context)
+        except RunningError as error:
+            done.problems.append(f"cannot restore the values changed by {owner}: {error}; stop it first")
+        except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
+            done.problems.append(f"cannot restore the values changed by {owner}: {as_hook_error(error)}")
+        else:
+            done.restored += restored.done
+            done.problems += [f"cannot restore {line}" for line in restored.failed]
 
 
 def _remove_folder(path: str) -> None:
@@ -119,7 +121,7 @@ def release_command(config: str, arguments: "list[str]") -> int:
         sys.stderr.write(_USAGE)
         return MISUSED
     try:
-        settings, problem = load(config)
+        settings, problem = load_settings(config)
         if problem:
             Log()(WARNING, problem, stage=STAGE)
         done = release_everything(Context(settings))

@@ -1,4 +1,6 @@
-"""The ``slowdown`` section of the settings with its defaults."""
+"""The ``slowdown`` section of the settings with its defaults, which are in the node part of observe."""
+
+from ..feature_table import KEYS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -10,15 +12,13 @@ LOCK = "slowdown.lock"
 """Of the process that adds samples to the baselines; in the state directory."""
 BASELINES = "baselines.json"
 """The file of the baselines, in ``directory``."""
-DEFAULTS: "dict[str, Any]" = {
-    "enabled": False,
-    "pods": 32,
-    "perf": True,
-    "watch": [],
-    "directory": "/var/lib/resctrl-hooks",
-}
 
 
 def section(settings: "Settings") -> "dict[str, Any]":
     """Return the section."""
-    return {**DEFAULTS, **settings.slowdown}
+    return {**KEYS["slowdown"], **settings.sections["slowdown"]}
+
+
+def replaced_files(settings: "Settings") -> "list[str]":
+    """Return the paths of the files outside of the state directory that are replaced."""
+    return [f"{section(settings)['directory']}/{BASELINES}"]

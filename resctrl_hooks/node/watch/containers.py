@@ -5,10 +5,10 @@ import time
 
 from ..errors import LedgerError
 from ..feature import Step
-from ..feature_table import CONTAINER
 from ..features.monitoring import NAME as MONITORING
 from ..host.cgroup_names import container_in_cgroup
 from ..ledger import MEMBER
+from ..part import CONTAINER
 from ..registry import feature_named, kind_of
 
 TYPE_CHECKING = False

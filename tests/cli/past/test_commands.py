@@ -157,7 +157,7 @@ def test_status_names_the_service_after_three_intervals_without_a_sample(
 
 def test_domain_key_acts_on_the_present_again_after_the_past(past: Past) -> None:
     context = past.host.context
-    context.settings.history = {"file": str(past.file)}
+    context.settings.sections["history"] = {"file": str(past.file)}
     samples = LiveSamples(context, ListOptions())
     shown = _Shown(Screen(samples.first()), samples, lambda: PastSamples(context, ListOptions(), None, None))
     shown.at(past.first + 605)
@@ -167,7 +167,7 @@ def test_domain_key_acts_on_the_present_again_after_the_past(past: Past) -> None
 
 
 def test_keys_go_through_the_past_and_back_to_the_present(past: Past) -> None:
-    past.host.context.settings.history = {"file": str(past.file)}
+    past.host.context.settings.sections["history"] = {"file": str(past.file)}
     samples = PastSamples(past.host.context, ListOptions(), None, None)
 
     def second() -> float:

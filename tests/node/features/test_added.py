@@ -15,7 +15,8 @@ from resctrl_hooks.inventory.feature_display.model import Display
 from resctrl_hooks.inventory.feature_display.table import DISPLAYS
 from resctrl_hooks.node.failure_policies import failure_policy
 from resctrl_hooks.node.feature import SKIP, Feature, Step
-from resctrl_hooks.node.feature_table import FEATURES, Row
+from resctrl_hooks.node.feature_table import FEATURES
+from resctrl_hooks.node.part import Row
 from resctrl_hooks.node.registry import features_in_use
 from resctrl_hooks.node.settings import Settings
 

@@ -13,10 +13,10 @@ from hosts.faults import failing
 from hosts.notify_socket import NotifySocket
 
 from resctrl_hooks.node.guard import lease, resident
-from resctrl_hooks.node.guard.changes import Restored
 from resctrl_hooks.node.guard.guard import Guard
 from resctrl_hooks.node.guard.lease import LOCK
 from resctrl_hooks.node.host.instance import RunningError, only_instance
+from resctrl_hooks.node.restored import Restored
 from resctrl_hooks.node.sampler.command import guard_command
 from resctrl_hooks.node.settings import load
 from resctrl_hooks.observe.service import UNITS
@@ -170,7 +170,7 @@ def test_restore_leaves_a_foreign_value_and_reports_it(host: Host) -> None:
 def test_refused_restore_is_a_failure(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     node = Node(host)
     leave_cut(node)
-    refused = Restored()
+    refused = Restored(lease.GUARD)
     refused.failed.append("class bronze: Invalid argument")
     monkeypatch.setattr(resident, "restore_ended", always(refused))
     code, stderr, _ = run(host, "restore")

@@ -15,7 +15,7 @@ from resctrl_hooks.errors import HookError
 from resctrl_hooks.node.context import Context
 from resctrl_hooks.node.guard import lease as lease_module
 from resctrl_hooks.node.guard.actuator import Mount
-from resctrl_hooks.node.guard.changes import Restored, restore
+from resctrl_hooks.node.guard.changes import restore
 from resctrl_hooks.node.guard.law import BLIND, REPORT
 from resctrl_hooks.node.guard.lease import LOCK, Lease
 from resctrl_hooks.node.guard.recovery import restore_ended
@@ -25,6 +25,7 @@ from resctrl_hooks.node.host.instance import only_instance
 from resctrl_hooks.node.host.topology import UNKNOWN, MemoryNode, Topology
 from resctrl_hooks.node.reconcile.reconcile import reconcile
 from resctrl_hooks.node.reconcile.release import release_everything
+from resctrl_hooks.node.restored import Restored
 
 from .node import FULL, GB, Node
 
@@ -40,7 +41,7 @@ def declared(node: Node) -> bool:
 
 
 def of_ended_guard(context: Context) -> Restored:
-    return restore_ended(context.monitor.resctrl, context.ledger.folder, context.proc)
+    return restore_ended(context)
 
 
 @contextlib.contextmanager

@@ -63,7 +63,7 @@ def by_reconcile(node: Node) -> None:
 
 def by_guard_restore(node: Node) -> None:
     context = node.context()
-    assert restore_ended(context.monitor.resctrl, str(node.host.state), context.proc).failed == []
+    assert restore_ended(context).failed == []
 
 
 def by_the_resident_process(node: Node) -> None:

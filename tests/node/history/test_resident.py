@@ -39,7 +39,7 @@ class Past:
         self.host = host
         self.file = file
         self.log = file.parent.parent / "log"
-        host.context.settings.history = {"enabled": True, "file": str(file)}
+        host.context.settings.sections["history"] = {"enabled": True, "file": str(file)}
         host.context.log = Log({"target": "file", "file": str(self.log)})
 
     def part(self) -> HistoryResident:
@@ -77,7 +77,7 @@ def past(tmp_path: Path) -> Iterator[Past]:
 
 
 def test_history_is_off_by_default(past: Past) -> None:
-    past.host.context.settings.history = {}
+    past.host.context.settings.sections["history"] = {}
     assert start(past.host.context) is None
 
 
@@ -290,7 +290,7 @@ def test_samples_that_cannot_be_decoded_are_deleted_with_one_line(
     past: Past, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ages, "_STEP", 0)
-    past.host.context.settings.history["keep"] = {"samples": 0.0}
+    past.host.context.settings.sections["history"]["keep"] = {"samples": 0.0}
     part = past.part()
     for _ in range(3):
         past.sample(part)

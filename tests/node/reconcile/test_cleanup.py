@@ -70,7 +70,7 @@ def test_unfinished_files_are_removed_wherever_files_are_replaced(tmp_path: Path
     node.start(1)
     host = node.host
     context = host.context()
-    context.settings.slowdown = {"directory": f"{host.state}/../lib"}
+    context.settings.sections["slowdown"] = {"directory": f"{host.state}/../lib"}
     context.settings.node_features_path = f"{host.state}/../nfd/labels"
     context.settings.path = f"{host.state}/../etc/config.json"
     for name in (*UNFINISHED, *FOREIGN):

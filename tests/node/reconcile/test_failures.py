@@ -9,13 +9,15 @@ from conftest import Host, always
 from hosts.cluster import NOW, POD, Cluster, pod_number
 
 from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.guard.changes import Restored
+from resctrl_hooks.node.guard import recovery
+from resctrl_hooks.node.guard.lease import GUARD
 from resctrl_hooks.node.ledger import CHANGING
 from resctrl_hooks.node.reconcile import cleanup
 from resctrl_hooks.node.reconcile import reconcile as module
 from resctrl_hooks.node.reconcile.enforce import try_again
 from resctrl_hooks.node.reconcile.reconcile import reconcile
 from resctrl_hooks.node.reconcile.report import Options, Report
+from resctrl_hooks.node.restored import Restored
 
 
 def damage_record(cluster: Cluster, key: str) -> None:
@@ -129,17 +131,17 @@ def test_unfinished_change_of_a_broken_key_is_reported(cluster: Cluster) -> None
 
 
 def test_values_that_an_ended_guard_left_are_reported(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = Restored()
+    found = Restored(GUARD)
     found.done, found.foreign, found.failed = ["class a"], ["class b: left"], ["class c: EINVAL"]
     context, report = cluster.context(), Report()
-    monkeypatch.setattr(cleanup, "restore_ended", always(found))
+    monkeypatch.setattr(recovery, "restore_ended", always(found))
     assert cluster.reconcile().problems == ["cannot restore class c: EINVAL"]
     cluster.host.log.unlink()
-    cleanup._restore_limits(context, report)
+    cleanup._restore_values(context, report)
     assert (report.repaired, report.problems) == (1, ["cannot restore class c: EINVAL"])
     log = cluster.host.log.read_text()
     assert "restored after the guard ended: class a" in log
     assert "left after the guard ended: class b: left" in log
-    monkeypatch.setattr(cleanup, "restore_ended", raising)
-    cleanup._restore_limits(context, report)
+    monkeypatch.setattr(recovery, "restore_ended", raising)
+    cleanup._restore_values(context, report)
     assert list(report.failures) == ["guard"]

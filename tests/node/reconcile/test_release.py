@@ -8,8 +8,10 @@ from hosts.faults import Fail, failing
 
 from resctrl_hooks.node import main
 from resctrl_hooks.node.errors import LockTimeoutError
-from resctrl_hooks.node.guard.changes import Restored
+from resctrl_hooks.node.guard import recovery
+from resctrl_hooks.node.guard.lease import GUARD
 from resctrl_hooks.node.reconcile import release
+from resctrl_hooks.node.restored import Restored
 
 
 @pytest.fixture
@@ -63,7 +65,7 @@ def test_release_with_extra_argument_does_nothing(counted: Host) -> None:
 def test_values_of_the_guard_that_cannot_be_restored_are_reported(
     counted: Host, fail: Fail, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fail(release, "restore_ended", OSError(5, "I/O error", "/x"))
+    fail(recovery, "restore_ended", OSError(5, "I/O error", "/x"))
     assert released(counted) == 1
     assert "cannot restore the values changed by the bandwidth guard: " in capsys.readouterr().err
     assert counted.state.exists()
@@ -72,8 +74,8 @@ def test_values_of_the_guard_that_cannot_be_restored_are_reported(
 def test_restored_values_of_the_guard_are_printed(
     counted: Host, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = Restored()
+    found = Restored(GUARD)
     found.done.append("class bronze, domain 0: MB 90 -> 100")
-    monkeypatch.setattr(release, "restore_ended", always(found))
+    monkeypatch.setattr(recovery, "restore_ended", always(found))
     assert released(counted) == 0
     assert capsys.readouterr().out == f"restored class bronze, domain 0: MB 90 -> 100\nreleased {UID}\n"

@@ -47,7 +47,7 @@ class Book:
         self._path = f"{context.ledger.folder}/{_BOOK}"
         self._boot = context.monitor.boot
         self.topology = topology_of(context, keep=not read_only)
-        options = context.settings.placement
+        options = context.settings.sections["placement"]
         try:
             self.reserved = parse_list(options.get("reservedCpus") or "")
         except ValueError as error:

@@ -87,7 +87,7 @@ def policy_of(settings: "Settings") -> "Choose":
     Raises:
         PlacementError: it does not exist, or the file is unusable.
     """
-    name: str = settings.placement["policy"]
+    name: str = settings.sections["placement"]["policy"]
     if name == TOPOLOGY_AWARE:
         from . import topology_aware as policy_topology
 

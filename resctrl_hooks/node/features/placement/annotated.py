@@ -88,7 +88,7 @@ def cpu_class_of(said: str, name: str, request: "Request", workload: "Workload",
     Raises:
         PlacementError: the class is unknown or forbidden, or the container alone requests it without exclusive CPUs.
     """
-    known = [spec["name"] for spec in settings.placement.get("cpuClasses") or []]
+    known = [spec["name"] for spec in settings.sections["placement"].get("cpuClasses") or []]
     if said not in known:
         raise PlacementError(
             f"unknown CPU class {said[:80]!r} in the annotation {name}",

@@ -43,7 +43,7 @@ class CpuValues(NodeValues):
 
     def wanted(self, usage: "Usage", values: "Values") -> "dict[str, str]":
         """Return the wanted values by file; a class of a missing definition has none."""
-        options = self.context.settings.placement
+        options = self.context.settings.sections["placement"]
         if not options.get("cpuClasses"):
             return {}
         assigned = assign(usage, options)
@@ -62,7 +62,7 @@ class CpuValues(NodeValues):
         With a governor, the kernel may show and use another energy preference (intel_pstate: ``performance``). So each
         class with a governor has a preference, its own or the CPU's, which is written and recorded before the governor.
         """
-        classes = values_of(self.context.settings.placement)
+        classes = values_of(self.context.settings.sections["placement"])
         folders: "dict[str, tuple[str, int]]" = {}
         for name, cpus in assigned:
             for cpu in members(cpus if classes.get(name) else 0):

@@ -51,7 +51,7 @@ class Placement(Feature):
         from .request import request_from
 
         needs: "PlacementNeeds" = step.parameters
-        request = request_from(needs["request"], container.id, container.key, context.settings.placement)
+        request = request_from(needs["request"], container.id, container.key, context.settings.sections["placement"])
         try:
             with lock(context):
                 book = Book(context)
@@ -109,7 +109,7 @@ class Placement(Feature):
 
     def repair(self, context: "Context", known: "set[str]") -> int:
         """Repair all placements and the values of the node; after placement was disabled, restore these values."""
-        if context.settings.placement["enabled"]:
+        if context.settings.sections["placement"]["enabled"]:
             from .reconcile import repair_all  # hooks don't
 
             return repair_all(context, known)
@@ -150,7 +150,7 @@ def preview(step: "Step", workload: "Workload", context: "Context") -> "tuple[De
     book = read_allocations(context)
     book.remove(workload.id)
     needs: "PlacementNeeds" = step.parameters
-    request = request_from(needs["request"], workload.id, workload.key, context.settings.placement)
+    request = request_from(needs["request"], workload.id, workload.key, context.settings.sections["placement"])
     decision = decide(book, request, context, share=may_share(context))
     book.add(Entry(workload.id, workload.key, 0, 0, "", decision, memory=request.memory))
     return decision, format_list(effective(decision, book.usage()))

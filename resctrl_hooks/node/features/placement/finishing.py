@@ -24,7 +24,7 @@ def finish(book: "Book", others: "list[Entry]", context: "Context") -> None:
 
 def changes_node(book: "Book", context: "Context") -> bool:
     """Return whether places decide values of the node, or have done so."""
-    options = context.settings.placement
+    options = context.settings.sections["placement"]
     return bool(
         options.get("cpuClasses")
         or any(grant.decision.quiet for grant in book.usage().grants)

@@ -47,18 +47,18 @@ class Interrupts(NodeValues):
 
     def __init__(self, context: "Context") -> None:
         super().__init__(f"{context.proc}/irq", context)
-        self._balancers: str = context.settings.placement["irqbalancePath"]
+        self._balancers: str = context.settings.sections["placement"]["irqbalancePath"]
 
     def facts(self, usage: "Usage") -> str:
         """Return the CPUs without interrupts."""
-        return format_list(quiet_cpus(usage, self.context.settings.placement))
+        return format_list(quiet_cpus(usage, self.context.settings.sections["placement"]))
 
     def wanted(self, usage: "Usage", values: "Values") -> "dict[str, str]":
         """Return the affinities without those CPUs, of interrupts that have some of them.
 
         An interrupt that has no other online CPU gets all of them: its device must work.
         """
-        quiet = quiet_cpus(usage, self.context.settings.placement)
+        quiet = quiet_cpus(usage, self.context.settings.sections["placement"])
         if not quiet:
             return {}
         rest = usage.online & ~quiet

@@ -18,7 +18,7 @@ def static_managers(settings: "Settings") -> "list[str]":
     Raises:
         PlacementError: none is known to pin, and the state of one cannot be read.
     """
-    folder: str = settings.placement["kubeletPath"]
+    folder: str = settings.sections["placement"]["kubeletPath"]
     found = []
     unknown = ""
     for name, what, pinning in STATES:

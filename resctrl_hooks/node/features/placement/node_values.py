@@ -132,7 +132,7 @@ class NodeValues:
             PlacementError: whether the kubelet places containers is unknown; no value is changed then.
         """
         settings = self.context.settings
-        if usage is not None and (not settings.placement["enabled"] or static_managers(settings)):
+        if usage is not None and (not settings.sections["placement"]["enabled"] or static_managers(settings)):
             usage = None
         kept = self._read()
         facts = self.facts(usage) if usage is not None else ""

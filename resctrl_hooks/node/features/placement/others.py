@@ -47,7 +47,7 @@ def taken_by_others(
         problems: gets a sentence for each claim whose CPUs are unknown, so that they may be given away.
     """
     found = {}
-    folder: str = context.settings.placement["cdiPath"]
+    folder: str = context.settings.sections["placement"]["cdiPath"]
     for name in list_folder(folder):
         if name.startswith(_SPEC):
             try:

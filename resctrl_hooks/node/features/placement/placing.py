@@ -55,7 +55,7 @@ def steps_for(workload: "Workload", context: "Context", *, share: bool) -> "list
             raise
         request, why = _default_request(workload, error, context), f": {error}"
     what = f"{request.exclusive} exclusive CPUs" if request.exclusive else f"{request.kind} CPUs"
-    why = f"{what} for a request of {request.milli}m, policy {context.settings.placement['policy']}{why}"
+    why = f"{what} for a request of {request.milli}m, policy {context.settings.sections['placement']['policy']}{why}"
     needs: "PlacementNeeds" = {"request": request.as_record()}
     return [Step(NAME, "place", needs, why)]
 
@@ -78,7 +78,7 @@ def _default_request(workload: "Workload", error: PlacementError, context: "Cont
 def _why_not(workload: "Workload", context: "Context") -> str:
     from ...names import matches, namespace_in_words
 
-    patterns = context.settings.placement.get("namespaces") or []
+    patterns = context.settings.sections["placement"].get("namespaces") or []
     if patterns and not any(matches(pattern, workload.namespace) for pattern in patterns):
         return f"{namespace_in_words(workload.namespace)} is not among placement.namespaces"
     return ""

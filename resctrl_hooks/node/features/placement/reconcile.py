@@ -212,7 +212,7 @@ def _repair_one(container: str, record: "MemberRecord", book: Book, context: "Co
     if entry is not None:
         book.remove(container)
     if not _take_back(container, record, needs, book, context):
-        request = request_from(needs["request"], container, key, context.settings.placement)
+        request = request_from(needs["request"], container, key, context.settings.sections["placement"])
         leaf = _cgroup_of(container, record, context)
         if leaf is None:
             raise CgroupError(f"process {record['pid']} has ended and has no cgroup")

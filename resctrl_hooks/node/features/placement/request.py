@@ -66,7 +66,7 @@ def request_of(workload: "Workload", settings: "Settings") -> Request:
     """
     from ...names import matches
 
-    options = settings.placement
+    options = settings.sections["placement"]
     request = shared_request(workload, settings)
     request.pool = _annotation(workload, POOL)
     if not request.pool and options["policy"] == POOLS:
@@ -123,7 +123,7 @@ def shared_request(workload: "Workload", settings: "Settings") -> Request:
         milli=milli,
         limit=limit,
         memory=_memory(workload.bundle.resources),
-        options=settings.placement,
+        options=settings.sections["placement"],
     )
 
 
@@ -178,7 +178,7 @@ def _choose_exclusive(request: Request, workload: "Workload", settings: "Setting
     wanted = request.only_isolated or _flag(workload, PREFER_ISOLATED)
     if wanted:
         _check_allowed("isolated", "isolated CPUs", workload, settings)
-    request.isolated = bool(settings.placement.get("preferIsolCpus")) if wanted is None else wanted
+    request.isolated = bool(settings.sections["placement"].get("preferIsolCpus")) if wanted is None else wanted
     balancing, affinity = _annotation(workload, IRQ_BALANCING), _annotation(workload, IRQ_AFFINITY)
     if balancing or affinity:
         from .annotated import choose_interrupts  # as above
@@ -194,7 +194,7 @@ def _check_number(request: Request, workload: "Workload", settings: "Settings") 
     Raises:
         PlacementError: the namespace may not use so many.
     """
-    allow, whole = settings.placement.get("allow"), request.milli // MILLI
+    allow, whole = settings.sections["placement"].get("allow"), request.milli // MILLI
     if not _is_granted(allow, workload.namespace, request.exclusive):
         _check_allowed(EXCLUSIVE, "exclusive CPUs", workload, settings)
         if request.exclusive > whole:

@@ -175,7 +175,7 @@ def test_pools_do_not_grow_under_another_policy(node: PlacedHost) -> None:
 def test_invalid_pool_in_settings_is_placement_error(node: PlacedHost, bad: Any) -> None:
     node.start("a", 500)
     real = node.host.context()
-    real.settings.placement["pools"] = [POOLS[0], bad]  # as in a handwritten file
+    real.settings.sections["placement"]["pools"] = [POOLS[0], bad]  # as in a handwritten file
     with pytest.raises(PlacementError, match=r"invalid placement\.pools"):
         Book(real)
 

@@ -16,7 +16,7 @@ from resctrl_hooks.node.host.cpulist import parse_list
 
 
 def test_placement_is_disabled_by_default(host: Host) -> None:
-    assert not host.context().settings.placement["enabled"]
+    assert not host.context().settings.sections["placement"]["enabled"]
 
 
 def test_shared_container_follows_changes_by_others(node: PlacedHost) -> None:

@@ -126,7 +126,7 @@ def test_any_order_of_starts_and_ends_keeps_exclusive_cpus_quiet_and_restores_al
         node.assert_sound()
         book = Book(node.host.context())
         quiet = sum(entry.decision.quiet for entry in book.entries.values())
-        assert quiet == quiet_cpus(book.usage(), node.host.context().settings.placement)
+        assert quiet == quiet_cpus(book.usage(), node.host.context().settings.sections["placement"])
         used = parse_list(",".join(node.path(name).read_text().strip() for name in ("1", "16", "24", "25")))
         assert not used & quiet
     for name in chance.sample(running, len(running)):

@@ -1,0 +1,31 @@
+"""What the node code of placement adds to core's."""
+
+from ..part import LISTED, NODE, Row
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..part import NodePart
+
+PART: "NodePart" = {
+    "features": {
+        "placement": Row(
+            3,
+            "node.features.placement.feature",
+            "",
+            {
+                "enabled": False,
+                "policy": "topology-aware",
+                "preferIsolCpus": False,
+                "pinMemory": True,
+                "kubeletPath": "/var/lib/kubelet",
+                "cdiPath": "/var/run/cdi",
+                "irqbalancePath": "/run/irqbalance",
+                "turboDomain": "package",
+            },
+            NODE,
+            LISTED,
+            reverts=True,
+            leaves=("placement.cpus", "placement.irqs"),
+        )
+    }
+}
