@@ -1,7 +1,7 @@
 """The parts of the houses whose node code is here.
 
-On a node, this module has the values of the parts themselves: `install.payload` writes it, because a hook has no time to
-look for modules.
+On a node, this module has the values of the parts themselves: `install.payload` writes it, because a hook has no time
+to look for modules.
 """
 
 TYPE_CHECKING = False
