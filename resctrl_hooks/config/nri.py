@@ -4,13 +4,14 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
+from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.host.cpulist import parse_list
 from resctrl_hooks.nri.adjustments import MOUNT_OPTIONS
 from resctrl_hooks.nri.memory_policy import FLAGS, MAX_DISTANCE, MODES, WORDS
 
 from .section import ONE_OR_LIST, AbsolutePath, Allow, OneNumber, Remark, Section, wrong
 
-Adjustable = Literal["memory", "rdt", "placement", "blockio", "scheduling"]
+_ADJUSTABLE = sorted((row.adjustable, name) for name, row in FEATURES.items() if row.adjustable)
 MountOption = Literal["bind", "rbind", "ro", "rw", "nosuid", "nodev", "noexec", "rprivate", "rslave"]
 _POLICY = (
     "only the NRI plugin can set a memory policy, with a runtime that has NRI 0.12; hooks cannot. `placement.pools` "
@@ -107,7 +108,7 @@ class ClassKeys(Section):
 class Nri(Section):
     """Changes of the NRI plugin to a new container. Hooks cannot make them. By default the plugin makes none."""
 
-    adjust: list[Adjustable] = []
+    adjust: list[Literal[tuple(name for _, name in _ADJUSTABLE)]] = []  # type: ignore[valid-type]  # as above
     """Features that also set their values in the container's specification. The values then survive a daemon-reload and
     resource updates."""
 

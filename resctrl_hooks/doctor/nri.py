@@ -7,10 +7,10 @@ from resctrl_hooks.core.parts import parts
 from resctrl_hooks.install.containerd import CONFIG, is_on, major_version, read_config
 from resctrl_hooks.install.paths import UNITS
 from resctrl_hooks.install.units import NRI
+from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.hook.notes import in_words
 from resctrl_hooks.node.host.procfs import start_time
-from resctrl_hooks.node.part import NODE
-from resctrl_hooks.node.registry import is_in_use, kind_of
+from resctrl_hooks.node.registry import is_in_use
 from resctrl_hooks.node.settings import Settings
 from resctrl_hooks.nri.command import DEFAULT_SOCKET
 from resctrl_hooks.nri.status import read_status
@@ -89,12 +89,13 @@ def _set_twice(plugin: str, settings: Settings) -> Iterator[str]:
 def _kept(host: Host) -> Iterator[Finding]:
     """Report containers in which values of other programs stay."""
     ledger = host.context.ledger
+    adopting = [name for name, row in FEATURES.items() if row.adopts]
     found = []
     members = [(key, container) for key in sorted(ledger.keys()) for container in sorted(ledger.members(key))]
     for owner, container in members:
         record = ledger.read_member(owner, container) or {}
         # A cpuset is usually the operator's own choice; the check of placement has those that matter.
-        kept = {name: values for name, values in record.get("kept", {}).items() if kind_of(name) != NODE}
+        kept = {name: values for name, values in record.get("kept", {}).items() if name not in adopting}
         if kept:
             name = "/".join(filter(None, (record.get("namespace"), record.get("pod"), record.get("container"))))
             found.append(f"{name or container[:12]} ({in_words(kept)})")

@@ -17,9 +17,8 @@ from resctrl_hooks.inventory.owners import account
 from resctrl_hooks.inventory.records import members_of
 from resctrl_hooks.node import call_metrics
 from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.feature_table import FEATURES
+from resctrl_hooks.node.feature_table import FEATURES, MONITORING
 from resctrl_hooks.node.history.section import section as history
-from resctrl_hooks.node.part import CLASS, CONTAINER
 from resctrl_hooks.node.reconcile.vanished import read_vanished
 from resctrl_hooks.node.registry import features_in_use
 from resctrl_hooks.node.resctrl.totals_file import unsaved
@@ -78,7 +77,8 @@ class Node:
 def _unmet(node: Node) -> Mapping[str, float]:
     """Return the containers that lack an enforced feature; records are read only if such a feature is in use."""
     context = node.context
-    names = {one.name for one in features_in_use(context.settings) if FEATURES[one.name].kind in (CLASS, CONTAINER)}
+    used = (one.name for one in features_in_use(context.settings))
+    names = {name for name in used if name != MONITORING and not FEATURES[name].adopts}
     counts = Counter(dict.fromkeys(names, 0))
     for key in context.ledger.keys() if names else ():
         for member in members_of(context, key).values():

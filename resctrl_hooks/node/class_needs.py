@@ -1,8 +1,7 @@
 """The RDT classes in which a key's living containers need a group; a start needs them only if a key waited for one."""
 
-from .feature_table import FEATURES
+from .feature_table import MONITORING
 from .ledger import WAITING
-from .part import GROUP
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,12 +21,12 @@ def stop_waiting(locked: "LockedKey", context: "Context") -> None:
 def needed_classes(locked: "LockedKey", members: "Iterable[str]", context: "Context") -> "set[str]":
     """Return the RDT classes in which the recorded steps of living members need a group of the key."""
     living = [(name, locked.member(name) or {}) for name in members if not locked.member_is_dead(name)]
-    groups = {name for name, row in FEATURES.items() if row.kind == GROUP}
     return {
         step["needs"]["class"]
         for name, member in living
         for step in member.get("steps", [])
-        if step["feature"] in groups and not _in_runtimes_group(locked, name, member, step["needs"]["class"], context)
+        if step["feature"] == MONITORING
+        and not _in_runtimes_group(locked, name, member, step["needs"]["class"], context)
     }
 
 

@@ -186,7 +186,7 @@ class Feature:
     ) -> "tuple[list[str], dict[str, Exception]]":
         """Record steps for running containers without them; return these containers' ids, and failures by id.
 
-        Reconcile calls it for a feature of the kind ``node``.
+        Reconcile calls it; a feature that has it is one of `Row.adopts`.
         """
         return [], {}
 

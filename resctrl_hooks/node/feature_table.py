@@ -5,7 +5,7 @@ configuration, hooks, reconcile and `explain` read this table.
 """
 
 from .names import STATE_DIR
-from .part import CLASS, GROUP, SELECTED, Row
+from .part import SELECTED, Row
 from .parts import PARTS
 
 TYPE_CHECKING = False
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
         memtierd: "dict[str, Any]"
 
 
+RDT, MONITORING = "rdt", "monitoring"
+"""The features on the way of every container: its RDT class, and its pod's group in this class."""
+
 _MEMORY_MARKS = ("memtierd.nri.io", "memory-qos.nri.io")
 
 _OF_CORE = {
@@ -31,7 +34,7 @@ _OF_CORE = {
         "node.features.rdt_class",
         "rdt",
         {"enabled": False},
-        CLASS,
+        adjustable=2,
     ),
     "monitoring": Row(
         2,
@@ -46,12 +49,11 @@ _OF_CORE = {
             "exec": "watch",
             "memoryDomains": "auto",  # as `capacity`, read by the guard and by people only
         },
-        GROUP,
         SELECTED,
         leaves=("released-counters",),
     ),
-    "blockio": Row(4, "node.features.blockio", "blockio", {"enabled": False}),
-    "scheduling": Row(5, "node.features.scheduling", "scheduling", {"enabled": False}),
+    "blockio": Row(4, "node.features.blockio", "blockio", {"enabled": False}, adjustable=4),
+    "scheduling": Row(5, "node.features.scheduling", "scheduling", {"enabled": False}, adjustable=5),
     "memory": Row(
         6,
         "node.features.memory",
@@ -60,6 +62,7 @@ _OF_CORE = {
         by_class="name",
         by_list="unified_annotations",
         policies=("memory", "memtierd"),
+        adjustable=1,
     ),
     "memtierd": Row(
         7,

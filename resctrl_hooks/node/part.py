@@ -31,9 +31,6 @@ if TYPE_CHECKING:
         replaces."""
 
 
-CLASS, GROUP, CONTAINER, NODE = "class", "group", "container", "node"
-"""Scope of a feature's steps: the container's RDT class, its pod's group, the container alone, the whole node."""
-
 SELECTED, LISTED = "selected", "listed"
 """How the settings select a feature's containers: by the general selection, or by its ``namespaces``."""
 
@@ -47,13 +44,15 @@ class Row:
         mark: the common part of all annotations that request it, or several of which each has one; empty if annotations
             do not.
         defaults: its section of the settings with defaults.
-        kind: the scope of its steps, one of the four above.
         serves: SELECTED or LISTED; empty if annotations and classes select its containers.
         by_class: the key of a memory class that enables it; empty if ``enabled`` in its section does.
         by_list: with ``by_class``, the top-level list that enables it too; empty for none.
         policies: the sections whose first ``failurePolicy`` counts; empty for its own. Features with such sections
             refuse by default, as the memtierd plugin does: a workload must not run with another memory policy
             unnoticed.
+        adopts: whether it records and repairs its steps for running containers itself, in `Feature.adopt` and
+            `Feature.repair`.
+        adjustable: its place among the features that ``nri.adjust`` can have; 0 if it is not among them.
         reverts: whether its steps leave things that must be removed when the container ends.
         leaves: files in the state directory, of which one exists while the feature has changed values of the node,
             also after it was disabled.
@@ -66,13 +65,14 @@ class Row:
         module: str,
         mark: "str | tuple[str, ...]",
         defaults: "dict[str, Any]",
-        kind: str = CONTAINER,
         serves: str = "",
         by_class: str = "",
         policies: "tuple[str, ...]" = (),
         most_starts: int = 0,
         *,
         by_list: str = "",
+        adopts: bool = False,
+        adjustable: int = 0,
         reverts: bool = False,
         leaves: "tuple[str, ...]" = (),
     ) -> None:
@@ -80,12 +80,13 @@ class Row:
         self.module = module
         self.marks = (mark,) if isinstance(mark, str) and mark else tuple(mark)
         self.defaults = defaults
-        self.kind = kind
         self.serves = serves
         self.by_class = by_class
         self.by_list = by_list
         self.policies = policies
         self.most_starts = most_starts
+        self.adopts = adopts
+        self.adjustable = adjustable
         self.reverts = reverts
         self.leaves = leaves
 

@@ -31,12 +31,6 @@ def feature_named(name: str) -> "Feature | None":
     return feature
 
 
-def kind_of(name: str) -> str:
-    """Return the kind of a feature's steps in `feature_table`; empty if this version does not know it."""
-    row = FEATURES.get(name)
-    return row.kind if row is not None else ""
-
-
 def is_in_use(name: str, settings: "Settings") -> bool:
     """Return whether the settings enable a feature."""
     row = FEATURES[name]

@@ -10,14 +10,13 @@ from ..node.errors import BadClassError, DeadlineError, HookError
 from ..node.failure_policies import incomplete_refuses, refuses
 from ..node.fault_report import as_hook_error
 from ..node.feature import SKIP
-from ..node.feature_table import FEATURES
+from ..node.feature_table import MONITORING, RDT
 from ..node.hook.create_runtime import planned
 from ..node.hook.deadline import set_deadline
 from ..node.hook.failures import concluded
 from ..node.log import ERROR, WARNING, silent
-from ..node.part import CLASS, GROUP
 from ..node.refusals import RefusedError
-from ..node.registry import concerns, is_in_use, kind_of
+from ..node.registry import concerns, is_in_use
 from ..node.steps import with_room
 from .adjustments import adjustment, respecting
 from .event import CREATE_CONTAINER
@@ -56,7 +55,7 @@ def create_container(event: "Event", context: "Context") -> "tuple[str, bytes]":
         decided = [(feature, previewed(feature, step, workload, context)) for feature, step in steps]
         adjusted = adjusted_by(decided, workload, event, context)
         for feature, step in strict:
-            if kind_of(feature.name) == GROUP:
+            if feature.name == MONITORING:
                 reserve(feature, step, workload, context)  # the last that may refuse, so a refusal leaves nothing
     except Exception as caught:  # noqa: BLE001  # internal errors refuse too
         error = concluded(caught, pending, context)
@@ -156,8 +155,7 @@ def reserve(feature: "Feature", step: "Step", workload: "Workload", context: "Co
     Raises:
         RefusedError: no RMID was available in time, or resctrl is missing.
     """
-    of_classes = [name for name in FEATURES if kind_of(name) == CLASS]
-    if any(not is_in_use(one, context.settings) and concerns(one, workload, context.settings) for one in of_classes):
+    if not is_in_use(RDT, context.settings) and concerns(RDT, workload, context.settings):
         return
     new = False
     try:

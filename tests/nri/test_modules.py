@@ -1,11 +1,16 @@
 """The modules in the plugin's processes: each takes memory in all of them."""
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import Host
+
+from resctrl_hooks import nri
+from resctrl_hooks.node.parts import PARTS
 
 CODE = """
 import sys
@@ -35,3 +40,11 @@ def test_modules_are_imported_if_settings_need_them(host: Host, config: dict[str
     words = [sys.executable, "-c", CODE, str(host.config), str(host.state)]
     found = set(subprocess.run(words, check=True, capture_output=True, text=True).stdout.split())
     assert found & FOR_FEW == needed
+
+
+def test_plugin_names_no_feature_of_another_house() -> None:
+    features = {name for part in PARTS for name in part.get("features", {})}
+    sources = [path.read_text() for path in Path(nri.__file__).parent.glob("*.py")]
+    words = {one.value for text in sources for one in ast.walk(ast.parse(text)) if isinstance(one, ast.Constant)}
+    assert features == {"placement"}
+    assert not features & words

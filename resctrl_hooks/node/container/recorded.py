@@ -4,9 +4,8 @@ A container that NRI started is recorded without its bundle's path, and its bund
 containerd, its annotations. The record has these, and the runtime's state names the bundle.
 """
 
-from ..feature_table import FEATURES
+from ..feature_table import FEATURES, MONITORING
 from ..host.procfs import cgroups_of
-from ..part import GROUP, NODE
 from .oci import Bundle, State, read_bundle
 from .runtimes import bundle_of
 from .workload import CONTAINERD, CRIO, derive, workload_of
@@ -42,16 +41,16 @@ def with_labels(record: "MemberRecord", workload: "Workload", in_use: "Iterable[
 
 
 def _is_due(name: str, record: "MemberRecord") -> bool:
-    """Return whether a feature without a step is to be planned; one of the node adopts late containers itself."""
-    return FEATURES[name].kind != NODE or not record.get("late")
+    """Return whether a feature without a step is planned; some adopt late containers themselves."""
+    return not (FEATURES[name].adopts and record.get("late"))
 
 
 def _may_differ(name: str, workload: "Workload") -> bool:
     """Return whether a pod's labels and annotations can change a feature's step; a group follows the RDT class."""
-    row = FEATURES[name]
-    if row.kind in (GROUP, NODE):
-        return row.kind == NODE  # requested by any of many annotations
-    return any(mark in annotation for annotation in workload.annotations for mark in row.marks)
+    marks = FEATURES[name].marks
+    if not marks:
+        return name != MONITORING  # requested by any of many annotations
+    return any(mark in annotation for annotation in workload.annotations for mark in marks)
 
 
 def recorded_workload(container: str, pid: int, record: "MemberRecord", settings: "Settings") -> "Workload":

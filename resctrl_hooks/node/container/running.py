@@ -1,9 +1,8 @@
 """A running container: its record, and what was observed of it."""
 
-from ..feature_table import FEATURES
+from ..feature_table import MONITORING
 from ..host.cgroup_tasks import threads_of_container
 from ..host.procfs import groups_of_process, lives
-from ..part import GROUP
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,8 +12,6 @@ if TYPE_CHECKING:
     from ..host.cgroup_tasks import CgroupThreads
     from ..records import MemberRecord, StepRecord
     from .runtimes import Found
-
-_GROUPS = tuple(name for name, row in FEATURES.items() if row.kind == GROUP)
 
 
 class Running:
@@ -58,7 +55,7 @@ class Running:
     def group_step(self) -> "StepRecord | None":
         """Return the recorded or planned step that joins its pod's group."""
         for step in self.record["steps"]:
-            if step["feature"] in _GROUPS:
+            if step["feature"] == MONITORING:
                 return step
         return None
 
@@ -78,7 +75,7 @@ class Running:
     def recorded_class(self) -> "str | None":
         """The RDT class of its recorded group; None without one."""
         for step in self.record["steps"] if self.recorded else ():
-            if step["feature"] in _GROUPS:  # as `group_step`, without a call: each pass asks several times
+            if step["feature"] == MONITORING:  # as `group_step`, without a call: each pass asks several times
                 rdt_class: str = step["needs"]["class"]
                 return rdt_class
         return None

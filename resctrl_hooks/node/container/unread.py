@@ -6,7 +6,6 @@ classes read them, or their plugins run on the node.
 
 from ..feature_table import FEATURES
 from ..names import printable
-from ..part import NODE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,4 +61,4 @@ def unread(annotations: "Iterable[str]") -> "list[str]":
 
 def are_missed(settings: "Settings") -> bool:
     """Return whether no plugin is likely to read them: without placement, topology-aware or balloons may run here."""
-    return any(row.kind == NODE and settings.sections[name]["enabled"] for name, row in FEATURES.items())
+    return any(row.adopts and settings.sections[name]["enabled"] for name, row in FEATURES.items())

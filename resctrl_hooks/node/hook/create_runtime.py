@@ -6,9 +6,9 @@ A failure is logged and the container starts without the feature; under the poli
 from .. import errors
 from ..container.oci import CREATE_RUNTIME
 from ..feature import SKIP
+from ..feature_table import FEATURES
 from ..log import DEBUG
-from ..part import NODE
-from ..registry import features_in_use, kind_of, plan
+from ..registry import features_in_use, plan
 from ..steps import apply_steps
 from .deadline import set_deadline
 
@@ -136,7 +136,7 @@ def planned(
             trouble = _trouble(feature.name, caught, workload, context, LATE_PLAN)
             if trouble.refuses:
                 raise trouble from caught
-            if unplanned is not None and kind_of(feature.name) != NODE:
+            if unplanned is not None and not FEATURES[feature.name].adopts:
                 unplanned[feature.name] = str(trouble)
     return found
 

@@ -1,6 +1,6 @@
 """What the node code of placement adds to core's."""
 
-from ..part import LISTED, NODE, Row
+from ..part import LISTED, Row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,8 +22,9 @@ PART: "NodePart" = {
                 "irqbalancePath": "/run/irqbalance",
                 "turboDomain": "package",
             },
-            NODE,
             LISTED,
+            adopts=True,
+            adjustable=3,
             reverts=True,
             leaves=("placement.cpus", "placement.irqs"),
         )

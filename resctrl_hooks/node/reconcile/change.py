@@ -1,7 +1,6 @@
 """The change that one running container needs: decided from what was observed of it, carried out by `bring_in`."""
 
-from ..part import CLASS, NODE
-from ..registry import kind_of
+from ..feature_table import FEATURES, RDT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,9 +37,9 @@ class Change:
 
     @property
     def placed(self) -> "list[str]":
-        """The container's id if its new record has a step of the whole node, which places it."""
+        """The container's id if its new record has a step of a feature that else would adopt it."""
         steps = self.container.record["steps"] if self.late else []
-        return [self.container.id] if any(kind_of(step["feature"]) == NODE for step in steps) else []
+        return [self.container.id] if any(FEATURES[step["feature"]].adopts for step in steps) else []
 
 
 def planned_change(
@@ -57,7 +56,7 @@ def planned_change(
     """
     change = Change(container, joins=False)
     for one in missing:
-        (change.classes if kind_of(one[0].name) == CLASS else change.others).append(one)
+        (change.classes if one[0].name == RDT else change.others).append(one)
     change.stray = stray
     change.joins = can_join and container.monitored and bool(stray or change.late or change.classes or waits)
     return change

@@ -11,15 +11,14 @@ from ..errors import HookError
 from ..failure_policies import report_dropped
 from ..fault_report import as_hook_error
 from ..feature import INTO_CLASS, SKIP, Step
-from ..feature_table import FEATURES
+from ..feature_table import FEATURES, MONITORING
 from ..host.cgroup_names import pod_in_cgroup
 from ..host.cgroup_tasks import CgroupThreads
 from ..host.files import is_folder, list_folder
 from ..host.procfs import lives, start_time
 from ..log import WARNING
-from ..part import GROUP, NODE
 from ..pointers import has_member
-from ..registry import features_in_use, kind_of, plan
+from ..registry import features_in_use, plan
 from ..resctrl.locked_key import record_is_dead
 from ..set_aside import SetAsideError, bounded, resting
 
@@ -192,22 +191,22 @@ def _plan(
 
     A new step of a feature replaces the recorded one.
 
-    Features that cannot be planned are in the record's ``unmet``. Without ``only``, an error of the feature that
-    assigns groups is raised, because it is unknown then whether the container is ours.
+    Features that cannot be planned are in the record's ``unmet``. Without ``only``, an error of monitoring is
+    raised, because it is unknown then whether the container is ours.
     """
     recorded = [Step.of_record(step) for step in container.record["steps"]]
     added: "list[Step]" = []
     unplanned: "list[str]" = []
     for feature in features_in_use(context.settings, workload):
-        name, kind = feature.name, kind_of(feature.name)
+        name = feature.name
         if only is not None and name not in only:
             continue
         try:
             steps = plan(feature, workload, context, recorded + added)
         except Exception as error:
-            if kind == NODE:
+            if FEATURES[name].adopts:
                 continue  # its `adopt` plans again, and reports the problem
-            if kind == GROUP and only is None:
+            if name == MONITORING and only is None:
                 raise
             unplanned.append(name)
             if container.lacks(name, str(as_hook_error(error))):

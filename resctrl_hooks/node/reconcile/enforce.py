@@ -6,11 +6,11 @@ its planned steps, under one lock and with one record. A dry run only reports th
 
 from ..errors import NotMountedError
 from ..feature import Step
+from ..feature_table import FEATURES, MONITORING
 from ..host.cgroup_tasks import MOST_CGROUPS, CgroupThreads
 from ..ledger import WAITING
 from ..log import WARNING
-from ..part import GROUP, NODE
-from ..registry import features_in_use, kind_of
+from ..registry import features_in_use
 from ..resctrl.absence import why_no_monitoring
 from ..sharing.runtimes_group import group_name
 from .bring_in import holds, take_in
@@ -113,18 +113,18 @@ def can_join(context: "Context", containers: "list[Running]", report: "Report") 
 def missing_steps(
     context: "Context", container: "Running", features: "dict[str, Feature]"
 ) -> "list[tuple[Feature, Step]]":
-    """Return the recorded or planned steps of a container that do not hold, except those of its group and the node.
+    """Return the recorded or planned steps of a container that do not hold, except that of its group.
 
-    Steps that replace others are returned anyhow.
+    A feature that adopts containers repairs its steps itself. Steps that replace others are returned anyhow.
     """
     found: "list[tuple[Feature, Step]]" = []
     for record in container.record["steps"]:
-        name, kind = record["feature"], kind_of(record["feature"])
+        name = record["feature"]
         feature = features.get(name)
-        if feature is None or kind == GROUP:
+        if feature is None or name == MONITORING:
             continue
         step = Step.of_record(record)
-        if name in container.replanned or (kind != NODE and not holds(feature, step, container, context)):
+        if name in container.replanned or not (FEATURES[name].adopts or holds(feature, step, container, context)):
             found.append((feature, step))
     return found
 

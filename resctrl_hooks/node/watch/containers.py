@@ -5,11 +5,10 @@ import time
 
 from ..errors import LedgerError
 from ..feature import Step
-from ..features.monitoring import NAME as MONITORING
+from ..feature_table import FEATURES, MONITORING, RDT
 from ..host.cgroup_names import container_in_cgroup
 from ..ledger import MEMBER
-from ..part import CONTAINER
-from ..registry import feature_named, kind_of
+from ..registry import feature_named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -212,5 +211,8 @@ def _stat(path: str) -> "posix.stat_result | None":
 
 def _cgroup_values(step: "StepRecord") -> "list[list[str]]":
     """Return the values that a recorded step sets in the container's cgroup."""
-    feature = feature_named(step["feature"]) if kind_of(step["feature"]) == CONTAINER else None
+    name = step["feature"]
+    if name in (RDT, MONITORING) or name not in FEATURES or FEATURES[name].adopts:
+        return []  # without an import
+    feature = feature_named(name)
     return feature.values(Step.of_record(step)) if feature is not None else []
