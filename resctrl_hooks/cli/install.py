@@ -3,13 +3,14 @@
 import os
 import shlex
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import click
 
 from resctrl_hooks.cli.errors import INVALID, FailedError, print_problems
 from resctrl_hooks.cli.installed import Lines, installed_config, leave_to_machine_config, warn
 from resctrl_hooks.config.problems import InvalidConfigError
+from resctrl_hooks.core.parts import parts
 from resctrl_hooks.install import systemd
 from resctrl_hooks.install.directories import RUNTIMES, RuntimeConfigError, directories
 from resctrl_hooks.install.guard import node_command
@@ -19,11 +20,19 @@ from resctrl_hooks.install.paths import CODE, HOOK_NAME, MANIFEST, PYTHON, UNITS
 from resctrl_hooks.install.plan import Plan, plan
 from resctrl_hooks.install.roles import DROP_IN, FEATURES, HOOK, LAUNCHER, LINK, MODULE, ROLES, UNIT
 from resctrl_hooks.install.tree import Tree
-from resctrl_hooks.install.unit_files import KEEP_RUNNING, WITHOUT_SYSTEMD
-from resctrl_hooks.install.units import MOUNT, NRI
+from resctrl_hooks.install.unit_files import BY_HOUSE, KEEP_RUNNING, WITHOUT_SYSTEMD
+from resctrl_hooks.install.units import MOUNT
 from resctrl_hooks.install.watching import LOOKS_PAST, looks_past
 
 OTHERS = """`namespaces: ["?*"]` in the configuration excludes containers without a Kubernetes namespace"""
+
+
+def _choices(function: Callable[..., None]) -> Callable[..., None]:
+    """Add the switches that choose houses."""
+    for part in reversed(parts()):
+        if part.choice:
+            function = click.option(f"--{part.name}/--no-{part.name}", default=None, help=part.choice)(function)
+    return function
 
 
 @click.command()
@@ -46,11 +55,7 @@ OTHERS = """`namespaces: ["?*"]` in the configuration excludes containers withou
     default=None,
     help="Install systemd units for the resctrl mount and reconcile. Default: as installed before, else yes.",
 )
-@click.option(
-    "--nri/--no-nri",
-    default=None,
-    help="Also install the NRI plugin for CRI-O; containerd always gets it. Default: as installed before, else no.",
-)
+@_choices
 @click.option(
     "--history/--no-history",
     default=None,
@@ -64,6 +69,7 @@ OTHERS = """`namespaces: ["?*"]` in the configuration excludes containers withou
 @click.pass_context
 def command(
     context: click.Context,
+    /,
     runtimes: tuple[str, ...],
     root: str,
     *,
@@ -71,9 +77,9 @@ def command(
     verbose: bool,
     python: str | None,
     with_units: bool | None,
-    nri: bool | None,
     history: bool | None,
     nfd: bool | None,
+    **choices: bool | None,
 ) -> None:
     """Install the hook on this host, or below --root for an image; for containerd, install the NRI plugin.
 
@@ -109,7 +115,9 @@ def command(
             python=python,
             with_units=with_units,
             earlier_units=before is not None and f"{UNITS}/{MOUNT}" in before.files,
-            chosen=["nri"] if (_has_plugin(before) if nri is None else nri) else [],
+            chosen=[
+                name for name, wanted in choices.items() if (_was_chosen(name, before) if wanted is None else wanted)
+            ],
             history=history,
             nfd=before is not None and FEATURES in before.files.values() if nfd is None else nfd,
         )
@@ -140,13 +148,13 @@ def _doctor(tree: Tree) -> str:
     return shlex.join(["resctrl-hook", "doctor", *(["--root", tree.root] if tree.root else [])])
 
 
-def _has_plugin(before: Manifest | None) -> bool:
-    """Return whether an earlier installation has the NRI plugin by choice, not because its runtime needs it."""
-    unit = f"{UNITS}/{NRI}"
+def _was_chosen(house: str, before: Manifest | None) -> bool:
+    """Return whether an earlier installation has a house's service by choice, not because its runtime needs it."""
+    units = {f"{UNITS}/{unit.name}" for unit in BY_HOUSE[house]}
     return (
         before is not None
-        and unit in before.files
-        and not any(unit in paths for paths in before.runtime_files.values())
+        and not units.isdisjoint(before.files)
+        and not any(units.intersection(paths) for paths in before.runtime_files.values())
     )
 
 

@@ -91,6 +91,8 @@ class Part(NamedTuple):
         documents: the mapping of its JSON documents, each a `Document` of `cli.schemas` by the name of its schema.
         rivals: other programs' NRI plugins that set what its features set.
         units: its systemd units, a tuple of `install.unit.Unit`.
+        choice: the help of `install`'s switch of the house's name, which chooses its service for other runtimes too;
+            empty for none.
         runtimes: those that its service serves, a tuple of `install.runtime.Runtime`.
         rooms: its folders below the project's that a node has only if its settings or its installation need the house.
         held: a function of a node's context that returns the `rdt.held.Held` values of the house's processes.
@@ -112,6 +114,7 @@ class Part(NamedTuple):
     documents: str = ""
     rivals: tuple[Rival, ...] = ()
     units: str = ""
+    choice: str = ""
     runtimes: str = ""
     rooms: tuple[str, ...] = ()
     held: str = ""

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from resctrl_hooks.core.parts import parts
 from resctrl_hooks.install.containerd import CONFIG, is_on, major_version, read_config
+from resctrl_hooks.install.nri import NRI
 from resctrl_hooks.install.paths import UNITS
-from resctrl_hooks.install.units import NRI
 from resctrl_hooks.node.feature_table import FEATURES
 from resctrl_hooks.node.hook.notes import in_words
 from resctrl_hooks.node.host.procfs import start_time

@@ -8,7 +8,9 @@ from .paths import ADMIN_HOOKS, LAUNCH, VENDOR_HOOKS
 from .runtime import Runtime
 from .unit import Unit
 from .unit_texts import WITH_CODE
-from .units import EXEC, HOST, NRI
+from .units import EXEC, HOST
+
+NRI: Final = "resctrl-hooks-nri.service"
 
 # The plugin does what hooks do on behalf of a runtime, so it has the same access as reconcile. Programs that it starts
 # for a container outlive it; an event in progress is completed at shutdown. Block I/O classes name devices, so the unit

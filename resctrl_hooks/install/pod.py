@@ -4,13 +4,15 @@ import os
 from typing import Final
 
 from .tree import Tree
-from .units import EXEC, GUARD
+from .unit_files import BY_SETTINGS
 
 VARIABLE: Final = "MANIFESTS"
 """The variable with the version of the manifests; 0.2.0 and its successors up to the next release do not set it."""
 UNKNOWN: Final = "unknown"
 _RUNNING: Final = "/run/systemd/system"
-_MISSING: Final = f"older ones do not start {EXEC} and {GUARD} and lack the NetworkPolicy resctrl-hooks-metrics"
+_MISSING: Final = (
+    f"older ones do not start {' and '.join(BY_SETTINGS)} and lack the NetworkPolicy resctrl-hooks-metrics"
+)
 
 
 def manifests_version(tree: Tree) -> str:

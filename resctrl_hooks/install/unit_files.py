@@ -13,8 +13,8 @@ from .paths import BOOT_CODE, CODE, LAUNCH, PYTHON, UNITS
 from .unit import Unit
 from .units import COMPILE, MOUNT, RECONCILE
 
-_BY_HOUSE: Final[dict[str, tuple[Unit, ...]]] = {part.name: load(part.units) for part in parts() if part.units}
-ORDERED: Final = sorted((unit for its in _BY_HOUSE.values() for unit in its), key=lambda unit: unit.rank)
+BY_HOUSE: Final[dict[str, tuple[Unit, ...]]] = {part.name: load(part.units) for part in parts() if part.units}
+ORDERED: Final = sorted((unit for its in BY_HOUSE.values() for unit in its), key=lambda unit: unit.rank)
 SERVER: Final = next((unit for unit in ORDERED if unit.serves), None)
 """The service of containers whose runtime calls no hooks; None without its house."""
 ALL: Final = tuple(unit.name for unit in ORDERED)
@@ -24,6 +24,9 @@ ENABLED: Final = tuple(WANTED_BY)
 _RESIDENT: Final = [unit for unit in reversed(ORDERED) if unit.resident]
 RESIDENT: Final = tuple(unit.name for unit in _RESIDENT)
 """Services of which a node has those that its settings and its runtimes need, the last started first."""
+
+BY_SETTINGS: Final = tuple(unit.name for unit in ORDERED if unit.needed is not None)
+"""Those of them that settings can need, in the order of all units."""
 
 WITHOUT_SYSTEMD: Final = (
     "mount resctrl at boot, and keep `resctrl-hook reconcile --watch 30` running, "
@@ -100,7 +103,7 @@ def enabling_link(path: str) -> str:
 
 def resident(settings: Settings, chosen: Collection[str] = ()) -> list[str]:
     """Return the `RESIDENT` services that a node with these settings needs, and those of ``chosen`` houses."""
-    theirs = {unit for house in chosen for unit in _BY_HOUSE.get(house, ())}
+    theirs = {unit for house in chosen for unit in BY_HOUSE.get(house, ())}
     needed = [unit for unit in _RESIDENT if unit in theirs or (unit.needed is not None and unit.needed(settings))]
     replaced = {unit.replaces for unit in needed}
     return [unit.name for unit in needed if unit.name not in replaced]

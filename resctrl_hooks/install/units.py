@@ -15,8 +15,6 @@ RECONCILE: Final = "resctrl-hooks-reconcile.service"
 EXEC: Final = "resctrl-hooks-exec.service"
 TIMER: Final = "resctrl-hooks-reconcile.timer"
 WAKE: Final = "resctrl-hooks-reconcile.path"
-NRI: Final = "resctrl-hooks-nri.service"
-GUARD: Final = "resctrl-hooks-guard.service"
 
 HOST: Final = "multi-user.target"
 

@@ -17,6 +17,7 @@ PART: Final = Part(
     },
     program="resctrl_hooks.metrics.nri:PROGRAM",
     units="resctrl_hooks.install.nri:UNITS",
+    choice="Also install the NRI plugin for CRI-O; containerd always gets it. Default: as installed before, else no.",
     runtimes="resctrl_hooks.install.nri:RUNTIMES",
     keys=(
         Keys("resctrl_hooks.config.nri:NriKeys", after="scheduling"),

@@ -21,13 +21,15 @@ from resctrl_hooks.explanation.model import Explanation, StepModel
 from resctrl_hooks.install import systemd
 from resctrl_hooks.install.directories import RuntimeConfigError
 from resctrl_hooks.install.manifest import Manifest
+from resctrl_hooks.install.nri import NRI
 from resctrl_hooks.install.paths import HOOK_NAME, PYTHON, UNITS
 from resctrl_hooks.install.plan import Plan, PlannedFile
 from resctrl_hooks.install.roles import FEATURES, HOOK, LAUNCHER, LINK, UNIT
 from resctrl_hooks.install.tree import Tree
-from resctrl_hooks.install.units import GUARD, MOUNT, NRI
+from resctrl_hooks.install.units import MOUNT
 from resctrl_hooks.node.errors import HookError
 from resctrl_hooks.node.reconcile.release import Released
+from resctrl_hooks.observe.service import GUARD
 from resctrl_hooks.rdt.report import ClassReport
 
 # install
@@ -63,11 +65,11 @@ def test_new_installation_has_the_defaults(planned: dict[str, Any], tmp_path: Pa
     done = installed("--root", str(tmp_path), "--runtime", "crio")
     assert done.exit_code == 0, done.output
     assert planned["runtimes"] == ("crio",)
-    assert [planned[name] for name in ("python", "with_units", "earlier_units", "nri", "history", "nfd")] == [
+    assert [planned[name] for name in ("python", "with_units", "earlier_units", "chosen", "history", "nfd")] == [
         PYTHON,
         True,
         False,
-        False,
+        [],
         None,
         False,
     ]
@@ -80,11 +82,11 @@ def test_new_installation_has_the_defaults(planned: dict[str, Any], tmp_path: Pa
 @pytest.mark.parametrize(
     "files, roles, expected",
     [
-        ((), (), (False, False, False, False)),
-        ((f"{UNITS}/x",), (UNIT,), (True, False, False, False)),
-        ((f"{UNITS}/{MOUNT}",), (UNIT,), (True, True, False, False)),
-        ((f"{UNITS}/{NRI}",), (UNIT,), (True, False, True, False)),
-        (("/features",), (FEATURES,), (False, False, False, True)),
+        ((), (), (False, False, [], False)),
+        ((f"{UNITS}/x",), (UNIT,), (True, False, [], False)),
+        ((f"{UNITS}/{MOUNT}",), (UNIT,), (True, True, [], False)),
+        ((f"{UNITS}/{NRI}",), (UNIT,), (True, False, ["nri"], False)),
+        (("/features",), (FEATURES,), (False, False, [], True)),
     ],
 )
 def test_next_installation_is_as_before(
@@ -93,13 +95,13 @@ def test_next_installation_is_as_before(
     tmp_path: Path,
     files: tuple[str, ...],
     roles: tuple[str, ...],
-    expected: tuple[bool, ...],
+    expected: tuple[object, ...],
 ) -> None:
     before = manifest(*files, roles=roles)
     before.runtimes[:] = ["podman"]
     before.python, before.config = "/opt/python", "/earlier.yaml"
     monkeypatch.setattr(install, "read_manifest", always(before))
-    names = ("with_units", "earlier_units", "nri", "nfd")
+    names = ("with_units", "earlier_units", "chosen", "nfd")
     assert installed("--root", str(tmp_path), "--runtime", "crio").exit_code == 0
     assert tuple(planned[name] for name in names) == expected
     assert (planned["runtimes"], planned["python"], planned["config"]) == (
@@ -109,13 +111,13 @@ def test_next_installation_is_as_before(
     )
     words = ("--python", "/p", "--no-units", "--nri", "--nfd", "--history")
     assert installed("--root", str(tmp_path), *words).exit_code == 0
-    assert tuple(planned[name] for name in names) == (False, expected[1], True, True)
+    assert tuple(planned[name] for name in names) == (False, expected[1], ["nri"], True)
     assert (planned["python"], planned["history"]) == ("/p", True)
     assert installed("--root", str(tmp_path), "--units", "--no-nri", "--no-nfd").exit_code == 0
-    assert tuple(planned[name] for name in names) == (True, expected[1], False, False)
+    assert tuple(planned[name] for name in names) == (True, expected[1], [], False)
     before.runtime_files["podman"] = [f"{UNITS}/{NRI}"]
     assert installed("--root", str(tmp_path)).exit_code == 0
-    assert planned["nri"] is False
+    assert planned["chosen"] == []
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ from resctrl_hooks.doctor.finding import Finding
 from resctrl_hooks.doctor.host import Host
 from resctrl_hooks.doctor.nri import plugin
 from resctrl_hooks.doctor.versions import versions
+from resctrl_hooks.install.nri import NRI
 from resctrl_hooks.install.paths import UNITS
-from resctrl_hooks.install.units import NRI
 from resctrl_hooks.node.settings import Settings
 
 

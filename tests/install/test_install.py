@@ -14,9 +14,9 @@ import pytest
 
 from install.staged import CONFIG, HOOKS, call, command, files, given, install, put, run, uninstall
 from resctrl_hooks.install import payload as payload_module
+from resctrl_hooks.install.nri import NRI
 from resctrl_hooks.install.paths import ADMIN_HOOKS, CODE, HOOK_NAME, LAUNCH, MANIFEST, UNITS
 from resctrl_hooks.install.payload import Payload, payload
-from resctrl_hooks.install.units import NRI
 from resctrl_hooks.node.names import NODE_FEATURES
 from resctrl_hooks.node.nfd.features import FIRST as FIRST_FEATURES
 

@@ -9,15 +9,17 @@ from install.staged import CONFIG, given
 from resctrl_hooks.install import plan as module
 from resctrl_hooks.install.directories import RUNTIMES
 from resctrl_hooks.install.nri import DROP_IN as CONTAINERD_DROP_IN
+from resctrl_hooks.install.nri import NRI
 from resctrl_hooks.install.paths import ADMIN_HOOKS, CODE, HOOK_NAME, LAUNCH, UNITS, VENDOR_HOOKS
 from resctrl_hooks.install.payload import Payload
 from resctrl_hooks.install.plan import Plan
 from resctrl_hooks.install.pod import REMEDY, VARIABLE, manifests_version, outdated
 from resctrl_hooks.install.roles import DROP_IN, FEATURES, HOOK, LAUNCHER, LINK, MODULE, ROLES, SETTINGS, UNIT
 from resctrl_hooks.install.tree import Tree
-from resctrl_hooks.install.units import COMPILE, EXEC, GUARD, MOUNT, NRI, RECONCILE, TIMER, WAKE
+from resctrl_hooks.install.units import COMPILE, EXEC, MOUNT, RECONCILE, TIMER, WAKE
 from resctrl_hooks.node.names import NODE_FEATURES
 from resctrl_hooks.node.nfd.features import FIRST as FIRST_FEATURES
+from resctrl_hooks.observe.service import GUARD
 
 HOOKS = f"{VENDOR_HOOKS}/{HOOK_NAME}"
 FOLDER = CONFIG.rpartition("/")[0]

@@ -7,11 +7,13 @@ import sys
 import pytest
 
 from install.staged import CONFIG
+from resctrl_hooks.install.nri import NRI
 from resctrl_hooks.install.paths import BOOT_CODE, LAUNCH
 from resctrl_hooks.install.unit_files import RESIDENT, WANTED_BY, resident, units
-from resctrl_hooks.install.units import COMPILE, EXEC, GUARD, MOUNT, NRI, RECONCILE, TIMER, WAKE
+from resctrl_hooks.install.units import COMPILE, EXEC, MOUNT, RECONCILE, TIMER, WAKE
 from resctrl_hooks.node.host import descriptors
 from resctrl_hooks.node.settings import Settings
+from resctrl_hooks.observe.service import GUARD
 
 Parsed = dict[str, dict[str, dict[str, str]]]
 

@@ -15,11 +15,13 @@ from kernel.groups import Place, Resctrl, place_of
 from kernel.installed import succeeds
 from kernel.runtimes import IMAGE, Podman, run, wait_until
 from resctrl_hooks.install import unit_files, units
+from resctrl_hooks.install.nri import NRI
 from resctrl_hooks.install.paths import CODE, LAUNCH, UNITS
+from resctrl_hooks.observe.service import GUARD
 
 # The installation does not depend on Podman's runtime, and each takes a minute.
 pytestmark = [pytest.mark.systemd, pytest.mark.only(driver="systemd", runtime_name="crun")]
-NOT_HERE = {units.NRI, units.GUARD}
+NOT_HERE = {NRI, GUARD}
 """Units of hosts with containerd, and of hosts whose configuration turns the guard on."""
 STATE = "/run/resctrl-hooks"
 SETTINGS = "deadlineSeconds: 8\n"
